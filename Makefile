@@ -1,0 +1,38 @@
+PYTHON ?= python3
+BIN    := .venv/bin
+READY  := .venv/.ready
+
+.PHONY: demo test check format lint types bench clean
+
+demo: $(READY)           ## see it work: figures and tables under demo/
+	$(BIN)/protoadapt demo --out demo
+
+test: $(READY)           ## the whole test suite
+	$(BIN)/pytest -n 2
+
+check: format lint types test
+
+format: $(READY)
+	$(BIN)/ruff format .
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+bench: $(READY)          ## speed, side by side with the naive way
+	$(BIN)/python benchmarks/inference.py
+
+clean:
+	rm -rf .venv build dist demo
+
+# One environment for everything; made again when a dependency changes.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "protoadapt needs Python 3.11 or newer: run make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "this Python has no venv: run 'apt-get install python3-venv' (Debian, Ubuntu), then make again"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt torch
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	@touch $(READY)

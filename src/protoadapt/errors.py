@@ -1,0 +1,16 @@
+"""The one exception that is the user's to mend: what was wrong, the value, the way out."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """Bad input. The command line prints it as one sentence and exits with code 2."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
+    """An error for a name that is not in a registry, with the nearest name that is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "there are " + ", ".join(names)
+    return UserError(f"there is no {kind} {name!r}: {hint}")
