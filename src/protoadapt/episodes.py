@@ -58,9 +58,7 @@ class Episodes:
             torch.arange(start, stop, device=rows.device).view(part.shape[:2])
             for start, stop, part in zip(ends, ends[1:], parts)
         ]
-        return cls(
-            rows, index[0], support_labels, index[1], n_way, index[2] if len(index) == 3 else None, base_mean
-        )
+        return cls(rows, index[0], support_labels, index[1], n_way, index[2] if len(index) == 3 else None, base_mean)
 
     def __post_init__(self) -> None:
         if self.support_labels.shape != self.support_index.shape:
@@ -310,6 +308,4 @@ def _dirichlet_counts(rng, total: int, alpha: float, free: np.ndarray) -> np.nda
         missing = (counts > free).any(1)
         if not missing.any():
             return counts
-    raise UserError(
-        f"{total} Dirichlet({alpha}) queries do not fit the classes' rows: lower --query or raise --alpha"
-    )
+    raise UserError(f"{total} Dirichlet({alpha}) queries do not fit the classes' rows: lower --query or raise --alpha")
