@@ -1,0 +1,3 @@
+from protoadapt.cli import main
+
+main()

@@ -1,0 +1,191 @@
+"""Thousands of episodes → accuracies with confidence, and paired differences between methods."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoadapt.episodes import Draw, Episodes, Protocol, draw
+from protoadapt.errors import UserError
+from protoadapt.methods import Method, method
+from protoadapt.provenance import hardware, versions
+
+SCHEMA = "protoadapt-result/1"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One method on one sequence of episodes."""
+
+    method: Method
+    protocol: Protocol
+    seed: int
+    correct: np.ndarray  # (E,) right answers in each episode
+    queries: int  # answers in each episode
+    seconds: float  # wall time, sampling included
+    device: str
+
+    @property
+    def accuracies(self) -> np.ndarray:
+        return 100 * self.correct / self.queries
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.accuracies.mean())
+
+    @property
+    def ci95(self) -> float:
+        return half_width(self.accuracies)
+
+    def minus(self, reference: "Result") -> tuple[float, float]:
+        """Paired difference in points and its 95 % half-width: both ran on the same episodes."""
+        if len(self.correct) != len(reference.correct) or self.seed != reference.seed:
+            raise UserError("a paired difference needs two results on the same episodes")
+        difference = self.accuracies - reference.accuracies
+        return float(difference.mean()), half_width(difference)
+
+    def to_json(self, **about: Any) -> dict[str, Any]:
+        """A plain dict; `about` tells of the features (hash, dataset, views, …)."""
+        return {
+            "schema": SCHEMA,
+            "method": self.method.name,
+            "label": self.method.label,
+            "arguments": {name: _plain(value) for name, value in self.method.settings.items()},
+            "protocol": asdict(self.protocol),
+            "seed": self.seed,
+            "features": about,
+            "accuracy": round(self.accuracy, 4),
+            "ci95": round(self.ci95, 4),
+            "episodes": len(self.correct),
+            "queries": self.queries,
+            "seconds": round(self.seconds, 4),
+            "correct": self.correct.tolist(),
+            "versions": versions(),
+            "hardware": hardware(self.device),
+        }
+
+
+def half_width(values: np.ndarray) -> float:
+    """Half of the 95 % confidence interval of the mean: 1.96·s/√E (0 where one episode leaves no spread)."""
+    return float(1.96 * values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def evaluate(
+    features: Tensor | np.ndarray,
+    labels: Tensor | np.ndarray,
+    spec: str | Callable[..., Tensor] | Method = "cipa",
+    protocol: Protocol | None = None,
+    **options: Any,
+) -> Result:
+    """The accuracy of one method; options as in `compare`."""
+    return compare(features, labels, [spec], protocol, **options)[0]
+
+
+def compare(
+    features: Tensor | np.ndarray,
+    labels: Tensor | np.ndarray,
+    specs: Sequence[str | Callable[..., Tensor] | Method],
+    protocol: Protocol | None = None,
+    *,
+    episodes: int = 10_000,
+    seed: int = 0,
+    base_mean: Tensor | np.ndarray | None = None,
+    device: torch.device | str = "cpu",
+    chunk: int | None = None,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> list[Result]:
+    """Every method on the same episodes.
+
+    features (N, D), labels (N) with −1 for rows that are never drawn, base_mean (D) for methods that centre by the
+    base classes. Memory is bounded by `chunk` episodes; the answers do not depend on it. `on_progress` is told the
+    number of episodes done by all methods.
+    """
+    protocol = protocol or Protocol()
+    methods = [method(spec) for spec in specs]
+    rows, wanted = checked(features, labels)
+    if episodes < 1:
+        raise UserError(f"episodes is {episodes}: at least one is needed")
+    if seed < 0:
+        raise UserError(f"seed is {seed}: it must be 0 or more")
+    rows = rows.to(device)
+    mean = None if base_mean is None else torch.as_tensor(np.asarray(base_mean), dtype=rows.dtype, device=device)
+    if mean is not None and mean.shape != rows.shape[1:]:
+        raise UserError(f"base_mean has shape {tuple(mean.shape)}, the features have {rows.shape[1]} dimensions")
+    chunk = chunk or (256 if rows.device.type == "cpu" else 2560)
+    correct = np.zeros((len(methods), episodes), dtype=np.int64)
+    seconds = np.zeros(len(methods))
+    memo: dict = {}
+    done, queries, start = 0, 0, time.perf_counter()
+    with torch.no_grad():
+        for drawn in _chunks(draw(wanted, protocol, seed, episodes), chunk):
+            batch = drawn.episodes(rows, protocol.way, mean, memo=memo)
+            truth = torch.from_numpy(drawn.query_labels).to(device)
+            seconds += time.perf_counter() - start
+            upto = done + len(batch)
+            for m, run in enumerate(methods):
+                start = time.perf_counter()
+                answer = _answers(run, batch)
+                correct[m, done:upto] = (answer == truth).sum(1).cpu().numpy()
+                seconds[m] += time.perf_counter() - start
+            done, queries = upto, truth.shape[1]
+            on_progress(done)
+            start = time.perf_counter()
+    return [
+        Result(run, protocol, seed, correct[m], queries, float(seconds[m]), str(rows.device))
+        for m, run in enumerate(methods)
+    ]
+
+
+def checked(features: Tensor | np.ndarray, labels: Tensor | np.ndarray) -> tuple[Tensor, np.ndarray]:
+    """Features as float rows (float64 stays, all else becomes float32) and integer labels, or an error."""
+    rows, wanted = torch.as_tensor(features), np.asarray(labels)
+    if rows.ndim != 2:
+        raise UserError(f"features have shape {tuple(rows.shape)}: one row a picture is needed, (N, D)")
+    if wanted.shape != (len(rows),):
+        raise UserError(f"there are {len(rows)} feature rows and labels of shape {wanted.shape}: give one label a row")
+    if not np.issubdtype(wanted.dtype, np.integer):
+        raise UserError(f"labels are of type {wanted.dtype}: they must be whole numbers (−1 for none)")
+    rows = rows if rows.dtype == torch.float64 else rows.float()
+    bad = (~torch.isfinite(rows)).any(1).nonzero()
+    if len(bad):
+        raise UserError(
+            f"{len(bad)} feature rows hold NaN or infinite values, the first is row {int(bad[0])}: "
+            f"leave them out or extract them again"
+        )
+    return rows, wanted.astype(np.int64)
+
+
+def _answers(run: Method, batch: Episodes) -> Tensor:
+    answer = run(batch)
+    shape = (*batch.query_index.shape, batch.n_way)
+    if not isinstance(answer, Tensor) or tuple(answer.shape) != shape:
+        got = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
+        raise UserError(f"method {run.label} returned {got} where (episodes, queries, way) = {shape} was asked for")
+    if not torch.isfinite(answer).all():
+        raise UserError(f"method {run.label} returned NaN or infinite probabilities: check its arguments")
+    return answer.argmax(-1)
+
+
+def _chunks(blocks: Iterable[Draw], size: int) -> Iterator[Draw]:
+    """Blocks of episodes joined and cut to chunks of `size`."""
+    held: Draw | None = None
+    for block in blocks:
+        held = block if held is None else _joined(held, block)
+        while len(held.support) >= size:
+            yield held[:size]
+            held = held[size:]
+    if held is not None and len(held.support):
+        yield held
+
+
+def _joined(a: Draw, b: Draw) -> Draw:
+    pairs = zip(vars(a).values(), vars(b).values())
+    return Draw(*(None if x is None else np.concatenate([x, y]) for x, y in pairs))  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, (Tensor, np.ndarray)) else value

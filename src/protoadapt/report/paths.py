@@ -1,0 +1,69 @@
+"""The paper's Figure 3: how unlabelled rows pull the prototypes, in one joint t-SNE."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.manifold import TSNE
+
+from protoadapt.episodes import Episodes
+from protoadapt.methods.adaptation import Adaptation, calibrate
+from protoadapt.methods.cipa import cipa_steps, powered
+
+COLORS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#999933", "#882255", "#555555")
+
+
+def path_picture(episode: Episodes, query_labels: np.ndarray, seed: int = 0) -> dict[str, Any]:
+    """Plane coordinates of one episode's calibrated rows and of all positions of CIPA's prototypes (a plain dict)."""
+    rows = calibrate(powered(episode[:1], 0.5, "auto"), Adaptation("cosine", 10.0, 0, center="separate", l2=True))
+    support, query = (part[0].double().numpy() for part in rows)
+    steps = np.stack([p[0].double().numpy() for p in cipa_steps(episode[:1], power="auto")])  # (21, W, D)
+    # The rows lie on the unit sphere and the decision is by cosine: there the prototypes belong, too.
+    steps /= np.linalg.norm(steps, axis=-1, keepdims=True).clip(1e-12)
+    everything = np.concatenate([support, query, steps.reshape(-1, steps.shape[-1])])
+    perplexity = min(30.0, (len(everything) - 1) / 3)
+    plane = TSNE(metric="cosine", init="random", perplexity=perplexity, random_state=seed).fit_transform(everything)
+    s, q, p = np.split(plane, [len(support), len(support) + len(query)])
+    return {
+        "support": s.tolist(),
+        "support_labels": episode.support_labels[0].tolist(),
+        "query": q.tolist(),
+        "query_labels": np.asarray(query_labels).tolist(),
+        "paths": p.reshape(*steps.shape[:2], 2).tolist(),
+    }
+
+
+def draw_paths(picture: dict[str, Any], file: Path, title: str = "") -> None:
+    """Circles: queries, outlined where labelled. Stars: prototypes, black outline at the start, red at the end."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 6), layout="constrained")
+    for kind, outline in (("query", "none"), ("support", "black")):
+        points = np.array(picture[kind])
+        colors = [COLORS[label % len(COLORS)] for label in picture[f"{kind}_labels"]]
+        axes.scatter(
+            *points.T, s=42, c=colors, edgecolors=outline, linewidths=1.2, alpha=0.75 if kind == "query" else 1
+        )
+    paths = np.array(picture["paths"])  # (steps, W, 2)
+    for c in range(paths.shape[1]):
+        color = COLORS[c % len(COLORS)]
+        axes.plot(*paths[:, c].T, "--", color=color, linewidth=1.3, zorder=2)
+        for point, outline in ((paths[0, c], "black"), (paths[-1, c], "#cc0000")):
+            axes.scatter(*point, marker="*", s=330, color=color, edgecolors=outline, linewidths=1.4, zorder=3)
+    marks = [
+        ("o", "none", "unlabelled"),
+        ("o", "black", "labelled"),
+        ("*", "black", "start"),
+        ("*", "#cc0000", "adapted"),
+    ]
+    for marker, outline, word in marks:
+        size = 42 if marker == "o" else 200
+        axes.scatter([], [], marker=marker, s=size, color="#bbbbbb", edgecolors=outline, label=word)
+    axes.legend(loc="upper center", ncols=4, frameon=False, bbox_to_anchor=(0.5, 0))
+    axes.set(xticks=[], yticks=[], title=title)
+    axes.spines[:].set_visible(False)
+    figure.savefig(file, dpi=140)
+    plt.close(figure)

@@ -1,0 +1,104 @@
+"""Result JSON → tables as text, Markdown, CSV and LaTeX."""
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from protoadapt.errors import unknown
+from protoadapt.evaluate import half_width
+
+Row = Sequence[str]
+
+
+def comparison(results: Sequence[dict[str, Any]], reference: str | None = None) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: method, accuracy, paired difference to the reference where there is one, speed."""
+    reference_result = next((r for r in results if r["label"] == reference), None)
+    header = ["method", "accuracy"] + ([f"minus {reference}"] if reference_result else []) + ["seconds", "episodes/s"]
+    rows = []
+    for result in results:
+        row = [result["label"], f"{result['accuracy']:.2f} ± {result['ci95']:.2f}"]
+        if reference_result:
+            row.append(
+                "" if result is reference_result else "{:+.2f} ± {:.2f}".format(*paired(result, reference_result))
+            )
+        row += [f"{result['seconds']:.2f}", f"{result['episodes'] / max(result['seconds'], 1e-9):,.0f}"]
+        rows.append(row)
+    return header, rows
+
+
+def paired(result: dict[str, Any], reference: dict[str, Any]) -> tuple[float, float]:
+    difference = 100 * (np.array(result["correct"]) - np.array(reference["correct"])) / result["queries"]
+    return float(difference.mean()), half_width(difference)
+
+
+def caption(result: dict[str, Any]) -> str:
+    """What a table was measured on, in one line."""
+    p, features = result["protocol"], result.get("features", {})
+    queries = {
+        "balanced": f"{p['query']} queries a class",
+        "dirichlet": f"{result['queries']} queries, Dirichlet({p['alpha']:g})",
+        "semi": f"{p['query']} queries and {p['unlabeled']} unlabelled a class",
+    }[p["kind"]]
+    where = " ".join(str(features[key]) for key in ("dataset", "split") if features.get(key))
+    return (f"{where}: " if where else "") + (
+        f"{p['way']}-way {p['shot']}-shot, {queries}, {result['episodes']:,} episodes, seed {result['seed']}, 95 % CI"
+    )
+
+
+def text(header: Row, rows: Sequence[Row]) -> str:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(header):
+        table.add_column(name, justify="left" if i == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    out = io.StringIO()
+    Console(file=out, width=240, highlight=False, markup=False).print(table)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines() if line.strip())
+
+
+def markdown(header: Row, rows: Sequence[Row]) -> str:
+    def line(cells: Row) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    ruler = "|---|" + "---:|" * (len(header) - 1)
+    return "\n".join([line(header), ruler, *(line(row) for row in rows)])
+
+
+def as_csv(header: Row, rows: Sequence[Row]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([header, *rows])
+    return out.getvalue().rstrip("\n")
+
+
+def latex(header: Row, rows: Sequence[Row]) -> str:
+    def cell(value: str) -> str:
+        for plain, escaped in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("±", r"$\pm$")):
+            value = value.replace(plain, escaped)
+        return value
+
+    body = [" & ".join(map(cell, row)) + r" \\" for row in rows]
+    head = " & ".join(map(cell, header)) + r" \\"
+    columns = "l" + "r" * (len(header) - 1)
+    return "\n".join(
+        [rf"\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}"]
+    )
+
+
+FORMATS: dict[str, Callable[[Row, Sequence[Row]], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "csv": as_csv,
+    "latex": latex,
+}
+
+
+def render(header: Row, rows: Sequence[Row], form: str) -> str:
+    if form not in FORMATS:
+        raise unknown("table format", form, FORMATS)
+    return FORMATS[form](header, rows)
