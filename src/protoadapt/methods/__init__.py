@@ -3,7 +3,9 @@
 import ast
 import importlib
 import inspect
+import math
 import re
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +14,19 @@ from torch import Tensor
 
 from protoadapt.episodes import Episodes
 from protoadapt.errors import UserError, unknown
+from protoadapt.methods.alpha_tim import alpha_tim
+from protoadapt.methods.bd_cspn import bd_cspn
 from protoadapt.methods.cipa import cipa
+from protoadapt.methods.fine_tune import transductive_fine_tuning
+from protoadapt.methods.ici import lr_ici
+from protoadapt.methods.ilpc import ilpc
+from protoadapt.methods.laplacian_shot import laplacian_shot
 from protoadapt.methods.protonet import protonet
 from protoadapt.methods.pt_map import pt_map
 from protoadapt.methods.semi_protonet import semi_protonet
 from protoadapt.methods.simpleshot import simpleshot
 from protoadapt.methods.soft_kmeans import soft_kmeans
+from protoadapt.methods.tim import tim_adm, tim_gd
 
 METHODS: dict[str, Callable[..., Tensor]] = {
     "protonet": protonet,
@@ -26,6 +35,14 @@ METHODS: dict[str, Callable[..., Tensor]] = {
     "cipa": cipa,
     "pt_map": pt_map,
     "soft_kmeans": soft_kmeans,
+    "bd_cspn": bd_cspn,
+    "laplacian_shot": laplacian_shot,
+    "tim_adm": tim_adm,
+    "tim_gd": tim_gd,
+    "alpha_tim": alpha_tim,
+    "transductive_fine_tuning": transductive_fine_tuning,
+    "lr_ici": lr_ici,
+    "ilpc": ilpc,
 }
 
 
@@ -56,18 +73,36 @@ class Method:
 def method(spec: str | Callable[..., Tensor] | Method, **arguments: Any) -> Method:
     """A method from a function, from a name ("cipa", "cipa(sigma=1, tau=15)") or from "package.module:function"."""
     if isinstance(spec, Method):
-        return method(spec.function, **{**spec.arguments, **arguments})
-    if callable(spec):
+        name, function, arguments = spec.name, spec.function, {**spec.arguments, **arguments}
+    elif callable(spec):
         name, function = getattr(spec, "__name__", "method"), spec
     else:
         name, function, written = _parse(spec)
         arguments = {**written, **arguments}
-    accepted = inspect.signature(function).parameters
-    if not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
-        for key in arguments:
-            if key not in list(accepted)[1:]:
-                raise unknown(f"argument of {name}", key, list(accepted)[1:])
+    _check_arguments(name, function, arguments)
     return Method(name, function, arguments)
+
+
+def _check_arguments(name: str, function: Callable[..., Tensor], arguments: dict[str, Any]) -> None:
+    """Names that the function takes, values of the plain types that its annotations allow."""
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    hints = typing.get_type_hints(function)
+    for key, value in arguments.items():
+        if key not in list(parameters)[1:]:
+            raise unknown(f"argument of {name}", key, list(parameters)[1:])
+        allowed = set(typing.get_args(hints.get(key))) or {hints.get(key)}
+        if allowed <= {int, float, bool, str, type(None)} and not any(_is_a(value, kind) for kind in allowed):
+            words = " or ".join(sorted("none" if kind is type(None) else kind.__name__ for kind in allowed))
+            raise UserError(f"{key}={value!r} does not fit {name}: {key} takes a value of type {words}")
+
+
+def _is_a(value: Any, kind: type) -> bool:
+    """Whole numbers are floats too; truth values are no numbers; NaN and infinity are no settings."""
+    if kind is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
 def split_specs(text: str) -> list[str]:

@@ -29,6 +29,8 @@ from protoadapt.methods import native
 from protoadapt.methods.common import TINY
 
 CENTERS = ("none", "separate", "joint", "support")
+SMALL = 256
+"""Up to so many rows, or the rows' dimension if that is more, their Gram matrix is the cheaper form."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
     if semi and how.rule == "sinkhorn":
         raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa")
     n_rows, dim = (episodes.unlabeled_index if semi else episodes.query_index).shape[1], episodes.rows.shape[1]
-    if n_rows > dim:  # a Gram matrix would be larger than the rows
+    if n_rows > max(dim, SMALL):
         *_, prototypes = prototype_path(episodes, how)
         answer = _assign(_calibrated_queries(episodes, how), prototypes, how)
     elif not semi and native.usable(episodes.rows):

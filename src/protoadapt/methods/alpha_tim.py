@@ -31,7 +31,7 @@ def alpha_tim(
         shots = episodes.shots.mean(1)[:, None, None]
         power = torch.where(shots < 2, 2.0, torch.where(shots < 5, 5.0, 7.0)).to(episodes.rows)
     else:
-        power = torch.full((len(episodes), 1, 1), alpha).to(episodes.rows)
+        power = episodes.rows.new_full((len(episodes), 1, 1), alpha)
 
     def slope(p: Tensor) -> Tensor:
         return p ** (power - 1) * (power / (1 - power))

@@ -1,4 +1,8 @@
-"""BD-CSPN. Liu, Song, Qin: Prototype Rectification for Few-Shot Learning (ECCV 2020)."""
+"""BD-CSPN. Liu, Song, Qin: Prototype Rectification for Few-Shot Learning (ECCV 2020).
+
+Prototypes are mixtures of the episode's rows, p = A z with A (E, W, N), and all that is asked of rows and prototypes are
+distances and cosines: inner products. So one Gram matrix of the N = S + Q rows is the only D-dimensional work.
+"""
 
 import torch
 from torch import Tensor
@@ -6,7 +10,7 @@ from torch import Tensor
 from protoadapt.episodes import Episodes
 from protoadapt.methods._checks import transductive_only
 from protoadapt.methods._ties import tied_argmax
-from protoadapt.methods.common import cl2n, class_means, cosine, sq_distances
+from protoadapt.methods.common import TINY, cl2n
 
 
 def bd_cspn(episodes: Episodes) -> Tensor:
@@ -16,23 +20,47 @@ def bd_cspn(episodes: Episodes) -> Tensor:
     the queries are as mixed as the support.
     """
     transductive_only(episodes, "BD-CSPN")
-    prototypes, query = rectified(cl2n(episodes))
-    return tied_argmax(-sq_distances(query, prototypes))
+    gram, A = gram_and_means(cl2n(episodes))
+    gram, A = rectified(gram, A, episodes.support_index.shape[1])
+    return tied_argmax(-query_distances(gram, A, episodes.support_index.shape[1]).mT)
 
 
-def rectified(episodes: Episodes, temperature: float = 10.0) -> tuple[Tensor, Tensor]:
-    """Prototypes (E, W, D) after both of the paper's rectifications, and the shifted queries (E, Q, D).
+def gram_and_means(episodes: Episodes) -> tuple[Tensor, Tensor]:
+    """z·zᵀ (E, N, N) of support rows and queries, and the class means of the support as mixtures of them (E, W, N)."""
+    z = episodes.rows[torch.cat([episodes.support_index, episodes.query_index], 1)]
+    y = episodes.membership.mT
+    means = y / y.sum(-1, keepdim=True).clamp_min(TINY)
+    return z @ z.mT, torch.nn.functional.pad(means, (0, episodes.query_index.shape[1]))
+
+
+def rectified(gram: Tensor, A: Tensor, n_support: int, temperature: float = 10.0) -> tuple[Tensor, Tensor]:
+    """The paper's two rectifications: the Gram matrix of support rows and shifted queries, and the new prototypes.
 
     Cross-class bias: the queries move by the difference of the two sets' means. Intra-class bias: every row, labelled
     or not, joins the class of its nearest prototype (those that tie share it), and the new prototype is the members'
     mean, each weighted by softmax(10·cos). A class that no row joins keeps its support mean.
     """
-    support, query = episodes.support, episodes.query
-    query = query + (support.mean(1, keepdim=True) - query.mean(1, keepdim=True))
-    rows = torch.cat([support, query], 1)
-    prototypes = class_means(support, episodes.membership)
-    similarity = cosine(rows, prototypes)  # (E, S + Q, W)
-    members = tied_argmax(similarity)
-    weights = members * (temperature * similarity).softmax(-1)
-    sizes = members.sum(1)[..., None]
-    return torch.where(sizes > 0, weights.mT @ rows / sizes, prototypes), query
+    n_query = gram.shape[1] - n_support
+    is_query = torch.cat([gram.new_zeros(n_support), gram.new_ones(n_query)])
+    mean_difference = (1 - is_query) / n_support - is_query / n_query  # the shift δ, as a mixture of the rows
+    shift = torch.eye(gram.shape[1]).to(gram) + is_query[:, None] * mean_difference  # z_i ← z_i + [i a query] δ
+    gram = shift @ gram @ shift.mT
+    inner = A @ gram
+    lengths = gram.diagonal(dim1=1, dim2=2).clamp_min(0).sqrt()[:, None] * squared_norms(A, inner).sqrt()
+    cosine = inner / lengths.clamp_min(TINY)
+    members = tied_argmax(cosine.mT).mT
+    sizes = members.sum(-1, keepdim=True)
+    weighted = members * (temperature * cosine).softmax(1)
+    return gram, torch.where(sizes > 0, weighted / sizes, A)
+
+
+def query_distances(gram: Tensor, A: Tensor, n_support: int) -> Tensor:
+    """(E, W, Q): squared distances of the prototypes to the queries."""
+    inner = A @ gram
+    distances = gram.diagonal(dim1=1, dim2=2)[:, None] - 2 * inner + squared_norms(A, inner)
+    return distances[..., n_support:].clamp_min(0)
+
+
+def squared_norms(A: Tensor, inner: Tensor) -> Tensor:
+    """(E, W, 1): ‖p‖² = Σ A·inner with inner = A gram."""
+    return (A * inner).sum(-1, keepdim=True).clamp_min(0)

@@ -20,23 +20,24 @@ def transductive_fine_tuning(episodes: Episodes, *, n_epochs: int = 25, lr: floa
     """
     transductive_only(episodes, "transductive fine-tuning")
     whole("n_epochs", n_epochs)
-    y = episodes.membership
-    w = unit(class_means(episodes.support, y))  # (E, W, D)
-    b = w.new_zeros(len(w), 1, w.shape[1])
+    y = episodes.membership.mT
+    w = unit(class_means(episodes.support, episodes.membership))  # (E, W, D)
+    b = torch.zeros_like(w[..., :1])
     episodes = episodes.each_row(unit)
     support, query = episodes.support, episodes.query
     adam = torch.optim.Adam([w, b], lr=lr, fused=True)
 
     def posteriors(rows: Tensor) -> Tensor:
-        return (rows @ w.mT + b).softmax(-1)
+        """(E, W, rows)"""
+        return (w @ rows.mT + b).softmax(1)
 
     def step(rows: Tensor, g: Tensor) -> None:
-        """g = ∂loss/∂logits, (E, rows, W)."""
-        w.grad, b.grad = g.mT @ rows, g.sum(1, keepdim=True)
+        """g = ∂loss/∂logits, (E, W, rows)."""
+        w.grad, b.grad = g @ rows, g.sum(-1, keepdim=True)
         adam.step()
 
     for _ in range(n_epochs):
         step(support, (posteriors(support) - y) / support.shape[1])
         p = posteriors(query)
         step(query, through_softmax(p, shannon_slope(p)) / query.shape[1])
-    return posteriors(query)
+    return posteriors(query).mT

@@ -45,7 +45,9 @@ def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
     rows = episodes.rows.contiguous()
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
     prior = column_shares(how, episodes.n_way, rows)
-    options = (CENTERS[how.center], how.l2, RULES[how.rule], how.scale, prior.numpy(), how.n_iter, how.sigma)
+    # Plain types, whatever the caller wrote: sigma=1 and sigma=1.0 must not be compiled twice.
+    center, l2, rule, steps = CENTERS[how.center], bool(how.l2), RULES[how.rule], int(how.n_iter)
+    options = (center, l2, rule, float(how.scale), prior.numpy(), steps, float(how.sigma))
 
     def part(chosen: slice) -> None:
         index = (episodes.support_index, episodes.support_labels, episodes.query_index)

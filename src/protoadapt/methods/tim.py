@@ -16,7 +16,7 @@ from torch import Tensor
 
 from protoadapt.episodes import Episodes
 from protoadapt.methods._checks import transductive_only, whole
-from protoadapt.methods.common import class_means, unit
+from protoadapt.methods.common import TINY, class_means, unit
 
 
 def tim_gd(
@@ -46,7 +46,8 @@ def tim_adm(
 
         w ← Σ_i (T_i z_i + M_i (w − z_i)) / Σ_i T_i,   c₁ = λ₀/(1+λ₂), c₂ = S/Q .
 
-    w never leaves the span of the rows: w = A z with A (W, N), so only z·zᵀ is needed and A ← (T − M + Σ_i M_i A)/Σ_i T_i.
+    w never leaves the span of the rows: w = A z with A (W, N), so z·zᵀ is all that is needed of them, and the update
+    reads A ← (T − M + Σ_i M_i A) / Σ_i T_i.
     """
     transductive_only(episodes, "TIM")
     whole("n_iter", n_iter)
@@ -63,7 +64,7 @@ def tim_adm(
         inner = (A @ z) @ z.mT if gram is None else A @ gram
         return (temp * (inner - (A * inner).sum(-1, keepdim=True) / 2)).log_softmax(1)
 
-    A = torch.nn.functional.pad(y / y.sum(-1, keepdim=True), (0, n_query))
+    A = torch.nn.functional.pad(y / y.sum(-1, keepdim=True).clamp_min(TINY), (0, n_query))
     scale = torch.cat([z.new_full((n_support,), c1), z.new_full((n_query,), c2)])
     T = torch.nn.functional.pad(c1 * y, (0, n_query))
     for _ in range(n_iter):
@@ -86,34 +87,32 @@ def descend(
     """(E, Q, W): posteriors after n_iter steps of Adam on the loss; `slope` is the derivative of its entropy.
 
     The gradient by hand: u = ∂loss/∂p passes through the softmax as g = p(u − Σ_c p_c u_c), and the logits
-    τ(z·w − ‖w‖²/2) turn that into ∂loss/∂w_c = τ Σ_i g_ic (z_i − w_c). Losses of different episodes share no weight, and
-    Adam works element by element, so a batch is as many separate runs.
+    τ(z·w − ‖w‖²/2) turn that into ∂loss/∂w_c = τ Σ_i g_ic (z_i − w_c). Episodes share no weight and Adam works element
+    by element, so a batch is as many separate runs.
     """
     whole("n_iter", n_iter)
     episodes = episodes.each_row(unit)
-    support, query, y = episodes.support, episodes.query, episodes.membership
-    n_support, n_query = support.shape[1], query.shape[1]
-    z = torch.cat([support, query], 1)
-    w = class_means(support, y)
+    z, y = torch.cat([episodes.support, episodes.query], 1), episodes.membership.mT
+    w = class_means(episodes.support, episodes.membership)
+    n_support, n_query = y.shape[-1], z.shape[1] - y.shape[-1]
     adam = torch.optim.Adam([w], lr=lr, fused=True)
 
     def posteriors() -> Tensor:
-        return torch.baddbmm(w.square().sum(-1)[:, None], z, w.mT, beta=-temp / 2, alpha=temp).softmax(-1)
+        """(E, W, N)"""
+        return (temp * (w @ z.mT - w.square().sum(-1, keepdim=True) / 2)).softmax(1)
 
     for _ in range(n_iter):
-        g = posteriors()
-        p = g[:, n_support:]
-        u = (weights[2] * slope(p) - weights[1] * slope(p.mean(1, keepdim=True))) / n_query
-        g[:, n_support:] = through_softmax(p, u)
-        g[:, :n_support] = (g[:, :n_support] - y) * (weights[0] / n_support)
-        w.grad = temp * (g.mT @ z - g.sum(1)[..., None] * w)
+        p_support, p = posteriors().split([n_support, n_query], -1)
+        u = weights[2] * slope(p) - weights[1] * slope(p.mean(-1, keepdim=True))
+        g = torch.cat([weights[0] / n_support * (p_support - y), through_softmax(p, u) / n_query], -1)
+        w.grad = temp * (g @ z - g.sum(-1, keepdim=True) * w)
         adam.step()
-    return posteriors()[:, n_support:]
+    return posteriors()[..., n_support:].mT
 
 
 def through_softmax(p: Tensor, u: Tensor) -> Tensor:
-    """∂loss/∂logits from u = ∂loss/∂p, p = softmax(logits)."""
-    return p * (u - (p * u).sum(-1, keepdim=True))
+    """∂loss/∂logits from u = ∂loss/∂p, p = softmax(logits); all (E, W, rows)."""
+    return p * (u - (p * u).sum(1, keepdim=True))
 
 
 def shannon_slope(p: Tensor) -> Tensor:

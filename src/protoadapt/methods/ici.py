@@ -1,0 +1,158 @@
+"""LR+ICI. Wang, Xu, Liu, Zhang, Fu: Instance Credibility Inference for Few-Shot Learning (CVPR 2020).
+
+Axes: E episodes, W classes, S support rows, Q queries, N = S + Q, d principal components.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from protoadapt.episodes import Episodes
+from protoadapt.methods._checks import transductive_only, whole
+from protoadapt.methods._ties import lowest_of_each_class, tied_argmax
+from protoadapt.methods.common import TINY, unit
+
+
+def lr_ici(
+    episodes: Episodes,
+    *,
+    C: float = 10.0,
+    n_components: int = 5,
+    per_class: int = 5,
+    n_lambdas: int = 100,
+    ratio: float = 1e-3,
+) -> Tensor:
+    """Logistic regression that takes in its most credible pseudo-labels, round after round. Returns (E, Q, W), hard.
+
+    A round labels all queries anew, asks which labels a linear model of the principal components explains without an
+    offset of their own (those offsets are a group Lasso's coefficients; the smaller the penalty at which a row's is
+    zero, the more credible), adds the `per_class` most credible new queries of each pseudo-class to the training rows
+    and fits again, until all queries are in. Rounds choose among rows, so all is computed in float64. Assumes no class
+    sizes, though every class gains equally many rows a round.
+    """
+    transductive_only(episodes, "LR+ICI")
+    whole("n_components", n_components)
+    whole("per_class", per_class, 1)
+    whole("n_lambdas", n_lambdas, 2)
+    rows = unit(torch.cat([episodes.support, episodes.query], 1).double())
+    gram, basis = rows @ rows.mT, principal_basis(rows, n_components)
+    support_labels = episodes.membership.to(gram)
+    n_support = support_labels.shape[1]
+    chosen = torch.zeros(gram.shape[:2], dtype=torch.bool, device=gram.device)  # (E, N): the training rows
+    chosen[:, :n_support] = True
+    labels = torch.nn.functional.pad(support_labels, (0, 0, 0, gram.shape[1] - n_support))
+    logits = logistic_regression(gram, labels, chosen, C)
+
+    which = torch.arange(len(gram), device=gram.device)  # the episodes that still have queries to choose
+    while len(which):
+        pseudo = tied_argmax(logits[which, n_support:])
+        labels = torch.cat([support_labels[which], pseudo], 1)
+        doubt = incredibility(basis[which], labels, n_lambdas, ratio)
+        chosen[which] |= lowest_of_each_class(doubt, labels * ~chosen[which, :, None], per_class)
+        logits[which] = logistic_regression(gram[which], labels, chosen[which], C)
+        which = which[~chosen[which].all(1)]
+    return tied_argmax(logits[:, n_support:]).to(episodes.rows.dtype)
+
+
+def principal_basis(rows: Tensor, n_components: int) -> Tensor:
+    """(E, N, d) orthonormal U, the normed PCA scores of rows (E, N, D); columns beyond the rank are zero.
+
+    The paper's H = X(XᵀX)⁻¹Xᵀ for scores X is then UUᵀ.
+    """
+    centred = rows - rows.mean(1, keepdim=True)
+    variance, vectors = torch.linalg.eigh(centred @ centred.mT)
+    variance, vectors = variance[:, -n_components:], vectors[..., -n_components:]
+    return vectors * (variance > 1e-12)[:, None] if n_components else vectors[..., :0]
+
+
+def logistic_regression(
+    gram: Tensor, labels: Tensor, chosen: Tensor, C: float, tol: float = 1e-9, max_iter: int = 5000
+) -> Tensor:
+    """(E, N, W): logits of all rows under the minimiser of C·Σ_chosen cross-entropy + ½‖w‖², bias not penalised.
+
+    gram (E, N, N) of all rows, labels (E, N, W) rows that sum to 1, chosen (E, N) the training rows.
+
+    The Hessian of the cross-entropy in the logits is at most ½ (Böhning, 1992), so each step that fits the working
+    response f + 2(y − p) by least squares, with penalty 2/C, lowers the loss: no line search. That ridge regression is
+    one fixed smoother matrix F (N, N), and f ← F(f + 2(y − p)) is all there is to it. Each episode stops by itself.
+    """
+    m = chosen.to(gram)
+    ridge = m[..., None] * gram * m[:, None] + 2 / C * torch.eye(gram.shape[1]).to(gram)
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(ridge)) * m[..., None] * m[:, None]
+    ones = inverse.sum(1)  # (E, N)
+    bias = (ones / ones.sum(1, keepdim=True))[:, None]  # (E, 1, N): b = bias·response makes the residuals' sum zero
+    smoother = bias + gram @ (inverse - ones[..., None] * bias)
+    y = labels.mT
+    f = torch.zeros_like(y)  # (E, W, N): a softmax over the middle axis is the faster one
+    running = torch.ones(len(f), dtype=torch.bool, device=f.device)
+    for _ in range(max_iter):
+        new = (f + 2 * (y - f.softmax(1))) @ smoother.mT
+        change = (new - f).abs().amax((1, 2))
+        f = torch.where(running[:, None, None], new, f)
+        running = running & (change > tol)
+        if not running.any():
+            break
+    return f.mT
+
+
+def incredibility(basis: Tensor, labels: Tensor, n_lambdas: int, ratio: float) -> Tensor:
+    """(E, N): the place, from below, of the smallest penalty at which a row needs no offset of its own.
+
+    Within one place of the grid the row with the smaller residual comes first (its fraction of the penalty is added).
+    """
+    place = torch.empty_like(labels[..., 0])
+    for i, (penalty, residual) in enumerate(offset_path(basis, labels, n_lambdas, ratio)):
+        size = residual.norm(dim=-1) / penalty.clamp_min(TINY)[:, None]
+        # At the largest penalty every row is zero: by definition, not by rounding.
+        place = torch.where(size <= (1 if i else torch.inf), n_lambdas - 1 - i + size.clamp_max(1), place)
+    return place
+
+
+def offset_path(basis: Tensor, labels: Tensor, n_lambdas: int, ratio: float) -> Iterator[tuple[Tensor, Tensor]]:
+    """Penalties t (E) from the largest down, and residuals Y − UB (E, N, W) of the group Lasso at each.
+
+    With P = I − UUᵀ the paper solves min_γ ½‖P(Y − γ)‖² + t Σ_i ‖γ_i‖. Since ‖P(Y − γ)‖ = min_B ‖Y − γ − UB‖, and for
+    given B the best γ_i shrinks the row r_i = y_i − u_i B by t, this is min_B Σ_i huber_t(‖r_i‖): d·W unknowns instead
+    of N·W, and γ_i = r_i (1 − t/‖r_i‖)₊.
+    """
+    B = basis.mT @ labels  # the minimiser while no row is beyond t
+    largest = (labels - basis @ B).norm(dim=-1).amax(1)
+    for i in range(n_lambdas):
+        t = largest * ratio ** (i / (n_lambdas - 1))
+        B = _huber_fit(basis, labels, t, B)
+        yield t, labels - basis @ B
+
+
+def _huber_fit(U: Tensor, Y: Tensor, t: Tensor, B: Tensor, tol: float = 1e-9, max_iter: int = 100) -> Tensor:
+    """(E, d, W): argmin_B Σ_i huber_t(‖y_i − u_i B‖) by Newton's method from B, with a line search.
+
+    Each episode stops by itself, when its gradient is below tol·t.
+    """
+    E, N, d = U.shape
+    W = Y.shape[-1]
+    uu = (U[..., :, None] * U[..., None, :]).reshape(E, N, d * d)
+    identity = torch.eye(W).to(Y)
+    lengths = torch.cat([0.5 ** torch.arange(10).to(U), U.new_zeros(1)])
+    running = torch.ones(E, dtype=torch.bool, device=U.device)
+    for _ in range(max_iter):
+        r = Y - U @ B
+        size = r.norm(dim=-1, keepdim=True)
+        beyond = size > t[:, None, None]
+        weight = torch.where(beyond, t[:, None, None] / size.clamp_min(TINY), 1)
+        gradient = U.mT @ (weight * r)  # of minus the loss
+        running = running & (gradient.abs().amax((1, 2)) > tol * t)
+        if not running.any():
+            break
+        along = torch.where(beyond, r / size.clamp_min(TINY), 0)  # a row beyond t curves only across its residual
+        curve = weight[..., None] * (identity - 0.999 * along[..., :, None] * along[..., None, :])
+        H = (uu.mT @ curve.reshape(E, N, W * W)).view(E, d, d, W, W).transpose(2, 3).reshape(E, d * W, d * W)
+        H = H + 1e-12 * torch.eye(d * W).to(H)
+        step = torch.linalg.solve(H, gradient.reshape(E, d * W, 1)).view(E, d, W)
+        tried = (r[:, None] - lengths[:, None, None] * (U @ step)[:, None]).norm(dim=-1)  # (E, lengths, N)
+        bound = t[:, None, None]
+        loss = torch.where(tried > bound, bound * (tried - bound / 2), tried.square() / 2).sum(-1)
+        # The longest step of those that are best to within rounding, lest the last digits of the loss stop the search.
+        best = lengths[(loss <= loss.amin(-1, keepdim=True) * (1 + 1e-14)).to(loss).argmax(-1)]
+        B = torch.where(running[:, None, None], B + best[:, None, None] * step, B)
+    return B

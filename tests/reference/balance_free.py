@@ -1,0 +1,59 @@
+"""Prototype adaptation that needs no knowledge of the class sizes (ours; not in the paper)."""
+
+import numpy as np
+
+from .common import one_hot, power_transform, resolve_power, rows, softmax, unit
+
+
+def balance_free(
+    support,
+    support_labels,
+    query,
+    n_way,
+    *,
+    unlabeled=None,
+    base_mean=None,
+    lam=10.0,
+    kappa=3.0,
+    k_s=15.0,
+    n_iter=20,
+    sigma=0.2,
+    power="strict",
+    beta=0.5,
+):
+    support, query = rows(support), rows(query)
+    power = resolve_power(power, support, query)
+    support, query = power_transform(support, power, beta), power_transform(query, power, beta)
+    y = one_hot(support_labels, n_way)
+    shots = y.sum(axis=0)
+    n_query = len(query)
+    n_mean = n_query / n_way
+    theta2 = 2.43 / n_query
+
+    def centred(w):
+        """Step 1: a centre that does not follow the balance; unit queries (N,D) and class sums of unit support."""
+        mu = (w @ query + k_s * support.mean(axis=0)) / (w.sum() + k_s)
+        return unit(query - mu), y.T @ unit(support - mu)
+
+    def assign(q, p, size_term):
+        """Step 2: Gaussian logits with a class-size term."""
+        return softmax(lam * (2 * q @ p.T - (p**2).sum(axis=1)) + size_term)
+
+    w = np.ones(n_query)
+    size_term = np.zeros(n_way)
+    q, s = centred(w)
+    p = s / (shots + kappa)[:, None]
+    for _ in range(n_iter):
+        q, s = centred(w)  # 1
+        z = assign(q, p, size_term)  # 2
+        n = z.sum(axis=0)
+        z2 = z**2  # 3: confident rows count, κ pseudo-rows at the origin shrink
+        p = (1 - sigma) * p + sigma * (s + z2.T @ q) / (shots + kappa + z2.sum(axis=0))[:, None]
+        spread = np.mean((n / n_mean - 1) ** 2)  # 4: is the spread of sizes more than noise?
+        g = np.clip(1 - theta2 / spread, -1.0, 1.0) if spread > 0 else -1.0
+        f = (n + kappa) / (n_mean + kappa)
+        size_term = g * np.log(f)  # 5: follow the sizes as g → 1, pull towards balance when g < 0
+        w = (z / (1 + max(g, 0.0) * (f - 1))).sum(axis=1)
+
+    q, _ = centred(w)
+    return assign(q, p, size_term)

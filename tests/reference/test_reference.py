@@ -1,0 +1,286 @@
+"""The reference loops: laws every method obeys, and closed forms of the prototype methods."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from . import REFERENCE, cipa, laplacian_shot, simpleshot, soft_kmeans
+from .balance_free import balance_free
+from .bd_cspn import bd_cspn
+from .cases import episode, means, quick, softened
+from .common import hard, nearest_shares, one_hot, unit
+from .protonet import protonet
+from .semi_protonet import semi_protonet
+
+# ---------------------------------------------------------------------------------------------- every method
+
+
+@pytest.mark.parametrize("name", REFERENCE)
+@pytest.mark.parametrize("shot", [1, 5])
+def test_far_blobs_are_all_named(name, shot):
+    support, y, query, truth, base = episode(noise=0.05, shot=shot)
+    p = REFERENCE[name](support, y, query, 5, base_mean=base)
+    assert p.shape == (30, 5)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    assert (p.argmax(axis=1) == truth).all()
+
+
+@pytest.mark.parametrize("name", REFERENCE)
+def test_order_of_queries_and_names_of_classes_do_not_matter(name):
+    support, y, query, _, base = episode(3, n_way=3, shot=2, n_query=4)
+    query[5] = query[1]  # duplicates: nothing may be decided by position
+    query[7] = query[1]
+    inputs = [a.copy() for a in (support, y, query, base)]
+    p = REFERENCE[name](support, y, query, 3, base_mean=base, **quick(name))
+    for before, after in zip(inputs, (support, y, query, base)):
+        np.testing.assert_array_equal(before, after)
+    order = np.random.default_rng(0).permutation(len(query))
+    renamed = np.array([2, 0, 1])
+    moved = REFERENCE[name](support, renamed[y], query[order], 3, base_mean=base, **quick(name))
+    np.testing.assert_allclose(moved[:, renamed], p[order], atol=1e-6)
+    np.testing.assert_allclose(p[5], p[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REFERENCE)
+@pytest.mark.parametrize("case", ["one query", "one class", "zero rows", "all equal"])
+def test_degenerate_episodes_stay_finite(name, case):
+    support, y, query, truth, base = episode(4, n_way=3, shot=2, n_query=4)
+    if case == "one query":
+        query = query[:1]
+    elif case == "one class":
+        query = query[truth == 1]
+    elif case == "zero rows":
+        query[[0, 3]] = 0.0
+        support[0] = 0.0
+    else:
+        query[:] = query[0]
+        support[:] = query[0]
+    p = REFERENCE[name](support, y, query, 3, base_mean=base, **quick(name))
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)
+
+
+# ---------------------------------------------------------------------------------------------- prototypes
+
+
+def test_cipa_without_steps_or_calibration_is_cosine_to_class_means():
+    support, y, query, _, _ = episode(1, shot=3)
+    got = cipa(support, y, query, 5, n_iter=0, power="off", center="none", l2=False)
+    p = means(support, y, 5)
+    cos = query @ p.T / np.linalg.norm(query, axis=1)[:, None] / np.linalg.norm(p, axis=1)
+    np.testing.assert_allclose(got, softened(10 * cos), atol=1e-12)
+    np.testing.assert_allclose(protonet(support, y, query, 5), got, atol=1e-12)
+
+
+def test_cipa_calibration_is_power_unit_centre_unit():
+    support, y, query, _, _ = episode(1, shot=3)
+
+    def power(x):
+        x = np.sqrt(x + 1e-6)
+        return x / np.sqrt((x**2).sum(axis=1, keepdims=True))
+
+    for center, (a, b) in {
+        "separate": (power(support).mean(0), power(query).mean(0)),
+        "joint": (np.vstack([power(support), power(query)]).mean(0),) * 2,
+        "support": (power(support).mean(0),) * 2,
+        "none": (0.0, 0.0),
+    }.items():
+        s, q = power(support) - a, power(query) - b
+        s, q = s / np.linalg.norm(s, axis=1)[:, None], q / np.linalg.norm(q, axis=1)[:, None]
+        p = means(s, y, 5)
+        cos = q @ (p / np.linalg.norm(p, axis=1)[:, None]).T
+        np.testing.assert_allclose(cipa(support, y, query, 5, n_iter=0, center=center), softened(10 * cos), atol=1e-12)
+
+
+def test_cipa_step_in_closed_form():
+    """Support e₁, e₂ and one query e₁: p₁ never moves, p₂ = (e₂ + z₂e₁)/(1 + z₂) when σ = 1."""
+    got = cipa(np.eye(2), [0, 1], np.eye(2)[:1], 2, n_iter=1, sigma=1.0, tau=3.0, power="off", center="none")
+    z2 = 1 / (1 + np.exp(3.0))
+    cos2 = z2 / np.sqrt(1 + z2**2)
+    np.testing.assert_allclose(got, softened(np.array([[3.0, 3.0 * cos2]])), atol=1e-14)
+
+
+def test_cipa_sigma_zero_never_moves_and_power_choices():
+    support, y, query, _, _ = episode(2)
+    still = cipa(support, y, query, 5, sigma=0.0)
+    np.testing.assert_allclose(still, cipa(support, y, query, 5, n_iter=0), atol=1e-14)
+    np.testing.assert_array_equal(cipa(support, y, query, 5, power="auto"), cipa(support, y, query, 5))
+    query[0, 0] = -0.1
+    with pytest.raises(ValueError, match="non-negative"):
+        cipa(support, y, query, 5)
+    signed = cipa(support, y, query, 5, power="signed")
+    np.testing.assert_array_equal(cipa(support, y, query, 5, power="auto"), signed)
+    # an odd function: the mirrored episode has the same answers
+    np.testing.assert_allclose(cipa(-support, y, -query, 5, power="signed"), signed, atol=1e-12)
+
+
+def test_semi_supervised_cipa_is_inductive_in_the_queries():
+    support, y, query, _, _ = episode(2)
+    extra = episode(9)[2]
+    for query_center in ("none", "unlabeled"):
+        together = cipa(support, y, query, 5, unlabeled=extra, query_center=query_center)
+        alone = cipa(support, y, query[3:4], 5, unlabeled=extra, query_center=query_center)
+        np.testing.assert_allclose(alone, together[3:4], atol=1e-13)
+    # the queries as their own unlabelled rows, centred by their mean: the transductive answer
+    same = cipa(support, y, query, 5, unlabeled=query, query_center="unlabeled")
+    np.testing.assert_allclose(same, cipa(support, y, query, 5), atol=1e-13)
+
+
+def test_semi_protonet_steps():
+    support, y, query, _, _ = episode(2, shot=2)
+    np.testing.assert_allclose(
+        semi_protonet(support, y, query, 5, n_steps=0), protonet(support, y, query, 5, metric="euclid"), atol=1e-14
+    )
+    cosine = semi_protonet(support, y, query, 5, n_steps=4, metric="cosine")
+    same = cipa(support, y, query, 5, n_iter=4, sigma=1.0, power="off", center="none", l2=False)
+    np.testing.assert_allclose(cosine, same, atol=1e-13)
+    extra = episode(9)[2]
+    z = softened(-((extra[:, None] - means(support, y, 5)[None]) ** 2).sum(axis=2))
+    p = (one_hot(y, 5).T @ support + z.T @ extra) / (2 + z.sum(axis=0))[:, None]
+    expected = softened(-((query[:, None] - p[None]) ** 2).sum(axis=2))
+    np.testing.assert_allclose(semi_protonet(support, y, query, 5, unlabeled=extra), expected, atol=1e-12)
+
+
+def test_soft_kmeans_start_and_fixed_point():
+    support, y, query, _, _ = episode(5, shot=2)
+    mean = np.concatenate([support, query]).mean(axis=0)
+    s, q = unit(support - mean), unit(query - mean)
+    d2 = ((q[:, None] - means(s, y, 5)[None]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(soft_kmeans(support, y, query, 5, n_iter=0), softened(-5 * d2), atol=1e-12)
+    z = soft_kmeans(support, y, query, 5, n_iter=3000)
+    p = (one_hot(y, 5).T @ s + z.T @ q) / (one_hot(y, 5).sum(0) + z.sum(0))[:, None]
+    d2 = ((q[:, None] - p[None]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(z, softened(-5 * d2), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "defaults"),
+    {
+        "cipa": {"n_iter": 20, "sigma": 0.2, "tau": 10.0, "beta": 0.5, "center": "separate", "l2": True},
+        "semi_protonet": {"n_steps": 1, "metric": "euclid", "tau": 10.0},
+        "soft_kmeans": {"n_iter": 29, "tau": 5.0},  # 30 rounds of distances, 29 updates between them
+        "pt_map": {"lam": 10.0, "n_iter": 20, "step": 0.2, "class_prior": None, "eps": 1e-6, "max_rounds": 1000},
+        "tim_gd": {"n_iter": 1000, "lr": 1e-4, "temp": 15.0, "weights": (0.1, 1.0, 0.1)},
+        "tim_adm": {"n_iter": 150, "temp": 15.0, "weights": (0.1, 1.0, 0.1)},
+        "alpha_tim": {"n_iter": 1000, "lr": 1e-4, "temp": 15.0, "weights": (1.0, 1.0, 1.0), "alpha": None},
+        "ici": {"C": 10.0, "n_components": 5, "per_class": 5, "n_lambdas": 100, "ratio": 1e-3},
+        "fine_tune": {"n_epochs": 25, "lr": 5e-5},
+        "ilpc": {"k": 15, "alpha": 0.8, "per_class": 3, "n_steps": 1000, "lr": 0.1, "momentum": 0.9},
+        "balance_free": {"lam": 10.0, "kappa": 3.0, "k_s": 15.0, "n_iter": 20, "sigma": 0.2},
+    }.items(),
+)
+def test_defaults_are_the_papers(name, defaults):
+    parameters = inspect.signature(REFERENCE[name]).parameters
+    assert {argument: parameters[argument].default for argument in defaults} == defaults
+
+
+def test_balance_free_start_in_closed_form():
+    support, y, query, _, _ = episode(5, shot=2)
+    s, q = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6))
+    mu = (q.sum(axis=0) + 15 * s.mean(axis=0)) / (len(q) + 15)
+    p = 2 * means(unit(s - mu), y, 5) / (2 + 3)
+    expected = softened(-10 * ((unit(q - mu)[:, None] - p[None]) ** 2).sum(axis=2))  # ‖q‖ = 1 drops out of the softmax
+    np.testing.assert_allclose(balance_free(support, y, query, 5, n_iter=0), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("keep", [30, 9])  # all queries: balanced, g < 0; few of some classes: g > 0
+def test_balance_free_first_round_query_by_query(keep):
+    support, y, query, truth, _ = episode(5, shot=2, noise=0.3)
+    query = query[np.argsort(truth)][:keep]
+    n_mean = keep / 5
+    s, q = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6))
+
+    def predict(w, p, size_term):
+        mu = (sum(w_i * q_i for w_i, q_i in zip(w, q)) + 15 * s.mean(axis=0)) / (sum(w) + 15)
+        d2 = ((unit(q - mu)[:, None] - p[None]) ** 2).sum(axis=2)
+        return mu, softened(-10 * d2 + size_term)
+
+    mu = (q.sum(axis=0) + 15 * s.mean(axis=0)) / (keep + 15)
+    p = 2 * means(unit(s - mu), y, 5) / 5
+    _, z = predict(np.ones(keep), p, 0.0)
+    moved = p.copy()
+    for c in range(5):
+        total, weight = 2 * means(unit(s - mu), y, 5)[c], 2 + 3.0
+        for i in range(keep):
+            total = total + z[i, c] ** 2 * unit(q - mu)[i]
+            weight += z[i, c] ** 2
+        moved[c] = 0.8 * p[c] + 0.2 * total / weight
+    n = z.sum(axis=0)
+    g = min(1.0, max(-1.0, 1 - 2.43 / keep / np.mean((n / n_mean - 1) ** 2)))
+    assert (g > 0.3) == (keep == 9)
+    f = (n + 3) / (n_mean + 3)
+    w = [sum(z[i, c] / (1 + max(g, 0.0) * (f[c] - 1)) for c in range(5)) for i in range(keep)]
+    expected = predict(w, moved, g * np.log(f))[1]
+    np.testing.assert_allclose(balance_free(support, y, query, 5, n_iter=1), expected, atol=1e-12)
+
+
+def test_balance_free_holds_where_cipa_assumes_balance():
+    """All queries of one class: CIPA's own centring spreads them over all classes, ours must not."""
+    ours, theirs = [], []
+    for seed in range(5):
+        support, y, query, truth, _ = episode(seed, shot=5, n_query=30, noise=0.4)
+        query = query[truth == 2]
+        ours.append((balance_free(support, y, query, 5).argmax(axis=1) == 2).mean())
+        theirs.append((cipa(support, y, query, 5).argmax(axis=1) == 2).mean())
+    assert np.mean(ours) > 0.9 > 0.6 > np.mean(theirs)
+
+
+# ---------------------------------------------------------------------------------------------- CL2N methods
+
+
+def test_simpleshot_and_ties():
+    answer = simpleshot([[2.0, 0], [0, 5.0]], [0, 1], [[3.0, 1.0], [1.0, 1.0]], 2, base_mean=[0.0, 0.0])
+    np.testing.assert_array_equal(answer, [[1, 0], [0.5, 0.5]])
+    np.testing.assert_array_equal(hard(np.array([[1.0, 1.0 + 1e-13, 0.0]])), [[0.5, 0.5, 0.0]])
+    with pytest.raises(ValueError, match="base_mean"):
+        simpleshot(np.eye(2), [0, 1], np.eye(2), 2)
+
+
+def test_bd_cspn_row_by_row():
+    support, y, query, truth, base = episode(6, noise=0.9, shot=3)
+    s, q = unit(support - base), unit(query - base)
+    shifted = q + s.mean(axis=0) - q.mean(axis=0)
+    start = means(s, y, 5)
+    sums, count = np.zeros_like(start), np.zeros(5)
+    for x in [*s, *shifted]:
+        cos = [x @ p / np.linalg.norm(x) / np.linalg.norm(p) for p in start]
+        c = int(np.argmax(cos))
+        sums[c] += np.exp(10 * cos[c]) / np.sum(np.exp(10 * np.array(cos))) * x
+        count[c] += 1
+    expected = [np.argmin([np.linalg.norm(x - p) for p in sums / count[:, None]]) for x in shifted]
+    got = bd_cspn(support, y, query, 5, base_mean=base)
+    np.testing.assert_array_equal(got, one_hot(expected, 5))
+    assert (np.array(expected) == truth).mean() > 0.5
+
+
+def test_laplacian_shot_follows_neighbours():
+    """A row between two classes goes where its two nearest neighbours go once λ is large."""
+    support, base = np.array([[1.0, 0.0], [0.0, 1.0]]), np.zeros(2)
+    angle = np.pi / 180 * np.array([46.0, 41.0, 39.0, 88.0, 89.0, 90.0])  # the first leans to class 1 by itself
+    query = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    alone = laplacian_shot(support, [0, 1], query, 2, base_mean=base, lam=0.0, rectify=False)
+    joined = laplacian_shot(support, [0, 1], query, 2, base_mean=base, lam=1.0, rectify=False)
+    assert alone[0].argmax() == 1
+    assert joined[0].argmax() == 0
+
+
+def test_laplacian_shot_without_its_laplacian_is_a_softmax_of_distances():
+    support, y, query, _, base = episode(6, shot=2)
+    s, q = unit(support - base), unit(query - base)
+    d2 = ((q[:, None] - means(s, y, 5)[None]) ** 2).sum(axis=2)
+    got = laplacian_shot(support, y, query, 5, base_mean=base, lam=0.0, rectify=False)
+    np.testing.assert_allclose(got, softened(-d2), atol=1e-12)
+    # one update from there, with W found by sorting
+    w = np.zeros((30, 30))
+    for i in range(30):
+        w[i, np.argsort(((q - q[i]) ** 2).sum(axis=1))[1:3]] = 1.0
+    got = laplacian_shot(support, y, query, 5, base_mean=base, lam=0.7, rectify=False, n_iter=1)
+    np.testing.assert_allclose(got, softened(-d2 + 0.7 * w @ softened(-d2)), atol=1e-12)
+
+
+def test_nearest_shares_gives_tied_places_to_all():
+    x = np.array([0.0, 1.0, -1.0, 5.0])
+    shares = nearest_shares(-np.abs(x[:, None] - x[None]), 1)
+    np.testing.assert_allclose(shares, [[0, 0.5, 0.5, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]])
+    assert (nearest_shares(np.zeros((1, 1)), 2) == 0).all()

@@ -1,0 +1,195 @@
+"""The reference loops that solve something, against optimality conditions and other libraries' solvers."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression, enet_path
+
+from . import alpha_tim, fine_tune, pt_map, tim_adm, tim_gd
+from .cases import episode, means, softened
+from .common import Adam, one_hot, sinkhorn, softmax, unit
+from .ici import credibility, huber_regression, logistic_regression, principal_basis
+from .ilpc import average_losses, ilpc
+from .tim import adm_step, probabilities, tim_loss
+
+# ---------------------------------------------------------------------------------------------- transport
+
+
+def test_sinkhorn_is_the_entropic_optimum():
+    """Right marginals and the form u_i K_ic v_c together characterise the optimum: no linear programme is needed."""
+    kernel = np.exp(-5 * np.random.default_rng(0).random((12, 4)))
+    columns = np.array([1.0, 2.0, 4.0, 5.0])
+    plan = sinkhorn(kernel, columns, eps=1e-12, max_rounds=100000)
+    np.testing.assert_allclose(plan.sum(axis=0), columns, atol=1e-12)
+    np.testing.assert_allclose(plan.sum(axis=1), 1.0, atol=1e-9)
+    potential = np.log(plan / kernel)
+    potential = potential - potential.mean(axis=0) - potential.mean(axis=1)[:, None] + potential.mean()
+    np.testing.assert_allclose(potential, 0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("prior", [None, [0.1, 0.1, 0.2, 0.3, 0.3]])
+def test_pt_map_answers_have_the_assumed_class_sizes(prior):
+    support, y, query, _, _ = episode(7, noise=1.5)
+    p = pt_map(support, y, query, 5, class_prior=prior)
+    np.testing.assert_allclose(p.sum(axis=0), 30 * np.array(prior or [0.2] * 5), atol=1e-3)
+
+
+def test_pt_map_without_steps_is_a_plan_at_the_support_means():
+    support, y, query, _, _ = episode(7, shot=2)
+    s, q = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6))
+    s, q = unit(s - s.mean(axis=0)), unit(q - q.mean(axis=0))
+    kernel = np.exp(-10 * ((q[:, None] - means(s, y, 5)[None]) ** 2).sum(axis=2))
+    p = pt_map(support, y, query, 5, n_iter=0, eps=1e-12, max_rounds=100000)
+    potential = np.log(p / kernel)
+    potential = potential - potential.mean(axis=0) - potential.mean(axis=1)[:, None] + potential.mean()
+    np.testing.assert_allclose(potential, 0.0, atol=1e-8)
+
+
+# ---------------------------------------------------------------------------------------------- gradient methods
+
+
+def test_our_adam_is_torchs():
+    start = torch.from_numpy(np.random.default_rng(0).normal(size=(3, 4)))
+    ours, theirs = start.clone(), start.clone().requires_grad_()
+    adam, other = Adam([ours], 1e-2), torch.optim.Adam([theirs], lr=1e-2)
+    for step in range(20):
+        g = torch.cos(start + step)
+        adam.step([g])
+        theirs.grad = g.clone()
+        other.step()
+    torch.testing.assert_close(ours, theirs.detach(), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("method", [tim_adm, tim_gd])
+def test_tim_starts_at_the_prototypes_and_gains_information(method):
+    support, y, query, _, _ = episode(8, noise=1.2, shot=2)
+    q = torch.from_numpy(unit(query))
+    start = probabilities(q, torch.from_numpy(means(unit(support), y, 5)), 15.0)
+    np.testing.assert_allclose(method(support, y, query, 5, n_iter=0), start.numpy(), atol=1e-12)
+    sure = torch.from_numpy(one_hot(y, 5))  # the support term at 0: what is left the queries alone determine
+    answers = [torch.from_numpy(method(support, y, query, 5, n_iter=n)) for n in (0, 10, 150)]
+    losses = [float(tim_loss(sure, sure, p, (0.1, 1.0, 0.1))) for p in answers]
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_tim_adm_lowers_the_whole_loss():
+    support, y, query, _, _ = episode(8, noise=1.2, shot=2)
+    s, q, labels = unit(support), unit(query), one_hot(y, 5)
+    w, losses = means(s, y, 5), []
+    for _ in range(100):
+        p_s, p_q = (probabilities(torch.from_numpy(x), torch.from_numpy(w), 15.0) for x in (s, q))
+        losses.append(float(tim_loss(p_s, torch.from_numpy(labels), p_q, (0.1, 1.0, 0.1))))
+        w = adm_step(s, labels, q, w, 15.0, (0.1, 1.0, 0.1))
+    assert losses[-1] < losses[50] < losses[10] < losses[0]
+    assert losses[0] - losses[-1] > 0.01
+
+
+def test_tim_adm_step_is_a_scaled_gradient_step():
+    """w' − w = −∇/(temp·denominator) for the loss c₁ Σ_S CE(y, P) + c₂ Σ_Q CE(R, P) with R held fixed."""
+    support, y, query, _, _ = episode(8, noise=1.2, shot=2)
+    s, q, labels = unit(support), unit(query), one_hot(y, 5)
+    w = torch.from_numpy(means(s, y, 5)).requires_grad_()
+    p_s, p_q = (probabilities(torch.from_numpy(x), w, 15.0) for x in (s, q))
+    sharp = p_q.detach() ** 1.1
+    r = sharp / sharp.sum(dim=0).sqrt()
+    r = r / r.sum(dim=1, keepdim=True)
+    c1, c2 = 0.1 / 1.1, 10 / 30
+    loss = -c1 * (torch.from_numpy(labels) * p_s.log()).sum() - c2 * (r * p_q.log()).sum()
+    (gradient,) = torch.autograd.grad(loss, [w])
+    scale = 15.0 * (c1 * labels.sum(axis=0) + c2 * r.sum(dim=0).numpy())
+    expected = w.detach().numpy() - gradient.numpy() / scale[:, None]
+    np.testing.assert_allclose(adm_step(s, labels, q, w.detach().numpy(), 15.0, (0.1, 1.0, 0.1)), expected, atol=1e-12)
+
+
+def test_alpha_tim_tends_to_tim_as_alpha_tends_to_one():
+    support, y, query, _, _ = episode(8, noise=1.2)
+    shannon = tim_gd(support, y, query, 5, n_iter=60, lr=1e-3, weights=(1.0, 1.0, 1.0))
+    near = alpha_tim(support, y, query, 5, n_iter=60, lr=1e-3, alpha=1.0 + 1e-6)
+    np.testing.assert_allclose(near, shannon, atol=1e-4)
+    far = alpha_tim(support, y, query, 5, n_iter=60, lr=1e-3)
+    np.testing.assert_array_equal(far, alpha_tim(support, y, query, 5, n_iter=60, lr=1e-3, alpha=2.0))
+    assert np.abs(far - shannon).max() > 1e-3
+
+
+def test_fine_tune_is_a_torch_linear_layer_under_one_adam():
+    support, y, query, _, _ = episode(8, shot=2)
+    head = torch.nn.Linear(24, 5, dtype=torch.float64)
+    head.weight.data = torch.from_numpy(unit(means(support, y, 5)))
+    head.bias.data.zero_()
+    s, q = torch.from_numpy(unit(support)), torch.from_numpy(unit(query))
+    np.testing.assert_allclose(fine_tune(support, y, query, 5, n_epochs=0), softened(head(q).detach()), atol=1e-13)
+    adam = torch.optim.Adam(head.parameters(), lr=1e-2)
+    for _ in range(25):
+        adam.zero_grad()
+        torch.nn.functional.cross_entropy(head(s), torch.from_numpy(y)).backward()
+        adam.step()
+        adam.zero_grad()
+        torch.distributions.Categorical(logits=head(q)).entropy().mean().backward()
+        adam.step()
+    np.testing.assert_allclose(fine_tune(support, y, query, 5, lr=1e-2), softened(head(q).detach()), atol=1e-10)
+
+
+# ---------------------------------------------------------------------------------------------- ICI, iLPC
+
+
+def test_logistic_regression_is_scikit_learns():
+    support, y, query, _, _ = episode(9, shot=3)
+    ours = logistic_regression(support, one_hot(y, 5), 10.0)
+    theirs = LogisticRegression(C=10.0, tol=1e-10, max_iter=100000).fit(support, y)
+    np.testing.assert_allclose(softmax(ours(query)), theirs.predict_proba(query), atol=1e-5)
+
+
+def test_huber_form_is_scikit_learns_group_lasso():
+    support, y, query, truth, _ = episode(10, shot=2, noise=1.0)
+    x = unit(np.concatenate([support, query]))
+    labels = one_hot(np.concatenate([y, np.where(np.arange(30) % 4 == 0, (truth + 1) % 5, truth)]), 5)
+    basis = principal_basis(x, 5)
+    n = len(x)
+    rest = np.eye(n) - basis @ basis.T
+    lambdas, g, _ = enet_path(rest, rest @ labels, l1_ratio=1.0, eps=1e-3, tol=1e-12, max_iter=100000)
+    b = basis.T @ labels
+    first_zero = np.full(n, len(lambdas) - 1)
+    for k, lam in enumerate(lambdas):
+        if k == 0:
+            continue
+        b = huber_regression(basis, labels, n * lam, b)
+        residual = labels - basis @ b
+        norm = np.linalg.norm(residual, axis=1, keepdims=True)
+        ours = residual * np.maximum(0.0, 1 - n * lam / norm)
+        np.testing.assert_allclose(ours, g[:, :, k].T, atol=1e-6)
+        first_zero[np.abs(g[:, :, k]).sum(axis=0) == 0] = len(lambdas) - 1 - k
+    np.testing.assert_array_equal(credibility(basis, labels, 100, 1e-3)[:, 0], first_zero)
+
+
+def test_credibility_puts_wrong_labels_last():
+    support, y, query, truth, _ = episode(11, shot=2, n_query=10, noise=0.3)
+    wrong = np.arange(50) % 10 == 0
+    labels = one_hot(np.concatenate([y, np.where(wrong, (truth + 1) % 5, truth)]), 5)
+    key = credibility(principal_basis(unit(np.concatenate([support, query])), 5), labels, 100, 1e-3)[10:]
+    order = sorted(range(50), key=lambda i: tuple(key[i]))
+    assert set(order[-5:]) == set(np.flatnonzero(wrong))
+
+
+def test_ilpc_head_is_trained_as_torch_does():
+    support, y, _, _, _ = episode(12, shot=4)
+    x, labels = unit(support), one_hot(y, 5)
+    start = unit(means(x, y, 5))
+    w = torch.from_numpy(start.copy()).requires_grad_()
+    b = torch.zeros(5, dtype=torch.float64, requires_grad=True)
+    sgd = torch.optim.SGD([w, b], lr=0.1, momentum=0.9, weight_decay=5e-4)
+    total = torch.zeros(len(x), dtype=torch.float64)
+    for _ in range(50):
+        loss = torch.nn.functional.cross_entropy(torch.from_numpy(x) @ w.T + b, torch.from_numpy(y), reduction="none")
+        total += loss.detach() / 50
+        sgd.zero_grad()
+        loss.mean().backward()
+        sgd.step()
+    np.testing.assert_allclose(average_losses(x, labels, start, 50, 0.1, 0.9, 5e-4), total.numpy(), atol=1e-12)
+
+
+def test_ilpc_balances_when_asked():
+    support, y, query, _, _ = episode(13, noise=1.5, n_query=12)
+    sizes = ilpc(support, y, query, 5, n_steps=50).sum(axis=0)
+    free = ilpc(support, y, query, 5, n_steps=50, sinkhorn=False).sum(axis=0)
+    assert np.abs(sizes - 12).max() < np.abs(free - 12).max()
+    assert np.abs(sizes - 12).max() <= 4

@@ -1,0 +1,125 @@
+"""The command line as a user meets it: its words, its exit codes, and what it leaves on disk."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from protoadapt import save_features
+from protoadapt.demo import synthetic_features
+
+
+def run(*words, cwd=None):
+    command = [sys.executable, "-m", "protoadapt", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    file = tmp_path_factory.mktemp("features") / "f.safetensors"
+    save_features(file, synthetic_features(classes=8, rows=40))
+    return file
+
+
+def test_evaluate_prints_a_table_and_writes_json(features, tmp_path):
+    done = run(
+        "evaluate", features, "--method", "cipa", "--episodes", 50, "--set", "tau=15", "--json", tmp_path / "r.json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "5-way 1-shot" in done.stdout
+    told = json.loads((tmp_path / "r.json").read_text())
+    assert told["arguments"]["tau"] == 15
+    assert f"{told['accuracy']:.2f} ± {told['ci95']:.2f}" in done.stdout
+
+
+def test_compare_gives_paired_differences_in_every_format(features, tmp_path):
+    words = ("compare", features, "--methods", "protonet,cipa(sigma=1, tau=5)", "--episodes", 50)
+    table = run(*words, "--format", "csv", "--json", tmp_path / "r.json")
+    assert table.returncode == 0, table.stderr
+    rows = list(csv.DictReader(io.StringIO(table.stdout)))
+    assert [row["method"] for row in rows] == ["protonet", "cipa(sigma=1, tau=5)"]
+    told = json.loads((tmp_path / "r.json").read_text())
+    first, second = (np.array(r["correct"]) for r in told["results"])
+    assert rows[1]["minus protonet"].split(" ")[0] == f"{100 * (second - first).mean() / 75:+.2f}"
+    assert run(*words, "--format", "markdown").stdout.startswith("| method | accuracy |")
+    assert r"\begin{tabular}" in run(*words, "--format", "latex").stdout
+    assert "minus cipa(sigma=1, tau=5)" in run(*words, "--reference", "cipa(sigma=1, tau=5)").stdout
+
+
+def test_a_users_own_method_runs_without_touching_the_package(features, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from protoadapt import METHODS\n"
+        "def sharp(episodes, *, tau=50.0):\n"
+        "    return METHODS['protonet'](episodes, tau=tau)\n"
+    )
+    done = run("evaluate", features, "--method", "mine:sharp", "--set", "tau=20", "--episodes", 20, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "mine:sharp(tau=20)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--way", "9"), "lower the way to 8"),
+        (("--shot", "30"), "lower --shot"),
+        (("--method", "cipi"), "did you mean 'cipa'"),
+        (("--set", "tua=1"), "did you mean 'tau'"),
+        (("--set", "tau"), "name=value"),
+        (("--set", "tau=hot"), "takes a value of type float"),
+        (("--set", "tau=nan"), "takes a value of type float"),
+        (("--set", "n_iter=2.5"), "takes a value of type int"),
+        (("--protocol", "odd"), "choose balanced"),
+        (("--protocol", "semi"), "unlabeled"),
+        (("--episodes", "0"), "at least one"),
+        (("--format", "html"), "table format"),
+        (("--device", "abacus"), "--device cpu"),
+        (("--base", "nowhere.npz"), "no feature file"),
+        (("--method", "no.module:f"), "cannot be imported"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_leave_nothing(features, tmp_path, words, said):
+    done = run("evaluate", features, "--episodes", 3, *words, "--json", tmp_path / "out" / "r.json")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_files_are_one_sentence(tmp_path):
+    np.savez(
+        tmp_path / "neg.npz",
+        features=np.random.default_rng(0).normal(size=(200, 4)),
+        labels=np.repeat(np.arange(5), 40),
+    )
+    np.savez(tmp_path / "short.npz", features=np.ones((200, 4)), labels=np.repeat(np.arange(5), 39))
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "neg.npz").read_bytes()[:300])
+    for name, said in (
+        ("neg", "power=signed"),
+        ("short", "one label a row"),
+        ("cut", "truncated"),
+        ("none", "no feature file"),
+    ):
+        done = run("evaluate", tmp_path / f"{name}.npz", "--episodes", 5)
+        assert done.returncode == 2, name
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_zero_and_duplicate_rows_work(tmp_path):
+    rows = np.repeat(np.eye(5, 8), 40, axis=0)
+    rows[::40] = 0
+    np.savez(tmp_path / "f.npz", features=rows, labels=np.repeat(np.arange(5), 40))
+    done = run("compare", tmp_path / "f.npz", "--methods", "protonet,cipa,pt_map,soft_kmeans", "--episodes", 20)
+    assert done.returncode == 0, done.stderr
+
+
+def test_methods_lists_them_all():
+    from protoadapt import METHODS
+
+    done = run("methods")
+    assert all(f"\n{name}\n" in "\n" + done.stdout for name in METHODS)

@@ -1,0 +1,135 @@
+"""Accuracies, intervals and paired differences against their definitions."""
+
+import numpy as np
+import pytest
+import torch
+
+from protoadapt import Protocol, UserError, compare, evaluate
+from protoadapt.demo import synthetic_features
+from protoadapt.episodes import draw
+from protoadapt.methods import METHODS, method, parse_assignments, split_specs
+
+TABLE = synthetic_features(classes=8, rows=40)
+X, Y = TABLE.features, TABLE.labels
+
+
+def test_the_accuracy_is_that_of_a_plain_loop():
+    result = evaluate(X, Y, "protonet", Protocol(shot=2), episodes=30, seed=7)
+    accuracies = []
+    drawn = next(draw(Y.numpy(), Protocol(shot=2), 7, 30))
+    unit = X / X.norm(dim=1, keepdim=True)
+    for e in range(30):
+        means = torch.stack([X[drawn.support[e][drawn.support_labels[e] == c]].mean(0) for c in range(5)])
+        means /= means.norm(dim=1, keepdim=True)
+        answer = (unit[drawn.query[e]] @ means.T).argmax(1).numpy()
+        accuracies.append(100 * (answer == drawn.query_labels[e]).mean())
+    assert result.accuracy == pytest.approx(np.mean(accuracies))
+    assert result.ci95 == pytest.approx(1.96 * np.std(accuracies, ddof=1) / np.sqrt(30))
+
+
+@pytest.mark.parametrize("chunk", [1, 100, 256, 300, 5000])
+def test_chunks_change_nothing(chunk):
+    whole = evaluate(X, Y, "cipa", episodes=600, seed=1)
+    assert np.array_equal(evaluate(X, Y, "cipa", episodes=600, seed=1, chunk=chunk).correct, whole.correct)
+
+
+def test_methods_share_their_episodes_and_differences_are_paired():
+    first, second = compare(X, Y, ["protonet", "cipa"], episodes=300)
+    assert np.array_equal(second.correct, evaluate(X, Y, "cipa", episodes=300).correct)
+    mean, half = second.minus(first)
+    difference = second.accuracies - first.accuracies
+    assert mean == pytest.approx(difference.mean())
+    assert half == pytest.approx(1.96 * difference.std(ddof=1) / np.sqrt(300))
+    assert half < np.hypot(first.ci95, second.ci95)  # pairing must pay on the same episodes
+
+
+def test_one_episode_has_no_spread():
+    assert evaluate(X, Y, "protonet", episodes=1).ci95 == 0
+
+
+def test_a_function_of_ones_own_is_a_method():
+    def first_class(episodes):
+        answer = torch.zeros(*episodes.query_index.shape, episodes.n_way)
+        answer[..., 0] = 1
+        return answer
+
+    assert evaluate(X, Y, first_class, episodes=50).accuracy == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda e: e.query, "returned"),
+        (lambda e: None, "NoneType"),
+        (lambda e: torch.full((*e.query_index.shape, e.n_way), float("nan")), "NaN"),
+    ],
+)
+def test_wrong_answers_of_a_method_are_said(answer, words):
+    with pytest.raises(UserError, match=words):
+        evaluate(X, Y, answer, episodes=3)
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "options", "words"),
+    [
+        (X[:, 0], Y, {}, "one row a picture"),
+        (X, Y[:-1], {}, "one label a row"),
+        (X, Y.float(), {}, "whole numbers"),
+        (torch.where(torch.arange(len(X))[:, None] == 3, float("nan"), X), Y, {}, "the first is row 3"),
+        (torch.where(torch.arange(len(X))[:, None] == 4, float("inf"), X), Y, {}, "the first is row 4"),
+        (X, Y, {"episodes": 0}, "at least one"),
+        (X, Y, {"seed": -1}, "0 or more"),
+        (X, Y, {"base_mean": torch.zeros(3)}, "base_mean"),
+    ],
+)
+def test_bad_input_is_named(features, labels, options, words):
+    with pytest.raises(UserError, match=words):
+        evaluate(features, labels, "protonet", **{"episodes": 3, **options})
+
+
+def test_half_precision_features_are_read():
+    assert evaluate(X.half(), Y.numpy(), "cipa", episodes=20).accuracy > 50
+
+
+def test_base_mean_is_asked_for_with_the_way_out():
+    with pytest.raises(UserError, match="--base"):
+        evaluate(X, Y, "simpleshot", episodes=3)
+
+
+def test_specs_carry_arguments():
+    parsed = method("semi_protonet(n_iter=5, metric=cosine)")
+    assert parsed.function is METHODS["semi_protonet"]
+    assert parsed.arguments == {"n_iter": 5, "metric": "cosine"}
+    assert parsed.label == "semi_protonet(n_iter=5, metric=cosine)"
+    assert method("pt_map(class_prior=[0.5, 0.3, 0.2])").arguments == {"class_prior": [0.5, 0.3, 0.2]}
+    assert split_specs("a, b(x=1, y=2),c") == ["a", "b(x=1, y=2)", "c"]
+    assert parse_assignments(["l2=false", "tau=1e1", "power=off", "lam=None"]) == {
+        "l2": False, "tau": 10.0, "power": "off", "lam": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("cipi", "did you mean 'cipa'"),
+        ("cipa(tua=1)", "did you mean 'tau'"),
+        ("cipa(tau)", "name=value"),
+        ("no.such.module:f", "cannot be imported"),
+        ("math:no", "has no function"),
+        ("math:pi", "not a function"),
+        ("ci pa", "is not a method"),
+    ],
+)
+def test_unknown_methods_and_arguments_are_named(spec, words):
+    with pytest.raises(UserError, match=words):
+        method(spec)
+
+
+def test_a_result_tells_all():
+    told = evaluate(X, Y, "cipa(sigma=1)", Protocol("dirichlet"), episodes=20, seed=3).to_json(**TABLE.about)
+    assert told["arguments"]["sigma"] == 1
+    assert told["arguments"]["tau"] == 10.0
+    assert told["protocol"]["kind"] == "dirichlet"
+    assert told["features"]["hash"] == TABLE.hash
+    assert len(told["correct"]) == told["episodes"] == 20
+    assert {"versions", "hardware", "seed", "seconds", "ci95", "schema"} <= told.keys()

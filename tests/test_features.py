@@ -1,0 +1,91 @@
+"""Feature files: both formats, and every way of being broken."""
+
+import numpy as np
+import pytest
+import torch
+
+from protoadapt import Features, UserError, load_features, save_features
+from protoadapt.demo import synthetic_features
+from protoadapt.features import base_mean_of
+
+TABLE = synthetic_features(classes=4, rows=10, dim=6)
+
+
+def test_safetensors_come_back_whole(tmp_path):
+    save_features(tmp_path / "deep" / "f.safetensors", TABLE)
+    back = load_features(tmp_path / "deep" / "f.safetensors")
+    assert torch.equal(back.features, TABLE.features)
+    assert torch.equal(back.labels, TABLE.labels)
+    assert torch.equal(back.base_mean, TABLE.base_mean)
+    assert back.metadata == {"dataset": "synthetic clouds"}
+    assert back.hash == TABLE.hash
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["f.safetensors"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_npz_of_any_float_type(tmp_path, dtype):
+    np.savez(
+        tmp_path / "f.npz", features=TABLE.features.numpy().astype(dtype), labels=TABLE.labels.numpy().astype(np.int32)
+    )
+    back = load_features(tmp_path / "f.npz")
+    assert back.features.dtype == (torch.float64 if dtype is np.float64 else torch.float32)
+    torch.testing.assert_close(back.features.float(), TABLE.features, atol=1e-2, rtol=1e-3)
+    assert back.base_mean is None
+
+
+def test_the_base_mean_is_the_mean_of_the_base_rows(tmp_path):
+    save_features(tmp_path / "b.safetensors", TABLE)
+    torch.testing.assert_close(base_mean_of(tmp_path / "b.safetensors"), TABLE.features.mean(0))
+
+
+def test_hashes_tell_features_apart():
+    other = Features(TABLE.features.clone(), TABLE.labels)
+    assert other.hash == TABLE.hash
+    changed = TABLE.features.clone()
+    changed[3, 2] += 1e-6 + changed[3, 2].abs() * 1e-6
+    assert Features(changed, TABLE.labels).hash != TABLE.hash
+
+
+def test_every_cut_of_a_file_is_refused(tmp_path):
+    whole = tmp_path / "f.safetensors"
+    save_features(whole, TABLE)
+    np.savez(tmp_path / "f.npz", features=TABLE.features.numpy(), labels=TABLE.labels.numpy())
+    for name in ("f.safetensors", "f.npz"):
+        content = (tmp_path / name).read_bytes()
+        for size in (0, 1, 8, len(content) // 2, len(content) - 1):
+            cut = tmp_path / f"cut{name[1:]}"
+            cut.write_bytes(content[:size])
+            with pytest.raises(UserError, match="truncated"):
+                load_features(cut)
+
+
+def test_foreign_files_are_refused(tmp_path):
+    for name in ("a.safetensors", "a.npz"):
+        (tmp_path / name).write_bytes(b"hello, this is no feature file at all")
+        with pytest.raises(UserError, match="cannot be read"):
+            load_features(tmp_path / name)
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(UserError, match="no feature file"):
+        load_features(tmp_path / "a.txt")
+    with pytest.raises(UserError, match="there is no feature file"):
+        load_features(tmp_path / "missing.npz")
+
+
+def test_an_npz_runs_no_code(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "pwned"), "w"))
+
+    np.savez(tmp_path / "e.npz", features=np.array([Evil()], dtype=object), labels=np.zeros(1, int))
+    with pytest.raises(UserError, match="cannot be read"):
+        load_features(tmp_path / "e.npz")
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_missing_arrays_and_bad_rows_are_named(tmp_path):
+    np.savez(tmp_path / "a.npz", features=TABLE.features.numpy())
+    with pytest.raises(UserError, match="no array 'labels'"):
+        load_features(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", features=np.full((3, 2), np.nan), labels=np.zeros(3, int))
+    with pytest.raises(UserError, match=r"b\.npz: .*NaN"):
+        load_features(tmp_path / "b.npz")
