@@ -275,22 +275,24 @@ def _ragged(pools: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
-    """k rows of each class in `classes` (E, W): the first k steps of a Fisher–Yates shuffle, all at once.
+    """(E, W, k): k rows of each class in `classes` (E, W), by the first k steps of a Fisher–Yates shuffle.
 
+    Step j swaps places j and r_j ≥ j. No deck is laid out: a place still holds its own number unless an earlier step i
+    put something there (r_i = place; the latest counts), and what step i put there is remembered in moved[i].
     A class with fewer than k rows repeats some at the end; callers take no more than it has.
     """
-    shape = classes.shape
-    classes = classes.ravel()
-    deck, n = table[classes], size[classes]
-    every = np.arange(len(classes))
-    jumps = rng.random((k, len(classes)))
-    for j in range(min(k, deck.shape[1])):
-        other = j + (jumps[j] * np.maximum(n - j, 1)).astype(np.int64)
-        other = np.minimum(other, deck.shape[1] - 1)
-        here = deck[:, j].copy()
-        deck[:, j] = deck[every, other]
-        deck[every, other] = here
-    return deck[:, :k].reshape(*shape, -1)
+    n = size[classes.ravel()]
+    steps = np.arange(k)[:, None]
+    target = np.minimum(steps + (rng.random((k, len(n))) * (n - steps)).astype(np.int64), n - 1)
+    target = np.maximum(target, 0)
+    picked, moved = target.copy(), np.broadcast_to(steps, target.shape).copy()
+    every = np.arange(len(n))
+    for j in range(1, k):
+        order = steps[1 : j + 1]  # 1 … j, so that 0 means: never touched
+        for place, values in ((target[j], picked), (np.full(len(n), j), moved)):
+            latest = ((target[:j] == place) * order).max(0)
+            values[j] = np.where(latest > 0, moved[latest - 1, every], values[j])
+    return table[classes.ravel(), picked].T.reshape(*classes.shape, k)
 
 
 def _dirichlet_counts(rng, total: int, alpha: float, free: np.ndarray) -> np.ndarray:

@@ -78,7 +78,7 @@ if njit is not None:
         shots = np.zeros(n_way, rows.dtype)
         for e in range(n_episodes):
             _gather(rows, s_index[e], s_labels[e], q_index[e], center, l2, x, shots)
-            _gram(x, gram)
+            _gram(x, gram, 0 if n_iter else n_query)
             z = _steps(gram, shots, n_query, rule, rows.dtype.type(scale), prior, n_iter, rows.dtype.type(sigma))
             for j in range(n_query):
                 for c in range(n_way):
@@ -130,12 +130,17 @@ if njit is not None:
                 out[d] *= factor
 
     @compiled
-    def _gram(x, gram):
-        """gram = x xᵀ. A tile of 4 × 4 products reads 8 rows for 16 sums, which keeps the arithmetic units busy."""
+    def _gram(x, gram, first):
+        """gram = x xᵀ in the columns from `first` on, and on the diagonal.
+
+        A tile of 4 × 4 products reads 8 rows for 16 sums, which keeps the arithmetic units busy.
+        """
         n, dim = x.shape
         zero = x.dtype.type(0)
         for i in range(0, n, 4):
             for j in range(i, n, 4):
+                if j != i and j + 4 <= first:
+                    continue
                 s00 = s01 = s02 = s03 = s10 = s11 = s12 = s13 = zero
                 s20 = s21 = s22 = s23 = s30 = s31 = s32 = s33 = zero
                 for d in range(dim):

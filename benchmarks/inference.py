@@ -1,0 +1,190 @@
+"""Speed and memory of inference, side by side with the naive way, in one run.
+
+    python benchmarks/inference.py [--device cuda] [--json results/benchmark-inference.json]
+
+Features are 20 classes × 600 rows × 512 dimensions (the shape of mini-ImageNet's novel classes), episodes 5-way 1-shot
+with 15 queries a class; sampling is part of every time. "naive" is the usual numpy loop over episodes.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from protoadapt import Protocol, compare, evaluate
+from protoadapt.demo import synthetic_features
+from protoadapt.episodes import draw
+from protoadapt.methods import METHODS, method
+from protoadapt.provenance import hardware, versions
+from protoadapt.report.tables import markdown
+
+# Enough episodes for about ten seconds each; slow-by-nature methods get fewer.
+EPISODES = {
+    "tim_gd": 256,
+    "alpha_tim": 256,
+    "lr_ici": 64,
+    "ilpc": 64,
+    "tim_adm": 2000,
+    "transductive_fine_tuning": 2000,
+}
+TARGETS = {"protonet": 1000, "semi_protonet": 1000, "simpleshot": 1000, "bd_cspn": 1000, "laplacian_shot": 1000}
+TARGETS |= {"pt_map": 1000, "cipa": 3334, "tim_adm": 100}
+
+
+def table(rows: int = 600, dim: int = 512):
+    return synthetic_features(classes=20, rows=rows, dim=dim, spread=2.0)
+
+
+def naive_cipa(X: np.ndarray, Y: np.ndarray, episodes: int, seed: int = 0) -> float:
+    """Algorithm 1, one episode at a time in numpy; returns the accuracy."""
+    rng = np.random.default_rng(seed)
+    rows_of = [np.flatnonzero(c == Y) for c in range(Y.max() + 1)]
+    right = 0.0
+    for _ in range(episodes):
+        classes = rng.choice(len(rows_of), 5, replace=False)
+        picked = np.stack([rng.choice(rows_of[c], 16, replace=False) for c in classes])
+        support, query = X[picked[:, 0]], X[picked[:, 1:].ravel()]
+        support, query = ((x + 1e-6) ** 0.5 for x in (support, query))
+        support, query = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (support, query))
+        support, query = (x - x.mean(0) for x in (support, query))
+        support, query = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (support, query))
+        prototypes = support.copy()
+        for step in range(21):
+            logits = 10 * query @ (prototypes / np.linalg.norm(prototypes, axis=1, keepdims=True)).T
+            z = np.exp(logits - logits.max(1, keepdims=True))
+            z /= z.sum(1, keepdims=True)
+            if step < 20:
+                estimate = (support + z.T @ query) / (1 + z.sum(0))[:, None]
+                prototypes = 0.2 * estimate + 0.8 * prototypes
+        right += (z.argmax(1) == np.repeat(np.arange(5), 15)).mean()
+    return 100 * right / episodes
+
+
+def naive_pt_map(X: np.ndarray, Y: np.ndarray, episodes: int, seed: int = 0) -> float:
+    """PT+MAP, one episode at a time in numpy; returns the accuracy."""
+    rng = np.random.default_rng(seed)
+    rows_of = [np.flatnonzero(c == Y) for c in range(Y.max() + 1)]
+    right = 0.0
+    for _ in range(episodes):
+        classes = rng.choice(len(rows_of), 5, replace=False)
+        picked = np.stack([rng.choice(rows_of[c], 16, replace=False) for c in classes])
+        support, query = X[picked[:, 0]], X[picked[:, 1:].ravel()]
+        support, query = ((x + 1e-6) ** 0.5 for x in (support, query))
+        support, query = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (support, query))
+        support, query = (x - x.mean(0) for x in (support, query))
+        support, query = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (support, query))
+        centres = support.copy()
+        for step in range(21):
+            d2 = ((query**2).sum(1)[:, None] - 2 * query @ centres.T + (centres**2).sum(1)).clip(0)
+            plan = np.exp(-10 * d2)
+            plan /= plan.sum()
+            before = np.zeros(len(plan), plan.dtype)
+            for _ in range(1000):
+                sums = plan.sum(1)
+                if np.abs(sums - before).max() <= 1e-6:
+                    break
+                before = sums
+                plan /= sums[:, None]
+                plan *= 15 / plan.sum(0)
+            if step < 20:
+                centres += 0.2 * ((support + plan.T @ query) / (1 + plan.sum(0))[:, None] - centres)
+        right += (plan.argmax(1) == np.repeat(np.arange(5), 15)).mean()
+    return 100 * right / episodes
+
+
+def best_of(runs: int, work) -> float:
+    """The shortest time: what else the machine does only ever adds."""
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def speed(device: str) -> dict:
+    features = table()
+    X, Y = features.features, features.labels
+    naive = {
+        "cipa": 400 / best_of(3, lambda: naive_cipa(X.numpy(), Y.numpy(), 400)),
+        "pt_map": 100 / best_of(3, lambda: naive_pt_map(X.numpy(), Y.numpy(), 100)),
+    }
+    rates = {}
+    for name in METHODS:
+        episodes = EPISODES.get(name, 10_000)
+        options = {"episodes": episodes, "base_mean": features.base_mean, "device": device}
+        runs = 3 if name not in EPISODES else 1
+        results = [evaluate(X, Y, name, **options) for _ in range(runs)]
+        best = min(results, key=lambda result: result.seconds)
+        rates[name] = {"episodes": episodes, "seconds": best.seconds, "episodes_per_s": episodes / best.seconds}
+        print(f"{name:26s} {rates[name]['episodes_per_s']:>10,.0f} episodes/s", flush=True)
+    start = time.perf_counter()
+    drawn = sum(len(block.support) for block in draw(Y.numpy(), Protocol(), 0, 10_000))
+    sampling = time.perf_counter() - start
+    return {"naive_episodes_per_s": naive, "methods": rates, "drawing_10000_s": sampling, "drawn": drawn}
+
+
+def memory(episodes: int) -> float:
+    """Peak resident memory (GB) of a process that evaluates CIPA on so many episodes."""
+    command = [sys.executable, __file__, "--peak", str(episodes)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
+
+
+def agreement(device: str) -> dict:
+    """The share of predictions that are the same on the CPU and on `device`."""
+    features = table()
+    same = {}
+    for name in METHODS:
+        run, blocks = method(name), min(4, -(-EPISODES.get(name, 1024) // 256))
+        equal = total = 0
+        for drawn in draw(features.labels.numpy(), Protocol(), 0, 256 * blocks if name not in EPISODES else 64):
+            episodes = drawn.episodes(features.features, 5, features.base_mean)
+            here, there = run(episodes).argmax(-1), run(episodes.to(device)).argmax(-1).cpu()
+            equal, total = equal + int((here == there).sum()), total + here.numel()
+        same[name] = {"equal": equal, "of": total, "share": equal / total}
+        print(f"{name:26s} {100 * equal / total:.4f} % of {total:,} predictions equal", flush=True)
+    return same
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.peak:
+        features = table()
+        compare(features.features, features.labels, ["cipa"], episodes=options.peak)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+        return
+    report = {"schema": "protoadapt-benchmark/1", "hardware": hardware(options.device), "versions": versions()}
+    report |= {"threads": torch.get_num_threads(), "protocol": "5-way 1-shot, 15 queries a class, 512-d", "seed": 0}
+    report |= speed(options.device)
+    if options.device == "cpu":
+        report["peak_gb"] = {str(n): memory(n) for n in (10_000, 100_000)}
+        print("peak memory (GB):", report["peak_gb"])
+    else:
+        report["cpu_agreement"] = agreement(options.device)
+    rows = [
+        [name, f"{r['episodes_per_s']:,.0f}", _ratio(name, r, report), f"{TARGETS[name]:,}" if name in TARGETS else ""]
+        for name, r in report["methods"].items()
+    ]
+    print(markdown(["method", "episodes/s", "× naive numpy loop", "asked for"], rows))
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def _ratio(name: str, rate: dict, report: dict) -> str:
+    naive = report["naive_episodes_per_s"].get(name)
+    return f"{rate['episodes_per_s'] / naive:.1f} × {naive:,.0f}" if naive else ""
+
+
+if __name__ == "__main__":
+    main()
