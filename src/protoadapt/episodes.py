@@ -121,7 +121,7 @@ class Episodes:
             for name, value in vars(self).items()
             if isinstance(value, Tensor) and value.device != torch.device(device)
         }
-        return replace(self, **moved, memo=self.memo if "rows" not in moved else {})
+        return replace(self, memo=self.memo if "rows" not in moved else {}, **moved)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -307,7 +307,7 @@ def _dirichlet_counts(rng, total: int, alpha: float, free: np.ndarray) -> np.nda
         floor = np.floor(shares)
         rank = (floor - shares).argsort(1, kind="stable").argsort(1, kind="stable")
         counts[missing] = floor + (rank < (total - floor.sum(1, keepdims=True)))
-        missing = (counts > free).any(1)
+        missing = np.any(counts > free, axis=1)
         if not missing.any():
             return counts
     raise UserError(f"{total} Dirichlet({alpha}) queries do not fit the classes' rows: lower --query or raise --alpha")

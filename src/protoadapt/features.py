@@ -1,10 +1,11 @@
-"""Feature files: rows, labels and where they come from, as safetensors (or a plain .npz)."""
+"""Features: pictures embedded once, kept as safetensors with where they come from; plain .npz is read too."""
 
+import csv
 import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
+from protoadapt.augment import apply_weak, draw_weak
+from protoadapt.checkpoint import load_model
+from protoadapt.data import Images
 from protoadapt.errors import UserError
 from protoadapt.evaluate import checked
 
@@ -42,6 +46,86 @@ class Features:
     @property
     def about(self) -> dict[str, Any]:
         return {**self.metadata, "hash": self.hash, "rows": len(self.features), "dim": self.features.shape[1]}
+
+
+def load_embedding(path: str | Path, device: str = "cpu") -> tuple[nn.Module, dict[str, Any]]:
+    """The network of a run, a checkpoint or a model file, ready to embed, and what it is."""
+    backbone, about = load_model(path)
+    return backbone.to(device=device, memory_format=torch.channels_last).eval(), about  # type: ignore[call-overload]
+
+
+def extract(
+    backbone: nn.Module,
+    about: Mapping[str, Any],
+    images: Images,
+    base: Images | None = None,
+    *,
+    views: int = 1,
+    half: bool = False,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> Features:
+    """Features of `images`, and the mean of those of `base`. `about` as `load_embedding` gives it."""
+    if views < 1:
+        raise UserError(f"views is {views}: at least one is needed")
+    rows = embed(backbone, about, images.pixels, views, on_progress)
+    mean = None
+    if base is not None:
+        mean = embed(backbone, about, base.pixels, views, lambda n: on_progress(len(images) * views + n)).mean(0)
+    told = {key: about.get(key) for key in ("backbone", "width", "weights", "size", "mean", "std")}
+    told |= {"trained_on": about.get("dataset"), "dataset": images.name, "split": images.split, "crop": images.crop}
+    told |= {"views": views, "rectified": bool((rows >= 0).all()), "class_names": list(images.class_names)}
+    rows = rows.half() if half else rows
+    return Features(rows, torch.from_numpy(np.array(images.labels)).long(), mean, told)
+
+
+@torch.inference_mode()
+def embed(
+    backbone: nn.Module,
+    about: Mapping[str, Any],
+    pixels: np.ndarray,
+    views: int = 1,
+    on_progress: Callable[[int], None] = lambda done: None,
+    batch: int = 256,
+) -> Tensor:
+    """(N, D) on the CPU: the mean feature of each picture's views. pixels (N, 3, H, H) uint8.
+
+    View 1 is the picture, view 2 its mirror image, further ones are random windows of at least 35 % of its area. Each
+    picture is embedded alone, and its windows depend on its row number only: nothing leaks between pictures.
+    """
+    device = next(backbone.parameters()).device
+    mean, std = (255 * torch.tensor(about[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
+    out = []
+    for start in range(0, len(pixels), batch):
+        images = torch.from_numpy(np.array(pixels[start : start + batch])).to(device)
+        total = torch.zeros((), device=device)
+        for view in range(views):
+            seen = images if view == 0 else images.flip(-1) if view == 1 else _window(images, start, view)
+            x = ((seen - mean) / std).contiguous(memory_format=torch.channels_last)
+            total = total + backbone(x).float()
+            on_progress(views * start + (view + 1) * len(images))
+        out.append((total / views).cpu())
+    return torch.cat(out)
+
+
+def _window(images: Tensor, start: int, view: int) -> Tensor:
+    generator = torch.Generator().manual_seed(start * 1009 + view)
+    draws = draw_weak(len(images), images.shape[-1], generator, images.device, crop="resized")
+    return apply_weak(images, draws)
+
+
+def save_index(path: str | Path, images: Images) -> None:
+    """Beside a feature file: which picture each row is. sha256 is of the decoded pixels, whatever the layout."""
+    path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["path", "sha256", "label", "class"])
+            for name, row, label in zip(images.paths, images.pixels, images.labels):
+                writer.writerow([name, hashlib.sha256(row.tobytes()).hexdigest(), label, images.class_names[label]])
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def save_features(path: str | Path, table: Features) -> None:

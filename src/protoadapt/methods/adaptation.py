@@ -62,8 +62,8 @@ def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
     semi = episodes.unlabeled_index is not None
     if semi and how.rule == "sinkhorn":
         raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa")
-    n_rows, dim = (episodes.unlabeled_index if semi else episodes.query_index).shape[1], episodes.rows.shape[1]
-    if n_rows > max(dim, SMALL):
+    helping = episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
+    if helping.shape[1] > max(episodes.rows.shape[1], SMALL):
         *_, prototypes = prototype_path(episodes, how)
         answer = _assign(_calibrated_queries(episodes, how), prototypes, how)
     elif not semi and native.usable(episodes.rows):

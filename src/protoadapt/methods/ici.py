@@ -124,35 +124,39 @@ def offset_path(basis: Tensor, labels: Tensor, n_lambdas: int, ratio: float) -> 
         yield t, labels - basis @ B
 
 
-def _huber_fit(U: Tensor, Y: Tensor, t: Tensor, B: Tensor, tol: float = 1e-9, max_iter: int = 100) -> Tensor:
-    """(E, d, W): argmin_B Σ_i huber_t(‖y_i − u_i B‖) by Newton's method from B, with a line search.
+def _huber_fit(U: Tensor, Y: Tensor, t: Tensor, B: Tensor, tol: float = 1e-9, max_iter: int = 200) -> Tensor:
+    """(E, d, W): argmin_B Σ_i huber_t(‖y_i − u_i B‖) from a start B; each episode stops when its gradient is tol·t.
 
-    Each episode stops by itself, when its gradient is below tol·t.
+    A row within t curves in all directions, one beyond t only across its residual r: ω(I − r̂r̂ᵀ), ω = t/‖r‖. Steps use
+    ω(I − (1−μ) r̂r̂ᵀ): with μ = 0 Newton's, which may fail, with μ = 1 reweighted least squares, which never does. As in
+    Levenberg's method μ falls while the loss does and rises when it does not.
     """
     E, N, d = U.shape
-    W = Y.shape[-1]
-    uu = (U[..., :, None] * U[..., None, :]).reshape(E, N, d * d)
-    identity = torch.eye(W).to(Y)
-    lengths = torch.cat([0.5 ** torch.arange(10).to(U), U.new_zeros(1)])
-    running = torch.ones(E, dtype=torch.bool, device=U.device)
+    W, t = Y.shape[-1], t[:, None, None]
+    uu = (U[..., :, None] * U[..., None, :]).reshape(E, N, d * d).mT
+    identity, ridge = torch.eye(W).to(Y), 1e-12 * torch.eye(d * W).to(Y)
+    mu = torch.full_like(t, 1e-3)
+
+    def lengths_and_loss(r: Tensor) -> tuple[Tensor, Tensor]:
+        length = r.norm(dim=-1, keepdim=True)
+        return length, torch.where(length > t, t * (length - t / 2), length.square() / 2).sum(1, keepdim=True)
+
+    r = Y - U @ B
+    length, loss = lengths_and_loss(r)
     for _ in range(max_iter):
-        r = Y - U @ B
-        size = r.norm(dim=-1, keepdim=True)
-        beyond = size > t[:, None, None]
-        weight = torch.where(beyond, t[:, None, None] / size.clamp_min(TINY), 1)
+        weight = t / length.maximum(t)
         gradient = U.mT @ (weight * r)  # of minus the loss
-        running = running & (gradient.abs().amax((1, 2)) > tol * t)
+        running = gradient.abs().amax((1, 2), keepdim=True) > tol * t
         if not running.any():
             break
-        along = torch.where(beyond, r / size.clamp_min(TINY), 0)  # a row beyond t curves only across its residual
-        curve = weight[..., None] * (identity - 0.999 * along[..., :, None] * along[..., None, :])
-        H = (uu.mT @ curve.reshape(E, N, W * W)).view(E, d, d, W, W).transpose(2, 3).reshape(E, d * W, d * W)
-        H = H + 1e-12 * torch.eye(d * W).to(H)
-        step = torch.linalg.solve(H, gradient.reshape(E, d * W, 1)).view(E, d, W)
-        tried = (r[:, None] - lengths[:, None, None] * (U @ step)[:, None]).norm(dim=-1)  # (E, lengths, N)
-        bound = t[:, None, None]
-        loss = torch.where(tried > bound, bound * (tried - bound / 2), tried.square() / 2).sum(-1)
-        # The longest step of those that are best to within rounding, lest the last digits of the loss stop the search.
-        best = lengths[(loss <= loss.amin(-1, keepdim=True) * (1 + 1e-14)).to(loss).argmax(-1)]
-        B = torch.where(running[:, None, None], B + best[:, None, None] * step, B)
+        along = torch.where(length > t, r / length, 0)
+        curve = weight[..., None] * (identity - (1 - mu[..., None]) * along[..., :, None] * along[..., None, :])
+        H = (uu @ curve.view(E, N, W * W)).view(E, d, d, W, W).transpose(2, 3).reshape(E, d * W, d * W) + ridge
+        tried = B + torch.linalg.solve(H, gradient.reshape(E, d * W)).view(E, d, W)
+        new_r = Y - U @ tried
+        new_length, new_loss = lengths_and_loss(new_r)
+        better = running & (new_loss <= loss * (1 + 1e-14))  # the last digits must not stop the search
+        B, r = torch.where(better, tried, B), torch.where(better, new_r, r)
+        length, loss = torch.where(better, new_length, length), torch.where(better, new_loss, loss)
+        mu = torch.where(better, mu / 10, mu * 10).clamp(1e-9, 1)
     return B

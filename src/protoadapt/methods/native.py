@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 try:
     from numba import njit
 except ImportError:  # pragma: no cover
-    njit = None
+    njit = None  # type: ignore[assignment]
 
 SINKHORN_ROUNDS = 1000
 SINKHORN_STOP = 1e-6
@@ -51,7 +51,8 @@ def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
 
     def part(chosen: slice) -> None:
         index = (episodes.support_index, episodes.support_labels, episodes.query_index)
-        _adapt(rows.numpy(), *(i[chosen].contiguous().numpy() for i in index), *options, out[chosen].numpy())
+        arrays = [part[chosen].contiguous().numpy() for part in index]
+        _adapt(rows.numpy(), *arrays, *options, out[chosen].numpy())  # type: ignore[call-arg]
 
     threads = max(1, min(torch.get_num_threads(), len(episodes) // 16))
     cuts = np.linspace(0, len(episodes), threads + 1).astype(int)

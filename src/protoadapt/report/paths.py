@@ -45,14 +45,22 @@ def draw_paths(picture: dict[str, Any], file: Path, title: str = "") -> None:
         points = np.array(picture[kind])
         colors = [COLORS[label % len(COLORS)] for label in picture[f"{kind}_labels"]]
         axes.scatter(
-            *points.T, s=42, c=colors, edgecolors=outline, linewidths=1.2, alpha=0.75 if kind == "query" else 1
+            points[:, 0],
+            points[:, 1],
+            s=42,
+            c=colors,
+            edgecolors=outline,
+            linewidths=1.2,
+            alpha=0.75 if kind == "query" else 1,
         )
     paths = np.array(picture["paths"])  # (steps, W, 2)
     for c in range(paths.shape[1]):
         color = COLORS[c % len(COLORS)]
         axes.plot(*paths[:, c].T, "--", color=color, linewidth=1.3, zorder=2)
         for point, outline in ((paths[0, c], "black"), (paths[-1, c], "#cc0000")):
-            axes.scatter(*point, marker="*", s=330, color=color, edgecolors=outline, linewidths=1.4, zorder=3)
+            axes.scatter(
+                point[0], point[1], marker="*", s=330, color=color, edgecolors=outline, linewidths=1.4, zorder=3
+            )
     marks = [
         ("o", "none", "unlabelled"),
         ("o", "black", "labelled"),

@@ -98,7 +98,11 @@ FORMATS: dict[str, Callable[[Row, Sequence[Row]], str]] = {
 }
 
 
-def render(header: Row, rows: Sequence[Row], form: str) -> str:
+def check_format(form: str) -> None:
     if form not in FORMATS:
         raise unknown("table format", form, FORMATS)
+
+
+def render(header: Row, rows: Sequence[Row], form: str) -> str:
+    check_format(form)
     return FORMATS[form](header, rows)

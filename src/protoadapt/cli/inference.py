@@ -1,32 +1,18 @@
-"""The command line: one command a verb. Errors are one sentence and exit code 2."""
+"""Commands on features: evaluate, compare, methods."""
 
-import json
-import os
-import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from protoadapt import demo as demonstration
+from protoadapt.checkpoint import write_json
+from protoadapt.cli.common import Device, Set, find_device, progress
 from protoadapt.episodes import Protocol
 from protoadapt.errors import UserError
 from protoadapt.evaluate import compare as run_compare
 from protoadapt.features import base_mean_of, load_features
 from protoadapt.methods import METHODS, Method, method, parse_assignments, split_specs
-from protoadapt.report.tables import caption, comparison, render
-
-app = typer.Typer(
-    help="Few-shot image classification: evaluate, compare and use methods that let unlabelled pictures help.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
+from protoadapt.report.tables import caption, check_format, comparison, render
 
 FeatureFile = Annotated[Path, typer.Argument(metavar="FILE", help="features, .safetensors or .npz")]
 Way = Annotated[int, typer.Option(help="classes an episode")]
@@ -39,13 +25,10 @@ Alpha = Annotated[float, typer.Option(help="dirichlet: concentration of the clas
 Unlabeled = Annotated[int, typer.Option(help="semi: unlabelled rows a class")]
 Distractors = Annotated[int, typer.Option(help="semi: further classes among the unlabelled rows")]
 Base = Annotated[Path | None, typer.Option(help="features of the base classes, for methods that centre by their mean")]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="an argument of the method")]
 Json = Annotated[Path | None, typer.Option("--json", help="write the result here")]
 Format = Annotated[str, typer.Option("--format", help="text, markdown, csv or latex")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …")]
 
 
-@app.command()
 def evaluate(
     file: FeatureFile,
     method_name: Annotated[str, typer.Option("--method", help="a name, or package.module:function")] = "cipa",
@@ -65,13 +48,13 @@ def evaluate(
     device: Device = "cpu",
 ) -> None:
     """Accuracy of one method over thousands of episodes, with its 95 % confidence interval."""
+    check_format(form)
     chosen = method(method_name, **parse_assignments(settings or []))
     drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
     results = _run(file, [chosen], drawn, episodes, seed, base, device)
     _show(results, None, form, json_out, results[0])
 
 
-@app.command()
 def compare(
     file: FeatureFile,
     methods: Annotated[
@@ -93,6 +76,7 @@ def compare(
     device: Device = "cpu",
 ) -> None:
     """Several methods on the same episodes, with paired differences to a reference method."""
+    check_format(form)
     chosen = [method(spec) for spec in (list(METHODS) if methods == "all" else split_specs(methods))]
     if not chosen:
         raise UserError("no method is named: give --methods protonet,cipa or --methods all")
@@ -105,30 +89,23 @@ def compare(
     _show(results, against if len(results) > 1 else None, form, json_out, {"results": results, "reference": against})
 
 
-@app.command()
 def methods() -> None:
     """The methods that evaluate and compare know, with their arguments."""
     for name, function in METHODS.items():
-        print(f"{name}")
+        print(name)
         print("  " + " ".join((function.__doc__ or "").split("\n\n")[0].split()))
         settings = method(function).settings
         if settings:
             print("  arguments: " + ", ".join(f"{key}={value}" for key, value in settings.items()))
 
 
-@app.command()
-def demo(out: Annotated[Path, typer.Option(help="where tables and figures go")] = Path("demo")) -> None:
-    """See it work on features the package makes itself."""
-    demonstration.run(out)
-
-
 def _run(
     file: Path, chosen: list[Method], drawn: Protocol, episodes: int, seed: int, base: Path | None, device: str
 ) -> list[dict]:
-    _check_device(device)
+    device = find_device(device)
     table = load_features(file)
     mean = base_mean_of(base) if base else table.base_mean
-    with _progress(f"{len(chosen)} methods" if len(chosen) > 1 else chosen[0].label, episodes) as report:
+    with progress(f"{len(chosen)} methods" if len(chosen) > 1 else chosen[0].label, episodes) as done:
         results = run_compare(
             table.features,
             table.labels,
@@ -138,68 +115,15 @@ def _run(
             seed=seed,
             base_mean=mean,
             device=device,
-            on_progress=report,
+            on_progress=done,
         )
     about = table.about
     return [result.to_json(**about) for result in results]
 
 
 def _show(results: list[dict], reference: str | None, form: str, json_out: Path | None, content: dict) -> None:
-    shown = render(*comparison(results, reference), form)
     if json_out:
         write_json(json_out, content)
     if form == "text":
         print(caption(results[0]))
-    print(shown)
-
-
-def write_json(path: Path, content: dict) -> None:
-    """Whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(json.dumps(content, indent=1) + "\n")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-@contextmanager
-def _progress(title: str, total: int):
-    """A bar on a terminal, nothing elsewhere."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
-
-
-def _check_device(device: str) -> None:
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise UserError(
-            f"device {device!r} cannot be used here: take --device cpu ({str(error).splitlines()[0]})"
-        ) from error
-
-
-def main() -> None:
-    """The entry point: a user's mistake is a sentence, not a traceback."""
-    sys.path.insert(0, "")  # a user's own method beside the shell's folder, as with python -m
-    try:
-        app()
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except OSError as error:
-        where = f" {error.filename!r}" if error.filename else ""
-        print(
-            f"error: {error.strerror or error}{where}: check the path, its rights and the free space", file=sys.stderr
-        )
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
-if __name__ == "__main__":
-    main()
+    print(render(*comparison(results, reference), form))

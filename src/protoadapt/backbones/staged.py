@@ -1,0 +1,63 @@
+"""A network that can stop and resume at every mixing layer.
+
+Mixing layer 0 is the input; mixing layer l is the output of stage l, for l = 1 … L. For every l,
+
+    forward(x) = forward_from(forward_to(x, l), l)
+
+so that hidden features can be mixed anywhere, as Manifold Mixup and HCT do.
+Axes: B images, C channels, H and W pixels, D feature dimensions.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+
+class Staged(nn.Module):
+    """Stages in a row, then the mean over all places. Features are non-negative if the last stage ends in a ReLU."""
+
+    def __init__(self, stages: Iterable[nn.Module], dim: int):
+        super().__init__()
+        self.stages = nn.ModuleList(stages)
+        self.dim = dim
+
+    def forward_to(self, x: Tensor, layer: int) -> Tensor:
+        """Images (B, 3, H, W) to the hidden features (B, C, H', W') at mixing layer `layer`."""
+        for stage in self.stages[:layer]:
+            x = stage(x)
+        return x
+
+    def forward_from(self, h: Tensor, layer: int) -> Tensor:
+        """Hidden features at mixing layer `layer` to features (B, D), in float32 whatever the stages computed in."""
+        for stage in self.stages[layer:]:
+            h = stage(h)
+        return h.mean((2, 3), dtype=torch.float32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.forward_from(x, 0)
+
+
+class Stage(nn.Sequential):
+    """Modules in a row. `torch.compile` passes over torch's own `forward`, so a stage needs one of its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for module in self:
+            x = module(x)
+        return x
+
+
+def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+    """A convolution that keeps the size (at stride 1) and has no bias, since a BatchNorm follows."""
+    return nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
+
+
+def initialise(module: nn.Module, generator: torch.Generator) -> None:
+    """Draw every weight of `module` from `generator`: He et al. (2015) for convolutions, uniform ±1/√D for linear."""
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+        elif isinstance(part, nn.Linear):
+            bound = part.in_features**-0.5
+            nn.init.uniform_(part.weight, -bound, bound, generator=generator)
+            nn.init.uniform_(part.bias, -bound, bound, generator=generator)

@@ -1,0 +1,46 @@
+"""The command line: one command a verb. Errors are one sentence and exit code 2."""
+
+import sys
+
+import typer
+
+from protoadapt.cli import inference, training
+from protoadapt.errors import UserError
+
+app = typer.Typer(
+    help="Few-shot image classification: evaluate, compare and use methods that let unlabelled pictures help.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for command in (
+    training.demo,
+    training.data,
+    training.recipes,
+    training.train,
+    training.extract,
+    inference.evaluate,
+    inference.compare,
+    inference.methods,
+):
+    app.command()(command)
+
+
+def main() -> None:
+    """The entry point: a user's mistake is a sentence, not a traceback."""
+    sys.path.insert(0, "")  # a user's own method beside the shell's folder, as with python -m
+    try:
+        app()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader has seen enough
+        sys.stderr.close()
+    except OSError as error:
+        where = f" {error.filename!r}" if error.filename else ""
+        what = error.strerror or str(error)
+        print(f"error: {what}{where}: check the path, its rights and the free space", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

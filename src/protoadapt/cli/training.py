@@ -1,0 +1,111 @@
+"""Commands on pictures: data, train, extract, demo."""
+
+import inspect
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from protoadapt import data as datasets
+from protoadapt import demo as demonstration
+from protoadapt import features
+from protoadapt.cli.common import Device, Set, find_device, progress
+from protoadapt.errors import UserError
+from protoadapt.recipes import RECIPES, recipe
+from protoadapt.train import load_splits
+from protoadapt.train import train as run_training
+
+DataDir = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="the folder that holds the dataset")]
+Out = Annotated[Path, typer.Option(help="where the result goes")]
+
+
+def demo(out: Annotated[Path, typer.Option(help="where tables and figures go")] = Path("demo")) -> None:
+    """Train, evaluate and report on built-in pictures: a few minutes on two cores."""
+    demonstration.run(out)
+
+
+def data(
+    dataset: Annotated[str, typer.Argument(help="mini-imagenet, tiered-imagenet, cifar-fs, fc100, cub, folder")],
+    data_dir: DataDir = None,
+    download: Annotated[bool, typer.Option("--download", help="fetch it from its official address")] = False,
+) -> None:
+    """Check a dataset on disk: what is there, what is missing, where it is officially had."""
+    if download:
+        if data_dir is None:
+            raise UserError("a download needs a place: give --data DIR")
+        datasets.download(dataset, data_dir)
+    report = datasets.check(dataset, data_dir)
+    print(report)
+    if not report.complete:
+        sys.exit(1)
+
+
+def recipes() -> None:
+    """The training recipes, with their command, time and result."""
+    for name, function in RECIPES.items():
+        print(f"{name}\n    " + inspect.getdoc(function).replace("\n", "\n    ") + "\n")  # type: ignore[union-attr]
+
+
+def train(
+    recipe_name: Annotated[str, typer.Argument(metavar="RECIPE", help="a name that `protoadapt recipes` lists")],
+    out: Out,
+    data_dir: DataDir = None,
+    settings: Set = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the last checkpoint")] = False,
+    accelerator: Annotated[str, typer.Option(help="auto, cpu, gpu")] = "auto",
+    devices: Annotated[str, typer.Option(help="GPUs or processes on this machine: a number, or auto")] = "1",
+    nodes: Annotated[int, typer.Option(help="machines")] = 1,
+    strategy: Annotated[str, typer.Option(help="auto, ddp, … as in lightning-fabric")] = "auto",
+    compiled: Annotated[bool | None, typer.Option("--compile/--no-compile", help="default: on a GPU")] = None,
+) -> None:
+    """Train an embedding on a dataset's base classes, and keep the one that names its validation classes best."""
+    config = recipe(recipe_name, settings or [])
+    base, val = load_splits(config, data_dir)
+    count = int(devices) if devices.isdigit() else devices
+    told = run_training(
+        config,
+        base,
+        val,
+        out,
+        resume=resume,
+        accelerator=accelerator,
+        devices=count,
+        num_nodes=nodes,
+        strategy=strategy,
+        compiled=compiled,
+    )
+    if not told["finished"]:
+        print(f"not finished: continue with --resume ({out})")
+    elif told["best"]:
+        print(f"best: epoch {told['best']['epoch']}, validation score {told['best']['score']:.2f} ({out})")
+
+
+def extract(
+    model: Annotated[Path, typer.Argument(metavar="RUN|MODEL", help="a run, a checkpoint or a model file")],
+    out: Out,
+    dataset: Annotated[str, typer.Option(help="a dataset by name; with --images, leave it out")] = "",
+    split: Annotated[str, typer.Option(help="base, val or novel (train, val, test)")] = "novel",
+    data_dir: DataDir = None,
+    images: Annotated[Path | None, typer.Option(help="a folder of class folders of one's own")] = None,
+    crop: Annotated[str, typer.Option(help="none, or box: CUB's bounding boxes (default: as trained)")] = "",
+    views: Annotated[int, typer.Option(help="average so many views: 1 the picture, 2 its mirror image too, …")] = 1,
+    base_mean: Annotated[bool, typer.Option("--base-mean/--no-base-mean", help="embed the base classes too")] = True,
+    half: Annotated[bool, typer.Option("--half", help="store float16, half the size")] = False,
+    device: Device = "auto",
+) -> None:
+    """Embed the pictures of a split once, for evaluate and compare."""
+    backbone, about = features.load_embedding(model, find_device(device))
+    if bool(images) == bool(dataset):
+        raise UserError("give either --dataset NAME with --data DIR, or --images DIR")
+    if images:
+        dataset, split, data_dir, base_mean = "folder", "all", images, False
+    options = {"size": about["size"], "crop": crop or (about["crop"] if dataset == about["dataset"] else "none")}
+    chosen = datasets.load(dataset, split, data_dir, **options)
+    base = datasets.load(dataset, "base", data_dir, **options) if base_mean else None
+    with progress(f"embedding {split}", (len(chosen) + (len(base) if base else 0)) * views) as done:
+        table = features.extract(backbone, about, chosen, base, views=views, half=half, on_progress=done)
+    features.save_features(out, table)
+    features.save_index(out.with_suffix(".index.csv"), chosen)
+    rows, dim = table.features.shape
+    print(f"{rows:,} rows × {dim} of {len(chosen.class_names)} classes: {out}")

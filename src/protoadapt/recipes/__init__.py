@@ -1,0 +1,99 @@
+"""Recipes: functions that return a TrainConfig. Their docstrings give the command, the time and what to expect."""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import fields, replace
+from typing import Any
+
+from protoadapt.errors import UserError, unknown
+from protoadapt.objectives import OBJECTIVES
+from protoadapt.recipes import hct_r as _hct_r
+from protoadapt.recipes import rows as _rows
+from protoadapt.train import Phase, TrainConfig
+
+RECIPES: dict[str, Callable[..., TrainConfig]] = {
+    "classifier_baseline": _rows.classifier_baseline,
+    "manifold_mixup": _rows.manifold_mixup,
+    "hct": _rows.hct,
+    "s2m2_r": _rows.s2m2_r,
+    "hct_r": _rows.hct_r,
+    "protonet": _rows.protonet,
+    "hct_r_fc100": _hct_r.hct_r_fc100,
+    "hct_r_mini_imagenet": _hct_r.hct_r_mini_imagenet,
+    "hct_r_tiered_imagenet": _hct_r.hct_r_tiered_imagenet,
+    "hct_r_cub": _hct_r.hct_r_cub,
+    "hct_r_cub_box": _hct_r.hct_r_cub_box,
+    "hct_r_glyphs": _hct_r.hct_r_glyphs,
+    "hct_r_paper": _hct_r.hct_r_paper,
+}
+
+
+def recipe(name: str, overrides: Iterable[str] = ()) -> TrainConfig:
+    """The config of a recipe with "key=value" overrides; "dataset=…" also chooses that dataset's crops and length."""
+    if name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    overrides, function = list(overrides), RECIPES[name]
+    chosen = [text.partition("=")[2] for text in overrides if text.partition("=")[0].strip() == "dataset"]
+    if chosen and "dataset" in inspect.signature(function).parameters:
+        overrides = [text for text in overrides if text.partition("=")[0].strip() != "dataset"]
+        return apply_overrides(function(chosen[-1].strip()), overrides)
+    return apply_overrides(function(), overrides)
+
+
+def apply_overrides(config: TrainConfig, overrides: Iterable[str]) -> TrainConfig:
+    """A new config with each "key=value" set, the value read as the type of the field.
+
+    A phase is reached by its number from 0: "phases.1.hct=0.5" sets a weight, "phases.0.until=0.5" its end.
+    """
+    types_of = typing.get_type_hints(TrainConfig)
+    changes: dict[str, Any] = {}
+    phases = list(config.phases)
+    for text in overrides:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals:
+            raise UserError(f"{text!r} is no setting: write key=value, such as epochs=40")
+        if key.startswith("phases."):
+            _override_phase(phases, key, value)
+        elif key not in types_of or key == "phases":
+            raise unknown("setting", key, [f.name for f in fields(TrainConfig)])
+        else:
+            changes[key] = _parse(key, value, types_of[key])
+    return replace(config, **changes, phases=tuple(phases))
+
+
+def _override_phase(phases: list[Phase], key: str, value: str) -> None:
+    _, number, *rest = key.split(".")
+    if not number.isdigit() or int(number) >= len(phases) or len(rest) != 1:
+        raise UserError(f"{key!r} names no phase: write phases.N.hct=0.5 with N from 0 to {len(phases) - 1}")
+    name, phase = rest[0], phases[int(number)]
+    own = {"until": float, "sampler": str, "teacher": str | None}
+    if name in own:
+        phases[int(number)] = replace(phase, **{name: _parse(key, value, own[name])})
+    elif name in OBJECTIVES:
+        phases[int(number)] = replace(phase, weights={**phase.weights, name: _parse(key, value, float)})
+    else:
+        raise unknown("objective", name, [*OBJECTIVES, *own])
+
+
+def _parse(key: str, value: str, kind: Any) -> Any:
+    if isinstance(kind, types.UnionType):
+        if value.lower() in ("none", "null", ""):
+            return None
+        kind = next(k for k in typing.get_args(kind) if k is not type(None))
+    try:
+        if kind is bool:
+            return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[value.lower()]
+        if typing.get_origin(kind) is tuple:
+            return tuple(int(part) for part in value.replace("(", "").replace(")", "").split(",") if part.strip())
+        if kind is float and "/" in value:
+            top, bottom = value.split("/")
+            return float(top) / float(bottom)
+        return kind(value)
+    except (ValueError, KeyError, ZeroDivisionError) as error:
+        wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "numbers such as 0,1,2")
+        raise UserError(f"{key} is {value!r}: it must be {wanted}") from error
+
+
+__all__ = ["RECIPES", "apply_overrides", "recipe"]

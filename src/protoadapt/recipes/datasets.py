@@ -1,0 +1,25 @@
+"""What suits each dataset, by our own first runs: crops, length, batch. Weight decay, crops and selection on validation
+matter more than length; too many epochs at small batch counts hurt, so the best epoch is kept."""
+
+from typing import Any
+
+from protoadapt.data import find_dataset
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "cifar-fs": {"weak_crop": "pad", "epochs": 40},
+    "fc100": {"weak_crop": "pad", "epochs": 40},
+    "mini-imagenet": {"weak_crop": "resized", "epochs": 50},
+    "tiered-imagenet": {"weak_crop": "resized", "epochs": 20},
+    "cub": {"weak_crop": "resized", "epochs": 200, "batch": 128, "validate_every": 10, "checkpoint_every": 10},
+    "glyphs": {
+        **{"weak_crop": "pad", "epochs": 12, "size": 32, "batch": 64, "lr": 0.1, "ema": 0.99},
+        **{"backbone": "conv4", "validate_every": 4, "validation_episodes": 200},
+    },
+    "folder": {"weak_crop": "resized", "epochs": 50, "batch": 128},
+}
+
+
+def settings(dataset: str) -> dict[str, Any]:
+    """Arguments of TrainConfig for a dataset."""
+    name, _ = find_dataset(dataset)
+    return {"validate_every": 4, "checkpoint_every": 4, **SETTINGS[name], "dataset": name}

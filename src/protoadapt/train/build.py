@@ -1,0 +1,65 @@
+"""What a run is put together from: pictures, the module to train, teachers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from protoadapt import checkpoint
+from protoadapt.backbones import build, initialise
+from protoadapt.data import DATASETS, Images, load
+from protoadapt.errors import UserError
+from protoadapt.objectives.learner import Learner
+from protoadapt.train.config import TrainConfig
+
+
+def make_learner(config: TrainConfig, n_classes: int, mean: list[float], std: list[float]) -> Learner:
+    """Backbone and heads, drawn from the config's seed or, the backbone, taken from `init_from`."""
+    learner = Learner(
+        build(config.backbone, config.width),
+        n_classes,
+        mean,
+        std,
+        config.objectives,
+        smoothing=config.label_smoothing,
+        softness=config.distill_temperature,
+        episode=(config.way, config.shot, config.query),
+    )
+    initialise(learner, torch.Generator().manual_seed(config.seed))
+    if config.init_from:
+        weights, _ = checkpoint.load_weights(config.init_from)
+        own = {k.removeprefix("backbone."): w for k, w in weights.items() if k.startswith("backbone.")}
+        checkpoint.load_into(learner.backbone, own, config.init_from)
+    return learner
+
+
+def normalisation(config: TrainConfig, base: Any) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of each colour in [0, 1]: the dataset's, or measured on up to 2,000 base pictures."""
+    if config.dataset in DATASETS:
+        return list(DATASETS[config.dataset].mean), list(DATASETS[config.dataset].std)
+    some = np.asarray(base.pixels[:: max(1, len(base.pixels) // 2000)], dtype=np.float64) / 255
+    mean, std = some.mean((0, 2, 3)), some.std((0, 2, 3)).clip(1e-3)
+    return [round(float(m), 4) for m in mean], [round(float(s), 4) for s in std]
+
+
+def load_splits(config: TrainConfig, data_dir: str | Path | None, **options: Any) -> tuple[Images, Images]:
+    """The base and validation pictures of a config. Training opens no other split."""
+    base, val = (
+        load(config.dataset, split, data_dir, size=config.size, crop=config.crop, **options)
+        for split in ("base", "val")
+    )
+    return base, val
+
+
+def load_teacher(path: str, n_classes: int) -> Learner:
+    """A frozen classifier from an earlier run on the same classes."""
+    weights, about = checkpoint.load_weights(path)
+    if len(about["class_names"]) != n_classes:
+        raise UserError(
+            f"the teacher {path!r} knows {len(about['class_names'])} classes, not {n_classes}: choose another"
+        )
+    backbone = build(about["backbone"], about["width"])
+    learner = Learner(backbone, n_classes, about["mean"], about["std"], frozenset({"ce"}))
+    checkpoint.load_into(learner, {k: w for k, w in weights.items() if k in learner.state_dict()}, path)
+    return learner.eval().requires_grad_(False)
