@@ -7,7 +7,16 @@ from protoadapt.episodes import Episodes
 
 
 def clouds(
-    episodes=3, way=3, shots=(2, 1, 3), queries=12, dim=16, spread=0.5, seed=0, dtype=torch.float64, unlabeled=0, balanced=False
+    episodes=3,
+    way=3,
+    shots=(2, 1, 3),
+    queries=12,
+    dim=16,
+    spread=0.5,
+    seed=0,
+    dtype=torch.float64,
+    unlabeled=0,
+    balanced=False,
 ) -> tuple[Episodes, torch.Tensor]:
     """Episodes with unequal shots around random class centres, and the queries' labels (E, Q)."""
     rng = np.random.default_rng(seed)

@@ -9,8 +9,10 @@ import torch
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in ("protoadapt", "torch", "numpy", "numba", "scikit-learn", "lightning-fabric", "pillow"):
+    from protoadapt import __version__  # what runs, installed or not
+
+    found = {"python": platform.python_version(), "protoadapt": __version__}
+    for name in ("torch", "numpy", "numba", "scikit-learn", "lightning-fabric", "pillow"):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -1,6 +1,7 @@
 """Checks of arguments that several methods share."""
 
 from collections.abc import Sequence
+from numbers import Integral
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ def transductive_only(episodes: Episodes, name: str) -> None:
 
 
 def whole(name: str, value: int, least: int = 0) -> None:
-    if value != int(value) or value < least:
+    if not isinstance(value, Integral) or value < least:
         raise UserError(f"{name} is {value}: it must be a whole number, {least} or more")
 
 

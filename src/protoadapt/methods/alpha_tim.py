@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.episodes import Episodes
+from protoadapt.errors import UserError
 from protoadapt.methods._checks import transductive_only
 from protoadapt.methods.tim import descend
 
@@ -27,6 +28,8 @@ def alpha_tim(
     Shannon's. α above 1; None: 2 with one shot a class, 5 with two to four, 7 from five on.
     """
     transductive_only(episodes, "α-TIM")
+    if alpha is not None and not alpha > 1:
+        raise UserError(f"alpha is {alpha}: it must be above 1 (1 itself is TIM, tim_gd)")
     if alpha is None:
         shots = episodes.shots.mean(1)[:, None, None]
         power = torch.where(shots < 2, 2.0, torch.where(shots < 5, 5.0, 7.0)).to(episodes.rows)

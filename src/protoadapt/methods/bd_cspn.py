@@ -1,7 +1,7 @@
 """BD-CSPN. Liu, Song, Qin: Prototype Rectification for Few-Shot Learning (ECCV 2020).
 
-Prototypes are mixtures of the episode's rows, p = A z with A (E, W, N), and all that is asked of rows and prototypes are
-distances and cosines: inner products. So one Gram matrix of the N = S + Q rows is the only D-dimensional work.
+Prototypes are mixtures of the episode's rows, p = A z with A (E, W, N), and all that is asked of rows and prototypes
+are distances and cosines. So one Gram matrix of the N = S + Q rows is the only D-dimensional work.
 """
 
 import torch
@@ -33,7 +33,7 @@ def gram_and_means(episodes: Episodes) -> tuple[Tensor, Tensor]:
     return z @ z.mT, torch.nn.functional.pad(means, (0, episodes.query_index.shape[1]))
 
 
-def rectified(gram: Tensor, A: Tensor, n_support: int, temperature: float = 10.0) -> tuple[Tensor, Tensor]:
+def rectified(gram: Tensor, A: Tensor, n_support: int) -> tuple[Tensor, Tensor]:
     """The paper's two rectifications: the Gram matrix of support rows and shifted queries, and the new prototypes.
 
     Cross-class bias: the queries move by the difference of the two sets' means. Intra-class bias: every row, labelled
@@ -50,7 +50,7 @@ def rectified(gram: Tensor, A: Tensor, n_support: int, temperature: float = 10.0
     cosine = inner / lengths.clamp_min(TINY)
     members = tied_argmax(cosine.mT).mT
     sizes = members.sum(-1, keepdim=True)
-    weighted = members * (temperature * cosine).softmax(1)
+    weighted = members * (10 * cosine).softmax(1)
     return gram, torch.where(sizes > 0, weighted / sizes, A)
 
 

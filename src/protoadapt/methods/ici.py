@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.episodes import Episodes
+from protoadapt.errors import UserError
 from protoadapt.methods._checks import transductive_only, whole
 from protoadapt.methods._ties import lowest_of_each_class, tied_argmax
 from protoadapt.methods.common import TINY, unit
@@ -35,6 +36,8 @@ def lr_ici(
     whole("n_components", n_components)
     whole("per_class", per_class, 1)
     whole("n_lambdas", n_lambdas, 2)
+    if not (C > 0 and 0 < ratio < 1):
+        raise UserError(f"C is {C} and ratio {ratio}: C must be positive, ratio between 0 and 1")
     rows = unit(torch.cat([episodes.support, episodes.query], 1).double())
     gram, basis = rows @ rows.mT, principal_basis(rows, n_components)
     support_labels = episodes.membership.to(gram)
@@ -158,5 +161,5 @@ def _huber_fit(U: Tensor, Y: Tensor, t: Tensor, B: Tensor, tol: float = 1e-9, ma
         better = running & (new_loss <= loss * (1 + 1e-14))  # the last digits must not stop the search
         B, r = torch.where(better, tried, B), torch.where(better, new_r, r)
         length, loss = torch.where(better, new_length, length), torch.where(better, new_loss, loss)
-        mu = torch.where(better, mu / 10, mu * 10).clamp(1e-9, 1)
+        mu = torch.where(better, mu / 2, mu * 4).clamp(1e-9, 1)
     return B

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.episodes import Episodes
+from protoadapt.errors import UserError
 from protoadapt.methods._checks import shares, transductive_only, whole
 from protoadapt.methods._ties import lowest_of_each_class, neighbours, tied_argmax
 from protoadapt.methods.common import TINY, unit
@@ -20,7 +21,6 @@ def ilpc(
     *,
     n_neighbors: int = 15,
     alpha: float = 0.8,
-    power: float = 3.0,
     per_class: int = 3,
     n_steps: int = 1000,
     lr: float = 0.1,
@@ -43,11 +43,12 @@ def ilpc(
     whole("n_neighbors", n_neighbors, 1)
     whole("per_class", per_class, 1)
     whole("n_steps", n_steps, 1)
+    if not 0 <= alpha < 1:
+        raise UserError(f"alpha is {alpha}: labels spread by it at every step, so it must be at least 0 and below 1")
     rows = unit(torch.cat([episodes.support, episodes.query], 1).double())
     gram = rows @ rows.mT
-    spread = torch.linalg.inv(
-        torch.eye(gram.shape[1]).to(gram) - alpha * _graph(gram, n_neighbors)
-    )  # the same all rounds
+    # The rows are the same in every round, only who is labelled changes: one inverse serves all.
+    spread = torch.linalg.inv(torch.eye(gram.shape[1]).to(gram) - alpha * _graph(gram, n_neighbors))
     support_labels = episodes.membership.to(gram)
     n_support, n_query, n_way = support_labels.shape[1], episodes.query_index.shape[1], episodes.n_way
     quota = (n_query * shares(class_prior, n_way, gram)).repeat(len(gram), 1)
@@ -62,7 +63,7 @@ def ilpc(
         label = torch.where(label.sum(-1, keepdim=True) > 0, label, 1)
         label = label / label.sum(-1, keepdim=True)
         if sinkhorn:
-            label = _transport(label**power, ~moved[which], quota[which])
+            label = _transport(label**3, ~moved[which], quota[which])
         label = torch.where(done, answer[which], tied_argmax(label))
         labels = torch.cat([support_labels[which], label], 1)
         loss = _head_loss(gram[which], known, labels, n_steps, lr, momentum, weight_decay)[:, n_support:]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.episodes import Episodes
+from protoadapt.errors import UserError
 from protoadapt.methods._checks import transductive_only, whole
 from protoadapt.methods.common import TINY, class_means, unit
 
@@ -50,7 +51,7 @@ def tim_adm(
     reads A ← (T − M + Σ_i M_i A) / Σ_i T_i.
     """
     transductive_only(episodes, "TIM")
-    whole("n_iter", n_iter)
+    _check(n_iter, weights)
     episodes = episodes.each_row(unit)
     z = torch.cat([episodes.support, episodes.query], 1)
     y = episodes.membership.mT  # (E, W, S)
@@ -90,7 +91,7 @@ def descend(
     τ(z·w − ‖w‖²/2) turn that into ∂loss/∂w_c = τ Σ_i g_ic (z_i − w_c). Episodes share no weight and Adam works element
     by element, so a batch is as many separate runs.
     """
-    whole("n_iter", n_iter)
+    _check(n_iter, weights)
     episodes = episodes.each_row(unit)
     z, y = torch.cat([episodes.support, episodes.query], 1), episodes.membership.mT
     w = class_means(episodes.support, episodes.membership)
@@ -118,3 +119,9 @@ def through_softmax(p: Tensor, u: Tensor) -> Tensor:
 def shannon_slope(p: Tensor) -> Tensor:
     """Derivative of −Σ p log p, without its constant −1, which the softmax takes off again."""
     return -(p + 1e-12).log()
+
+
+def _check(n_iter: int, weights: Sequence[float]) -> None:
+    whole("n_iter", n_iter)
+    if len(weights) != 3:
+        raise UserError(f"weights is {weights}: give three, for the cross-entropy, H(Y) and H(Y|X)")

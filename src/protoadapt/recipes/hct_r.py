@@ -51,7 +51,7 @@ def hct_r_cub_box() -> TrainConfig:
 def hct_r_glyphs() -> TrainConfig:
     """protoadapt train hct_r_glyphs --data DIR --out runs/glyphs
 
-    The built-in letters and signs with Conv-4 at 32 pixels: minutes on two cores. For trying things out.
+    The built-in letters and signs with Conv-4 at 32 pixels, for trying things out. Not measured yet.
     """
     return hct_r("glyphs")
 

@@ -78,8 +78,7 @@ class Run:
         self.born = time.perf_counter()
         cuda = self.device.type == "cuda"
         self.classes, self.labels = np.unique(np.asarray(base.labels), return_inverse=True)
-        side = base.pixels.shape[-1]
-        if base.pixels.shape[-2:] != (config.size, config.size):
+        if (side := base.pixels.shape[-1]) != config.size:
             raise UserError(f"the pictures have {side} pixels a side, the config says {config.size}: set size={side}")
         if val is not None:
             protocols(np.asarray(val.labels))  # too few pictures are better known now than after the first epochs
@@ -113,8 +112,6 @@ class Run:
                 self.feed.compile()
         self.model, self.stepper = fabric.setup(self.learner, self.optimizer)
         self.average = Average(averaged, self.learner, config.ema)
-
-    # ── the loop ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def go(self, resume: bool) -> dict[str, Any]:
         config, state = self.config, self.state
@@ -247,17 +244,14 @@ class Run:
             return True
         return False
 
-    # ── checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────
-
     def identity(self) -> dict[str, Any]:
         return {"train": self.config.to_dict(), "model": self.about, "base_images": len(self.labels)}
 
     def save(self) -> None:
         if self.fabric.is_global_zero:
             own = {f"learner.{name}": t for name, t in self.learner.state_dict().items()}
-            tensors = own | optimizer_tensors(self.optimizer)
+            tensors, state = own | optimizer_tensors(self.optimizer), self.state
             model = self.average.module.state_dict()
-            state = self.state
             checkpoint.save(self.out, state.step, self.identity(), model, tensors, {"state": vars(state)})
             if state.best:
                 checkpoint.write_json(self.out / "best.json", state.best)
