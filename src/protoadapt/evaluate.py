@@ -115,7 +115,7 @@ def compare(
     mean = None if base_mean is None else torch.as_tensor(np.asarray(base_mean), dtype=rows.dtype, device=device)
     if mean is not None and mean.shape != rows.shape[1:]:
         raise UserError(f"base_mean has shape {tuple(mean.shape)}, the features have {rows.shape[1]} dimensions")
-    chunk = chunk or (256 if rows.device.type == "cpu" else 2560)
+    chunk = chunk or (512 if rows.device.type == "cpu" else 2560)
     correct = np.zeros((len(methods), episodes), dtype=np.int64)
     seconds = np.zeros(len(methods))
     memo: dict = {}
@@ -127,15 +127,14 @@ def compare(
         start = time.perf_counter()
         for drawn in _chunks(draw(wanted, protocol, seed, episodes), chunk):
             batch = drawn.episodes(rows, protocol.way, mean, memo=memo)
-            truth = torch.from_numpy(drawn.query_labels).to(device)
             seconds += time.perf_counter() - start
             upto = done + len(batch)
             for m, run in enumerate(methods):
                 start = time.perf_counter()
                 answer = _answers(run, batch)
-                correct[m, done:upto] = (answer == truth).sum(1).cpu().numpy()
+                correct[m, done:upto] = (answer == drawn.query_labels).sum(1)
                 seconds[m] += time.perf_counter() - start
-            done, queries = upto, truth.shape[1]
+            done, queries = upto, drawn.query_labels.shape[1]
             on_progress(done)
             start = time.perf_counter()
     return [
@@ -163,15 +162,18 @@ def checked(features: Tensor | np.ndarray, labels: Tensor | np.ndarray) -> tuple
     return rows, wanted.astype(np.int64)
 
 
-def _answers(run: Method, batch: Episodes) -> Tensor:
+def _answers(run: Method, batch: Episodes) -> np.ndarray:
+    """(E, Q): the class of the largest probability. In numpy, since torch would wake its threads for so little, and
+    they stay awake beside the compiled loops."""
     answer = run(batch)
     shape = (*batch.query_index.shape, batch.n_way)
     if not isinstance(answer, Tensor) or tuple(answer.shape) != shape:
         got = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
         raise UserError(f"method {run.label} returned {got} where (episodes, queries, way) = {shape} was asked for")
-    if not torch.isfinite(answer).all():
+    probabilities = answer.cpu().numpy()
+    if not np.isfinite(probabilities).all():
         raise UserError(f"method {run.label} returned NaN or infinite probabilities: check its arguments")
-    return answer.argmax(-1)
+    return probabilities.argmax(-1)
 
 
 def _chunks(blocks: Iterable[Draw], size: int) -> Iterator[Draw]:

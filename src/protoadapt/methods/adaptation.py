@@ -67,7 +67,7 @@ def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
         *_, prototypes = prototype_path(episodes, how)
         answer = _assign(_calibrated_queries(episodes, how), prototypes, how)
     elif not semi and native.usable(episodes.rows):
-        answer = native.adapt(episodes, how)
+        return native.adapt(episodes, how)
     else:
         answer = _gram_form(episodes, how)
     return answer / answer.sum(-1, keepdim=True).clamp_min(TINY)  # a transport plan's rows sum to 1 only nearly

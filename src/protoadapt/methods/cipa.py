@@ -70,9 +70,12 @@ def power_transform(rows: Tensor, beta: float, power: str) -> Tensor:
         raise UserError(f"beta is {beta}: the power transform needs a positive one")
     if power == "signed":
         return unit(rows.sign() * rows.abs() ** beta)
-    if power == "strict" and (rows < 0).any():
+    lowest = rows.min() if rows.numel() else 0
+    if lowest >= 0:
+        return unit((rows + 1e-6) ** beta)
+    if power == "strict":
         raise UserError(
-            f"the power transform needs non-negative features but the lowest is {rows.min():.3g}: take them after a "
-            f"ReLU, or set power=signed (or power=auto)"
+            f"the power transform needs non-negative features but the lowest is {lowest:.3g}: take them after a ReLU, "
+            f"or set power=signed (or power=auto)"
         )
     return unit(torch.where(rows < 0, -(rows.abs() ** beta), (rows.clamp_min(0) + 1e-6) ** beta))
