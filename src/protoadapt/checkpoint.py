@@ -15,6 +15,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from protoadapt.errors import UserError
 
 SCHEMA = "protoadapt-checkpoint/1"
 CONFIG, MODEL, TENSORS, SCALARS = "config.json", "model.safetensors", "state.safetensors", "state.json"
+LIST_OF_NUMBERS = re.compile(r"\[\n[-+\d.eE,\s]+\]")
 JSON_LIMIT = 64 << 20
 """Bytes of JSON that are read at most: a config or history is a few kilobytes, a class list some hundred."""
 
@@ -86,11 +88,12 @@ def save(
 
 
 def write_json(path: Path, value: Any) -> None:
-    """One JSON file, whole or not at all."""
+    """One JSON file, whole or not at all; long lists of numbers take one line each."""
+    text = LIST_OF_NUMBERS.sub(lambda found: " ".join(found[0].split()), json.dumps(value, indent=1))
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_synced(partial, json.dumps(value, indent=1).encode())
+        _write_synced(partial, text.encode() + b"\n")
         os.replace(partial, path)
     except OSError as error:
         raise UserError(f"{str(path)!r} could not be written ({error.strerror or error}): make room there") from error

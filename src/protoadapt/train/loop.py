@@ -288,7 +288,7 @@ class Run:
         state = self.state
         result = {
             "schema": "protoadapt-run/1",
-            **{"finished": finished, "run": str(self.out), "best": state.best, "steps": state.step},
+            **{"finished": finished, "run": self.out.name, "best": state.best, "steps": state.step},
             **{"seconds": state.seconds, "start_up_seconds": self.start_up, "images": state.images},
             "wall_seconds": time.perf_counter() - self.born,
             "images_per_second": state.images / state.seconds if state.seconds else 0.0,
