@@ -170,23 +170,25 @@ def euclid(V: Tensor, p2: Tensor, u2: Tensor, how: Adaptation) -> Tensor:
 def sinkhorn(V: Tensor, p2: Tensor, u2: Tensor, how: Adaptation) -> Tensor:
     """The transport plan of exp(−λ‖u−p‖²) whose rows sum to 1 and columns to the class sizes (Cuturi, 2013).
 
-    Each episode stops by itself, when no row sum moved by more than 1e-6: its answer never depends on its neighbours.
+    A round scales rows, then columns: plan = left · kernel · right, and only the scalings change. Each episode stops by
+    itself, when no row sum moved by more than 1e-6 in a round: its answer never depends on its neighbours.
     """
     n_way, n_rows = V.shape[1:]
-    plan = torch.exp(-how.scale * (u2[:, None] - 2 * V + p2).clamp_min(0))
-    plan = plan / plan.sum((1, 2), keepdim=True).clamp_min(TINY)
+    kernel = torch.exp(-how.scale * (u2[:, None] - 2 * V + p2).clamp_min(0))
+    kernel = kernel / kernel.sum((1, 2), keepdim=True).clamp_min(TINY)
     share = column_shares(how, n_way, V)[:, None] * n_rows  # (W, 1)
-    row_sums, running = torch.zeros_like(u2), torch.ones(len(V), dtype=torch.bool, device=V.device)
-    for _ in range(native.SINKHORN_ROUNDS):
-        sums = plan.sum(1)
-        running = running & ((sums - row_sums).abs().amax(1) > native.SINKHORN_STOP)
-        if not running.any():
+    left, right = torch.ones_like(kernel[:, :1]), torch.ones_like(kernel[:, :, :1])  # (E, 1, U), (E, W, 1)
+    row_sums, running = torch.zeros_like(left), torch.ones_like(left[..., :1], dtype=torch.bool)
+    for step in range(native.SINKHORN_ROUNDS):
+        fill = right.mT @ kernel
+        now = left * fill
+        running = running & ((now - row_sums).abs().amax(-1, keepdim=True) > native.SINKHORN_STOP)
+        if step % 8 == 0 and not running.any():  # asking waits for the device; what has stopped stays as it is
             break
-        row_sums = sums
-        step = plan / sums.clamp_min(TINY)[:, None]
-        step = step * (share / step.sum(2, keepdim=True).clamp_min(TINY))
-        plan = torch.where(running[:, None, None], step, plan)
-    return plan
+        row_sums = now
+        left = torch.where(running, 1 / fill.clamp_min(TINY), left)
+        right = torch.where(running, share / (kernel @ left.mT).clamp_min(TINY), right)
+    return left * kernel * right
 
 
 ASSIGN = {"cosine": cosine, "euclid": euclid, "sinkhorn": sinkhorn}

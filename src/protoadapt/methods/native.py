@@ -191,7 +191,7 @@ if njit is not None:
                     p2[c] += A[c, j] * V[c, j]
                 p2[c] = max(p2[c], real(0))
             if rule == 2:
-                _sinkhorn(V, p2, gram, scale, prior, z[:, :n_query])
+                _sinkhorn(V, p2, gram, scale, prior, n_query, z, top, total, pull[0])
             else:
                 _softmax(V, p2, lengths, rule, scale, z, top, total)
             if step == n_iter:
@@ -251,33 +251,39 @@ if njit is not None:
         return series
 
     @compiled
-    def _sinkhorn(V, p2, gram, scale, prior, plan):
-        n_way, n_query = plan.shape
+    def _sinkhorn(V, p2, gram, scale, prior, n_query, plan, left, row_sums, fill):
+        """`adaptation.sinkhorn`: plan = left · kernel · right, of which a round changes only the two scalings."""
+        n_way, width = plan.shape
         real = V.dtype.type
         tiny, mass = real(1e-12), real(0)
-        row_sums, sums = np.zeros(n_query, V.dtype), np.zeros(n_query, V.dtype)
+        right = np.ones(n_way, V.dtype)
         for c in range(n_way):
+            plan[c, n_query:] = 0
             for j in range(n_query):
                 plan[c, j] = math.exp(-scale * max(gram[j, j] - real(2) * V[c, j] + p2[c], real(0)))
                 mass += plan[c, j]
         plan /= max(mass, tiny)
+        left[:] = 1
+        row_sums[:] = 0
         for _ in range(SINKHORN_ROUNDS):
-            sums[:] = 0
+            fill[:] = 0
             for c in range(n_way):
-                for j in range(n_query):
-                    sums[j] += plan[c, j]
+                for j in range(width):
+                    fill[j] += right[c] * plan[c, j]
             moved = real(0)
-            for j in range(n_query):
-                moved = max(moved, abs(sums[j] - row_sums[j]))
-                row_sums[j] = sums[j]
-                sums[j] = real(1) / max(sums[j], tiny)
+            for j in range(width):
+                now = left[j] * fill[j]
+                moved = max(moved, abs(now - row_sums[j]))
+                row_sums[j] = now
             if moved <= SINKHORN_STOP:
                 break
+            for j in range(width):
+                left[j] = real(1) / max(fill[j], tiny)
             for c in range(n_way):
                 column = real(0)
-                for j in range(n_query):
-                    plan[c, j] *= sums[j]
-                    column += plan[c, j]
-                factor = prior[c] * n_query / max(column, tiny)
-                for j in range(n_query):
-                    plan[c, j] *= factor
+                for j in range(width):
+                    column += left[j] * plan[c, j]
+                right[c] = prior[c] * n_query / max(column, tiny)
+        for c in range(n_way):
+            for j in range(width):
+                plan[c, j] *= left[j] * right[c]
