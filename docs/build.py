@@ -1,14 +1,18 @@
-"""Writes docs/results.md, docs/speed.md and the numbers in README.md from the JSON files under results/.
+"""Writes docs/results.md, docs/speed.md and the numbers in README.md from the JSON files under results/, and
+docs/methods.md from the docstrings.
 
     python docs/build.py
 
 A test runs it and fails when a page and its JSON files differ, so no number is typed by hand.
 """
 
+import inspect
 import json
 import re
+import sys
 from pathlib import Path
 
+from protoadapt.methods import METHODS, adaptation, method
 from protoadapt.report.tables import comparison, markdown, paired
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -129,6 +133,32 @@ def speed_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def methods_page() -> str:
+    parts = [
+        "# Inference methods",
+        "Written by `docs/build.py` from the docstrings. Every method takes `Episodes` and returns class probabilities "
+        "(E, Q, W) for E episodes, Q queries and W classes; names and arguments are those of `--method` and `--set`. "
+        "Each is checked against a slow loop written from its paper's equations, and all keep the same laws "
+        "(`tests/test_laws.py`).",
+    ]
+    for name, function in METHODS.items():
+        module = sys.modules[function.__module__]
+        settings = ", ".join(f"`{key}={value!r}`" for key, value in method(function).settings.items())
+        parts += [f"## {name}", _prose(module.__doc__), _prose(function.__doc__)]
+        parts += [f"Arguments: {settings}."] if settings else []
+    family = inspect.cleandoc(adaptation.__doc__ or "")
+    return "\n\n".join([*parts, "## The loop that four of them share", f"```text\n{family}\n```"]) + "\n"
+
+
+def _prose(docstring: str | None) -> str:
+    """A docstring as Markdown; indented lines (arguments, equations) stay as they are."""
+    text = inspect.cleandoc(docstring or "")
+    if not re.search(r"^\s{2,}|\S\s{3,}\S", text, re.MULTILINE):
+        return text
+    first, _, rest = text.partition("\n\n")
+    return f"{first}\n\n```text\n{rest}\n```"
+
+
 def readme() -> str:
     """README.md with its numbers between the two marks."""
     cpu = read("benchmark-inference-cpu.json")
@@ -154,7 +184,12 @@ def readme() -> str:
     return mark.sub(lambda m: f"{m[1]}{numbers}\n{m[2]}", (ROOT / "README.md").read_text())
 
 
-PAGES = {"docs/results.md": results_page, "docs/speed.md": speed_page, "README.md": readme}
+PAGES = {
+    "docs/results.md": results_page,
+    "docs/speed.md": speed_page,
+    "docs/methods.md": methods_page,
+    "README.md": readme,
+}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

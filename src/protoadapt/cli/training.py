@@ -1,4 +1,7 @@
-"""Commands on pictures: data, train, extract, demo."""
+"""Commands on pictures: data, train, extract, demo.
+
+Training's libraries take seconds to load, so the commands that need them load them when they are called.
+"""
 
 import inspect
 import sys
@@ -8,13 +11,9 @@ from typing import Annotated
 import typer
 
 from protoadapt import data as datasets
-from protoadapt import demo as demonstration
 from protoadapt import features
 from protoadapt.cli.common import Device, Set, find_device, progress
 from protoadapt.errors import UserError
-from protoadapt.recipes import RECIPES, recipe
-from protoadapt.train import load_splits
-from protoadapt.train import train as run_training
 
 DataDir = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="the folder that holds the dataset")]
 Out = Annotated[Path, typer.Option(help="where the result goes")]
@@ -22,6 +21,8 @@ Out = Annotated[Path, typer.Option(help="where the result goes")]
 
 def demo(out: Annotated[Path, typer.Option(help="where tables and figures go")] = Path("demo")) -> None:
     """Train, evaluate and report on built-in pictures: a few minutes on two cores."""
+    from protoadapt import demo as demonstration
+
     demonstration.run(out)
 
 
@@ -43,6 +44,8 @@ def data(
 
 def recipes() -> None:
     """The training recipes, with their command, time and result."""
+    from protoadapt.recipes import RECIPES
+
     for name, function in RECIPES.items():
         print(f"{name}\n    " + inspect.getdoc(function).replace("\n", "\n    ") + "\n")  # type: ignore[union-attr]
 
@@ -60,6 +63,10 @@ def train(
     compiled: Annotated[bool | None, typer.Option("--compile/--no-compile", help="default: on a GPU")] = None,
 ) -> None:
     """Train an embedding on a dataset's base classes, and keep the one that names its validation classes best."""
+    from protoadapt.recipes import recipe
+    from protoadapt.train import load_splits
+    from protoadapt.train import train as run_training
+
     config = recipe(recipe_name, settings or [])
     base, val = load_splits(config, data_dir)
     count = int(devices) if devices.isdigit() else devices

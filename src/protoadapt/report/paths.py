@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.manifold import TSNE
 
 from protoadapt.episodes import Episodes
 from protoadapt.methods.adaptation import Adaptation, calibrate
@@ -15,6 +14,8 @@ COLORS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee
 
 def path_picture(episode: Episodes, query_labels: np.ndarray, seed: int = 0) -> dict[str, Any]:
     """Plane coordinates of one episode's calibrated rows and of all positions of CIPA's prototypes (a plain dict)."""
+    from sklearn.manifold import TSNE
+
     rows = calibrate(powered(episode[:1], 0.5, "auto"), Adaptation("cosine", 10.0, 0, center="separate", l2=True))
     support, query = (part[0].double().numpy() for part in rows)
     steps = np.stack([p[0].double().numpy() for p in cipa_steps(episode[:1], power="auto")])  # (21, W, D)

@@ -1,0 +1,100 @@
+"""Every command and every snippet in README and docs runs, on small fixtures; every page is what its files say."""
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from protoadapt import save_features
+from protoadapt.data import class_list
+from protoadapt.demo import synthetic_features
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+SMALL_RUN = "epochs=1 size=16 width=2 batch=64 validation_episodes=5"
+SLOWER = {"make", "pre-commit"}  # what CI itself runs
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def commands(page: Path) -> list[str]:
+    lines = [line[2:].split("#")[0].strip() for block in blocks(page, "console") for line in block.splitlines()]
+    return [line for line in lines if line and line.split()[0] not in SLOWER]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """A folder like the reader's: features, a method of one's own, pictures in class folders."""
+    folder = tmp_path_factory.mktemp("home")
+    save_features(folder / "features.safetensors", synthetic_features(classes=8, rows=60))
+    (folder / "my_method.py").write_text(blocks(ROOT / "README.md", "python")[0])
+    rng = np.random.default_rng(0)
+    for split in ("base", "val", "novel"):
+        for name in class_list("cifar-fs", split):  # FC100 has the same hundred classes in other splits
+            write_pictures(folder / "data" / "cifar100" / name, rng)
+    for name in ("cat", "dog"):
+        write_pictures(folder / "pictures" / name, rng)
+    return folder
+
+
+def write_pictures(folder: Path, rng: np.random.Generator, count: int = 8) -> None:
+    folder.mkdir(parents=True)
+    for i in range(count):
+        Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+
+
+def shortened(command: str) -> list[str]:
+    """The command as written, with as little work as shows that it runs."""
+    words = shlex.split(command)
+    assert words[0] == "protoadapt", command
+    extra = []
+    if words[1] in ("evaluate", "compare"):
+        extra = ["--episodes", "10", "--query", "5"]
+    if words[1] == "train":
+        extra = [part for setting in SMALL_RUN.split() for part in ("--set", setting)]
+    return [sys.executable, "-m", "protoadapt", *words[1:], *extra]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_run_in_order(page, home):
+    for command in commands(page):
+        done = subprocess.run(shortened(command), cwd=home, capture_output=True, text=True, timeout=300)
+        incomplete = (
+            command.startswith("protoadapt data") and done.returncode == 1
+        )  # the fixture has 8 pictures a class
+        assert done.returncode == 0 or incomplete, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+def test_python_snippets_run(home):
+    for page in PAGES:
+        for snippet in blocks(page, "python"):
+            done = subprocess.run(
+                [sys.executable, "-c", snippet], cwd=home, capture_output=True, text=True, timeout=300
+            )
+            assert done.returncode == 0, f"{snippet}\n{done.stderr}"
+
+
+def build():
+    spec = importlib.util.spec_from_file_location("build", ROOT / "docs" / "build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_pages_are_what_the_result_files_say():
+    for name, page in build().PAGES.items():
+        assert (ROOT / name).read_text() == page(), f"{name} is out of date: run python docs/build.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
