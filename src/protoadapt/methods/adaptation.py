@@ -26,6 +26,7 @@ from torch import Tensor
 from protoadapt.episodes import Episodes
 from protoadapt.errors import UserError
 from protoadapt.methods import native
+from protoadapt.methods._checks import shares
 from protoadapt.methods.common import TINY
 
 CENTERS = ("none", "separate", "joint", "support")
@@ -176,7 +177,7 @@ def sinkhorn(V: Tensor, p2: Tensor, u2: Tensor, how: Adaptation) -> Tensor:
     n_way, n_rows = V.shape[1:]
     kernel = torch.exp(-how.scale * (u2[:, None] - 2 * V + p2).clamp_min(0))
     kernel = kernel / kernel.sum((1, 2), keepdim=True).clamp_min(TINY)
-    share = column_shares(how, n_way, V)[:, None] * n_rows  # (W, 1)
+    share = shares(how.class_prior, n_way, V)[:, None] * n_rows  # (W, 1)
     left, right = torch.ones_like(kernel[:, :1]), torch.ones_like(kernel[:, :, :1])  # (E, 1, U), (E, W, 1)
     row_sums, running = torch.zeros_like(left), torch.ones_like(left[..., :1], dtype=torch.bool)
     for step in range(native.SINKHORN_ROUNDS):
@@ -192,12 +193,3 @@ def sinkhorn(V: Tensor, p2: Tensor, u2: Tensor, how: Adaptation) -> Tensor:
 
 
 ASSIGN = {"cosine": cosine, "euclid": euclid, "sinkhorn": sinkhorn}
-
-
-def column_shares(how: Adaptation, n_way: int, like: Tensor) -> Tensor:
-    if how.class_prior is None:
-        return torch.full((n_way,), 1 / n_way, dtype=like.dtype, device=like.device)
-    prior = torch.as_tensor(how.class_prior).to(like)
-    if prior.shape != (n_way,) or not (prior > 0).all():
-        raise UserError(f"class_prior has to be {n_way} positive shares, not {prior.tolist()}")
-    return prior / prior.sum()

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.episodes import Episodes
+from protoadapt.methods._checks import shares
 
 if TYPE_CHECKING:
     from protoadapt.methods.adaptation import Adaptation
@@ -40,11 +41,9 @@ def usable(rows: Tensor) -> bool:
 
 def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
     """(E, Q, W), as `adaptation.adapt`; episodes are spread over torch's threads (the loop drops the GIL)."""
-    from protoadapt.methods.adaptation import column_shares
-
     rows = episodes.rows.contiguous()
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
-    prior = column_shares(how, episodes.n_way, rows)
+    prior = shares(how.class_prior, episodes.n_way, rows)
     # Plain types, whatever the caller wrote: sigma=1 and sigma=1.0 must not be compiled twice.
     center, l2, rule, steps = CENTERS[how.center], bool(how.l2), RULES[how.rule], int(how.n_iter)
     options = (center, l2, rule, float(how.scale), prior.numpy(), steps, float(how.sigma))

@@ -6,6 +6,8 @@ Class weights w, started at the support means, give p = softmax(−τ/2 ‖z −
 
 H(Y) the entropy of the queries' mean p, H(Y|X) the mean entropy of their p. The first of these two is largest when all
 classes are equally frequent among the queries: TIM assumes balance, and loses when it is absent (α-TIM does less so).
+Where the class shares π are known, `class_prior` puts −KL(mean p ‖ π) in the place of H(Y): the same, but for a
+constant, when π is uniform.
 Axes: E episodes, W classes, S support rows, Q queries, N = S + Q, D.
 """
 
@@ -16,7 +18,7 @@ from torch import Tensor
 
 from protoadapt.episodes import Episodes
 from protoadapt.errors import UserError
-from protoadapt.methods._checks import transductive_only, whole
+from protoadapt.methods._checks import shares, transductive_only, whole
 from protoadapt.methods.common import TINY, class_means, unit
 
 
@@ -27,10 +29,12 @@ def tim_gd(
     lr: float = 1e-4,
     temp: float = 15.0,
     weights: Sequence[float] = (0.1, 1.0, 0.1),
+    class_prior: Sequence[float] | Tensor | None = None,
 ) -> Tensor:
     """The loss by n_iter steps of Adam; weights = (λ₀, λ₁, λ₂). Returns (E, Q, W)."""
     transductive_only(episodes, "TIM")
-    return descend(episodes, shannon_slope, n_iter, lr, temp, weights)
+    prior = shares(class_prior, episodes.n_way, episodes.rows)
+    return descend(episodes, shannon_slope, n_iter, lr, temp, weights, prior)
 
 
 def tim_adm(
@@ -39,10 +43,11 @@ def tim_adm(
     n_iter: int = 150,
     temp: float = 15.0,
     weights: Sequence[float] = (0.1, 1.0, 0.1),
+    class_prior: Sequence[float] | Tensor | None = None,
 ) -> Tensor:
     """The loss by the alternating-direction method: auxiliary posteriors R, then w in closed form. Returns (E, Q, W).
 
-    R ∝ P^(1+λ₂) / (Σ_Q P^(1+λ₂))^(λ₁/(1+λ₁)), and with targets T = (c₁ y, c₂ R) and masses M = (c₁ P, c₂ P) of the
+    R ∝ P^(1+λ₂) · (π / Σ_Q P^(1+λ₂))^(λ₁/(1+λ₁)), and with targets T = (c₁ y, c₂ R) and masses M = (c₁ P, c₂ P) of the
     support rows and the queries
 
         w ← Σ_i (T_i z_i + M_i (w − z_i)) / Σ_i T_i,   c₁ = λ₀/(1+λ₂), c₂ = S/Q .
@@ -58,6 +63,7 @@ def tim_adm(
     n_support, n_query = y.shape[-1], z.shape[1] - y.shape[-1]
     c1, c2 = weights[0] / (1 + weights[2]), n_support / n_query
     balance = weights[1] / (1 + weights[1])
+    log_prior = shares(class_prior, episodes.n_way, z).log()[:, None]
     gram = z @ z.mT if z.shape[1] <= z.shape[2] else None
 
     def log_p(A: Tensor) -> Tensor:
@@ -71,7 +77,7 @@ def tim_adm(
     for _ in range(n_iter):
         P = log_p(A)
         R = (1 + weights[2]) * P[..., n_support:]
-        T[..., n_support:] = c2 * (R - balance * R.logsumexp(-1, keepdim=True)).softmax(1)
+        T[..., n_support:] = c2 * (R + balance * (log_prior - R.logsumexp(-1, keepdim=True))).softmax(1)
         M = scale * P.exp()
         A = (T - M + M.sum(-1, keepdim=True) * A) / T.sum(-1, keepdim=True)
     return log_p(A)[..., n_support:].exp().mT
@@ -84,6 +90,7 @@ def descend(
     lr: float,
     temp: float,
     weights: Sequence[float],
+    prior: Tensor | None = None,
 ) -> Tensor:
     """(E, Q, W): posteriors after n_iter steps of Adam on the loss; `slope` is the derivative of its entropy.
 
@@ -97,6 +104,7 @@ def descend(
     w = class_means(episodes.support, episodes.membership)
     n_support, n_query = y.shape[-1], z.shape[1] - y.shape[-1]
     adam = torch.optim.Adam([w], lr=lr, fused=True)
+    log_prior = 0.0 if prior is None else prior.log()[:, None]
 
     def posteriors() -> Tensor:
         """(E, W, N)"""
@@ -104,7 +112,7 @@ def descend(
 
     for _ in range(n_iter):
         p_support, p = posteriors().split([n_support, n_query], -1)
-        u = weights[2] * slope(p) - weights[1] * slope(p.mean(-1, keepdim=True))
+        u = weights[2] * slope(p) - weights[1] * (slope(p.mean(-1, keepdim=True)) + log_prior)
         g = torch.cat([weights[0] / n_support * (p_support - y), through_softmax(p, u) / n_query], -1)
         w.grad = temp * (g @ z - g.sum(-1, keepdim=True) * w)
         adam.step()
