@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
+VERSION = "0.1.0"
+
 
 def versions() -> dict[str, str]:
-    from protoadapt import __version__  # what runs, installed or not
-
-    found = {"python": platform.python_version(), "protoadapt": __version__}
+    found = {"python": platform.python_version(), "protoadapt": VERSION}
     for name in ("torch", "numpy", "numba", "scikit-learn", "lightning-fabric", "pillow"):
         try:
             found[name] = metadata.version(name)
