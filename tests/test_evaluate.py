@@ -101,6 +101,7 @@ def test_specs_carry_arguments():
     assert parsed.function is METHODS["semi_protonet"]
     assert parsed.arguments == {"n_iter": 5, "metric": "cosine"}
     assert parsed.label == "semi_protonet(n_iter=5, metric=cosine)"
+    assert method("tim_adm(weights=[1, 1, 1])").arguments == {"weights": [1, 1, 1]}
     assert method("pt_map(class_prior=[0.5, 0.3, 0.2])").arguments == {"class_prior": [0.5, 0.3, 0.2]}
     assert split_specs("a, b(x=1, y=2),c") == ["a", "b(x=1, y=2)", "c"]
     assert parse_assignments(["l2=false", "tau=1e1", "power=off", "lam=None"]) == {
