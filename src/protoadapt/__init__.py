@@ -1,22 +1,50 @@
 """protoadapt: name images of classes nobody trained on, from one to five labelled examples each."""
 
+from typing import TYPE_CHECKING, Any
+
 from protoadapt.episodes import Episodes, Protocol
 from protoadapt.errors import UserError
 from protoadapt.evaluate import Result, compare, evaluate
 from protoadapt.features import Features, load_features, save_features
 from protoadapt.methods import METHODS
+from protoadapt.provenance import VERSION
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from protoadapt.estimators import (
+        CIPAClassifier,
+        LabelledKFold,
+        ProtoNetClassifier,
+        PTMAPClassifier,
+        SemiProtoNetClassifier,
+        SoftKMeansClassifier,
+    )
+
+__version__ = VERSION
 
 __all__ = [
     "METHODS",
+    "CIPAClassifier",
     "Episodes",
     "Features",
+    "LabelledKFold",
+    "PTMAPClassifier",
+    "ProtoNetClassifier",
     "Protocol",
     "Result",
+    "SemiProtoNetClassifier",
+    "SoftKMeansClassifier",
     "UserError",
     "compare",
     "evaluate",
     "load_features",
     "save_features",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators, when asked for: scikit-learn takes a second to import, and no command should wait for it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'protoadapt' has no attribute {name!r}")
+    from protoadapt import estimators
+
+    return getattr(estimators, name)

@@ -93,8 +93,8 @@ def _check_arguments(name: str, function: Callable[..., Tensor], arguments: dict
     for key, value in arguments.items():
         if key not in list(parameters)[1:]:
             raise unknown(f"argument of {name}", key, list(parameters)[1:])
-        hint = hints.get(key)
-        allowed = set(typing.get_args(hint)) if isinstance(hint, types.UnionType) else {hint}
+        hint: Any = hints.get(key)
+        allowed: set[Any] = set(typing.get_args(hint)) if isinstance(hint, types.UnionType) else {hint}
         if allowed <= {int, float, bool, str, type(None)} and not any(_is_a(value, kind) for kind in allowed):
             words = " or ".join(sorted("none" if kind is type(None) else kind.__name__ for kind in allowed))
             raise UserError(f"{key}={value!r} does not fit {name}: {key} takes a value of type {words}")
