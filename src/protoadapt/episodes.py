@@ -70,7 +70,7 @@ class Episodes:
     def __len__(self) -> int:
         return self.support_index.shape[0]
 
-    def __getitem__(self, which: slice) -> "Episodes":
+    def __getitem__(self, which: slice | list[int]) -> "Episodes":
         """Some of the episodes, over the same table (and the work already done on it)."""
         unlabeled = None if self.unlabeled_index is None else self.unlabeled_index[which]
         return replace(

@@ -16,6 +16,7 @@ from torch import Tensor
 from protoadapt.episodes import Episodes
 from protoadapt.errors import UserError, unknown
 from protoadapt.methods.alpha_tim import alpha_tim
+from protoadapt.methods.bapa import bapa
 from protoadapt.methods.bd_cspn import bd_cspn
 from protoadapt.methods.cipa import cipa
 from protoadapt.methods.fine_tune import transductive_fine_tuning
@@ -34,6 +35,7 @@ METHODS: dict[str, Callable[..., Tensor]] = {
     "simpleshot": simpleshot,
     "semi_protonet": semi_protonet,
     "cipa": cipa,
+    "bapa": bapa,
     "pt_map": pt_map,
     "soft_kmeans": soft_kmeans,
     "bd_cspn": bd_cspn,
