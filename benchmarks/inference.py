@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from protoadapt import Protocol, compare, evaluate
-from protoadapt.demo import synthetic_features
 from protoadapt.episodes import draw
+from protoadapt.features import synthetic_features
 from protoadapt.methods import METHODS, method
 from protoadapt.provenance import hardware, versions
 from protoadapt.report.tables import markdown

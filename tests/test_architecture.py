@@ -9,7 +9,7 @@ import protoadapt
 
 ROOT = Path(protoadapt.__file__).parent
 ROOMS = """
-errors provenance episodes methods evaluate data augment backbones checkpoint features objectives train recipes
+errors files provenance episodes methods evaluate data augment backbones checkpoint features objectives train recipes
 estimators labeling report demo app cli
 """.split()  # noqa: SIM905
 FILES = sorted(file for file in ROOT.rglob("*.py") if file.parent != ROOT or not file.stem.startswith("__"))

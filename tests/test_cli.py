@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from protoadapt import save_features
-from protoadapt.demo import synthetic_features
+from protoadapt.features import synthetic_features
 
 
 def run(*words, cwd=None):
@@ -79,6 +79,13 @@ def test_a_users_own_method_runs_without_touching_the_package(features, tmp_path
         (("--device", "abacus"), "--device cpu"),
         (("--base", "nowhere.npz"), "no feature file"),
         (("--method", "no.module:f"), "cannot be imported"),
+        (("--method", ":"), "cannot be imported"),
+        (("--method", "builtins:dict"), "does not tell its arguments"),
+        (("--method", "os:getcwd"), "failed with TypeError"),
+        (("--set", "n_iter=1000000000"), "n_iter"),
+        (("--set", "tau={[]:1}"), "takes a value of type float"),
+        (("--episodes", "1000000000000"), "at most"),
+        (("--device", "meta"), "--device cpu"),
     ],
 )
 def test_mistakes_are_one_sentence_and_leave_nothing(features, tmp_path, words, said):
@@ -88,6 +95,21 @@ def test_mistakes_are_one_sentence_and_leave_nothing(features, tmp_path, words, 
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_inputs_are_never_overwritten(features):
+    before = features.read_bytes()
+    done = run("evaluate", features, "--episodes", 3, "--json", features)
+    assert done.returncode == 2
+    assert "is also read" in done.stderr
+    assert features.read_bytes() == before
+
+
+def test_a_users_method_that_fails_is_told_where(features, tmp_path):
+    (tmp_path / "mine.py").write_text("def f(episodes):\n    return {}['x']\n")
+    done = run("evaluate", features, "--method", "mine:f", "--episodes", 3, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "KeyError: 'x' (mine.py, line 2)" in done.stderr
 
 
 def test_bad_files_are_one_sentence(tmp_path):

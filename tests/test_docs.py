@@ -13,7 +13,7 @@ from PIL import Image
 
 from protoadapt import save_features
 from protoadapt.data import class_list
-from protoadapt.demo import synthetic_features
+from protoadapt.features import synthetic_features
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

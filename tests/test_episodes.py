@@ -142,6 +142,7 @@ def test_what_cannot_be_drawn_is_said(protocol, labels, words):
         {"query": 0},
         {"alpha": 0.0},
         {"alpha": float("nan")},
+        {"alpha": float("inf")},
         {"kind": "semi"},
         {"labeled_fraction": 1.0},
     ],
@@ -178,6 +179,19 @@ def test_row_work_is_done_once_a_table():
     assert calls == [2, 3]
 
 
-def test_labels_of_another_length_are_refused():
-    with pytest.raises(UserError, match="one label a row"):
-        Episodes.from_tensors(torch.rand(1, 5, 3), torch.zeros(1, 4).long(), torch.rand(1, 2, 3), 5)
+@pytest.mark.parametrize(
+    ("support", "labels", "query", "words"),
+    [
+        (torch.rand(1, 5, 3), torch.zeros(1, 4).long(), torch.rand(1, 2, 3), "one label a row"),
+        (torch.rand(1, 2, 3), torch.tensor([[0, 5]]), torch.rand(1, 2, 3), "from 0 to n_way"),
+        (torch.rand(1, 2, 3), torch.tensor([[0, -1]]), torch.rand(1, 2, 3), "from 0 to n_way"),
+        (torch.rand(1, 2, 3), torch.tensor([[0.0, 1.0]]), torch.rand(1, 2, 3), "whole numbers"),
+        (torch.rand(2, 2, 3), torch.zeros(2, 2).long(), torch.rand(1, 2, 3), "same episodes"),
+        (torch.rand(1, 2, 3), torch.zeros(1, 2).long(), torch.rand(1, 2, 4), "same episodes"),
+        (torch.rand(1, 2, 3), torch.zeros(1, 2).long(), torch.rand(1, 0, 3), "none of them empty"),
+        (torch.rand(2, 3), torch.zeros(1, 2).long(), torch.rand(1, 2, 3), "three axes"),
+    ],
+)
+def test_tensors_that_make_no_episodes_are_refused(support, labels, query, words):
+    with pytest.raises(UserError, match=words):
+        Episodes.from_tensors(support, labels, query, 5)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from protoadapt import Protocol, UserError, compare, evaluate
-from protoadapt.demo import synthetic_features
 from protoadapt.episodes import draw
+from protoadapt.features import synthetic_features
 from protoadapt.methods import METHODS, method, parse_assignments, split_specs
 
 TABLE = synthetic_features(classes=8, rows=40)
@@ -72,7 +72,13 @@ def test_wrong_answers_of_a_method_are_said(answer, words):
 @pytest.mark.parametrize(
     ("features", "labels", "options", "words"),
     [
-        (X[:, 0], Y, {}, "one row a picture"),
+        (X[:, 0], Y, {}, "one row of real numbers a picture"),
+        (X.to(torch.complex64), Y, {}, "complex64"),
+        (X[:, :0], Y, {}, "shape"),
+        (X, Y.numpy().astype(np.uint64) + 2**63, {}, "fit int64"),
+        (X, Y, {"chunk": -1}, "chunk is -1"),
+        (X, Y, {"episodes": 10**12}, "at most"),
+        (X, Y, {"base_mean": torch.full((64,), float("nan"))}, "finite"),
         (X, Y[:-1], {}, "one label a row"),
         (X, Y.float(), {}, "whole numbers"),
         (torch.where(torch.arange(len(X))[:, None] == 3, float("nan"), X), Y, {}, "the first is row 3"),

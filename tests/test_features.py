@@ -1,12 +1,14 @@
 """Feature files: both formats, and every way of being broken."""
 
+import os
+import stat
+
 import numpy as np
 import pytest
 import torch
 
 from protoadapt import Features, UserError, load_features, save_features
-from protoadapt.demo import synthetic_features
-from protoadapt.features import base_mean_of
+from protoadapt.features import base_mean_of, synthetic_features
 
 TABLE = synthetic_features(classes=4, rows=10, dim=6)
 
@@ -89,3 +91,35 @@ def test_missing_arrays_and_bad_rows_are_named(tmp_path):
     np.savez(tmp_path / "b.npz", features=np.full((3, 2), np.nan), labels=np.zeros(3, int))
     with pytest.raises(UserError, match=r"b\.npz: .*NaN"):
         load_features(tmp_path / "b.npz")
+
+
+def test_headers_that_lie_are_refused(tmp_path):
+    """A claim of 291 TiB must be an error, not an attempt."""
+    header = b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little")
+    header += repr({"descr": "<f8", "fortran_order": False, "shape": (10**10, 4000)}).encode().ljust(117) + b"\n"
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "f.npz", "w") as archive:
+        archive.writestr("features.npy", header + bytes(64))
+        archive.writestr("labels.npy", header + bytes(64))
+    with pytest.raises(UserError, match="cannot be read"):
+        load_features(tmp_path / "f.npz")
+
+
+def test_other_byte_orders_are_read(tmp_path):
+    np.savez(
+        tmp_path / "f.npz", features=TABLE.features.numpy().astype(">f4"), labels=TABLE.labels.numpy().astype(">i8")
+    )
+    assert torch.equal(load_features(tmp_path / "f.npz").features, TABLE.features)
+
+
+def test_a_device_or_a_folder_is_never_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    for target, words in (
+        (tmp_path / "pipe.safetensors", "no ordinary file"),
+        (tmp_path, "is a folder"),
+        ("", "is a folder"),
+    ):
+        with pytest.raises(UserError, match=words):
+            save_features(target, TABLE)
+    assert stat.S_ISFIFO((tmp_path / "pipe.safetensors").stat().st_mode)

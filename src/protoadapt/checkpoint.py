@@ -14,6 +14,7 @@ of a run is a function of its seed and of the counters.
 import errno
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -30,6 +31,7 @@ from torch import Tensor, nn
 
 from protoadapt.backbones import Staged, build
 from protoadapt.errors import UserError
+from protoadapt.files import written_whole
 
 SCHEMA = "protoadapt-checkpoint/1"
 CONFIG, MODEL, TENSORS, SCALARS = "config.json", "model.safetensors", "state.safetensors", "state.json"
@@ -90,15 +92,8 @@ def save(
 def write_json(path: Path, value: Any) -> None:
     """One JSON file, whole or not at all; long lists of numbers take one line each."""
     text = LIST_OF_NUMBERS.sub(lambda found: " ".join(found[0].split()), json.dumps(value, indent=1))
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as partial:
         _write_synced(partial, text.encode() + b"\n")
-        os.replace(partial, path)
-    except OSError as error:
-        raise UserError(f"{str(path)!r} could not be written ({error.strerror or error}): make room there") from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def all_of(run: Path) -> list[Path]:
@@ -113,7 +108,12 @@ def latest(run: Path) -> Path | None:
 def best(run: Path) -> Path | None:
     """The checkpoint that validation chose, or None."""
     path = run / "best.json"
-    return run / "checkpoints" / f"step-{int(_read_json(path)['step']):08d}" if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        return run / "checkpoints" / f"step-{int(_read_json(path)['step']):08d}"
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{str(path)!r} is damaged: remove it, and the last checkpoint is taken") from error
 
 
 def prune(run: Path, keep: Iterable[Path | None]) -> None:
@@ -158,12 +158,30 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(file, framework="pt") as opened:
             about = json.loads((opened.metadata() or {}).get("protoadapt", "null"))
             weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise _damaged(file) from error
-    if not isinstance(about, dict) or "backbone" not in about:
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{str(file)!r} is truncated or no model at all: get it again") from error
+    if not _describes_a_network(about):
         raise UserError(f"{str(file)!r} does not say which network it belongs to: it is no model of protoadapt's")
     with open(file, "rb") as content:
         return weights, {**about, "weights": hashlib.file_digest(content, "sha256").hexdigest()[:16]}
+
+
+def _describes_a_network(about: Any) -> bool:
+    """Backbone, width, size and normalisation, each of the right kind: what a file says of itself is not trusted."""
+
+    def three(key: str, least: float) -> bool:
+        value = about.get(key)
+        fine = isinstance(value, list) and len(value) == 3 and all(isinstance(v, (int, float)) for v in value)
+        return fine and all(least < v < math.inf for v in value)
+
+    return (
+        isinstance(about, dict)
+        and all(isinstance(about.get(key), str) for key in ("backbone", "crop", "dataset"))
+        and (about.get("width") is None or type(about["width"]) is int)
+        and type(about.get("size")) is int
+        and three("mean", -math.inf)
+        and three("std", 0.0)
+    )
 
 
 def load_model(path: str | Path) -> tuple[Staged, dict[str, Any]]:
@@ -197,14 +215,8 @@ def save_fp16(backbone: nn.Module, about: Mapping[str, Any], path: str | Path) -
         f"backbone.{name}": t.half() if "running" not in name and t.is_floating_point() else t
         for name, t in backbone.state_dict().items()
     }
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with written_whole(path) as partial:
         _write_synced(partial, bytes_of(_plain(weights), {"protoadapt": json.dumps(dict(about))}))
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,46 +1,125 @@
-"""The demonstration: features the package makes itself, three methods, a table and a picture."""
+"""The demonstration: HCT_R on built-in pictures, then three methods on characters it never saw; tables and figures."""
 
+import os
+import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from protoadapt import checkpoint
+from protoadapt.data import Images, load
 from protoadapt.episodes import Protocol, draw
 from protoadapt.evaluate import compare
-from protoadapt.features import Features, save_features
+from protoadapt.features import Features, extract, load_embedding, save_features, save_index
+from protoadapt.methods import method
+from protoadapt.recipes import recipe
+from protoadapt.report.curves import draw_curves
 from protoadapt.report.paths import draw_paths, path_picture
 from protoadapt.report.tables import caption, comparison, markdown, text
+from protoadapt.report.task import draw_task, task_picture
+from protoadapt.train import load_splits, train
+from protoadapt.train.watch import clock
+
+METHODS = ("protonet", "semi_protonet(metric=cosine)", "cipa")
+SHOTS = (1, 5)
 
 
-def synthetic_features(
-    classes: int = 20, rows: int = 120, dim: int = 64, spread: float = 1.1, seed: int = 0
-) -> Features:
-    """Rectified clouds around class directions: separable in the large, hard from one example."""
-    rng = np.random.default_rng(seed)
-    centres = rng.normal(size=(classes, dim))
-    labels = np.repeat(np.arange(classes), rows)
-    features = np.maximum(0.6 * centres[labels] + spread * rng.normal(size=(len(labels), dim)) + 0.3, 0)
-    base_mean = torch.full((dim,), float(features.mean()))
-    return Features(
-        torch.from_numpy(features).float(), torch.from_numpy(labels), base_mean, {"dataset": "synthetic clouds"}
+def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = None, episodes: int = 10_000) -> None:
+    """Draw, train, evaluate, report; everything goes to `out`.
+
+    A run that is there already is gone on with, not begun anew: after an interruption from its last checkpoint, after
+    its end straight to the evaluation. `overrides` of the recipe hct_r_glyphs, fewer pictures and fewer episodes make
+    it short.
+    """
+    start = time.perf_counter()
+
+    def say(words: str) -> None:
+        print(f"[{clock(time.perf_counter() - start)}] {words}", flush=True)
+
+    config = recipe("hct_r_glyphs", overrides)
+    pictures: dict[str, Any] = {"cache_dir": out / "pictures", "per_class": per_class}
+    say("drawing letters and signs in the fonts that come with matplotlib")
+    base, val = load_splits(config, None, **pictures)
+
+    again = checkpoint.latest(out / "run") is not None
+    say(
+        f"{out / 'run'} holds a run already: going on from there (delete {out} to start afresh)"
+        if again
+        else f"training HCT_R on {len(base):,} pictures of {len(base.class_names)} characters"
     )
+    told = train(config, base, val, out / "run", resume=again, accelerator="cpu")
+    if not told["finished"]:
+        return say("stopped: the same command goes on from here")
 
-
-def run(out: Path) -> None:
-    """ProtoNet, SemiPN and CIPA at 1 and 5 shots; features, a Markdown table and a figure go to `out`."""
-    out.mkdir(parents=True, exist_ok=True)
-    table = synthetic_features()
+    novel = load(config.dataset, "novel", size=config.size, **pictures)
+    say(f"embedding {len(novel):,} pictures of {len(novel.class_names)} characters that were not in training")
+    table = extract(*load_embedding(out / "run"), novel, base)
     save_features(out / "features.safetensors", table)
-    sections = []
-    for shot in (1, 5):
-        specs = ["protonet", "semi_protonet(metric=cosine)", "cipa"]
-        results = compare(table.features, table.labels, specs, Protocol(shot=shot), episodes=2000)
-        plain = [result.to_json(**table.about) for result in results]
-        header, rows = comparison(plain, "protonet")
-        print(caption(plain[0]), text(header, rows), sep="\n", end="\n\n")
-        sections.append(f"{caption(plain[0])}\n\n{markdown(header, rows)}\n")
-    (out / "results.md").write_text("\n".join(sections))
+    save_index(out / "features.index.csv", novel)
+
+    say(f"naming them: {episodes:,} tasks of five characters, from 1 and from 5 labelled pictures of each")
+    sections = [evaluated(table, shot, episodes, told, out / "results") for shot in SHOTS]
+    say("drawing figures")
+    figures(out, told, table, novel)
+    trained = f"{config.backbone} of width {config.width}, {config.epochs} epochs, {clock(told['seconds'])} of training"
+    write(
+        out / "results.md", "\n".join([f"# Characters nobody trained on\n\nHCT_R: {trained}.\n", *sections, PICTURES])
+    )
+    say(f"done: {out / 'results.md'}, {', '.join(str(out / name) for name in FIGURES)}")
+
+
+def evaluated(table: Features, shot: int, episodes: int, told: dict[str, Any], folder: Path) -> str:
+    """Every method on the same tasks: printed, one JSON file each, and the section of results.md."""
+    results = compare(
+        table.features, table.labels, METHODS, Protocol(shot=shot), episodes=episodes, base_mean=table.base_mean
+    )
+    training = {key: told[key] for key in ("config", "best", "seconds", "versions", "hardware")}
+    plain = [{**result.to_json(**table.about), "training": training} for result in results]
+    for result in plain:
+        checkpoint.write_json(folder / f"{shot}-shot-{result['method']}.json", result)
+    header, rows = comparison(plain, METHODS[0])
+    print(f"\n{caption(plain[0])}\n{text(header, rows)}\n", flush=True)
+    return f"{caption(plain[0])}\n\n{markdown(header, rows)}\n"
+
+
+FIGURES = ("glyphs.png", "paths.png", "curve.png")
+PICTURES = """\
+The first 1-shot task of the table, and how its unlabelled pictures pull CIPA's prototypes to their classes:
+
+![one task](glyphs.png)
+
+![prototypes on their way](paths.png)
+
+How the training went; validation is on characters that are in neither base nor novel classes:
+
+![losses and accuracies](curve.png)
+"""
+
+
+def figures(out: Path, told: dict[str, Any], table: Features, novel: Images) -> None:
+    """The first 1-shot task as pictures and as paths, and the training curves."""
     drawn = next(draw(table.labels.numpy(), Protocol(), 0, 1))
-    picture = path_picture(drawn.episodes(table.features, 5), drawn.query_labels[0])
-    draw_paths(picture, out / "paths.png", "5-way 1-shot: CIPA's prototypes on their way")
-    print(f"written: {out / 'results.md'}, {out / 'paths.png'}, {out / 'features.safetensors'}")
+    episode, truth = drawn.episodes(table.features, 5), drawn.query_labels[0]
+    with torch.no_grad():
+        answers = {name: method(name)(episode)[0].argmax(-1).numpy() for name in ("protonet", "cipa")}
+    right = {name: 100 * np.mean(answer == truth) for name, answer in answers.items()}
+    names = [novel.class_names[novel.labels[row]] for row in drawn.support[0]]
+    support, query = (drawn.support[0], drawn.support_labels[0]), (drawn.query[0], truth)
+    title = f"A 5-way 1-shot task: ProtoNet names {right['protonet']:.0f} % rightly, CIPA {right['cipa']:.0f} %"
+    picture = task_picture(novel.pixels, names, support, query, answers)
+    draw_task(picture, out / "glyphs.png", ("protonet", "ProtoNet"), ("cipa", "CIPA"), title)
+    draw_paths(path_picture(episode, truth), out / "paths.png", "The same task: CIPA's prototypes on their way", names)
+    draw_curves(told["history"], out / "curve.png", "HCT_R on characters; validation on others")
+
+
+def write(file: Path, words: str) -> None:
+    """A text file, whole or not at all."""
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(words, encoding="utf-8")
+        os.replace(partial, file)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -47,18 +47,23 @@ class Episodes:
     ) -> "Episodes":
         """Episodes from support (E,S,D), support_labels (E,S), query (E,Q,D) and maybe unlabeled (E,U,D)."""
         parts = [support, query] + ([] if unlabeled is None else [unlabeled])
-        if any(part.ndim != 3 for part in parts):
+        shapes = [tuple(part.shape) for part in parts]
+        if any(len(shape) != 3 or shape[::2] != shapes[0][::2] or not all(shape) for shape in shapes):
             raise UserError(
-                f"support, query and unlabeled need three axes (episode, row, dimension), "
-                f"not shapes {[tuple(part.shape) for part in parts]}"
+                f"support, query and unlabeled have shapes {shapes}: each needs three axes (episode, row, dimension), "
+                f"none of them empty, and the same episodes and dimensions"
             )
+        whole = not (support_labels.is_floating_point() or support_labels.is_complex())
+        if not whole or support_labels.min() < 0 or support_labels.max() >= n_way:
+            raise UserError(f"support_labels have to be whole numbers from 0 to n_way − 1 = {n_way - 1}")
         rows = torch.cat([part.reshape(-1, part.shape[-1]) for part in parts])
         ends = np.cumsum([0] + [part.shape[0] * part.shape[1] for part in parts])
         index = [
             torch.arange(start, stop, device=rows.device).view(part.shape[:2])
             for start, stop, part in zip(ends, ends[1:], parts)
         ]
-        return cls(rows, index[0], support_labels, index[1], n_way, index[2] if len(index) == 3 else None, base_mean)
+        third = index[2] if unlabeled is not None else None
+        return cls(rows, index[0], support_labels.long(), index[1], n_way, third, base_mean)
 
     def __post_init__(self) -> None:
         if self.support_labels.shape != self.support_index.shape:
@@ -178,8 +183,8 @@ class Protocol:
         for name, least in {"way": 2, "shot": 1, "query": 1, "unlabeled": 0, "distractors": 0}.items():
             if getattr(self, name) < least:
                 raise UserError(f"{name} is {getattr(self, name)}: it must be at least {least}")
-        if not self.alpha > 0:
-            raise UserError(f"alpha is {self.alpha}: a Dirichlet distribution needs a positive one")
+        if not 0 < self.alpha < 1e6:
+            raise UserError(f"alpha is {self.alpha}: a Dirichlet distribution needs a positive, finite one")
         if not 0 < self.labeled_fraction < 1:
             raise UserError(f"labeled_fraction is {self.labeled_fraction}: it must lie between 0 and 1")
         if self.kind == "semi" and self.unlabeled < 1:
@@ -206,9 +211,10 @@ class _Pools:
         self.known = np.flatnonzero(classes >= 0)
         needed = p.way + (p.distractors if p.kind == "semi" else 0)
         if needed > len(self.known):
+            most = len(self.known) - (needed - p.way)
+            way_out = f"lower the way to {most} or less" if most >= 2 else "label more classes, or ask for fewer"
             raise UserError(
-                f"{needed} classes are asked for (way {p.way}) but the features have {len(self.known)}: "
-                f"lower the way to {len(self.known)} or less"
+                f"{needed} classes are asked for (way {p.way}) but the features have {len(self.known)}: {way_out}"
             )
         by_class = [np.flatnonzero(inverse == c) for c in self.known]
         if p.kind == "semi":

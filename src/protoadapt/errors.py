@@ -12,5 +12,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """An error for a name that is not in a registry, with the nearest name that is."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else "there are " + ", ".join(names)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}" if names else "there is none"
     return UserError(f"there is no {kind} {name!r}: {hint}")

@@ -1,8 +1,10 @@
 """Thousands of episodes → accuracies with confidence, and paired differences between methods."""
 
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from protoadapt.methods import Method, method
 from protoadapt.provenance import hardware, versions
 
 SCHEMA = "protoadapt-result/1"
+MOST_EPISODES = 10**8
 
 
 @dataclass(frozen=True)
@@ -107,14 +110,19 @@ def compare(
     protocol = protocol or Protocol()
     methods = [method(spec) for spec in specs]
     rows, wanted = checked(features, labels)
-    if episodes < 1:
-        raise UserError(f"episodes is {episodes}: at least one is needed")
+    if not 1 <= episodes <= MOST_EPISODES:
+        raise UserError(f"episodes is {episodes}: at least one is needed, and at most {MOST_EPISODES:,} are drawn")
+    if chunk is not None and chunk < 1:
+        raise UserError(f"chunk is {chunk}: at least one episode at a time is needed")
     if seed < 0:
         raise UserError(f"seed is {seed}: it must be 0 or more")
     rows = rows.to(device)
     mean = None if base_mean is None else torch.as_tensor(np.asarray(base_mean), dtype=rows.dtype, device=device)
-    if mean is not None and mean.shape != rows.shape[1:]:
-        raise UserError(f"base_mean has shape {tuple(mean.shape)}, the features have {rows.shape[1]} dimensions")
+    if mean is not None and (mean.shape != rows.shape[1:] or not torch.isfinite(mean).all()):
+        raise UserError(
+            f"base_mean has shape {tuple(mean.shape)}, the features have {rows.shape[1]} dimensions: it has to be one "
+            f"finite number a dimension, so make it again from the base classes' features"
+        )
     chunk = chunk or (512 if rows.device.type == "cpu" else 2560)
     correct = np.zeros((len(methods), episodes), dtype=np.int64)
     seconds = np.zeros(len(methods))
@@ -145,13 +153,22 @@ def compare(
 
 def checked(features: Tensor | np.ndarray, labels: Tensor | np.ndarray) -> tuple[Tensor, np.ndarray]:
     """Features as float rows (float64 stays, all else becomes float32) and integer labels, or an error."""
-    rows, wanted = torch.as_tensor(features), np.asarray(labels)
-    if rows.ndim != 2:
-        raise UserError(f"features have shape {tuple(rows.shape)}: one row a picture is needed, (N, D)")
+    if isinstance(features, np.ndarray):
+        features = np.ascontiguousarray(features)  # whatever its strides
+    if isinstance(labels, Tensor):
+        labels = labels.detach().float() if labels.is_floating_point() else labels.cpu()
+    try:
+        rows, wanted = torch.as_tensor(features), np.asarray(labels)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UserError(f"features and labels have to be arrays of numbers ({error})") from error
+    if rows.ndim != 2 or not rows.shape[1] or rows.is_complex():
+        raise UserError(
+            f"features have shape {tuple(rows.shape)} and type {rows.dtype}: one row of real numbers a picture is due"
+        )
     if wanted.shape != (len(rows),):
         raise UserError(f"there are {len(rows)} feature rows and labels of shape {wanted.shape}: give one label a row")
-    if not np.issubdtype(wanted.dtype, np.integer):
-        raise UserError(f"labels are of type {wanted.dtype}: they must be whole numbers (−1 for none)")
+    if not np.issubdtype(wanted.dtype, np.integer) or (len(wanted) and wanted.max() > np.iinfo(np.int64).max):
+        raise UserError(f"labels are of type {wanted.dtype}: they must be whole numbers (−1 for none) that fit int64")
     rows = rows if rows.dtype == torch.float64 else rows.float()
     bad = (~torch.isfinite(rows)).any(1).nonzero()
     if len(bad):
@@ -165,12 +182,21 @@ def checked(features: Tensor | np.ndarray, labels: Tensor | np.ndarray) -> tuple
 def _answers(run: Method, batch: Episodes) -> np.ndarray:
     """(E, Q): the class of the largest probability. In numpy, since torch would wake its threads for so little, and
     they stay awake beside the compiled loops."""
-    answer = run(batch)
+    try:
+        answer = run(batch)
+    except Exception as error:
+        if isinstance(error, UserError) or run.function.__module__.startswith("protoadapt."):
+            raise
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(last.filename).name}, line {last.lineno}"
+        raise UserError(f"method {run.label} failed with {type(error).__name__}: {error} ({where})") from error
     shape = (*batch.query_index.shape, batch.n_way)
     if not isinstance(answer, Tensor) or tuple(answer.shape) != shape:
         got = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
         raise UserError(f"method {run.label} returned {got} where (episodes, queries, way) = {shape} was asked for")
-    probabilities = answer.cpu().numpy()
+    if answer.is_complex():
+        raise UserError(f"method {run.label} returned complex numbers where probabilities were asked for")
+    probabilities = answer.detach().to("cpu", torch.float64 if answer.dtype == torch.float64 else torch.float32).numpy()
     if not np.isfinite(probabilities).all():
         raise UserError(f"method {run.label} returned NaN or infinite probabilities: check its arguments")
     return probabilities.argmax(-1)

@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,8 +20,11 @@ from protoadapt.checkpoint import load_model
 from protoadapt.data import Images
 from protoadapt.errors import UserError
 from protoadapt.evaluate import checked
+from protoadapt.files import written_whole
 
 ARRAYS = ("features", "labels", "base_mean")
+BROKEN = (OSError, ValueError, TypeError, KeyError, EOFError, OverflowError, MemoryError, RecursionError)
+"""What reading a file can end in when its header does not tell the truth."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,20 @@ class Features:
         return {**self.metadata, "hash": self.hash, "rows": len(self.features), "dim": self.features.shape[1]}
 
 
+def synthetic_features(
+    classes: int = 20, rows: int = 120, dim: int = 64, spread: float = 1.1, seed: int = 0
+) -> Features:
+    """Rectified clouds around class directions: separable in the large, hard from one example."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(classes, dim))
+    labels = np.repeat(np.arange(classes), rows)
+    features = np.maximum(0.6 * centres[labels] + spread * rng.normal(size=(len(labels), dim)) + 0.3, 0)
+    base_mean = torch.full((dim,), float(features.mean()))
+    return Features(
+        torch.from_numpy(features).float(), torch.from_numpy(labels), base_mean, {"dataset": "synthetic clouds"}
+    )
+
+
 def load_embedding(path: str | Path, device: str = "cpu") -> tuple[nn.Module, dict[str, Any]]:
     """The network of a run, a checkpoint or a model file, ready to embed, and what it is."""
     backbone, about = load_model(path)
@@ -68,6 +84,8 @@ def extract(
     if views < 1:
         raise UserError(f"views is {views}: at least one is needed")
     rows = embed(backbone, about, images.pixels, views, on_progress)
+    if not torch.isfinite(rows).all():
+        raise UserError("the network gives NaN or infinite features: its weights are damaged, get the model again")
     mean = None
     if base is not None:
         mean = embed(backbone, about, base.pixels, views, lambda n: on_progress(len(images) * views + n)).mean(0)
@@ -115,32 +133,21 @@ def _window(images: Tensor, start: int, view: int) -> Tensor:
 
 def save_index(path: str | Path, images: Images) -> None:
     """Beside a feature file: which picture each row is. sha256 is of the decoded pixels, whatever the layout."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with open(partial, "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["path", "sha256", "label", "class"])
-            for name, row, label in zip(images.paths, images.pixels, images.labels):
-                writer.writerow([name, hashlib.sha256(row.tobytes()).hexdigest(), label, images.class_names[label]])
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    # Names are bytes on some systems: what is no text is written as those bytes again.
+    with written_whole(path) as partial, open(partial, "w", newline="", errors="surrogateescape") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "sha256", "label", "class"])
+        for name, row, label in zip(images.paths, images.pixels, images.labels):
+            writer.writerow([name, hashlib.sha256(row.tobytes()).hexdigest(), label, images.class_names[label]])
 
 
 def save_features(path: str | Path, table: Features) -> None:
     """One safetensors file, whole or not at all."""
-    path = Path(path)
     tensors = {"features": table.features.contiguous(), "labels": table.labels.long().contiguous()}
     if table.base_mean is not None:
         tensors["base_mean"] = table.base_mean.float().contiguous()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with written_whole(path) as partial:
         save_file(tensors, partial, metadata={"protoadapt": json.dumps(dict(table.metadata))})
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def load_features(path: str | Path) -> Features:
@@ -176,7 +183,7 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys() if name in ARRAYS}  # noqa: SIM118
             metadata = json.loads((file.metadata() or {}).get("protoadapt", "{}"))
-    except (SafetensorError, OSError, ValueError) as error:
+    except (*BROKEN, SafetensorError) as error:
         raise _unreadable(path, "safetensors") from error
     return arrays, metadata if isinstance(metadata, dict) else {}
 
@@ -184,10 +191,15 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def _read_npz(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = {name: torch.from_numpy(file[name]) for name in file.files if name in ARRAYS}
-    except (ValueError, OSError, TypeError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            arrays = {name: torch.from_numpy(_native(file[name])) for name in file.files if name in ARRAYS}
+    except (*BROKEN, zipfile.BadZipFile) as error:
         raise _unreadable(path, "npz") from error
     return arrays, {}
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    """In this machine's byte order, as torch wants it."""
+    return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 
 def _unreadable(path: Path, kind: str) -> UserError:

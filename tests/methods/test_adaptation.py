@@ -204,7 +204,8 @@ def test_auto_power_is_strict_on_rectified_features():
     [
         ({"center": "mean"}, "center"),
         ({"sigma": 2.0}, "sigma"),
-        ({"n_iter": -1}, "steps"),
+        ({"n_iter": -1}, "n_iter"),
+        ({"n_iter": 10**9}, "n_iter"),
         ({"power": "x"}, "power"),
         ({"beta": 0.0}, "beta"),
     ],

@@ -120,11 +120,15 @@ def test_validation_protocols_shrink_with_the_pictures():
         protocols(np.repeat(np.arange(3), 5))
 
 
+ABOUT = {"backbone": "resnet12", "width": None, "mean": [0.5] * 3, "std": [0.25] * 3, "size": 84, "crop": "none"}
+ABOUT |= {"dataset": "cifar-fs"}
+
+
 def test_a_resnet12_ships_in_under_16_mebibytes(tmp_path):
     network = build("resnet12")
     initialise(network, torch.Generator().manual_seed(0))
     network.eval()
-    about = {"backbone": "resnet12", "mean": [0.5] * 3, "std": [0.25] * 3, "size": 84, "class_names": ["a"]}
+    about = {**ABOUT, "class_names": ["a"]}
     checkpoint.save_fp16(network, about, tmp_path / "model.safetensors")
     assert (tmp_path / "model.safetensors").stat().st_size < 16 << 20
     loaded, found = checkpoint.load_model(tmp_path / "model.safetensors")
@@ -137,14 +141,14 @@ def test_a_resnet12_ships_in_under_16_mebibytes(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\xff" * 100])
 def test_what_is_no_model_is_refused(tmp_path, content):
     (tmp_path / "model.safetensors").write_bytes(content)
-    with pytest.raises(UserError, match="truncated or damaged"):
+    with pytest.raises(UserError, match="truncated or no model"):
         checkpoint.load_model(tmp_path / "model.safetensors")
     with pytest.raises(UserError, match="there is no model"):
         checkpoint.load_model(tmp_path / "elsewhere")
 
 
 def test_weights_of_another_network_are_refused(tmp_path):
-    about = {"backbone": "conv4", "width": 8}
+    about = {**ABOUT, "backbone": "conv4", "width": 8}
     checkpoint.save_fp16(build("conv4", 4), about, tmp_path / "model.safetensors")
     with pytest.raises(UserError, match="do not fit the network"):
         checkpoint.load_model(tmp_path / "model.safetensors")
@@ -216,3 +220,30 @@ def test_compiled_stages_are_one_graph_each_whatever_the_mixing_layer(tmp_path, 
     assert dynamo.utils.counters["stats"]["unique_graphs"] == 4 * 2
     plain = train(config, base, None, tmp_path / "plain", compiled=False, **options)
     assert compiled["history"][-1]["loss"] == pytest.approx(plain["history"][-1]["loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        *({key: None} for key in ("backbone", "mean", "std", "size", "crop", "dataset")),
+        *({"mean": [1, 2]}, {"mean": "abc"}, {"mean": [float("nan")] * 3}, {"std": [0.0] * 3}),
+        *({"size": 16.5}, {"width": "x"}, {"width": 2.0}, {"width": True}, {"backbone": ["a"]}),
+    ],
+    ids=str,
+)
+def test_what_a_model_says_of_itself_is_not_trusted(tmp_path, lie):
+    checkpoint.save_fp16(
+        build("conv4", 4), {**ABOUT, "backbone": "conv4", "width": 4, **lie}, tmp_path / "m.safetensors"
+    )
+    with pytest.raises(UserError, match="which network"):
+        checkpoint.load_model(tmp_path / "m.safetensors")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"batch": 4096}, {"mixing_layers": (99,)}, {"backbone": "resnet12", "width": 2, "size": 8}], ids=str
+)
+def test_settings_that_do_not_fit_leave_no_run_behind(tmp_path, wrong):
+    pictures = toy.images(side=wrong.get("size", toy.SIDE))
+    with pytest.raises(UserError):
+        train(toy.config(**wrong), pictures, None, tmp_path / "run", progress=False, accelerator="cpu")
+    assert not (tmp_path / "run").exists()

@@ -19,9 +19,11 @@ def find_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
+        if torch.device(name).type not in ("cpu", "cuda", "mps", "xpu") or name.startswith("cpu:"):
+            raise RuntimeError("it is no place to compute on")
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0][:100]
         raise UserError(f"device {name!r} cannot be used here: take --device cpu ({reason})") from error
     return name
 

@@ -11,6 +11,7 @@ from protoadapt.episodes import Protocol
 from protoadapt.errors import UserError
 from protoadapt.evaluate import compare as run_compare
 from protoadapt.features import base_mean_of, load_features
+from protoadapt.files import check_output
 from protoadapt.methods import METHODS, Method, method, parse_assignments, split_specs
 from protoadapt.report.tables import caption, check_format, comparison, render
 
@@ -48,7 +49,7 @@ def evaluate(
     device: Device = "cpu",
 ) -> None:
     """Accuracy of one method over thousands of episodes, with its 95 % confidence interval."""
-    check_format(form)
+    _check(form, json_out, file, base)
     chosen = method(method_name, **parse_assignments(settings or []))
     drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
     results = _run(file, [chosen], drawn, episodes, seed, base, device)
@@ -76,7 +77,7 @@ def compare(
     device: Device = "cpu",
 ) -> None:
     """Several methods on the same episodes, with paired differences to a reference method."""
-    check_format(form)
+    _check(form, json_out, file, base)
     chosen = [method(spec) for spec in (list(METHODS) if methods == "all" else split_specs(methods))]
     if not chosen:
         raise UserError("no method is named: give --methods protonet,cipa or --methods all")
@@ -97,6 +98,13 @@ def methods() -> None:
         settings = method(function).settings
         if settings:
             print("  arguments: " + ", ".join(f"{key}={value}" for key, value in settings.items()))
+
+
+def _check(form: str, json_out: Path | None, *inputs: Path | None) -> None:
+    """Before the work: what would only be found out after it."""
+    check_format(form)
+    if json_out:
+        check_output(json_out, *inputs)
 
 
 def _run(

@@ -14,8 +14,10 @@ from protoadapt import data as datasets
 from protoadapt import features
 from protoadapt.cli.common import Device, Set, find_device, progress
 from protoadapt.errors import UserError
+from protoadapt.files import check_output
 
 DataDir = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="the folder that holds the dataset")]
+SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="leave out pictures that cannot be read")]
 Out = Annotated[Path, typer.Option(help="where the result goes")]
 
 
@@ -55,6 +57,7 @@ def train(
     out: Out,
     data_dir: DataDir = None,
     settings: Set = None,
+    skip_corrupt: SkipCorrupt = False,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the last checkpoint")] = False,
     accelerator: Annotated[str, typer.Option(help="auto, cpu, gpu")] = "auto",
     devices: Annotated[str, typer.Option(help="GPUs or processes on this machine: a number, or auto")] = "1",
@@ -68,8 +71,10 @@ def train(
     from protoadapt.train import train as run_training
 
     config = recipe(recipe_name, settings or [])
-    base, val = load_splits(config, data_dir)
-    count = int(devices) if devices.isdigit() else devices
+    base, val = load_splits(config, data_dir, on_corrupt="skip" if skip_corrupt else "fatal")
+    if devices != "auto" and not (devices.isascii() and devices.isdigit() and 1 <= int(devices) <= 1024):
+        raise UserError(f"--devices is {devices!r}: give a number from 1 to 1024, or auto")
+    count = devices if devices == "auto" else int(devices)
     told = run_training(
         config,
         base,
@@ -99,20 +104,24 @@ def extract(
     views: Annotated[int, typer.Option(help="average so many views: 1 the picture, 2 its mirror image too, …")] = 1,
     base_mean: Annotated[bool, typer.Option("--base-mean/--no-base-mean", help="embed the base classes too")] = True,
     half: Annotated[bool, typer.Option("--half", help="store float16, half the size")] = False,
+    skip_corrupt: SkipCorrupt = False,
     device: Device = "auto",
 ) -> None:
     """Embed the pictures of a split once, for evaluate and compare."""
+    if check_output(out, model if model.is_file() else None).suffix != ".safetensors":
+        raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
     backbone, about = features.load_embedding(model, find_device(device))
     if bool(images) == bool(dataset):
         raise UserError("give either --dataset NAME with --data DIR, or --images DIR")
     if images:
         dataset, split, data_dir, base_mean = "folder", "all", images, False
     options = {"size": about["size"], "crop": crop or (about["crop"] if dataset == about["dataset"] else "none")}
+    options["on_corrupt"] = "skip" if skip_corrupt else "fatal"
     chosen = datasets.load(dataset, split, data_dir, **options)
     base = datasets.load(dataset, "base", data_dir, **options) if base_mean else None
     with progress(f"embedding {split}", (len(chosen) + (len(base) if base else 0)) * views) as done:
         table = features.extract(backbone, about, chosen, base, views=views, half=half, on_progress=done)
-    features.save_features(out, table)
     features.save_index(out.with_suffix(".index.csv"), chosen)
+    features.save_features(out, table)
     rows, dim = table.features.shape
     print(f"{rows:,} rows × {dim} of {len(chosen.class_names)} classes: {out}")

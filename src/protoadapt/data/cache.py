@@ -161,7 +161,7 @@ def decode_all(
 
 
 def unreadable(which: str) -> UserError:
-    return UserError(f"a picture cannot be read, {which}: get it again, remove it, or choose to skip such pictures")
+    return UserError(f"a picture cannot be read, {which}: get it again, remove it, or take --skip-corrupt")
 
 
 def _cores() -> int:

@@ -29,15 +29,20 @@ def _read(root: Path, wanted: set[str]) -> list[Picture]:
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (len(labels), 3072):
             raise UserError(f"{path} does not hold {len(labels)} rows of 3,072 bytes: get cifar-100-python again")
         tiles = data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        pictures += [
-            Picture(f"{half}/{text(file)}", names[label], tile)
-            for tile, label, file in zip(tiles, labels, files, strict=True)
-            if names[label] in wanted
-        ]
+        try:
+            pictures += [
+                Picture(f"{half}/{text(file)}", names[label], tile)
+                for tile, label, file in zip(tiles, labels, files, strict=True)
+                if names[label] in wanted
+            ]
+        except (IndexError, TypeError, ValueError) as error:
+            raise UserError(f"{path} has labels or names that do not fit ({error}): get it again") from error
     return pictures
 
 
 def _column(table: dict, key: str, path: Path) -> list:
     if key not in table:
         raise UserError(f"{path} has no {key!r}, only {sorted(table)}: is it the file of CIFAR-100's Python version?")
+    if not isinstance(table[key], (list, np.ndarray)):
+        raise UserError(f"{path} holds a {type(table[key]).__name__} under {key!r}: get cifar-100-python again")
     return table[key]

@@ -19,6 +19,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from protoadapt.data.pictures import Picture, Source, stamp
 
 PER_CLASS = 60
+DRAWING = 2  # raised whenever pictures change: what was drawn otherwise is not taken from the cache
 
 FACES = (
     *(f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
@@ -39,7 +40,7 @@ def drawn(characters: list[str], per_class: int = PER_CLASS, seed: int = 0) -> S
             for index in range(per_class)
         ]
 
-    return Source(Path(), stamp([seed, per_class, *characters]), read, characters)
+    return Source(Path(), stamp([DRAWING, seed, per_class, *characters]), read, characters)
 
 
 def draw(character: str, index: int, seed: int, size: int) -> Image.Image:
@@ -108,10 +109,14 @@ def _posed(ink: Image.Image, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _colours(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Ground and ink whose brightness differs enough to be read."""
+    """Ground and ink, which is the darker, as in print, and by enough to be read.
+
+    Were either the darker, nothing linear in the pixels would tell one character from another: a small network then
+    learns for minutes before it leaves chance.
+    """
     while True:
         ground, ink = rng.uniform(0, 255, (2, 3))
-        if abs((ground - ink) @ (0.299, 0.587, 0.114)) > 60:
+        if (ground - ink) @ (0.299, 0.587, 0.114) > 60:
             return ground, ink
 
 

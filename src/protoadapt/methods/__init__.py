@@ -3,7 +3,6 @@
 import ast
 import importlib
 import inspect
-import math
 import re
 import types
 import typing
@@ -88,10 +87,16 @@ def method(spec: str | Callable[..., Tensor] | Method, **arguments: Any) -> Meth
 
 def _check_arguments(name: str, function: Callable[..., Tensor], arguments: dict[str, Any]) -> None:
     """Names that the function takes, values of the plain types that its annotations allow."""
-    parameters = inspect.signature(function).parameters
+    hints: dict[str, Any] = {}
+    try:
+        parameters = inspect.signature(function).parameters
+        hints = typing.get_type_hints(function)
+    except (NameError, TypeError):  # annotations that mean nothing here
+        pass
+    except ValueError as error:
+        raise UserError(f"{name!r} does not tell its arguments: a method is a function of Episodes") from error
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
-    hints = typing.get_type_hints(function)
     for key, value in arguments.items():
         if key not in list(parameters)[1:]:
             raise unknown(f"argument of {name}", key, list(parameters)[1:])
@@ -105,7 +110,7 @@ def _check_arguments(name: str, function: Callable[..., Tensor], arguments: dict
 def _is_a(value: Any, kind: type) -> bool:
     """Whole numbers are floats too; truth values are no numbers; NaN and infinity are no settings."""
     if kind is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
@@ -118,7 +123,7 @@ def parse_value(text: str) -> Any:
     """A number, a truth value, None, a list, or else the word itself."""
     try:
         return ast.literal_eval({"true": "True", "false": "False", "none": "None"}.get(text.strip(), text.strip()))
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text.strip()
 
 
@@ -147,10 +152,12 @@ def _find(name: str) -> Callable[..., Tensor]:
     module, _, attribute = name.partition(":")
     try:
         function = getattr(importlib.import_module(module), attribute)
-    except ImportError as error:
-        raise UserError(f"module {module!r} of method {name!r} cannot be imported: {error}") from error
     except AttributeError as error:
         raise UserError(f"module {module!r} has no function {attribute!r}: check the name after the colon") from error
+    except (Exception, SystemExit) as error:  # a user's module may fail in any way
+        raise UserError(
+            f"module {module!r} of method {name!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
     if not callable(function):
         raise UserError(f"{name!r} is not a function: a method takes Episodes and returns (E, Q, W) probabilities")
     return function

@@ -19,9 +19,13 @@ def transductive_only(episodes: Episodes, name: str) -> None:
         )
 
 
+MOST_STEPS = 100_000
+"""More would not end, and compiled loops cannot be interrupted."""
+
+
 def whole(name: str, value: int, least: int = 0) -> None:
-    if not isinstance(value, Integral) or value < least:
-        raise UserError(f"{name} is {value}: it must be a whole number, {least} or more")
+    if not isinstance(value, Integral) or not least <= value <= MOST_STEPS:
+        raise UserError(f"{name} is {value}: it must be a whole number from {least} to {MOST_STEPS:,}")
 
 
 def shares(class_prior: Sequence[float] | Tensor | None, n_way: int, like: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from torch import Tensor
 from protoadapt.episodes import Episodes
 from protoadapt.errors import UserError
 from protoadapt.methods import native
-from protoadapt.methods._checks import shares
+from protoadapt.methods._checks import shares, whole
 from protoadapt.methods.common import TINY
 
 CENTERS = ("none", "separate", "joint", "support")
@@ -52,8 +52,7 @@ class Adaptation:
             raise UserError(f"center is {self.center!r}: choose one of {', '.join(CENTERS)}")
         if self.query_center not in ("none", "unlabeled"):
             raise UserError(f"query_center is {self.query_center!r}: choose none or unlabeled")
-        if self.n_iter < 0 or self.n_iter != int(self.n_iter):
-            raise UserError(f"the number of steps is {self.n_iter}: it must be a whole number, 0 or more")
+        whole("n_iter", self.n_iter)
         if not 0 <= self.sigma <= 1:
             raise UserError(f"sigma is {self.sigma}: it must lie between 0 and 1")
 

@@ -56,7 +56,9 @@ def apply_overrides(config: TrainConfig, overrides: Iterable[str]) -> TrainConfi
             raise UserError(f"{text!r} is no setting: write key=value, such as epochs=40")
         if key.startswith("phases."):
             _override_phase(phases, key, value)
-        elif key not in types_of or key == "phases":
+        elif key == "phases":
+            raise UserError("phases are set one by one: write phases.N.hct=0.5 or phases.N.until=0.5, N from 0")
+        elif key not in types_of:
             raise unknown("setting", key, [f.name for f in fields(TrainConfig)])
         else:
             changes[key] = _parse(key, value, types_of[key])
@@ -65,7 +67,7 @@ def apply_overrides(config: TrainConfig, overrides: Iterable[str]) -> TrainConfi
 
 def _override_phase(phases: list[Phase], key: str, value: str) -> None:
     _, number, *rest = key.split(".")
-    if not number.isdigit() or int(number) >= len(phases) or len(rest) != 1:
+    if not (number.isascii() and number.isdigit()) or int(number) >= len(phases) or len(rest) != 1:
         raise UserError(f"{key!r} names no phase: write phases.N.hct=0.5 with N from 0 to {len(phases) - 1}")
     name, phase = rest[0], phases[int(number)]
     own = {"until": float, "sampler": str, "teacher": str | None}

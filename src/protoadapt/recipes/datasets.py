@@ -12,8 +12,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "tiered-imagenet": {"weak_crop": "resized", "epochs": 20},
     "cub": {"weak_crop": "resized", "epochs": 200, "batch": 128, "validate_every": 10, "checkpoint_every": 10},
     "glyphs": {
-        **{"weak_crop": "pad", "epochs": 12, "size": 32, "batch": 64, "lr": 0.1, "ema": 0.99},
-        **{"backbone": "conv4", "validate_every": 4, "validation_episodes": 200},
+        **{"weak_crop": "pad", "flip": False, "epochs": 6, "size": 32, "batch": 64, "lr": 0.1, "ema": 0.99},
+        **{"backbone": "resnet12", "width": 8, "validate_every": 1, "validation_episodes": 200, "checkpoint_every": 1},
     },
     "folder": {"weak_crop": "resized", "epochs": 50, "batch": 128},
 }

@@ -1,5 +1,6 @@
 """The paper's Figure 3: how unlabelled rows pull the prototypes, in one joint t-SNE."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,7 @@ import numpy as np
 from protoadapt.episodes import Episodes
 from protoadapt.methods.adaptation import Adaptation, calibrate
 from protoadapt.methods.cipa import cipa_steps, powered
-
-COLORS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#999933", "#882255", "#555555")
+from protoadapt.report.canvas import COLORS, keep, sheet
 
 
 def path_picture(episode: Episodes, query_labels: np.ndarray, seed: int = 0) -> dict[str, Any]:
@@ -22,8 +22,10 @@ def path_picture(episode: Episodes, query_labels: np.ndarray, seed: int = 0) -> 
     # The rows lie on the unit sphere and the decision is by cosine: there the prototypes belong, too.
     steps /= np.linalg.norm(steps, axis=-1, keepdims=True).clip(1e-12)
     everything = np.concatenate([support, query, steps.reshape(-1, steps.shape[-1])])
-    perplexity = min(30.0, (len(everything) - 1) / 3)
-    plane = TSNE(metric="cosine", init="random", perplexity=perplexity, random_state=seed).fit_transform(everything)
+    # Neighbourhoods of half the points reach beyond one class: with small ones the classes fly apart, and what moves
+    # inside a class shrinks to a dot.
+    options = {"perplexity": len(everything) / 2, "early_exaggeration": 2.0, "init": "pca", "random_state": seed}
+    plane = TSNE(metric="cosine", **options).fit_transform(everything)
     s, q, p = np.split(plane, [len(support), len(support) + len(query)])
     return {
         "support": s.tolist(),
@@ -34,14 +36,13 @@ def path_picture(episode: Episodes, query_labels: np.ndarray, seed: int = 0) -> 
     }
 
 
-def draw_paths(picture: dict[str, Any], file: Path, title: str = "") -> None:
-    """Circles: queries, outlined where labelled. Stars: prototypes, black outline at the start, red at the end."""
-    import matplotlib
+def draw_paths(picture: dict[str, Any], file: Path, title: str = "", names: Sequence[str] = ()) -> None:
+    """Circles: queries, outlined where labelled. Stars: prototypes, black outline at the start, red at the end.
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 6), layout="constrained")
+    `names` of the classes, in order, make a legend.
+    """
+    figure = sheet(7, 6)
+    axes = figure.subplots()
     for kind, outline in (("query", "none"), ("support", "black")):
         points = np.array(picture[kind])
         colors = [COLORS[label % len(COLORS)] for label in picture[f"{kind}_labels"]]
@@ -57,22 +58,27 @@ def draw_paths(picture: dict[str, Any], file: Path, title: str = "") -> None:
     paths = np.array(picture["paths"])  # (steps, W, 2)
     for c in range(paths.shape[1]):
         color = COLORS[c % len(COLORS)]
-        axes.plot(*paths[:, c].T, "--", color=color, linewidth=1.3, zorder=2)
+        axes.plot(*paths[:, c].T, color=color, linewidth=2, zorder=2)
         for point, outline in ((paths[0, c], "black"), (paths[-1, c], "#cc0000")):
             axes.scatter(
                 point[0], point[1], marker="*", s=330, color=color, edgecolors=outline, linewidths=1.4, zorder=3
             )
+    classes = [axes.scatter([], [], s=60, color=color, label=name) for name, color in zip(names, COLORS)]
+    if classes:
+        figure.legend(handles=classes, loc="outside right center", frameon=False, fontsize=18, handletextpad=0.1)
     marks = [
         ("o", "none", "unlabelled"),
         ("o", "black", "labelled"),
         ("*", "black", "start"),
         ("*", "#cc0000", "adapted"),
     ]
-    for marker, outline, word in marks:
-        size = 42 if marker == "o" else 200
-        axes.scatter([], [], marker=marker, s=size, color="#bbbbbb", edgecolors=outline, label=word)
-    axes.legend(loc="upper center", ncols=4, frameon=False, bbox_to_anchor=(0.5, 0))
+    signs = [
+        axes.scatter(
+            [], [], marker=marker, s=42 if marker == "o" else 200, color="#bbbbbb", edgecolors=outline, label=word
+        )
+        for marker, outline, word in marks
+    ]
+    axes.legend(handles=signs, loc="upper center", ncols=4, frameon=False, bbox_to_anchor=(0.5, 0))
     axes.set(xticks=[], yticks=[], title=title)
     axes.spines[:].set_visible(False)
-    figure.savefig(file, dpi=140)
-    plt.close(figure)
+    keep(figure, file)

@@ -61,6 +61,7 @@ class TrainConfig:
     # views
     weak_crop: str = "pad"  # "pad": shift by up to 1/8 of the side (the paper's); "resized": random window, enlarged
     scale: float = 0.35  # smallest share of the picture's area in a "resized" window
+    flip: bool = True  # mirror every other weak view; not where left and right matter, as in letters
     jitter: float = 0.0  # colour jitter of weak views: brightness, contrast and saturation change by 1 ± jitter
     # network
     backbone: str = "resnet12"  # name in protoadapt.backbones.BACKBONES
@@ -108,11 +109,11 @@ class TrainConfig:
             *("size", "epochs", "batch", "cycles", "shot", "query", "episodes", "episode_batch"),
             *("validate_every", "validation_episodes", "checkpoint_every"),
         ):
-            _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
+            _require(name, getattr(self, name), 1 <= getattr(self, name) < 2**31, "at least 1")
         for name in ("lr", "alpha", "distill_temperature"):
-            _require(name, getattr(self, name), getattr(self, name) > 0, "positive")
+            _require(name, getattr(self, name), 0 < getattr(self, name) < 1e30, "positive")
         for name in ("weight_decay", "warmup", "seed"):
-            _require(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
+            _require(name, getattr(self, name), 0 <= getattr(self, name) < 2**63, "0 or more")
         for name in ("momentum", "ema", "label_smoothing"):
             _require(name, getattr(self, name), 0 <= getattr(self, name) < 1, "in [0, 1)")
         _require("way", self.way, self.way >= 2, "at least 2")
@@ -137,7 +138,7 @@ class TrainConfig:
     @property
     def weak_options(self) -> dict[str, Any]:
         """Arguments of `augment.draw_weak` and `draw_strong`."""
-        return {"crop": self.weak_crop, "scale": (self.scale, 1.0), "jitter": self.jitter}
+        return {"crop": self.weak_crop, "scale": (self.scale, 1.0), "flip": self.flip, "jitter": self.jitter}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values only: what `json` writes and `from_dict` reads."""

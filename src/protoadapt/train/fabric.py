@@ -2,6 +2,8 @@
 
 import torch
 
+from protoadapt.errors import UserError
+
 try:
     from lightning_fabric import Fabric
 except ImportError:  # the same code under its other name
@@ -13,13 +15,19 @@ def launch(accelerator: str, devices: int | str, num_nodes: int, strategy: str, 
     if precision is None:
         gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
         precision = "bf16-mixed" if gpu else "32-true"
-    fabric = Fabric(
-        accelerator=accelerator,
-        devices=devices,
-        num_nodes=num_nodes,
-        strategy=strategy,
-        precision=precision,  # type: ignore[arg-type]
-    )
+    try:
+        fabric = Fabric(
+            accelerator=accelerator,
+            devices=devices,
+            num_nodes=num_nodes,
+            strategy=strategy,
+            precision=precision,  # type: ignore[arg-type]
+        )
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise UserError(
+            f"accelerator={accelerator}, devices={devices}, nodes={num_nodes}, strategy={strategy} do not work here: "
+            f"{' '.join(str(error).split())[:200]}"
+        ) from error
     fabric.launch()
     return fabric
 

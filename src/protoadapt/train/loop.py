@@ -85,6 +85,10 @@ class Run:
 
         mean, std = normalisation(config, base)
         self.learner = make_learner(config, len(self.classes), mean, std).to(self.device)
+        try:
+            self.learner.backbone.eval()(torch.zeros(1, 3, side, side, device=self.device))
+        except RuntimeError as error:
+            raise UserError(f"{side} pixels a side are too few for {config.backbone}: set a larger size") from error
         self.about = {
             **{"backbone": config.backbone, "width": config.width, "dim": self.learner.backbone.dim},
             **{"mean": mean, "std": std, "size": config.size, "crop": config.crop, "dataset": config.dataset},
@@ -115,6 +119,8 @@ class Run:
 
     def go(self, resume: bool) -> dict[str, Any]:
         config, state = self.config, self.state
+        for start in (0.0, *(phase.until for phase in config.phases[:-1])):
+            self.plan(min(round(start * config.epochs), config.epochs - 1))  # what cannot be drawn is known before
         self.begin(resume)
         if self.compiled:
             self.warm_up()

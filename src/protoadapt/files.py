@@ -1,0 +1,38 @@
+"""Files that are there whole or not at all."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from protoadapt.errors import UserError
+
+
+def check_output(path: str | Path, *inputs: str | Path | None) -> Path:
+    """A path that can become a file: not a folder or a device, not one of the inputs. Asked before the work is done."""
+    path = Path(path)
+    if not path.name or path.is_dir():
+        raise UserError(f"{str(path)!r} is a folder: give the name of a file")
+    if path.exists() and not path.is_file():
+        raise UserError(f"{str(path)!r} is no ordinary file and is left alone: give another name")
+    for given in inputs:
+        if given is not None and path.exists() and Path(given).exists() and path.samefile(given):
+            raise UserError(f"{str(path)!r} is also read: writing there would destroy it, give another name")
+    return path
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Iterator[Path]:
+    """A hidden name to write to, which takes the place of `path` when all went well and vanishes otherwise."""
+    path = check_output(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+        os.replace(partial, path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(f"{str(path)!r} cannot be written ({reason}): make room or choose another place") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
