@@ -12,6 +12,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -41,11 +42,10 @@ def table(rows: int = 600, dim: int = 512):
     return synthetic_features(classes=20, rows=rows, dim=dim, spread=2.0)
 
 
-def naive_cipa(X: np.ndarray, Y: np.ndarray, episodes: int, seed: int = 0) -> float:
-    """Algorithm 1, one episode at a time in numpy; returns the accuracy."""
+def naive_episodes(X: np.ndarray, Y: np.ndarray, episodes: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """5-way 1-shot tasks, drawn and calibrated one at a time: support (5, D), and queries (75, D) class by class."""
     rng = np.random.default_rng(seed)
     rows_of = [np.flatnonzero(c == Y) for c in range(Y.max() + 1)]
-    right = 0.0
     for _ in range(episodes):
         classes = rng.choice(len(rows_of), 5, replace=False)
         picked = np.stack([rng.choice(rows_of[c], 16, replace=False) for c in classes])
@@ -53,7 +53,13 @@ def naive_cipa(X: np.ndarray, Y: np.ndarray, episodes: int, seed: int = 0) -> fl
         support, query = ((x + 1e-6) ** 0.5 for x in (support, query))
         support, query = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (support, query))
         support, query = (x - x.mean(0) for x in (support, query))
-        support, query = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (support, query))
+        yield tuple(x / np.linalg.norm(x, axis=1, keepdims=True) for x in (support, query))
+
+
+def naive_cipa(X: np.ndarray, Y: np.ndarray, episodes: int, seed: int = 0) -> float:
+    """Algorithm 1, one episode at a time in numpy; returns the accuracy."""
+    right = 0.0
+    for support, query in naive_episodes(X, Y, episodes, seed):
         prototypes = support.copy()
         for step in range(21):
             logits = 10 * query @ (prototypes / np.linalg.norm(prototypes, axis=1, keepdims=True)).T
@@ -68,17 +74,8 @@ def naive_cipa(X: np.ndarray, Y: np.ndarray, episodes: int, seed: int = 0) -> fl
 
 def naive_pt_map(X: np.ndarray, Y: np.ndarray, episodes: int, seed: int = 0) -> float:
     """PT+MAP, one episode at a time in numpy; returns the accuracy."""
-    rng = np.random.default_rng(seed)
-    rows_of = [np.flatnonzero(c == Y) for c in range(Y.max() + 1)]
     right = 0.0
-    for _ in range(episodes):
-        classes = rng.choice(len(rows_of), 5, replace=False)
-        picked = np.stack([rng.choice(rows_of[c], 16, replace=False) for c in classes])
-        support, query = X[picked[:, 0]], X[picked[:, 1:].ravel()]
-        support, query = ((x + 1e-6) ** 0.5 for x in (support, query))
-        support, query = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (support, query))
-        support, query = (x - x.mean(0) for x in (support, query))
-        support, query = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (support, query))
+    for support, query in naive_episodes(X, Y, episodes, seed):
         centres = support.copy()
         for step in range(21):
             d2 = ((query**2).sum(1)[:, None] - 2 * query @ centres.T + (centres**2).sum(1)).clip(0)

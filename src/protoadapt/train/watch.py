@@ -2,7 +2,6 @@
 
 import csv
 import io
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
+
+from protoadapt.files import written_whole
 
 
 class Speed(ProgressColumn):
@@ -67,9 +68,8 @@ class Watch:
         writer = csv.DictWriter(text, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(history)
-        partial = self.run / f".log.csv.{os.getpid()}.partial"
-        partial.write_text(text.getvalue())
-        os.replace(partial, self.run / "log.csv")
+        with written_whole(self.run / "log.csv") as partial:
+            partial.write_text(text.getvalue())
         if self.board:
             for name, value in row.items():
                 if name != "epoch":
