@@ -1,6 +1,5 @@
 """The demonstration: HCT_R on built-in pictures, then three methods on characters it never saw; tables and figures."""
 
-import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +13,7 @@ from protoadapt.data import Images, load
 from protoadapt.episodes import Protocol, draw
 from protoadapt.evaluate import compare
 from protoadapt.features import Features, extract, load_embedding, save_features, save_index
+from protoadapt.files import written_whole
 from protoadapt.methods import method
 from protoadapt.recipes import recipe
 from protoadapt.report.curves import draw_curves
@@ -65,9 +65,9 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
     say("drawing figures")
     figures(out, told, table, novel)
     trained = f"{config.backbone} of width {config.width}, {config.epochs} epochs, {clock(told['seconds'])} of training"
-    write(
-        out / "results.md", "\n".join([f"# Characters nobody trained on\n\nHCT_R: {trained}.\n", *sections, PICTURES])
-    )
+    with written_whole(out / "results.md") as page:
+        words = [f"# Characters nobody trained on\n\nHCT_R: {trained}.\n", *sections, PICTURES]
+        page.write_text("\n".join(words), encoding="utf-8")
     say(f"done: {out / 'results.md'}, {', '.join(str(out / name) for name in FIGURES)}")
 
 
@@ -113,13 +113,3 @@ def figures(out: Path, told: dict[str, Any], table: Features, novel: Images) -> 
     draw_task(picture, out / "glyphs.png", ("protonet", "ProtoNet"), ("cipa", "CIPA"), title)
     draw_paths(path_picture(episode, truth), out / "paths.png", "The same task: CIPA's prototypes on their way", names)
     draw_curves(told["history"], out / "curve.png", "HCT_R on characters; validation on others")
-
-
-def write(file: Path, words: str) -> None:
-    """A text file, whole or not at all."""
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(words, encoding="utf-8")
-        os.replace(partial, file)
-    finally:
-        partial.unlink(missing_ok=True)

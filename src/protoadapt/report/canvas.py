@@ -1,9 +1,10 @@
 """What the figures share: colours, an empty sheet, and a file that is written whole or not at all."""
 
-import os
 from pathlib import Path
 
 from matplotlib.figure import Figure
+
+from protoadapt.files import written_whole
 
 COLORS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#999933", "#882255", "#555555")
 
@@ -14,10 +15,5 @@ def sheet(width: float, height: float) -> Figure:
 
 
 def keep(figure: Figure, file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
-    try:
+    with written_whole(file) as partial:
         figure.savefig(partial, dpi=140, format="png")
-        os.replace(partial, file)
-    finally:
-        partial.unlink(missing_ok=True)
