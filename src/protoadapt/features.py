@@ -162,8 +162,7 @@ def load_features(path: str | Path) -> Features:
     missing = {"features", "labels"} - arrays.keys()
     if missing:
         raise UserError(
-            f"{path.name!r} has no array {sorted(missing)[0]!r} (it has {', '.join(sorted(arrays)) or 'none'}): "
-            f"a feature file holds features (N, D) and labels (N)"
+            f"{path.name!r} has no array {sorted(missing)[0]!r}: a feature file holds features (N, D) and labels (N)"
         )
     try:
         rows, labels = checked(arrays["features"], arrays["labels"])
