@@ -106,6 +106,12 @@ def test_headers_that_lie_are_refused(tmp_path):
         load_features(tmp_path / "f.npz")
 
 
+def test_text_labels_are_named(tmp_path):
+    np.savez(tmp_path / "f.npz", features=TABLE.features.numpy(), labels=np.array(["cat"] * 40))
+    with pytest.raises(UserError, match="holds text"):
+        load_features(tmp_path / "f.npz")
+
+
 def test_other_byte_orders_are_read(tmp_path):
     np.savez(
         tmp_path / "f.npz", features=TABLE.features.numpy().astype(">f4"), labels=TABLE.labels.numpy().astype(">i8")

@@ -191,6 +191,8 @@ def _read_npz(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: torch.from_numpy(_native(file[name])) for name in file.files if name in ARRAYS}
+    except UserError as error:
+        raise UserError(f"{path.name}: {error}") from error
     except (*BROKEN, zipfile.BadZipFile) as error:
         raise _unreadable(path, "npz") from error
     return arrays, {}
@@ -198,6 +200,8 @@ def _read_npz(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 def _native(array: np.ndarray) -> np.ndarray:
     """In this machine's byte order, as torch wants it."""
+    if array.dtype.kind in "US":
+        raise UserError("it holds text where numbers belong: number the classes from 0 and write it again")
     return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
 
 

@@ -51,6 +51,8 @@ def evaluate(
     """Accuracy of one method over thousands of episodes, with its 95 % confidence interval."""
     _check(form, json_out, file, base)
     chosen = method(method_name, **parse_assignments(settings or []))
+    if protocol != "semi" and (unlabeled or distractors):
+        raise UserError(f"--unlabeled and --distractors belong to --protocol semi, not to {protocol}: add or drop them")
     drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
     results = _run(file, [chosen], drawn, episodes, seed, base, device)
     _show(results, None, form, json_out, results[0])
@@ -85,6 +87,8 @@ def compare(
     against = method(reference).label if reference else labels[0]
     if against not in labels:
         raise UserError(f"the reference {against!r} is not among the methods {', '.join(labels)}: add it to --methods")
+    if protocol != "semi" and (unlabeled or distractors):
+        raise UserError(f"--unlabeled and --distractors belong to --protocol semi, not to {protocol}: add or drop them")
     drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
     results = _run(file, chosen, drawn, episodes, seed, base, device)
     _show(results, against if len(results) > 1 else None, form, json_out, {"results": results, "reference": against})

@@ -34,7 +34,9 @@ def check(name: str, data_dir: str | Path | None = None) -> Report:
         raise UserError(f"{dataset.title} needs a data folder: give the one that holds it")
     folder = Path(data_dir)
     if not folder.is_dir():
-        raise UserError(f"there is no folder {folder}: give the one that holds {dataset.title}")
+        raise UserError(
+            f"there is no folder {folder}: give the one that holds {dataset.title}, which is had at {dataset.home}"
+        )
     counts, lines, faulty = {}, [], False
     for split in ("base", "val", "novel"):
         counts[split], summary, faults = _check_split(name, split, folder)
