@@ -35,7 +35,7 @@ def test_tables_figures_and_features_are_there(done):
     assert table.features.shape == (80 * 20, 4)
     assert table.base_mean is not None
     assert len((done / "features.index.csv").read_text().splitlines()) == 1 + 80 * 20
-    assert not [*done.rglob("*.partial")]
+    assert not [*done.rglob(".*.partial")]
 
 
 def test_results_say_how_they_came_about(done):

@@ -1,7 +1,7 @@
 """The demonstration: HCT_R on built-in pictures, then three methods on characters it never saw; tables and figures."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
 
     config = recipe("hct_r_glyphs", overrides)
     pictures: dict[str, Any] = {"cache_dir": out / "pictures", "per_class": per_class}
-    say("drawing letters and signs in the fonts that come with matplotlib")
+    say(f"drawing pictures of letters and signs in {out / 'pictures'}")
     base, val = load_splits(config, None, **pictures)
 
     again = checkpoint.latest(out / "run") is not None
@@ -61,18 +61,19 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
     save_index(out / "features.index.csv", novel)
 
     say(f"naming them: {episodes:,} tasks of five characters, from 1 and from 5 labelled pictures of each")
-    sections = [evaluated(table, shot, episodes, told, out / "results") for shot in SHOTS]
+    results = {shot: evaluated(table, shot, episodes, told, out / "results") for shot in SHOTS}
     say("drawing figures")
-    figures(out, told, table, novel)
+    figures(out, told, table, novel, results[1])
     trained = f"{config.backbone} of width {config.width}, {config.epochs} epochs, {clock(told['seconds'])} of training"
     with written_whole(out / "results.md") as page:
-        words = [f"# Characters nobody trained on\n\nHCT_R: {trained}.\n", *sections, PICTURES]
+        tables = [f"{caption(r[0])}\n\n{markdown(*comparison(r, METHODS[0]))}\n" for r in results.values()]
+        words = [f"# Characters nobody trained on\n\nHCT_R: {trained}.\n", *tables, PICTURES]
         page.write_text("\n".join(words), encoding="utf-8")
     say(f"done: {out / 'results.md'}, {', '.join(str(out / name) for name in FIGURES)}")
 
 
-def evaluated(table: Features, shot: int, episodes: int, told: dict[str, Any], folder: Path) -> str:
-    """Every method on the same tasks: printed, one JSON file each, and the section of results.md."""
+def evaluated(table: Features, shot: int, episodes: int, told: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
+    """Every method on the same tasks: printed, one JSON file each."""
     results = compare(
         table.features, table.labels, METHODS, Protocol(shot=shot), episodes=episodes, base_mean=table.base_mean
     )
@@ -80,14 +81,14 @@ def evaluated(table: Features, shot: int, episodes: int, told: dict[str, Any], f
     plain = [{**result.to_json(**table.about), "training": training} for result in results]
     for result in plain:
         checkpoint.write_json(folder / f"{shot}-shot-{result['method']}.json", result)
-    header, rows = comparison(plain, METHODS[0])
-    print(f"\n{caption(plain[0])}\n{text(header, rows)}\n", flush=True)
-    return f"{caption(plain[0])}\n\n{markdown(header, rows)}\n"
+    print(f"\n{caption(plain[0])}\n{text(*comparison(plain, METHODS[0]))}\n", flush=True)
+    return plain
 
 
 FIGURES = ("glyphs.png", "paths.png", "curve.png")
 PICTURES = """\
-The first 1-shot task of the table, and how its unlabelled pictures pull CIPA's prototypes to their classes:
+A 1-shot task (of the first tasks, the one nearest to the table's averages), and how its unlabelled pictures pull CIPA's
+prototypes to their classes:
 
 ![one task](glyphs.png)
 
@@ -99,9 +100,13 @@ How the training went; validation is on characters that are in neither base nor 
 """
 
 
-def figures(out: Path, told: dict[str, Any], table: Features, novel: Images) -> None:
-    """The first 1-shot task as pictures and as paths, and the training curves."""
-    drawn = next(draw(table.labels.numpy(), Protocol(), 0, 1))
+def figures(out: Path, told: dict[str, Any], table: Features, novel: Images, results: Sequence[dict[str, Any]]) -> None:
+    """A 1-shot task of `results` as pictures and as paths, and the training curves."""
+    first = next(draw(table.labels.numpy(), Protocol(), results[0]["seed"], results[0]["episodes"]))
+    # Neither the prettiest nor the ugliest task: the one where every method comes nearest to its average.
+    correct = np.array([result["correct"] for result in results])
+    task = int(np.abs(correct - correct.mean(1, keepdims=True))[:, : len(first.query)].sum(0).argmin())
+    drawn = first[task : task + 1]
     episode, truth = drawn.episodes(table.features, 5), drawn.query_labels[0]
     with torch.no_grad():
         answers = {name: method(name)(episode)[0].argmax(-1).numpy() for name in ("protonet", "cipa")}

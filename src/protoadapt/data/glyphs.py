@@ -3,7 +3,7 @@
 367 characters of five scripts, each in 12 to 22 faces; colour, background, size and pose are random, and three numbers
 fix a picture: (seed, character, index). The characters were chosen once, and stand in splits.json: letters without
 accents, digits and currency signs that all faces of DejaVu draw; of characters that print alike, whatever their size
-or mirrored (Latin A, Greek Α, Cyrillic А; S and s; b and d, since training flips pictures), only the first. Alike:
+or mirrored (Latin A, Greek Α, Cyrillic А; S and s; b and d, for training may flip pictures), only the first. Alike:
 scaled to one size, what both ink is 0.7 of what either inks, in DejaVu Sans or Serif.
 """
 
@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from protoadapt.data.pictures import Picture, Source, stamp
 
 PER_CLASS = 60
-DRAWING = 2  # raised whenever pictures change: what was drawn otherwise is not taken from the cache
+DRAWING = 3  # raised whenever pictures change: what was drawn otherwise is not taken from the cache
 
 FACES = (
     *(f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
@@ -109,14 +109,10 @@ def _posed(ink: Image.Image, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _colours(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Ground and ink, which is the darker, as in print, and by enough to be read.
-
-    Were either the darker, nothing linear in the pixels would tell one character from another: a small network then
-    learns for minutes before it leaves chance.
-    """
+    """Ground and ink whose brightness differs enough to be read."""
     while True:
         ground, ink = rng.uniform(0, 255, (2, 3))
-        if (ground - ink) @ (0.299, 0.587, 0.114) > 60:
+        if abs((ground - ink) @ (0.299, 0.587, 0.114)) > 60:
             return ground, ink
 
 
