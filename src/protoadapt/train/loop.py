@@ -94,11 +94,11 @@ class Run:
             **{"mean": mean, "std": std, "size": config.size, "crop": config.crop, "dataset": config.dataset},
             "class_names": [str(base.class_names[c]) for c in self.classes],
         }
-        if cuda:
-            self.learner.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.teachers = {
             p.teacher: load_teacher(p.teacher, len(self.classes)).to(self.device) for p in config.phases if p.teacher
         }
+        for network in (self.learner, *self.teachers.values()) if cuda else ():
+            network.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         averaged = copy.deepcopy(self.learner).eval().requires_grad_(False)
         if config.sync_batchnorm and fabric.world_size > 1:
             if not cuda:
