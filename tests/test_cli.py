@@ -44,9 +44,13 @@ def test_compare_gives_paired_differences_in_every_format(features, tmp_path):
     assert [row["method"] for row in rows] == ["protonet", "cipa(sigma=1, tau=5)"]
     told = json.loads((tmp_path / "r.json").read_text())
     first, second = (np.array(r["correct"]) for r in told["results"])
-    assert rows[1]["minus protonet"].split(" ")[0] == f"{100 * (second - first).mean() / 75:+.2f}"
-    assert run(*words, "--format", "markdown").stdout.startswith("| method | accuracy |")
-    assert r"\begin{tabular}" in run(*words, "--format", "latex").stdout
+    assert float(rows[1]["minus protonet"]) == pytest.approx(100 * (second - first).mean() / 75, abs=1e-4)
+    about, _, header, *_ = run(*words, "--format", "markdown").stdout.splitlines()
+    assert "5-way 1-shot, 15 queries a class, 50 episodes" in about
+    assert header.startswith("| method | accuracy |")
+    printed = run(*words, "--format", "latex").stdout
+    assert r"\begin{tabular}" in printed
+    assert r"\caption{synthetic clouds: 5-way 1-shot" in printed
     assert "minus cipa(sigma=1, tau=5)" in run(*words, "--reference", "cipa(sigma=1, tau=5)").stdout
 
 
@@ -146,3 +150,27 @@ def test_methods_lists_them_all():
 
     done = run("methods")
     assert all(f"\n{name}\n" in "\n" + done.stdout for name in METHODS)
+
+
+def test_version():
+    from protoadapt.provenance import VERSION
+
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"protoadapt {VERSION}\n")
+
+
+def test_all_methods_without_a_base_mean_are_those_that_need_none(tmp_path):
+    from protoadapt import METHODS
+    from protoadapt.methods import NEED_BASE_MEAN
+
+    bare = tmp_path / "bare.npz"
+    rows = synthetic_features(classes=6, rows=12)
+    np.savez(bare, features=rows.features.numpy(), labels=rows.labels.numpy())
+    words = ("--methods", "all", "--episodes", 1, "--query", 2, "--way", 3, "--format", "csv")
+    done = run("compare", bare, *words)
+    assert done.returncode == 0, done.stderr
+    shown = {row["method"] for row in csv.DictReader(io.StringIO(done.stdout))}
+    assert shown == set(METHODS) - NEED_BASE_MEAN
+    assert all(name in done.stderr for name in NEED_BASE_MEAN)
+    named = run("compare", bare, "--methods", "protonet,simpleshot", "--episodes", 1, "--query", 2, "--way", 3)
+    assert (named.returncode, "--base FILE" in named.stderr) == (2, True)

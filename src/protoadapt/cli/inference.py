@@ -1,5 +1,7 @@
 """Commands on features: evaluate, compare, methods."""
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +12,10 @@ from protoadapt.cli.common import Device, Set, find_device, progress
 from protoadapt.episodes import Protocol
 from protoadapt.errors import UserError
 from protoadapt.evaluate import compare as run_compare
-from protoadapt.features import base_mean_of, load_features
+from protoadapt.features import Features, base_mean_of, load_features
 from protoadapt.files import check_output
-from protoadapt.methods import METHODS, Method, method, parse_assignments, split_specs
-from protoadapt.report.tables import caption, check_format, comparison, render
+from protoadapt.methods import METHODS, NEED_BASE_MEAN, Method, method, parse_assignments, split_specs
+from protoadapt.report.tables import check_format, render
 
 FeatureFile = Annotated[Path, typer.Argument(metavar="FILE", help="features, .safetensors or .npz")]
 Way = Annotated[int, typer.Option(help="classes an episode")]
@@ -54,7 +56,7 @@ def evaluate(
     if protocol != "semi" and (unlabeled or distractors):
         raise UserError(f"--unlabeled and --distractors belong to --protocol semi, not to {protocol}: add or drop them")
     drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
-    results = _run(file, [chosen], drawn, episodes, seed, base, device)
+    results = _run(_table(file, base), [chosen], drawn, episodes, seed, device)
     _show(results, None, form, json_out, results[0])
 
 
@@ -80,7 +82,11 @@ def compare(
 ) -> None:
     """Several methods on the same episodes, with paired differences to a reference method."""
     _check(form, json_out, file, base)
-    chosen = [method(spec) for spec in (list(METHODS) if methods == "all" else split_specs(methods))]
+    table = _table(file, base)
+    every = methods == "all"
+    left_out = [name for name in METHODS if every and table.base_mean is None and name in NEED_BASE_MEAN]
+    specs = [name for name in METHODS if name not in left_out] if every else split_specs(methods)
+    chosen = [method(spec) for spec in specs]
     if not chosen:
         raise UserError("no method is named: give --methods protonet,cipa or --methods all")
     labels = [one.label for one in chosen]
@@ -90,7 +96,9 @@ def compare(
     if protocol != "semi" and (unlabeled or distractors):
         raise UserError(f"--unlabeled and --distractors belong to --protocol semi, not to {protocol}: add or drop them")
     drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
-    results = _run(file, chosen, drawn, episodes, seed, base, device)
+    if left_out:
+        print(f"left out, as they need the base classes' mean (--base FILE): {', '.join(left_out)}", file=sys.stderr)
+    results = _run(table, chosen, drawn, episodes, seed, device)
     _show(results, against if len(results) > 1 else None, form, json_out, {"results": results, "reference": against})
 
 
@@ -111,12 +119,13 @@ def _check(form: str, json_out: Path | None, *inputs: Path | None) -> None:
         check_output(json_out, *inputs)
 
 
-def _run(
-    file: Path, chosen: list[Method], drawn: Protocol, episodes: int, seed: int, base: Path | None, device: str
-) -> list[dict]:
-    device = find_device(device)
+def _table(file: Path, base: Path | None) -> Features:
     table = load_features(file)
-    mean = base_mean_of(base) if base else table.base_mean
+    return replace(table, base_mean=base_mean_of(base)) if base else table
+
+
+def _run(table: Features, chosen: list[Method], drawn: Protocol, episodes: int, seed: int, device: str) -> list[dict]:
+    device = find_device(device)
     with progress(f"{len(chosen)} methods" if len(chosen) > 1 else chosen[0].label, episodes) as done:
         results = run_compare(
             table.features,
@@ -125,7 +134,7 @@ def _run(
             drawn,
             episodes=episodes,
             seed=seed,
-            base_mean=mean,
+            base_mean=table.base_mean,
             device=device,
             on_progress=done,
         )
@@ -136,6 +145,4 @@ def _run(
 def _show(results: list[dict], reference: str | None, form: str, json_out: Path | None, content: dict) -> None:
     if json_out:
         write_json(json_out, content)
-    if form == "text":
-        print(caption(results[0]))
-    print(render(*comparison(results, reference), form))
+    print(render(results, reference, form))

@@ -54,14 +54,15 @@ def draw_paths(picture: dict[str, Any], file: Path, title: str = "", names: Sequ
             edgecolors=outline,
             linewidths=1.2,
             alpha=0.75 if kind == "query" else 1,
+            zorder=1 if kind == "query" else 4,  # with one shot the labelled picture is where its prototype starts
         )
     paths = np.array(picture["paths"])  # (steps, W, 2)
     for c in range(paths.shape[1]):
         color = COLORS[c % len(COLORS)]
-        axes.plot(*paths[:, c].T, color=color, linewidth=2, zorder=2)
+        axes.plot(*paths[:, c].T, "--", color="black", linewidth=1.2, zorder=4)
         for point, outline in ((paths[0, c], "black"), (paths[-1, c], "#cc0000")):
             axes.scatter(
-                point[0], point[1], marker="*", s=330, color=color, edgecolors=outline, linewidths=1.4, zorder=3
+                point[0], point[1], marker="*", s=210, color=color, edgecolors=outline, linewidths=1.4, zorder=3
             )
     classes = [axes.scatter([], [], s=60, color=color, label=name) for name, color in zip(names, COLORS)]
     if classes:

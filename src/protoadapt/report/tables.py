@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,33 @@ def comparison(results: Sequence[dict[str, Any]], reference: str | None = None) 
     return header, rows
 
 
+def numbers(results: Sequence[dict[str, Any]], reference: str | None = None) -> tuple[list[str], list[list[str]]]:
+    """The same for a program to read: one plain number a column."""
+    reference_result = next((r for r in results if r["label"] == reference), None)
+    difference = [f"minus {reference}", f"minus {reference} ci95"] if reference_result else []
+    rows = []
+    for r in results:
+        row = [r["label"], f"{r['accuracy']:.4f}", f"{r['ci95']:.4f}"]
+        if reference_result:
+            row += ["", ""] if r is reference_result else [f"{value:.4f}" for value in paired(r, reference_result)]
+        rows.append([*row, f"{r['seconds']:.4f}", f"{r['episodes'] / max(r['seconds'], 1e-9):.1f}"])
+    return ["method", "accuracy", "ci95", *difference, "seconds", "episodes/s"], rows
+
+
 def paired(result: dict[str, Any], reference: dict[str, Any]) -> tuple[float, float]:
-    difference = 100 * (np.array(result["correct"]) - np.array(reference["correct"])) / result["queries"]
+    """Difference in points and its 95 % half-width, over the episodes that both have: the first ones are the same."""
+    count = min(result["episodes"], reference["episodes"])
+    one, other = (np.array(r["correct"][:count]) for r in (result, reference))
+    difference = 100 * (one - other) / result["queries"]
     return float(difference.mean()), half_width(difference)
+
+
+def first(result: dict[str, Any], episodes: int) -> dict[str, Any]:
+    """The result as if only its first episodes had been drawn: episode i never depends on how many follow."""
+    correct = np.array(result["correct"][:episodes])
+    accuracies = 100 * correct / result["queries"]
+    shorter = {"accuracy": float(accuracies.mean()), "ci95": half_width(accuracies), "episodes": len(correct)}
+    return {**result, **shorter, "correct": correct.tolist()}
 
 
 def caption(result: dict[str, Any]) -> str:
@@ -77,25 +101,25 @@ def as_csv(header: Row, rows: Sequence[Row]) -> str:
 
 
 def latex(header: Row, rows: Sequence[Row]) -> str:
-    def cell(value: str) -> str:
-        for plain, escaped in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("±", r"$\pm$")):
-            value = value.replace(plain, escaped)
-        return value
-
-    body = [" & ".join(map(cell, row)) + r" \\" for row in rows]
-    head = " & ".join(map(cell, header)) + r" \\"
+    body = [" & ".join(map(_latex, row)) + r" \\" for row in rows]
+    head = " & ".join(map(_latex, header)) + r" \\"
     columns = "l" + "r" * (len(header) - 1)
     return "\n".join(
         [rf"\begin{{tabular}}{{{columns}}}", r"\hline", head, r"\hline", *body, r"\hline", r"\end{tabular}"]
     )
 
 
-FORMATS: dict[str, Callable[[Row, Sequence[Row]], str]] = {
-    "text": text,
-    "markdown": markdown,
-    "csv": as_csv,
-    "latex": latex,
+LATEX = {
+    **{sign: "\\" + sign for sign in "_%&#${}"},
+    **{"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "±": r"$\pm$", "−": "$-$"},
 }
+
+
+def _latex(text: str) -> str:
+    return "".join(LATEX.get(sign, sign) for sign in text)
+
+
+FORMATS = ("text", "markdown", "csv", "latex")
 
 
 def check_format(form: str) -> None:
@@ -103,6 +127,13 @@ def check_format(form: str) -> None:
         raise unknown("table format", form, FORMATS)
 
 
-def render(header: Row, rows: Sequence[Row], form: str) -> str:
+def render(results: Sequence[dict[str, Any]], reference: str | None, form: str) -> str:
+    """The comparison under its caption; as csv, plain numbers in columns of their own."""
     check_format(form)
-    return FORMATS[form](header, rows)
+    if form == "csv":
+        return as_csv(*numbers(results, reference))
+    about, table = caption(results[0]), comparison(results, reference)
+    if form == "latex":
+        lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(about)}}}", latex(*table), r"\end{table}"]
+        return "\n".join(lines)
+    return f"{about}\n\n{markdown(*table)}" if form == "markdown" else f"{about}\n{text(*table)}"

@@ -5,10 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.patches import Patch
 
-from protoadapt.report.canvas import COLORS, keep, sheet
+from protoadapt.report.canvas import keep, sheet
 
-HELPED, HARMED, BOTH = "#1a9850", "#4477aa", "#d73027"
+Frame = tuple[str, Any]  # colour, dashes
+# Colours of the frames alone (no class has a colour here), apart for every kind of sight and by their lines too.
+HELPED: Frame = ("#0077bb", "-")
+HARMED: Frame = ("#ee7733", (0, (2, 1)))
+BOTH: Frame = ("#222222", (0, (1, 0.8)))
 
 
 def task_picture(
@@ -59,9 +64,9 @@ def draw_task(
     for axes in grid.flat:
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_visible(False)
-    for line, c, color in zip(grid, classes, COLORS * len(classes)):
+    for line, c in zip(grid, classes):
         for axes, pixels in zip(line, c["support"]):
-            _show(axes, pixels, color)
+            _show(axes, pixels, None)
         line[0].set_ylabel(c["name"], rotation=0, ha="right", va="center", fontsize=17, labelpad=9)
         for axes, query in zip(line[shots + 1 :], c["query"]):
             _show(axes, query["pixels"], _frame(query["right"][before[0]], query["right"][after[0]]))
@@ -69,18 +74,21 @@ def draw_task(
     grid[0, (shots - 1) // 2].set_title("labelled", fontsize=11, pad=9)
     middle.set_title("to be named", fontsize=11, pad=9)
     marks = [(HELPED, f"only {after[1]} is right"), (HARMED, f"only {before[1]} is right"), (BOTH, "both are wrong")]
-    for color, words in marks:
-        middle.plot([], [], "s", markersize=10, markerfacecolor="none", markeredgewidth=2.6, color=color, label=words)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    signs = [
+        Patch(fill=False, edgecolor=color, linestyle=dashes, linewidth=2.6, label=words)
+        for (color, dashes), words in marks
+    ]
+    figure.legend(handles=signs, loc="outside lower center", ncols=3, frameon=False, handlelength=1.6, handleheight=1.4)
     figure.suptitle(title)
     keep(figure, file)
 
 
-def _frame(before: bool, after: bool) -> str | None:
+def _frame(before: bool, after: bool) -> Frame | None:
     return {(True, True): None, (False, True): HELPED, (True, False): HARMED, (False, False): BOTH}[before, after]
 
 
-def _show(axes: Any, pixels: list[Any], frame: str | None) -> None:
+def _show(axes: Any, pixels: list[Any], frame: Frame | None) -> None:
     axes.imshow(np.array(pixels, np.uint8), interpolation="nearest")
     if frame:
-        axes.spines[:].set(visible=True, color=frame, linewidth=3.2)
+        color, dashes = frame
+        axes.spines[:].set(visible=True, color=color, linewidth=3.2, linestyle=dashes)

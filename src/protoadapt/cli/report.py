@@ -1,0 +1,68 @@
+"""The command that makes a page of result files."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from protoadapt.errors import UserError
+from protoadapt.files import check_output, written_whole
+
+LARGEST = 1 << 29  # bytes of a JSON file
+
+
+def report(
+    given: Annotated[
+        list[Path], typer.Argument(metavar="RESULT.json|RUN|labels.json...", help="files, or folders of them")
+    ],
+    out: Annotated[Path, typer.Option(help="the page, one HTML file")] = Path("report.html"),
+) -> None:
+    """One HTML file that opens anywhere: labels to check, or accuracy tables, charts and training curves."""
+    from protoadapt.report.html import report_page
+
+    check_output(out, *given)
+    documents = {str(file): document for path in given for file, document in _documents(path)}
+    page = report_page(documents)
+    with written_whole(out) as partial:
+        partial.write_bytes(page.encode())
+    print(f"{len(documents):,} {'file' if len(documents) == 1 else 'files'} → {out}")
+
+
+def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """What reports are made of: the file, or all such files in the folder."""
+    from protoadapt.report.html import readable
+
+    if not path.is_dir():
+        document = _read(path)
+        if not readable(document):
+            raise UserError(f"{str(path)!r} is no result, run or labels file of protoadapt: give one that --json wrote")
+        yield path, document
+        return
+    found = 0
+    for file in sorted(path.rglob("*.json")):
+        try:
+            document = _read(file)
+        except UserError as error:
+            print(f"passed over: {error}", file=sys.stderr)
+            continue
+        if readable(document):
+            found += 1
+            yield file, document
+    if not found:
+        raise UserError(
+            f"there is no result in {str(path)!r}: evaluate --json writes them, and train when it has finished"
+        )
+
+
+def _read(file: Path) -> Any:
+    if not file.is_file():
+        raise UserError(f"there is no file {str(file)!r}: check the path")
+    if file.stat().st_size > LARGEST:
+        raise UserError(f"{str(file)!r} has more than {LARGEST >> 20} MB: that is no report's")
+    try:
+        return json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{str(file)!r} cannot be read as JSON: it is truncated or of another kind") from error

@@ -1,0 +1,183 @@
+"""Charts as SVG inside the page. Places are percents of the width, so letters keep their size on a phone.
+
+Colours are the page's, by class name (c0 … c7), so that they change with dark mode; a class also has a shape.
+"""
+
+from collections.abc import Sequence
+from math import ceil, cos, floor, log10, pi, sin
+from typing import Any
+
+import numpy as np
+
+from protoadapt.report.page import COLORS, SHAPES, Html, inner, name_of, tag
+
+MARGIN = 0.05
+Series = tuple[str, str, Sequence[tuple[float, float]]]  # words, style (a class of the style sheet), points
+
+
+def color(i: int) -> str:
+    """The style of class i; of none where i is negative."""
+    return f"c{i % COLORS}" if i >= 0 else "none"
+
+
+def shape(i: int, x: float, y: float, r: float) -> str:
+    """Path data of class i's mark: circle, square, triangle, diamond or cross, of much the same area."""
+    outlines = (
+        f"M{x - r:.1f} {y:.1f}a{r} {r} 0 1 0 {2 * r} 0a{r} {r} 0 1 0 {-2 * r} 0z",
+        _polygon(x, y, [(-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)], r),
+        _polygon(x, y, [(0, -1.2), (1.15, 0.85), (-1.15, 0.85)], r),
+        _polygon(x, y, [(0, -1.28), (1.28, 0), (0, 1.28), (-1.28, 0)], r),
+        _polygon(x, y, [(s * a, t * b) for s, t, a, b in _CROSS], r),
+    )
+    return outlines[i % SHAPES if i >= 0 else 0]
+
+
+_CROSS = [
+    *((-1, -1, 0.4, 1.2), (1, -1, 0.4, 1.2), (1, -1, 0.4, 0.4), (1, -1, 1.2, 0.4), (1, 1, 1.2, 0.4), (1, 1, 0.4, 0.4)),
+    *((1, 1, 0.4, 1.2), (-1, 1, 0.4, 1.2), (-1, 1, 0.4, 0.4), (-1, 1, 1.2, 0.4), (-1, -1, 1.2, 0.4)),
+    (-1, -1, 0.4, 0.4),
+]
+
+
+def _polygon(x: float, y: float, corners: Sequence[tuple[float, float]], r: float) -> str:
+    return "M" + "L".join(f"{x + r * a:.1f} {y + r * b:.1f}" for a, b in corners) + "z"
+
+
+def star(x: float, y: float, r: float = 9) -> str:
+    turns = [(i * pi / 5 - pi / 2, 1 if i % 2 == 0 else 0.42) for i in range(10)]
+    return _polygon(x, y, [(cos(a) * k, sin(a) * k) for a, k in turns], r)
+
+
+def mark(i: int) -> Html:
+    """A class's sign beside its name."""
+    return tag("svg", tag("path", d=shape(i, 8, 8, 5.5)), class_=f"mark {color(i)}", viewBox="0 0 16 16", **HIDE)
+
+
+HIDE: dict[str, Any] = {"aria_hidden": "true"}  # what the text beside it says already
+
+
+def bar(*parts: tuple[float, str]) -> Html:
+    """Shares of a whole, side by side: (share from 0 to 1, style)."""
+    starts = np.cumsum([0.0, *(share for share, _ in parts)])
+    rects = [
+        tag("rect", x=percent(start), width=percent(share), height="100%", class_=style)
+        for start, (share, style) in zip(starts, parts)
+        if share > 0
+    ]
+    return tag("svg", rects, class_="bar", **HIDE)
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.2f}%"
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers between low and high, so many or a few more."""
+    raw = max(high - low, 1e-9) / about
+    size = 10.0 ** floor(log10(raw))
+    step = next(k * size for k in (1, 2, 5, 10) if k * size >= 0.999 * raw)
+    return [step * k for k in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
+
+
+def axis(low: float, high: float, marks: Sequence[float], words: str = "") -> Html:
+    """The numbers under a chart; the outermost stay inside its width."""
+    where = [(at - low) / (high - low or 1) for at in marks]
+    texts = [
+        tag("text", f"{at:g}", x=percent(x), y=13, class_="first" if x < 0.03 else "last" if x > 0.97 else None)
+        for at, x in zip(marks, where)
+    ]
+    return inner(tag("svg", texts, class_="axis", **HIDE), tag("p", words, class_="axis-name") if words else None)
+
+
+def interval(mean: float, half: float, low: float, high: float, style: str) -> Html:
+    """A dot at the mean, a line over its confidence interval, on a scale with fine lines."""
+
+    def at(value: float) -> str:
+        return percent((value - low) / (high - low or 1))
+
+    grid = [tag("line", x1=at(t), x2=at(t), y2="100%", class_="grid") for t in ticks(low, high)]
+    whisker = tag("line", x1=at(mean - half), x2=at(mean + half), y1="50%", y2="50%", class_="whisker")
+    return tag("svg", grid, whisker, tag("circle", cx=at(mean), cy="50%", r=4), class_=f"strip {style}", **HIDE)
+
+
+def histogram(values: np.ndarray, style: str, bins: int = 25) -> Html:
+    """How often each accuracy from 0 to 100 % was had."""
+    counts, _ = np.histogram(values, bins, (0, 100))
+    rects = [
+        tag("rect", x=percent(i / bins), width=percent(0.86 / bins), y=percent(1 - h), height=percent(h))
+        for i, h in enumerate(counts / max(counts.max(), 1))
+        if h
+    ]
+    return tag("svg", rects, class_=f"histogram {style}", **HIDE)
+
+
+def lines(series: Sequence[Series], low: float, high: float, told: str) -> Html:
+    """Curves over the same x, numbers of the y axis on its fine lines."""
+    xs = [x for _, _, points in series for x, _ in points]
+    first, last = min(xs), max(xs)
+
+    def place(x: float, y: float) -> str:
+        return f"{1000 * (x - first) / (last - first or 1):.1f},{1000 * (1 - (y - low) / (high - low or 1)):.1f}"
+
+    curves = [
+        tag(
+            "polyline",
+            points=" ".join(place(x, y) for x, y in points),
+            class_=style,
+            vector_effect="non-scaling-stroke",
+        )
+        for _, style, points in series
+    ]
+    sheet = tag("svg", curves, viewBox="0 0 1000 1000", preserveAspectRatio="none", width="100%", height="100%")
+    grid = _grid(low, high)
+    whole = [t for t in ticks(first, last) if t == int(t)]
+    plot = tag("svg", grid[0], sheet, grid[1], class_="plot", role="img", aria_label=told)
+    keys = [
+        (tag("svg", tag("line", x2="100%", y1=5, y2=5, class_=style), class_="key", **HIDE), w)
+        for w, style, _ in series
+    ]
+    return tag("figure", plot, axis(first, last, whole, "epoch"), legend(keys), class_="chart")
+
+
+def grouped_bars(
+    groups: Sequence[str], series: Sequence[str], values: Sequence[Sequence[tuple[float, float] | None]], low: float
+) -> Html:
+    """Bars side by side: values[s][g] = (value, half-width) of series s in group g; they rise from `low` to 100."""
+    high = max([value for row in values for value in row if value], key=lambda pair: pair[0])[0]
+    high = min(100.0, ticks(low, high + 10)[-1])
+    room = (1 - MARGIN) / len(groups)  # of a group; left of the first are the numbers
+    rects, width = [], 0.82 * room / len(series)
+    for s, row in enumerate(values):
+        for g, value in enumerate(row):
+            if value is not None:
+                tall = max(0.0, (value[0] - low) / (high - low))
+                words = tag("title", f"M = {groups[g]}, {series[s]}: {value[0]:.2f} ± {value[1]:.2f}")
+                x = MARGIN + (g + 0.09) * room + s * width
+                box = {"x": percent(x), "width": percent(0.92 * width), "y": percent(1 - tall), "height": percent(tall)}
+                rects.append(tag("rect", words, class_=f"{color(s)} h{s // COLORS}", **box))
+    under, over = _grid(low, high)
+    told = "Accuracy in percent against the number of unlabelled pictures a class; the table below has the numbers."
+    names = [tag("text", name, x=percent(MARGIN + (g + 0.5) * room), y=13) for g, name in enumerate(groups)]
+    keys = [
+        (tag("svg", tag("rect", width=12, height=12, rx=2), class_=f"mark {color(s)}", viewBox="0 0 12 12", **HIDE), n)
+        for s, n in enumerate(series)
+    ]
+    return tag(
+        "figure",
+        tag("svg", under, rects, over, class_="plot", role="img", aria_label=told),
+        tag("svg", names, class_="axis", **HIDE),
+        tag("p", "M, unlabelled pictures a class", class_="axis-name"),
+        legend(keys),
+        class_="chart wide",
+    )
+
+
+def _grid(low: float, high: float) -> tuple[Html, Html]:
+    """Fine lines to lie under a chart, and their numbers to lie over it."""
+    where = [(t, percent(1 - (t - low) / (high - low or 1))) for t in ticks(low, high)]
+    under = inner(*(tag("line", x2="100%", y1=y, y2=y, class_="grid") for _, y in where))
+    return under, inner(*(tag("text", f"{t:g}", y=y, dy=-3, class_="number") for t, y in where))
+
+
+def legend(keys: Sequence[tuple[Html, object]]) -> Html:
+    return tag("ul", [tag("li", sign, " ", name_of(words)) for sign, words in keys], class_="legend")

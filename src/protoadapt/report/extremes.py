@@ -1,0 +1,42 @@
+"""The JSON of benchmarks/extremes.py → its tables: queries of every odd kind, all methods on the same tasks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from protoadapt.report.tables import markdown
+
+AGAINST = ("ProtoNet, support-centred", "CIPA", "α-TIM")
+"""Those that BAPA is set beside, episode by episode."""
+
+
+def table(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of one feature file: a row each kind of queries, 1-shot / 5-shot in a cell."""
+    cases: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        cases.setdefault(row["case"], []).append(row["methods"])
+    names = list(rows[0]["methods"])
+    against = [name for name in AGAINST if name in names]
+    body = [
+        [case]
+        + [" / ".join(f"{shot[name]['accuracy']:.1f}" for shot in shots) for name in names]
+        + [
+            " / ".join("{bapa_minus:+.1f} ± {bapa_minus_ci95:.1f}".format(**shot[name]) for shot in shots)
+            for name in against
+        ]
+        for case, shots in cases.items()
+    ]
+    return ["queries", *names, *(f"BAPA − {name}" for name in against)], body
+
+
+def numbers(told: dict[str, Any]) -> str:
+    """All its tables as Markdown, each under what it was measured on."""
+    parts = []
+    for part in told["sets"]:
+        about = part["features"]
+        trained, shown = about.get("trained_on"), f"{about.get('dataset')} ({about.get('split')} classes)"
+        crop = f", cut to {about['crop']}" if about.get("crop") not in (None, "none") else ""
+        where = shown + crop + (f", network trained on {trained}" if trained else "")
+        parts += [f"**{where}**", markdown(*table(part["rows"]))]
+    few = told["sets"][0]["rows"][0]["methods"].get("α-TIM", {}).get("episodes", 0)
+    note = f"{told['episodes']:,} tasks a cell, {told['way']}-way, 1-shot / 5-shot, seed {told['seed']}, 95 % CI"
+    return "\n\n".join([f"{note}; α-TIM the first {few:.0f}." if few else f"{note}.", *parts])

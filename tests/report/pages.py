@@ -1,0 +1,80 @@
+"""What tests of pages share: a small labels dict, and a parser that sees a page as a browser does."""
+
+import base64
+import io
+from html.parser import HTMLParser
+from typing import Any
+
+from PIL import Image
+
+VOID = {"br", "img", "input", "link", "meta"}
+
+
+def thumb(color: str = "red", kind: str = "PNG") -> str:
+    out = io.BytesIO()
+    Image.new("RGB", (4, 4), color).save(out, kind)
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(out.getvalue()).decode()}"
+
+
+def row(file: str, label: str, confidence: float = 0.9, **changes: Any) -> dict[str, Any]:
+    told = {"file": file, "label": label, "confidence": confidence, "runner_up": "dog", "margin": 0.1}
+    return {**told, "unknown": False, "thumb": thumb(), "support": False, **changes}
+
+
+def labels(
+    pictures: list[dict[str, Any]] | None = None, names: tuple[str, ...] = ("cat", "dog"), **changes: Any
+) -> dict:
+    """A labels dict as `label` writes it."""
+    if pictures is None:
+        pictures = [
+            row("s/cat.png", "cat", 1.0, support=True, runner_up="", margin=1.0),
+            row("s/dog.png", "dog", 1.0, support=True, runner_up="", margin=1.0),
+            row("a.jpg", "cat", 0.97, margin=0.95),
+            row("b.jpg", "cat", 0.55, margin=0.10),
+            row("c.jpg", "dog", 0.71, runner_up="cat", margin=0.42),
+        ]
+    told = {"schema": "protoadapt-labels/1", "title": "Pets", "made": "2025-03-01T10:00:00+00:00"}
+    told |= {"model": {"name": "lite0", "dataset": "imagenet", "weights": "0123456789abcdef", "size": 224}}
+    told |= {"method": {"name": "bapa", "settings": {"tau": 10.0}}, "calibrated": True, "temperature": 0.8}
+    told |= {"threshold": 0.3, "versions": {"protoadapt": "0.1.0"}}
+    told |= {"classes": [{"name": name, "support": 1, "found": 2} for name in names], "pictures": pictures}
+    return {**told, "skipped": [], "paths": None, **changes}
+
+
+class Parsed(HTMLParser):
+    """Elements in order, as (name, attributes, text directly and below); fails where tags do not nest."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[list[str]] = []
+        self.open: list[int] = []
+        self.feed(page)
+        self.close()
+        assert not self.open, f"left open: {[self.elements[i][0] for i in self.open]}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attrs)) == len(attrs), f"an attribute twice in {tag}"
+        self.elements.append((tag, dict(attrs)))
+        self.texts.append([])
+        if tag not in VOID:
+            self.open.append(len(self.elements) - 1)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.elements[self.open.pop()][0] == tag, f"</{tag}> closes another"
+
+    def handle_data(self, data: str) -> None:
+        for i in self.open:
+            self.texts[i].append(data)
+
+    def all(self, tag: str, style: str = "") -> list[tuple[dict[str, str | None], str]]:
+        """Attributes and text of every such element, of those with a class where one is named."""
+        return [
+            (attrs, "".join(words))
+            for (name, attrs), words in zip(self.elements, self.texts)
+            if name == tag and (not style or style in (attrs.get("class") or "").split())
+        ]
+
+    @property
+    def shape(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(name, tuple(attrs)) for name, attrs in self.elements]

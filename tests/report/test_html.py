@@ -1,0 +1,291 @@
+"""The page of labels: nothing from outside becomes markup, nothing is fetched, and what it says is what was told."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report.pages import Parsed, labels, row, thumb
+
+from protoadapt.errors import UserError
+from protoadapt.report.html import labels_page
+from protoadapt.report.page import COLORS, SHAPES, picture, visible
+
+NASTY = [
+    "<script>alert(1)</script>.png",
+    "\"><img src=x onerror=alert(1)>'.jpg",
+    "a\nb\r\tc.png",
+    "\u202egnp.exe\u2066",
+    "שלום עולם.png",
+    "caf\udce9\udcff.jpg",
+    "\ud83d half",
+    "</style></title></details>&amp;&#x3c;",
+    "😀 & ünïcode\x00\x1b[31m\x85\u2028",
+    "javascript:alert(1)",
+    "x" * 300,
+    "",
+]
+names = st.one_of(st.sampled_from(NASTY), st.text(st.characters(exclude_categories=[]), max_size=30))
+
+
+def parsed(told: dict) -> Parsed:
+    page = labels_page(told)
+    page.encode()  # every page is UTF-8, whatever a name holds
+    return Parsed(page)
+
+
+def told_with(file: str, a: str, b: str, reason: str, title: str) -> dict:
+    pictures = [
+        row(file, a, 1.0, support=True),
+        row(file, b, 0.8, runner_up=a),
+        row(file, b, 0.2, runner_up=a, unknown=True),
+        row(file, a, 0.5, runner_up=b, thumb=None),
+    ]
+    paths = {"rows": [[0, 0], [1, 1]], "row_label": [0, 1], "support": [True, False]}
+    paths["steps"] = [[[0, 0], [0.5, 0.5]], [[9, 1], [5, 5]]]
+    told = labels(pictures, (a, b), title=title, skipped=[{"file": file, "reason": reason}], paths=paths)
+    return {**told, "model": {"name": a, "dataset": b, "weights": reason, "size": file}, "versions": {a: b, "x": file}}
+
+
+@settings(max_examples=60, deadline=None)
+@given(names, names, names, names, names)
+def test_names_from_outside_change_no_markup(file, a, b, reason, title):
+    a, b = a + "1", b + "2"  # two classes, whatever is drawn
+    hostile = parsed(told_with(file or "f", a, b, reason or "r", title or "t"))
+    harmless = parsed(told_with("file", "one1", "two2", "reason", "title"))
+    # Names beside the stars appear where there is room for them: in text elements, which are no one's markup.
+    assert [e for e in hostile.shape if e[0] != "text"] == [e for e in harmless.shape if e[0] != "text"]
+    assert hostile.all("h1")[0][1] == visible(title or "t")
+    assert visible(file or "f") in [text for _, text in hostile.all("bdi")]
+    assert hostile.all("img")[0][0]["alt"] == f"Picture {visible(file or 'f')}"
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_what_is_shown_can_be_seen(text):
+    shown = visible(text)
+    shown.encode()
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+    assert visible("a\nb\udcff") == "a␊b\\xff"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://example.org/a.png", "javascript:alert(1)", "file:///etc/passwd", "", None, 7, {"a": 1}),
+        *("data:image/svg+xml;base64,AAAA", "data:text/html;base64,AAAA", "data:image/png,AAAA"),
+        *('data:image/png;base64,AA"onload="x', "data:image/png;base64,AAAA\n", " data:image/png;base64,AAAA"),
+        *("data:image/png;base64,", "data:image/png;base64,AA==AA", "DATA:image/png;base64,AAAA"),
+    ],
+)
+def test_only_pictures_inside_the_page_are_shown(url):
+    assert picture(url) is None
+    page = parsed(labels([row("a.png", "cat", thumb=url)]))
+    assert not page.all("img")
+    assert "1 without a preview" in "".join(text for _, text in page.all("summary"))
+    for kind in ("PNG", "JPEG"):
+        assert picture(thumb("red", kind)) == thumb("red", kind)
+
+
+def test_nothing_is_fetched_and_nothing_foreign_runs():
+    page = labels_page(labels())
+    seen = Parsed(page)
+    policy = next(a["content"] for a, _ in seen.all("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; img-src data:; ")
+    for kind in ("style", "script"):
+        (text,) = [text for _, text in seen.all(kind)]
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    for tag, attributes in seen.elements:
+        assert not [key for key in attributes if key == "style" or key.startswith("on")], tag
+        for key in ("src", "href", "action", "srcset"):
+            assert re.match(r"data:|#", attributes.get(key) or "#"), attributes[key]
+    assert not re.search(r"https?:|//[a-z]|url\(|@import", page.replace(thumb(), ""))
+
+
+def test_links_lead_inside_the_page_and_pictures_are_described():
+    told = labels(paths={"rows": [[0, 0]] * 3, "row_label": [0, 1, -1], "support": [True, False, False], "steps": []})
+    page = parsed({**told, "skipped": [{"file": "x", "reason": "broken"}]})
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = [attributes["href"] for attributes, _ in page.all("a")]
+    assert {"#check", "#counts", "#motion", "#skipped", "#made", "#class-1"} <= set(targets)
+    assert {target.removeprefix("#") for target in targets} <= set(ids)
+    assert all(a["alt"] and a["loading"] == "lazy" for a, _ in page.all("img"))
+    assert all(a.get("aria-hidden") == "true" or a.get("aria-label") for a, _ in page.all("svg") if "class" in a)
+    headings = [name for name, _ in page.elements if re.fullmatch("h[1-6]", name)]
+    assert headings[0] == "h1"
+    assert all(int(b[1]) <= int(a[1]) + 1 for a, b in pairwise(headings)), "no level is left out"
+
+
+def files_in(page: Parsed, start: str, end: str) -> list[str]:
+    """The pictures between two ids, in order."""
+    marks = [i for i, (_, a) in enumerate(page.elements) if a.get("id") in (start, end)]
+    inside = page.elements[marks[0] : marks[1]]
+    return [(a["alt"] or "").removeprefix("Picture ") for name, a in inside if name == "img"]
+
+
+def test_the_least_certain_come_first_and_galleries_are_sorted():
+    page = parsed(labels())
+    assert files_in(page, "check", "counts") == ["b.jpg", "c.jpg", "a.jpg"]
+    assert files_in(page, "class-0", "class-1") == ["s/cat.png", "a.jpg", "b.jpg"]
+    badges = page.all("span", "badge")
+    assert [text for _, text in badges] == ["example"] * 2
+
+
+def test_at_most_eighteen_to_check():
+    many = [row(f"{i}.png", "cat", i / 100) for i in range(60)]
+    assert files_in(parsed(labels(many)), "check", "counts") == [f"{i}.png" for i in range(18)]
+
+
+def test_counts_and_bars_are_what_was_told():
+    pictures = [row(f"{i}", "cat", support=i < 2) for i in range(5)]
+    pictures += [row("u", "dog", 0.2, unknown=True), row("v", "dog")]
+    page = parsed(labels(pictures))
+    (table,) = [text for attributes, text in page.all("table") if attributes["class"] == "balance"]
+    assert table == "classfoundunknownexamples" + "cat302" + "dog210"
+    by_style = {a["class"]: a["width"] for a, _ in page.all("rect") if {"solid", "faint"} & set(a["class"].split())}
+    assert by_style == {"c0 solid": "40.00%", "c1 faint": "20.00%"}
+    lead = page.all("p", "lead")[0][1]
+    assert lead == "5 pictures named as 2 classes from 2 examples. 1 may be of no class."
+
+
+def test_confidence_is_a_probability_only_where_it_was_calibrated():
+    sure, unsure = parsed(labels()), parsed(labels(calibrated=False, threshold=None))
+    assert "Below 30 % a picture is called unknown" in sure.all("header")[0][1]
+    assert "55 %" in sure.all("main")[0][1]
+    assert "Uncalibrated" in unsure.all("header")[0][1]
+    assert "%" not in unsure.all("main")[0][1]
+    assert "0.55" in unsure.all("main")[0][1]
+
+
+def test_much_is_left_out_of_the_page_but_said():
+    page = parsed(labels([row(f"{i:04d}.png", "cat", thumb=None) for i in range(1000)]))
+    (gallery, _) = [text for a, text in page.all("div") if a.get("class") == "gallery"]
+    assert "and 900 more, all in labels.csv" in gallery
+    assert "No picture is here." in page.all("main")[0][1]
+
+
+def test_two_thousand_pictures_weigh_little_more_than_their_previews():
+    small = thumb()
+    told = labels([row(f"folder/{i}.jpg", "cat", i / 2000, thumb=small) for i in range(2000)])
+    assert len(labels_page(told)) - 2018 * len(small) < 2000 * 1100
+
+
+scalars = st.none() | st.booleans() | st.floats() | st.integers() | st.text()
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from([*labels()]), st.sampled_from([*row("a", "b")]), values)
+def test_values_of_any_kind_give_a_page_or_a_sentence(key, inside, value):
+    parsed(labels([{**row("a", "cat"), inside: value}]))
+    try:
+        parsed({**labels(), key: value})
+    except UserError as error:
+        assert "write labels.json again" in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rows": [[0, float("nan")]]},
+        {"rows": [[0, 1e308]]},
+        {"rows": [[0, 0], [1, 1]]},
+        {"rows": [["a", 0]]},
+        {"rows": [[0, 0, 0]]},
+        {"row_label": ["cat"]},
+        {"support": []},
+        {"steps": [[0, 0, 0]]},
+        {"steps": 7},
+    ],
+)
+def test_paths_that_cannot_be_drawn_are_said(wrong):
+    right = {"rows": [[0, 0]], "row_label": [0], "support": [False], "steps": [[[0, 0], [1, 2]]]}
+    assert parsed(labels(paths=right)).all("polyline")
+    with pytest.raises(UserError, match="paths cannot be drawn"):
+        labels_page(labels(paths={**right, **wrong}))
+
+
+def test_forty_classes_look_different():
+    assert len({(i % COLORS, i % SHAPES) for i in range(40)}) == 40
+
+
+# Vision without one kind of cone (Machado, Oliveira & Fernandes, 2009), on linear RGB.
+SIGHT = {
+    "all": np.eye(3),
+    "protan": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deutan": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritan": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def lab(linear: np.ndarray) -> np.ndarray:
+    xyz = linear @ np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]).T
+    xyz = xyz / (0.9505, 1, 1.089)
+    f = np.where(xyz > 0.008856, np.cbrt(xyz.clip(1e-9)), 7.787 * xyz + 16 / 116)
+    return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], -1)
+
+
+@pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
+def test_colours_are_told_apart_by_everybody_on_both_grounds(mode):
+    css = Parsed(labels_page(labels())).all("style")[0][1]
+    found = {name: value for name, value in re.findall(r"--(\w+): #(\w{6})", css.split("@media")[mode])}
+    rgb = {k: np.array([int(v[i : i + 2], 16) / 255 for i in (0, 2, 4)]) for k, v in found.items()}
+    linear = {k: np.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4) for k, v in rgb.items()}
+    light = {k: float(v @ (0.2126, 0.7152, 0.0722)) + 0.05 for k, v in linear.items()}
+
+    def contrast(a: str, b: str) -> float:
+        return max(light[a], light[b]) / min(light[a], light[b])
+
+    colors = [f"c{i}" for i in range(COLORS)]
+    for ground in ("sheet", "card"):
+        assert all(contrast(text, ground) >= 4.5 for text in ("ink", "soft", "link"))
+        assert all(contrast(color, ground) >= 3 for color in (*colors, "none"))
+    for name, matrix in SIGHT.items():
+        seen = lab(np.stack([linear[c] for c in colors]) @ np.array(matrix).T)
+        apart = np.linalg.norm(seen[:, None] - seen, axis=-1) + 100 * np.eye(COLORS)
+        assert apart.min() > 15, (name, apart.min())
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium here")
+def test_in_a_browser_it_finds_turns_and_opens(tmp_path):
+    sync_api = pytest.importorskip("playwright.sync_api")
+    (tmp_path / "report.html").write_text(labels_page(labels()), encoding="utf-8")
+    with sync_api.sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--headless", "--no-sandbox", "--disable-gpu"]
+        )
+        said: list[str] = []
+        asked: list[str] = []
+        view = browser.new_page(viewport={"width": 360, "height": 800})
+        view.on("console", lambda message: said.append(message.text))
+        view.on("pageerror", lambda error: said.append(str(error)))
+        view.on("request", lambda request: asked.append(request.url))
+        view.goto((tmp_path / "report.html").as_uri())
+        assert view.evaluate("document.documentElement.scrollWidth") == 360, "nothing sticks out on a phone"
+        shown = ".gallery .card:not([hidden]) .file"
+        assert view.locator(shown).all_text_contents() == ["cat.png", "a.jpg", "b.jpg", "dog.png", "c.jpg"]
+        view.fill("#find", "B.JPG")
+        assert view.locator(shown).all_text_contents() == ["b.jpg"]
+        assert view.locator("#found").text_content() == "1 found"
+        view.fill("#find", "")
+        view.select_option("#order", "up")
+        assert view.locator(shown).all_text_contents() == ["cat.png", "b.jpg", "a.jpg", "dog.png", "c.jpg"]
+        card = view.locator(".gallery .card").first
+        card.locator("summary").focus()
+        view.keyboard.press("Enter")
+        assert card.locator("dd").first.is_visible()
+        browser.close()
+        assert said == []
+        assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+
+
+def test_labels_json_as_written_gives_the_same_page():
+    told = labels()
+    assert labels_page(json.loads(json.dumps(told))) == labels_page(told)

@@ -1,0 +1,226 @@
+"""The page of results, tables of numbers, and the command that makes pages."""
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report.pages import Parsed, labels
+
+from protoadapt.cli.report import report
+from protoadapt.episodes import Protocol
+from protoadapt.errors import UserError
+from protoadapt.evaluate import compare
+from protoadapt.features import synthetic_features
+from protoadapt.report.html import evaluation_page
+from protoadapt.report.tables import comparison, render
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+
+
+@pytest.fixture(scope="module")
+def told() -> dict:
+    """Three methods on the same forty episodes, as `compare --json` writes them."""
+    return measured(Protocol(query=10), ["semi_protonet", "protonet", "cipa"])
+
+
+def measured(protocol: Protocol, methods: list[str], run: str = "", **options) -> dict:
+    table = synthetic_features(classes=8, rows=60, seed=len(run))  # a run of another name learned something else
+    results = compare(table.features, table.labels, methods, protocol, episodes=40, **options)
+    plain = [result.to_json(**table.about) for result in results]
+    return {"results": plain, "reference": "protonet"} | ({"training": {"run": run}} if run else {})
+
+
+def place(value: str | None) -> float:
+    return float((value or "").removesuffix("%"))
+
+
+def test_tables_hold_the_numbers_and_charts_stand_where_they_say(told):
+    page = Parsed(evaluation_page([told]))
+    _, rows = comparison(told["results"], "protonet")
+    for result, row in zip(told["results"], rows):
+        cells = next(text for _, text in page.all("tr") if text.startswith(result["label"]))
+        assert cells == result["label"] + row[1] + (row[2] or "reference")
+    dots = [place(a["cx"]) for a, _ in page.all("circle")]
+    whiskers = [(place(a["x1"]), place(a["x2"])) for a, _ in page.all("line", "whisker")]
+    means, halves = (np.array([r[key] for r in told["results"]]) for key in ("accuracy", "ci95"))
+    scale = (dots[0] - dots[2]) / (means[0] - means[2])  # the same for all: places are a line through the numbers
+    assert dots == pytest.approx(dots[0] + scale * (means - means[0]), abs=0.02)
+    for dot, half, (low, high) in zip(dots, halves, whiskers):
+        assert (low, high) == pytest.approx((dot - scale * half, dot + scale * half), abs=0.02)
+        assert 0 <= low <= high <= 100
+
+
+def test_histograms_show_every_episode(told):
+    page = Parsed(evaluation_page([{**told["results"][0], "correct": [0] * 10 + [25] * 30, "queries": 50}]))
+    bars = {place(a["x"]): place(a["height"]) for a, _ in page.all("rect")}
+    assert bars == pytest.approx({0.0: 100 / 3, 48.0: 100.0}, abs=0.01)
+
+
+def test_only_results_on_the_same_episodes_share_a_table(told):
+    other = measured(Protocol(query=10), ["cipa"], seed=1)
+    page = Parsed(evaluation_page([told, *other["results"], told]))
+    tables = [text for a, text in page.all("table") if a.get("class") == "results"]
+    assert len(tables) == 2
+    assert "minus protonet" in tables[0]
+    assert "minus" not in tables[1]
+    assert len(page.all("circle")) == 4, "the same result twice is shown once"
+
+
+def test_the_semi_supervised_chart_has_a_bar_for_every_measurement():
+    found = [
+        measured(Protocol("semi", query=5, unlabeled=m), ["protonet", "cipa"], run=run)
+        for run in ("base", "hct_r")
+        for m in (1, 4, 16)
+    ]
+    del found[-1]["results"][1]  # one was not measured
+    page = Parsed(evaluation_page(found))
+    results = [r for document in found for r in document["results"]]
+    bars = [(place(a["height"]), text) for a, text in page.all("rect") if text.startswith("M = ")]
+    assert len(bars) == len(results) == 11
+    names = {(r["protocol"]["unlabeled"], r["label"]) for r in results}
+    assert names == {
+        (int(m), label) for m, label in re.findall(r"M = (\d+), \w+ \+ (\w+):", " ".join(t for _, t in bars))
+    }
+    heights = {float(re.search(r": ([\d.]+) ±", text)[1]): height for height, text in bars}
+    top = max(heights)
+    for accuracy, height in heights.items():  # bars rise from chance, 20 % of five
+        assert (accuracy - 20) / (top - 20) == pytest.approx(height / heights[top], abs=0.002)
+    assert {"base + cipa", "hct_r + protonet"} <= {text.strip() for _, text in page.all("li")}
+    ends = [text for a, text in page.all("table") if not a.get("class")]
+    assert len(ends) == 1
+    assert len([text for a, text in page.all("table") if a.get("class") == "results"]) == 6, (
+        "paired, for each run and M"
+    )
+
+
+def test_one_amount_of_unlabelled_pictures_makes_a_table():
+    page = Parsed(evaluation_page([measured(Protocol("semi", query=5, unlabeled=4), ["protonet", "cipa"])]))
+    assert [a["class"] for a, _ in page.all("table")] == ["results"]
+
+
+def test_curves_have_a_point_an_epoch():
+    history = [{"epoch": e, "ce": 4 / e, "loss": 5 / e, "accuracy": 10.0 * e} for e in range(1, 9)]
+    history[3]["val_cipa_1"] = history[7]["val_cipa_1"] = 50.0
+    history[5]["ce"] = float("nan")
+    run = {"schema": "protoadapt-run/1", "run": "<b>mine</b>", "history": history, "config": {"dataset": "glyphs"}}
+    page = Parsed(evaluation_page([{**run, "seconds": 12.0, "hardware": "2 cores", "best": None}]))
+    assert [len(a["points"].split()) for a, _ in page.all("polyline")] == [7, 2, 8]
+    assert "<b>mine</b>" in [text for _, text in page.all("h3")]
+    first, *_, last = page.all("polyline")[2][0]["points"].split()
+    assert (first, last) == ("0.0,900.0", "1000.0,200.0")
+
+
+def test_the_results_kept_here_make_a_page():
+    files = [file for file in sorted(RESULTS.glob("*/*.json")) if "hct_r" in file.parent.name]
+    page = evaluation_page([json.loads(file.read_text()) for file in files])
+    seen = Parsed(page)
+    assert len(page) < 3_000_000
+    assert {"#accuracy", "#training", "#made"} <= {a["href"] for a, _ in seen.all("a")}
+    assert not re.search(r"https?:|nan|inf\b", page.split("</style>")[1])
+    assert "script-src" not in page
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("accuracy", "high"), ("ci95", float("nan")), ("correct", []), ("correct", [1]), ("correct", ["a"] * 40)),
+        *(("protocol", {"way": 1}), ("protocol", {"wey": 5}), ("protocol", None), ("label", 7), ("queries", 0)),
+    ],
+)
+def test_results_that_lie_are_refused(told, key, value):
+    with pytest.raises(UserError, match="write it again"):
+        evaluation_page([{**told["results"][0], key: value}])
+
+
+def test_hostile_words_in_results_stay_words(told):
+    bad = "<script>alert(1)</script>"
+    result = {**told["results"][0], "label": bad, "features": {"dataset": bad, "backbone": bad}, "hardware": bad}
+    page = evaluation_page([result])
+    assert "<script" not in page
+    assert bad in Parsed(page).all("h1")[0][1]
+
+
+# Tables for programs and papers
+
+
+def test_csv_holds_one_plain_number_a_cell(told):
+    rows = list(csv.DictReader(io.StringIO(render(told["results"], "protonet", "csv"))))
+    for row, result in zip(rows, told["results"]):
+        assert row.pop("method") == result["label"]
+        assert all(value == "" or np.isfinite(float(value)) for value in row.values())
+        assert float(row["accuracy"]) == pytest.approx(result["accuracy"])
+        assert float(row["ci95"]) == pytest.approx(result["ci95"])
+    assert [*rows[0]][2:4] == ["minus protonet", "minus protonet ci95"]
+
+
+def test_markdown_and_latex_say_what_was_measured(told):
+    assert render(told["results"], None, "markdown").startswith("synthetic clouds: 5-way 1-shot, 10 queries a class")
+    printed = render([{**told["results"][0], "label": r"a_b{c}\d~#$%&^"}], None, "latex")
+    assert r"\caption{synthetic clouds: 5-way 1-shot, 10 queries a class, 40 episodes, seed 0, 95 \% CI}" in printed
+    assert r"a\_b\{c\}\textbackslash{}d\~{}\#\$\%\&\^{}" in printed
+    assert printed.count(r"\begin") == printed.count(r"\end") == 2
+
+
+# The command
+
+
+def write(file: Path, value: object) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(value))
+    return file
+
+
+def test_the_kind_of_file_decides_the_page(told, tmp_path, capsys):
+    out = tmp_path / "report.html"
+    report([write(tmp_path / "labels.json", labels())], out)
+    assert "Check these first" in out.read_text()
+    folder = tmp_path / "runs" / "a"
+    write(folder / "compare.json", told)
+    write(folder / "checkpoints" / "step-1" / "state.json", {"step": 1})
+    write(folder / "benchmark.json", {"schema": "protoadapt-benchmark/1", "results": [{"seconds": 1}]})
+    (folder / "broken.json").write_text('{"schema": ')
+    report([tmp_path / "runs"], out)
+    assert "semi_protonet" in out.read_text()
+    assert "broken.json" in capsys.readouterr().err
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["labels.json", "report.html", "runs"]
+
+
+def test_what_cannot_be_reported_is_said_and_nothing_is_written(told, tmp_path):
+    out, mine = write(tmp_path / "out.html", "before"), write(tmp_path / "labels.json", labels())
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (tmp_path / "cut.json").write_text('{"schema": "protoadapt-la')
+    cases = [
+        ([tmp_path / "none.json"], "there is no file"),
+        ([empty], "there is no result in"),
+        ([tmp_path / "cut.json"], "truncated or of another kind"),
+        ([write(tmp_path / "other.json", {"a": 1})], "no result, run or labels file"),
+        ([write(tmp_path / "list.json", [1])], "no result, run or labels file"),
+        ([mine, write(tmp_path / "r.json", told)], "leave out"),
+        (
+            [write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/1"}]})],
+            "bad.json: a result lacks 'accuracy'",
+        ),
+        ([write(tmp_path / "half.json", {"schema": "protoadapt-labels/1"})], "half.json: the labels' classes"),
+    ]
+    for given, words in cases:
+        with pytest.raises(UserError, match=re.escape(words)):
+            report(given, out)
+        assert out.read_text() == '"before"'
+    with pytest.raises(UserError, match="also read"):
+        report([mine], mine)
+    assert not [*tmp_path.glob(".*")]
+
+
+def test_the_command_is_there(tmp_path):
+    write(tmp_path / "labels.json", labels())
+    words = [sys.executable, "-m", "protoadapt", "report", "labels.json", "--out", "page/report.html"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page" / "report.html").read_text().startswith("<!doctype html>")
