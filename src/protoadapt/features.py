@@ -15,14 +15,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from protoadapt import models
 from protoadapt.augment import apply_weak, draw_weak
-from protoadapt.checkpoint import load_model
 from protoadapt.data import Images
 from protoadapt.errors import UserError
 from protoadapt.evaluate import checked
 from protoadapt.files import written_whole
 
 ARRAYS = ("features", "labels", "base_mean")
+SMALL = 16
+"""Pictures a forward pass on the CPU: with more, memory is asked for and given back faster than it is used."""
 BROKEN = (OSError, ValueError, TypeError, KeyError, EOFError, OverflowError, MemoryError, RecursionError)
 """What reading a file can end in when its header does not tell the truth."""
 
@@ -65,9 +67,8 @@ def synthetic_features(
 
 
 def load_embedding(path: str | Path, device: str = "cpu") -> tuple[nn.Module, dict[str, Any]]:
-    """The network of a run, a checkpoint or a model file, ready to embed, and what it is."""
-    backbone, about = load_model(path)
-    return backbone.to(device=device, memory_format=torch.channels_last).eval(), about  # type: ignore[call-overload]
+    """The network of a name, a run, a checkpoint or a model file (`models.load`), ready to embed, and what it is."""
+    return models.load(path, device)
 
 
 def extract(
@@ -110,7 +111,8 @@ def embed(
     View 1 is the picture, view 2 its mirror image, further ones are random windows of at least 35 % of its area. Each
     picture is embedded alone, and its windows depend on its row number only: nothing leaks between pictures.
     """
-    device = next(backbone.parameters()).device
+    device = next(backbone.parameters(), torch.empty(0)).device  # an ONNX file has none and takes any
+    step = SMALL if device.type == "cpu" else batch
     mean, std = (255 * torch.tensor(about[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
     out = []
     for start in range(0, len(pixels), batch):
@@ -119,7 +121,7 @@ def embed(
         for view in range(views):
             seen = images if view == 0 else images.flip(-1) if view == 1 else _window(images, start, view)
             x = ((seen - mean) / std).contiguous(memory_format=torch.channels_last)
-            total = total + backbone(x).float()
+            total = total + torch.cat([backbone(part).float() for part in x.split(step)])
             on_progress(views * start + (view + 1) * len(images))
         out.append((total / views).cpu())
     return torch.cat(out)

@@ -18,6 +18,7 @@ class TimmFeatures(nn.Module):
         self.mean = tuple(network.pretrained_cfg["mean"])
         self.std = tuple(network.pretrained_cfg["std"])
         self.input_size = int(network.pretrained_cfg["input_size"][-1])
+        self.trained_on = str(network.pretrained_cfg.get("tag") or "as timm says")
 
     def forward(self, x: Tensor) -> Tensor:
         return self.network(x).float()
@@ -31,6 +32,10 @@ def timm_features(name: str, pretrained: bool = True) -> TimmFeatures:
         raise UserError(f"timm:{name} needs timm, which is not installed: pip install 'protoadapt[timm]'") from error
     try:
         network = timm.create_model(name, pretrained=pretrained, num_classes=0)
-    except RuntimeError as error:
-        raise UserError(f"timm has no network {name!r} to give ({error}): timm.list_models() lists them") from error
+    except Exception as error:  # an unknown name, weights that nobody published, no way to where they are
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(
+            f"timm has no network {name!r} to give ({reason}): timm.list_models(pretrained=True) lists those it has, "
+            f"and the first use fetches the weights"
+        ) from error
     return TimmFeatures(network.eval())

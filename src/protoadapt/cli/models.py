@@ -1,0 +1,129 @@
+"""Commands on embedding networks: models, export, calibrate. What they need takes seconds to load: when called."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from protoadapt.cli.common import progress
+from protoadapt.errors import UserError
+from protoadapt.files import check_output, written_whole
+from protoadapt.report import tables
+
+
+def models(
+    name: Annotated[str, typer.Argument(help="a name or a model file: print its card")] = "",
+) -> None:
+    """The embedding networks that have a name; with one of them, all that its card says."""
+    from protoadapt.models.cards import find_card, overview
+
+    if name:
+        card = find_card(name)
+        if card is None:
+            raise UserError(f"the model {name!r} has no card here: `protoadapt models` lists what there is")
+        print(_card(card))
+        return
+    header = ["name", "trained on", "network", "pixels", "dims", "MB", "5-way 1-shot", "5-shot", "calibrated", ""]
+    print(tables.text(header, [_row(told) for told in overview()]))
+    print("\nAlso: timm:NAME, FILE.onnx, and any run, checkpoint or model file of your own (docs/models.md).")
+
+
+def export(
+    model: Annotated[str, typer.Argument(help="a name that `protoadapt models` lists, a run or a model file")],
+    out: Annotated[Path, typer.Option(metavar="FILE.onnx", help="where the ONNX file goes")],
+    classifier: Annotated[
+        Path | None, typer.Option(help="a classifier.safetensors of `protoadapt label`: pixels to class probabilities")
+    ] = None,
+) -> None:
+    """Write an embedding network, or a fitted classifier on top of it, as ONNX, checked against torch."""
+    from protoadapt import export as exporting
+    from protoadapt.labeling.classifier import load_classifier
+
+    fitted = None
+    if classifier is not None:
+        check_output(out, classifier)
+        fitted = load_classifier(classifier)
+    with Console(stderr=True).status(f"writing and checking {out.name}"):
+        told = exporting.export(model, out, fitted)
+    shapes = " → ".join(f"{kind} ({', '.join(map(str, told[kind]))})" for kind in ("input", "output"))
+    print(f"{shapes}, {told['bytes'] / 1e6:.1f} MB, largest difference to torch {told['difference']:.1g}: {out}")
+
+
+def calibrate(
+    features: Annotated[Path, typer.Argument(help="features of classes that the model was not trained on")],
+    card: Annotated[Path, typer.Option(metavar="MODEL.json", help="the card beside the model's file, made or filled")],
+    method: Annotated[str, typer.Option(help="a method that `protoadapt methods` lists")] = "bapa",
+    episodes: Annotated[int, typer.Option(help="for each of 3 to 20 classes with 1 and 5 shots")] = 200,
+) -> None:
+    """Learn how sure a model's answers are, and when a picture is of no named class; keep it in the model's card."""
+    from protoadapt.features import load_features
+    from protoadapt.models.calibration import calibrate as learn
+    from protoadapt.models.cards import SCHEMA, read_card
+
+    if check_output(card, features).suffix != ".json":
+        raise UserError(f"a model's card is JSON, not {card.name!r}: end the name in .json")
+    told = read_card(card)
+    if told is None and card.exists():
+        raise UserError(f"{str(card)!r} is no model card and is left alone: give another name")
+    table = load_features(features)
+    weights = table.metadata.get("weights")
+    if not weights:
+        raise UserError(f"{features.name!r} does not say which weights made it: make it with protoadapt extract")
+    told = told or {"schema": SCHEMA, "name": card.stem, "weights": weights}
+    if told.get("weights") != weights:
+        raise UserError(f"the features are of weights {weights}, the card of {told.get('weights')}: extract them again")
+    with progress("answering", 8) as done:
+        found = learn(table.features, table.labels, method, episodes=episodes, on_progress=done)
+    source = " ".join(str(table.metadata[key]) for key in ("dataset", "split") if table.metadata.get(key))
+    told["calibration"] = found | {"features": source}
+    with written_whole(card) as partial:
+        partial.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    print(_calibration(told["calibration"]))
+
+
+def _row(told: dict[str, Any]) -> list[str]:
+    numbers = told.get("numbers") or []
+
+    def accuracy(shot: int) -> str:
+        best = next((n for n in numbers if (n["way"], n["shot"]) == (5, shot)), None)
+        return f"{best['accuracy']:.1f} ({best['method']})" if best else "–"
+
+    plain = [told.get(key) for key in ("name", "trained_on", "backbone", "size", "dim")]
+    size = f"{told['mb']:.1f}" if told["mb"] else None
+    calibrated = "yes" if told.get("calibration") else "no"
+    row = [*plain, size, accuracy(1), accuracy(5), calibrated if numbers else None, told["state"]]
+    return ["–" if value is None else str(value) for value in row]
+
+
+def _card(card: dict[str, Any]) -> str:
+    words = {key: value for key, value in card.items() if not isinstance(value, (dict, list)) and key != "schema"}
+    parts = ["\n".join(f"{key.replace('_', ' ')}: {value}" for key, value in words.items() if value is not None)]
+    if card.get("numbers"):
+        header = ["pictures", "method", "way", "shot", "accuracy", "episodes"]
+        rows = [
+            [n["data"], n["method"], str(n["way"]), str(n["shot"]), f"{n['accuracy']:.2f} ± {n['ci95']:.2f}"]
+            + [f"{n['episodes']:,}"]
+            for n in card["numbers"]
+        ]
+        parts.append(tables.text(header, rows))
+    parts.append(_calibration(card["calibration"]) if card.get("calibration") else "not calibrated")
+    return "\n\n".join(parts)
+
+
+def _calibration(told: dict[str, Any]) -> str:
+    close = told["familiarity"]
+    rows = [
+        [str(close["way"][i]), f"{close['threshold'][i]:.3f}"]
+        + [f"{100 * close[key][i]:.0f} %" for key in ("kept", "found")]
+        + [f"{close['auroc'][i]:.3f}"]
+        for i in range(len(close["way"]))
+    ]
+    return (
+        f"calibrated for {told['method']} on {told['features']}: temperature {told['temperature']:.3f}, "
+        f"ECE {100 * told['ece_before']:.1f} → {100 * told['ece']:.1f} %\n"
+        f"a picture is of no named class when its familiarity is below the threshold "
+        f"(AUROC of its probability alone: {told['auroc']:.3f})\n"
+        + tables.text(["classes", "threshold", "known kept", "foreign found", "AUROC"], rows)
+    )

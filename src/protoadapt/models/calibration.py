@@ -1,0 +1,180 @@
+"""How far a confidence can be believed, and when a picture is of no class that was named.
+
+Learned on classes that training never saw, in tasks as people have them: among the unlabelled pictures are some of
+classes nobody named ("foreign"). Two separate questions:
+
+*How sure?* A temperature T turns a method's probabilities p into softmax(log p / T) (Guo et al., On Calibration of
+Modern Neural Networks, 2017), so that of the pictures that are 80 % sure about 80 % are right.
+
+*Known at all?* Probabilities do not tell: foreign pictures are alike among themselves, pull the nearest prototype to
+their place, and end up sure of it. The labelled pictures stay where they are. So the sign is *familiarity*, the largest
+mean cosine to the labelled pictures of a class, among rows calibrated as for the method. Its usual size depends on the
+number of classes (a maximum over more of them, around another centre), hardly on the number of pictures a class; so
+there is a threshold for several numbers of classes, and `familiarity_threshold` goes between them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.optimize import minimize_scalar
+from sklearn.metrics import roc_auc_score, roc_curve
+from torch import Tensor
+
+from protoadapt.episodes import Draw, Episodes, Protocol, draw
+from protoadapt.errors import UserError
+from protoadapt.evaluate import checked
+from protoadapt.methods import Method, method
+from protoadapt.methods.cipa import powered
+from protoadapt.methods.common import class_means, unit
+
+TINY = 1e-30
+BINS = 15
+SUPPORT_WEIGHT = 15
+"""Rows that the support's mean counts as in the centre, as in `methods.bapa` (k_s)."""
+SURE = 0.05
+"""Share of the known pictures that may fall below the threshold on their probability."""
+
+
+class Answers(NamedTuple):
+    """A method's answers to the queries of many episodes."""
+
+    p: np.ndarray  # (n, W) probabilities
+    y: np.ndarray  # (n) labels, −1: foreign
+    familiarity: np.ndarray  # (n)
+
+
+def calibrate(
+    features: Tensor | np.ndarray,
+    labels: Tensor | np.ndarray,
+    spec: str | Callable[..., Tensor] | Method = "bapa",
+    *,
+    ways: Sequence[int] = (3, 5, 10, 20),
+    shots: Sequence[int] = (1, 5),
+    episodes: int = 200,
+    seed: int = 0,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> dict[str, Any]:
+    """What a model card says of a method's confidence, from a feature table of validation classes.
+
+    temperature      minimises the negative log-likelihood of the known pictures
+    ece, ece_before  expected calibration error of the known pictures, with the temperature and without
+    threshold        on the largest probability: 95 % of the known pictures are above it
+    auroc            of the largest probability as a sign that a picture is known
+    familiarity      for each number of classes: threshold with the best mean of known pictures kept and foreign ones
+                     found, those two shares, and the AUROC
+    Every number of classes with every shot counts alike; those that the table has too few classes for are left out.
+    """
+    rows, wanted = checked(features, labels)
+    run = method(spec)
+    classes = len(np.unique(wanted[wanted >= 0]))
+    ways = [way for way in ways if way + foreign(way) <= classes]
+    if not ways:
+        raise UserError(f"the features have {classes} classes: for tasks with foreign pictures 4 or more are needed")
+    cells: dict[int, list[Answers]] = {}
+    for done, (way, shot) in enumerate((way, shot) for way in ways for shot in shots):
+        cells.setdefault(way, []).append(answers(rows, wanted, run, way, shot, episodes, seed))
+        on_progress(done + 1)
+    every = [cell for group in cells.values() for cell in group]
+    temperature = fitted_temperature([(c.p[c.y >= 0], c.y[c.y >= 0]) for c in every])
+    before = np.concatenate([c.p.max(1) for c in every])
+    sure = np.concatenate([tempered(c.p, temperature).max(1) for c in every])
+    right = np.concatenate([c.p.argmax(1) == c.y for c in every])
+    known = np.concatenate([c.y >= 0 for c in every])
+    found = [
+        best_threshold(np.concatenate([c.familiarity for c in group]), np.concatenate([c.y >= 0 for c in group]))
+        for group in cells.values()
+    ]
+    return {
+        "temperature": round(temperature, 4),
+        "threshold": round(float(np.quantile(sure[known], SURE)), 4),
+        "ece": round(calibration_error(sure[known], right[known]), 4),
+        "ece_before": round(calibration_error(before[known], right[known]), 4),
+        "auroc": round(float(roc_auc_score(known, sure)), 4),
+        "familiarity": {"way": list(ways), **{key: [round(f[key], 4) for f in found] for key in found[0]}},
+        "method": run.label,
+        "shots": list(shots),
+        "episodes": episodes,
+    }
+
+
+def familiarity_threshold(calibration: Mapping[str, Any], way: int) -> float:
+    """Below it a picture is of none of `way` classes; between the numbers of classes measured, linear in log way."""
+    told = calibration["familiarity"]
+    return float(np.interp(np.log(way), np.log(told["way"]), told["threshold"]))
+
+
+def familiarity(rows: Tensor, means: Tensor) -> Tensor:
+    """(…, n): the largest mean cosine of calibrated rows (…, n, D), of unit length, to the labelled rows of a class.
+
+    means (…, W, D) are the classes' means of calibrated labelled rows of unit length.
+    """
+    return (rows @ means.mT).amax(-1)
+
+
+def foreign(way: int) -> int:
+    """Classes of an episode that nobody named, beside `way` that were: some 30 % of its queries."""
+    return max(1, round(0.4 * way))
+
+
+def with_foreigners(
+    rows: Tensor, labels: np.ndarray, way: int, shot: int, episodes: int, seed: int
+) -> Iterator[tuple[Episodes, np.ndarray]]:
+    """Blocks of episodes of `way` classes with foreign queries among the others, and all queries' labels (E, Q), −1 for
+    a foreign one. They are drawn as episodes of more classes, and the last ones lose their support."""
+    memo: dict = {}
+    kept = way * shot
+    for block in draw(labels, Protocol(way=way + foreign(way), shot=shot), seed, episodes):
+        known = np.where(block.query_labels < way, block.query_labels, -1)
+        named = Draw(block.support[:, :kept], block.support_labels[:, :kept], block.query, known)
+        yield named.episodes(rows, way, memo=memo), known
+
+
+@torch.no_grad()
+def answers(rows: Tensor, labels: np.ndarray, run: Method, way: int, shot: int, episodes: int, seed: int) -> Answers:
+    """A method's answers in episodes with foreign queries; familiarity around BAPA's centre, whatever the method."""
+    parts = []
+    for block, y in with_foreigners(rows, labels, way, shot, episodes, seed):
+        calm = powered(block, 0.5, "auto")
+        support, query = calm.support, calm.query
+        total = query.sum(1, keepdim=True) + SUPPORT_WEIGHT * support.mean(1, keepdim=True)
+        center = total / (query.shape[1] + SUPPORT_WEIGHT)
+        means = class_means(unit(support - center), calm.membership)
+        close = familiarity(unit(query - center), means)
+        parts.append((run(block).double().flatten(0, 1).numpy(), y.ravel(), close.flatten().numpy()))
+    return Answers(*(np.concatenate(part) for part in zip(*parts)))
+
+
+def tempered(p: np.ndarray, temperature: float) -> np.ndarray:
+    """Probabilities (n, W) at a temperature: softmax(log p / T)."""
+    return torch.from_numpy(np.log(np.maximum(p, TINY)) / temperature).softmax(1).numpy()
+
+
+def fitted_temperature(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
+    """T with the least mean negative log-likelihood of labels y (n) under p (n, W), averaged over the groups (p, y).
+
+    It is convex in 1/T, so a line search finds it.
+    """
+    scores = [(torch.from_numpy(np.log(np.maximum(p, TINY))), torch.from_numpy(y)) for p, y in groups]
+
+    def loss(log_t: float) -> float:
+        scale = float(np.exp(-log_t))
+        return sum(float(torch.nn.functional.cross_entropy(scale * s, y)) for s, y in scores) / len(scores)
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-4, 4), method="bounded", options={"xatol": 1e-5}).x))
+
+
+def best_threshold(score: np.ndarray, known: np.ndarray) -> dict[str, float]:
+    """The threshold with the best mean of two shares, known pictures kept and foreign ones found; those; the AUROC."""
+    wrongly_kept, kept, thresholds = roc_curve(known, score)
+    best = int((kept - wrongly_kept)[1:].argmax()) + 1  # roc_curve begins at infinity, where nothing is kept
+    told = {"threshold": thresholds[best], "kept": kept[best], "found": 1 - wrongly_kept[best]}
+    return {key: float(value) for key, value in told.items()} | {"auroc": float(roc_auc_score(known, score))}
+
+
+def calibration_error(sure: np.ndarray, right: np.ndarray) -> float:
+    """ECE (Naeini et al., 2015): |accuracy − confidence| in 15 equal bins of confidence, weighted by their rows."""
+    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
+    gaps = np.bincount(bins, right, BINS) - np.bincount(bins, sure, BINS)
+    return float(np.abs(gaps).sum() / len(sure))

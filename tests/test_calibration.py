@@ -1,0 +1,163 @@
+"""Confidence and familiarity: against loops, closed forms and data whose calibration is known."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from protoadapt import Features, UserError, save_features
+from protoadapt.cli.models import calibrate as command
+from protoadapt.evaluate import checked
+from protoadapt.features import synthetic_features
+from protoadapt.methods import method
+from protoadapt.models import calibration, cards
+from protoadapt.models.calibration import (
+    answers,
+    best_threshold,
+    calibrate,
+    calibration_error,
+    familiarity_threshold,
+    fitted_temperature,
+    tempered,
+    with_foreigners,
+)
+
+TABLE = synthetic_features(classes=12, rows=40, dim=32, spread=0.6)
+
+
+def probabilities(n=20_000, way=4, seed=0):
+    """Rows of probabilities, and labels drawn from them: calibrated by construction."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(way, 0.7), n)
+    return p, (p.cumsum(1) < rng.random((n, 1))).sum(1).clip(max=way - 1)
+
+
+def test_what_is_calibrated_needs_no_temperature_and_what_is_too_sure_gets_its_own():
+    p, y = probabilities()
+    assert fitted_temperature([(p, y)]) == pytest.approx(1, abs=0.03)
+    for factor in (0.5, 3.0):
+        sharp = tempered(p, 1 / factor)  # logits times factor
+        assert fitted_temperature([(sharp, y)]) == pytest.approx(factor, rel=0.03)
+        assert calibration_error(sharp.max(1), sharp.argmax(1) == y) > 0.05
+    assert calibration_error(p.max(1), p.argmax(1) == y) < 0.02
+
+
+def test_the_temperature_is_the_best_of_a_grid():
+    p, y = probabilities(500)
+    q, z = probabilities(100, way=3, seed=1)
+    found = fitted_temperature([(p**2 / (p**2).sum(1, keepdims=True), y), (q, z)])
+
+    def loss(t):
+        parts = [(p**2 / (p**2).sum(1, keepdims=True), y), (q, z)]
+        return np.mean([-np.log(tempered(a, t)[np.arange(len(b)), b]).mean() for a, b in parts])
+
+    assert loss(found) <= min(map(loss, np.geomspace(0.1, 10, 400))) + 1e-9
+
+
+def test_calibration_error_against_a_loop():
+    rng = np.random.default_rng(0)
+    sure, right = rng.random(300), rng.random(300) < 0.5
+    sure[:2] = 0.0, 1.0
+    want = 0.0
+    for b in range(15):
+        inside = [i for i in range(300) if b / 15 <= sure[i] < (b + 1) / 15 or (b == 14 and sure[i] == 1)]
+        if inside:
+            want += len(inside) / 300 * abs(np.mean([right[i] for i in inside]) - np.mean([sure[i] for i in inside]))
+    assert calibration_error(sure, right) == pytest.approx(want)
+
+
+def test_threshold_and_auroc_against_loops():
+    rng = np.random.default_rng(0)
+    known = rng.random(200) < 0.6
+    score = np.round(rng.normal(size=200) + known, 1)  # with ties
+    told = best_threshold(score, known)
+    pairs = [(a > b) + 0.5 * (a == b) for a in score[known] for b in score[~known]]
+    assert told["auroc"] == pytest.approx(np.mean(pairs))
+    best = max(((score[known] >= t).mean() + (score[~known] < t).mean()) for t in score)
+    assert told["kept"] + told["found"] == pytest.approx(best)
+    assert told["kept"] == pytest.approx((score[known] >= told["threshold"]).mean())
+    assert told["found"] == pytest.approx((score[~known] < told["threshold"]).mean())
+
+
+@pytest.mark.parametrize(("way", "shot"), [(3, 1), (5, 2)])
+def test_foreign_queries_are_of_classes_without_support(way, shot):
+    rows, labels = checked(TABLE.features, TABLE.labels)
+    for episodes, y in with_foreigners(rows, labels, way, shot, 20, seed=3):
+        for e in range(len(episodes)):
+            support, query = labels[episodes.support_index[e]], labels[episodes.query_index[e]]
+            class_of = {int(c): int(w) for c, w in zip(support, episodes.support_labels[e])}
+            assert sorted(set(class_of.values())) == list(range(way))
+            assert len(support) == way * shot
+            assert [class_of.get(int(c), -1) for c in query] == y[e].tolist()
+            assert (y[e] == -1).sum() == 15 * calibration.foreign(way)
+            assert not set(episodes.support_index[e].tolist()) & set(episodes.query_index[e].tolist())
+
+
+def test_familiarity_against_a_loop():
+    rows, labels = checked(TABLE.features, TABLE.labels)
+    told = answers(rows, labels, method("protonet"), 3, 2, 4, seed=0)
+    [(episodes, y)] = with_foreigners(rows, labels, 3, 2, 4, seed=0)
+    x = (rows.double() + 1e-6).sqrt()
+    x = x / x.norm(dim=1, keepdim=True)
+    place = 0
+    for e in range(4):
+        support, query = x[episodes.support_index[e]], x[episodes.query_index[e]]
+        center = (query.sum(0) + 15 * support.mean(0)) / (len(query) + 15)
+        for row, label in zip(query, y[e]):
+            cosines = [torch.cosine_similarity(row - center, s - center, dim=0) for s in support]
+            by_class = [np.mean([c for c, w in zip(cosines, episodes.support_labels[e]) if w == k]) for k in range(3)]
+            assert told.familiarity[place] == pytest.approx(max(by_class), abs=1e-5)
+            assert told.y[place] == label
+            place += 1
+
+
+def test_familiarity_tells_foreign_pictures_apart_where_probability_does_not():
+    told = calibrate(TABLE.features, TABLE.labels, ways=(5,), episodes=60)
+    assert told["familiarity"]["auroc"][0] > 0.9
+    assert told["familiarity"]["auroc"][0] > told["auroc"] + 0.1
+    assert told["ece"] <= told["ece_before"]
+    again = calibrate(TABLE.features, TABLE.labels, ways=(5,), episodes=60)
+    assert again == told
+
+
+def test_thresholds_go_between_the_numbers_of_classes():
+    told = {"familiarity": {"way": [3, 12], "threshold": [0.1, 0.3]}}
+    assert familiarity_threshold(told, 6) == pytest.approx(0.2)  # the geometric middle
+    assert familiarity_threshold(told, 2) == pytest.approx(0.1)
+    assert familiarity_threshold(told, 500) == pytest.approx(0.3)
+
+
+def test_ways_that_do_not_fit_are_left_out():
+    told = calibrate(TABLE.features, TABLE.labels, "protonet", episodes=5)
+    assert told["familiarity"]["way"] == [3, 5]
+    few = TABLE.labels < 3
+    with pytest.raises(UserError, match="4 or more are needed"):
+        calibrate(TABLE.features[few], TABLE.labels[few])
+
+
+def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
+    file, card, notes = (tmp_path / name for name in ("val.safetensors", "mine.json", "notes.json"))
+    save_features(file, Features(TABLE.features, TABLE.labels, metadata={"weights": "ab" * 8, "dataset": "clouds"}))
+    command(file, card, episodes=5)
+    told = json.loads(card.read_text())
+    assert cards.calibration_of(card, "ab" * 8) == told["calibration"]
+    assert f"temperature {told['calibration']['temperature']:.3f}" in capsys.readouterr().out
+    card.write_text(json.dumps({**told, "licence": "mine", "calibration": None}))
+    command(file, card, "protonet", episodes=5)
+    again = json.loads(card.read_text())
+    assert (again["licence"], again["calibration"]["method"]) == ("mine", "protonet")
+    notes.write_text('{"mine": 1}')
+    save_features(tmp_path / "bare.safetensors", TABLE)
+    card.write_text(json.dumps({**told, "weights": "other"}))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for words, said in (
+        ((file, card), "extract them again"),
+        ((file, tmp_path / "card.txt"), r"end the name in \.json"),
+        ((file, notes), "left alone"),
+        ((tmp_path / "bare.safetensors", tmp_path / "new.json"), "which weights made it"),
+        ((tmp_path / "none.npz", tmp_path / "new.json"), "no feature file"),
+    ):
+        with pytest.raises(UserError, match=said):
+            command(*words)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

