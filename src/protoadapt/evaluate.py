@@ -14,7 +14,7 @@ from torch import Tensor
 from protoadapt.episodes import Draw, Episodes, Protocol, draw
 from protoadapt.errors import UserError
 from protoadapt.methods import Method, method
-from protoadapt.provenance import hardware, versions
+from protoadapt.provenance import commit, hardware, versions
 
 SCHEMA = "protoadapt-result/1"
 MOST_EPISODES = 10**8
@@ -69,6 +69,7 @@ class Result:
             "correct": self.correct.tolist(),
             "versions": versions(),
             "hardware": hardware(self.device),
+            "commit": commit(),
         }
 
 

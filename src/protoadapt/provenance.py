@@ -1,7 +1,9 @@
-"""What a number needs beside it to be believed: versions and hardware."""
+"""What a number needs beside it to be believed: versions, hardware and the commit of the code."""
 
 import os
 import platform
+import subprocess
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -18,6 +20,28 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             found[name] = "not installed"
     return found
+
+
+@cache
+def commit() -> str | None:
+    """The commit this code is at, with "+changes" where files of it differ from that; None where nobody knows.
+
+    A copy without its history can be told by the environment variable PROTOADAPT_COMMIT. A repository that merely
+    surrounds an installed package is not the package's: its own files have to be in it.
+    """
+    here = Path(__file__).parent
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=20, check=False)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    if git("ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return os.environ.get("PROTOADAPT_COMMIT") or None
+    head, changed = git("rev-parse", "HEAD"), git("status", "--porcelain", "--", ".")
+    return f"{head}+changes" if head and changed else head
 
 
 def hardware(device: torch.device | str = "cpu") -> str:

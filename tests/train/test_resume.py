@@ -106,10 +106,16 @@ def test_adam_resumes_bitwise(tmp_path, monkeypatch):
 
 def test_a_finished_run_is_not_trained_again(tmp_path):
     run(tmp_path / "run")
-    before = toy.files(tmp_path / "run")
+    before, told = toy.files(tmp_path / "run"), (tmp_path / "run" / "result.json").read_bytes()
     result = run(tmp_path / "run", resume=True)
+    assert result == json.loads(told)
     assert result["finished"]
     assert toy.files(tmp_path / "run") == before
+    assert (tmp_path / "run" / "result.json").read_bytes() == told, (
+        "the clock of the run is not that of the second call"
+    )
+    (tmp_path / "run" / "result.json").write_text("{")  # killed between its last checkpoint and its result
+    assert run(tmp_path / "run", resume=True)["history"] == result["history"]
     with pytest.raises(UserError, match="holds a run already"):
         run(tmp_path / "run")
 

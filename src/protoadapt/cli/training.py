@@ -6,15 +6,19 @@ Training's libraries take seconds to load, so the commands that need them load t
 import inspect
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from protoadapt import data as datasets
 from protoadapt import features
+from protoadapt.cli import scale
 from protoadapt.cli.common import Device, Set, find_device, progress
 from protoadapt.errors import UserError
 from protoadapt.files import check_output
+
+if TYPE_CHECKING:
+    from protoadapt.train import TrainConfig
 
 DataDir = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="the folder that holds the dataset")]
 SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="leave out pictures that cannot be read")]
@@ -53,12 +57,14 @@ def recipes() -> None:
 
 
 def train(
-    recipe_name: Annotated[str, typer.Argument(metavar="RECIPE", help="a name that `protoadapt recipes` lists")],
     out: Out,
+    recipe_name: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="a name that `protoadapt recipes` lists; not needed with --resume")
+    ] = "",
     data_dir: DataDir = None,
     settings: Set = None,
     skip_corrupt: SkipCorrupt = False,
-    resume: Annotated[bool, typer.Option("--resume", help="go on from the last checkpoint")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="go on from the last checkpoint, with its settings")] = False,
     accelerator: Annotated[str, typer.Option(help="auto, cpu, gpu")] = "auto",
     devices: Annotated[str, typer.Option(help="GPUs or processes on this machine: a number, or auto")] = "1",
     nodes: Annotated[int, typer.Option(help="machines")] = 1,
@@ -66,11 +72,10 @@ def train(
     compiled: Annotated[bool | None, typer.Option("--compile/--no-compile", help="default: on a GPU")] = None,
 ) -> None:
     """Train an embedding on a dataset's base classes, and keep the one that names its validation classes best."""
-    from protoadapt.recipes import recipe
     from protoadapt.train import load_splits
     from protoadapt.train import train as run_training
 
-    config = recipe(recipe_name, settings or [])
+    config = _config(recipe_name, settings or [], out if resume else None)
     base, val = load_splits(config, data_dir, on_corrupt="skip" if skip_corrupt else "fatal")
     if devices != "auto" and not (devices.isascii() and devices.isdigit() and 1 <= int(devices) <= 1024):
         raise UserError(f"--devices is {devices!r}: give a number from 1 to 1024, or auto")
@@ -93,8 +98,26 @@ def train(
         print(f"best: epoch {told['best']['epoch']}, validation score {told['best']['score']:.2f} ({out})")
 
 
+def _config(recipe_name: str, settings: list[str], resumed: Path | None) -> "TrainConfig":
+    """A recipe with its settings; a run that is resumed without any keeps its own."""
+    from protoadapt.recipes import recipe
+    from protoadapt.train import stored_config
+
+    if resumed is None or settings:
+        if not recipe_name:
+            raise UserError("no recipe is named: give one that `protoadapt recipes` lists, such as hct_r")
+        return recipe(recipe_name, settings)
+    stored = stored_config(resumed)
+    if recipe_name and recipe(recipe_name).objectives != stored.objectives:
+        raise UserError(
+            f"the run in {str(resumed)!r} learns {', '.join(sorted(stored.objectives))}, which is not {recipe_name}: "
+            f"leave the recipe out to go on with it, or start a new run in another folder"
+        )
+    return stored
+
+
 def extract(
-    model: Annotated[Path, typer.Argument(metavar="RUN|MODEL", help="a run, a checkpoint or a model file")],
+    model: Annotated[str, typer.Argument(help="a name that `protoadapt models` lists, a run or a model file")],
     out: Out,
     dataset: Annotated[str, typer.Option(help="a dataset by name; with --images, leave it out")] = "",
     split: Annotated[str, typer.Option(help="base, val or novel (train, val, test)")] = "novel",
@@ -106,13 +129,21 @@ def extract(
     half: Annotated[bool, typer.Option("--half", help="store float16, half the size")] = False,
     skip_corrupt: SkipCorrupt = False,
     device: Device = "auto",
+    manifest: Annotated[Path | None, typer.Option(help="a manifest of pictures: --out is a folder of shards")] = None,
+    shard: Annotated[str, typer.Option(metavar="I/N", help="of the manifest, every N-th shard from I")] = "0/1",
+    engine: Annotated[str, typer.Option(help="for the manifest's shards: local or ray")] = "local",
+    workers: Annotated[int | None, typer.Option(help="processes for the manifest's shards (a core each)")] = None,
 ) -> None:
-    """Embed the pictures of a split once, for evaluate and compare."""
-    if check_output(out, model if model.is_file() else None).suffix != ".safetensors":
+    """Embed the pictures of a split once, for evaluate and compare; or of a manifest, for label --features."""
+    if manifest:
+        if images or dataset:
+            raise UserError("--manifest names the pictures: leave out --dataset and --images")
+        return scale.extract_manifest(model, manifest, out, shard, engine, workers, views, find_device(device))
+    if check_output(out, model if Path(model).is_file() else None).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
     backbone, about = features.load_embedding(model, find_device(device))
     if bool(images) == bool(dataset):
-        raise UserError("give either --dataset NAME with --data DIR, or --images DIR")
+        raise UserError("give either --dataset NAME with --data DIR, --images DIR, or --manifest FILE")
     if images:
         dataset, split, data_dir, base_mean = "folder", "all", images, False
     options = {"size": about["size"], "crop": crop or (about["crop"] if dataset == about["dataset"] else "none")}

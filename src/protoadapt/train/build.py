@@ -52,6 +52,14 @@ def load_splits(config: TrainConfig, data_dir: str | Path | None, **options: Any
     return base, val
 
 
+def stored_config(run: str | Path) -> TrainConfig:
+    """What a run was started with, from its last checkpoint."""
+    last = checkpoint.latest(Path(run))
+    if last is None:
+        raise UserError(f"there is no checkpoint in {str(run)!r} to resume from: start without --resume")
+    return TrainConfig.from_dict(checkpoint.load(last).config["train"])
+
+
 def load_teacher(path: str, n_classes: int) -> Learner:
     """A frozen classifier from an earlier run on the same classes."""
     weights, about = checkpoint.load_weights(path)

@@ -1,6 +1,7 @@
 """The one training loop."""
 
 import copy
+import json
 import threading
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 
 from protoadapt import checkpoint
 from protoadapt.errors import UserError
-from protoadapt.provenance import hardware, versions
+from protoadapt.provenance import commit, hardware, versions
 from protoadapt.train.build import load_teacher, make_learner, normalisation
 from protoadapt.train.config import Phase, TrainConfig
 from protoadapt.train.fabric import Fabric, launch
@@ -24,6 +25,7 @@ from protoadapt.train.watch import Watch
 
 CHECK_EVERY = 50
 """Steps between looks at the device for a NaN, and between the processes' agreements to stop: each waits for it."""
+RESULT = "result.json"
 RECOMPILE_LIMIT = 64
 """Compiled forms of one stage's code: stages × numbers of rows. torch's own limit of 8 would fall back silently."""
 
@@ -75,7 +77,7 @@ class Run:
     ):
         self.fabric, self.config, self.val, self.out, self.progress = fabric, config, val, out, progress
         self.device, self.state = fabric.device, State()
-        self.born = time.perf_counter()
+        self.born, self.start_up = time.perf_counter(), 0.0
         cuda = self.device.type == "cuda"
         self.classes, self.labels = np.unique(np.asarray(base.labels), return_inverse=True)
         if (side := base.pixels.shape[-1]) != config.size:
@@ -122,6 +124,8 @@ class Run:
         for start in (0.0, *(phase.until for phase in config.phases[:-1])):
             self.plan(min(round(start * config.epochs), config.epochs - 1))  # what cannot be drawn is known before
         self.begin(resume)
+        if state.epoch == config.epochs:
+            return self.told_before() or self.result(finished=True)
         if self.compiled:
             self.warm_up()
         self.start_up = time.perf_counter() - self.born
@@ -290,6 +294,13 @@ class Run:
         restore_optimizer(self.optimizer, {k: t for k, t in saved.tensors.items() if k.startswith("optimizer.")})
         vars(self.state).update(saved.scalars["state"])
 
+    def told_before(self) -> dict[str, Any] | None:
+        """The result of a run that was finished earlier, its clock untouched."""
+        try:
+            return json.loads((self.out / RESULT).read_text())
+        except (OSError, ValueError):  # killed between its last checkpoint and its result
+            return None
+
     def result(self, finished: bool) -> dict[str, Any]:
         state = self.state
         result = {
@@ -300,7 +311,8 @@ class Run:
             "images_per_second": state.images / state.seconds if state.seconds else 0.0,
             **{"config": self.config.to_dict(), "history": state.history},
             **{"processes": self.fabric.world_size, "versions": versions(), "hardware": hardware(self.device)},
+            "commit": commit(),
         }
         if self.fabric.is_global_zero and finished:
-            checkpoint.write_json(self.out / "result.json", result)
+            checkpoint.write_json(self.out / RESULT, result)
         return result

@@ -1,0 +1,212 @@
+"""One engine for every table: train, extract, evaluate, write JSON; what is there and still right is not done again.
+
+    OUT/NAME/                                a training run
+    OUT/NAME.safetensors, NAME-train.json    its network in half precision, and how it was trained
+    OUT/features/NAME-….safetensors          what the network makes of the novel classes' pictures
+    RESULTS/NAME/train.json, novel-1shot.json, …
+
+A network under --weights is taken as it is. A result is right if it comes from the same weights, pictures, protocol and
+method with the same arguments, and has as many episodes as asked for.
+"""
+
+import fnmatch
+import json
+from dataclasses import asdict, replace
+from statistics import median
+from typing import Any
+
+import torch
+from PIL import Image
+
+from protoadapt import checkpoint
+from protoadapt.data import Images, load
+from protoadapt.episodes import Protocol, draw
+from protoadapt.errors import UserError
+from protoadapt.evaluate import compare
+from protoadapt.features import Features, embed, extract, load_embedding, load_features, save_features
+from protoadapt.methods import NEED_BASE_MEAN, method
+from protoadapt.report.paths import path_picture
+from protoadapt.reproduce.networks import Network, Work, folder_of, network, read
+from protoadapt.reproduce.plan import SLOW_EPISODES, Run, Table, Task, Trial, unique
+
+SEED = 0
+CHUNK = {"slow": 32, "semi": 64}  # episodes at a time: slow methods show how they go, unlabelled rows take memory
+
+
+def reproduce(table: Table, work: Work) -> dict[str, str]:
+    """Everything a table needs, as far as it can be had. Returns the result files that are missing, with the reason."""
+    missing: dict[str, str] = {}
+    parts = [part for part in table.parts if any(_asked(file, work) for file in part.files)]
+    if not parts:
+        names = unique(part.files[0].removesuffix(".json") for part in table.parts)
+        raise UserError(f"no result of this table is called {' or '.join(work.only)}: the first is {names[0]}")
+    nets: dict[Run, Network | UserError] = {}
+    for part in sorted(parts, key=lambda part: part.views):  # the quick ones first
+        if part.run not in nets:
+            try:
+                nets[part.run] = network(part.run, work)
+            except UserError as error:
+                nets[part.run] = UserError(part.run.absent) if part.run.absent else error
+        try:
+            make = _tried if isinstance(part, Trial) else _drawn
+            work.say(make(part, nets[part.run], work))  # type: ignore[arg-type]
+        except UserError as error:
+            missing |= {file: str(error) for file in part.files if _asked(file, work)}
+            work.say(f"{', '.join(part.files)}: not measured ({error})")
+    return missing
+
+
+def _asked(file: str, work: Work) -> bool:
+    return not work.only or any(fnmatch.fnmatch(file.removesuffix(".json"), pattern) for pattern in work.only)
+
+
+# Features: there already, or extracted.
+
+
+def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Features:
+    file = work.out / "features" / trial.features
+    wanted = _identity(trial, net.weights, work)
+    table = load_features(file) if file.is_file() else None
+    if table is not None and any(table.metadata.get(key) != value for key, value in wanted.items()):
+        table = None
+    if table is not None and not (base_mean and table.base_mean is None):
+        return table
+    data = folder_of(trial.dataset, trial.crop, work)
+    backbone, about = load_embedding(net.path, work.device)
+    options: dict[str, Any] = {"size": about["size"], "crop": trial.crop, "per_class": work.per_class}
+    if table is None:
+        images = load(trial.dataset, "novel", data, **options)
+        title = f"{trial.run.name}: embedding {len(images):,} {trial.dataset} pictures, {_views(trial)}"
+        with work.progress(title, len(images) * trial.views) as done:
+            table = extract(backbone, about, images, views=trial.views, on_progress=done)
+        told = {**table.metadata, "per_class": work.per_class, "source_side": _source_side(images)}
+        table = replace(table, metadata=told)
+    if base_mean:
+        base = load(trial.dataset, "base", data, **options)
+        title = f"{trial.run.name}: embedding {len(base):,} pictures of base classes, {_views(trial)}"
+        with work.progress(title, len(base) * trial.views) as done:
+            table = replace(table, base_mean=embed(backbone, about, base.pixels, trial.views, done).mean(0))
+    save_features(file, table)
+    return table
+
+
+def _views(trial: Trial) -> str:
+    return f"{trial.views} views each" if trial.views > 1 else "one view each"
+
+
+def _identity(trial: Trial, weights: str | None, work: Work) -> dict[str, Any]:
+    """What features say of themselves when they are those of a trial."""
+    own = {"weights": weights} if weights else {}
+    pictures = {"dataset": trial.dataset, "split": "novel", "crop": trial.crop, "views": trial.views}
+    return {**own, **pictures, "per_class": work.per_class}
+
+
+def _source_side(images: Images) -> int | None:
+    """The usual short side of the picture files in pixels: reduced copies of a dataset tell themselves."""
+    files = [images.root / name for name in images.paths[:: max(1, len(images) // 50)]]
+    sides = []
+    for file in files:
+        try:
+            with Image.open(file) as image:
+                sides.append(min(image.size))
+        except OSError:  # pickles: no files of their own
+            return None
+    return int(median(sides))
+
+
+# Trials: there already, or evaluated.
+
+
+def _tried(trial: Trial, net: Network | UserError, work: Work) -> str:
+    """The trial's files, made as far as they are not there; says what they hold."""
+    asked = [shot for shot in trial.shots if _asked(trial.file(shot), work)]
+    weights = _weights(net, work)
+    if not any(_left(trial, shot, weights, work) for shot in asked):
+        return f"{trial.run.name}/{trial.stem}: there"
+    if isinstance(net, UserError):
+        raise net
+    needs_mean = any(method(spec).name in NEED_BASE_MEAN for spec in (*trial.methods, *trial.slow))
+    table = features_of(trial, net, work, needs_mean)
+    return "\n".join(_evaluated(trial, shot, table, net, work) for shot in asked)
+
+
+def _weights(net: Network | UserError, work: Work) -> str | None:
+    """Their hash; None, which any result fits, where there is no network and none is to be made."""
+    if isinstance(net, UserError) and not work.only_evaluate:
+        raise net
+    return net.weights if isinstance(net, Network) else None
+
+
+def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Work) -> str:
+    """The methods that are missing, one file for all; it is written again after each group of them."""
+    about, file = table.about, work.results / trial.file(shot)
+    kept = {r["label"]: r for r in _right(trial, shot, net.weights, work) if r["features"].get("hash") == about["hash"]}
+    left = [spec for spec in (*trial.methods, *trial.slow) if method(spec).label not in kept]
+    groups = [[s for s in left if s in trial.methods], *([s] for s in left if s in trial.slow)]
+    order = [method(spec).label for spec in (*trial.methods, *trial.slow)]
+    training = {key: net.record.get(key) for key in ("run", "config", "best", "seconds", "hardware", "commit")}
+    for specs in filter(None, groups):
+        slow = specs[0] in trial.slow
+        count = _episodes(trial, slow, work)
+        words = specs[0] if slow else f"{len(specs)} methods"
+        chunk = CHUNK["slow"] if slow else CHUNK["semi"] if trial.kind == "semi" else None
+        with work.progress(f"{trial.file(shot)}: {words}, {count:,} episodes", count) as done:
+            results = compare(
+                *(table.features, table.labels, specs, trial.protocol(shot)),
+                **{"episodes": count, "seed": SEED, "base_mean": table.base_mean, "device": work.device},  # type: ignore[arg-type]
+                chunk=chunk,
+                on_progress=done,
+            )
+        kept |= {r.method.label: r.to_json(**about) for r in results}
+        told = sorted(kept.values(), key=lambda r: order.index(r["label"]) if r["label"] in order else len(order))
+        checkpoint.write_json(file, {"results": told, "reference": told[0]["label"], "training": training})
+    found = "  ".join(f"{kept[label]['label']} {kept[label]['accuracy']:.2f}" for label in order[:7])
+    return f"{trial.file(shot)}: {found}"
+
+
+def _episodes(trial: Trial, slow: bool, work: Work) -> int:
+    count = work.episodes or trial.episodes
+    return min(count, SLOW_EPISODES) if slow else count
+
+
+def _left(trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]:
+    there = {result["label"] for result in _right(trial, shot, weights, work)}
+    return [spec for spec in (*trial.methods, *trial.slow) if method(spec).label not in there]
+
+
+def _right(trial: Trial, shot: int, weights: str | None, work: Work) -> list[dict[str, Any]]:
+    """The results on file that still hold: same weights and pictures, protocol, arguments, enough episodes."""
+    wanted, protocol = _identity(trial, weights, work), asdict(trial.protocol(shot))
+    slow = {method(spec).label for spec in trial.slow}
+    chosen = {method(spec).label: method(spec) for spec in (*trial.methods, *trial.slow)}
+
+    def holds(r: dict[str, Any]) -> bool:
+        run = chosen.get(r["label"])
+        return (
+            all(r["features"].get(key) == value for key, value in wanted.items())
+            and (r["protocol"], r["seed"]) == (protocol, SEED)
+            and (run is None or r["arguments"] == json.loads(json.dumps(run.settings)))
+            and r["episodes"] >= _episodes(trial, r["label"] in slow, work)
+        )
+
+    return [r for r in read(work.results / trial.file(shot)).get("results", []) if holds(r)]
+
+
+def _drawn(task: Task, net: Network | UserError, work: Work) -> str:
+    """A task's rows and prototypes in the plane."""
+    name = task.files[0]
+    file = work.results / name
+    weights, there = _weights(net, work), read(file).get("weights")
+    if there and weights in (there, None):
+        return f"{name}: there"
+    if isinstance(net, UserError):
+        raise net
+    table = features_of(task.trial, net, work, base_mean=False)
+    drawn = next(draw(table.labels.numpy(), Protocol(way=task.way), task.seed, 1))
+    with torch.no_grad():
+        picture = path_picture(drawn.episodes(table.features, task.way), drawn.query_labels[0], task.plane_seed)
+    names = [table.metadata["class_names"][int(table.labels[row])] for row in drawn.support[0]]
+    words = f"{task.way}-way 1-shot, 15 queries a class, {task.dataset} novel classes"
+    about = {"schema": "protoadapt-picture/1", "protocol": words, "seed": task.seed, "weights": net.weights}
+    checkpoint.write_json(file, {**about, "features": table.hash, **picture, "class_names": names})
+    return f"{name}: a {task.way}-way task in the plane"

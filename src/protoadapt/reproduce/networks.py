@@ -1,0 +1,124 @@
+"""Where things are, and the networks of a table: there already, or trained."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from protoadapt import checkpoint
+from protoadapt.data.registry import search
+from protoadapt.errors import UserError
+from protoadapt.recipes import recipe
+from protoadapt.reproduce.plan import Run
+from protoadapt.train import TrainConfig, load_splits, train
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+
+
+@contextmanager
+def silent(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    yield lambda done: None
+
+
+@dataclass(frozen=True)
+class Work:
+    """Where things are, and how much is to be done."""
+
+    data: Mapping[str, Sequence[Path]]  # dataset → its folders; "": the folders of every other
+    out: Path = Path("runs")
+    results: Path = Path("results")
+    weights: Path | None = None  # a folder of networks made elsewhere
+    only_evaluate: bool = False
+    only: Sequence[str] = ()  # patterns of result files, such as "cub-box/*"; none: all
+    epochs: int | None = None  # of every training run
+    episodes: int | None = None  # of every trial
+    per_class: int | None = None  # pictures of each class, to try it out
+    device: str = "cpu"
+    say: Callable[[str], None] = print
+    progress: Progress = silent
+
+
+class Stopped(Exception):
+    """Training was asked to stop; it goes on another time."""
+
+
+@dataclass(frozen=True)
+class Network:
+    path: Path
+    weights: str  # hash
+    record: dict[str, Any]  # of its training; empty where nobody kept it
+
+
+def network(run: Run, work: Work) -> Network:
+    for folder in (work.weights, work.out):
+        file = folder / f"{run.name}.safetensors" if folder else None
+        if file and file.is_file():
+            record = read(file.with_name(f"{run.name}-train.json"))
+            if folder == work.out and not work.only_evaluate:
+                _same_config(run, record, work)
+            return _known(Network(file, checkpoint.load_weights(file)[1]["weights"], record), run, work)
+    file = work.out / f"{run.name}.safetensors"
+    if work.only_evaluate:
+        where = " or ".join(str(f) for f in (work.weights, work.out) if f)
+        raise UserError(f"there is no {file.name} in {where}: put it there, or train it (without --only-evaluate)")
+    record = _trained(run, work)
+    backbone, about = checkpoint.load_model(work.out / run.name)
+    checkpoint.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
+    checkpoint.write_json(work.out / f"{run.name}-train.json", record)
+    return _known(Network(file, checkpoint.load_weights(file)[1]["weights"], record), run, work)
+
+
+def config_of(run: Run, work: Work) -> TrainConfig:
+    return recipe(run.recipe, [*run.settings, *([f"epochs={work.epochs}"] if work.epochs else [])])
+
+
+def _trained(run: Run, work: Work) -> dict[str, Any]:
+    config, folder = config_of(run, work), work.out / run.name
+    data = folder_of(config.dataset, config.crop, work)
+    base, val = load_splits(config, data, per_class=work.per_class)
+    work.say(f"{run.name}: training {run.recipe} for {config.epochs} epochs on {len(base):,} pictures")
+    again = checkpoint.latest(folder) is not None
+    where = "cpu" if work.device == "cpu" else "auto"
+    told = train(config, base, val, folder, resume=again, accelerator=where)
+    if not told["finished"]:
+        raise Stopped
+    return told
+
+
+def _same_config(run: Run, record: dict[str, Any], work: Work) -> None:
+    now = config_of(run, work).to_dict()
+    before = TrainConfig.from_dict(record["config"]).to_dict() if "config" in record else now
+    changed = [f"{key}={before[key]!r:.80} (now {now[key]!r:.80})" for key in now if before[key] != now[key]]
+    if changed:
+        raise UserError(
+            f"the network {run.name} in {str(work.out)!r} was trained with {'; '.join(changed)}: choose another --out "
+            f"to train it anew, or add --only-evaluate to take it as it is"
+        )
+
+
+def _known(net: Network, run: Run, work: Work) -> Network:
+    """Its training goes to the results."""
+    file = work.results / run.name / "train.json"
+    if net.record and read(file) != net.record:
+        checkpoint.write_json(file, net.record)
+    return net if net.record else replace(net, record=read(file))
+
+
+def folder_of(dataset: str, crop: str, work: Work) -> Path | None:
+    """The dataset's own folder, or the first that holds its novel classes, or the first of all."""
+    places = work.data.get(dataset) or work.data.get("", ())
+    if dataset == "glyphs" or not places:
+        return None
+    held = (place for place in places if place.is_dir() and search(dataset, "novel", place, crop) is not None)
+    return next(held, places[0]) if len(places) > 1 else places[0]
+
+
+def read(file: Path) -> dict[str, Any]:
+    """A JSON file; nothing where there is none, or only a part of one."""
+    try:
+        value = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,270 @@
+"""Result files → docs/results.md: the paper's tables, ours beside them, and what is not measured with the reason."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protoadapt.methods import method
+from protoadapt.report.tables import first, markdown, paired
+from protoadapt.reproduce.extremes import extremes
+from protoadapt.reproduce.networks import read
+from protoadapt.reproduce.paper import LITERATURE, Quoted
+from protoadapt.reproduce.plan import Row, Run, Table, Trial, unique
+from protoadapt.reproduce.tables import (
+    COMPARED,
+    FIRST,
+    MAIN,
+    SEEDS,
+    SEMI,
+    SEMI_METHODS,
+    SEMI_NETWORKS,
+    TABLES,
+    UNLABELLED,
+    VIEWS,
+    all_methods,
+    seen,
+)
+from protoadapt.reproduce.trends import Curve, trends
+
+NOT_MEASURED = "not measured"
+SHOTS = (1, 5)
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The JSON files under a folder, each read once."""
+
+    folder: Path
+    files: dict[str, Result] = field(default_factory=dict)
+
+    def file(self, name: str) -> Result:
+        if name not in self.files:
+            self.files[name] = read(self.folder / name)
+        return self.files[name]
+
+    def of(self, trial: Trial, shot: int) -> list[Result]:
+        return self.file(trial.file(shot)).get("results", [])
+
+    def get(self, trial: Trial, shot: int, spec: str) -> Result | None:
+        label = method(spec).label
+        return next((r for r in self.of(trial, shot) if r["label"] == label), None)
+
+    def training(self, run: Run) -> Result:
+        return self.file(f"{run.name}/train.json")
+
+
+def results_page(folder: Path) -> str:
+    results = Results(folder)
+    parts = [
+        "# Results",
+        "Written by `docs/build.py` from the JSON files under `results/`. Each file holds what was run (method, "
+        "arguments, protocol, seed, the hashes of weights and features, views, crop), on what (versions, hardware, "
+        "commit), the training config, and the right answers of every episode. Accuracies are in percent with 95 % "
+        "confidence intervals, 10,000 episodes unless said; networks are one ResNet-12. "
+        "`protoadapt reproduce TABLE --data DIR` makes each table from scratch, or goes on where it stopped.",
+    ]
+    shown = [name for name in TABLES if name != "glyphs"]
+    return "\n\n".join([*parts, *(section(name, results) for name in shown), extremes(folder)]) + "\n"
+
+
+def section(name: str, results: Results) -> str:
+    """One table as Markdown."""
+    table = TABLES[name]
+    own = {
+        "main": _main,
+        "first_runs": _first_runs,
+        "hct_ablation": _hct_ablation,
+        "inference": _inference,
+        "semi": _semi,
+        "figure3": _figure3,
+        "paper_schedule": _paper_schedule,
+    }
+    body = own[name](table, results) if name in own else [beside(table, table.rows, results)]
+    told = [f"## {table.title}", f"`protoadapt reproduce {name}`. {table.about}", *body]
+    return "\n\n".join([*told, *_reasons(table, results)])
+
+
+def beside(table: Table, rows: Iterable[Row], results: Results) -> str:
+    """The paper's numbers, ours, the difference; how long the network was trained, with which seed, on what."""
+    header = [*table.columns]
+    for shot in SHOTS:
+        header += [f"{shot}-shot: paper", "here", "difference"] + ([f"first {table.first}"] if table.first else [])
+    header += ["training", "epochs", "seed", "hardware"]
+    cells = [[*row.words, *_numbers(row, table.first, results), *_trained(row.trial.run, results)] for row in rows]
+    return markdown(header, cells)
+
+
+def _numbers(row: Row, some: int | None, results: Results) -> list[str]:
+    cells = []
+    for shot, paper in zip(SHOTS, row.paper):
+        found = results.get(row.trial, shot, row.method)
+        cells.append(f"{paper:.2f}" if paper else "")
+        cells.append(accuracy(found))
+        cells.append(f"{found['accuracy'] - paper:+.2f}" if found and paper else "")
+        if some:
+            cells.append(accuracy(first(found, some)) if found else "")
+    return cells
+
+
+def accuracy(found: Result | None) -> str:
+    return f"{found['accuracy']:.2f} ± {found['ci95']:.2f}" if found else NOT_MEASURED
+
+
+def _trained(run: Run, results: Results) -> list[str]:
+    told = results.training(run)
+    if not told:
+        return [""] * 4
+    config = told["config"]
+    return [f"{told['seconds']:.0f} s", str(config["epochs"]), str(config["seed"]), told["hardware"]]
+
+
+def _reasons(table: Table, results: Results) -> list[str]:
+    """A line on what is missing, and why."""
+    missing = unique(part.run for part in table.parts if not all(results.file(file) for file in part.files))
+    absent = [f"{run.name} ({run.absent})" for run in missing if run.absent]
+    late = [run.name for run in missing if not run.absent]
+    told = [f"Not measured: {', '.join(absent)}."] if absent else []
+    return [" ".join(told + ([f"Not run yet, or not in full: {', '.join(late)}."] if late else []))] if missing else []
+
+
+def same_episodes(trial: Trial, results: Results) -> str:
+    """Every method of a trial's files, with paired differences to the first; by label, as they stand in the files."""
+    by_shot = {shot: {r["label"]: r for r in results.of(trial, shot)} for shot in trial.shots}
+    labels = unique([label for found in by_shot.values() for label in found])
+    if not labels:
+        return f"{NOT_MEASURED.capitalize()}."
+    header, rows = ["method"], []
+    for shot in trial.shots:
+        header += [f"{shot}-shot", f"minus {labels[0]}"]
+    for label in labels:
+        row = [label]
+        for found in by_shot.values():
+            one, reference = found.get(label), found.get(labels[0])
+            apart = paired(one, reference) if one and reference and one is not reference else None
+            row += [accuracy(one), "{:+.2f} ± {:.2f}".format(*apart) if apart else ""]
+        rows.append([*row, f"{max(f[label]['episodes'] for f in by_shot.values() if label in f):,}"])
+    return markdown([*header, "episodes"], rows)
+
+
+# Sections that are more than one table.
+
+
+def _main(table: Table, results: Results) -> list[str]:
+    parts = [beside(table, table.rows, results), "### Beside the literature"]
+    parts.append("Quoted from the paper's Tables 1 to 4, except the last rows, which are from here.")
+    for data, quoted in LITERATURE.items():
+        rows = [[q.setting, q.method, q.backbone, *(_quoted(q, i) for i in (0, 1)), _source(q)] for q in quoted]
+        for words, (name, trial) in MAIN.items():
+            if name == data:
+                ours = [results.get(seen(trial, 1), shot, "cipa") for shot in SHOTS]
+                rows.append(["transductive", f"**HCT_R + CIPA, {words}**", "ResNet-12", *map(accuracy, ours), "here"])
+        header = ["setting", "method", "backbone", "1-shot", "5-shot", "source"]
+        parts += [f"#### {data}", markdown(header, rows)]
+    parts.append("### Other methods on the same features and episodes")
+    for words, (_, trial) in MAIN.items():
+        for views in (1, VIEWS):
+            found = [r for shot in SHOTS for r in results.of(seen(trial, views), shot)]
+            if found:
+                side = found[0]["features"].get("source_side")
+                told = f" (from files whose short side is usually {side} pixels)" if side else ""
+                one = "one view" if views == 1 else f"{views} views"
+                parts += [f"{words}, {one} a picture{told}:", same_episodes(seen(trial, views), results)]
+    return parts
+
+
+def _quoted(row: Quoted, shot: int) -> str:
+    value, ci95 = row.accuracy[shot], row.ci95[shot]
+    return f"{value:.{row.digits}f}" + (f" ± {ci95:.{row.digits}f}" if ci95 else "")
+
+
+def _source(row: Quoted) -> str:
+    return f"quoted, after {row.via}" if row.via else "quoted"
+
+
+def _first_runs(table: Table, results: Results) -> list[str]:
+    parts = [beside(table, table.rows, results)]
+    for words, trial in FIRST.items():
+        balanced, dirichlet = all_methods(trial)
+        kinds = ((trial, "the same episodes"), (balanced, "all methods"), (dirichlet, "Dirichlet(2) queries"))
+        for one, kind in kinds:
+            if any(results.of(one, shot) for shot in SHOTS):
+                parts += [f"{words}, {kind}:", same_episodes(one, results)]
+    return parts
+
+
+def _hct_ablation(table: Table, results: Results) -> list[str]:
+    parts = []
+    for data in unique([row.words[0] for row in table.rows]):
+        parts += [f"### {data}", beside(table, [row for row in table.rows if row.words[0] == data], results)]
+    return [*parts, *_seeds(results)]
+
+
+def _seeds(results: Results) -> list[str]:
+    """CIFAR-FS: mean and spread over the seeds."""
+    rows = []
+    for trained, inference in unique([(row.words[1], row.words[3]) for row in SEEDS]):
+        own = [row for row in SEEDS if (row.words[1], row.words[3]) == (trained, inference)]
+        cells = []
+        for shot in SHOTS:
+            found = [results.get(row.trial, shot, row.method) for row in own]
+            values = [r["accuracy"] for r in found if r]
+            spread = f" (s = {np.std(values, ddof=1):.2f})" if len(values) > 1 else ""
+            cells.append(f"{np.mean(values):.2f}{spread}, {len(values)} seeds" if values else NOT_MEASURED)
+        rows.append([trained, inference, *cells])
+    words = "CIFAR-FS over its seeds, mean and standard deviation:"
+    return [words, markdown(["trained with", "inference", "1-shot", "5-shot"], rows)]
+
+
+def _inference(table: Table, results: Results) -> list[str]:
+    parts = []
+    for words, trial in COMPARED.items():
+        balanced, dirichlet = all_methods(trial)
+        if not any(results.of(one, shot) for one in (balanced, dirichlet) for shot in SHOTS):
+            continue
+        parts += [f"### {words}", "Balanced:", same_episodes(balanced, results)]
+        parts += ["Dirichlet(2):", same_episodes(dirichlet, results)]
+    return parts
+
+
+def semi_curves(results: Results) -> dict[str, Curve]:
+    """By name as in the paper's chart; only curves that are whole."""
+    curves = {
+        f"{network} + {words}": {m: results.get(SEMI[network, m], 1, spec) for m in UNLABELLED}
+        for network in SEMI_NETWORKS
+        for words, spec in SEMI_METHODS.items()
+    }
+    return {name: curve for name, curve in curves.items() if all(curve.values())}  # type: ignore[misc]
+
+
+def _semi(table: Table, results: Results) -> list[str]:
+    curves = semi_curves(results)
+    if len(curves) < len(SEMI_NETWORKS) * len(SEMI_METHODS):
+        return [f"{NOT_MEASURED.capitalize()}."]
+    rows = [[name, *(f"{curve[m]['accuracy']:.2f}" for m in UNLABELLED)] for name, curve in curves.items()]
+    largest = max(r["ci95"] for curve in curves.values() for r in curve.values())
+    count = min(r["episodes"] for curve in curves.values() for r in curve.values())
+    said = [[t.paper, "holds" if t.holds else "does not hold", t.found] for t in trends(curves)]
+    return [
+        markdown(["M =", *map(str, UNLABELLED)], rows),
+        f"{count:,} episodes, intervals up to ± {largest:.2f}.",
+        "![semi-supervised accuracy over M](images/semi.png)",
+        "The paper's trends (near: within a factor of two):",
+        markdown(["the paper says", "here", "found"], said),
+    ]
+
+
+def _figure3(table: Table, results: Results) -> list[str]:
+    if not any(results.file(task.files[0]) for task in table.tasks):
+        return ["The picture in the README is that of a first run."]
+    return ["![prototypes on their way](images/adaptation.png)"]
+
+
+def _paper_schedule(table: Table, results: Results) -> list[str]:
+    best = [results.training(row.trial.run).get("best") for row in table.rows]
+    words = [f"{row.words[1]}: epoch {b['epoch']}" for row, b in zip(table.rows, best) if b]
+    told = [f"Best epoch by validation: {', '.join(words)}."] if words else []
+    return [beside(table, table.rows, results), *told]

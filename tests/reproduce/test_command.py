@@ -1,0 +1,79 @@
+"""`protoadapt reproduce` as a user meets it."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from protoadapt import cli, reproduce
+from protoadapt.cli.reproduce import _folders
+from protoadapt.errors import UserError
+from protoadapt.reproduce import TABLES
+from protoadapt.reproduce.plan import Row, Run, Table, Trial
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*words):
+    """In this process; a user's mistake stays an exception, which the entry point makes a sentence."""
+    return CliRunner().invoke(cli.app, ["reproduce", *words, "--device", "cpu"], catch_exceptions=False)
+
+
+def test_without_a_name_the_tables_are_listed():
+    done = run()
+    assert done.exit_code == 0
+    assert all(name in done.stdout for name in TABLES)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("mian",), "did you mean 'main'"),
+        (("main", "--data", "nowhere"), "there is no folder 'nowhere'"),
+        (("main", "--data", "cup=."), "did you mean 'cub'"),
+        (("main", "--weights", "nowhere"), "there is no folder 'nowhere'"),
+        (("main", "--epochs", "0"), "--epochs is 0"),
+        (("main", "--only", "cup/*", "--only-evaluate"), "no result of this table is called cup/*"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path, words, said):
+    with pytest.raises(UserError, match=re.escape(said)):
+        run(*words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_folders_may_be_named(tmp_path):
+    (tmp_path / "a=b").mkdir()
+    assert _folders([str(tmp_path), f"cub={tmp_path}", f"mini_imagenet={tmp_path}", str(tmp_path / "a=b")]) == {
+        "": [tmp_path, tmp_path / "a=b"],
+        "cub": [tmp_path],
+        "mini-imagenet": [tmp_path],
+    }
+    with pytest.raises(UserError, match="there is no folder"):
+        _folders([f"cub={tmp_path / 'none'}"])
+
+
+def test_nothing_there_is_a_table_of_not_measured(tmp_path):
+    done = run("main", "--only-evaluate", "--only", "cub-box/*")
+    assert done.exit_code == 1, "something is missing"
+    assert "there is no cub-box.safetensors in runs" in done.stderr
+    assert "| CUB, boxes | 1 | 93.03 | not measured |" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_whole_way_on_glyphs(tmp_path, monkeypatch):
+    """The command trains, evaluates, prints the table, and ends well."""
+    small = Run("tiny", "hct_r_glyphs", ("size=16", "backbone=conv4", "width=4", "validation_episodes=5"))
+    trial = Trial(small, "glyphs", methods=("protonet", "cipa"))
+    monkeypatch.setitem(reproduce.TABLES, "tiny", Table("Tiny", "Small.", ("method",), (Row(("CIPA",), trial),)))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    done = run("tiny", "--epochs", "1", "--episodes", "5", "--per-class", "20")
+    assert done.exit_code == 0
+    assert "## Tiny" in done.stdout
+    assert "| CIPA |  | " in done.stdout
+    assert "not measured" not in done.stdout.lower()
+    assert (tmp_path / "results" / "tiny" / "novel-5shot.json").is_file()
+    assert "embedding 1,600 glyphs pictures, one view each: 100 %" in done.stderr

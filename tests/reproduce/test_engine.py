@@ -1,0 +1,227 @@
+"""A table from nothing: trained, extracted, evaluated; and what is there is not done again."""
+
+import json
+import os
+import shutil
+import signal
+from dataclasses import replace
+
+import pytest
+
+from protoadapt import checkpoint
+from protoadapt.errors import UserError
+from protoadapt.features import load_features
+from protoadapt.reproduce import Stopped, Work, engine, networks, reproduce
+from protoadapt.reproduce.plan import Row, Run, Table, Task, Trial
+from protoadapt.train.watch import Watch
+
+SMALL = ("size=16", "backbone=conv4", "width=4", "validation_episodes=5")
+RUN = Run("tiny", "hct_r_glyphs", SMALL)
+TRIAL = Trial(RUN, "glyphs", methods=("protonet", "cipa"))
+TABLE = Table("tiny", "in small", ("x",), (Row(("CIPA",), TRIAL),))
+
+
+def table(**changes) -> Table:
+    return Table("tiny", "in small", ("x",), (Row(("CIPA",), replace(TRIAL, **changes)),))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A whole table, once for this file."""
+    home = tmp_path_factory.mktemp("reproduce")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+        assert reproduce(TABLE, work(home)) == {}
+    return home
+
+
+@pytest.fixture
+def home(made, tmp_path, monkeypatch):
+    """A copy of it to change."""
+    shutil.copytree(made / "runs", tmp_path / "runs")
+    shutil.copytree(made / "results", tmp_path / "results")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(made / "cache"))
+    return tmp_path
+
+
+def work(home, **changes) -> Work:
+    plain = {"out": home / "runs", "results": home / "results", "epochs": 1, "episodes": 8, "per_class": 20}
+    return Work({}, **{**plain, "say": lambda words: None, **changes})
+
+
+def result(home, name="novel-1shot"):
+    return json.loads((home / "results" / "tiny" / f"{name}.json").read_text())
+
+
+def forbid(monkeypatch, *names):
+    def forbidden(*_, **__):
+        raise AssertionError("this was there already")
+
+    for owner, name in ((networks, "train"), (engine, "extract"), (engine, "embed"), (engine, "compare")):
+        if name in names:
+            monkeypatch.setattr(owner, name, forbidden)
+
+
+def test_results_say_how_they_came_about(made):
+    for shot in (1, 5):
+        told = result(made, f"novel-{shot}shot")
+        assert [r["label"] for r in told["results"]] == ["protonet", "cipa"]
+        assert told["training"]["config"]["seed"] == 0
+        assert told["training"]["config"]["epochs"] == 1
+        for r in told["results"]:
+            assert r["protocol"]["shot"] == shot
+            assert (r["episodes"], len(r["correct"]), r["seed"]) == (8, 8, 0)
+            assert {"versions", "hardware", "seconds", "commit"} <= r.keys()
+            features = r["features"]
+            assert (features["dataset"], features["split"], features["crop"]) == ("glyphs", "novel", "none")
+            assert (features["views"], features["per_class"]) == (1, 20)
+            assert features["weights"] == checkpoint.load_weights(made / "runs" / "tiny.safetensors")[1]["weights"]
+            file = made / "runs" / "features" / "tiny-glyphs-none-views1.safetensors"
+            assert features["hash"] == load_features(file).hash
+    assert result(made, "train")["finished"]
+    assert result(made, "train") == json.loads((made / "runs" / "tiny-train.json").read_text())
+
+
+def test_published_numbers_come_from_the_half_precision_file(made):
+    half, _ = checkpoint.load_weights(made / "runs" / "tiny.safetensors")
+    whole, _ = checkpoint.load_weights(made / "runs" / "tiny")
+    kernels = [name for name in half if half[name].ndim == 4]
+    assert all(half[name].dtype.itemsize == 2 and whole[name].dtype.itemsize == 4 for name in kernels)
+
+
+def test_asked_again_nothing_is_done_again(home, monkeypatch):
+    before = result(home)
+    forbid(monkeypatch, "train", "extract", "embed", "compare")
+    said = []
+    assert reproduce(TABLE, work(home, say=said.append)) == {}
+    assert said == ["tiny/novel: there"]
+    assert result(home) == before
+
+
+def test_a_new_method_joins_the_others_on_the_same_episodes(home, monkeypatch):
+    forbid(monkeypatch, "train", "extract", "embed")
+    before = result(home)["results"]
+    more = table(methods=("protonet", "bapa", "cipa"))
+    asked = []
+    original = engine.compare
+    monkeypatch.setattr(engine, "compare", lambda *a, **k: asked.append(a[2]) or original(*a, **k))
+    assert reproduce(more, work(home)) == {}
+    assert asked == [["bapa"], ["bapa"]]
+    told = result(home)["results"]
+    assert [told[0], told[2]] == before
+    assert told[1]["label"] == "bapa"
+
+
+def test_more_episodes_are_drawn_and_fewer_are_there(home, monkeypatch):
+    before = result(home)["results"][1]["correct"]
+    reproduce(TABLE, work(home, episodes=12))
+    told = result(home)["results"][1]
+    assert told["episodes"] == 12
+    assert told["correct"][:8] == before, "the first episodes are the same"
+    forbid(monkeypatch, "compare")
+    reproduce(TABLE, work(home, episodes=8))
+    assert result(home)["results"][1]["episodes"] == 12
+
+
+def test_slow_methods_get_fewer_of_the_same_episodes(home, monkeypatch):
+    monkeypatch.setattr(engine, "SLOW_EPISODES", 3)
+    assert reproduce(table(slow=("ilpc(n_steps=5)",)), work(home)) == {}
+    _, cipa, slow = result(home)["results"]
+    assert (slow["label"], slow["episodes"], cipa["episodes"]) == ("ilpc(n_steps=5)", 3, 8)
+    forbid(monkeypatch, "compare")
+    assert reproduce(table(slow=("ilpc(n_steps=5)",)), work(home)) == {}
+
+
+def test_other_weights_make_everything_anew(home):
+    """The same name, another network: no feature and no result of the old one is left."""
+    file = home / "runs" / "tiny.safetensors"
+    backbone, about = checkpoint.load_model(home / "runs" / "tiny")
+    with_noise = next(backbone.parameters())
+    with_noise.data += 0.1
+    checkpoint.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
+    before = result(home)["results"][0]["features"]
+    reproduce(TABLE, work(home))
+    after = result(home)["results"][0]["features"]
+    assert before["weights"] != after["weights"]
+    assert before["hash"] != after["hash"]
+
+
+def test_lost_features_come_again_and_a_base_mean_is_added_to_those_there(home, made, monkeypatch):
+    file = home / "runs" / "features" / "tiny-glyphs-none-views1.safetensors"
+    before = load_features(file)
+    assert before.base_mean is None
+    forbid(monkeypatch, "train", "extract")
+    assert reproduce(table(methods=("protonet", "simpleshot")), work(home)) == {}
+    after = load_features(file)
+    assert after.hash == before.hash
+    assert after.base_mean is not None
+    monkeypatch.undo()
+    file.unlink()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(made / "cache"))
+    shutil.rmtree(home / "results")
+    assert reproduce(TABLE, work(home)) == {}
+    assert load_features(file).hash == before.hash
+
+
+def test_weights_from_elsewhere_are_taken_as_they_are(home, made, monkeypatch):
+    forbid(monkeypatch, "train")
+    for name in ("tiny.safetensors", "tiny-train.json"):
+        shutil.copy(made / "runs" / name, home)
+    shutil.rmtree(home / "runs")
+    shutil.rmtree(home / "results")
+    assert reproduce(TABLE, work(home, weights=home, only_evaluate=True, epochs=77)) == {}
+    assert result(home)["results"][1]["correct"] == result(made)["results"][1]["correct"]
+    assert result(home, "train")["config"]["epochs"] == 1
+
+
+def test_what_is_not_there_is_told_and_the_rest_goes_on(home):
+    other = replace(TRIAL, run=Run("other", "hct_r_glyphs"))
+    far = replace(TRIAL, run=Run("far", "hct_r_tiered_imagenet", absent="its pictures are not at hand"))
+    both = Table("two", "", ("x",), tuple(Row(("CIPA",), t) for t in (other, far, replace(TRIAL, stem="late"))))
+    missing = reproduce(both, work(home, only_evaluate=True))
+    assert set(missing) == {f"{name}/novel-{shot}shot.json" for name in ("other", "far") for shot in (1, 5)}
+    assert "there is no other.safetensors" in missing["other/novel-1shot.json"]
+    assert missing["far/novel-1shot.json"] == "its pictures are not at hand"
+    assert (home / "results" / "tiny" / "late-5shot.json").is_file()
+
+
+def test_results_without_their_network_are_good_enough_to_show(home, monkeypatch):
+    forbid(monkeypatch, "train", "extract", "compare")
+    shutil.rmtree(home / "runs")
+    assert reproduce(TABLE, work(home, only_evaluate=True)) == {}
+
+
+def test_another_config_under_the_same_name_is_refused(home):
+    missing = reproduce(TABLE, work(home, epochs=2))
+    assert "was trained with epochs=1 (now 2)" in missing["tiny/novel-1shot.json"]
+    assert result(home, "train")["config"]["epochs"] == 1
+
+
+def test_only_some_results(home):
+    with pytest.raises(UserError, match="no result of this table is called cub/"):
+        reproduce(TABLE, work(home, only=["cub/*"]))
+    shutil.rmtree(home / "results")
+    reproduce(TABLE, work(home, only=["*/novel-5shot"]))
+    assert [file.name for file in sorted((home / "results" / "tiny").iterdir())] == ["novel-5shot.json", "train.json"]
+
+
+def test_an_interrupted_run_is_gone_on_with(made, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(made / "cache"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Watch, "step", lambda watch, rows: os.kill(os.getpid(), signal.SIGTERM))
+        with pytest.raises(Stopped):
+            reproduce(TABLE, work(tmp_path))
+    assert not (tmp_path / "results").exists()
+    assert reproduce(TABLE, work(tmp_path)) == {}
+    assert result(tmp_path)["results"][1]["correct"] == result(made)["results"][1]["correct"]
+
+
+def test_a_task_becomes_a_picture(home, monkeypatch):
+    task = Table("task", "", tasks=(Task(RUN, "glyphs", way=4),))
+    assert reproduce(task, work(home)) == {}
+    told = json.loads((home / "results" / "tiny" / "adaptation.json").read_text())
+    assert len(told["paths"]) == 21
+    assert len(told["paths"][0]) == len(told["support"]) == len(told["class_names"]) == 4
+    assert len(told["query"]) == 4 * 15
+    monkeypatch.setattr(engine, "path_picture", None)
+    assert reproduce(task, work(home)) == {}, "it is there already"
