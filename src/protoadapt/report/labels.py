@@ -140,6 +140,8 @@ def _trust(told: dict[str, Any], unknown: bool) -> str:
     words = "Calibrated on other classes: of the pictures named with 80 % confidence, about 80 % should be right."
     if threshold is not None:
         words += f" Below {_percent(threshold)} a picture is called unknown."
+    if number(told.get("familiarity")) is not None:
+        words += " A picture that is like none of the examples is called unknown, however sure its name."
     return words
 
 
@@ -267,7 +269,11 @@ def _made(told: dict[str, Any]) -> Html:
     model, method = (part if isinstance(part, dict) else {} for part in (told.get("model"), told.get("method")))
     calibration = "none"
     if told.get("calibrated"):
-        calibration = f"temperature {told.get('temperature')}, unknown below {told.get('threshold')}"
+        calibration = f"temperature {told.get('temperature')}"
+        if number(told.get("familiarity")) is not None:
+            calibration += f", unknown below familiarity {round(told['familiarity'], 3)}"
+        elif number(told.get("threshold")) is not None:
+            calibration += f", unknown below {told['threshold']}"
     known = [
         ("made", str(told.get("made") or "").replace("T", " ")[:16]),
         (

@@ -1,0 +1,63 @@
+"""Names of files and classes as text that survives csv, JSON, spreadsheets and folders, and comes back the same.
+
+File names are bytes on most systems, and may hold what is no text. So in csv and JSON a byte that is not UTF-8 is
+written `\\xNN`, and a backslash `\\\\`; all other names, with spaces, newlines or any script, stay as they are.
+
+A spreadsheet takes a cell that begins with = + - or @ for a formula. A file name of that kind gets `./` in front, which
+leads to the same file and is no option to any program either; a class name gets an apostrophe, which is taken off again
+when it is read.
+"""
+
+import os
+import re
+from urllib.parse import unquote
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+UNKNOWN = "unknown"
+"""No class: pictures that are given this label, or none, have no label."""
+
+
+def to_text(path: str) -> str:
+    """A path of this system, "/" between its folders, as clean text."""
+    path = path.replace(os.sep, "/") if os.sep != "/" else path.replace("\\", "\\\\")
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def from_text(text: str) -> str:
+    """What `to_text` was given; a backslash that stands for nothing stands for itself."""
+
+    def meant(found: re.Match[bytes]) -> bytes:
+        return b"\\" if found[0] == b"\\\\" else bytes([int(found[1], 16)])
+
+    raw = re.sub(rb"\\\\|\\x([0-9a-f]{2})", meant, text.encode("utf-8", "surrogatepass"))
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def file_cell(name: str) -> str:
+    return f"./{name}" if name.startswith(FORMULA) else name
+
+
+def class_cell(name: str) -> str:
+    return f"'{name}" if name.lstrip("'").startswith(FORMULA) else name
+
+
+def class_of_cell(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(FORMULA) else cell
+
+
+def to_folder(name: str) -> str:
+    """A class as the name of one folder: what could lead elsewhere, or no disk takes, is written %NN."""
+    safe = re.sub(r'[\x00-\x1f\x7f/\\:*?"<>|%]', lambda found: f"%{ord(found[0]):02X}", name)
+    safe = re.sub(r"^\.|[. ]$", lambda found: f"%{ord(found[0]):02X}", safe)
+    return safe or "%"
+
+
+def from_folder(name: str) -> str:
+    """The class whose folder it is; other names that hold a % stay what they are."""
+    plain = unquote(name)
+    return plain if to_folder(plain) == name else name
+
+
+def for_terminal(text: str) -> str:
+    """On one line, and without what a terminal would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,143 @@
+"""What `label` tells: one plain dict, from which labels.json, labels.csv and the report are made."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protoadapt.files import written_whole
+from protoadapt.labeling import pictures
+from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.embed import ahead
+from protoadapt.labeling.names import class_cell, file_cell, to_text
+from protoadapt.labeling.support import BY_FOLDER, BY_TABLE
+from protoadapt.provenance import versions
+
+SCHEMA = "protoadapt-labels/1"
+COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "unknown", "guess")
+THUMBS = 2000
+"""At most so many pictures are shown: some four kilobytes of the report each."""
+
+
+def picture_rows(
+    names: Sequence[str],
+    best: np.ndarray,
+    probability: np.ndarray,
+    given: Sequence[int],
+    classifier: Classifier,
+    unknown: np.ndarray | None = None,
+) -> list[dict[str, Any]]:
+    """A dict a picture. best, probability (n, 2); given (n): the class that the picture was given, or -1.
+
+    unknown (n), as the classifier has it from the rows; without, by the threshold of the probability.
+    """
+    if unknown is None:
+        unknown = probability[:, 0] < (classifier.threshold or 0.0)
+    rows = []
+    answers = zip(names, best.tolist(), probability.tolist(), given, unknown.tolist())
+    for name, (first, second), (p, q), code, none in answers:
+        label, runner_up = classifier.classes[first], classifier.classes[second]
+        row = {"file": name, "label": label, "confidence": round(p, 6), "runner_up": runner_up}
+        row |= {"margin": round(p - q, 6), "unknown": none, "thumb": None, "support": False}
+        if code >= 0:  # nobody was asked
+            row |= {"label": classifier.classes[code], "confidence": 1.0, "runner_up": "", "margin": 1.0}
+            row |= {"unknown": False, "support": True}
+        rows.append(row)
+    return rows
+
+
+def tell(
+    title: str,
+    rows: list[dict[str, Any]],
+    given: Sequence[int],
+    classifier: Classifier,
+    about: Mapping[str, Any],
+    method: dict[str, Any],
+) -> dict[str, Any]:
+    """The dict, still without the pictures that could not be read, thumbnails and paths. given (W): shots a class."""
+    found = Counter(row["label"] for row in rows if not row["support"])
+    return {
+        "schema": SCHEMA,
+        "title": title,
+        "made": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "model": {"name": classifier.model["name"], "dataset": about.get("dataset")}
+        | {key: classifier.model[key] for key in ("weights", "size")},
+        "method": method,
+        "calibrated": classifier.threshold is not None,
+        "temperature": classifier.temperature,
+        "threshold": classifier.threshold if classifier.familiarity is None else None,
+        "familiarity": classifier.familiarity,
+        "versions": versions(),
+        "classes": [{"name": n, "support": shots, "found": found[n]} for n, shots in zip(classifier.classes, given)],
+        "pictures": rows,
+        "skipped": [],
+        "paths": None,
+    }
+
+
+def tell_skipped(skipped: Sequence[pictures.Skipped], name: Callable[[str], str]) -> list[dict[str, str]]:
+    return [{"file": name(file), "reason": to_text(reason)} for file, reason in dict.fromkeys(skipped)]
+
+
+def as_csv(told: Mapping[str, Any]) -> str:
+    """labels.csv. `guess` is what a label was before anybody corrected it (see `support`)."""
+    text = StringIO(newline="")
+    writer = csv.writer(text)  # lines end in \r\n, as the standard has it: so names that hold either are quoted
+    writer.writerow(COLUMNS)
+    for row in told["pictures"]:
+        label, runner_up = class_cell(row["label"]), class_cell(row["runner_up"])
+        unknown = ("yes" if row["unknown"] else "no") if told["calibrated"] or row["support"] else "uncalibrated"
+        numbers = [f"{row[key]:.4f}" for key in ("confidence", "margin")]
+        guess = label if not row["support"] else BY_TABLE if row.get("by_table") else BY_FOLDER
+        writer.writerow([file_cell(row["file"]), label, numbers[0], runner_up, numbers[1], unknown, guess])
+    return text.getvalue()
+
+
+def write_text(path: Path, text: str) -> None:
+    """UTF-8, lines as they are, whole or not at all."""
+    with written_whole(path) as partial:
+        partial.write_bytes(text.encode())
+
+
+def write_labels(out: Path, told: Mapping[str, Any]) -> None:
+    write_text(out / "labels.json", json.dumps(told, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(out / "labels.csv", as_csv(told))
+
+
+def shown(rows: Sequence[Mapping[str, Any]], most: int = THUMBS) -> list[int]:
+    """Which rows get a thumbnail: the least certain half, and of each class an even spread of the others."""
+    if len(rows) <= most:
+        return list(range(len(rows)))
+    order = sorted(range(len(rows)), key=lambda i: (rows[i]["confidence"], i))
+    chosen = order[: most // 2]
+    others: dict[str, list[int]] = {}
+    for i in order[most // 2 :]:
+        others.setdefault(rows[i]["label"], []).append(i)
+    each = max(1, (most - len(chosen)) // len(others))
+    for members in others.values():
+        places = np.linspace(0, len(members) - 1, min(each, len(members))).round().astype(int)
+        chosen += [members[place] for place in places]
+    return sorted(chosen[:most])
+
+
+def thumbnails(files: Sequence[str], contents: Sequence[bytes], cache: Path) -> Iterator[str | None]:
+    """A data URL for each file, kept by content; None where the file has gone since."""
+
+    def work(place: int) -> str | None:
+        kept = cache / ".thumbs" / f"{contents[place].hex()}.jpg"
+        try:
+            if not kept.is_file():
+                small = pictures.thumbnail(pictures.read(files[place]))
+                with written_whole(kept) as partial:
+                    partial.write_bytes(small)
+            return pictures.data_url(kept.read_bytes())
+        except Exception:  # it was a picture a moment ago; without a thumbnail its label is still right
+            return None
+
+    return ahead(work, range(len(files)), 64)

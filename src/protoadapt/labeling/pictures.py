@@ -1,0 +1,140 @@
+"""Pictures as people keep them: a folder of any depth, most formats, some of them broken."""
+
+import hashlib
+import os
+import stat
+from base64 import b64encode
+from collections.abc import Collection
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from protoadapt.data.folders import SUFFIXES
+from protoadapt.data.pictures import FORMATS, MAX_PIXELS, Picture, decode
+from protoadapt.errors import UserError
+
+HEIC = {".heic", ".heif"}
+MAX_BYTES = 512 << 20
+"""Of a file: the largest picture that is read takes half of that without any compression."""
+THUMB = 96
+
+
+class Skipped(NamedTuple):
+    file: str
+    reason: str
+
+
+class Found(NamedTuple):
+    files: list[str]  # full paths, in order
+    skipped: list[Skipped]
+
+
+def find_pictures(root: str | Path, leave: Collection[str | Path] = ()) -> Found:
+    """The pictures in a folder and those below it.
+
+    What is hidden is left alone, and so are the folders in `leave` and those that an earlier `label` wrote. A link to
+    a picture is followed wherever it leads, as we only read; a link to a folder is not, as one link can lead to the
+    whole disk or back to where it stands: it is listed.
+    """
+    root = os.fspath(root)
+    if not os.path.isdir(root):
+        raise UserError(f"there is no folder {root!r}: give one that holds pictures")
+    left = {os.path.realpath(path) for path in leave}
+    found, skipped = [], []
+
+    def refused(error: OSError) -> None:
+        skipped.append(Skipped(error.filename, (error.strerror or "cannot be opened").lower()))
+
+    for folder, inner, files in os.walk(root, onerror=refused):
+        links = [name for name in inner if name[0] != "." and os.path.islink(os.path.join(folder, name))]
+        skipped += [
+            Skipped(os.path.join(folder, name), "a link to a folder: label that folder itself") for name in links
+        ]
+        inner[:] = sorted(
+            name
+            for name in inner
+            if name[0] != "."
+            and name not in links
+            and os.path.realpath(path := os.path.join(folder, name)) not in left
+            and not is_output(path)
+        )
+        found += [os.path.join(folder, name) for name in sorted(files) if is_picture(name)]
+    return Found(found, skipped)
+
+
+def is_picture(name: str) -> bool:
+    return name[0] != "." and os.path.splitext(name)[1].lower() in SUFFIXES | HEIC
+
+
+def is_output(folder: str) -> bool:
+    """Whether `label` wrote here: copies of pictures that it sorted are not new pictures."""
+    return all(os.path.isfile(os.path.join(folder, name)) for name in ("labels.json", "classifier.safetensors"))
+
+
+def read(path: str) -> bytes:
+    """The bytes of an ordinary file of a sensible size; raises ValueError or OSError."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise ValueError("no ordinary file")
+        if about.st_size > MAX_BYTES:
+            raise ValueError(f"more than {MAX_BYTES >> 20} MB")
+        return file.read(MAX_BYTES)
+
+
+def digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def pixels(content: bytes, size: int) -> np.ndarray:
+    """(3, size, size) uint8, upright: as training and `extract` decode."""
+    return decode(Picture("", "", lambda _: _opened(content)), size)
+
+
+def thumbnail(content: bytes) -> bytes:
+    """A JPEG of at most 96 pixels a side, upright; nothing of the file's metadata is in it."""
+    image = _opened(content)
+    if image.width * image.height > MAX_PIXELS:
+        raise ValueError("too many pixels")
+    image.draft("RGB", (2 * THUMB, 2 * THUMB))
+    image = ImageOps.exif_transpose(image)
+    image.thumbnail((THUMB, THUMB))
+    small = BytesIO()
+    image.convert("RGB").save(small, "JPEG", quality=75)
+    return small.getvalue()
+
+
+def data_url(jpeg: bytes) -> str:
+    return f"data:image/jpeg;base64,{b64encode(jpeg).decode()}"
+
+
+def reason(error: Exception) -> str:
+    """Why a picture could not be read, in a few words."""
+    if isinstance(error, UnidentifiedImageError):
+        return "no picture, or of a kind that is not read"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def _opened(content: bytes) -> Image.Image:
+    """Not decoded yet: a header that claims terabytes has not been believed."""
+    if not content:
+        raise ValueError("an empty file")
+    if content[4:8] == b"ftyp" and content[8:12] in (b"heic", b"heix", b"mif1", b"msf1", b"hevc") and not _heic():
+        raise ValueError("HEIC, which needs another package: pip install pillow-heif")
+    return Image.open(BytesIO(content), formats=(*FORMATS, *_heic()))
+
+
+@cache
+def _heic() -> tuple[str, ...]:
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError:
+        return ()
+    register_heif_opener()
+    return ("HEIF",)

@@ -1,0 +1,281 @@
+"""The two verbs: `label` a folder with the help of all its pictures, `predict` new ones with what was fitted."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from protoadapt import models
+from protoadapt.errors import UserError
+from protoadapt.files import check_output
+from protoadapt.labeling import outputs
+from protoadapt.labeling.classifier import Classifier, estimator, load_classifier, save_classifier
+from protoadapt.labeling.embed import contents_of
+from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
+from protoadapt.labeling.paths import prototype_paths
+from protoadapt.labeling.pictures import Skipped, find_pictures
+from protoadapt.labeling.sorting import WAYS, sort_pictures
+from protoadapt.labeling.store import Store
+from protoadapt.labeling.support import Shot, read_support, table_shots
+from protoadapt.models.calibration import familiarity_threshold
+
+METHOD = "bapa"
+FILES = ("labels.csv", "labels.json", "classifier.safetensors", "report.html")
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, how many are done, and of how many."""
+
+
+class Gathered(NamedTuple):
+    """Pictures of which each content is one row, however many files hold it."""
+
+    files: list[str]  # to be named, full paths
+    row: np.ndarray  # (files): the row of each
+    contents: list[bytes]  # sha256 of each row
+    codes: np.ndarray  # (rows): the class that was given, or -1
+    by_table: np.ndarray  # (rows): whether a table gave it, and no folder
+    classes: list[str]
+    skipped: list[Skipped]
+
+
+def label(
+    support: Sequence[str | Path],
+    images: str | Path,
+    out: str | Path,
+    *,
+    model: str | Path,
+    method: str = METHOD,
+    settings: Mapping[str, Any] | None = None,
+    sort: str | None = None,
+    cache: str | Path | None = None,
+    device: str = "cpu",
+    on_progress: Progress = lambda what, done, total: None,
+) -> dict[str, Any]:
+    """Names the pictures in `images` and writes labels.csv, labels.json and classifier.safetensors into `out`.
+
+    Returns what labels.json holds. `cache` keeps features by content; by default it is inside `out`, so that nothing
+    is written elsewhere and all of it can be thrown away together.
+    """
+    out, cache = Path(out), Path(cache or Path(out, ".features"))
+    _check(out, images, support, sort)
+    chosen = estimator(method, settings or {}, device)
+    shots, skipped = read_support(support, images)
+    found = find_pictures(images, leave=[out, cache])
+    if not found.files:
+        raise UserError(f"there are no pictures in {str(images)!r}: give a folder of JPEG, PNG, WebP, … files")
+    network, about = models.load(model, device)
+    store = Store(cache, about["weights"], about["size"])
+    files = list(dict.fromkeys([*found.files, *(shot.file for shot in shots)]))
+    contents, wrong = contents_of(files, network, about, store, partial(on_progress, "embedding"))
+    skipped += [*found.skipped, *(Skipped(files[place], reason) for place, reason in wrong.items())]
+    content_of = dict(zip(files, contents))
+    gathered = gather(found.files, shots, content_of, skipped)
+    _nothing_lost(out / "labels.csv", images, gathered, content_of)
+    rows = store.rows(gathered.contents)
+    fitted = chosen.fit(rows, gathered.codes)
+    trust = calibration(about, method, settings or {})
+    classifier = Classifier.of(fitted, gathered.classes, _model(about), **trust)
+    if trust and "familiarity" in about["calibration"]:
+        least = _familiar(about["calibration"], len(gathered.classes))
+        classifier = classifier.with_familiarity(rows, gathered.codes, least)
+    told = tell(gathered, classifier, rows, images, about, {"name": method, "settings": _settings(chosen)})
+    told["paths"] = prototype_paths(chosen, classifier, rows, gathered.codes)
+    _show(told["pictures"], gathered, cache, partial(on_progress, "thumbnails"))
+    save_classifier(out / "classifier.safetensors", classifier)
+    outputs.write_labels(out, told)
+    if sort:
+        told["left_alone"] = sort_pictures(out / "sorted", _places(told, gathered.files, images), sort)
+    return told
+
+
+def predict(
+    classifier: str | Path,
+    given: Sequence[str | Path],
+    *,
+    model: str | Path | None = None,
+    device: str = "cpu",
+    on_progress: Progress = lambda what, done, total: None,
+) -> dict[str, Any]:
+    """Names pictures, and those in folders, each by itself, with a classifier that `label` wrote."""
+    fitted = load_classifier(classifier)
+    files, skipped = [], []
+    for path in map(str, given):
+        if os.path.isdir(path):
+            found = find_pictures(path)
+            files += found.files
+            skipped += found.skipped
+        elif os.path.lexists(path):
+            files.append(path)
+        else:
+            raise UserError(f"there is no picture {to_text(path)!r}: check the name")
+    network, about = models.load(model or fitted.model["name"], device)
+    if about["weights"] != fitted.model["weights"]:
+        raise UserError(
+            f"the model {about['model']!r} has other weights than the one the classifier was made with "
+            f"({fitted.model['name']!r}, {fitted.model['weights']}): give that one with --model, or label again"
+        )
+    store = Store(None, about["weights"], about["size"])
+    contents, wrong = contents_of(files, network, about, store, partial(on_progress, "embedding"))
+    skipped += [Skipped(files[place], reason) for place, reason in wrong.items()]
+    named = [(file, content) for file, content in zip(files, contents) if content is not None]
+    if not named:
+        first = f", {to_text(skipped[0].file)!r} ({skipped[0].reason})" if skipped else ""
+        raise UserError(
+            f"there is no picture that can be read{first}: give JPEG, PNG, WebP, … files or folders of them"
+        )
+    features = store.rows([content for _, content in named])
+    best, probability = fitted.answer(features)
+    names, unknown = [to_text(file) for file, _ in named], fitted.unknown(features, probability)
+    rows = outputs.picture_rows(names, best, probability, [-1] * len(named), fitted, unknown)
+    return {
+        "schema": "protoadapt-predictions/1",
+        "model": fitted.model,
+        "calibrated": fitted.threshold is not None,
+        "classes": fitted.classes,
+        "pictures": rows,
+        "skipped": outputs.tell_skipped(skipped, to_text),
+    }
+
+
+def gather(
+    files: Sequence[str], shots: Sequence[Shot], contents: Mapping[str, bytes | None], skipped: list[Skipped]
+) -> Gathered:
+    """Joins pictures and shots by content: a picture that was given a label counts once, with that label.
+
+    Shots that are not among the files are named too, after them, so that all labels are in one list.
+    """
+    label_of: dict[bytes, Shot] = {}
+    for shot in shots:
+        content = contents[shot.file]
+        if content is None:
+            continue
+        first = label_of.setdefault(content, shot)
+        if first.label != shot.label:
+            raise UserError(
+                f"{to_text(first.file)!r} is given as {first.label!r} and {to_text(shot.file)!r}, the same picture, as "
+                f"{shot.label!r}: keep one of them"
+            )
+    there = {contents[file] for file in files}
+    extra = [shot.file for content, shot in label_of.items() if content not in there]
+    named = [(file, content) for file in [*files, *extra] if (content := contents[file]) is not None]
+    if not any(contents[file] for file in files):
+        raise UserError(f"no picture can be read, the first because it is {skipped[-1].reason!r}: give other pictures")
+    classes = sorted({shot.label for shot in label_of.values()})
+    if len(classes) < 2:
+        raise UserError(
+            f"readable pictures were given for {len(classes)} class only, and two are needed: "
+            f"{to_text(skipped[-1].file)!r} is {skipped[-1].reason}"
+        )
+    row = {content: place for place, content in enumerate(dict.fromkeys(content for _, content in named))}
+    number = {name: code for code, name in enumerate(classes)}
+    codes = np.array([number[label_of[content].label] if content in label_of else -1 for content in row])
+    in_folder = {contents[shot.file] for shot in shots if not shot.by_table}
+    by_table = np.array([content in label_of and content not in in_folder for content in row])
+    places = np.array([row[content] for _, content in named])
+    return Gathered([file for file, _ in named], places, list(row), codes, by_table, classes, skipped)
+
+
+def tell(
+    gathered: Gathered,
+    classifier: Classifier,
+    rows: np.ndarray,
+    images: str | Path,
+    about: Mapping[str, Any],
+    method: dict[str, Any],
+) -> dict[str, Any]:
+    """The labels of all pictures, as `outputs` tells them; names are relative to `images`."""
+
+    def name(file: str) -> str:
+        return to_text(os.path.relpath(file, images))
+
+    row, (best, probability) = gathered.row, classifier.answer(rows)
+    named = outputs.picture_rows(
+        [name(file) for file in gathered.files],
+        best[row],
+        probability[row],
+        gathered.codes[row].tolist(),
+        classifier,
+        classifier.unknown(rows, probability)[row],
+    )
+    for picture, by_table in zip(named, gathered.by_table[row].tolist()):
+        picture["by_table"] = by_table
+    given = np.bincount(gathered.codes[gathered.codes >= 0], minlength=len(gathered.classes)).tolist()
+    told = outputs.tell(to_text(Path(os.path.abspath(images)).name), named, given, classifier, about, method)
+    return told | {"skipped": outputs.tell_skipped(gathered.skipped, name)}
+
+
+def calibration(about: Mapping[str, Any], method: str, settings: Mapping[str, Any]) -> dict[str, float]:
+    """Temperature and threshold of the model, for the method they were learned with and no other."""
+    told = about.get("calibration")
+    if not told or settings or told.get("method", METHOD) != method:
+        return {}
+    return {key: float(told[key]) for key in ("temperature", "threshold")}
+
+
+def _familiar(told: Mapping[str, Any], way: int) -> float:
+    try:
+        return familiarity_threshold(told, way)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            "the model's card tells no familiarity that can be used: take it out of its calibration"
+        ) from error
+
+
+def _show(rows: list[dict[str, Any]], gathered: Gathered, cache: Path, on_progress: Callable[[int, int], None]) -> None:
+    """Thumbnails into the rows, as many as a report can hold."""
+    places = outputs.shown(rows)
+    files, contents = [gathered.files[i] for i in places], [gathered.contents[gathered.row[i]] for i in places]
+    for done, (i, thumb) in enumerate(zip(places, outputs.thumbnails(files, contents, cache))):
+        rows[i]["thumb"] = thumb
+        on_progress(done + 1, len(places))
+
+
+def _model(about: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": about["model"]} | {key: about[key] for key in ("weights", "size", "mean", "std")}
+
+
+def _settings(chosen: Any) -> dict[str, Any]:
+    return {key: value for key, value in chosen.get_params().items() if key != "device"}
+
+
+def _places(told: Mapping[str, Any], files: Sequence[str], images: str | Path) -> dict[str, str]:
+    """Where in sorted/ each picture of `images` goes: below its class, where it was below `images`."""
+    places = {}
+    for picture, file in zip(told["pictures"], files):
+        inside = os.path.relpath(file, images)
+        if not inside.startswith(os.pardir + os.sep):
+            folder = UNKNOWN if picture["unknown"] else to_folder(picture["label"])
+            places[os.path.join(folder, inside)] = file
+    return places
+
+
+def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: str | None) -> None:
+    """Before the work: what would only be found out after it."""
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out {str(out)!r} is a file: give a folder")
+    real = {path: Path(os.path.realpath(path)) for path in (out, images, *support)}
+    if real[out] == real[images]:
+        raise UserError(f"--out and --images are both {str(out)!r}: give the results a folder of their own")
+    for name in FILES:
+        check_output(out / name)
+    if sort is not None and sort not in WAYS:
+        raise UserError(f"--sort is {sort!r}: choose copy or link")
+    for path in (images, *support):
+        if sort and real[path].is_relative_to(real[out] / "sorted"):
+            raise UserError(f"--sort would write into {str(path)!r}, which is also read: leave --sort out")
+
+
+def _nothing_lost(table: Path, images: str | Path, gathered: Gathered, content_of: Mapping[str, bytes | None]) -> None:
+    """Corrections in a labels.csv that is about to be replaced must be among the labels of this run."""
+    if not table.is_file():
+        return
+    safe = {content for content, code in zip(gathered.contents, gathered.codes) if code >= 0} | {None}  # None: broken
+    real = {os.path.realpath(file): content for file, content in content_of.items()}
+    kept = [shot for shot in table_shots(table, images, strict=False) if shot.by_table]
+    if lost := [shot for shot in kept if real.get(os.path.realpath(shot.file), b"") not in safe]:
+        raise UserError(
+            f"{str(table)!r} holds {len(lost)} corrections that would be lost, such as {to_text(lost[0].file)!r}: "
+            f"add it as --support, or move it away"
+        )

@@ -1,0 +1,143 @@
+"""The labels of very many rows, written as they are found: Parquet, and labels.csv as well where they are few."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from protoadapt.errors import UserError
+from protoadapt.files import written_whole
+from protoadapt.labeling import outputs
+from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.names import to_text
+from protoadapt.shards import stream
+from protoadapt.shards.store import Header, read_names
+
+FEW = 100_000
+"""Rows that a spreadsheet opens without complaint: up to so many there is a labels.csv too."""
+GROUP = 1 << 17
+"""Rows that are written together, at least."""
+
+Answer = Callable[[Header, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Of a shard and its rows: the two likeliest classes of each (n, 2), and their probabilities (n, 2)."""
+
+
+class Part(NamedTuple):
+    """What is found of one shard, n rows."""
+
+    shard: int
+    names: list[str]
+    numbers: np.ndarray  # in the manifest's shard
+    best: np.ndarray  # (n, 2)
+    probability: np.ndarray  # (n, 2)
+    given: np.ndarray  # (n): the class that was told, or -1
+    sampled: np.ndarray  # positions of the rows in the sample
+    features: np.ndarray  # theirs
+
+    def tell(self, positions: np.ndarray, classifier: Classifier) -> list[dict[str, Any]]:
+        names = [to_text(self.names[position]) for position in positions]
+        picked = (self.best[positions], self.probability[positions], self.given[positions].tolist())
+        return outputs.picture_rows(names, *picked, classifier)
+
+
+class Answered(NamedTuple):
+    found: np.ndarray  # (W): rows a class, without those that were given
+    sample: list[dict[str, Any]]
+    sample_rows: np.ndarray  # (n, D) float16
+    few: list[dict[str, Any]] | None  # all rows, where they are few
+
+
+def check_pyarrow() -> None:
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            "labels of --features are written as Parquet, which needs pyarrow: pip install 'protoadapt[ray]'"
+        ) from error
+
+
+def write(
+    path: Path,
+    rows: stream.Rows,
+    given: Mapping[tuple[int, int], int],
+    classifier: Classifier,
+    answer: Answer,
+    every: int,
+) -> Answered:
+    """A row a picture: file, label, confidence, runner_up, margin, unknown, support, and its shard and row there.
+
+    given: the class of (shard, position) where it was told. Every `every`-th row is in the sample, and all that were
+    given.
+    """
+    counts = [header.shape[0] for header in rows.headers]
+    starts = {h.told["shard"]: start for h, start in zip(rows.headers, accumulate(counts, initial=0))}
+    told: dict[int, list[tuple[int, int]]] = {}
+    for (shard, position), code in given.items():
+        told.setdefault(shard, []).append((position, code))
+
+    def part(header: Header, table: np.ndarray) -> Part:
+        shard, (names, numbers) = header.told["shard"], read_names(header)
+        codes = np.full(len(table), -1)
+        for position, code in told.get(shard, ()):
+            codes[position] = code
+        chosen = ((np.arange(len(table)) + starts[shard]) % every == 0) & (codes < 0)
+        sampled = np.flatnonzero(chosen)
+        return Part(shard, names, numbers, *answer(header, table), codes, sampled, table[sampled])
+
+    found, few = np.zeros(len(classifier.classes), np.int64), sum(counts) <= FEW
+    sample, everything, features = [], [], [np.empty((0, rows.headers[0].shape[1]), np.float16)]
+    with _parquet(path, classifier) as add:
+        for one in rows.each(part, everything=True):
+            found += np.bincount(one.best[one.given < 0, 0], minlength=len(found))
+            sample += one.tell(np.union1d(one.sampled, np.flatnonzero(one.given >= 0)).astype(int), classifier)
+            features.append(one.features)
+            everything += one.tell(np.arange(len(one.names)), classifier) if few else []
+            add(one)
+    return Answered(found, sample, np.concatenate(features), everything if few else None)
+
+
+@contextmanager
+def _parquet(path: Path, classifier: Classifier) -> Iterator[Callable[[Part], None]]:
+    """A file that takes parts; whole or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema(
+        [("file", pa.string()), ("label", name), ("confidence", pa.float32()), ("runner_up", name)]
+        + [("margin", pa.float32()), ("unknown", pa.bool_()), ("support", pa.bool_())]
+        + [("shard", pa.int32()), ("row", pa.int32())]
+    )
+    classes = pa.array(classifier.classes, pa.string())
+    waiting: list[Any] = []
+
+    def named(codes: np.ndarray, none: np.ndarray | None = None) -> Any:
+        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=none), classes)
+
+    def table(part: Part) -> Any:
+        given = part.given >= 0
+        p, q = (np.where(given, sure, column) for sure, column in zip((1.0, 0.0), part.probability.T))
+        unknown = ~given & (p < (classifier.threshold or 0.0))
+        columns = [pa.array(list(map(to_text, part.names)), pa.string())]
+        columns += [named(np.where(given, part.given, part.best[:, 0])), pa.array(p.astype(np.float32))]
+        columns += [named(part.best[:, 1], given), pa.array((p - q).astype(np.float32)), pa.array(unknown)]
+        columns += [pa.array(given), pa.array(np.full(len(given), part.shard, np.int32)), pa.array(part.numbers)]
+        return pa.table(columns, schema)
+
+    with written_whole(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as file:
+
+        def flush() -> None:
+            if waiting:
+                file.write_table(pa.concat_tables(waiting), row_group_size=1 << 20)
+                waiting.clear()
+
+        def add(part: Part) -> None:
+            waiting.append(table(part))
+            if sum(map(len, waiting)) >= GROUP:
+                flush()
+
+        yield add
+        flush()

@@ -1,0 +1,159 @@
+"""The saved classifier answers as the estimator does, and its file is believed only as far as it can be checked."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from protoadapt.errors import UserError
+from protoadapt.features import synthetic_features
+from protoadapt.labeling.classifier import ESTIMATORS, Classifier, estimator, load_classifier, save_classifier
+
+TABLE = synthetic_features(classes=4, rows=60, dim=12)
+X = TABLE.features.numpy()
+Y = np.where(np.arange(len(X)) % 60 < 3, TABLE.labels.numpy(), -1)
+NAMES = ["=cat", "dog\n", "ж", "'"]
+MODEL = {"name": "lite0", "weights": "0" * 16, "size": 224, "mean": [0.5] * 3, "std": [0.5] * 3}
+
+
+def fitted(method="bapa", **more):
+    model = estimator(method, {}).fit(X, Y)
+    return model, Classifier.of(model, NAMES, MODEL, **more)
+
+
+@pytest.mark.parametrize("method", ESTIMATORS)
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+def test_it_answers_as_the_estimator_does(tmp_path, method, temperature):
+    model, classifier = fitted(method, temperature=temperature, threshold=0.5)
+    save_classifier(tmp_path / "c.safetensors", classifier)
+    back = load_classifier(tmp_path / "c.safetensors")
+    assert (back.classes, back.model, back.threshold) == (NAMES, MODEL, 0.5)
+    best, probability = back.answer(X)
+    np.testing.assert_array_equal(best[:, 0], model.predict(X))
+    full = np.log(model.predict_proba(X).astype(np.float64).clip(1e-300)) / temperature
+    full = np.exp(full - full.max(1, keepdims=True))
+    full = np.sort(full / full.sum(1, keepdims=True))[:, :-3:-1]
+    np.testing.assert_allclose(probability, full, atol=2e-5)
+
+
+def test_chunks_do_not_show(monkeypatch):
+    _, classifier = fitted()
+    whole = classifier.answer(X)
+    monkeypatch.setattr("protoadapt.labeling.classifier.chunk_size", lambda *_: 7)
+    for part, expected in zip(classifier.answer(X), whole):
+        np.testing.assert_allclose(part, expected, atol=1e-6)
+
+
+def test_negative_features_work():
+    model = estimator("bapa", {}).fit(X - 0.5, Y)
+    best, _ = Classifier.of(model, NAMES, MODEL).answer(X - 0.5)
+    np.testing.assert_array_equal(best[:, 0], model.predict(X - 0.5))
+
+
+def test_familiarity_tells_rows_of_no_class(tmp_path):
+    """Against a loop: the largest mean cosine to the labelled rows of a class; and blobs nobody named are found."""
+    _, plain = fitted(temperature=1.0, threshold=0.5)
+    classifier = plain.with_familiarity(X, Y, 0.3)
+    save_classifier(tmp_path / "c.safetensors", classifier)
+    back = load_classifier(tmp_path / "c.safetensors")
+    assert back.familiarity == 0.3
+    u = plain.calibrate(X).double().numpy()
+    close = [max(np.mean([row @ other for other in u[np.equal(Y, c)]]) for c in range(4)) for row in u]
+    probability = back.answer(X)[1]
+    np.testing.assert_array_equal(back.unknown(X, probability), np.array(close) < 0.3)
+    np.testing.assert_array_equal(plain.unknown(X, probability), probability[:, 0] < 0.5)
+    assert not fitted()[1].unknown(X, probability).any()  # not calibrated: nothing is said
+
+
+def test_settings_are_checked():
+    assert estimator("cipa", {"tau": 15}).tau == 15
+    for method, settings, words in (
+        ("cipb", {}, "did you mean 'cipa'"),
+        ("cipa", {"tao": 1}, "did you mean 'tau'"),
+        ("cipa", {"tau": "much"}, "give a number"),
+        ("cipa", {"device": "cuda"}, "there is no setting"),
+    ):
+        with pytest.raises(UserError, match=words):
+            estimator(method, settings)
+
+
+def damaged(tensors, told):
+    yield tensors | {"prototypes": tensors["prototypes"][:3]}, told, "another shape"
+    yield tensors | {"center": torch.zeros(5)}, told, "another shape"
+    yield tensors | {"center": tensors["center"].double()}, told, "another shape or type"
+    yield tensors | {"class_bias": torch.full((4,), torch.nan)}, told, "NaN"
+    yield {"center": tensors["center"]}, told, "prototypes"
+    yield tensors | {"means": torch.zeros(3, 12)}, told, "another shape"
+    yield tensors, told | {"familiarity": "far"}, "description"
+    yield tensors, told | {"schema": "else"}, "another kind"
+    yield tensors, [1], "another kind"
+    yield tensors, told | {"classes": ["a", "a", "b", "c"]}, "names"
+    yield tensors, told | {"classes": [1, 2, 3, 4]}, "names"
+    yield tensors, told | {"surplus": 1}, "surplus"
+    for key, value in (
+        ("rule", "eval"),
+        ("scale", "10"),
+        ("scale", True),
+        ("scale", 1e999),
+        ("power", 3),
+        ("temperature", 0),
+        ("threshold", "low"),
+        ("l2", 1),
+        ("model", {}),
+        ("model", MODEL | {"weights": 7}),
+    ):
+        yield tensors, told | {key: value}, "description"
+
+
+def test_files_that_lie_are_refused(tmp_path):
+    path = tmp_path / "c.safetensors"
+    save_classifier(path, fitted()[1])
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        told = json.loads(file.metadata()["protoadapt"])
+    assert told["schema"] == "protoadapt-classifier/1"
+    for tensors, words, reason in damaged(load_file(path), told):
+        save_file({k: v.contiguous() for k, v in tensors.items()}, path, metadata={"protoadapt": json.dumps(words)})
+        with pytest.raises(UserError, match=reason):
+            load_classifier(path)
+
+
+def test_every_cut_is_refused(tmp_path):
+    path = tmp_path / "c.safetensors"
+    save_classifier(path, fitted()[1])
+    whole = path.read_bytes()
+    for size in (0, 1, 8, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(UserError, match="no classifier, or is damaged"):
+            load_classifier(path)
+
+
+def test_no_code_runs(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "pwned"), "w"))
+
+    path = tmp_path / "c.safetensors"
+    path.write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(UserError, match="no classifier"):
+        load_classifier(path)
+    torch.save({"center": Evil()}, path)
+    with pytest.raises(UserError, match="no classifier"):
+        load_classifier(path)
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_a_file_too_large_is_not_opened(tmp_path):
+    with open(tmp_path / "c.safetensors", "wb") as file:
+        file.truncate(2 << 30)  # sparse
+    with pytest.raises(UserError, match="too large"):
+        load_classifier(tmp_path / "c.safetensors")
+
+
+def test_features_of_another_width_are_named():
+    with pytest.raises(UserError, match="of 5 dimensions"):
+        fitted()[1].answer(np.zeros((2, 5), np.float32))

@@ -1,0 +1,65 @@
+"""The commands as people type them."""
+
+import csv
+import json
+import os
+import sys
+
+import pytest
+
+from protoadapt.cli import main
+
+
+@pytest.fixture
+def protoadapt(folder, monkeypatch, capsys):
+    """The entry point, in this process: a process of its own takes seconds to start."""
+
+    def run(*words, code=0):
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["protoadapt", *map(str, words)])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert (ended.value.code or 0) == code, err
+        return out, err
+
+    return run
+
+
+def test_label_then_predict(protoadapt, folder, model):
+    strange = os.fsdecode(b"red-caf\xe9\x1b[31m.png")
+    (folder / "images" / "day 0" / "red-0.png").rename(folder / "images" / strange)
+    (folder / "images" / "broken.png").write_text("no picture")
+    places = ["--support", "support", "--images", "images", "--out", "out"]
+    out, err = protoadapt("label", *places, "--model", model, "--sort", "link", "--set", "n_iter=5")
+    assert "6 red (from 2 given)" in out
+    assert "broken.png: no picture" in err
+    assert sorted(os.listdir(folder / "out")) == [
+        ".features", "classifier.safetensors", "labels.csv", "labels.json", "report.html", "sorted",
+    ]  # fmt: skip
+    report = (folder / "out" / "report.html").read_text()
+    assert "red-1.jpg" in report
+    assert json.loads((folder / "out" / "labels.json").read_text())["method"]["settings"]["n_iter"] == 5
+
+    words = ("predict", "out/classifier.safetensors", "images/" + strange, "support/blue")
+    out, _ = protoadapt(*words)
+    assert [line.split(": ")[1].split()[0] for line in out.splitlines()] == ["red", "blue", "blue"]
+    assert r"caf\xe9\x1b[31m.png" in out
+    told = json.loads(protoadapt(*words, "--json")[0])
+    assert [one["label"] for one in told["pictures"]] == ["red", "blue", "blue"]
+    rows = list(csv.DictReader(protoadapt(*words, "--csv")[0].splitlines()))
+    assert [row["label"] for row in rows] == ["red", "blue", "blue"]
+    assert rows[0]["unknown"] == "uncalibrated"
+
+
+def test_mistakes_are_one_sentence(protoadapt, model):
+    for words, expected in (
+        (("label", "--support", "nowhere", "--images", "images", "--out", "o", "--model", model), "there is no"),
+        (("label", "--support", "support", "--images", "images", "--out", "o", "--model", "lite1"), "no model"),
+        (("predict", "nowhere.safetensors", "images"), "no classifier"),
+    ):
+        _, err = protoadapt(*words, code=2)
+        assert err.startswith("error: ")
+        assert expected in err
+        assert err.count("\n") == 1

@@ -1,0 +1,434 @@
+"""`label` and `predict` from end to end, on pictures whose names tell the truth."""
+
+import csv
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from protoadapt import models
+from protoadapt.errors import UserError
+from protoadapt.labeling import label, load_classifier, predict
+from protoadapt.labeling import run as running
+from protoadapt.report.html import labels_page
+
+
+@pytest.fixture
+def named(folder, model):
+    """label(support, images, out) with the folder's own places unless told."""
+
+    def run(support=("support",), images="images", out="out", **options):
+        return label([folder / one for one in support], folder / images, folder / out, model=model, **options)
+
+    return run
+
+
+def table(folder, out="out"):
+    with open(folder / out / "labels.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def truth(name):
+    return os.path.basename(name).split("-")[0]
+
+
+def listing(folder):
+    """Every file below a folder, with its content, links as where they lead."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_symlink() or path.is_file()]
+    return {
+        str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else path.read_bytes() for path in files
+    }
+
+
+def given_rows(rows):
+    return {row["file"] for row in rows if row["guess"] != row["label"]}
+
+
+def test_every_picture_is_named_rightly(folder, named):
+    told = named()
+    rows = table(folder)
+    assert list(rows[0]) == ["file", "label", "confidence", "runner-up", "margin", "unknown", "guess"]
+    mine = [row for row in rows if not row["file"].startswith("..")]
+    assert len(mine) == 18
+    assert all(row["label"] == truth(row["file"]) for row in mine)
+    assert all(row["label"] != row["runner-up"] and row["unknown"] == "uncalibrated" for row in mine)
+    assert all(0 <= float(row["margin"]) <= float(row["confidence"]) <= 1 for row in mine)
+    assert [row["label"] for row in rows if row["file"].startswith("../support/")] == [
+        *["blue"] * 2, *["green"] * 2, *["red"] * 2,
+    ]  # fmt: skip
+    assert told["classes"] == [{"name": name, "support": 2, "found": 6} for name in ("blue", "green", "red")]
+
+
+def test_the_json_is_the_contract(folder, named, model):
+    told = named()
+    assert json.loads((folder / "out" / "labels.json").read_text()) == told
+    assert told["schema"] == "protoadapt-labels/1"
+    assert told["model"]["name"] == str(model)
+    assert told["method"]["name"] == "bapa"
+    assert "device" not in told["method"]["settings"]
+    assert (told["calibrated"], told["threshold"], told["skipped"]) == (False, None, [])
+    assert all(picture["thumb"].startswith("data:image/jpeg;base64,") for picture in told["pictures"])
+    paths = told["paths"]
+    assert np.array(paths["steps"]).shape == (3, 21, 2)
+    assert np.array(paths["rows"]).shape == (24, 2)
+    assert sum(paths["support"]) == 6
+    assert sorted(paths["row_label"]) == [0] * 8 + [1] * 8 + [2] * 8
+    assert "<html" in labels_page(told)
+
+
+@pytest.mark.parametrize("method", ["bapa", "cipa", "protonet"])
+def test_predict_says_the_same_of_the_same_pictures(folder, named, method):
+    told = named(method=method)
+    again = predict(folder / "out" / "classifier.safetensors", [folder / "images"])
+    labels = {os.path.relpath(one["file"], folder / "images"): one for one in again["pictures"]}
+    for picture in told["pictures"]:
+        if not picture["support"]:
+            assert labels[picture["file"]]["label"] == picture["label"]
+            assert labels[picture["file"]]["confidence"] == pytest.approx(picture["confidence"], abs=1e-4)
+    (one,) = predict(folder / "out" / "classifier.safetensors", [folder / "images" / "day 0" / "red-0.png"])["pictures"]
+    assert one["label"] == "red"
+
+
+def test_only_out_is_written(folder, named):
+    before = listing(folder)
+    named(sort="copy")
+    after = listing(folder)
+    new = after.keys() - before.keys()
+    assert all(name.startswith("out/") for name in new)
+    assert all(after[name] == content for name, content in before.items())
+    visible = {name for name in new if "/." not in name and "/sorted/" not in name}
+    assert visible == {"out/labels.csv", "out/labels.json", "out/classifier.safetensors"}
+    assert not [name for name in new if "partial" in name]
+
+
+def test_a_cache_elsewhere(folder, named):
+    named(cache=folder / "kept")
+    assert not (folder / "out" / ".features").exists()
+    assert list((folder / "kept").glob("*/*.safetensors"))
+    named(cache=folder / "images" / "kept")  # its thumbnails are no pictures
+    assert len(named(cache=folder / "images" / "kept")["pictures"]) == 24
+
+
+def test_output_inside_the_pictures_is_not_labelled(folder, named):
+    first = named(out="images/out", sort="copy")
+    again = named(out="images/out", sort="copy")
+    other = named(out="images/other")
+    for told in (again, other):
+        assert [picture["file"] for picture in told["pictures"]] == [picture["file"] for picture in first["pictures"]]
+
+
+def test_a_correction_feeds_back(folder, named):
+    named()
+    rows = table(folder)
+    assert [row["guess"] for row in rows if row["file"].startswith("..")] == ["(folder)"] * 6
+    wrong = next(row for row in rows if truth(row["file"]) == "red")
+    wrong["label"] = "crimson"  # a class that nobody had thought of
+    with open(folder / "out" / "labels.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    with pytest.raises(UserError, match="holds 1 corrections that would be lost"):
+        named()  # the first command once more, from the shell's history
+    assert table(folder) == rows  # nothing is lost
+    told = named(support=("out/labels.csv",))
+    counts = {one["name"]: one["support"] for one in told["classes"]}
+    assert counts == {"blue": 2, "green": 2, "red": 2, "crimson": 1}  # guesses are guessed again
+    assert given_rows(table(folder)) == {row["file"] for row in rows if row["guess"] != row["label"]}
+    with pytest.raises(UserError, match="would be lost"):
+        named()
+    assert {one["name"] for one in named(support=("support", "out/labels.csv"))["classes"]} == set(counts)
+    assert {row["guess"] for row in table(folder) if row["file"] == wrong["file"]} == {"(table)"}
+    (folder / "images" / wrong["file"]).unlink()  # a picture that is gone takes its correction along
+    assert {one["name"] for one in named()["classes"]} == {"blue", "green", "red"}
+
+
+def test_a_guess_is_confirmed_by_emptying_it_and_a_shot_taken_back_by_removing_it(folder, named):
+    named()
+    text = (folder / "out" / "labels.csv").read_text().replace("uncalibrated,red", "uncalibrated,")
+    (folder / "out" / "labels.csv").write_text(text)
+    with pytest.raises(UserError, match="holds 6 corrections"):
+        named()
+    told = named(support=("support", "out/labels.csv"))
+    assert {one["name"]: one["support"] for one in told["classes"]} == {"blue": 2, "green": 2, "red": 8}
+    (folder / "out" / "labels.csv").unlink()
+    named()
+    (folder / "support" / "red" / "0.png").unlink()
+    assert [one["support"] for one in named()["classes"]] == [2, 2, 1]
+
+
+def test_a_table_of_ones_own_can_be_used_again_and_again(folder, named):
+    lines = [f"day 0/{colour}-0.png,{colour}" for colour in ("red", "green", "blue")]
+    (folder / "mine.csv").write_text("\n".join(["file,label", *lines]))
+    for _ in range(2):
+        told = named(support=("mine.csv",))
+        assert [one["support"] for one in told["classes"]] == [1, 1, 1]
+        assert len(told["pictures"]) == 18
+        assert all(picture["label"] == truth(picture["file"]) for picture in told["pictures"])
+
+
+def test_a_picture_in_both_counts_once_with_the_label_it_was_given(folder, named, monkeypatch):
+    shutil.copy(folder / "support" / "red" / "0.png", folder / "images" / "same.png")
+    shutil.copy(folder / "support" / "red" / "0.png", folder / "images" / "once more.png")
+    shutil.copy(folder / "support" / "red" / "0.png", folder / "support" / "red" / "twice.png")
+    shutil.copy(folder / "images" / "day 0" / "blue-0.png", folder / "images" / "copy.png")
+    fits = []
+    real = running.Classifier.of.__func__
+
+    def spied(cls, fitted, *arguments, **options):
+        fits.append(len(fitted.transduction_))
+        return real(cls, fitted, *arguments, **options)
+
+    monkeypatch.setattr(running.Classifier, "of", classmethod(spied))
+    told = named()
+    assert fits == [24]  # contents
+    rows = {picture["file"]: picture for picture in told["pictures"]}
+    assert len(rows) == 18 + 3 + 5  # files, and shots that are in no such file
+    for name in ("same.png", "once more.png"):
+        assert (rows[name]["support"], rows[name]["label"], rows[name]["confidence"]) == (True, "red", 1.0)
+    assert rows["copy.png"]["label"] == rows["day 0/blue-0.png"]["label"] == "blue"
+    assert {one["name"]: (one["support"], one["found"]) for one in told["classes"]} == {
+        "red": (2, 6),
+        "green": (2, 6),
+        "blue": (2, 7),
+    }
+
+
+def test_one_picture_cannot_be_two_classes(folder, named):
+    shutil.copy(folder / "support" / "red" / "0.png", folder / "support" / "blue" / "9.png")
+    with pytest.raises(UserError, match=r"blue/9\.png' is given as 'blue' .*the same picture, as 'red'"):
+        named()
+    assert not (folder / "out" / "labels.csv").exists()
+
+
+def test_support_may_lie_among_the_pictures(folder, named):
+    shutil.move(folder / "support", folder / "images" / "known")
+    told = named(support=("images/known",))
+    assert len(told["pictures"]) == 24
+    assert sum(picture["support"] for picture in told["pictures"]) == 6
+
+
+def test_broken_pictures_are_listed_and_skipped(folder, named):
+    (folder / "images" / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 no more")
+    (folder / "images" / "text.png").write_text("hello")
+    (folder / "support" / "red" / "0.png").write_bytes(b"")
+    (folder / "images" / "disk").symlink_to("/")
+    told = named()
+    assert {one["file"] for one in told["skipped"]} == {"broken.jpg", "text.png", "../support/red/0.png", "disk"}
+    assert all(one["reason"] for one in told["skipped"])
+    assert {one["name"]: one["support"] for one in told["classes"]} == {"red": 1, "green": 2, "blue": 2}
+    assert all(picture["label"] == truth(picture["file"]) for picture in told["pictures"] if not picture["support"])
+
+
+def test_strange_names_survive(folder, named, paint):
+    strange = ["two\nlines.png", "=1+1.png", "-rf.png", ' spaced , "quoted".png', "ж猫.png", "back\\slash.png"]
+    for i, name in enumerate(strange):
+        paint(folder / "images" / name, "green", 50 + i)
+    raw = os.fsdecode(b"caf\xe9.png")
+    paint(folder / "images" / "x.png", "green", 99).rename(folder / "images" / raw)
+    paint(folder / "support" / "=cmd()" / "1.png", "red", 77)
+    told = named(sort="copy")
+    rows = {row["file"]: row for row in table(folder)}
+    expected = ["two\nlines.png", "./=1+1.png", "./-rf.png", ' spaced , "quoted".png', "ж猫.png", r"back\\slash.png"]
+    assert {*expected, r"caf\xe9.png"} <= rows.keys()
+    assert {rows[name]["label"] for name in expected} == {"green"}
+    assert (folder / "out" / "sorted" / "green" / raw).is_file()
+    assert "'=cmd()" in {row["label"] for row in rows.values()}
+    table_file = folder / "out" / "labels.csv"  # all of it as truth: every name leads back to its picture
+    with open(table_file, newline="") as file:
+        lines = [row[:2] for row in csv.reader(file)]
+    with open(folder / "checked.csv", "w", newline="") as file:
+        csv.writer(file).writerows(lines)
+    back = named(support=("checked.csv",), out="again")
+    assert all(picture["support"] for picture in back["pictures"])
+    assert {p["file"]: p["label"] for p in back["pictures"]} == {p["file"]: p["label"] for p in told["pictures"]}
+
+
+def test_sorted_folders_follow_the_labels(folder, named):
+    place = folder / "out" / "sorted"
+    named(sort="copy")
+    assert len(list(place.rglob("*.[pj][np]g"))) == 18
+    assert (place / "red" / "day 0" / "red-0.png").read_bytes() == (
+        folder / "images" / "day 0" / "red-0.png"
+    ).read_bytes()
+    (place / "red" / "mine.txt").write_text("a note")
+    (place / "red" / "day 1" / "red-3.png").write_bytes(b"edited")
+    first = listing(place)
+    assert named(sort="copy")["left_alone"] == 1
+    assert listing(place) == first
+    (folder / "images" / "day 0" / "blue-0.png").unlink()
+    told = named(sort="link")
+    assert told["left_alone"] == 1
+    after = listing(place)
+    assert (place / "red" / "mine.txt").read_text() == "a note"
+    assert (place / "red" / "day 1" / "red-3.png").read_bytes() == b"edited"
+    assert "blue/day 0/blue-0.png" not in after
+    link = place / "red" / "day 0" / "red-0.png"
+    assert link.is_symlink()
+    assert not os.path.isabs(os.readlink(link))
+    assert link.samefile(folder / "images" / "day 0" / "red-0.png")
+
+
+def test_sorted_folders_are_support_too(folder, named):
+    """Dragging a picture into another class folder is a correction."""
+    named(sort="link")
+    place = folder / "out" / "sorted"
+    os.makedirs(place / "crimson")
+    (place / "red" / "day 0" / "red-0.png").unlink()
+    (place / "crimson" / "a.png").symlink_to(folder / "images" / "day 0" / "red-0.png")
+    told = named(support=("out/sorted",), out="second")
+    rows = {picture["file"]: picture for picture in told["pictures"]}
+    assert rows["day 0/red-0.png"]["label"] == "crimson"
+    assert all(row["support"] for row in rows.values())
+    with pytest.raises(UserError, match="also read: leave --sort out"):
+        named(support=("out/sorted",), sort="copy")
+
+
+def test_sorting_never_leaves_its_folder(folder, named):
+    (folder / "elsewhere").mkdir()
+    (folder / "out" / "sorted").mkdir(parents=True)
+    (folder / "out" / "sorted" / "red").symlink_to(folder / "elsewhere")
+    with pytest.raises(UserError, match="by a link"):
+        named(sort="copy")
+    assert not list((folder / "elsewhere").iterdir())
+    shutil.rmtree(folder / "out" / "sorted")
+    (folder / "out" / "sorted").symlink_to(folder / "elsewhere")
+    with pytest.raises(UserError, match="by a link"):
+        named(sort="copy")
+    assert not list((folder / "elsewhere").iterdir())
+    (folder / "out" / "sorted").unlink()
+    (folder / "out" / "sorted").mkdir()
+    victim = folder / "images" / "day 0" / "red-0.png"
+    about = victim.stat()
+    lie = {"../../images/day 0/red-0.png": f"{about.st_size} {about.st_mtime_ns}"}
+    (folder / "out" / "sorted" / ".sorted.json").write_text(json.dumps(lie))
+    named(sort="copy")
+    assert victim.exists()
+
+
+def test_classes_with_dangerous_names_stay_inside(folder, named):
+    lines = ["file,label", "day 0/red-0.png,../../escaped", "day 0/blue-0.png,/tmp/x", "day 0/green-0.png,."]
+    (folder / "t.csv").write_text("\n".join(lines))
+    before = {path for path in folder.rglob("*") if "out" not in path.relative_to(folder).parts}
+    named(support=("t.csv",), sort="copy")
+    assert {path for path in folder.rglob("*") if "out" not in path.relative_to(folder).parts} == before
+    assert {path.name for path in (folder / "out" / "sorted").iterdir()} == {
+        ".sorted.json",
+        "%2E.%2F..%2Fescaped",
+        "%2Ftmp%2Fx",
+        "%2E",
+    }
+
+
+def test_unknown_comes_with_calibration(folder, named, model, paint, monkeypatch):
+    """Temperature and threshold of the model: softmax(logits / T), and yes below the threshold."""
+    plain = named(out="plain")
+    real = models.load
+    told = {"temperature": 0.5, "threshold": 0.9}
+    monkeypatch.setattr(models, "load", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": told}))
+    sharp = named(sort="copy")
+    assert (sharp["calibrated"], sharp["temperature"], sharp["threshold"]) == (True, 0.5, 0.9)
+    for warm, cold in zip(plain["pictures"], sharp["pictures"]):
+        assert warm["label"] == cold["label"]
+        if not cold["support"]:
+            assert cold["confidence"] >= warm["confidence"] - 1e-6
+            assert cold["unknown"] == (cold["confidence"] < 0.9)
+    cells = {row["file"]: row["unknown"] for row in table(folder)}
+    assert all(cells[p["file"]] == ("yes" if p["unknown"] else "no") for p in sharp["pictures"])
+    told["threshold"] = 1.1  # nothing is that certain: given labels alone are known
+    foreign = named(sort="copy")
+    assert [p["unknown"] for p in foreign["pictures"]] == [not p["support"] for p in foreign["pictures"]]
+    assert all(picture["label"] == truth(picture["file"]) for picture in foreign["pictures"] if not picture["support"])
+    assert {path.name for path in (folder / "out" / "sorted").iterdir()} == {".sorted.json", "unknown"}
+    for options in ({"method": "cipa"}, {"settings": {"lam": 5}}):  # it was learned with another
+        assert not named(out="other", **options)["calibrated"]
+    assert load_classifier(folder / "out" / "classifier.safetensors").threshold == 1.1
+    assert all(
+        p["unknown"] for p in predict(folder / "out" / "classifier.safetensors", [folder / "images"])["pictures"]
+    )
+
+
+def test_pictures_unlike_all_examples_are_unknown(folder, named, model, monkeypatch):
+    """Where the card has it, familiarity decides, between the numbers of classes measured; predict agrees."""
+    real = models.load
+    told = {"temperature": 1.0, "threshold": 0.9}
+    told["familiarity"] = {"way": [2, 4, 8], "threshold": [0.0, 0.4, 0.9]}
+    monkeypatch.setattr(models, "load", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": told}))
+    rng = np.random.default_rng(0)
+    for i in range(6):  # noise that is neither red nor green nor blue
+        Image.fromarray(rng.integers(0, 256, (26, 30, 3), dtype=np.uint8)).save(folder / "images" / f"noise-{i}.png")
+    result = named()
+    assert result["threshold"] is None
+    assert result["familiarity"] == pytest.approx(0.4 * np.log(1.5) / np.log(2))  # 3 classes, linear in the logarithm
+    unknown = {picture["file"]: picture["unknown"] for picture in result["pictures"]}
+    assert {os.path.basename(name) for name, no in unknown.items() if no} == {f"noise-{i}.png" for i in range(6)}
+    again = predict(folder / "out" / "classifier.safetensors", [folder / "images"])
+    assert all(p["unknown"] == unknown[os.path.relpath(p["file"], folder / "images")] for p in again["pictures"])
+    assert "like none of the examples" in labels_page(result)
+    told["familiarity"] = {"way": [2]}
+    with pytest.raises(UserError, match="familiarity"):
+        named(out="other")
+
+
+def test_predict_wants_the_same_weights(folder, named, model, tmp_path_factory):
+    named()
+    other = tmp_path_factory.mktemp("other") / "tiny.safetensors"
+    from protoadapt.backbones import build
+    from protoadapt.checkpoint import save_fp16
+
+    about = {"backbone": "resnet12", "width": 8, "crop": "none", "dataset": "x", "size": 24}
+    save_fp16(build("resnet12", 8), about | {"mean": [0.5] * 3, "std": [0.25] * 3}, other)
+    classifier, picture = folder / "out" / "classifier.safetensors", folder / "images" / "day 0" / "red-0.png"
+    with pytest.raises(UserError, match="has other weights"):
+        predict(classifier, [picture], model=other)
+    moved = shutil.copy(model, other)
+    assert predict(classifier, [picture], model=moved)["pictures"][0]["label"] == "red"
+    for given, words in ((folder / "nowhere.png", "no picture"), (folder / "support" / ".." / "out", "can be read")):
+        with pytest.raises(UserError, match=words):
+            predict(classifier, [given])
+
+
+def test_bad_input_is_a_sentence_and_leaves_nothing(folder, named):
+    (folder / "empty").mkdir()
+    (folder / "file").write_text("")
+    for options, words in (
+        ({"images": "empty"}, "there are no pictures in"),
+        ({"images": "nowhere"}, "there is no folder"),
+        ({"support": ("nowhere",)}, "there is no"),
+        ({"support": ("empty",)}, "gives no labels"),
+        ({"out": "file"}, "is a file: give a folder"),
+        ({"out": "images"}, "a folder of their own"),
+        ({"method": "magic"}, "there is no method"),
+        ({"sort": "move"}, "choose copy or link"),
+    ):
+        with pytest.raises(UserError, match=words):
+            named(**options)
+    assert not (folder / "out").exists()
+
+
+def test_pictures_that_all_fail(folder, named):
+    for path in (folder / "images").rglob("*-*.*"):
+        path.write_text("no picture")
+    with pytest.raises(UserError, match="no picture can be read"):
+        named()
+    for path in (folder / "support" / "red").iterdir():
+        path.write_text("no picture")
+    for path in (folder / "support" / "blue").iterdir():
+        path.write_text("no picture")
+    shutil.copy(folder / "support" / "green" / "0.png", folder / "images" / "a.png")
+    with pytest.raises(UserError, match="two are needed"):
+        named()
+
+
+def test_more_pictures_than_thumbnails():
+    from protoadapt.labeling.outputs import shown
+
+    rows = [{"confidence": i / 500, "label": "ab"[i % 2] if i < 480 else "c"} for i in range(500)]
+    chosen = shown(rows, most=100)
+    assert len(chosen) <= 100
+    assert set(range(50)) <= set(chosen)  # the least certain
+    assert {rows[i]["label"] for i in chosen} == {"a", "b", "c"}
+    assert max(chosen) > 450
+    assert shown(rows[:80], most=100) == list(range(80))

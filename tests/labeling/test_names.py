@@ -1,0 +1,82 @@
+"""Names come back the same from csv, JSON and folders, whatever bytes they are made of."""
+
+import csv
+import io
+import json
+import os
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protoadapt.labeling.names import (
+    class_cell,
+    class_of_cell,
+    file_cell,
+    for_terminal,
+    from_folder,
+    from_text,
+    to_folder,
+    to_text,
+)
+from protoadapt.labeling.outputs import as_csv
+
+file_names = st.binary(min_size=1, max_size=40).map(lambda raw: os.fsdecode(raw.replace(b"\0", b"0")))
+class_names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+
+
+@given(file_names)
+def test_files_survive_as_clean_text(name):
+    text = to_text(name)
+    text.encode("utf-8")  # raises where it is no text
+    assert from_text(text) == name
+    assert from_text(json.loads(json.dumps(text, ensure_ascii=False))) == name
+
+
+def test_ordinary_names_stay_as_they_are():
+    for name in ("a b/ü ж 猫.jpg", "two\nlines.png", "100%.gif", "a,b;c\td.webp"):
+        assert to_text(name) == name
+    assert to_text(os.fsdecode(b"caf\xe9.jpg")) == r"caf\xe9.jpg"
+    assert to_text(r"a\xe9.jpg") == r"a\\xe9.jpg"
+
+
+@given(st.lists(st.tuples(file_names, class_names, class_names), min_size=1, max_size=4))
+def test_the_table_survives_and_holds_no_formula(rows):
+    pictures = [
+        {"file": to_text(file), "label": label, "runner_up": other, "confidence": 0.5, "margin": 0.1}
+        | {"unknown": False, "support": False}
+        for file, label, other in rows
+    ]
+    text = as_csv({"pictures": pictures, "calibrated": False}).encode().decode()
+    back = list(csv.reader(io.StringIO(text, newline="")))[1:]
+    assert len(back) == len(rows)
+    for cells, (file, label, other) in zip(back, rows):
+        assert os.path.normpath(from_text(cells[0])) == os.path.normpath(file)
+        assert (class_of_cell(cells[1]), class_of_cell(cells[3])) == (label, other)
+        assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in cells)
+
+
+def test_cells_that_a_spreadsheet_would_run():
+    assert file_cell("=cmd|' /C calc'!A0.jpg") == "./=cmd|' /C calc'!A0.jpg"
+    assert file_cell("-rf.jpg") == "./-rf.jpg"
+    assert class_cell("=1+1") == "'=1+1"
+    assert class_cell("'=1+1") == "''=1+1"  # so that each comes back
+    assert class_cell("'tis") == "'tis"
+
+
+@given(class_names)
+def test_a_class_is_one_folder(name):
+    folder = to_folder(name)
+    assert os.path.basename(folder) == folder
+    assert folder not in ("", ".", "..")
+    assert not folder.startswith(".")
+    assert from_folder(folder) == name
+
+
+def test_folders_of_people_keep_their_names():
+    for name in ("50% wool", "%zz", "a%2fb"):  # the last is not how we write a/b
+        assert from_folder(name) == name
+    assert to_folder("../../etc") == "%2E.%2F..%2Fetc"
+
+
+def test_a_terminal_is_told_nothing_else():
+    assert for_terminal("a\x1b[31m\nb ж") == r"a\x1b[31m\nb ж"

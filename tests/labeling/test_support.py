@@ -1,0 +1,96 @@
+"""Labels as people give them: class folders, tables, corrected tables."""
+
+import os
+
+import pytest
+
+from protoadapt.errors import UserError
+from protoadapt.labeling.support import read_support
+
+
+def told(support, root):
+    return sorted((os.path.relpath(shot.file, root), shot.label) for shot in support.shots)
+
+
+def test_a_folder_is_a_class_whatever_lies_deeper(tmp_path, paint):
+    for name in ("cat/1.png", "cat/old/2.png", "a%2Fb/3.png", "Unknown/4.png", "stray.png"):
+        paint(tmp_path / name, "red")
+    support = read_support([tmp_path], tmp_path)
+    assert told(support, tmp_path) == [("a%2Fb/3.png", "a/b"), ("cat/1.png", "cat"), ("cat/old/2.png", "cat")]
+    assert [(os.path.basename(one.file), one.reason) for one in support.skipped] == [
+        ("stray.png", "in no class folder")
+    ]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_a_table_as_spreadsheets_write_it(tmp_path, paint, delimiter, start):
+    paint(tmp_path / "tables" / "beside it.png", "red")
+    paint(tmp_path / "images" / "deep" / "b.png", "red")
+    lines = [
+        ("Label", "File"),
+        (" cat ", "beside it.png"),
+        ("dog", "deep/b.png"),
+        ("", "no.png"),
+        ("unknown", "no.png"),
+    ]
+    text = start + "".join(delimiter.join(line) + "\r\n" for line in lines)
+    (tmp_path / "tables" / "t.csv").write_text(text, encoding="utf-8")
+    support = read_support([tmp_path / "tables" / "t.csv"], tmp_path / "images")
+    assert told(support, tmp_path) == [("images/deep/b.png", "dog"), ("tables/beside it.png", "cat")]
+
+
+def test_guesses_come_back_only_where_somebody_changed_them(tmp_path, paint):
+    for name in "abcdef":
+        paint(tmp_path / f"{name}.png", "red")
+    table = tmp_path / "labels.csv"
+    table.write_text(
+        "file,label,guess\na.png,cat,cat\nb.png,dog,cat\nc.png,dog,\nd.png,cat,(table)\ne.png,'=x,'=x\n"
+        "f.png,dog,(folder)\n"
+    )
+    support = read_support([table], tmp_path)
+    assert told(support, tmp_path) == [("b.png", "dog"), ("c.png", "dog"), ("d.png", "cat"), ("f.png", "dog")]
+    assert [shot.by_table for shot in support.shots] == [True, True, True, False]
+    table.write_text("file,label\na.png,cat\nb.png,dog\ne.png,'=x\n")  # without that column all were checked
+    assert told(read_support([table], tmp_path), tmp_path) == [("a.png", "cat"), ("b.png", "dog"), ("e.png", "=x")]
+
+
+def test_escaped_names_and_real_backslashes(tmp_path, paint):
+    strange = os.fsdecode(b"caf\xe9.png")
+    paint(tmp_path / "a.png", "red").rename(tmp_path / strange)
+    paint(tmp_path / r"b\x41.png", "red")
+    paint(tmp_path / "=1+1.png", "red")
+    table = tmp_path / "t.csv"
+    table.write_text('file,label\ncaf\\xe9.png,x\n"b\\x41.png",y\n./=1+1.png,z\n')
+    assert told(read_support([table], tmp_path), tmp_path) == sorted(
+        [(strange, "x"), (r"b\x41.png", "y"), ("=1+1.png", "z")]
+    )
+
+
+def test_several_sources_add_up(tmp_path, paint):
+    paint(tmp_path / "s" / "cat" / "1.png", "red")
+    paint(tmp_path / "2.png", "red")
+    (tmp_path / "t.csv").write_text("file,label\n2.png,dog\n")
+    support = read_support([tmp_path / "s", tmp_path / "t.csv"], tmp_path)
+    assert told(support, tmp_path) == [("2.png", "dog"), ("s/cat/1.png", "cat")]
+
+
+def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path, paint):
+    table = tmp_path / "t.csv"
+    (tmp_path / "empty").mkdir()
+    paint(tmp_path / "one" / "cat" / "1.png", "red")
+    for text, words in (
+        ("name,class\na.png,cat\n", "no columns file and label"),
+        ("", "no columns file and label"),
+        ("file,label\nnowhere.png,cat\n", r"line 2 .*'nowhere.png'"),
+        ("file,label\n,\n", "gives no labels"),
+    ):
+        table.write_text(text)
+        with pytest.raises(UserError, match=words):
+            read_support([table], tmp_path)
+    table.write_bytes("file,label\nä.png,cat\n".encode("latin-1"))
+    with pytest.raises(UserError, match="in UTF-8"):
+        read_support([table], tmp_path)
+    for source, words in (("empty", "gives no labels"), ("one", "one class only, 'cat'"), ("missing", "there is no")):
+        with pytest.raises(UserError, match=words):
+            read_support([tmp_path / source], tmp_path)
