@@ -1,0 +1,337 @@
+"""Shards by the thousand, rows by the million: what holds, how fast, in how much memory.
+
+    python benchmarks/scale.py --json results/benchmark-scale.json      everything, some hours on two cores
+    python benchmarks/scale.py --quick                                  the same in minutes, small
+    python benchmarks/scale.py --only extract --device cuda --json …    one part again; the others stay in the file
+
+identical  the same shards by 1, 2 and 4 workers and by a local Ray cluster: are the files the same bytes?
+kill       a worker or the whole run killed with SIGKILL at random, and run again: is anything lost or done twice?
+label      `label --features` on synthetic rows of 512 dimensions, 100 classes, for each number of rows a process of its
+           own: seconds, peak memory, and beside them the same files read and multiplied once by 100 × 512, in the same
+           process, with the same reader and threads.
+extract    JPEG photographs through a ResNet-12 beside the network alone, and decoding alone.
+"""
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from protoadapt.backbones import build
+from protoadapt.checkpoint import save_fp16, write_json
+from protoadapt.features import embed
+from protoadapt.labeling.streamed import label_features
+from protoadapt.provenance import hardware, versions
+from protoadapt.shards import adapt, extract, find, load_manifest, store, stream, write_manifest
+from protoadapt.shards.decode import BATCH, decoded
+
+DIM, CLASSES, SHOTS, SHARD_ROWS = 512, 100, 5, 8192
+ABOUT = {"backbone": "resnet12", "mean": [0.5] * 3, "std": [0.25] * 3, "crop": "none", "dataset": "none"}
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def model_file(path: Path, width: int, size: int) -> Path:
+    torch.manual_seed(0)
+    save_fp16(build("resnet12", width).eval(), {**ABOUT, "width": width, "size": size, "class_names": []}, path)
+    return path
+
+
+def small_pictures(folder: Path, count: int) -> None:
+    rng = np.random.default_rng(0)
+    for i in range(count):
+        path = folder / f"{i % 100:02d}" / f"{i:06d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(path)
+
+
+def shard_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("shard-*")}
+
+
+def stamps(folder: Path) -> dict[str, tuple[int, int]]:
+    return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in folder.glob("shard-*")}
+
+
+def command(model: Path, manifest: Path, out: Path, *more: object) -> list[str]:
+    words = ("extract", model, "--manifest", manifest, "--out", out, "--device", "cpu", *more)
+    return [sys.executable, "-m", "protoadapt", *map(str, words)]
+
+
+def prepared(home: Path, options: argparse.Namespace) -> tuple[Path, Path]:
+    """A tiny network, and a manifest of so many shards of 8 pictures."""
+    model, listed = home / "tiny.safetensors", home / "manifest.jsonl"
+    if not listed.exists():
+        say(f"drawing {8 * options.shards:,} small pictures")
+        small_pictures(home / "pictures", 8 * options.shards)
+        write_manifest(listed, *find([home / "pictures"]), shard_size=8)
+        model_file(model, 2, 16)
+    return model, listed
+
+
+def identical(home: Path, options: argparse.Namespace) -> dict:
+    model, listed = prepared(home, options)
+    ways = {"1 worker": (1,), "2 workers": (2,), "4 workers": (4,), "local Ray cluster": (2, "--engine", "ray")}
+    told, first = {}, None
+    for name, (workers, *more) in ways.items():
+        out = home / "identical" / name.replace(" ", "-")
+        start = time.perf_counter()
+        subprocess.run(command(model, listed, out, "--workers", workers, *more), check=True, stdout=subprocess.DEVNULL)
+        seconds, made = time.perf_counter() - start, shard_files(out)
+        first = made if first is None else first
+        told[name] = {"seconds": seconds, "shards": len(made), "same_bytes": made == first}
+        say(f"{name}: {len(made):,} shards in {seconds:.0f} s, the same bytes as the first: {made == first}")
+    return {"shards": options.shards, "ways": told}
+
+
+def kill(home: Path, options: argparse.Namespace) -> dict:
+    model, listed = prepared(home, options)
+    reference, out, rng = home / "kill-reference", home / "kill", random.Random(0)
+    subprocess.run(command(model, listed, reference, "--workers", 2), check=True, stdout=subprocess.DEVNULL)
+    victims, again, step = [], 0, max(1, options.shards // (2 * options.kills))
+    for turn in range(options.kills):
+        before = stamps(out)
+        run = subprocess.Popen(command(model, listed, out, "--workers", 2), stdout=-3, stderr=-3)  # to nowhere
+        wanted = len(before) + rng.randint(1, 2 * step - 1)
+        while run.poll() is None and len(stamps(out)) < min(wanted, options.shards):
+            time.sleep(0.001 * rng.random())
+        below = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+        workers = [int(one) for one in below.read_text().split()] if below.exists() else []
+        victims.append("run" if turn % 2 or not workers else "worker")
+        try:
+            os.kill(run.pid if victims[-1] == "run" else rng.choice(workers), signal.SIGKILL)
+        except ProcessLookupError:
+            victims[-1] = "none: it had ended"
+        run.wait()
+        time.sleep(6)  # workers of a killed run notice within five seconds
+        after = stamps(out)
+        again += sum(after.get(name) != stamp for name, stamp in before.items())
+        say(f"kill {turn + 1} of {options.kills}: {victims[-1]}, {len(after):,} of {options.shards:,} shards there")
+    last = subprocess.run(command(model, listed, out, "--workers", 2), check=True, capture_output=True, text=True)
+    same = shard_files(out) == shard_files(reference)
+    say(f"at the end: {last.stdout.strip()}; identical: {same}; done twice: {again}")
+    kinds = {kind: victims.count(kind) for kind in sorted(set(victims))}
+    return {"shards": options.shards, "kills": kinds, "identical": same, "done_twice": again}
+
+
+def synthetic(folder: Path, rows: int) -> None:
+    """A feature folder of so many rectified rows, and support.csv that names five a class."""
+    rng = np.random.default_rng(0)
+    centres = 0.6 * rng.standard_normal((CLASSES, DIM), dtype=np.float32) + 0.3
+    told = {"weights": "synthetic", "views": 1, "manifest": "synthetic", "broken": []}
+    lines = ["file,label"]
+    for number, start in enumerate(range(0, rows, SHARD_ROWS)):
+        count = min(SHARD_ROWS, rows - start)
+        truth = rng.integers(0, CLASSES, count)
+        if number == 0:
+            truth[: CLASSES * SHOTS] = np.repeat(np.arange(CLASSES), SHOTS)
+            lines += [f"{i:09d}.jpg,class {truth[i]:02d}" for i in range(CLASSES * SHOTS)]
+        table = rng.standard_normal((count, DIM), dtype=np.float32)
+        table *= 1.5
+        table += centres[truth]
+        np.maximum(table, 0, out=table)
+        names = [f"{i:09d}.jpg" for i in range(start, start + count)]
+        path = store.shard_path(folder, number)
+        store.write_shard(path, table, np.arange(count), names, {"shard": number, **told})
+        if number % 100 == 0:
+            say(f"{start + count:,} of {rows:,} rows made")
+    (folder / "support.csv").write_text("\n".join(lines) + "\n")
+
+
+def first_shards(home: Path, rows: int) -> Path:
+    """A folder of links to as many shards as hold so many rows."""
+    folder, shards = home / f"features-{rows}", -(-rows // SHARD_ROWS)
+    folder.mkdir(exist_ok=True)
+    for number in range(shards):
+        link = store.shard_path(folder, number)
+        if not link.exists():
+            os.link(store.shard_path(home / "features", number), link)
+    model = {"model": "synthetic", "weights": "synthetic", "size": 84, "mean": [0.5] * 3, "std": [0.25] * 3}
+    about = {"weights": "synthetic", "views": 1, "manifest": "synthetic", "model": model, "shards": shards}
+    (folder / store.ABOUT).write_text(json.dumps(about | {"root": str(home)}))
+    return folder
+
+
+def read_and_multiply(folder: Path) -> float:
+    """Seconds to read every row once and multiply it by 100 prototypes: what no labelling can do without."""
+    rows, _ = stream.open_features(folder)
+    prototypes = torch.randn(CLASSES, DIM)
+
+    def work(header: store.Header, table: np.ndarray) -> torch.Tensor:
+        parts = torch.from_numpy(table).split(adapt.PIECE)
+        return torch.stack([(part.float() @ prototypes.mT).sum(0) for part in parts]).sum(0)
+
+    start = time.perf_counter()
+    for _ in rows.each(work):
+        pass
+    return time.perf_counter() - start
+
+
+def label_one(folder: Path, method: str, steps: int, threads: int) -> dict:
+    """Labels all rows of a folder in this process, between two readings of the same files."""
+    torch.set_num_threads(threads)
+    count = sum(header.shape[0] for header in stream.open_features(folder)[0].headers)
+    before = read_and_multiply(folder)
+    marks: dict[int, float] = {}
+
+    def on_progress(done: int, total: int) -> None:
+        if done % count == 0:
+            marks[done // count] = time.perf_counter()
+            say(f"{method}: pass {done // count} of {total // count} over {count:,} rows")
+
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory(dir=folder.parent) as out:
+        support = folder.parent / "features" / "support.csv"
+        told = label_features(
+            support, folder, Path(out), method=method, settings={"n_iter": steps}, on_progress=on_progress
+        )
+        seconds = time.perf_counter() - start
+    multiplied = (before + read_and_multiply(folder)) / 2
+    a_pass = (marks[1 + steps] - marks[1]) / steps
+    return {
+        "rows": count,
+        "method": method,
+        "steps": steps,
+        "seconds": seconds,
+        "pass_seconds": a_pass,
+        "read_and_multiply_seconds": multiplied,
+        "share": multiplied / a_pass,
+        "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
+        "found": sum(one["found"] for one in told["classes"]),
+    }
+
+
+def label(home: Path, options: argparse.Namespace) -> dict:
+    made = home / "features" / "support.csv"
+    if not made.exists():
+        (home / "features").mkdir(exist_ok=True)
+        synthetic(home / "features", max(options.rows))
+    runs = []
+    for method in ("cipa", "bapa"):
+        for rows in sorted(options.rows) if method == "cipa" else [max(options.rows)]:
+            folder = first_shards(home, rows)
+            words = ["--one", str(folder), "--method", method, "--steps", options.steps, "--threads", options.threads]
+            run = subprocess.run([sys.executable, __file__, *map(str, words)], stdout=subprocess.PIPE, check=True)
+            runs.append(json.loads(run.stdout))
+            one = runs[-1]
+            say(
+                f"{method}, {one['rows']:,} rows: {one['seconds']:.0f} s, {one['peak_gb']:.2f} GB, a pass "
+                f"{one['pass_seconds']:.1f} s, {100 * one['share']:.0f} % of the speed of reading and multiplying"
+            )
+            shutil.rmtree(folder)
+    return {"dim": DIM, "classes": CLASSES, "threads": options.threads, "runs": runs}
+
+
+def photographs(folder: Path, count: int) -> None:
+    """JPEG files of 500 × 375 pixels, some 40 kB each: smooth shapes with a little noise, as photographs compress."""
+    rng = np.random.default_rng(0)
+    for i in range(count):
+        coarse = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize((500, 375), Image.BICUBIC)
+        noisy = np.asarray(coarse).astype(np.int16) + rng.integers(-12, 12, (375, 500, 3), dtype=np.int16)
+        path = folder / f"{i:05d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).save(path, quality=85)
+
+
+def rate(work: Callable[[], object], count: int, times: int = 3) -> float:
+    """Pictures a second, the best of several times: the network's own speed, not that of its first, cold batch."""
+    best = 0.0
+    for _ in range(times):
+        start = time.perf_counter()
+        work()
+        best = max(best, count / (time.perf_counter() - start))
+    return best
+
+
+def extraction(home: Path, options: argparse.Namespace) -> dict:
+    count, device, cuda = options.pictures, options.device, options.device != "cpu"
+    photographs(home / "photographs", count)
+    model = model_file(home / "resnet12.safetensors", 64, 84)
+    listed = write_manifest(home / "photographs.jsonl", *find([home / "photographs"]), shard_size=64)
+    entries = listed.read(0)
+    torch.set_num_threads(1)
+    decoding = rate(lambda: decoded(listed.root, entries, 84), len(entries))
+    torch.set_num_threads(options.threads)
+    from protoadapt import models
+
+    network, about = models.load(model, device)
+    pixels = np.random.default_rng(0).integers(0, 256, (BATCH, 3, 84, 84), dtype=np.uint8)
+    batches = max(1, min(count, 20_000 if cuda else 256) // BATCH)
+    bare = rate(lambda: [embed(network, about, pixels, batch=BATCH) for _ in range(batches)], batches * BATCH)
+    say(f"decoding {decoding:,.0f} pictures/s a core, the network alone {bare:,.1f}/s")
+    times: list[tuple[float, int]] = []
+    start = time.perf_counter()
+    done = extract(
+        model,
+        load_manifest(listed.path),
+        home / "extracted",
+        workers=options.workers,
+        device=device,
+        on_progress=lambda d: times.append((time.perf_counter(), d.made_pictures)) if d.made else None,
+    )
+    seconds = time.perf_counter() - start
+    made = done.made_pictures / seconds
+    steady = (times[-1][1] - times[0][1]) / (times[-1][0] - times[0][0])
+    say(f"extract: {made:,.1f} pictures/s with its start, {steady:,.1f}/s after that: {100 * made / bare:.0f} %")
+    told = {"pictures": count, "device": device, "hardware": hardware(device), "workers": options.workers}
+    told |= {"decoding_per_core": decoding, "cores": os.cpu_count(), "network": bare}
+    return told | {"extract": made, "extract_steady": steady, "share": made / bare}
+
+
+PARTS = {"identical": identical, "kill": kill, "label": label, "extract": extraction}
+QUICK = {"shards": 40, "kills": 3, "rows": [50_000, 100_000], "pictures": 128, "steps": 3}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS))
+    parser.add_argument("--quick", action="store_true", help="everything small")
+    parser.add_argument("--shards", type=int, default=1000)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 2_000_000, 5_000_000, 10_000_000])
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--pictures", type=int, default=2048)
+    parser.add_argument("--workers", type=int, default=None, help="of extract (default: a core each)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--device", default="cpu", help="of extract")
+    parser.add_argument("--dir", type=Path, help="room for it all, 11 GB (default: a temporary folder)")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--method", default="cipa", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(label_one(options.one, options.method, options.steps, options.threads)))
+        return
+    for name, value in QUICK.items() if options.quick else ():
+        setattr(options, name, value)
+    report = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    report |= {"schema": "protoadapt-benchmark/1", "versions": versions()}
+    report.setdefault("hardware", hardware())
+    with tempfile.TemporaryDirectory() as temporary:
+        home = options.dir or Path(temporary)
+        home.mkdir(parents=True, exist_ok=True)
+        for part in options.only:
+            name = part if options.device == "cpu" else f"{part}-{torch.device(options.device).type}"
+            report[name] = PARTS[part](home, options)
+            if options.json:
+                write_json(options.json, report)
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Commands for pictures by the million: manifest, and what extract does with one."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from protoadapt import shards
+from protoadapt.errors import UserError
+from protoadapt.files import check_output
+
+LINE_EVERY = 30.0  # seconds between lines where there is no terminal
+
+
+def manifest(
+    sources: Annotated[list[Path], typer.Argument(metavar="DIR|LIST|TAR…", help="a folder, a list, or tar files")],
+    out: Annotated[Path, typer.Option(help="the manifest, JSON lines")],
+    sha256: Annotated[bool, typer.Option("--sha256", help="note each picture's checksum: every byte is read")] = False,
+    shard_size: Annotated[int, typer.Option(help="pictures a shard, the unit of work")] = shards.SHARD_SIZE,
+) -> None:
+    """List pictures by the million, cut into shards, for extract --manifest."""
+    check_output(out, *sources)
+    root, entries = shards.find(sources)
+    with watch("pictures") as tell:
+        made = shards.write_manifest(
+            out, root, shards.hashed(root, entries) if sha256 else entries, shard_size, lambda n: tell(n, 0, n)
+        )
+    print(f"{made.pictures:,} pictures in {len(made.shards):,} shards: {out}")
+
+
+def extract_manifest(
+    model: str | Path, manifest: Path, out: Path, shard: str, engine: str, workers: int | None, views: int, device: str
+) -> None:
+    """The features of a manifest's pictures, one file a shard; what is there and whole is kept."""
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{str(out)!r} is a file: with --manifest, --out is the folder that takes the shards")
+    listed, part = shards.load_manifest(manifest), parse_part(shard)
+    with watch("pictures") as tell:
+
+        def on_progress(done: shards.Done) -> None:
+            tell(done.kept_pictures + done.made_pictures, done.pictures, done.made_pictures)
+
+        done = shards.extract(
+            model,
+            listed,
+            out,
+            part=part,
+            engine=engine,
+            workers=workers,
+            views=views,
+            device=device,
+            on_progress=on_progress,
+        )
+    for damaged in done.damaged:
+        print(f"damaged, made again: {damaged}", file=sys.stderr)
+    listing = out / ("broken.csv" if part == (0, 1) else f"broken-{part[0]}-of-{part[1]}.csv")
+    broken = shards.list_broken(out, range(part[0], len(listed.shards), part[1]), listing)
+    if broken:
+        print(f"{broken:,} of {done.pictures:,} pictures cannot be read and have no row: {listing}", file=sys.stderr)
+    print(f"{done.made:,} shards made, {done.kept:,} kept, {done.pictures - broken:,} rows: {out}")
+
+
+def label_shards(
+    support: Path, features: Path, out: Path, model: str | None, method: str, settings: dict[str, Any], device: str
+) -> None:
+    """Name every row of a feature folder: labels.parquet, and a report on a sample."""
+    from protoadapt.labeling.names import for_terminal
+    from protoadapt.labeling.outputs import write_text
+    from protoadapt.labeling.streamed import label_features
+    from protoadapt.report.html import labels_page
+
+    with watch("rows, all passes") as tell:
+        told = label_features(
+            support,
+            features,
+            out,
+            model=model,
+            method=method,
+            settings=settings,
+            device=device,
+            on_progress=lambda done, total: tell(done, total, done),
+        )
+    if int(os.environ.get("RANK", "0")):
+        return
+    write_text(out / "report.html", labels_page(told))
+    for one in told["classes"]:
+        print(f"{one['found']:11,} {for_terminal(one['name'])} (from {one['support']:,} given)")
+    print(f"{', '.join(str(path) for path in sorted(out.glob('labels*.parquet')))}, {out / 'report.html'}")
+
+
+def parse_part(text: str) -> tuple[int, int]:
+    """'3/64' → (3, 64): the fourth of 64 parts."""
+    first, slash, of = text.partition("/")
+    if not (slash and all(word.isascii() and word.isdigit() for word in (first, of)) and int(first) < int(of)):
+        raise UserError(f"--shard is {text!r}: give i/n with i from 0 to n - 1, such as 0/64")
+    return int(first), int(of)
+
+
+@contextmanager
+def watch(what: str) -> Iterator[Callable[[int, int, int], None]]:
+    """Tells how far a long job is: a bar on a terminal, a line now and then elsewhere (a log file, SLURM).
+
+    Yields a function of (done, total or 0, how many of those in this run): the last gives the rate and the time left.
+    """
+    console = Console(stderr=True)
+    columns = (BarColumn(), TextColumn("{task.description}"))
+    start = last = time.monotonic()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def tell(done: int, total: int, now: int) -> None:
+            nonlocal last
+            seconds = time.monotonic() - start
+            text = progress_line(what, done, total, now, seconds)
+            bar.update(task, completed=done, total=total or None, description=text)
+            if not console.is_terminal and time.monotonic() - last > LINE_EVERY:
+                last = time.monotonic()
+                print(text, file=sys.stderr, flush=True)
+
+        yield tell
+
+
+def progress_line(what: str, done: int, total: int, now: int, seconds: float) -> str:
+    rate = now / seconds if seconds > 0 else 0.0
+    text = f"{done:,} of {total:,} {what}" if total else f"{done:,} {what}"
+    if rate:
+        text += f", {rate:,.0f}/s" if rate >= 10 else f", {rate:.2g}/s"
+        left = timedelta(seconds=round((total - done) / rate)) if total else None
+        text += f", {left} left" if left else ""
+    return text

@@ -1,0 +1,203 @@
+"""CIPA and BAPA over rows that are read from disk in every step: the calibration is folded into the products.
+
+`methods.many` forms calibrated rows u = unit(r − μ) of r = s/‖s‖, s = (x + 1e-6)^β, and passes over them half a dozen
+times. Here no such row is formed. One product of s with the prototypes P and the centre μ gives
+
+    d = 1/‖r − μ‖ = (1 − 2 μ·r + ‖μ‖²)^−½,        P·u = d (P·r − P·μ),
+    Σ_j z_j u_j = Σ_j (z_j d_j/‖s_j‖) s_j − (Σ_j z_j d_j) μ,
+
+and for β = ½, ‖s‖² is the sum of the features themselves. So a step is two products (BAPA: three) of the rows as they
+are and little else. Answers agree with `many` to rounding (a law in the tests).
+
+Axes: W classes, D dimensions, n rows of a piece. What belongs to rows has the classes first: (W, n).
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoadapt.methods import native
+from protoadapt.methods.adaptation import Adaptation, _calibrated
+from protoadapt.methods.bapa import _inverse_length, class_sizes, pulls, trust
+from protoadapt.methods.cipa import power_transform
+from protoadapt.methods.common import TINY
+from protoadapt.methods.many import Learned
+from protoadapt.shards.store import Header
+from protoadapt.shards.stream import Rows, summed
+
+PIECE = 2048
+"""Rows that are worked on at once: 4 MB at 512 dimensions."""
+
+
+class Power(NamedTuple):
+    """The power transform before centring: β, and "strict", "signed", "auto" or "off"."""
+
+    beta: float
+    power: str
+
+
+class Lifted(NamedTuple):
+    """Rows r = inverse·s: s (n, D) float32, inverse (n), and ‖r‖² (n)."""
+
+    s: Tensor
+    inverse: Tensor
+    square: Tensor
+
+
+def lifted(x: Tensor, how: Power, rectified: bool) -> Lifted:
+    """x (n, D) float16 as it comes from disk."""
+    rows = x.float()
+    if how.power == "off":
+        return Lifted(rows, torch.ones_like(rows[:, 0]), rows.square().sum(1))
+    if how.beta == 0.5 and rectified and how.power in ("auto", "strict"):
+        inverse = torch.empty_like(rows[:, 0])
+        if native.usable(rows):
+            _roots(rows.numpy(), inverse.numpy())
+        else:
+            torch.rsqrt(rows.add_(1e-6).sum(1), out=inverse)
+            rows.sqrt_()
+        return Lifted(rows, inverse, torch.ones_like(inverse))
+    rows = power_transform(rows, how.beta, how.power)
+    return Lifted(rows, torch.ones_like(rows[:, 0]), rows.square().sum(1))
+
+
+class Scorer(NamedTuple):
+    """What a pass multiplies the rows by, in their type: worked out once a pass."""
+
+    M: Tensor  # (W + 1, D): P, scaled, and the centre
+    shift: Tensor  # (W, 1): P·μ
+    offset: Tensor  # (W, 1)
+    square: Tensor  # ‖μ‖²
+
+    @classmethod
+    def of(cls, learned: Learned, how: Adaptation) -> "Scorer":
+        center, prototypes, bias = learned
+        if how.rule == "cosine":
+            P, offset = how.scale * prototypes / prototypes.norm(dim=1, keepdim=True).clamp_min(TINY), bias
+        else:
+            P, offset = 2 * how.scale * prototypes, bias - how.scale * prototypes.square().sum(1)
+        parts = (torch.cat([P, center[None]]), (P @ center)[:, None], offset[:, None], center.square().sum())
+        return cls(*(part.float() for part in parts))
+
+    def __call__(self, rows: Lifted) -> tuple[Tensor, Tensor]:
+        """Logits (W, n), and d (n), the inverse length of the centred rows."""
+        t = (self.M @ rows.s.mT).mul_(rows.inverse)
+        d = _inverse_length(rows.square, t[-1], self.square)
+        return t[:-1].sub_(self.shift).mul_(d).add_(self.offset), d
+
+
+def pieces(header: Header, rows: np.ndarray, how: Power, device: str) -> Iterator[Lifted]:
+    """The rows of a shard, lifted, so many at a time that they stay in a core's cache."""
+    rectified = header.told["lowest"] >= 0
+    for part in torch.from_numpy(rows).split(PIECE):
+        yield lifted(part.to(device), how, rectified)
+
+
+def learn_cipa(rows: Rows, support: Tensor, labels: Tensor, n_way: int, how: Adaptation, power: Power) -> Learned:
+    """`many.learn` with center="separate" and l2; support (S, D) float64 after the power, labels (S)."""
+    zero = support.new_zeros(n_way, support.shape[1])
+    total, _, count = _totals(rows, zero, power)
+    center = total / count if count else support.mean(0)
+    shots = torch.bincount(labels, minlength=n_way).to(zero)[:, None]
+    sums = zero.index_add(0, labels, _calibrated(support, support.mean(0), True))
+    learned = Learned(center, sums / shots.clamp_min(TINY), zero[:, 0])
+
+    def part(u: Lifted) -> tuple[Tensor, ...]:
+        logits, d = scores(u)
+        z = logits.softmax(0)
+        return (z * (d * u.inverse)) @ u.s, z.sum(1), z @ d
+
+    for _ in range(how.n_iter if count else 0):
+        scores = Scorer.of(learned, how)
+        pull, mass, shift = _over(rows, part, (zero, zero[:, 0], zero[:, 0]), power)
+        pull = pull - shift[:, None] * center
+        estimate = (sums + pull) / (shots + mass[:, None]).clamp_min(TINY)
+        learned = learned._replace(prototypes=how.sigma * estimate + (1 - how.sigma) * learned.prototypes)
+    return learned
+
+
+def learn_bapa(
+    rows: Rows,
+    support: Tensor,
+    labels: Tensor,
+    n_way: int,
+    how: Adaptation,
+    power: Power,
+    kappa: float,
+    k_s: float,
+) -> Learned:
+    """`many.learn_bapa`, steps numbered as in `methods.bapa`; support (S, D) float64 after the power, labels (S)."""
+    zero = support.new_zeros(n_way, support.shape[1])
+    shots = torch.bincount(labels, minlength=n_way).to(zero)[:, None]
+    support_mean = (zero.index_add(0, labels, support) / shots).mean(0)
+    total, squares, count = _totals(rows, zero, power)
+    center, alpha = support_mean, zero[0, 0]
+    if count:  # 0
+        support_squares = (zero[:, 0].index_add(0, labels, support.square().sum(1)) / shots[:, 0]).mean()
+        spread = (squares / count + support_squares) / 2 - total / count @ support_mean
+        apart = (total / count - support_mean).square().sum()
+        alpha = trust(apart, spread.view(1, 1), shots, count, k_s)[0, 0]
+        center = alpha * total / count + (1 - alpha) * support_mean
+    sums = zero.index_add(0, labels, _calibrated(support, center, True))
+    learned = Learned(center, sums / (shots + kappa), zero[:, 0])
+
+    def part(u: Lifted) -> tuple[Tensor, ...]:
+        logits, d = scores(u)
+        z = logits.softmax(0)  # 2
+        h = pulls(z, 0)
+        pull = torch.cat([h * (d * u.inverse), z * u.inverse]) @ u.s
+        return pull[:n_way], pull[n_way:], h.sum(1), z.sum(1), h @ d
+
+    for _ in range(how.n_iter if count else 0):
+        scores = Scorer.of(learned, how)
+        pull, raw, mass, n, shift = _over(rows, part, (zero, zero, *[zero[:, 0]] * 3), power)
+        sums = zero.index_add(0, labels, _calibrated(support, learned.center, True))
+        estimate = (sums + pull - shift[:, None] * learned.center) / (shots + kappa + mass[:, None])  # 3
+        size_term, weight = class_sizes(n[:, None], count, kappa)  # 4, 5
+        center = alpha * (weight * raw).sum(0) / (weight * n[:, None]).sum() + (1 - alpha) * support_mean  # 1
+        learned = Learned(center, how.sigma * estimate + (1 - how.sigma) * learned.prototypes, size_term[:, 0])
+    return learned
+
+
+def _totals(rows: Rows, zero: Tensor, power: Power) -> tuple[Tensor, Tensor, int]:
+    """Σ r (D), Σ ‖r‖² and the number of rows, in all processes."""
+
+    def part(u: Lifted) -> tuple[Tensor, ...]:
+        return u.inverse @ u.s, u.square.sum(), u.square.new_tensor(len(u.s))
+
+    total, squares, count = _over(rows, part, (zero[0], zero[0, 0], zero[0, 0]), power)
+    return total, squares, round(float(count))
+
+
+def _over(
+    rows: Rows, part: Callable[[Lifted], tuple[Tensor, ...]], zeros: tuple[Tensor, ...], power: Power
+) -> tuple[Tensor, ...]:
+    """The sums of `part` over all pieces of all shards, in float64."""
+    device = str(zeros[0].device)
+
+    def of_shard(header: Header, table: np.ndarray) -> tuple[Tensor, ...]:
+        totals = tuple(torch.zeros_like(zero) for zero in zeros)
+        with torch.inference_mode():
+            for piece in pieces(header, table, power, device):
+                for total, more in zip(totals, part(piece)):
+                    total += more
+        return totals
+
+    return summed(rows.each(of_shard), zeros)
+
+
+if native.njit is not None:
+
+    @native.compiled
+    def _roots(rows, inverse):
+        """In place (x + 1e-6)^½, and the inverse length of each row after it: one pass through memory, not four."""
+        for i in range(rows.shape[0]):
+            total = np.float32(0)
+            for j in range(rows.shape[1]):
+                lifted = rows[i, j] + np.float32(1e-6)
+                total += lifted
+                rows[i, j] = np.sqrt(lifted)
+            inverse[i] = np.float32(1) / np.sqrt(total)

@@ -1,0 +1,91 @@
+"""One shard: its pictures through the network, in fixed batches, into its file. The same bytes whoever makes it.
+
+Torch's last bits depend on how many pictures pass together and on how many threads share a convolution. So every batch
+has the same shape (black pictures fill it up), and on the CPU a network computes with one thread: more cores are more
+workers, each with shards of its own. Features of a CPU and of a GPU differ in their last bits all the same.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from protoadapt.errors import UserError
+from protoadapt.features import embed
+from protoadapt.shards import store
+from protoadapt.shards.decode import BATCH, Decoded, decoded
+from protoadapt.shards.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is extracted, and where to. Small: it travels to every worker."""
+
+    model: str | Path
+    manifest: Manifest
+    out: Path
+    views: int
+    size: int  # of the network's input
+    device: str
+
+    def batches(self, number: int) -> int:
+        return -(-self.manifest.shards[number].pictures // BATCH)
+
+    def decode(self, number: int, batch: int) -> Decoded:
+        entries = self.manifest.read(number)[batch * BATCH : (batch + 1) * BATCH]
+        return decoded(self.manifest.root, entries, self.size)
+
+
+class Made(NamedTuple):
+    """A shard that is done."""
+
+    number: int
+    pictures: int
+    broken: int
+
+
+def decode_shard(job: Job, number: int) -> Iterator[Decoded]:
+    entries = job.manifest.read(number)
+    for start in range(0, len(entries), BATCH):
+        yield decoded(job.manifest.root, entries[start : start + BATCH], job.size)
+
+
+def make_shard(job: Job, number: int, batches: Iterable[Decoded], network: nn.Module, about: Mapping[str, Any]) -> Made:
+    """Embed the decoded batches of a shard and write its file."""
+    entries = job.manifest.read(number)
+    parts: list[np.ndarray] = []
+    reasons: dict[int, str] = {}
+    for start, (pixels, broken) in zip(range(0, len(entries), BATCH), batches, strict=True):
+        parts.append(half(embed(network, about, pixels, job.views, batch=BATCH))[: len(entries) - start])
+        reasons |= {start + row: reason for row, reason in broken}
+    rows = np.array([row for row in range(len(entries)) if row not in reasons], np.int32)
+    told = {"shard": number, "of": job.manifest.shards[number].sha256, **store.identity(about, job.manifest, job.views)}
+    told["broken"] = [{"row": row, "name": entries[row].name, "reason": why} for row, why in sorted(reasons.items())]
+    names = [entries[row].name for row in rows]
+    store.write_shard(store.shard_path(job.out, number), np.concatenate(parts)[rows], rows, names, told)
+    return Made(number, len(entries), len(reasons))
+
+
+def half(rows: torch.Tensor) -> np.ndarray:
+    """(n, D) float16; infinite only if the network is broken, or unlike any other."""
+    answer = rows.half()
+    if not torch.isfinite(rows).all():
+        raise UserError("the network gives NaN or infinite features: its weights are damaged, get the model again")
+    if not torch.isfinite(answer).all():
+        raise UserError(f"the network gives features up to {rows.abs().max():.3g}, too large for float16: scale them")
+    return answer.numpy()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

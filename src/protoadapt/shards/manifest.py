@@ -1,0 +1,121 @@
+"""A manifest: which pictures there are, cut into shards, the units of work. JSON lines, written and read in a stream.
+
+    {"schema": "protoadapt-manifest/1", "root": "/archive", "shard_size": 1024}
+    {"path": "a/1.jpg", "size": 48213}                                        one line a picture
+    {"path": "b.tar", "size": 3311, "member": "2.png", "offset": 1536}         or a member of a tar file
+    {"pictures": 2, "shards": [[78, 105, 2, "9c1f…"]]}                         byte offset, bytes, pictures, sha256
+    {"index": 183}                                                            byte offset of the line before
+
+Text, because a list of files is what people grep, count and compare, and needs no library to read; one line a picture,
+because JSON escapes keep names with newlines or without valid UTF-8; an index at the end, because one process of a
+thousand reads its own shards and no others. Of tens of millions of pictures the index is a few megabytes.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from protoadapt.errors import UserError
+from protoadapt.files import written_whole
+from protoadapt.shards.walk import Entry
+
+SCHEMA = "protoadapt-manifest/1"
+SHARD_SIZE = 1024
+"""Pictures a shard: a megabyte of features, and a minute of one core's or a blink of a GPU's work to lose."""
+TRAILER = 64  # bytes that the last line takes at most
+
+
+class Shard(NamedTuple):
+    offset: int
+    length: int  # bytes
+    pictures: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest's frame; the pictures stay on disk until a shard is asked for."""
+
+    path: Path
+    root: Path
+    pictures: int
+    shards: tuple[Shard, ...]
+    sha256: str  # of the index, and so of everything but the root
+
+    def read(self, number: int) -> list[Entry]:
+        """The pictures of a shard."""
+        shard = self.shards[number]
+        with open(self.path, "rb") as file:
+            file.seek(shard.offset)
+            text = file.read(shard.length)
+        if hashlib.sha256(text).hexdigest() != shard.sha256:
+            raise UserError(f"{str(self.path)!r} was changed after it was written: write the manifest again")
+        return [Entry(**json.loads(line)) for line in text.splitlines()]
+
+
+def write(
+    path: str | Path,
+    root: Path,
+    entries: Iterable[Entry],
+    shard_size: int = SHARD_SIZE,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> Manifest:
+    """Write a manifest, whole or not at all, holding one shard in memory."""
+    if shard_size < 1:
+        raise UserError(f"--shard-size is {shard_size}: a shard has at least one picture")
+    entries, shards, done = iter(entries), [], 0
+    with written_whole(path) as partial, open(partial, "wb") as file:
+        file.write(_line({"schema": SCHEMA, "root": str(root), "shard_size": shard_size}))
+        while part := list(itertools.islice(entries, shard_size)):
+            text = b"".join(map(_entry_line, part))
+            shards.append(Shard(file.tell(), len(text), len(part), hashlib.sha256(text).hexdigest()))
+            file.write(text)
+            done += len(part)
+            on_progress(done)
+        if not shards:
+            raise UserError(f"there is no picture in {str(root)!r}: give a folder that holds some, at any depth")
+        at = file.tell()
+        file.write(_line({"pictures": done, "shards": shards}))
+        file.write(_line({"index": at}))
+    return load(path)
+
+
+def load(path: str | Path) -> Manifest:
+    """The frame of a manifest: two seeks, however long it is."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"there is no manifest {str(path)!r}: make one with protoadapt manifest")
+    try:
+        with open(path, "rb") as file:
+            header = json.loads(file.readline(1 << 20))
+            if header.get("schema") != SCHEMA:
+                raise ValueError("another kind of file")
+            length = file.seek(0, os.SEEK_END)
+            file.seek(max(length - TRAILER, 0))
+            trailer = file.read().splitlines()[-1]
+            file.seek(json.loads(trailer)["index"])
+            index = file.readline()
+        told: dict[str, Any] = json.loads(index)
+        shards = tuple(Shard(*shard) for shard in told["shards"])
+        # From the pictures alone: the offsets shift with the length of the root's name.
+        identity = hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()
+        return Manifest(path, Path(header["root"]), int(told["pictures"]), shards, identity)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        raise UserError(
+            f"{str(path)!r} is truncated or no manifest: write it again with protoadapt manifest"
+        ) from error
+
+
+def _entry_line(entry: Entry) -> bytes:
+    always = {"path": entry.path, "size": entry.size}
+    tar = {"member": entry.member, "offset": entry.offset} if entry.member else {}
+    return _line(always | tar | ({"sha256": entry.sha256} if entry.sha256 else {}))
+
+
+def _line(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"

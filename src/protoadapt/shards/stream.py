@@ -1,0 +1,136 @@
+"""All rows of a feature folder, read again and again: one thread reads ahead while the others compute.
+
+Nothing is held but the few shards on the way. Files are read, not mapped: mapped pages would count as this process's
+memory, and grow to the size of the disk's.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoadapt.errors import UserError
+from protoadapt.shards import store
+from protoadapt.shards.make import one_thread
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of some shards of a feature folder; `leave` are those to pass over (positions by shard number)."""
+
+    headers: tuple[store.Header, ...]
+    leave: Mapping[int, np.ndarray] = field(default_factory=dict)
+    tick: Callable[[int], None] = lambda rows: None  # told of every so many rows that were run through
+
+    @property
+    def count(self) -> int:
+        return sum(header.shape[0] for header in self.headers) - sum(map(len, self.leave.values()))
+
+    def each(self, function: Callable[[store.Header, np.ndarray], B], everything: bool = False) -> Iterator[B]:
+        """function(header, rows (n, D) float16) of each shard, in order; with `everything` none is passed over."""
+
+        def read(header: store.Header) -> tuple[store.Header, np.ndarray]:
+            rows, leave = store.read_rows(header), self.leave.get(header.told["shard"])
+            return header, rows if leave is None or everything else np.delete(rows, leave, 0)
+
+        threads = torch.get_num_threads()
+        with one_thread():  # a core a shard: threads that share one product wait for each other
+            answers = _ahead(lambda pair: function(*pair), _ahead(read, self.headers, 1), threads)
+            for header, answer in zip(self.headers, answers):
+                yield answer
+                self.tick(header.shape[0])
+
+
+def open_features(folder: Path, part: tuple[int, int] = (0, 1)) -> tuple[Rows, dict[str, Any]]:
+    """Every i-th of n shards, each looked at but not read; and what they are shards of."""
+    about = store.read_about(folder)
+    headers, missing = [], []
+    for number in range(part[0], about["shards"], part[1]):
+        path = store.shard_path(folder, number)
+        try:
+            headers.append(store.read_header(path))
+        except store.Damaged as error:
+            missing.append(str(error) if path.exists() else path.name)
+    if missing:
+        raise UserError(
+            f"{len(missing):,} of {about['shards']:,} shards in {str(folder)!r} are missing or damaged, such as "
+            f"{missing[0]}: run protoadapt extract --manifest again, it makes those"
+        )
+    for header in headers:
+        if any(header.told[key] != about[key] for key in ("weights", "views", "manifest")):
+            raise UserError(f"{str(header.path)!r} is of another model or manifest than its folder: remove it")
+    return Rows(tuple(headers)), about
+
+
+def check_all(rows: Rows, on_progress: Callable[[int], None] = lambda done: None) -> None:
+    """Every byte of every shard against its checksum."""
+    for done, damaged in enumerate(_ahead(_damage_of, rows.headers, os.cpu_count() or 1), 1):
+        if damaged:
+            raise UserError(f"a shard is damaged, {damaged}: run protoadapt extract --manifest again, it is made anew")
+        on_progress(done)
+
+
+def _damage_of(header: store.Header) -> str:
+    try:
+        store.check(header.path)
+        return ""
+    except store.Damaged as error:
+        return str(error)
+
+
+class Place(NamedTuple):
+    shard: int
+    position: int
+    row: np.ndarray  # (D)
+
+
+def find_names(rows: Rows, wanted: Iterable[str]) -> dict[str, Place]:
+    """Which of these pictures have rows, and where."""
+    wanted = set(wanted)
+    found: dict[str, Place] = {}
+    for header in rows.headers:
+        places = [(name, at) for at, name in enumerate(store.read_names(header)[0]) if name in wanted]
+        table = store.read_rows(header) if places else None
+        for name, at in places:
+            found[name] = Place(header.told["shard"], at, table[at].copy())  # type: ignore[index]
+    return found
+
+
+def summed(parts: Iterable[tuple[Tensor, ...]], zeros: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The sum of each, over all shards, and over all processes where there are several (torchrun)."""
+    totals = tuple(zero.clone() for zero in zeros)
+    for part in parts:
+        for total, more in zip(totals, part):
+            total += more
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        flat = torch.cat([total.flatten() for total in totals])
+        torch.distributed.all_reduce(flat)
+        pieces = flat.split([total.numel() for total in totals])
+        totals = tuple(piece.view_as(total) for piece, total in zip(pieces, totals))
+    return totals
+
+
+def _ahead(function: Callable[[A], B], items: Iterable[A], threads: int) -> Iterator[B]:
+    """function(item) of each, in order, by threads that work ahead of what is asked for."""
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[B]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
