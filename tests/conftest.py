@@ -1,7 +1,9 @@
 """Shared by all tests: the slow references are importable as `reference`, and every test starts from the same seed."""
 
 import os
+import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 # Tests run side by side, one a core: threads of their own would only wait for each other. Before torch is loaded.
@@ -16,3 +18,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 @pytest.fixture(autouse=True)
 def _fixed_seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """Debian's browser. Where there is none, tests in it are skipped; where one is required, as in CI, they fail."""
+    program = shutil.which("chromium")
+    if program is None or find_spec("playwright") is None:
+        missing = pytest.fail if os.environ.get("PROTOADAPT_REQUIRE_BROWSER") == "1" else pytest.skip
+        missing("there is no chromium with playwright here: apt-get install chromium, pip install playwright")
+    from playwright.sync_api import sync_playwright
+
+    quiet = "headless no-sandbox disable-gpu disable-background-networking disable-component-update disable-sync"
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=program, args=[f"--{flag}" for flag in quiet.split()])
+        yield browser
+        browser.close()

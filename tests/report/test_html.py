@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import re
-import shutil
 from itertools import pairwise
 
 import numpy as np
@@ -253,37 +252,31 @@ def test_colours_are_told_apart_by_everybody_on_both_grounds(mode):
         assert apart.min() > 15, (name, apart.min())
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium here")
-def test_in_a_browser_it_finds_turns_and_opens(tmp_path):
-    sync_api = pytest.importorskip("playwright.sync_api")
+def test_in_a_browser_it_finds_turns_and_opens(tmp_path, chromium):
     (tmp_path / "report.html").write_text(labels_page(labels()), encoding="utf-8")
-    with sync_api.sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--headless", "--no-sandbox", "--disable-gpu"]
-        )
-        said: list[str] = []
-        asked: list[str] = []
-        view = browser.new_page(viewport={"width": 360, "height": 800})
-        view.on("console", lambda message: said.append(message.text))
-        view.on("pageerror", lambda error: said.append(str(error)))
-        view.on("request", lambda request: asked.append(request.url))
-        view.goto((tmp_path / "report.html").as_uri())
-        assert view.evaluate("document.documentElement.scrollWidth") == 360, "nothing sticks out on a phone"
-        shown = ".gallery .card:not([hidden]) .file"
-        assert view.locator(shown).all_text_contents() == ["cat.png", "a.jpg", "b.jpg", "dog.png", "c.jpg"]
-        view.fill("#find", "B.JPG")
-        assert view.locator(shown).all_text_contents() == ["b.jpg"]
-        assert view.locator("#found").text_content() == "1 found"
-        view.fill("#find", "")
-        view.select_option("#order", "up")
-        assert view.locator(shown).all_text_contents() == ["cat.png", "b.jpg", "a.jpg", "dog.png", "c.jpg"]
-        card = view.locator(".gallery .card").first
-        card.locator("summary").focus()
-        view.keyboard.press("Enter")
-        assert card.locator("dd").first.is_visible()
-        browser.close()
-        assert said == []
-        assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    said: list[str] = []
+    asked: list[str] = []
+    view = chromium.new_page(viewport={"width": 360, "height": 800})
+    view.on("console", lambda message: said.append(message.text))
+    view.on("pageerror", lambda error: said.append(str(error)))
+    view.on("request", lambda request: asked.append(request.url))
+    view.goto((tmp_path / "report.html").as_uri())
+    assert view.evaluate("document.documentElement.scrollWidth") == 360, "nothing sticks out on a phone"
+    shown = ".gallery .card:not([hidden]) .file"
+    assert view.locator(shown).all_text_contents() == ["cat.png", "a.jpg", "b.jpg", "dog.png", "c.jpg"]
+    view.fill("#find", "B.JPG")
+    assert view.locator(shown).all_text_contents() == ["b.jpg"]
+    assert view.locator("#found").text_content() == "1 found"
+    view.fill("#find", "")
+    view.select_option("#order", "up")
+    assert view.locator(shown).all_text_contents() == ["cat.png", "b.jpg", "a.jpg", "dog.png", "c.jpg"]
+    card = view.locator(".gallery .card").first
+    card.locator("summary").focus()
+    view.keyboard.press("Enter")
+    assert card.locator("dd").first.is_visible()
+    view.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
 
 
 def test_labels_json_as_written_gives_the_same_page():

@@ -1,0 +1,89 @@
+"""Who may talk to the page. In front of everything that is served, whatever the page itself would answer.
+
+A page on this computer alone is still reached by every web site that its user has open: a site may send requests to
+127.0.0.1, and may give its own name that address (DNS rebinding). So without a token only our own names are answered,
+and requests that another site sent are never. Elsewhere a token is asked for: it comes with the address once and is
+then a cookie, so it stays out of histories and logs of what follows.
+"""
+
+import hmac
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE = "protoadapt-token"
+POLICY = "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; frame-ancestors 'none'; form-action 'self'"
+"""What a browser may load: gradio writes scripts into the page, but nothing comes from anywhere else."""
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this computer reaches it. A name other than localhost may lead anywhere."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Guard:
+    """ASGI middleware: refuses, or passes on with stricter headers. A token of None: this computer only."""
+
+    def __init__(self, app: ASGIApp, token: str | None = None):
+        self.app = app
+        self.token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self.app(scope, receive, send)
+        if scope["type"] != "http":
+            return await send({"type": "websocket.close", "code": 1008})  # the page uses none
+
+        async def stricter(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        answer = self._refusal(Request(scope)) or self.app
+        await answer(scope, receive, stricter)
+
+    def _refusal(self, request: Request) -> Response | None:
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        if self.token is None and not is_loopback(_hostname(host)):
+            return PlainTextResponse("This page answers to 127.0.0.1 and localhost only.\n", 403)
+        if origin is not None and origin.partition("://")[2] != host:
+            return PlainTextResponse("Another site sent this request.\n", 403)
+        if re.search("=https?:", request.url.path, re.IGNORECASE):
+            return PlainTextResponse("Nothing is fetched from elsewhere.\n", 403)
+        return None if self.token is None else self._asks(request, self.token)
+
+    def _asks(self, request: Request, token: str) -> Response | None:
+        """None for those who know the token."""
+        if _equal(request.query_params.get("token"), token):
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(COOKIE, token, httponly=True, samesite="lax", secure=request.url.scheme == "https")
+            return answer
+        if _equal(request.cookies.get(COOKIE), token):
+            return None
+        return PlainTextResponse("Open the whole address that `protoadapt serve` printed, ?token=… included.\n", 401)
+
+
+def _hostname(host: str) -> str:
+    """Of a Host header; empty where it is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _equal(given: str | None, token: str) -> bool:
+    """In the same time wherever they differ."""
+    return given is not None and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())

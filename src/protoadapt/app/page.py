@@ -1,0 +1,173 @@
+"""The page: gradio's parts around a board. It only passes on what people do, and shows what `view` makes of the answer.
+
+Each open page has a board of its own in a `gr.State`. All steps share one queue, so each begins where the one before it
+ended; an uploaded file is removed as soon as its picture is on the board.
+"""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path, PurePath
+from typing import Any
+
+import gradio as gr
+from torch import nn
+
+from protoadapt.app import view
+from protoadapt.app.board import LONGEST, Board, add, class_name, drop, give, tell
+from protoadapt.app.intake import Limits, Upload, take_in
+from protoadapt.errors import UserError
+from protoadapt.labeling.outputs import as_csv
+from protoadapt.labeling.pictures import HEIC
+from protoadapt.report.html import labels_page
+
+SESSIONS = 50
+"""Boards that are kept, the ones last used: some forty megabytes each when full."""
+
+
+def build(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: Path) -> gr.Blocks:
+    """The page. All its files are in `folder`."""
+
+    def shown(board: Board) -> view.Html:
+        return view.show(board, tell(board, about))
+
+    def dropped(
+        board: Board, files: Sequence[str], names: Any, label: str | None, progress: Any
+    ) -> tuple[Board, view.Html, view.Html]:
+        def tell_progress(done: int, total: int) -> None:
+            progress((done, total), unit="pictures")
+
+        uploads = [upload for upload in named_uploads(files, names) if Path(upload.path).is_relative_to(folder)]
+        try:
+            taken = take_in(uploads, board, network, about, limits, tell_progress)
+        finally:
+            for upload in uploads:
+                Path(upload.path).unlink(missing_ok=True)
+        board = add(board, taken.seen, taken.skipped, label)
+        return board, shown(board), view.notice(skipped=taken.skipped)
+
+    def add_examples(board: Board, files: list[str] | None, names: Any, name: str, progress=gr.Progress()):  # noqa: B008
+        """Name and pictures may come in either order: what is there waits for the other."""
+        try:
+            if not files:
+                class_name(name, board)
+                return gr.skip(), gr.skip(), view.notice([f"Now drop pictures of “{name.strip()}”."]), name, gr.skip()
+            name = class_name(name, board)
+        except UserError as error:
+            return gr.skip(), gr.skip(), view.notice([_sentence(error)]), name, gr.skip()
+        return *dropped(board, files, names, name, progress), "", None
+
+    def add_others(board: Board, files: list[str] | None, names: Any, progress=gr.Progress()):  # noqa: B008
+        return *dropped(board, files or [], names, None, progress), None
+
+    def named(board: Board, event: gr.EventData):
+        """A click: {key, label}, or {key, drop}. It comes from a browser, so it may be anything."""
+        asked = event._data if isinstance(event._data, dict) else {}
+        key, label = asked.get("key"), asked.get("label")
+        if not isinstance(key, str) or key not in board.pictures or not isinstance(label, str | None):
+            return gr.skip(), shown(board), view.notice(["That picture is no longer here."])
+        try:
+            board = drop(board, key) if asked.get("drop") else give(board, key, label)
+        except UserError as error:
+            return gr.skip(), gr.skip(), view.notice([_sentence(error)])
+        return board, shown(board), view.notice()
+
+    def saver(file_name: str, write: Callable[[dict[str, Any]], str], paths: bool) -> Callable[[Board], Any]:
+        def save(board: Board):
+            told = tell(board, about, paths)
+            if told is None:
+                return None, view.notice(["There is nothing to save yet: two classes need an example each."])
+            file = Path(tempfile.mkdtemp(dir=folder), file_name)
+            file.write_bytes(write(told).encode())
+            return str(file), view.notice()
+
+        return save
+
+    queue: dict[str, Any] = {"concurrency_id": "board", "concurrency_limit": 1, "api_visibility": "private"}
+    queue |= {"trigger_mode": "multiple"}  # what people do while a step is under way waits its turn
+    with gr.Blocks(title="Name your pictures", analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
+        blocks.state_session_capacity = SESSIONS
+        board = gr.State(Board())
+        _html(view.heading("Name your pictures", LEAD))
+        with gr.Row(elem_id="steps"):
+            with gr.Column():
+                _html(view.step(1, "Show examples", "One to five pictures of each class, of two classes at least."))
+                name = gr.Textbox(
+                    label="Class", placeholder="for example: oak leaf", max_length=LONGEST, elem_id="name"
+                )
+                examples = _dropzone("Pictures of this class", "examples")
+                more = gr.Button("Add examples", size="md", elem_id="more")
+            with gr.Column():
+                note = f"All the others, mixed as they are, up to {limits.pictures:,}. They help to tell classes apart."
+                _html(view.step(2, "Drop the rest", note))
+                others = _dropzone("Pictures without a name", "others")
+        notice = _html(view.notice(), elem_id="notice")
+        with gr.Row(elem_id="third"):
+            _html(view.step(3, "Check and correct", "Click a picture, say what it is: all the others follow."))
+            table = gr.Button("Save table (csv)", size="md", min_width=0, elem_id="save-table")
+            report = gr.Button("Save report", size="md", min_width=0, elem_id="save-report")
+        gallery = _html(view.EMPTY, js_on_load=_text("page.js"), elem_id="board")
+        known = {"model": about["model"], "dataset": about["dataset"] or "pictures of its own"}
+        _html(view.tag("p", FOOT.format(**known, mb=limits.bytes >> 20), class_="foot"))
+        saved = gr.DownloadButton(visible="hidden", elem_id="saved")
+        names = gr.JSON(visible="hidden")
+
+        after = [board, gallery, notice]
+        filled = [*after, name, examples]
+        for event in (examples.upload, name.submit, more.click):
+            event(add_examples, [board, examples, names, name], filled, js=NAMES, show_progress_on=gallery, **queue)
+        others.upload(add_others, [board, others, names], [*after, others], js=NAMES, show_progress_on=gallery, **queue)
+        gallery.named(named, board, after, show_progress="hidden", **queue)
+        for button, save in (
+            (table, saver("labels.csv", as_csv, False)),
+            (report, saver("report.html", labels_page, True)),
+        ):
+            done = button.click(save, board, [saved, notice], show_progress_on=gallery, **queue)
+            done.success(None, saved, None, js=DOWNLOAD, api_visibility="private")
+    return blocks
+
+
+LEAD = "Show a few examples, drop the rest, correct what is wrong. Every correction helps all the other pictures."
+FOOT = (
+    "Model {model}, trained on {dataset}. JPEG, PNG, WebP, GIF, BMP and TIFF files of up to {mb} MB. Pictures go to "
+    "the computer that serves this page and nowhere else, and are forgotten after the page is closed."
+)
+NAMES = "(board, files, names, ...rest) => [board, files, (files ?? []).map((file) => file.orig_name), ...rest]"
+"""What files are called on their owner's computer: a path here has lost the characters that gradio holds for unsafe."""
+DOWNLOAD = """(file) => {
+  if (!file) return;
+  const link = Object.assign(document.createElement("a"), { href: file.url, download: file.orig_name });
+  link.click();
+}"""
+
+
+def named_uploads(files: Sequence[str], names: Any) -> list[Upload]:
+    """Paths as gradio has checked them, and the names that a browser claims for them, if it does."""
+    if not isinstance(names, list) or len(names) != len(files) or not all(isinstance(name, str) for name in names):
+        names = files
+    return [Upload(str(Path(file).resolve()), PurePath(name).name[-255:]) for file, name in zip(files, names)]
+
+
+def style() -> dict[str, Any]:
+    """Colours, fonts of the reader's own system, and our style sheet: nothing that would have to be fetched."""
+    system = ["system-ui", "sans-serif"]
+    theme = gr.themes.Default(primary_hue="indigo", neutral_hue="slate", font=system, font_mono=["monospace"])
+    return {"theme": theme, "css": _text("page.css")}
+
+
+def _dropzone(label: str, name: str) -> gr.File:
+    kinds = ["image", *sorted(HEIC)]
+    return gr.File(label=label, file_count="multiple", file_types=kinds, height=150, elem_id=name)
+
+
+def _html(value: str, **settings: Any) -> gr.HTML:
+    return gr.HTML(value, apply_default_css=False, **{"js_on_load": None, **settings})
+
+
+def _text(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
+
+
+def _sentence(error: UserError) -> str:
+    text = str(error)
+    return text[:1].upper() + text[1:] + "."

@@ -1,0 +1,111 @@
+"""The page as a server: one process, one temporary folder that goes with it, nothing asked of any network."""
+
+import os
+import re
+import secrets
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from protoadapt.app.guard import Guard, is_loopback
+from protoadapt.app.intake import Limits
+from protoadapt.errors import UserError
+
+HARD = 10
+"""A file of so many times the limit is cut off while it comes in; a smaller one is refused alone, its company kept."""
+
+
+def serve(
+    network: nn.Module,
+    about: Mapping[str, Any],
+    *,
+    limits: Limits,
+    host: str = "127.0.0.1",
+    port: int = 7860,
+    token: str | None = None,
+    on_ready: Callable[[str], None] = print,
+) -> None:
+    """Serves until it is told to stop (Ctrl-C, SIGTERM). `on_ready` is told the address to open."""
+    import uvicorn
+
+    token = checked_token(host, token)
+    with _listening(host, port) as listener, _temporary_folder() as folder:
+        app = Guard(_page(network, about, limits, folder), token)
+        place = f"[{host}]" if ":" in host else host
+        on_ready(f"http://{place}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else ""))
+        # An open page keeps a connection, which is cut at the end: uvicorn would print that as an error with its stack.
+        settings = {"log_level": "critical", "ws": "none", "server_header": False, "timeout_graceful_shutdown": 1}
+        uvicorn.Server(uvicorn.Config(app, **settings)).run(sockets=[listener])  # type: ignore[arg-type]
+
+
+def checked_token(host: str, token: str | None) -> str | None:
+    """The token that is asked for: the one given; a new one where other computers reach the page; else none."""
+    if token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", token):
+        raise UserError("the token must have 16 to 256 letters, digits, - and _: leave it out and one is made")
+    return token or (None if is_loopback(host) else secrets.token_urlsafe(24))
+
+
+def _page(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: Path) -> Any:
+    # What a shell may have set for gradio could open the page to others; what it keeps goes into our folder.
+    for name in [name for name in os.environ if name.startswith("GRADIO_")]:
+        del os.environ[name]
+    os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_TEMP_DIR": str(folder), "HF_HUB_OFFLINE": "1"}
+    import gradio
+    from fastapi import FastAPI
+
+    from protoadapt.app.page import build, style
+
+    return gradio.mount_gradio_app(
+        FastAPI(openapi_url=None),
+        build(network, about, limits, folder),
+        "/",
+        max_file_size=HARD * limits.bytes,
+        show_error=False,
+        footer_links=[],
+        run_history=False,
+        ssr_mode=False,
+        pwa=False,
+        mcp_server=False,
+        enable_monitoring=False,
+        **style(),
+    )
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Bound before anything is loaded. Port 0 takes any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"{host} port {port} cannot be used ({reason}): give another --port, or --host") from error
+    with listener:
+        yield listener
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """A new folder that nobody else reads, for all temporary files; removed however the process is asked to end."""
+
+    def end(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    # uvicorn handles signals while it runs, and raises them again when it has finished: then these are called.
+    ends = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.signal(number, end) for number in ends}
+    kept = tempfile.tempdir
+    try:
+        with tempfile.TemporaryDirectory(prefix="protoadapt-", ignore_cleanup_errors=True) as folder:
+            tempfile.tempdir = folder
+            yield Path(folder).resolve()
+    finally:
+        tempfile.tempdir = kept
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,73 @@
+"""A tiny network with random weights, pictures that it tells apart by colour, and the page as a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from io import BytesIO
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from protoadapt import models
+from protoadapt.backbones import build
+from protoadapt.checkpoint import save_fp16
+
+COLOURS = {"red": (220, 40, 40), "blue": (50, 60, 220), "green": (40, 200, 60)}
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    torch.manual_seed(0)
+    file = tmp_path_factory.mktemp("model") / "tiny.safetensors"
+    about = {"backbone": "resnet12", "width": 8, "crop": "none", "dataset": "nothing", "size": 24}
+    save_fp16(build("resnet12", 8), about | {"mean": [0.5] * 3, "std": [0.25] * 3}, file)
+    return file
+
+
+@pytest.fixture(scope="session")
+def loaded(model):
+    """(network, about)"""
+    return models.load(model)
+
+
+@pytest.fixture(scope="session")
+def painted():
+    """painted("red", 3): a PNG file's bytes, another for every number."""
+
+    def paint(colour: str, number: int = 0) -> bytes:
+        rng = np.random.default_rng([number, *COLOURS[colour]])
+        pixels = np.array(COLOURS[colour]) + rng.normal(0, 30, (26, 30, 3))
+        out = BytesIO()
+        Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(out, "PNG")
+        return out.getvalue()
+
+    return paint
+
+
+@pytest.fixture(scope="session")
+def served(model):
+    """served(folder, "--port", "0", …): a context with the page's address; `folder` is all it may write to."""
+
+    @contextmanager
+    def page(folder, *words, ends_by=signal.SIGTERM):
+        command = [sys.executable, "-m", "protoadapt", "serve", "--model", model, "--port", "0", *words]
+        environment = {**os.environ, "TMPDIR": str(folder)}
+        environment |= {"GRADIO_ALLOWED_PATHS": "/", "GRADIO_SHARE": "True"}  # a shell's settings change nothing
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen(command, cwd=folder, env=environment, text=True, **pipes)
+        try:
+            said = process.stdout.readline()
+            assert said.startswith("Open http://")
+            yield said.split()[1]
+        finally:
+            process.send_signal(ends_by)
+            _, complaints = process.communicate(timeout=60)
+        assert process.returncode == 128 + ends_by, "it ended as it was asked to"
+        assert complaints == ""
+        assert os.listdir(folder) == [], "nothing is left"
+
+    return page

@@ -1,0 +1,98 @@
+"""Who is let in: by name on this computer, by token elsewhere, never on behalf of another site."""
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra `app` is not installed")
+
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from protoadapt.app.guard import COOKIE, Guard, is_loopback
+from protoadapt.app.server import checked_token
+from protoadapt.errors import UserError
+
+TOKEN = "0123456789abcdef-_"
+
+
+def client(token=None, base="http://127.0.0.1:7860"):
+    return TestClient(Guard(PlainTextResponse("inside"), token), base_url=base, follow_redirects=False)
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1:7860", "localhost", "LOCALHOST:1", "[::1]:7860", "127.8.8.8"])
+def test_this_computer_is_let_in(name):
+    answer = client().get("/", headers={"host": name})
+    assert answer.text == "inside"
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "name", ["evil.example", "127.0.0.1.evil.example", "192.168.0.7:7860", "0.0.0.0", "", "[::1", "a@b"]
+)
+def test_other_names_for_it_are_not(name):
+    assert client().get("/", headers={"host": name}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "http://127.0.0.1:9999", "http://localhost:7860", "null", ""]
+)
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_other_sites_are_not(origin, token):
+    visitor = client(token)
+    visitor.cookies.set(COOKIE, TOKEN)
+    assert visitor.post("/gradio_api/upload", headers={"origin": origin}).status_code == 403
+    assert visitor.post("/gradio_api/upload", headers={"origin": "http://127.0.0.1:7860"}).text == "inside"
+
+
+@pytest.mark.parametrize("path", ["file=http://example.org/x", "file=HTTPS://example.org", "proxy=https://example.org"])
+def test_nothing_is_fetched_for_a_visitor(path):
+    assert client().get(f"/gradio_api/{path}").status_code == 403
+
+
+def test_a_token_is_asked_for_once_and_then_a_cookie():
+    visitor = client(TOKEN, "http://192.168.0.7:7860")
+    assert visitor.get("/").status_code == 401
+    for wrong in ("", "x", TOKEN[:-1], TOKEN + "x", "é"):
+        assert visitor.get("/", params={"token": wrong}).status_code == 401
+        assert visitor.get("/", headers={"cookie": f"{COOKIE}={wrong}".encode()}).status_code == 401
+    entered = visitor.get("//evil.example/", params={"token": TOKEN})
+    assert (entered.status_code, entered.headers["location"]) == (303, "/"), "the token leaves the address"
+    cookie = entered.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert visitor.get("/").text == "inside"
+    assert visitor.post("/gradio_api/upload").text == "inside"
+    assert client(TOKEN, "http://192.168.0.7:7860").get("/").status_code == 401, "another visitor"
+
+
+def test_sockets_are_refused():
+    with pytest.raises(WebSocketDisconnect) as refused, client().websocket_connect("/"):
+        pass
+    assert refused.value.code == 1008
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        ("127.0.0.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("example.org", False),
+    ],
+)
+def test_only_this_computer_goes_without_a_token(host, here):
+    assert is_loopback(host) is here
+    assert (checked_token(host, None) is None) is here
+    assert checked_token(host, TOKEN) == TOKEN
+    if not here:
+        assert checked_token(host, None) != checked_token(host, None)
+        assert len(checked_token(host, None)) >= 32
+
+
+@pytest.mark.parametrize("token", ["", "short", "with blanks in it, long", "ünïcode-ünïcode-ünï", "a" * 300])
+def test_tokens_that_would_not_hold(token):
+    with pytest.raises(UserError, match="16 to 256"):
+        checked_token("0.0.0.0", token)

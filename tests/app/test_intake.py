@@ -1,0 +1,101 @@
+"""Uploads: what is no picture is listed with its reason, the rest is kept, nothing is computed twice."""
+
+import struct
+import zlib
+from io import BytesIO
+
+import numpy as np
+import pytest
+from PIL import Image
+from torch import nn
+
+from protoadapt.app.board import Board, add
+from protoadapt.app.intake import Limits, Upload, take_in
+from protoadapt.features import embed
+from protoadapt.labeling import pictures
+
+LIMITS = Limits(bytes=100_000, pictures=50)
+
+
+def bomb() -> bytes:
+    """A PNG of a few dozen bytes that claims to be 50,000 × 50,000 pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 50_000, 50_000, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+@pytest.fixture
+def upload(tmp_path):
+    """upload("name", content): a file as it lies after an upload."""
+
+    def put(name: str, content: bytes) -> Upload:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        path.write_bytes(content)
+        return Upload(str(path), name)
+
+    return put
+
+
+def test_pictures_come_with_feature_and_thumbnail(upload, painted, loaded):
+    network, about = loaded
+    seen, skipped = take_in([upload("a.png", painted("red"))], Board(), network, about, LIMITS)
+    ((key, picture),) = seen.items()
+    assert key == pictures.digest(painted("red")).hex()
+    assert (picture.name, picture.label, skipped) == ("a.png", None, [])
+    assert Image.open(BytesIO(picture.thumb)).size == (30, 26)
+    expected = embed(network, about, pictures.pixels(painted("red"), about["size"])[None]).numpy()[0]
+    np.testing.assert_array_equal(picture.feature, expected)
+
+
+def test_what_cannot_be_used_is_said_and_the_rest_is_kept(upload, painted, loaded):
+    given = [
+        upload("notes.png", b"no picture at all"),
+        upload("empty.jpg", b""),
+        upload("bomb.png", bomb()),
+        upload("cut.png", painted("red")[:300]),
+        upload("large.png", painted("red") + b"\0" * 100_000),
+        Upload("/nowhere/gone.png", "gone.png"),
+        upload("good.png", painted("blue")),
+    ]
+    seen, skipped = take_in(given, Board(), *loaded, LIMITS)
+    assert [picture.name for picture in seen.values()] == ["good.png"]
+    reasons = dict(skipped)
+    assert set(reasons) == {"notes.png", "empty.jpg", "bomb.png", "cut.png", "large.png", "gone.png"}
+    assert reasons["notes.png"] == "no picture, or of a kind that is not read"
+    assert "pixels" in reasons["bomb.png"]
+    assert "MB is the most" in reasons["large.png"]
+    assert "once more" in reasons["gone.png"]
+
+
+def test_room_is_counted_in_new_pictures(upload, painted, loaded):
+    limits = Limits(LIMITS.bytes, pictures=3)
+    old = take_in([upload(f"{i}.png", painted("red", i)) for i in range(2)], Board(), *loaded, limits)
+    board = add(Board(), old.seen)
+    more = [upload(f"again {i}.png", painted("red", i)) for i in range(2)] + [
+        upload(f"new {i}.png", painted("blue", i)) for i in range(2)
+    ]
+    seen, skipped = take_in(more[1:], board, *loaded, limits)
+    assert [picture.name for picture in add(board, seen).pictures.values()] == ["0.png", "1.png", "new 0.png"]
+    assert [one.file for one in skipped] == ["new 1.png"]
+    assert [one.file for one in take_in(more, board, *loaded, limits).skipped] == ["new 1.png"], "unseen, unlooked at"
+
+
+def test_what_the_board_knows_is_not_computed_again(upload, painted, loaded):
+    _, about = loaded
+    board = add(Board(), take_in([upload("a.png", painted("red"))], Board(), *loaded, LIMITS).seen, label="red")
+
+    class Unasked(nn.Module):
+        def forward(self, x):
+            raise AssertionError("the network was asked")
+
+    seen, _ = take_in([upload("b.png", painted("red"))], board, Unasked(), about, LIMITS)
+    assert add(board, seen).pictures == board.pictures
+
+
+def test_the_same_content_twice_in_a_drop_is_one_picture(upload, painted, loaded):
+    seen, skipped = take_in([upload(name, painted("red")) for name in ("a.png", "b.png")], Board(), *loaded, LIMITS)
+    assert [picture.name for picture in seen.values()] == ["a.png"]
+    assert not skipped
