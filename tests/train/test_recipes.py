@@ -47,10 +47,10 @@ def test_the_paper_rows():
         {"ce": 1, "rotation": 1, "hct": 1},
         {"ce": 1, "rotation": 1, "hct": 1},
     ]
-    assert (config.optimizer, config.lr, config.momentum, config.weight_decay) == ("sgd", 0.05, 0.9, 5e-4)
+    assert (config.optimizer, config.lr, config.momentum, config.weight_decay) == ("sgd", 0.2, 0.9, 5e-4)
     assert (config.batch, config.ema, config.alpha, config.size) == (256, 0.999, 2, 84)
     paper = recipe("hct_r_paper")
-    assert (paper.optimizer, paper.lr, paper.epochs) == ("adam", 1e-3, 300)
+    assert (paper.optimizer, paper.lr, paper.epochs, paper.warmup) == ("adam", 1e-3, 300, 0)
     assert recipe("hct_r_paper", ["dataset=tiered-imagenet"]).epochs == 60
     assert recipe("hct_r_cub_box").crop == "box"
 

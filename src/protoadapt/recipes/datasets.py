@@ -1,5 +1,5 @@
-"""What suits each dataset, chosen on its validation classes: crops, length, batch, step. Weight decay times step, crops and
-selection matter more than length; too many epochs at small batch counts hurt, so the best epoch is kept."""
+"""What suits each dataset, chosen on its validation classes: crops, length, batch, step. Weight decay times step, crops
+and selection matter more than length; too many epochs at small batch counts hurt, so the best epoch is kept."""
 
 from typing import Any
 

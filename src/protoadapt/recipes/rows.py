@@ -60,7 +60,7 @@ def protonet(dataset: str = "cifar-fs") -> TrainConfig:
     protoadapt train protonet --data DIR --out runs/protonet        (20-way: --set way=20)
     About two minutes on one H200. Not measured yet.
     """
-    own = {"epochs": 200, "optimizer": "adam", "lr": 1e-3, "weight_decay": 0.0, "validate_every": 10}
+    own = {"epochs": 200, "optimizer": "adam", "lr": 1e-3, "warmup": 0.0, "weight_decay": 0.0, "validate_every": 10}
     phases = (Phase(1.0, {"protonet": 1.0}, sampler="episodes"),)
     return TrainConfig(phases=phases, **{**settings(dataset), **own})
 
