@@ -1,5 +1,5 @@
 """Writes docs/results.md, docs/speed.md and the numbers in README.md from the JSON files under results/, and
-docs/methods.md from the docstrings.
+docs/methods.md from the docstrings; draws the figures whose numbers are there.
 
     python docs/build.py
 
@@ -13,75 +13,18 @@ import sys
 from pathlib import Path
 
 from protoadapt.methods import METHODS, adaptation, method
-from protoadapt.report.tables import comparison, markdown, paired
+from protoadapt.report import extremes, scale
+from protoadapt.report.tables import markdown, paired
+from protoadapt.reproduce import TABLES, Results, draw_figures, results_page
+from protoadapt.reproduce.paper import own
+from protoadapt.reproduce.tables import FIRST, MAIN
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 
-# The paper's HCT_R + CIPA (its Tables 1 to 4), 1-shot / 5-shot; None: not measured here yet.
-MAIN_ROWS = {
-    "CIFAR-FS": ((85.72, 89.69), "cifar-fs-hct_r-40"),
-    "FC100": ((53.30, 64.90), None),
-    "mini-ImageNet": ((76.94, 85.10), "mini-hct_r-82"),
-    "tiered-ImageNet": ((81.70, 87.91), None),
-    "CUB": ((93.03, 94.90), None),
-    "mini-ImageNet → CUB": ((62.15, 74.25), None),
-}
-
 
 def read(name: str) -> dict:
     return json.loads((RESULTS / name).read_text())
-
-
-def results_page() -> str:
-    header = ["dataset", "shot", "paper", "here", "difference", "training", "epochs", "seed", "hardware"]
-    rows = []
-    for dataset, (paper, run) in MAIN_ROWS.items():
-        for shot, published in zip((1, 5), paper):
-            if run is None:
-                rows.append([dataset, str(shot), f"{published:.2f}", "not measured yet", *[""] * 5])
-                continue
-            told, train = read(f"{run}/novel-{shot}shot.json"), read(f"{run}/train.json")
-            cipa = next(r for r in told["results"] if r["label"] == "cipa")
-            rows.append(
-                [
-                    *(dataset, str(shot), f"{published:.2f}", f"{cipa['accuracy']:.2f} ± {cipa['ci95']:.2f}"),
-                    *(f"{cipa['accuracy'] - published:+.2f}", f"{train['seconds']:.0f} s"),
-                    *(str(train["config"]["epochs"]), str(train["config"]["seed"]), train["hardware"]),
-                ]
-            )
-    parts = [
-        "# Results",
-        "Written by `docs/build.py` from the JSON files under `results/`. 5-way, 15 queries a class, 95 % confidence "
-        "intervals; 10,000 episodes unless said. One seed each. One view a picture, one ResNet-12.",
-        "## HCT_R + CIPA beside the paper",
-        markdown(header, rows),
-        "These are first runs, a few minutes of training each. The pictures of tiered-ImageNet are not at hand.",
-    ]
-    for dataset, (_, run) in MAIN_ROWS.items():
-        for shot in (1, 5) if run else ():
-            told = read(f"{run}/novel-{shot}shot.json")
-            parts += [f"## {dataset}, {shot}-shot, the same episodes", markdown(*_accuracies(told))]
-            extra = RESULTS / f"{run}/all-methods-{shot}shot.json"
-            if extra.exists():
-                told = read(f"{run}/all-methods-{shot}shot.json")
-                count = told["results"][0]["episodes"]
-                parts += [f"All methods, {count:,} episodes:", markdown(*_accuracies(told))]
-            imbalanced = RESULTS / f"{run}/dirichlet-{shot}shot.json"
-            if imbalanced.exists():
-                told = read(f"{run}/dirichlet-{shot}shot.json")
-                count = told["results"][0]["episodes"]
-                parts += [
-                    f"Imbalanced queries (75 an episode, class shares from Dirichlet(2)), {count:,} episodes:",
-                    markdown(*_accuracies(told)),
-                ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _accuracies(told: dict) -> tuple[list[str], list[list[str]]]:
-    """Without times: accuracies are of the method, times of the machine (docs/speed.md has those)."""
-    header, rows = comparison(told["results"], told["reference"])
-    return header[:-2], [row[:-2] for row in rows]
 
 
 def speed_page() -> str:
@@ -161,26 +104,29 @@ def _prose(docstring: str | None) -> str:
 
 def readme() -> str:
     """README.md with its numbers between the two marks."""
-    cpu = read("benchmark-inference-cpu.json")
-    rows = []
-    for dataset, (paper, run) in MAIN_ROWS.items():
-        if run is None:
+    cpu, results, rows, first = read("benchmark-inference-cpu.json"), Results(RESULTS), [], False
+    names = ("protonet", "semi_protonet", "cipa", "pt_map")
+    for words, (table, planned) in MAIN.items():
+        # The main row's network; as long as there is none, that of a first run.
+        trial = next(
+            (t for t in (planned, FIRST.get(words)) if t and all(results.of(t, shot) for shot in (1, 5))), None
+        )
+        if trial is None:
             continue
-        for shot in (1, 5):
-            told = read(f"{run}/novel-{shot}shot.json")
-            by_name = {r["label"]: r for r in told["results"]}
-            gain = "{:+.2f} ± {:.2f}".format(*paired(by_name["cipa"], by_name["protonet"]))
-            names = ("protonet", "semi_protonet", "cipa", "pt_map")
-            published = f"{paper[shot == 5]:.2f}"
-            rows.append([dataset, str(shot), *(f"{by_name[n]['accuracy']:.2f}" for n in names), gain, published])
+        first = first or trial is not planned
+        for shot, published in zip((1, 5), own(table)):
+            found = [results.get(trial, shot, name) for name in names]
+            gain = "{:+.2f} ± {:.2f}".format(*paired(found[2], found[0]))
+            rows.append([words, str(shot), *(f"{r['accuracy']:.2f}" for r in found), gain, f"{published:.2f}"])
     header = ["novel classes of", "shot", "ProtoNet", "SemiPN", "CIPA", "PT+MAP (told: equal classes)"]
     header += ["CIPA − ProtoNet, paired", "the paper's CIPA"]
     cipa = cpu["methods"]["cipa"]["episodes_per_s"]
     numbers = (
         "## Numbers\n\nOne ResNet-12 trained with HCT_R for a few minutes on one GPU, 10,000 episodes, one seed "
         f"([all results](docs/results.md)):\n\n{markdown(header, rows)}\n\n"
-        "These are first runs, still below the paper. Queries here are balanced; where they are not, PT+MAP and, at "
-        "5-shot, CIPA fall below ProtoNet, and BAPA holds.\n\n"
+        + ("These are first runs, still below the paper. " if first else "")
+        + "Queries here are balanced; where they are not, PT+MAP and, at 5-shot, CIPA fall below ProtoNet, and BAPA "
+        "holds.\n\n"
         f"CIPA runs {cipa:,.0f} episodes a second on two CPU cores, {cipa / cpu['naive_episodes_per_s']['cipa']:.0f} "
         "times the usual numpy loop ([speed](docs/speed.md))."
     )
@@ -188,10 +134,27 @@ def readme() -> str:
     return mark.sub(lambda m: f"{m[1]}{numbers}\n{m[2]}", (ROOT / "README.md").read_text())
 
 
+def scale_page() -> str:
+    """docs/scale.md with its numbers between the two marks."""
+    page, file = (ROOT / "docs/scale.md").read_text(), RESULTS / "benchmark-scale.json"
+    numbers = scale.numbers(read(file.name)) if file.exists() else "Not measured yet: `python benchmarks/scale.py`."
+    mark = re.compile(r"(<!-- numbers: begin -->\n).*?(<!-- numbers: end -->)", re.DOTALL)
+    return mark.sub(lambda m: f"{m[1]}{numbers}\n{m[2]}", page)
+
+
+def bapa_page() -> str:
+    """docs/bapa.md with its tables between the two marks."""
+    tables = extremes.numbers(read("extremes-validation.json"))
+    mark = re.compile(r"(<!-- numbers: begin -->\n).*?(<!-- numbers: end -->)", re.DOTALL)
+    return mark.sub(lambda m: f"{m[1]}{tables}\n{m[2]}", (ROOT / "docs/bapa.md").read_text())
+
+
 PAGES = {
-    "docs/results.md": results_page,
+    "docs/results.md": lambda: results_page(RESULTS),
     "docs/speed.md": speed_page,
     "docs/methods.md": methods_page,
+    "docs/bapa.md": bapa_page,
+    "docs/scale.md": scale_page,
     "README.md": readme,
 }
 
@@ -199,3 +162,6 @@ if __name__ == "__main__":
     for name, page in PAGES.items():
         (ROOT / name).write_text(page())
         print(name)
+    for table in TABLES:
+        for figure in draw_figures(table, Results(RESULTS), ROOT / "docs" / "images"):
+            print(figure.relative_to(ROOT))

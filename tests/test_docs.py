@@ -18,7 +18,7 @@ from protoadapt.features import synthetic_features
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 SMALL_RUN = "epochs=1 size=16 width=2 batch=64 validation_episodes=5"
-SLOWER = {"make", "pre-commit"}  # what CI itself runs
+SLOWER = ("make", "pre-commit", "protoadapt serve")  # what CI itself runs, and what runs until it is stopped
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -27,7 +27,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 def commands(page: Path) -> list[str]:
     lines = [line[2:].split("#")[0].strip() for block in blocks(page, "console") for line in block.splitlines()]
-    return [line for line in lines if line and line.split()[0] not in SLOWER]
+    return [line for line in lines if line and not line.startswith(SLOWER)]
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,7 @@ def home(tmp_path_factory) -> Path:
             write_pictures(folder / "data" / "cifar100" / name, rng)
     for name in ("cat", "dog"):
         write_pictures(folder / "pictures" / name, rng)
+    write_pictures(folder / "photos", rng)
     return folder
 
 

@@ -10,7 +10,7 @@ import torch
 from cases import clouds, slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import cipa, protonet, pt_map, semi_protonet, soft_kmeans
+from reference import balance_free, cipa, protonet, pt_map, semi_protonet, soft_kmeans
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 import protoadapt
 from protoadapt.errors import UserError
 from protoadapt.estimators import (
+    BAPAClassifier,
     CIPAClassifier,
     LabelledKFold,
     ProtoNetClassifier,
@@ -28,8 +29,16 @@ from protoadapt.estimators import (
     SoftKMeansClassifier,
 )
 from protoadapt.methods import many
+from protoadapt.methods.bapa import bapa
 
-CLASSIFIERS = [CIPAClassifier, ProtoNetClassifier, SemiProtoNetClassifier, SoftKMeansClassifier, PTMAPClassifier]
+CLASSIFIERS = [
+    BAPAClassifier,
+    CIPAClassifier,
+    ProtoNetClassifier,
+    SemiProtoNetClassifier,
+    SoftKMeansClassifier,
+    PTMAPClassifier,
+]
 every_classifier = pytest.mark.parametrize("make", CLASSIFIERS)
 
 EXEMPT = {
@@ -57,6 +66,9 @@ def task(queries=30, dtype=np.float64, shots=(2, 1, 3), way=3, **more):
 
 
 REFERENCES = [
+    (BAPAClassifier(), balance_free, {}),
+    (BAPAClassifier(sigma=1.0, n_iter=3, kappa=0.5), balance_free, {"sigma": 1.0, "n_iter": 3, "kappa": 0.5}),
+    (BAPAClassifier(k_s=40.0, lam=4.0, beta=0.3), balance_free, {"k_s": 40.0, "lam": 4.0, "beta": 0.3}),
     (CIPAClassifier(), cipa, {}),
     (CIPAClassifier(center="joint", sigma=1.0, n_iter=3), cipa, {"center": "joint", "sigma": 1.0, "n_iter": 3}),
     (CIPAClassifier(center="support", beta=0.3), cipa, {"center": "support", "beta": 0.3}),
@@ -145,6 +157,35 @@ def test_without_unlabelled_rows_cipa_is_protonet_centred_by_the_support():
     model = CIPAClassifier().fit(X, truth)
     np.testing.assert_allclose(model.predict_proba(new), expected, atol=1e-9)
     np.testing.assert_allclose(model.center_, mean)
+
+
+@pytest.mark.parametrize("queries", [1, 7, 90])
+@pytest.mark.parametrize("shots", [1, (5, 1, 2, 3)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bapa_has_two_forms_of_one_answer(queries, shots, dtype):
+    """Mixtures of an episode's rows (Gram form), and prototypes in feature space chunk by chunk."""
+    episodes, _ = clouds(episodes=1, way=4, shots=shots, queries=queries, seed=5)
+    X, y, _ = task(way=4, shots=shots, queries=queries, seed=5, dtype=dtype)
+    answer = BAPAClassifier().fit(X, y).predict_proba(X[y < 0])
+    np.testing.assert_allclose(answer, bapa(episodes)[0].numpy(), atol=1e-4 if dtype == np.float32 else 1e-9)
+
+
+def test_without_unlabelled_rows_bapa_is_the_nearest_shrunk_mean_centred_by_the_classes_means():
+    X, _, truth = task(queries=20)
+    new, _, _ = task(queries=5, seed=1)
+
+    def unit(x):
+        return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+    X, new = unit(np.sqrt(X + 1e-6)), unit(np.sqrt(new + 1e-6))
+    center = np.mean([X[truth == c].mean(0) for c in range(3)], axis=0)
+    prototypes = np.stack([unit(X - center)[truth == c].sum(0) / ((truth == c).sum() + 3) for c in range(3)])
+    distance = ((unit(new - center)[:, None] - prototypes) ** 2).sum(-1)
+    model = BAPAClassifier(power="off").fit(X, truth)
+    expected = np.exp(-10 * distance) / np.exp(-10 * distance).sum(1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(new), expected, atol=1e-9)
+    np.testing.assert_allclose(model.center_, center)
+    assert (model.class_bias_ == 0).all()
 
 
 @every_classifier
@@ -267,6 +308,7 @@ def test_half_precision_is_computed_in_single_and_new_rows_in_the_fitted_type():
         (CIPAClassifier(power="odd"), {}, "power is 'odd'"),
         (CIPAClassifier(center="odd"), {}, "center is 'odd'"),
         (CIPAClassifier(device="cuda"), {}, "no GPU"),
+        (BAPAClassifier(k_s=0.0), {}, "k_s are positive"),
         (SemiProtoNetClassifier(metric="odd"), {}, "metric is 'odd'"),
         (PTMAPClassifier(class_prior=[0.5, 0.5]), {}, "3 positive shares"),
     ],

@@ -11,6 +11,7 @@ from protoadapt.provenance import VERSION
 
 if TYPE_CHECKING:
     from protoadapt.estimators import (
+        BAPAClassifier,
         CIPAClassifier,
         LabelledKFold,
         ProtoNetClassifier,
@@ -23,6 +24,7 @@ __version__ = VERSION
 
 __all__ = [
     "METHODS",
+    "BAPAClassifier",
     "CIPAClassifier",
     "Episodes",
     "Features",

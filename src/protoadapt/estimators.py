@@ -6,8 +6,8 @@
 
 All of them fit one state: rows are raised to a power and centred by `center_` as the method asks, and answered by
 softmax(similarity to `prototypes_` + `class_bias_`). So a new row needs no company, and a fitted unlabelled row gets
-its `transduction_` again. A method joins by saying how it calibrates and adapts (`_how`, `_power`); one whose centre
-or class sizes move on the way replaces `_learn`.
+its `transduction_` again. A method joins by saying how it calibrates and adapts (`_how`); one whose centre or class
+sizes move on the way replaces `_learn`.
 
 Memory beyond X is bounded by a chunk of rows and some fifty bytes a row, however many rows there are.
 """
@@ -26,8 +26,9 @@ from torch import Tensor
 
 from protoadapt.errors import UserError
 from protoadapt.methods.adaptation import Adaptation
+from protoadapt.methods.bapa import check as check_bapa
 from protoadapt.methods.cipa import power_transform
-from protoadapt.methods.many import Chunks, Learned, Table, calibrated, chunk_size, learn, logits, two_best
+from protoadapt.methods.many import Chunks, Learned, Table, calibrated, chunk_size, learn, learn_bapa, logits, two_best
 from protoadapt.methods.protonet import rule, scale
 
 FLOATS = [np.float32, np.float64]
@@ -45,17 +46,18 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
     two_best_proba_ (n, 2)  their probabilities; full distributions are what `predict_proba` is for
     prototypes_ (W, D)      among the calibrated rows
     center_ (D)             taken off a row (after the power) before it is answered
-    class_bias_ (W)         added to the logits; zero but for PT+MAP
+    class_bias_ (W)         added to the logits; zero but for BAPA and PT+MAP
     n_features_in_, feature_names_in_ (for data frames)
     """
 
     device: str
+    power, beta = "off", 0.5  # of methods that take raw features
 
     def _how(self) -> Adaptation:
         raise NotImplementedError
 
     def _power(self, rows: Tensor) -> Tensor:
-        return rows
+        return rows if self.power == "off" else power_transform(rows, self.beta, self.power)
 
     def fit(self, X, y):
         """X (n, D), y (n): labels, and -1, None or NaN for rows without one. Classes may have unequal numbers."""
@@ -115,6 +117,43 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
         return best, p_best
 
 
+class BAPAClassifier(PrototypeClassifier):
+    """Balance-Agnostic Prototype Adaptation, ours; arguments as in `methods.bapa`. The one to begin with.
+
+    Unlabelled rows help whatever classes they are of: many or few, mixed, or all of one class. `center_` counts rows
+    of large classes less, and `class_bias_` holds the logarithm of the classes' estimated sizes, as far as those are
+    more than chance. Without unlabelled rows it is the nearest class mean, centred by the support and shrunk by kappa.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_iter: int = 20,
+        sigma: float = 0.2,
+        lam: float = 10.0,
+        kappa: float = 3.0,
+        k_s: float = 10.0,
+        beta: float = 0.5,
+        power: str = "auto",
+        device: str = "cpu",
+    ):
+        self.n_iter = n_iter
+        self.sigma = sigma
+        self.lam = lam
+        self.kappa = kappa
+        self.k_s = k_s
+        self.beta = beta
+        self.power = power
+        self.device = device
+
+    def _how(self) -> Adaptation:
+        return Adaptation("euclid", self.lam, self.n_iter, self.sigma, l2=True)
+
+    def _learn(self, support: Iterable[Tensor], labels: Tensor, unlabeled: Iterable[Tensor], dim: int) -> Learned:
+        check_bapa(self.n_iter, self.sigma, self.lam, self.kappa, self.k_s)
+        return learn_bapa(support, labels, unlabeled, len(self.classes_), dim, self._how(), self.kappa, self.k_s)
+
+
 class CIPAClassifier(PrototypeClassifier):
     """Calibrated Iterative Prototype Adaptation (Ye et al., 2020); arguments as in `methods.cipa`.
 
@@ -146,9 +185,6 @@ class CIPAClassifier(PrototypeClassifier):
 
     def _how(self) -> Adaptation:
         return Adaptation("cosine", self.tau, self.n_iter, self.sigma, self.center, self.l2)
-
-    def _power(self, rows: Tensor) -> Tensor:
-        return rows if self.power == "off" else power_transform(rows, self.beta, self.power)
 
 
 class ProtoNetClassifier(PrototypeClassifier):
@@ -221,9 +257,6 @@ class PTMAPClassifier(PrototypeClassifier):
     def _how(self) -> Adaptation:
         prior = None if self.class_prior is None else torch.as_tensor(self.class_prior)
         return Adaptation("sinkhorn", self.lam, self.n_iter, self.step, "separate", True, class_prior=prior)
-
-    def _power(self, rows: Tensor) -> Tensor:
-        return rows if self.power == "off" else power_transform(rows, self.beta, self.power)
 
 
 class LabelledKFold(BaseCrossValidator):

@@ -6,7 +6,6 @@ import torch
 from cases import clouds, slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import balance_free as slow_bapa
 from reference import cipa as slow_cipa
 from reference import protonet as slow_protonet
 from reference import pt_map as slow_pt_map
@@ -14,11 +13,9 @@ from reference import semi_protonet as slow_semi
 from reference import simpleshot as slow_simpleshot
 from reference import soft_kmeans as slow_kmeans
 
-from protoadapt.episodes import Episodes
 from protoadapt.errors import UserError
 from protoadapt.methods import adaptation, native
 from protoadapt.methods.adaptation import Adaptation, _gram_form, prototype_path
-from protoadapt.methods.bapa import bapa
 from protoadapt.methods.cipa import cipa, cipa_steps, powered
 from protoadapt.methods.protonet import protonet
 from protoadapt.methods.pt_map import pt_map
@@ -70,43 +67,6 @@ def test_semi_protonet(metric, steps, unlabeled):
     episodes, _ = clouds(unlabeled=unlabeled)
     expected = slow(slow_semi, episodes, metric=metric, n_steps=steps)
     torch.testing.assert_close(semi_protonet(episodes, metric=metric, n_iter=steps), expected)
-
-
-@pytest.mark.parametrize(
-    "settings", [{}, {"n_iter": 0}, {"n_iter": 3, "sigma": 1.0}, {"kappa": 0.5, "k_s": 40.0, "lam": 4.0}], ids=str
-)
-@pytest.mark.parametrize("queries", [1, 12, 40])
-@pytest.mark.parametrize("shots", [1, (2, 1, 3)], ids=str)
-def test_bapa(settings, queries, shots):
-    episodes, _ = clouds(queries=queries, shots=shots)
-    torch.testing.assert_close(bapa(episodes, **settings), slow(slow_bapa, episodes, **settings))
-
-
-def test_bapa_answers_new_rows_as_it_answers_those_it_learnt_from():
-    """Semi-supervised with the queries themselves as the unlabelled rows is the transductive answer."""
-    episodes, _ = clouds(queries=20)
-    made = Episodes.from_tensors(episodes.support, episodes.support_labels, episodes.query, 3, unlabeled=episodes.query)
-    torch.testing.assert_close(bapa(made), bapa(episodes))
-
-
-@pytest.mark.parametrize("queries", ["one", "one class"])
-def test_bapa_holds_where_cipa_falls_to_chance(queries):
-    episodes, labels = clouds(episodes=200, way=5, shots=5, queries=60, dim=32, spread=0.6, seed=3)
-    query = episodes.query
-    if queries == "one":
-        query, labels = query[:, :1], labels[:, :1]
-    else:
-        rows = [query[e][labels[e] == 0][:4] for e in range(len(query))]
-        keep = [e for e in range(len(query)) if len(rows[e]) == 4]
-        episodes, query, labels = episodes[keep], torch.stack([rows[e] for e in keep]), torch.zeros(len(keep), 4)
-    made = Episodes.from_tensors(episodes.support, episodes.support_labels, query, 5)
-
-    def accuracy(method, **settings):
-        return (method(made, **settings).argmax(-1) == labels).double().mean().item()
-
-    start = accuracy(cipa, n_iter=0, center="support")
-    assert accuracy(bapa) >= start - 0.02
-    assert accuracy(cipa) < start - 0.2
 
 
 def test_soft_kmeans():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .common import one_hot, power_transform, resolve_power, rows, softmax, unit
+from .common import class_means, one_hot, power_transform, resolve_power, rows, softmax, unit
 
 
 def balance_free(
@@ -15,7 +15,7 @@ def balance_free(
     base_mean=None,
     lam=10.0,
     kappa=3.0,
-    k_s=15.0,
+    k_s=10.0,
     n_iter=20,
     sigma=0.2,
     power="strict",
@@ -28,11 +28,22 @@ def balance_free(
     shots = y.sum(axis=0)
     n_query = len(query)
     n_mean = n_query / n_way
-    theta2 = 2.43 / n_query
+    theta2 = 0.015 + 0.25 / n_mean
+
+    # Step 0: two means of like rows differ by so much on average; how does the difference found compare?
+    support_mean = class_means(support, support_labels, n_way).mean(axis=0)
+    halves = [0.0, 0.0]  # Σ of weight · ‖q − s‖²/2 over pairs, every class of the support weighing the same
+    for s, label in zip(support, support_labels):
+        for q in query:
+            halves[0] += ((q - s) ** 2).sum() / 2 / shots[label]
+            halves[1] += 1 / shots[label]
+    likely = halves[0] / halves[1] * (np.sum(1 / shots) / n_way**2 + 1 / n_query)
+    found = ((query.mean(axis=0) - support_mean) ** 2).sum()
+    alpha = n_query / (n_query + k_s) * min(1.0, likely / found) ** 3
 
     def centred(w):
         """Step 1: a centre that does not follow the balance; unit queries (N,D) and class sums of unit support."""
-        mu = (w @ query + k_s * support.mean(axis=0)) / (w.sum() + k_s)
+        mu = alpha * (w @ query) / w.sum() + (1 - alpha) * support_mean
         return unit(query - mu), y.T @ unit(support - mu)
 
     def assign(q, p, size_term):
@@ -47,9 +58,9 @@ def balance_free(
         q, s = centred(w)  # 1
         z = assign(q, p, size_term)  # 2
         n = z.sum(axis=0)
-        z2 = z**2  # 3: confident rows count, κ pseudo-rows at the origin shrink
-        p = (1 - sigma) * p + sigma * (s + z2.T @ q) / (shots + kappa + z2.sum(axis=0))[:, None]
-        spread = np.mean((n / n_mean - 1) ** 2)  # 4: is the spread of sizes more than noise?
+        h = z * z / z.max(axis=1, keepdims=True)  # 3: rows pull as far as sure, κ pseudo-rows at the origin shrink
+        p = (1 - sigma) * p + sigma * (s + h.T @ q) / (shots + kappa + h.sum(axis=0))[:, None]
+        spread = np.mean((n / n_mean - 1) ** 2)  # 4: is the spread of sizes more than equal classes show?
         g = np.clip(1 - theta2 / spread, -1.0, 1.0) if spread > 0 else -1.0
         f = (n + kappa) / (n_mean + kappa)
         size_term = g * np.log(f)  # 5: follow the sizes as g → 1, pull towards balance when g < 0

@@ -167,7 +167,7 @@ def test_soft_kmeans_start_and_fixed_point():
         "ici": {"C": 10.0, "n_components": 5, "per_class": 5, "n_lambdas": 100, "ratio": 1e-3},
         "fine_tune": {"n_epochs": 25, "lr": 5e-5},
         "ilpc": {"k": 15, "alpha": 0.8, "per_class": 3, "n_steps": 1000, "lr": 0.1, "momentum": 0.9},
-        "balance_free": {"lam": 10.0, "kappa": 3.0, "k_s": 15.0, "n_iter": 20, "sigma": 0.2},
+        "balance_free": {"lam": 10.0, "kappa": 3.0, "k_s": 10.0, "n_iter": 20, "sigma": 0.2},
     }.items(),
 )
 def test_defaults_are_the_papers(name, defaults):
@@ -175,10 +175,18 @@ def test_defaults_are_the_papers(name, defaults):
     assert {argument: parameters[argument].default for argument in defaults} == defaults
 
 
+def share_of_queries(s, q, k_s=10):
+    """α of equal shots; for unit rows half the mean squared distance of two is 1 less their means' product."""
+    a, b = q.mean(axis=0), s.mean(axis=0)
+    ratio = (1 - a @ b) * (1 / len(s) + 1 / len(q)) / ((a - b) ** 2).sum()
+    return len(q) / (len(q) + k_s) * min(1.0, ratio) ** 3
+
+
 def test_balance_free_start_in_closed_form():
     support, y, query, _, _ = episode(5, shot=2)
     s, q = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6))
-    mu = (q.sum(axis=0) + 15 * s.mean(axis=0)) / (len(q) + 15)
+    alpha = share_of_queries(s, q)
+    mu = alpha * q.mean(axis=0) + (1 - alpha) * s.mean(axis=0)
     p = 2 * means(unit(s - mu), y, 5) / (2 + 3)
     expected = softened(-10 * ((unit(q - mu)[:, None] - p[None]) ** 2).sum(axis=2))  # ‖q‖ = 1 drops out of the softmax
     np.testing.assert_allclose(balance_free(support, y, query, 5, n_iter=0), expected, atol=1e-12)
@@ -191,23 +199,26 @@ def test_balance_free_first_round_query_by_query(keep):
     n_mean = keep / 5
     s, q = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6))
 
+    alpha = share_of_queries(s, q)
+    assert (alpha < 0.5) == (keep == 9)
+
     def predict(w, p, size_term):
-        mu = (sum(w_i * q_i for w_i, q_i in zip(w, q)) + 15 * s.mean(axis=0)) / (sum(w) + 15)
+        mu = alpha * sum(w_i * q_i for w_i, q_i in zip(w, q)) / sum(w) + (1 - alpha) * s.mean(axis=0)
         d2 = ((unit(q - mu)[:, None] - p[None]) ** 2).sum(axis=2)
         return mu, softened(-10 * d2 + size_term)
 
-    mu = (q.sum(axis=0) + 15 * s.mean(axis=0)) / (keep + 15)
+    mu = alpha * q.mean(axis=0) + (1 - alpha) * s.mean(axis=0)
     p = 2 * means(unit(s - mu), y, 5) / 5
     _, z = predict(np.ones(keep), p, 0.0)
     moved = p.copy()
     for c in range(5):
         total, weight = 2 * means(unit(s - mu), y, 5)[c], 2 + 3.0
         for i in range(keep):
-            total = total + z[i, c] ** 2 * unit(q - mu)[i]
-            weight += z[i, c] ** 2
+            total = total + z[i, c] * z[i, c] / max(z[i]) * unit(q - mu)[i]
+            weight += z[i, c] * z[i, c] / max(z[i])
         moved[c] = 0.8 * p[c] + 0.2 * total / weight
     n = z.sum(axis=0)
-    g = min(1.0, max(-1.0, 1 - 2.43 / keep / np.mean((n / n_mean - 1) ** 2)))
+    g = min(1.0, max(-1.0, 1 - (0.015 + 0.25 / n_mean) / np.mean((n / n_mean - 1) ** 2)))
     assert (g > 0.3) == (keep == 9)
     f = (n + 3) / (n_mean + 3)
     w = [sum(z[i, c] / (1 + max(g, 0.0) * (f[c] - 1)) for c in range(5)) for i in range(keep)]

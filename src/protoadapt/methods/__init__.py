@@ -47,6 +47,9 @@ METHODS: dict[str, Callable[..., Tensor]] = {
     "ilpc": ilpc,
 }
 
+NEED_BASE_MEAN = frozenset({"simpleshot", "bd_cspn", "laplacian_shot"})
+"""Methods that centre by the mean of the base classes' features."""
+
 
 @dataclass(frozen=True)
 class Method:

@@ -24,6 +24,7 @@ from protoadapt.methods import native
 from protoadapt.methods._checks import shares
 from protoadapt.methods._ties import slack
 from protoadapt.methods.adaptation import Adaptation, _calibrated
+from protoadapt.methods.bapa import class_sizes, pulls, trust
 from protoadapt.methods.common import TINY
 
 CHUNK = 2**21
@@ -98,6 +99,58 @@ def learn(
         start += len(chunk)
     shots = torch.bincount(labels, minlength=n_way)
     return Learned(center, *adapt_rows(sums, shots, kept(calibrated(unlabeled, center, how)), how))
+
+
+def learn_bapa(
+    support: Iterable[Tensor],
+    labels: Tensor,
+    unlabeled: Iterable[Tensor],
+    n_way: int,
+    dim: int,
+    how: Adaptation,
+    kappa: float,
+    k_s: float,
+) -> Learned:
+    """`learn` for BAPA, whose centre moves. What a row counts in the centre depends on the row only through z, so
+    Σ_q w_q q = Σ_c weight_c Σ_q z_qc q, and one run through the rows gives a step all its sums.
+
+    Without unlabelled rows nothing moves: the support's mean is the centre, and class sums shrunk by κ the prototypes.
+    """
+    zero = torch.zeros(n_way, dim, dtype=torch.float64, device=labels.device)
+    support, unlabeled = kept(support), kept(unlabeled)
+    shots = torch.bincount(labels, minlength=n_way).double()[:, None]
+
+    def class_sums(rows: Iterable[Tensor], width: int = dim) -> Tensor:
+        sums, start = zero.new_zeros(n_way, width), 0
+        for chunk in rows:
+            sums.index_add_(0, labels[start : start + len(chunk)], chunk.double())
+            start += len(chunk)
+        return sums
+
+    support_mean = (class_sums(support) / shots).mean(0)
+    (total, n_rows), (squares, _) = _total(unlabeled, zero[0]), _total(Chunks(unlabeled, _squares), zero[0, :1])
+    mean, alpha, bias = support_mean, zero.new_zeros(1), zero[:, 0]
+    if n_rows:
+        support_squares = (class_sums(Chunks(support, _squares), 1) / shots).mean()
+        spread = (squares / n_rows + support_squares) / 2 - total / n_rows @ support_mean
+        alpha = trust((total / n_rows - support_mean).square().sum(), spread[:, None], shots, n_rows, k_s)[0]
+        mean = alpha * total / n_rows + (1 - alpha) * support_mean
+    prototypes = class_sums(calibrated(support, mean, how)) / (shots + kappa)
+    for _ in range(how.n_iter if n_rows else 0):
+        pull, mass, raw, n = class_sums(calibrated(support, mean, how)), shots + kappa, zero.clone(), 0 * shots
+        for u in unlabeled:
+            q = _calibrated(u, mean.to(u), how.l2)
+            z = assign(q, prototypes, bias, how)
+            h = pulls(z, 1)
+            pull += h.mT @ q
+            mass += h.sum(0)[:, None]
+            raw += z.mT @ u
+            n += z.sum(0)[:, None]
+        prototypes = how.sigma * pull / mass + (1 - how.sigma) * prototypes
+        size_term, weight = class_sizes(n, n_rows, kappa)
+        mean = alpha * (weight * raw).sum(0) / (weight * n).sum() + (1 - alpha) * support_mean
+        bias = size_term[:, 0]
+    return Learned(mean, prototypes, bias)
 
 
 def calibrated(rows: Iterable[Tensor], mean: Tensor, how: Adaptation) -> Chunks:
@@ -191,6 +244,10 @@ def _means(
     if how.center == "joint":
         return (s + u) / (n + m), (s + u) / (n + m)
     return s / n, u / m if m else s / n
+
+
+def _squares(rows: Tensor) -> Tensor:
+    return rows.square().sum(1, keepdim=True)
 
 
 def _total(rows: Iterable[Tensor], zero: Tensor) -> tuple[Tensor, int]:

@@ -7,6 +7,7 @@ and keeps the result, so no compiler is needed on the user's machine. Where numb
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -53,15 +54,19 @@ def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
         arrays = [part[chosen].contiguous().numpy() for part in index]
         _adapt(rows.numpy(), *arrays, *options, out[chosen].numpy())  # type: ignore[call-arg]
 
-    threads = max(1, min(torch.get_num_threads(), len(episodes) // 16))
-    cuts = np.linspace(0, len(episodes), threads + 1).astype(int)
-    parts = [slice(a, b) for a, b in pairwise(cuts)]
+    in_parts(len(episodes), part)
+    return out
+
+
+def in_parts(n: int, work: Callable[[slice], None]) -> None:
+    """The work on n episodes, spread over torch's threads."""
+    threads = max(1, min(torch.get_num_threads(), n // 16))
+    parts = [slice(a, b) for a, b in pairwise(np.linspace(0, n, threads + 1).astype(int))]
     if threads == 1:
-        part(parts[0])
+        work(parts[0])
     else:
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(part, parts))
-    return out
+            list(pool.map(work, parts))
 
 
 if njit is not None:

@@ -62,5 +62,5 @@ def hct_r_paper(dataset: str = "cifar-fs") -> TrainConfig:
     size is not given there. Not measured yet.
     """
     epochs = 60 if dataset.startswith("tiered") else 300
-    own = {"optimizer": "adam", "lr": 1e-3, "warmup": 0.0, "weight_decay": 0.0, "weak_crop": "pad", "jitter": 0.0}
-    return replace(hct_r(dataset), epochs=epochs, **own)
+    ours = replace(hct_r(dataset), weak_crop="pad", jitter=0.0, warmup=0.0, weight_decay=0.0)
+    return replace(ours, optimizer="adam", lr=1e-3, epochs=epochs)
