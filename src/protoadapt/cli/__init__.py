@@ -1,11 +1,14 @@
 """The command line: one command a verb. Errors are one sentence and exit code 2."""
 
 import sys
+from typing import Annotated
 
 import typer
 
-from protoadapt.cli import inference, training
+from protoadapt.cli import inference, labeling, models, report, reproduce, scale, training
+from protoadapt.cli.app import serve
 from protoadapt.errors import UserError
+from protoadapt.provenance import VERSION
 
 app = typer.Typer(
     help="Few-shot image classification: evaluate, compare and use methods that let unlabelled pictures help.",
@@ -14,15 +17,40 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(f"protoadapt {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="print the version and leave")
+    ] = False,
+) -> None: ...
+
+
 for command in (
     training.demo,
     training.data,
     training.recipes,
     training.train,
     training.extract,
+    scale.manifest,
     inference.evaluate,
     inference.compare,
     inference.methods,
+    report.report,
+    reproduce.reproduce,
+    labeling.label,
+    labeling.predict,
+    serve,
+    models.models,
+    models.export,
+    models.calibrate,
 ):
     app.command()(command)
 
