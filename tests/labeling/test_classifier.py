@@ -10,7 +10,14 @@ from safetensors.torch import load_file, save_file
 
 from protoadapt.errors import UserError
 from protoadapt.features import synthetic_features
-from protoadapt.labeling.classifier import ESTIMATORS, Classifier, estimator, load_classifier, save_classifier
+from protoadapt.labeling.classifier import (
+    ESTIMATORS,
+    Classifier,
+    estimator,
+    familiarity_threshold,
+    load_classifier,
+    save_classifier,
+)
 
 TABLE = synthetic_features(classes=4, rows=60, dim=12)
 X = TABLE.features.numpy()
@@ -19,19 +26,24 @@ NAMES = ["=cat", "dog\n", "ж", "'"]
 MODEL = {"name": "lite0", "weights": "0" * 16, "size": 224, "mean": [0.5] * 3, "std": [0.5] * 3}
 
 
-def fitted(method="bapa", **more):
-    model = estimator(method, {}).fit(X, Y)
-    return model, Classifier.of(model, NAMES, MODEL, **more)
+def card(method="bapa", temperature=1.0, threshold=0.3):
+    """A calibration that says the same for all numbers of classes."""
+    return {"temperature": temperature, "method": method, "familiarity": {"way": [3], "threshold": [threshold]}}
+
+
+def fitted(method="bapa", calibration=None, **settings):
+    model = estimator(method, settings).fit(X, Y)
+    return model, Classifier.of(model, NAMES, MODEL, X, Y, calibration)
 
 
 @pytest.mark.parametrize("method", ESTIMATORS)
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
 def test_it_answers_as_the_estimator_does(tmp_path, method, temperature):
-    model, classifier = fitted(method, temperature=temperature, threshold=0.5)
+    model, classifier = fitted(method, card(method, temperature))
     save_classifier(tmp_path / "c.safetensors", classifier)
     back = load_classifier(tmp_path / "c.safetensors")
-    assert (back.classes, back.model, back.threshold) == (NAMES, MODEL, 0.5)
-    best, probability = back.answer(X)
+    assert (back.classes, back.model, back.temperature, back.threshold) == (NAMES, MODEL, temperature, 0.3)
+    best, probability, _ = back.answer(X)
     np.testing.assert_array_equal(best[:, 0], model.predict(X))
     full = np.log(model.predict_proba(X).astype(np.float64).clip(1e-300)) / temperature
     full = np.exp(full - full.max(1, keepdims=True))
@@ -45,27 +57,44 @@ def test_chunks_do_not_show(monkeypatch):
     monkeypatch.setattr("protoadapt.labeling.classifier.chunk_size", lambda *_: 7)
     for part, expected in zip(classifier.answer(X), whole):
         np.testing.assert_allclose(part, expected, atol=1e-6)
+    assert [len(part) for part in classifier.answer(X[:0])] == [0, 0, 0]
 
 
 def test_negative_features_work():
     model = estimator("bapa", {}).fit(X - 0.5, Y)
-    best, _ = Classifier.of(model, NAMES, MODEL).answer(X - 0.5)
-    np.testing.assert_array_equal(best[:, 0], model.predict(X - 0.5))
+    answers = Classifier.of(model, NAMES, MODEL, X - 0.5, Y).answer(X - 0.5)
+    np.testing.assert_array_equal(answers.best[:, 0], model.predict(X - 0.5))
 
 
-def test_familiarity_tells_rows_of_no_class(tmp_path):
-    """Against a loop: the largest mean cosine to the labelled rows of a class; and blobs nobody named are found."""
-    _, plain = fitted(temperature=1.0, threshold=0.5)
-    classifier = plain.with_familiarity(X, Y, 0.3)
-    save_classifier(tmp_path / "c.safetensors", classifier)
-    back = load_classifier(tmp_path / "c.safetensors")
-    assert back.familiarity == 0.3
-    u = plain.calibrate(X).double().numpy()
-    close = [max(np.mean([row @ other for other in u[np.equal(Y, c)]]) for c in range(4)) for row in u]
-    probability = back.answer(X)[1]
-    np.testing.assert_array_equal(back.unknown(X, probability), np.array(close) < 0.3)
-    np.testing.assert_array_equal(plain.unknown(X, probability), probability[:, 0] < 0.5)
-    assert not fitted()[1].unknown(X, probability).any()  # not calibrated: nothing is said
+@pytest.mark.parametrize("method", ESTIMATORS)
+def test_rows_of_no_class_by_their_familiarity(tmp_path, method):
+    """Against a loop: the largest mean cosine to the labelled rows of a class."""
+    model, plain = fitted(method)
+    x = X.astype(np.float64)
+    x = x if model.power == "off" else np.sqrt(x + 1e-6) / np.linalg.norm(np.sqrt(x + 1e-6), axis=1, keepdims=True)
+    u = x - model.center_
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    close = np.array([max(np.mean([row @ other for other in u[np.equal(Y, c)]]) for c in range(4)) for row in u])
+    middle = np.sort(close)[len(X) // 2 - 1 : len(X) // 2 + 1].mean()
+    save_classifier(tmp_path / "c.safetensors", fitted(method, card(method, threshold=middle))[1])
+    unknown = load_classifier(tmp_path / "c.safetensors").answer(X).unknown
+    clear = np.abs(close - middle) > 1e-5
+    np.testing.assert_array_equal(unknown[clear], close[clear] < middle)
+    assert not plain.answer(X).unknown.any()  # not calibrated: nothing is said
+
+
+def test_a_calibration_counts_for_its_method_and_settings_only():
+    assert fitted("bapa", card("bapa"), lam=10.0)[1].threshold == 0.3  # the setting that it has anyway
+    for method, calibration, settings in (("bapa", card("bapa"), {"lam": 5}), ("cipa", card("bapa"), {})):
+        classifier = fitted(method, calibration, **settings)[1]
+        assert (classifier.threshold, classifier.temperature) == (None, 1.0)
+
+
+def test_thresholds_go_between_the_numbers_of_classes():
+    told = {"familiarity": {"way": [3, 12], "threshold": [0.1, 0.3]}}
+    assert familiarity_threshold(told, 6) == pytest.approx(0.2)  # the geometric middle
+    assert familiarity_threshold(told, 2) == pytest.approx(0.1)
+    assert familiarity_threshold(told, 500) == pytest.approx(0.3)
 
 
 def test_settings_are_checked():
@@ -87,7 +116,7 @@ def damaged(tensors, told):
     yield tensors | {"class_bias": torch.full((4,), torch.nan)}, told, "NaN"
     yield {"center": tensors["center"]}, told, "prototypes"
     yield tensors | {"means": torch.zeros(3, 12)}, told, "another shape"
-    yield tensors, told | {"familiarity": "far"}, "description"
+    yield {key: tensor for key, tensor in tensors.items() if key != "means"}, told, "means"
     yield tensors, told | {"schema": "else"}, "another kind"
     yield tensors, [1], "another kind"
     yield tensors, told | {"classes": ["a", "a", "b", "c"]}, "names"

@@ -11,7 +11,7 @@ from PIL import Image
 
 from protoadapt import models
 from protoadapt.errors import UserError
-from protoadapt.labeling import label, load_classifier, predict
+from protoadapt.labeling import label, predict
 from protoadapt.labeling import run as running
 from protoadapt.report.html import labels_page
 
@@ -322,54 +322,56 @@ def test_classes_with_dangerous_names_stay_inside(folder, named):
     }
 
 
-def test_unknown_comes_with_calibration(folder, named, model, paint, monkeypatch):
-    """Temperature and threshold of the model: softmax(logits / T), and yes below the threshold."""
-    plain = named(out="plain")
+@pytest.fixture
+def calibrated(model, monkeypatch):
+    """The calibration of the model from now on, which a test may change."""
     real = models.load
-    told = {"temperature": 0.5, "threshold": 0.9}
+    told = {"temperature": 0.5, "method": "bapa"}
+    told["familiarity"] = {"way": [2, 4, 8], "threshold": [0.0, 0.4, 0.9]}
     monkeypatch.setattr(models, "load", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": told}))
-    sharp = named(sort="copy")
-    assert (sharp["calibrated"], sharp["temperature"], sharp["threshold"]) == (True, 0.5, 0.9)
+    return told
+
+
+def test_confidence_comes_with_calibration(folder, named, model, request):
+    """softmax(logits / T): at T = ½, p²/Σp² of the two likeliest at least."""
+    plain = named(out="plain")
+    request.getfixturevalue("calibrated")
+    sharp = named()
+    assert (plain["calibrated"], sharp["calibrated"], sharp["temperature"]) == (False, True, 0.5)
     for warm, cold in zip(plain["pictures"], sharp["pictures"]):
         assert warm["label"] == cold["label"]
         if not cold["support"]:
-            assert cold["confidence"] >= warm["confidence"] - 1e-6
-            assert cold["unknown"] == (cold["confidence"] < 0.9)
-    cells = {row["file"]: row["unknown"] for row in table(folder)}
-    assert all(cells[p["file"]] == ("yes" if p["unknown"] else "no") for p in sharp["pictures"])
-    told["threshold"] = 1.1  # nothing is that certain: given labels alone are known
-    foreign = named(sort="copy")
-    assert [p["unknown"] for p in foreign["pictures"]] == [not p["support"] for p in foreign["pictures"]]
-    assert all(picture["label"] == truth(picture["file"]) for picture in foreign["pictures"] if not picture["support"])
-    assert {path.name for path in (folder / "out" / "sorted").iterdir()} == {".sorted.json", "unknown"}
+            p, q = warm["confidence"], warm["confidence"] - warm["margin"]
+            rest = 1 - p - q  # of the third class
+            assert cold["confidence"] == pytest.approx(p**2 / (p**2 + q**2 + rest**2), abs=1e-4)
     for options in ({"method": "cipa"}, {"settings": {"lam": 5}}):  # it was learned with another
         assert not named(out="other", **options)["calibrated"]
-    assert load_classifier(folder / "out" / "classifier.safetensors").threshold == 1.1
-    assert all(
-        p["unknown"] for p in predict(folder / "out" / "classifier.safetensors", [folder / "images"])["pictures"]
-    )
 
 
-def test_pictures_unlike_all_examples_are_unknown(folder, named, model, monkeypatch):
-    """Where the card has it, familiarity decides, between the numbers of classes measured; predict agrees."""
-    real = models.load
-    told = {"temperature": 1.0, "threshold": 0.9}
-    told["familiarity"] = {"way": [2, 4, 8], "threshold": [0.0, 0.4, 0.9]}
-    monkeypatch.setattr(models, "load", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": told}))
+def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrated):
+    """By familiarity, its threshold between those of the numbers of classes measured; predict agrees."""
     rng = np.random.default_rng(0)
-    for i in range(6):  # noise that is neither red nor green nor blue
-        Image.fromarray(rng.integers(0, 256, (26, 30, 3), dtype=np.uint8)).save(folder / "images" / f"noise-{i}.png")
-    result = named()
-    assert result["threshold"] is None
-    assert result["familiarity"] == pytest.approx(0.4 * np.log(1.5) / np.log(2))  # 3 classes, linear in the logarithm
+    noise = {f"noise-{i}.png" for i in range(6)}
+    for name in noise:  # neither red nor green nor blue
+        Image.fromarray(rng.integers(0, 256, (26, 30, 3), dtype=np.uint8)).save(folder / "images" / name)
+    result = named(sort="copy")
+    assert result["threshold"] == pytest.approx(0.4 * np.log(1.5) / np.log(2))  # 3 classes, linear in the logarithm
     unknown = {picture["file"]: picture["unknown"] for picture in result["pictures"]}
-    assert {os.path.basename(name) for name, no in unknown.items() if no} == {f"noise-{i}.png" for i in range(6)}
+    assert {os.path.basename(name) for name, no in unknown.items() if no} == noise
+    assert {row["file"]: row["unknown"] for row in table(folder)} == {
+        name: "yes" if no else "no" for name, no in unknown.items()
+    }
+    assert {path.name for path in (folder / "out" / "sorted" / "unknown").iterdir()} == noise
     again = predict(folder / "out" / "classifier.safetensors", [folder / "images"])
     assert all(p["unknown"] == unknown[os.path.relpath(p["file"], folder / "images")] for p in again["pictures"])
     assert "like none of the examples" in labels_page(result)
-    told["familiarity"] = {"way": [2]}
-    with pytest.raises(UserError, match="familiarity"):
-        named(out="other")
+    calibrated["familiarity"]["threshold"] = [1.1, 1.1, 1.1]  # nothing is that familiar: given labels alone are known
+    strict = named(sort="copy")
+    assert [p["unknown"] for p in strict["pictures"]] == [not p["support"] for p in strict["pictures"]]
+    assert all(
+        picture["label"] == truth(picture["file"]) for picture in strict["pictures"] if picture["file"][0] == "d"
+    )
+    assert {path.name for path in (folder / "out" / "sorted").iterdir()} == {".sorted.json", "unknown"}
 
 
 def test_predict_wants_the_same_weights(folder, named, model, tmp_path_factory):

@@ -156,7 +156,8 @@ def test_counts_and_bars_are_what_was_told():
 
 def test_confidence_is_a_probability_only_where_it_was_calibrated():
     sure, unsure = parsed(labels()), parsed(labels(calibrated=False, threshold=None))
-    assert "Below 30 % a picture is called unknown" in sure.all("header")[0][1]
+    assert "like none of the examples is called unknown" in sure.all("header")[0][1]
+    assert "unknown below familiarity 0.3" in sure.all("main")[0][1]
     assert "55 %" in sure.all("main")[0][1]
     assert "Uncalibrated" in unsure.all("header")[0][1]
     assert "%" not in unsure.all("main")[0][1]

@@ -89,9 +89,37 @@ def test_a_folder_of_class_folders_is_embedded_as_extract_does(features, archive
     assert [one["support"] for one in told["classes"]] == [2, 2, 2]
     assert not any(row["support"] for row in of(tmp_path / "out").values())  # copies: the archive's own stay unnamed
     saved = load_classifier(tmp_path / "out" / "classifier.safetensors")
-    best, _ = saved.answer(rows)
+    best = saved.answer(rows).best
     assert [saved.classes[b] for b in best[:, 0]] == [row["label"] for row in of(tmp_path / "out").values()]
     assert saved.model["weights"] == models.load(model)[1]["weights"]
+
+
+def test_pictures_of_no_class_are_unknown_as_in_memory(features, model, table, tmp_path):
+    """The shade that nobody named, by the model's card as it is now, and as the saved classifier says of the rows."""
+    names, rows = table
+    write_csv(tmp_path / "all.csv", names, shots=4)
+    lines = (tmp_path / "all.csv").read_text().splitlines()
+    (tmp_path / "s.csv").write_text("\n".join(line for line in lines if not line.startswith("c/")))
+    assert not label_features(tmp_path / "s.csv", features, tmp_path / "plain")["calibrated"]
+    assert not any(row["unknown"] for row in of(tmp_path / "plain").values())
+    calibration = {"temperature": 2.0, "method": "bapa", "familiarity": {"way": [2], "threshold": [0.4]}}
+    card = {"schema": "protoadapt-model/1", "weights": models.load(model)[1]["weights"], "calibration": calibration}
+    own = tmp_path / model.name
+    own.write_bytes(model.read_bytes())
+    own.with_suffix(".json").write_text(json.dumps(card))
+    told = label_features(tmp_path / "s.csv", features, tmp_path / "out", model=own)
+    assert (told["calibrated"], told["temperature"], told["threshold"]) == (True, 2.0, 0.4)
+    found = of(tmp_path / "out")
+    asked = {name: row["unknown"] for name, row in found.items() if not row["support"]}
+    assert all(asked[name] for name in asked if name[0] == "c")
+    assert np.mean([asked[name] for name in asked if name[0] != "c"]) < 0.1
+    saved = load_classifier(tmp_path / "out" / "classifier.safetensors").answer(rows).unknown
+    assert [asked.get(name, False) for name in names] == [n in asked and bool(no) for n, no in zip(names, saved)]
+    with open(tmp_path / "out" / "labels.csv", newline="") as file:
+        assert {row["file"]: row["unknown"] == "yes" for row in csv.DictReader(file)} == {
+            name: row["unknown"] for name, row in found.items()
+        }
+    assert {p["file"]: p["unknown"] for p in told["pictures"]} == {name: row["unknown"] for name, row in found.items()}
 
 
 def test_features_of_two_models_never_mix(features, archive, tmp_path):

@@ -15,11 +15,10 @@ import numpy as np
 
 from protoadapt.errors import UserError
 from protoadapt.labeling import outputs
-from protoadapt.labeling.classifier import Classifier, estimator
+from protoadapt.labeling.classifier import estimator
 from protoadapt.labeling.names import UNKNOWN, to_text
-from protoadapt.labeling.paths import prototype_paths
 from protoadapt.labeling.pictures import Skipped, data_url
-from protoadapt.labeling.run import METHOD, calibration
+from protoadapt.labeling.run import METHOD, named
 
 LONGEST = 80
 """Characters of a class name."""
@@ -93,23 +92,12 @@ def tell(board: Board, about: Mapping[str, Any], paths: bool = False) -> dict[st
     rows = np.stack([picture.feature for picture in ordered])
     number: dict[str | None, int] = {name: code for code, name in enumerate(classes)}
     codes = np.array([number.get(picture.label, -1) for picture in ordered])
-    chosen = estimator(METHOD, {})
-    fitted = chosen.fit(rows, codes)
-    model = {"name": about["model"]} | {key: about[key] for key in ("weights", "size", "mean", "std")}
-    classifier = Classifier.of(fitted, classes, model, **calibration(about, METHOD, {}))
-    best, probability = classifier.answer(rows)
+    names = [to_text(picture.name) for picture in board.pictures.values()]
     came = [place[key] for key in board.pictures]
-    named = outputs.picture_rows(
-        [to_text(ordered[row].name) for row in came], best[came], probability[came], codes[came].tolist(), classifier
-    )
-    for row, picture in zip(named, board.pictures.values()):
+    told, _ = named("Pictures", names, came, rows, codes, classes, estimator(METHOD, {}), about, paths)
+    for row, picture in zip(told["pictures"], board.pictures.values()):
         row |= {"thumb": data_url(picture.thumb), "by_table": True}  # given by hand, and kept nowhere but in the table
-    shots = np.bincount(codes[codes >= 0]).tolist()
-    settings = {key: value for key, value in chosen.get_params().items() if key != "device"}
-    told = outputs.tell("Pictures", named, shots, classifier, about, {"name": METHOD, "settings": settings})
-    told["skipped"] = outputs.tell_skipped(board.skipped, to_text)
-    told["paths"] = prototype_paths(chosen, classifier, rows, codes) if paths else None
-    return told
+    return told | {"skipped": outputs.tell_skipped(board.skipped, to_text)}
 
 
 def _another(name: str, taken: Iterable[str]) -> str:

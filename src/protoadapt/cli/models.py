@@ -54,12 +54,12 @@ def export(
 def calibrate(
     features: Annotated[Path, typer.Argument(help="features of classes that the model was not trained on")],
     card: Annotated[Path, typer.Option(metavar="MODEL.json", help="the card beside the model's file, made or filled")],
-    method: Annotated[str, typer.Option(help="a method that `protoadapt methods` lists")] = "bapa",
-    episodes: Annotated[int, typer.Option(help="for each of 3 to 20 classes with 1 and 5 shots")] = 200,
+    method: Annotated[str, typer.Option(help="one that `protoadapt label` takes")] = "bapa",
+    episodes: Annotated[int, typer.Option(help="for each of 3 to 20 classes with 1 and 5 shots")] = 100,
 ) -> None:
     """Learn how sure a model's answers are, and when a picture is of no named class; keep it in the model's card."""
     from protoadapt.features import load_features
-    from protoadapt.models.calibration import calibrate as learn
+    from protoadapt.labeling.calibration import calibrate as learn
     from protoadapt.models.cards import SCHEMA, read_card
 
     if check_output(card, features).suffix != ".json":

@@ -2,18 +2,17 @@
 
 A row x of features is raised to the power β and brought to unit length (unless power is "off"), less `center`, brought
 to unit length again (if l2); its logits are τ·cos(x, p_c) + b_c (rule "cosine") or −λ‖x − p_c‖² + b_c ("euclid"), its
-class probabilities softmax(logits / temperature). With a calibrated model, a row that is not familiar enough with the
-labelled rows (`models.calibration`) is of no class. File: safetensors, tensors center (D), prototypes (W, D),
-class_bias (W) and, where known, means (W, D) of the labelled rows; all else is JSON in its metadata. No code runs on
-load.
+class probabilities softmax(logits / temperature). With a calibrated model (`calibration`), a row that is not familiar
+enough with the labelled ones is of no class. File: safetensors, tensors center (D), prototypes (W, D), class_bias (W)
+and means (W, D) of the labelled rows; all else is JSON in its metadata. No code runs on load.
 """
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -34,8 +33,8 @@ from protoadapt.estimators import (
 from protoadapt.files import written_whole
 from protoadapt.methods.adaptation import Adaptation
 from protoadapt.methods.cipa import power_transform
+from protoadapt.methods.common import unit
 from protoadapt.methods.many import calibrated, chunk_size, logits, two_best
-from protoadapt.models.calibration import familiarity
 
 SCHEMA = "protoadapt-classifier/1"
 ESTIMATORS: dict[str, type[PrototypeClassifier]] = {
@@ -67,12 +66,45 @@ def estimator(method: str, settings: Mapping[str, Any], device: str = "cpu") -> 
     return chosen.set_params(**settings)
 
 
+def described(chosen: PrototypeClassifier) -> dict[str, Any]:
+    """An estimator's name and settings, as they are told."""
+    name = next(name for name, kind in ESTIMATORS.items() if type(chosen) is kind)
+    return {"name": name, "settings": {key: v for key, v in chosen.get_params().items() if key != "device"}}
+
+
+class Answers(NamedTuple):
+    """What is said of n rows."""
+
+    best: np.ndarray  # (n, 2): the two likeliest classes
+    probability: np.ndarray  # (n, 2): theirs
+    unknown: np.ndarray  # (n): whether the row is of none; never, where the model is not calibrated
+
+    @classmethod
+    def of(cls, parts: Iterable["Answers"]) -> "Answers":
+        return cls(*(np.concatenate(part) for part in zip(*parts)))
+
+    def at(self, places: Any) -> "Answers":
+        return Answers(*(part[places] for part in self))
+
+
+def familiarity(u: Tensor, means: Tensor) -> Tensor:
+    """(n): the largest mean cosine of rows u (n, D) to the labelled rows of a class; means (W, D) as below."""
+    return (unit(u) @ means.mT).amax(1)
+
+
+def familiarity_threshold(calibration: Mapping[str, Any], way: int) -> float:
+    """Below it a picture is of none of `way` classes; between the numbers of classes measured, linear in log way."""
+    told = calibration["familiarity"]
+    return float(np.interp(np.log(way), np.log(told["way"]), told["threshold"]))
+
+
 @dataclass(frozen=True)
 class Classifier:
     classes: list[str]
     center: Tensor  # (D)
     prototypes: Tensor  # (W, D)
     class_bias: Tensor  # (W)
+    means: Tensor  # (W, D), of the labelled rows as they are compared, at unit length
     rule: str  # "cosine" or "euclid"
     scale: float  # τ or λ
     power: str  # "auto", "signed", "strict" or "off"
@@ -80,12 +112,22 @@ class Classifier:
     l2: bool
     model: dict[str, Any]  # name, weights (hash), size, mean, std
     temperature: float = 1.0
-    threshold: float | None = None  # of the probability; None: the model is not calibrated
-    means: Tensor | None = None  # (W, D), of the labelled rows as they are compared
-    familiarity: float | None = None  # a threshold that tells pictures of no class better, where there are means
+    threshold: float | None = None  # a row less familiar is of no class; None: the model is not calibrated
 
     @classmethod
-    def of(cls, fitted: PrototypeClassifier, classes: list[str], model: dict[str, Any], **calibration) -> "Classifier":
+    def of(
+        cls,
+        fitted: PrototypeClassifier,
+        classes: list[str],
+        model: dict[str, Any],
+        rows: np.ndarray,
+        codes: np.ndarray,
+        calibration: Mapping[str, Any] | None = None,
+    ) -> "Classifier":
+        """rows (n, D), codes (n): those it was fitted with that have a label, and perhaps others (-1).
+
+        The model's calibration counts for the method that it was learned with, with its own settings, and no other.
+        """
         how, settings = fitted._how(), fitted.get_params()
         center, prototypes, bias = (
             torch.from_numpy(part).float() for part in (fitted.center_, fitted.prototypes_, fitted.class_bias_)
@@ -93,7 +135,15 @@ class Classifier:
         rule = "cosine" if how.rule == "cosine" else "euclid"  # a row of a transport plan: distances and biases
         power, beta = settings.get("power", "off"), float(settings.get("beta", 1.0))
         how_compared = (rule, float(how.scale), power, beta, how.l2)
-        return cls(classes, center, prototypes, bias, *how_compared, model, **calibration)
+        made = cls(classes, center, prototypes, bias, torch.zeros_like(prototypes), *how_compared, model)
+        labels = torch.from_numpy(codes[codes >= 0])
+        sums = made.means.index_add(0, labels, unit(made.calibrate(rows[codes >= 0])))
+        made = replace(made, means=sums / labels.bincount(minlength=len(classes))[:, None])
+        usual = described(type(fitted)())
+        if calibration is None or calibration["method"] != usual["name"] or described(fitted) != usual:
+            return made
+        threshold = familiarity_threshold(calibration, len(classes))
+        return replace(made, temperature=float(calibration["temperature"]), threshold=threshold)
 
     def calibrate(self, rows: np.ndarray) -> Tensor:
         """(n, D): rows as they are compared with the prototypes."""
@@ -102,36 +152,26 @@ class Classifier:
             x = power_transform(x, self.beta, self.power)
         return next(iter(calibrated([x], self.center, self._how)))
 
-    def answer(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The two likeliest classes of each row (n, 2) and their probabilities (n, 2), chunk by chunk."""
+    def answer(self, rows: np.ndarray) -> Answers:
+        """Rows (n, D), chunk by chunk."""
         if rows.shape[1] != len(self.center):
             raise UserError(
                 f"the model gives features of {rows.shape[1]} dimensions, the classifier was made with "
                 f"{len(self.center)}: give its own model with --model"
             )
-        size = chunk_size(*self.prototypes.shape)
-        best = np.empty((len(rows), 2), np.int64)
-        probability = np.empty((len(rows), 2), np.float32)
-        for start in range(0, len(rows), size):
-            chunk = slice(start, start + size)
-            scores = logits(self.calibrate(rows[chunk]), self.prototypes, self.class_bias, self._how)
-            best[chunk], probability[chunk] = (part.numpy() for part in two_best(scores / self.temperature))
-        return best, probability
 
-    def with_familiarity(self, rows: np.ndarray, codes: np.ndarray, threshold: float) -> "Classifier":
-        """The same, with the means of the labelled rows; codes (n): the class of a row, or -1."""
-        labels = torch.from_numpy(codes[codes >= 0])
-        sums = torch.zeros_like(self.prototypes).index_add_(0, labels, self.calibrate(rows[codes >= 0]))
-        shots = labels.bincount(minlength=len(self.classes))[:, None]
-        return replace(self, means=sums / shots, familiarity=threshold)
+        def part(chunk: np.ndarray) -> Answers:
+            u = self.calibrate(chunk)
+            return self.decide(logits(u, self.prototypes, self.class_bias, self._how), familiarity(u, self.means))
 
-    def unknown(self, rows: np.ndarray, probability: np.ndarray) -> np.ndarray:
-        """(n): whether a row is of no class, by its familiarity where that is known, else by its probability (n, 2)."""
-        if self.means is None or self.familiarity is None:
-            return probability[:, 0] < (self.threshold or 0.0)
         size = chunk_size(*self.prototypes.shape)
-        chunks = (self.calibrate(rows[start : start + size]) for start in range(0, len(rows), size))
-        return np.concatenate([(familiarity(u, self.means) < self.familiarity).numpy() for u in chunks])
+        return Answers.of(part(rows[start : start + size]) for start in range(0, max(len(rows), 1), size))
+
+    def decide(self, scores: Tensor, close: Tensor) -> Answers:
+        """From logits (n, W) and familiarity (n)."""
+        best, probability = two_best(scores / self.temperature)
+        unknown = close < (-math.inf if self.threshold is None else self.threshold)
+        return Answers(*(part.cpu().numpy() for part in (best, probability, unknown)))
 
     @property
     def _how(self) -> Adaptation:
@@ -141,7 +181,7 @@ class Classifier:
 def save_classifier(path: str | Path, classifier: Classifier) -> None:
     """One safetensors file, whole or not at all."""
     told = asdict(classifier) | {"schema": SCHEMA}
-    tensors = {name: tensor.contiguous() for name in SHAPES if (tensor := told.pop(name)) is not None}
+    tensors = {name: told.pop(name).contiguous() for name in SHAPES}
     with written_whole(path) as partial:
         partial.write_bytes(save(tensors, {"protoadapt": json.dumps(told)}))
 
@@ -158,8 +198,7 @@ def load_classifier(path: str | Path) -> Classifier:
             told = json.loads((file.metadata() or {}).get("protoadapt", "null"))
             if not isinstance(told, dict) or told.pop("schema", None) != SCHEMA:
                 raise ValueError("it is of another kind")
-            there = set(file.keys())
-            tensors = {name: file.get_tensor(name) for name in SHAPES if name != "means" or name in there}
+            tensors = {name: file.get_tensor(name) for name in SHAPES}
         classifier = Classifier(**told, **tensors)
         _check(classifier)
         return classifier
@@ -179,8 +218,6 @@ def _check(told: Classifier) -> None:
     sizes = {"W": len(told.classes), "D": len(told.center)}
     for name, axes in SHAPES.items():
         tensor = getattr(told, name)
-        if tensor is None and name == "means":
-            continue
         if tensor.dtype != torch.float32 or tensor.shape != tuple(sizes[axis] for axis in axes):
             raise ValueError(f"{name} has another shape or type")
         if not torch.isfinite(tensor).all():
@@ -191,8 +228,7 @@ def _check(told: Classifier) -> None:
         told.power in ("auto", "signed", "strict", "off"),
         all(map(number, (told.scale, told.beta, told.temperature))),
         isinstance(told.l2, bool),
-        told.threshold is None or number(told.threshold),
-        told.familiarity is None or number(told.familiarity, -2.0),
+        told.threshold is None or number(told.threshold, -math.inf),
         model_told,
     ]
     if not all(fine):

@@ -13,7 +13,7 @@ import numpy as np
 
 from protoadapt.files import written_whole
 from protoadapt.labeling import pictures
-from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.classifier import Answers, Classifier
 from protoadapt.labeling.embed import ahead
 from protoadapt.labeling.names import class_cell, file_cell, to_text
 from protoadapt.labeling.support import BY_FOLDER, BY_TABLE
@@ -26,27 +26,16 @@ THUMBS = 2000
 
 
 def picture_rows(
-    names: Sequence[str],
-    best: np.ndarray,
-    probability: np.ndarray,
-    given: Sequence[int],
-    classifier: Classifier,
-    unknown: np.ndarray | None = None,
+    names: Sequence[str], answers: Answers, given: np.ndarray, classes: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """A dict a picture. best, probability (n, 2); given (n): the class that the picture was given, or -1.
-
-    unknown (n), as the classifier has it from the rows; without, by the threshold of the probability.
-    """
-    if unknown is None:
-        unknown = probability[:, 0] < (classifier.threshold or 0.0)
+    """A dict a picture. given (n): the class that the picture was given, or -1."""
     rows = []
-    answers = zip(names, best.tolist(), probability.tolist(), given, unknown.tolist())
-    for name, (first, second), (p, q), code, none in answers:
-        label, runner_up = classifier.classes[first], classifier.classes[second]
-        row = {"file": name, "label": label, "confidence": round(p, 6), "runner_up": runner_up}
-        row |= {"margin": round(p - q, 6), "unknown": none, "thumb": None, "support": False}
+    columns = (part.tolist() for part in (*answers, given))
+    for name, (first, second), (p, q), unknown, code in zip(names, *columns):
+        row = {"file": name, "label": classes[first], "confidence": round(p, 6), "runner_up": classes[second]}
+        row |= {"margin": round(p - q, 6), "unknown": unknown, "thumb": None, "support": False}
         if code >= 0:  # nobody was asked
-            row |= {"label": classifier.classes[code], "confidence": 1.0, "runner_up": "", "margin": 1.0}
+            row |= {"label": classes[code], "confidence": 1.0, "runner_up": "", "margin": 1.0}
             row |= {"unknown": False, "support": True}
         rows.append(row)
     return rows
@@ -71,8 +60,7 @@ def tell(
         "method": method,
         "calibrated": classifier.threshold is not None,
         "temperature": classifier.temperature,
-        "threshold": classifier.threshold if classifier.familiarity is None else None,
-        "familiarity": classifier.familiarity,
+        "threshold": classifier.threshold,
         "versions": versions(),
         "classes": [{"name": n, "support": shots, "found": found[n]} for n, shots in zip(classifier.classes, given)],
         "pictures": rows,

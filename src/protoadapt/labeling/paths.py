@@ -40,7 +40,7 @@ def prototype_paths(
     wide = {"perplexity": min(len(everything) / 3, 100), "early_exaggeration": 2.0, "max_iter": 500}
     plane = TSNE(init="pca", random_state=seed, **wide).fit_transform(everything).round(3)
     place = plane[len(kept) :].reshape(len(steps), n_way, 2).swapaxes(0, 1)
-    best, _ = classifier.answer(sample)
+    best = classifier.answer(sample).best
     return {
         "rows": plane[: len(kept)].tolist(),
         "row_label": np.where(given >= 0, given, best[:, 0]).tolist(),

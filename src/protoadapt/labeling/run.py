@@ -10,9 +10,10 @@ import numpy as np
 
 from protoadapt import models
 from protoadapt.errors import UserError
+from protoadapt.estimators import PrototypeClassifier
 from protoadapt.files import check_output
 from protoadapt.labeling import outputs
-from protoadapt.labeling.classifier import Classifier, estimator, load_classifier, save_classifier
+from protoadapt.labeling.classifier import Classifier, described, estimator, load_classifier, save_classifier
 from protoadapt.labeling.embed import contents_of
 from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
 from protoadapt.labeling.paths import prototype_paths
@@ -20,7 +21,6 @@ from protoadapt.labeling.pictures import Skipped, find_pictures
 from protoadapt.labeling.sorting import WAYS, sort_pictures
 from protoadapt.labeling.store import Store
 from protoadapt.labeling.support import Shot, read_support, table_shots
-from protoadapt.models.calibration import familiarity_threshold
 
 METHOD = "bapa"
 FILES = ("labels.csv", "labels.json", "classifier.safetensors", "report.html")
@@ -74,14 +74,15 @@ def label(
     gathered = gather(found.files, shots, content_of, skipped)
     _nothing_lost(out / "labels.csv", images, gathered, content_of)
     rows = store.rows(gathered.contents)
-    fitted = chosen.fit(rows, gathered.codes)
-    trust = calibration(about, method, settings or {})
-    classifier = Classifier.of(fitted, gathered.classes, _model(about), **trust)
-    if trust and "familiarity" in about["calibration"]:
-        least = _familiar(about["calibration"], len(gathered.classes))
-        classifier = classifier.with_familiarity(rows, gathered.codes, least)
-    told = tell(gathered, classifier, rows, images, about, {"name": method, "settings": _settings(chosen)})
-    told["paths"] = prototype_paths(chosen, classifier, rows, gathered.codes)
+
+    def name(file: str) -> str:
+        return to_text(os.path.relpath(file, images))
+
+    title, names = to_text(Path(os.path.abspath(images)).name), [name(file) for file in gathered.files]
+    told, classifier = named(title, names, gathered.row, rows, gathered.codes, gathered.classes, chosen, about)
+    for picture, by_table in zip(told["pictures"], gathered.by_table[gathered.row].tolist()):
+        picture["by_table"] = by_table
+    told["skipped"] = outputs.tell_skipped(gathered.skipped, name)
     _show(told["pictures"], gathered, cache, partial(on_progress, "thumbnails"))
     save_classifier(out / "classifier.safetensors", classifier)
     outputs.write_labels(out, told)
@@ -119,22 +120,20 @@ def predict(
     store = Store(None, about["weights"], about["size"])
     contents, wrong = contents_of(files, network, about, store, partial(on_progress, "embedding"))
     skipped += [Skipped(files[place], reason) for place, reason in wrong.items()]
-    named = [(file, content) for file, content in zip(files, contents) if content is not None]
-    if not named:
+    read = [(file, content) for file, content in zip(files, contents) if content is not None]
+    if not read:
         first = f", {to_text(skipped[0].file)!r} ({skipped[0].reason})" if skipped else ""
         raise UserError(
             f"there is no picture that can be read{first}: give JPEG, PNG, WebP, … files or folders of them"
         )
-    features = store.rows([content for _, content in named])
-    best, probability = fitted.answer(features)
-    names, unknown = [to_text(file) for file, _ in named], fitted.unknown(features, probability)
-    rows = outputs.picture_rows(names, best, probability, [-1] * len(named), fitted, unknown)
+    answers = fitted.answer(store.rows([content for _, content in read]))
+    names = [to_text(file) for file, _ in read]
     return {
         "schema": "protoadapt-predictions/1",
         "model": fitted.model,
         "calibrated": fitted.threshold is not None,
         "classes": fitted.classes,
-        "pictures": rows,
+        "pictures": outputs.picture_rows(names, answers, np.full(len(read), -1), fitted.classes),
         "skipped": outputs.tell_skipped(skipped, to_text),
     }
 
@@ -177,50 +176,34 @@ def gather(
     return Gathered([file for file, _ in named], places, list(row), codes, by_table, classes, skipped)
 
 
-def tell(
-    gathered: Gathered,
-    classifier: Classifier,
+def named(
+    title: str,
+    names: Sequence[str],
+    row: Sequence[int] | np.ndarray,
     rows: np.ndarray,
-    images: str | Path,
+    codes: np.ndarray,
+    classes: list[str],
+    chosen: PrototypeClassifier,
     about: Mapping[str, Any],
-    method: dict[str, Any],
-) -> dict[str, Any]:
-    """The labels of all pictures, as `outputs` tells them; names are relative to `images`."""
+    paths: bool = True,
+) -> tuple[dict[str, Any], Classifier]:
+    """Fits and answers: what `outputs` tells of all pictures, and the classifier.
 
-    def name(file: str) -> str:
-        return to_text(os.path.relpath(file, images))
-
-    row, (best, probability) = gathered.row, classifier.answer(rows)
-    named = outputs.picture_rows(
-        [name(file) for file in gathered.files],
-        best[row],
-        probability[row],
-        gathered.codes[row].tolist(),
-        classifier,
-        classifier.unknown(rows, probability)[row],
-    )
-    for picture, by_table in zip(named, gathered.by_table[row].tolist()):
-        picture["by_table"] = by_table
-    given = np.bincount(gathered.codes[gathered.codes >= 0], minlength=len(gathered.classes)).tolist()
-    told = outputs.tell(to_text(Path(os.path.abspath(images)).name), named, given, classifier, about, method)
-    return told | {"skipped": outputs.tell_skipped(gathered.skipped, name)}
+    names, row: of each picture, its name and which of the rows is its; rows (n, D), codes (n): the class that was given
+    to a row, or -1; chosen: the estimator, which is fitted. `paths` are for the report, and take seconds.
+    """
+    classifier = Classifier.of(chosen.fit(rows, codes), classes, model_of(about), rows, codes, about["calibration"])
+    pictures = outputs.picture_rows(names, classifier.answer(rows).at(row), codes[row], classes)
+    shots = np.bincount(codes[codes >= 0], minlength=len(classes)).tolist()
+    told = outputs.tell(title, pictures, shots, classifier, about, described(chosen))
+    if paths:
+        told["paths"] = prototype_paths(chosen, classifier, rows, codes)
+    return told, classifier
 
 
-def calibration(about: Mapping[str, Any], method: str, settings: Mapping[str, Any]) -> dict[str, float]:
-    """Temperature and threshold of the model, for the method they were learned with and no other."""
-    told = about.get("calibration")
-    if not told or settings or told.get("method", METHOD) != method:
-        return {}
-    return {key: float(told[key]) for key in ("temperature", "threshold")}
-
-
-def _familiar(told: Mapping[str, Any], way: int) -> float:
-    try:
-        return familiarity_threshold(told, way)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            "the model's card tells no familiarity that can be used: take it out of its calibration"
-        ) from error
+def model_of(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What a classifier keeps of its model."""
+    return {"name": about["model"]} | {key: about[key] for key in ("weights", "size", "mean", "std")}
 
 
 def _show(rows: list[dict[str, Any]], gathered: Gathered, cache: Path, on_progress: Callable[[int, int], None]) -> None:
@@ -230,14 +213,6 @@ def _show(rows: list[dict[str, Any]], gathered: Gathered, cache: Path, on_progre
     for done, (i, thumb) in enumerate(zip(places, outputs.thumbnails(files, contents, cache))):
         rows[i]["thumb"] = thumb
         on_progress(done + 1, len(places))
-
-
-def _model(about: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": about["model"]} | {key: about[key] for key in ("weights", "size", "mean", "std")}
-
-
-def _settings(chosen: Any) -> dict[str, Any]:
-    return {key: value for key, value in chosen.get_params().items() if key != "device"}
 
 
 def _places(told: Mapping[str, Any], files: Sequence[str], images: str | Path) -> dict[str, str]:

@@ -17,14 +17,15 @@ import torch
 
 from protoadapt.errors import UserError
 from protoadapt.labeling import outputs, pictures, tables
-from protoadapt.labeling.classifier import Classifier, estimator, save_classifier
+from protoadapt.labeling.classifier import Answers, Classifier, described, estimator, save_classifier
 from protoadapt.labeling.given import Given, read_given
 from protoadapt.labeling.names import from_text, to_text
 from protoadapt.labeling.paths import prototype_paths
 from protoadapt.labeling.processes import joined, of_all
-from protoadapt.labeling.run import METHOD, _model, _settings, calibration
+from protoadapt.labeling.run import METHOD, model_of
 from protoadapt.methods.bapa import check as check_bapa
-from protoadapt.methods.many import Learned, two_best
+from protoadapt.methods.many import Learned
+from protoadapt.models.cards import calibration_of, card_file
 from protoadapt.shards import adapt, stream
 from protoadapt.shards.store import Header
 
@@ -61,24 +62,18 @@ def label_features(
         power = adapt.Power(asked["beta"], asked["power"])
         fitted = (part.cpu().numpy() for part in _learned(chosen, rows, given, power, device))
         chosen.center_, chosen.prototypes_, chosen.class_bias_ = fitted
-        calibrated = calibration(about["model"], method, settings or {})
-        classifier = Classifier.of(chosen, given.classes, _model(about["model"]), **calibrated)
-
-        parts = (classifier.center, classifier.prototypes, classifier.class_bias)
-        scores = adapt.Scorer.of(Learned(*(part.to(device) for part in parts)), classifier._how)
-
-        def answer(header: Header, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return _two_best(header, table, scores, power, classifier.temperature, device)
-
+        card = card_file(model or about["model"]["model"])  # as it is now, not as it was when features were made
+        labelled = (given.rows, given.codes, calibration_of(card, about["weights"]))
+        classifier = Classifier.of(chosen, given.classes, model_of(about["model"]), *labelled)
+        answer = _answering(classifier, power, device)
         count = sum(of_all(sum(header.shape[0] for header in rows.headers)))
         name = "labels.parquet" if world == 1 else f"labels-{rank:05d}-of-{world:05d}.parquet"
-        answered = tables.write(out / name, rows, given.places, classifier, answer, every=-(-count // SAMPLE))
+        answered = tables.write(out / name, rows, given.places, classifier.classes, answer, every=-(-count // SAMPLE))
         every_part = of_all((answered.found, answered.sample, answered.sample_rows, _broken(rows)))
         found, sample, sampled, broken = (list(parts) for parts in zip(*every_part))
         shown = [picture for part in sample for picture in part]
         title = f"{to_text(features.resolve().name)}: {len(shown):,} of {count:,} pictures"
-        how = {"name": method, "settings": _settings(chosen)}
-        told = outputs.tell(title, shown, given.shots, classifier, about["model"], how)
+        told = outputs.tell(title, shown, given.shots, classifier, about["model"], described(chosen))
         for one, number in zip(told["classes"], np.sum(found, 0).tolist()):
             one["found"] = number
         told["skipped"] = [one for part in broken for one in part][:SKIPPED]
@@ -122,19 +117,20 @@ def _learned(chosen: Any, rows: stream.Rows, given: Given, power: adapt.Power, d
     return adapt.learn_bapa(*arguments, kappa=chosen.kappa, k_s=chosen.k_s)
 
 
-def _two_best(
-    header: Header, table: np.ndarray, scores: adapt.Scorer, power: adapt.Power, temperature: float, device: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """The two likeliest classes of each row (n, 2), and their probabilities."""
-    best, probability = np.empty((len(table), 2), np.int32), np.empty((len(table), 2), np.float32)
-    start = 0
-    with torch.inference_mode():
-        for piece in adapt.pieces(header, table, power, device):
-            place = slice(start, start + len(piece.s))
-            found = two_best(scores(piece)[0].mT / temperature)
-            best[place], probability[place] = (part.cpu().numpy() for part in found)
-            start = place.stop
-    return best, probability
+def _answering(classifier: Classifier, power: adapt.Power, device: str) -> Callable[[Header, np.ndarray], Answers]:
+    """`Classifier.answer` for the rows of a shard."""
+    center, prototypes, bias, means = (
+        part.to(device) for part in (classifier.center, classifier.prototypes, classifier.class_bias, classifier.means)
+    )
+    scores = adapt.Scorer.of(Learned(center, prototypes, bias), classifier._how)
+    cosines = adapt.Scorer.linear(means, torch.zeros_like(bias), center)
+
+    @torch.inference_mode()
+    def answer(header: Header, table: np.ndarray) -> Answers:
+        pieces = adapt.pieces(header, table, power, device)
+        return Answers.of(classifier.decide(scores(piece)[0].mT, cosines(piece)[0].amax(0)) for piece in pieces)
+
+    return answer
 
 
 def _thumbnail(file: str) -> str | None:

@@ -1,6 +1,6 @@
 """The labels of very many rows, written as they are found: Parquet, and labels.csv as well where they are few."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 from protoadapt.errors import UserError
 from protoadapt.files import written_whole
 from protoadapt.labeling import outputs
-from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.classifier import Answers
 from protoadapt.labeling.names import to_text
 from protoadapt.shards import stream
 from protoadapt.shards.store import Header, read_names
@@ -21,9 +21,6 @@ FEW = 100_000
 GROUP = 1 << 17
 """Rows that are written together, at least."""
 
-Answer = Callable[[Header, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Of a shard and its rows: the two likeliest classes of each (n, 2), and their probabilities (n, 2)."""
-
 
 class Part(NamedTuple):
     """What is found of one shard, n rows."""
@@ -31,16 +28,14 @@ class Part(NamedTuple):
     shard: int
     names: list[str]
     numbers: np.ndarray  # in the manifest's shard
-    best: np.ndarray  # (n, 2)
-    probability: np.ndarray  # (n, 2)
+    answers: Answers
     given: np.ndarray  # (n): the class that was told, or -1
     sampled: np.ndarray  # positions of the rows in the sample
     features: np.ndarray  # theirs
 
-    def tell(self, positions: np.ndarray, classifier: Classifier) -> list[dict[str, Any]]:
+    def tell(self, positions: np.ndarray, classes: Sequence[str]) -> list[dict[str, Any]]:
         names = [to_text(self.names[position]) for position in positions]
-        picked = (self.best[positions], self.probability[positions], self.given[positions].tolist())
-        return outputs.picture_rows(names, *picked, classifier)
+        return outputs.picture_rows(names, self.answers.at(positions), self.given[positions], classes)
 
 
 class Answered(NamedTuple):
@@ -63,8 +58,8 @@ def write(
     path: Path,
     rows: stream.Rows,
     given: Mapping[tuple[int, int], int],
-    classifier: Classifier,
-    answer: Answer,
+    classes: Sequence[str],
+    answer: Callable[[Header, np.ndarray], Answers],
     every: int,
 ) -> Answered:
     """A row a picture: file, label, confidence, runner_up, margin, unknown, support, and its shard and row there.
@@ -85,22 +80,22 @@ def write(
             codes[position] = code
         chosen = ((np.arange(len(table)) + starts[shard]) % every == 0) & (codes < 0)
         sampled = np.flatnonzero(chosen)
-        return Part(shard, names, numbers, *answer(header, table), codes, sampled, table[sampled])
+        return Part(shard, names, numbers, answer(header, table), codes, sampled, table[sampled])
 
-    found, few = np.zeros(len(classifier.classes), np.int64), sum(counts) <= FEW
+    found, few = np.zeros(len(classes), np.int64), sum(counts) <= FEW
     sample, everything, features = [], [], [np.empty((0, rows.headers[0].shape[1]), np.float16)]
-    with _parquet(path, classifier) as add:
+    with _parquet(path, classes) as add:
         for one in rows.each(part, everything=True):
-            found += np.bincount(one.best[one.given < 0, 0], minlength=len(found))
-            sample += one.tell(np.union1d(one.sampled, np.flatnonzero(one.given >= 0)).astype(int), classifier)
+            found += np.bincount(one.answers.best[one.given < 0, 0], minlength=len(found))
+            sample += one.tell(np.union1d(one.sampled, np.flatnonzero(one.given >= 0)).astype(int), classes)
             features.append(one.features)
-            everything += one.tell(np.arange(len(one.names)), classifier) if few else []
+            everything += one.tell(np.arange(len(one.names)), classes) if few else []
             add(one)
     return Answered(found, sample, np.concatenate(features), everything if few else None)
 
 
 @contextmanager
-def _parquet(path: Path, classifier: Classifier) -> Iterator[Callable[[Part], None]]:
+def _parquet(path: Path, classes: Sequence[str]) -> Iterator[Callable[[Part], None]]:
     """A file that takes parts; whole or not at all."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -111,19 +106,18 @@ def _parquet(path: Path, classifier: Classifier) -> Iterator[Callable[[Part], No
         + [("margin", pa.float32()), ("unknown", pa.bool_()), ("support", pa.bool_())]
         + [("shard", pa.int32()), ("row", pa.int32())]
     )
-    classes = pa.array(classifier.classes, pa.string())
+    labels = pa.array(classes, pa.string())
     waiting: list[Any] = []
 
     def named(codes: np.ndarray, none: np.ndarray | None = None) -> Any:
-        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=none), classes)
+        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=none), labels)
 
     def table(part: Part) -> Any:
-        given = part.given >= 0
-        p, q = (np.where(given, sure, column) for sure, column in zip((1.0, 0.0), part.probability.T))
-        unknown = ~given & (p < (classifier.threshold or 0.0))
+        given, (best, probability, unknown) = part.given >= 0, part.answers
+        p, q = (np.where(given, sure, column) for sure, column in zip((1.0, 0.0), probability.T))
         columns = [pa.array(list(map(to_text, part.names)), pa.string())]
-        columns += [named(np.where(given, part.given, part.best[:, 0])), pa.array(p.astype(np.float32))]
-        columns += [named(part.best[:, 1], given), pa.array((p - q).astype(np.float32)), pa.array(unknown)]
+        columns += [named(np.where(given, part.given, best[:, 0])), pa.array(p.astype(np.float32))]
+        columns += [named(best[:, 1], given), pa.array((p - q).astype(np.float32)), pa.array(unknown & ~given)]
         columns += [pa.array(given), pa.array(np.full(len(given), part.shard, np.int32)), pa.array(part.numbers)]
         return pa.table(columns, schema)
 

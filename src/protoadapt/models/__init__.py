@@ -4,7 +4,7 @@
 
 `network` maps normalised pixels (B, 3, H, W) to float32 features (B, D); `about` says how to make those pixels and what
 the network is: backbone, width, dim, weights (hash), size, mean and std (of pixels in [0, 1]), crop, dataset (what it
-was trained on), model (the name asked for) and calibration (dict or None, see `calibration`).
+was trained on), model (the name asked for) and calibration (dict or None, see `labeling.calibration`).
 """
 
 import hashlib

@@ -41,14 +41,19 @@ def read_card(file: Path | None) -> dict[str, Any] | None:
 
 
 def calibration_of(file: Path | None, weights: str) -> dict[str, Any] | None:
-    """What `calibration.calibrate` found for these weights, as the card tells; None: they are not calibrated."""
+    """What `labeling.calibration` found for these weights, as the card tells; None: they are not calibrated."""
     card = read_card(file) or {}
     told = card.get("calibration")
     if told is None or card.get("weights") != weights:
         return None
-    values = [told.get(key) for key in ("temperature", "threshold")] if isinstance(told, dict) else []
-    if not values or not all(isinstance(v, (int, float)) and 0 < v < math.inf for v in values):
-        raise UserError(f"the calibration in {str(file)!r} is no temperature and threshold: set it to null")
+    try:
+        ways, thresholds = (told["familiarity"][key] for key in ("way", "threshold"))
+        rising = len(ways) == len(thresholds) > 0 and all(1 < a < b for a, b in zip(ways, [*ways[1:], math.inf]))
+        fine = rising and all(map(math.isfinite, thresholds)) and 0 < told["temperature"] < math.inf
+    except (KeyError, TypeError, OverflowError):
+        fine = False
+    if not fine or not isinstance(told.get("method"), str):
+        raise UserError(f"the calibration in {str(file)!r} is incomplete: run protoadapt calibrate, or set it to null")
     return told
 
 

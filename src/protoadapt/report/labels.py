@@ -132,17 +132,12 @@ def _summary(pictures: Sequence[Shown], names: Sequence[str], skipped: int) -> s
 
 def _trust(told: dict[str, Any], unknown: bool) -> str:
     """What a confidence is worth here, in words."""
-    threshold = number(told.get("threshold"))
     if not told.get("calibrated"):
         words = "Uncalibrated: for this model nobody has measured what a confidence is worth. Sort by it; do not read "
         words += "it as a probability."
         return words if unknown else words + " No picture was set aside as unknown."
     words = "Calibrated on other classes: of the pictures named with 80 % confidence, about 80 % should be right."
-    if threshold is not None:
-        words += f" Below {_percent(threshold)} a picture is called unknown."
-    if number(told.get("familiarity")) is not None:
-        words += " A picture that is like none of the examples is called unknown, however sure its name."
-    return words
+    return words + " A picture that is like none of the examples is called unknown, however sure its name."
 
 
 def _card(p: Shown, say: Any, rival: bool = False) -> Html:
@@ -270,10 +265,8 @@ def _made(told: dict[str, Any]) -> Html:
     calibration = "none"
     if told.get("calibrated"):
         calibration = f"temperature {told.get('temperature')}"
-        if number(told.get("familiarity")) is not None:
-            calibration += f", unknown below familiarity {round(told['familiarity'], 3)}"
-        elif number(told.get("threshold")) is not None:
-            calibration += f", unknown below {told['threshold']}"
+        if number(told.get("threshold")) is not None:
+            calibration += f", unknown below familiarity {round(told['threshold'], 3)}"
     known = [
         ("made", str(told.get("made") or "").replace("T", " ")[:16]),
         (

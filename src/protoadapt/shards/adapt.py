@@ -79,6 +79,11 @@ class Scorer(NamedTuple):
             P, offset = how.scale * prototypes / prototypes.norm(dim=1, keepdim=True).clamp_min(TINY), bias
         else:
             P, offset = 2 * how.scale * prototypes, bias - how.scale * prototypes.square().sum(1)
+        return cls.linear(P, offset, center)
+
+    @classmethod
+    def linear(cls, P: Tensor, offset: Tensor, center: Tensor) -> "Scorer":
+        """P·u + offset; P (W, D), offset (W), center (D)."""
         parts = (torch.cat([P, center[None]]), (P @ center)[:, None], offset[:, None], center.square().sum())
         return cls(*(part.float() for part in parts))
 

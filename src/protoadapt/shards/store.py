@@ -130,7 +130,7 @@ def identity(about: Mapping[str, Any], manifest: Manifest, views: int) -> dict[s
 
 def claim(folder: Path, about: Mapping[str, Any], manifest: Manifest, views: int) -> None:
     """Say in about.json whose features the folder holds, or find that it is the same as before."""
-    keys = ("model", "backbone", "width", "weights", "size", "mean", "std", "dataset", "calibration")
+    keys = ("model", "backbone", "width", "weights", "size", "mean", "std", "dataset")
     told = {"schema": "protoadapt-features/1", **identity(about, manifest, views)}
     told |= {"model": {key: about.get(key) for key in keys}, "root": str(manifest.root)}
     told |= {"pictures": manifest.pictures, "shards": len(manifest.shards)}

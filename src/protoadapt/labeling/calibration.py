@@ -8,33 +8,34 @@ Modern Neural Networks, 2017), so that of the pictures that are 80 % sure about 
 
 *Known at all?* Probabilities do not tell: foreign pictures are alike among themselves, pull the nearest prototype to
 their place, and end up sure of it. The labelled pictures stay where they are. So the sign is *familiarity*, the largest
-mean cosine to the labelled pictures of a class, among rows calibrated as for the method. Its usual size depends on the
-number of classes (a maximum over more of them, around another centre), hardly on the number of pictures a class; so
-there is a threshold for several numbers of classes, and `familiarity_threshold` goes between them.
+mean cosine to the labelled pictures of a class, among rows about the centre that the method ends with. (About the mean
+of all pictures it would tell more where every class is among them as often, and less than chance where all of them are
+of one class: those would then lie at the centre.) Its usual size depends on the number of classes (a maximum over more
+of them, about another centre), hardly on the number of pictures a class; so there is a threshold for several numbers of
+classes, and `familiarity_threshold` goes between them.
+
+All answers are those of the estimator and the `Classifier` that `label` itself uses.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
-from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from protoadapt.episodes import Draw, Episodes, Protocol, draw
 from protoadapt.errors import UserError
 from protoadapt.evaluate import checked
-from protoadapt.methods import Method, method
-from protoadapt.methods.cipa import powered
-from protoadapt.methods.common import class_means, unit
+from protoadapt.labeling.classifier import Classifier, estimator, familiarity
 
 TINY = 1e-30
 BINS = 15
-SUPPORT_WEIGHT = 15
-"""Rows that the support's mean counts as in the centre, as in `methods.bapa` (k_s)."""
-SURE = 0.05
-"""Share of the known pictures that may fall below the threshold on their probability."""
+KEEP = 0.9
+"""Known pictures that are not called unknown. Most folders hold few foreign pictures or none, and there every alarm is
+a false one: the best mean of both shares would raise one for a quarter of all pictures."""
 
 
 class Answers(NamedTuple):
@@ -48,11 +49,11 @@ class Answers(NamedTuple):
 def calibrate(
     features: Tensor | np.ndarray,
     labels: Tensor | np.ndarray,
-    spec: str | Callable[..., Tensor] | Method = "bapa",
+    method: str = "bapa",
     *,
     ways: Sequence[int] = (3, 5, 10, 20),
     shots: Sequence[int] = (1, 5),
-    episodes: int = 200,
+    episodes: int = 100,
     seed: int = 0,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
@@ -60,21 +61,19 @@ def calibrate(
 
     temperature      minimises the negative log-likelihood of the known pictures
     ece, ece_before  expected calibration error of the known pictures, with the temperature and without
-    threshold        on the largest probability: 95 % of the known pictures are above it
-    auroc            of the largest probability as a sign that a picture is known
-    familiarity      for each number of classes: threshold with the best mean of known pictures kept and foreign ones
-                     found, those two shares, and the AUROC
+    auroc            of the largest probability as a sign that a picture is known, for comparison
+    familiarity      for each number of classes: the threshold that nine of ten known pictures pass, the shares of
+                     known pictures kept and of foreign ones found, and the AUROC
     Every number of classes with every shot counts alike; those that the table has too few classes for are left out.
     """
     rows, wanted = checked(features, labels)
-    run = method(spec)
     classes = len(np.unique(wanted[wanted >= 0]))
     ways = [way for way in ways if way + foreign(way) <= classes]
     if not ways:
         raise UserError(f"the features have {classes} classes: for tasks with foreign pictures 4 or more are needed")
     cells: dict[int, list[Answers]] = {}
     for done, (way, shot) in enumerate((way, shot) for way in ways for shot in shots):
-        cells.setdefault(way, []).append(answers(rows, wanted, run, way, shot, episodes, seed))
+        cells.setdefault(way, []).append(answers(rows, wanted, method, way, shot, episodes, seed))
         on_progress(done + 1)
     every = [cell for group in cells.values() for cell in group]
     temperature = fitted_temperature([(c.p[c.y >= 0], c.y[c.y >= 0]) for c in every])
@@ -83,34 +82,19 @@ def calibrate(
     right = np.concatenate([c.p.argmax(1) == c.y for c in every])
     known = np.concatenate([c.y >= 0 for c in every])
     found = [
-        best_threshold(np.concatenate([c.familiarity for c in group]), np.concatenate([c.y >= 0 for c in group]))
+        threshold_at(np.concatenate([c.familiarity for c in group]), np.concatenate([c.y >= 0 for c in group]))
         for group in cells.values()
     ]
     return {
         "temperature": round(temperature, 4),
-        "threshold": round(float(np.quantile(sure[known], SURE)), 4),
         "ece": round(calibration_error(sure[known], right[known]), 4),
         "ece_before": round(calibration_error(before[known], right[known]), 4),
         "auroc": round(float(roc_auc_score(known, sure)), 4),
         "familiarity": {"way": list(ways), **{key: [round(f[key], 4) for f in found] for key in found[0]}},
-        "method": run.label,
+        "method": method,
         "shots": list(shots),
         "episodes": episodes,
     }
-
-
-def familiarity_threshold(calibration: Mapping[str, Any], way: int) -> float:
-    """Below it a picture is of none of `way` classes; between the numbers of classes measured, linear in log way."""
-    told = calibration["familiarity"]
-    return float(np.interp(np.log(way), np.log(told["way"]), told["threshold"]))
-
-
-def familiarity(rows: Tensor, means: Tensor) -> Tensor:
-    """(…, n): the largest mean cosine of calibrated rows (…, n, D), of unit length, to the labelled rows of a class.
-
-    means (…, W, D) are the classes' means of calibrated labelled rows of unit length.
-    """
-    return (rows @ means.mT).amax(-1)
 
 
 def foreign(way: int) -> int:
@@ -131,18 +115,17 @@ def with_foreigners(
         yield named.episodes(rows, way, memo=memo), known
 
 
-@torch.no_grad()
-def answers(rows: Tensor, labels: np.ndarray, run: Method, way: int, shot: int, episodes: int, seed: int) -> Answers:
-    """A method's answers in episodes with foreign queries; familiarity around BAPA's centre, whatever the method."""
-    parts = []
+def answers(rows: Tensor, labels: np.ndarray, method: str, way: int, shot: int, episodes: int, seed: int) -> Answers:
+    """The answers of `label` in episodes with foreign queries."""
+    parts, names = [], list(map(str, range(way)))
     for block, y in with_foreigners(rows, labels, way, shot, episodes, seed):
-        calm = powered(block, 0.5, "auto")
-        support, query = calm.support, calm.query
-        total = query.sum(1, keepdim=True) + SUPPORT_WEIGHT * support.mean(1, keepdim=True)
-        center = total / (query.shape[1] + SUPPORT_WEIGHT)
-        means = class_means(unit(support - center), calm.membership)
-        close = familiarity(unit(query - center), means)
-        parts.append((run(block).double().flatten(0, 1).numpy(), y.ravel(), close.flatten().numpy()))
+        for e, known in enumerate(y):
+            given, asked = (rows[index[e]].numpy() for index in (block.support_index, block.query_index))
+            codes = np.concatenate([block.support_labels[e], np.full(len(asked), -1)])
+            fitted = estimator(method, {}).fit(np.concatenate([given, asked]), codes)
+            classifier = Classifier.of(fitted, names, {}, given, codes[: len(given)])
+            close = familiarity(classifier.calibrate(asked), classifier.means)
+            parts.append((fitted.predict_proba(asked).astype(np.float64), known, close.numpy()))
     return Answers(*(np.concatenate(part) for part in zip(*parts)))
 
 
@@ -165,11 +148,14 @@ def fitted_temperature(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> float
     return float(np.exp(minimize_scalar(loss, bounds=(-4, 4), method="bounded", options={"xatol": 1e-5}).x))
 
 
-def best_threshold(score: np.ndarray, known: np.ndarray) -> dict[str, float]:
-    """The threshold with the best mean of two shares, known pictures kept and foreign ones found; those; the AUROC."""
-    wrongly_kept, kept, thresholds = roc_curve(known, score)
-    best = int((kept - wrongly_kept)[1:].argmax()) + 1  # roc_curve begins at infinity, where nothing is kept
-    told = {"threshold": thresholds[best], "kept": kept[best], "found": 1 - wrongly_kept[best]}
+def threshold_at(score: np.ndarray, known: np.ndarray, keep: float = KEEP) -> dict[str, float]:
+    """The threshold that a share of the known pictures pass; what it keeps of them, finds of the others; the AUROC."""
+    threshold = np.quantile(score[known], 1 - keep)
+    told = {
+        "threshold": threshold,
+        "kept": (score[known] >= threshold).mean(),
+        "found": (score[~known] < threshold).mean(),
+    }
     return {key: float(value) for key, value in told.items()} | {"auroc": float(roc_auc_score(known, score))}
 
 
