@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from statistics import median
 
 from protoadapt.methods import METHODS, adaptation, method
 from protoadapt.report import extremes, scale
@@ -35,7 +36,7 @@ def speed_page() -> str:
         ratio = f"{rate['episodes_per_s'] / naive:.1f} × {naive:,.0f}" if naive else ""
         agree = gpu["cpu_agreement"].get(name, {})
         share = f"{100 * agree['share']:.3f} % of {agree['of']:,}" if agree else ""
-        there = f"{gpu['methods'][name]['episodes_per_s']:,.0f}"
+        there = f"{gpu['methods'][name]['episodes_per_s']:,.0f}" if name in gpu["methods"] else "not measured"
         rows.append([name, f"{rate['episodes_per_s']:,.0f}", ratio, there, share])
     header = [
         "method",
@@ -45,13 +46,20 @@ def speed_page() -> str:
         "answers equal to the CPU's",
     ]
     peak = cpu["peak_gb"]
-    runs = {"CIFAR-FS": read("cifar-fs-hct_r-40/train.json"), "mini-ImageNet": read("mini-hct_r-82/train.json")}
+    runs = {"CIFAR-FS, nothing compiled before": "cifar-fs-hct_r-40", "CIFAR-FS": "cifar-fs", "FC100": "fc100"}
+    runs |= {"mini-ImageNet": "mini-imagenet", "CUB, boxes, batch 128": "cub-box"}
     training = [
         [
             *(name, str(t["config"]["epochs"]), f"{t['start_up_seconds']:.0f} s", f"{t['seconds']:.0f} s"),
             *(f"{t['images_per_second']:,.0f}", t["hardware"]),
         ]
-        for name, t in runs.items()
+        for name, t in ((name, read(f"{run}/train.json")) for name, run in runs.items())
+    ]
+    kept = [
+        [row["phase"], str(row["rows_a_step"])]
+        + [f"{median(row[f'{side}_images_per_second']):,.0f}" for side in ("bare", "loop")]
+        + [f"{100 * row['kept']:.1f} %"]
+        for row in read("benchmark-training.json")["rows"]
     ]
     parts = [
         "# Speed",
@@ -72,6 +80,9 @@ def speed_page() -> str:
         "HCT_R, ResNet-12, 84 pixels, batch 256, bf16. Start-up is everything before the first step, compilation "
         "included; images/s counts all views that pass forward and backward, augmentation included.",
         markdown(["data", "epochs", "start-up", "training", "images/s", "hardware"], training),
+        "`python benchmarks/training.py`: images/s of the bare network, forward and backward on rows that lie ready, and "
+        "of the whole loop with augmentation, optimiser and logging, side by side on one NVIDIA H200:",
+        markdown(["objectives", "rows a step", "bare", "loop", "kept"], kept),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -105,7 +116,7 @@ def _prose(docstring: str | None) -> str:
 def readme() -> str:
     """README.md with its numbers between the two marks."""
     cpu, results, rows, first = read("benchmark-inference-cpu.json"), Results(RESULTS), [], False
-    names = ("protonet", "semi_protonet", "cipa", "pt_map")
+    names = ("protonet", "semi_protonet(metric=cosine)", "cipa", "bapa", "pt_map")
     for words, (table, planned) in MAIN.items():
         # The main row's network; as long as there is none, that of a first run.
         trial = next(
@@ -118,15 +129,16 @@ def readme() -> str:
             found = [results.get(trial, shot, name) for name in names]
             gain = "{:+.2f} ± {:.2f}".format(*paired(found[2], found[0]))
             rows.append([words, str(shot), *(f"{r['accuracy']:.2f}" for r in found), gain, f"{published:.2f}"])
-    header = ["novel classes of", "shot", "ProtoNet", "SemiPN", "CIPA", "PT+MAP (told: equal classes)"]
+    header = ["novel classes of", "shot", "ProtoNet", "SemiPN", "CIPA", "BAPA", "PT+MAP (told: equal classes)"]
     header += ["CIPA − ProtoNet, paired", "the paper's CIPA"]
+    seconds, best = read("cifar-fs/train.json")["seconds"], read("cub-box/train.json")["seconds"]
     cipa = cpu["methods"]["cipa"]["episodes_per_s"]
     numbers = (
         "## Numbers\n\nOne ResNet-12 trained with HCT_R for a few minutes on one GPU, 10,000 episodes, one seed "
         f"([all results](docs/results.md)):\n\n{markdown(header, rows)}\n\n"
         + ("These are first runs, still below the paper. " if first else "")
-        + "Queries here are balanced; where they are not, PT+MAP and, at 5-shot, CIPA fall below ProtoNet, and BAPA "
-        "holds.\n\n"
+        + f"CIFAR-FS took {seconds:.0f} s of training, CUB {best:.0f} s. Queries here are balanced; where they are not, "
+        "PT+MAP and, at 5-shot, CIPA fall below ProtoNet, and BAPA holds ([when to use what](docs/bapa.md)).\n\n"
         f"CIPA runs {cipa:,.0f} episodes a second on two CPU cores, {cipa / cpu['naive_episodes_per_s']['cipa']:.0f} "
         "times the usual numpy loop ([speed](docs/speed.md))."
     )
@@ -144,7 +156,8 @@ def scale_page() -> str:
 
 def bapa_page() -> str:
     """docs/bapa.md with its tables between the two marks."""
-    tables = extremes.numbers(read("extremes-validation.json"))
+    files = [file for file in ("extremes-validation.json", "extremes-novel.json") if (RESULTS / file).exists()]
+    tables = "\n\n".join(extremes.numbers(read(file)) for file in files)
     mark = re.compile(r"(<!-- numbers: begin -->\n).*?(<!-- numbers: end -->)", re.DOTALL)
     return mark.sub(lambda m: f"{m[1]}{tables}\n{m[2]}", (ROOT / "docs/bapa.md").read_text())
 
