@@ -223,7 +223,8 @@ class _Pools:
             by_class = [rng.permutation(rows) for rows in by_class]
             cuts = [round(p.labeled_fraction * len(rows)) for rows in by_class]
             spare = [rows[cut:] for rows, cut in zip(by_class, cuts)]
-            self._require(classes, spare, p.unlabeled, "unlabelled rows", "lower --unlabeled")
+            share = f"unlabelled rows ({1 - p.labeled_fraction:.0%} of each class are set aside for them)"
+            self._require(classes, spare, p.unlabeled, share, "lower --unlabeled")
             self.spare, self.spare_size = _ragged(spare)
             by_class = [rows[:cut] for rows, cut in zip(by_class, cuts)]
         # Dirichlet counts vary; a class that can give less than its draw is handled by drawing counts again.

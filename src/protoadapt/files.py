@@ -28,7 +28,10 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        partial.touch()
+        mode = partial.stat().st_mode  # as any new file here has it; some libraries write theirs for the owner alone
         yield partial
+        partial.chmod(mode)
         os.replace(partial, path)
     except OSError as error:
         reason = error.strerror or str(error)

@@ -3,9 +3,9 @@
 CIPA centres the queries by their own mean and lets every row pull as much as any other: both quietly assume that all
 classes are among the queries, and about equally often. BAPA asks the rows how far to believe that. With N unlabelled
 rows q, C classes, n̄ = N/C, rows of unit length after the power transform, m_S the mean of the support's class means,
-S_c the sum and K_c the number of class c's support rows, S = C²/Σ_c 1/K_c, q̄ the mean of the unlabelled rows:
+S_c the sum and K_c the number of class c's support rows, M = C²/Σ_c 1/K_c, q̄ the mean of the unlabelled rows:
 
-    0  α = N/(N + k_s) · min(1, V (1/S + 1/N) / ‖q̄ − m_S‖²)³,   V = ½ mean ‖q − s‖²
+    0  α = N/(N + k_s) · min(1, V (1/M + 1/N) / ‖q̄ − m_S‖²)³,   V = ½ mean ‖q − s‖²
 
 and then n_iter times
 
@@ -16,7 +16,7 @@ and then n_iter times
     5  ℓ_c = g log f_c;   w_q = Σ_c z_qc / (1 + max(g, 0)(f_c − 1)).
 
 The answer is 1 and 2 once more. α (0) is how far the unlabelled rows may choose the centre: two means of rows that are
-alike differ by V (1/S + 1/N) on average, and a mean that lies further off belongs to other classes than the support's,
+alike differ by V (1/M + 1/N) on average, and a mean that lies further off belongs to other classes than the support's,
 or to one of them. The centre (1) counts a row less if its class is large, so it does not follow the balance. h (3):
 a row pulls its likeliest class as far as it is sure, and the others less; κ pseudo-rows at the origin hold back classes
 that few rows support. g (4) is a James–Stein

@@ -39,4 +39,11 @@ def numbers(told: dict[str, Any]) -> str:
         parts += [f"**{where}**", markdown(*table(part["rows"]))]
     few = told["sets"][0]["rows"][0]["methods"].get("α-TIM", {}).get("episodes", 0)
     note = f"{told['episodes']:,} tasks a cell, {told['way']}-way, 1-shot / 5-shot, seed {told['seed']}, 95 % CI"
-    return "\n\n".join([f"{note}; α-TIM the first {few:.0f}." if few else f"{note}.", *parts])
+    return "\n\n".join(
+        [
+            f"{note}; α-TIM the first {few:.0f}, so compare it by its difference, not by its column."
+            if few
+            else f"{note}.",
+            *parts,
+        ]
+    )

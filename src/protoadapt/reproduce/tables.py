@@ -78,7 +78,11 @@ def training_rows(chosen: list[tuple[str, float | None]]) -> tuple[Row, ...]:
 
 
 SEEDS = tuple(
-    Row(("CIFAR-FS", TRAINED[recipe], "2", words), trained(recipe, 2.0, "cifar-fs", "cifar-fs", "none", seed), spec)
+    Row(
+        (f"CIFAR-FS, seed {seed}", TRAINED[recipe], "2", words),
+        trained(recipe, 2.0, "cifar-fs", "cifar-fs", "none", seed),
+        spec,
+    )
     for recipe in ("s2m2_r", "hct_r")
     for seed in (0, 1, 2)
     for words, (spec, _) in INFERENCE.items()
