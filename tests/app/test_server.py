@@ -1,5 +1,7 @@
 """The page as a process: the token, the limits on what comes in, the folder that goes with it."""
 
+import json
+import os
 import signal
 import socket
 import sys
@@ -52,6 +54,71 @@ def test_elsewhere_with_a_token_and_nothing_beyond_the_page(tmp_path, served, pa
         later.enter_context(
             visitor.stream("GET", "/gradio_api/heartbeat/x")
         )  # a page that is open when the server ends
+
+
+def answer(visitor, data, kind=1, session="x"):
+    """What the page says to an event, as its queue tells it: the status of the request, and the last message."""
+    event = {"fn_index": kind, "data": data, "session_hash": session}
+    asked = visitor.post("/gradio_api/queue/join", json=event)
+    if asked.status_code != 200:
+        return asked.status_code, asked.text
+    with visitor.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as told:
+        for line in told.iter_lines():
+            if line.startswith("data:") and json.loads(line[5:])["msg"] == "process_completed":
+                return 200, json.loads(line[5:])
+    raise AssertionError("the queue ended without an answer")
+
+
+def test_a_request_names_no_file_but_an_upload_and_nothing_is_fetched(tmp_path, served, painted):
+    with served(tmp_path) as address, socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.setblocking(False)
+        visitor = httpx.Client(base_url=address, timeout=60)
+        (there,) = visitor.post("/gradio_api/upload", files={"files": ("a.png", painted("red"))}).json()
+        os.symlink("/etc/passwd", f"{there}.link")
+        for path in (
+            "/etc/passwd",
+            f"{there}/../../../../../../../../../etc/passwd",
+            f"{there}.link",
+            "pyproject.toml",
+            f"http://127.0.0.1:{elsewhere.getsockname()[1]}/a.png",
+            "file:///etc/passwd",
+            "\0",
+        ):
+            file = {"path": path, "meta": {"_type": "gradio.FileData"}}
+            for data in ([None, None, None, file], [None, [file], [], "red"], [None, None, [{"a": file}], "red"]):
+                status, said = answer(visitor, data)
+                assert (status, said) == (403, "This file was not uploaded here.\n"), path
+                straight = visitor.post("/gradio_api/run/predict", json={"fn_index": 1, "data": data})
+                assert straight.status_code == 403, path
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
+
+        file = {"path": there, "orig_name": "a.png", "meta": {"_type": "gradio.FileData"}}
+        status, said = answer(visitor, [None, None, None, file], session="y")
+        assert status == 200
+        assert there not in json.dumps(said), "a file is no name, and where it lies is not said"
+        (there,) = visitor.post("/gradio_api/upload", files={"files": ("a.png", painted("red"))}).json()
+        status, said = answer(visitor, [None, [file | {"path": there}], ["a.png"], "red"], session="z")
+        assert said["success"]
+        assert 'data-name="a.png"' in json.dumps(said).replace('\\"', '"')
+        for path in ("/docs", "/redoc", "/openapi.json"):
+            assert visitor.get(path).status_code == 404, path
+
+
+def test_gradio_itself_refuses_files_too(tmp_path, loaded, monkeypatch):
+    """Without our guard: its own check must be in force."""
+    from starlette.testclient import TestClient
+
+    from protoadapt.app.intake import Limits
+    from protoadapt.app.server import _page
+
+    for name in [name for name in os.environ if name.startswith("GRADIO_")] + ["GRADIO_TEMP_DIR", "HF_HUB_OFFLINE"]:
+        monkeypatch.setenv(name, os.environ.get(name, ""))  # put back at the end
+    with TestClient(_page(*loaded, Limits(1 << 20, 50), tmp_path)) as page:
+        file = {"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}
+        _, said = answer(page, [None, None, None, file])
+        assert not said["success"]
+        assert not [*tmp_path.rglob("passwd")]
 
 
 @pytest.fixture

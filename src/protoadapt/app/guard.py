@@ -4,11 +4,17 @@ A page on this computer alone is still reached by every web site that its user h
 127.0.0.1, and may give its own name that address (DNS rebinding). So without a token only our own names are answered,
 and requests that another site sent are never. Elsewhere a token is asked for: it comes with the address once and is
 then a cookie, so it stays out of histories and logs of what follows.
+
+A request may name files only where uploads lie. Gradio checks that too; we do not rely on it, as whoever gets past that
+check reads every file of this computer.
 """
 
 import hmac
 import ipaddress
+import json
 import re
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -19,6 +25,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 COOKIE = "protoadapt-token"
 POLICY = "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; frame-ancestors 'none'; form-action 'self'"
 """What a browser may load: gradio writes scripts into the page, but nothing comes from anywhere else."""
+UPLOAD = "/gradio_api/upload"
+"""Takes files, which gradio stores under names of its own; everything else takes JSON."""
+MOST = 32 << 20
+"""Bytes of a request that is no upload: the names of some tens of thousands of files."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "Referrer-Policy": "same-origin",
@@ -35,11 +45,15 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """ASGI middleware: refuses, or passes on with stricter headers. A token of None: this computer only."""
+    """ASGI middleware: refuses, or passes on with stricter headers. A token of None: this computer only.
 
-    def __init__(self, app: ASGIApp, token: str | None = None):
+    `folder` is the one in which requests may name files; None: none may be named.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None = None, folder: Path | None = None):
         self.app = app
         self.token = token
+        self.folder = folder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -52,8 +66,13 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        answer = self._refusal(Request(scope)) or self.app
-        await answer(scope, receive, stricter)
+        request = Request(scope, receive)
+        answer: ASGIApp | None = self._refusal(request)
+        if answer is None and request.method not in ("GET", "HEAD", "OPTIONS") and scope["path"] != UPLOAD:
+            body = await _body(request)
+            answer = self._refused_body(body)
+            receive = _once(body, receive)
+        await (answer or self.app)(scope, receive, stricter)
 
     def _refusal(self, request: Request) -> Response | None:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
@@ -64,6 +83,18 @@ class Guard:
         if re.search("=https?:", request.url.path, re.IGNORECASE):
             return PlainTextResponse("Nothing is fetched from elsewhere.\n", 403)
         return None if self.token is None else self._asks(request, self.token)
+
+    def _refused_body(self, body: bytes | None) -> Response | None:
+        """Whether a request that is no upload is too long, is no JSON, or names a file that was not uploaded."""
+        if body is None:
+            return PlainTextResponse("This request is too long.\n", 413)
+        try:
+            told = json.loads(body or b"null")
+        except (ValueError, RecursionError):
+            return PlainTextResponse("This request is no JSON.\n", 400)
+        if all(_is_below(path, self.folder) for path in _paths(told)):
+            return None
+        return PlainTextResponse("This file was not uploaded here.\n", 403)
 
     def _asks(self, request: Request, token: str) -> Response | None:
         """None for those who know the token."""
@@ -82,6 +113,46 @@ def _hostname(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+async def _body(request: Request) -> bytes | None:
+    """All of it; None where it is too much."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST:
+            return None
+    return bytes(body)
+
+
+def _once(body: bytes | None, receive: Receive) -> Receive:
+    """What was read already, given once more; then what comes after it, which is the end of the connection."""
+    parts: list[Message] = [{"type": "http.request", "body": body or b"", "more_body": False}]
+
+    async def again() -> Message:
+        return parts.pop() if parts else await receive()
+
+    return again
+
+
+def _paths(told: Any) -> list[str]:
+    """Every `path` in a JSON value: that is how gradio refers to a file, or to an address that it would fetch."""
+    paths, left = [], [told]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += value.values()
+            paths += [path] if isinstance(path := value.get("path"), str) else []
+        elif isinstance(value, list):
+            left += value
+    return paths
+
+
+def _is_below(path: str, folder: Path | None) -> bool:
+    try:
+        return folder is not None and Path(path).is_absolute() and Path(path).resolve().is_relative_to(folder)
+    except (OSError, ValueError, RuntimeError):  # a zero byte, a name too long, links in a circle
+        return False
 
 
 def _equal(given: str | None, token: str) -> bool:

@@ -47,14 +47,20 @@ def build(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: 
         return board, shown(board), view.notice(skipped=taken.skipped)
 
     def add_examples(board: Board, files: list[str] | None, names: Any, name: str, progress=gr.Progress()):  # noqa: B008
-        """Name and pictures may come in either order: what is there waits for the other."""
+        """Name and pictures may come in either order: what is there waits for the other, and is never sent back."""
         try:
             if not files:
                 class_name(name, board)
-                return gr.skip(), gr.skip(), view.notice([f"Now drop pictures of “{name.strip()}”."]), name, gr.skip()
+                return (
+                    gr.skip(),
+                    gr.skip(),
+                    view.notice([f"Now drop pictures of “{name.strip()}”."]),
+                    gr.skip(),
+                    gr.skip(),
+                )
             name = class_name(name, board)
         except UserError as error:
-            return gr.skip(), gr.skip(), view.notice([_sentence(error)]), name, gr.skip()
+            return gr.skip(), gr.skip(), view.notice([_sentence(error)]), gr.skip(), gr.skip()
         return *dropped(board, files, names, name, progress), "", None
 
     def add_others(board: Board, files: list[str] | None, names: Any, progress=gr.Progress()):  # noqa: B008

@@ -36,7 +36,7 @@ def serve(
 
     token = checked_token(host, token)
     with _listening(host, port) as listener, _temporary_folder() as folder:
-        app = Guard(_page(network, about, limits, folder), token)
+        app = Guard(_page(network, about, limits, folder), token, folder)
         place = f"[{host}]" if ":" in host else host
         on_ready(f"http://{place}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else ""))
         # An open page keeps a connection, which is cut at the end: uvicorn would print that as an error with its stack.
@@ -61,9 +61,11 @@ def _page(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: 
 
     from protoadapt.app.page import build, style
 
+    blocks = build(network, about, limits, folder)
+    blocks.has_launched = True  # a mounted page never is, and gradio lets one that is not read any file it is named
     return gradio.mount_gradio_app(
         FastAPI(openapi_url=None),
-        build(network, about, limits, folder),
+        blocks,
         "/",
         max_file_size=HARD * limits.bytes,
         show_error=False,
@@ -73,6 +75,7 @@ def _page(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: 
         pwa=False,
         mcp_server=False,
         enable_monitoring=False,
+        app_kwargs={"openapi_url": None},
         **style(),
     )
 
