@@ -198,7 +198,7 @@ def label_one(folder: Path, method: str, steps: int, threads: int) -> dict:
     with tempfile.TemporaryDirectory(dir=folder.parent) as out:
         support = folder.parent / "features" / "support.csv"
         told = label_features(
-            support, folder, Path(out), method=method, settings={"n_iter": steps}, on_progress=on_progress
+            [support], folder, Path(out), method=method, settings={"n_iter": steps}, on_progress=on_progress
         )
         seconds = time.perf_counter() - start
     multiplied = (before + read_and_multiply(folder)) / 2

@@ -80,8 +80,8 @@ def speed_page() -> str:
         "HCT_R, ResNet-12, 84 pixels, batch 256, bf16. Start-up is everything before the first step, compilation "
         "included; images/s counts all views that pass forward and backward, augmentation included.",
         markdown(["data", "epochs", "start-up", "training", "images/s", "hardware"], training),
-        "`python benchmarks/training.py`: images/s of the bare network, forward and backward on rows that lie ready, and "
-        "of the whole loop with augmentation, optimiser and logging, side by side on one NVIDIA H200:",
+        "`python benchmarks/training.py`: images/s of the bare network, forward and backward on rows that lie ready, "
+        "and of the whole loop with augmentation, optimiser and logging, side by side on one NVIDIA H200:",
         markdown(["objectives", "rows a step", "bare", "loop", "kept"], kept),
     ]
     return "\n\n".join(parts) + "\n"
@@ -137,8 +137,8 @@ def readme() -> str:
         "## Numbers\n\nOne ResNet-12 trained with HCT_R for a few minutes on one GPU, 10,000 episodes, one seed "
         f"([all results](docs/results.md)):\n\n{markdown(header, rows)}\n\n"
         + ("These are first runs, still below the paper. " if first else "")
-        + f"CIFAR-FS took {seconds:.0f} s of training, CUB {best:.0f} s. Queries here are balanced; where they are not, "
-        "PT+MAP and, at 5-shot, CIPA fall below ProtoNet, and BAPA holds ([when to use what](docs/bapa.md)).\n\n"
+        + f"CIFAR-FS took {seconds:.0f} s of training, CUB {best:.0f} s. Queries here are balanced; where they are "
+        "not, PT+MAP and, at 5-shot, CIPA fall below ProtoNet, and BAPA holds ([when to use what](docs/bapa.md)).\n\n"
         f"CIPA runs {cipa:,.0f} episodes a second on two CPU cores, {cipa / cpu['naive_episodes_per_s']['cipa']:.0f} "
         "times the usual numpy loop ([speed](docs/speed.md))."
     )

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -174,3 +175,30 @@ def test_all_methods_without_a_base_mean_are_those_that_need_none(tmp_path):
     assert all(name in done.stderr for name in NEED_BASE_MEAN)
     named = run("compare", bare, "--methods", "protonet,simpleshot", "--episodes", 1, "--query", 2, "--way", 3)
     assert (named.returncode, "--base FILE" in named.stderr) == (2, True)
+
+
+def test_every_command_has_a_summary_that_fits(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("--help").stdout
+    lines = shown[shown.index("Commands:") :].splitlines()[1:]
+    assert len(lines) > 15
+    assert not [line for line in lines if line.endswith("...") or len(line.split()) < 3]
+
+
+def test_a_method_of_ones_own_lies_in_the_current_folder(features, tmp_path):
+    """And what lies beside it is imported for it alone, not in place of a package."""
+    (tmp_path / "helper_of_mine.py").write_text("from protoadapt.methods.protonet import protonet as nearest\n")
+    (tmp_path / "my_method.py").write_text("from helper_of_mine import nearest\n")
+    (tmp_path / "sklearn.py").write_text("raise SystemExit('this must not run')\n")
+    done = run("evaluate", features, "--method", "my_method:nearest", "--episodes", 20, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "5-way 1-shot" in done.stdout
+
+
+def test_a_terminal_of_ascii_only(features, tmp_path):
+    """The table has ± in it: it must not end in a traceback, whatever the terminal knows."""
+    command = [sys.executable, "-m", "protoadapt", "evaluate", features, "--method", "protonet", "--episodes", "20"]
+    words = {**os.environ, "PYTHONIOENCODING": "ascii:strict"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=words, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert r"\xb1" in done.stdout

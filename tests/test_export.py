@@ -206,6 +206,7 @@ def test_a_foreign_file_that_says_how_pictures_are_made(tmp_path, batch):
     [
         ({}, "size, mean and std into its metadata"),
         ({"mean": [0, 0, 0], "std": [1, 0, 1]}, "size, mean and std into its metadata"),
+        ({"mean": [10**400] * 3, "std": [1, 1, 1]}, "size, mean and std into its metadata"),
         ({"mean": [0, 0], "std": [1, 1]}, "size, mean and std into its metadata"),
         ({"mean": [0, 0, 0], "std": [1, 1, 1], "shape": ("N", 3, 9000, 9000)}, "8 to 1024"),
         ({"shape": ("N", 1, SIZE, SIZE)}, "does not take one batch of pictures"),
@@ -216,6 +217,25 @@ def test_a_foreign_file_that_says_how_pictures_are_made(tmp_path, batch):
 def test_foreign_files_that_cannot_be_fed_are_named(tmp_path, arguments, said):
     with pytest.raises(UserError, match=said):
         models.load(foreign(tmp_path / "f.onnx", **arguments))
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (3, 5), (2, 5), (3, 0)])
+def test_a_network_whose_rows_are_not_its_pictures_is_named(tmp_path, shape):
+    """Its answer has one shape, whatever it is given."""
+    file = foreign(tmp_path / "f.onnx", size=SIZE, mean=[0, 0, 0], std=[1, 1, 1])
+    graph = onnx.load(file)
+    answer = helper.make_tensor("c", TensorProto.FLOAT, shape, np.zeros(shape, np.float32).ravel())
+    graph.graph.node[0].CopyFrom(helper.make_node("Constant", [], ["y"], value=answer))
+    onnx.save(graph, file)
+    with pytest.raises(UserError, match="a row each is wanted"):
+        models.load(file)
+
+
+def test_words_of_a_file_are_text_that_can_be_written(tmp_path):
+    about = models.load(
+        foreign(tmp_path / "f.onnx", size=SIZE, mean=[0, 0, 0], std=[1, 1, 1], dataset="\ud800", crop=[1])
+    )[1]
+    assert (about["dataset"], about["crop"]) == ("?", "[1]")
 
 
 def test_a_file_that_is_no_onnx_is_named(tmp_path):

@@ -96,6 +96,12 @@ def test_a_calibration_belongs_to_its_weights(shipped):
         {"temperature": 1.5, "threshold": 0.3},
         CALIBRATION | {"temperature": 0},
         CALIBRATION | {"temperature": None},
+        CALIBRATION | {"temperature": 1e-300},
+        CALIBRATION | {"temperature": 10**400},
+        CALIBRATION | {"familiarity": {"way": [1, 5], "threshold": [0.1, 0.2]}},
+        CALIBRATION | {"familiarity": {"way": [3, 10**400], "threshold": [0.1, 0.2]}},
+        CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1, 1.5]}},
+        CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1, 10**400]}},
         CALIBRATION | {"method": None},
         CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1]}},
         CALIBRATION | {"familiarity": {"way": [5, 3], "threshold": [0.1, 0.2]}},
@@ -246,6 +252,45 @@ def test_models_lists_them_and_prints_a_card(capsys):
     assert "temperature" in card
     with pytest.raises(UserError, match="did you mean 'lite0'"):
         commands.models("lite1")
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        ({"calibration": {"method": "bapa"}}, "its calibration is incomplete"),
+        ({"calibration": [1]}, "its calibration is incomplete"),
+        ({"numbers": [{"way": 5}]}, "its numbers are incomplete"),
+        ({"numbers": 7}, "its numbers are incomplete"),
+        ({"licence": "\x1b[2Jfree"}, "licence: \\x1b[2Jfree"),
+        ({"licence": "\ud800"}, "licence: ?"),
+    ],
+)
+def test_a_card_that_lacks_something_is_printed_all_the_same(shipped, capsys, lie, said):
+    _, card, folder = shipped
+    (folder / "cub.json").write_text(json.dumps(card | lie))
+    commands.models("cub")
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [({"size": size}, "8 to 1024 can be made") for size in (-1, 1, 10**6)]
+    + [
+        ({"mean": [10**400] * 3}, "no model of protoadapt's"),
+        ({"std": [float("nan")] * 3}, "no model of protoadapt's"),
+    ],
+)
+def test_a_model_that_lies_about_its_pictures_is_refused(shipped, lie, said):
+    network, _, folder = shipped
+    save_fp16(network, ABOUT | lie, folder / "lie.safetensors")
+    with pytest.raises(UserError, match=said):
+        models.load(folder / "lie.safetensors")
+
+
+def test_half_characters_in_a_model_become_question_marks(shipped):
+    network, _, folder = shipped
+    save_fp16(network, ABOUT | {"dataset": "toy\ud800"}, folder / "odd.safetensors")
+    assert models.load(folder / "odd.safetensors")[1]["dataset"] == "toy?"
 
 
 def test_a_model_without_a_card_says_so(shipped):

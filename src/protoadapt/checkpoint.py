@@ -14,7 +14,6 @@ of a run is a function of its seed and of the counters.
 import errno
 import hashlib
 import json
-import math
 import os
 import re
 import shutil
@@ -32,6 +31,7 @@ from torch import Tensor, nn
 from protoadapt.backbones import Staged, build
 from protoadapt.errors import UserError
 from protoadapt.files import written_whole
+from protoadapt.told import clean_json, normalisation, whole
 
 SCHEMA = "protoadapt-checkpoint/1"
 CONFIG, MODEL, TENSORS, SCALARS = "config.json", "model.safetensors", "state.safetensors", "state.json"
@@ -156,31 +156,26 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise UserError(f"there is no model {str(file)!r}: give a run, a checkpoint or a .safetensors file")
     try:
         with safe_open(file, framework="pt") as opened:
-            about = json.loads((opened.metadata() or {}).get("protoadapt", "null"))
+            about = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
             weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise UserError(f"{str(file)!r} is truncated or no model at all: get it again") from error
     if not _describes_a_network(about):
         raise UserError(f"{str(file)!r} does not say which network it belongs to: it is no model of protoadapt's")
+    if not whole(about["size"], 8, 1024):
+        raise UserError(f"{str(file)!r} wants pictures of {about['size']} pixels: 8 to 1024 can be made")
     with open(file, "rb") as content:
         return weights, {**about, "weights": hashlib.file_digest(content, "sha256").hexdigest()[:16]}
 
 
 def _describes_a_network(about: Any) -> bool:
     """Backbone, width, size and normalisation, each of the right kind: what a file says of itself is not trusted."""
-
-    def three(key: str, least: float) -> bool:
-        value = about.get(key)
-        fine = isinstance(value, list) and len(value) == 3 and all(isinstance(v, (int, float)) for v in value)
-        return fine and all(least < v < math.inf for v in value)
-
     return (
         isinstance(about, dict)
         and all(isinstance(about.get(key), str) for key in ("backbone", "crop", "dataset"))
         and (about.get("width") is None or type(about["width"]) is int)
         and type(about.get("size")) is int
-        and three("mean", -math.inf)
-        and three("std", 0.0)
+        and normalisation(about.get("mean"), about.get("std"))
     )
 
 

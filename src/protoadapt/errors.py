@@ -1,4 +1,4 @@
-"""The one exception that is the user's to mend: what was wrong, the value, the way out."""
+"""The one exception that is the user's to mend: what was wrong, the value, the way out; and words for its sentence."""
 
 import difflib
 from collections.abc import Iterable
@@ -14,3 +14,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}" if names else "there is none"
     return UserError(f"there is no {kind} {name!r}: {hint}")
+
+
+def count(n: int, one: str, many: str = "") -> str:
+    """1 → "1 shard", 2,000 → "2,000 shards"."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"

@@ -30,9 +30,14 @@ from protoadapt.methods.bapa import check as check_bapa
 from protoadapt.methods.cipa import power_transform
 from protoadapt.methods.many import Chunks, Learned, Table, calibrated, chunk_size, learn, learn_bapa, logits, two_best
 from protoadapt.methods.protonet import rule, scale
+from protoadapt.told import finite
 
 FLOATS = [np.float32, np.float64]
 """Computed with as they come; every other type becomes the first."""
+
+LIMITS = {"sigma": (0, 1), "step": (0, 1), "kappa": (0, 1e6), "beta": (1e-3, 1e3)}
+LIMITS |= dict.fromkeys(("tau", "lam", "k_s"), (1e-6, 1e6))
+"""Of settings that are numbers: beyond them there is nothing but NaN, or one answer for all rows."""
 
 
 class PrototypeClassifier(ClassifierMixin, BaseEstimator):
@@ -56,6 +61,26 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
     def _how(self) -> Adaptation:
         raise NotImplementedError
 
+    def check_settings(self) -> None:
+        """Raises UserError."""
+        usual = type(self)().get_params()
+        for name, value in self.get_params().items():
+            low, high = LIMITS.get(name, (0, 0))
+            if name in LIMITS and not finite(value, low, high) and not (value is None and usual[name] is None):
+                raise UserError(f"{name} is {value!r}: it must be a number from {low:g} to {high:g}")
+            if name == "class_prior" and value is not None:
+                shares = value.tolist() if hasattr(value, "tolist") else value
+                if not isinstance(shares, (list, tuple)) or not all(finite(share, 1e-9, 1e9) for share in shares):
+                    raise UserError(
+                        f"class_prior is {value!r}: give a positive share for each class, such as [0.3, 0.7]"
+                    )
+            if isinstance(usual[name], str) and name != "device" and not isinstance(value, str):
+                raise UserError(f"{name} is {value!r}: it must be a word, such as {usual[name]}")
+            if isinstance(usual[name], bool) and not isinstance(value, (bool, np.bool_)):
+                raise UserError(f"{name} is {value!r}: it must be true or false")
+        self._how()
+        self._power(torch.empty(1, 0))  # both refuse words that they do not know
+
     def _power(self, rows: Tensor) -> Tensor:
         return rows if self.power == "off" else power_transform(rows, self.beta, self.power)
 
@@ -63,6 +88,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
         """X (n, D), y (n): labels, and -1, None or NaN for rows without one. Classes may have unequal numbers."""
         if y is None:
             raise UserError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        self.check_settings()
         X = validate_data(self, X, dtype=FLOATS)
         check_consistent_length(X, y)
         self.classes_, codes = encode(y)
@@ -321,6 +347,12 @@ def encode(y) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _usable(device: str) -> str:
-    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"device is {device!r}, which torch does not know: set device='cpu' or 'cuda'") from error
+    if kind not in ("cpu", "cuda", "mps"):
+        raise UserError(f"device is {device!r}, where nothing is computed: set device='cpu' or 'cuda'")
+    if kind == "cuda" and not torch.cuda.is_available():
         raise UserError(f"device is {device!r} but torch finds no GPU here: set device='cpu'")
     return device

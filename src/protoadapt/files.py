@@ -1,11 +1,16 @@
 """Files that are there whole or not at all."""
 
+import errno
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from protoadapt.errors import UserError
+
+FULL = {getattr(errno, name, -1) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS")}
+"""Only writing fails for these."""
 
 
 def check_output(path: str | Path, *inputs: str | Path | None) -> Path:
@@ -23,17 +28,25 @@ def check_output(path: str | Path, *inputs: str | Path | None) -> Path:
 
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
-    """A hidden name to write to, which takes the place of `path` when all went well and vanishes otherwise."""
+    """A hidden name to write to, which takes the place of `path` when all went well and vanishes otherwise.
+
+    It is another one each time, as threads may write the same file, and short, as the file's may be as long as can be.
+    """
     path = check_output(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{uuid.uuid4().hex}.partial")
+    ours = True  # not what the caller does besides writing, such as reading another file
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.touch()
         mode = partial.stat().st_mode  # as any new file here has it; some libraries write theirs for the owner alone
+        ours = False
         yield partial
+        ours = True
         partial.chmod(mode)
         os.replace(partial, path)
     except OSError as error:
+        if not ours and error.errno not in FULL and str(partial) not in map(str, (error.filename, error.filename2)):
+            raise
         reason = error.strerror or str(error)
         raise UserError(f"{str(path)!r} cannot be written ({reason}): make room or choose another place") from error
     finally:

@@ -118,3 +118,41 @@ def test_bombs_and_programs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
     with pytest.raises(Image.UnidentifiedImageError):
         decode(Picture("a", "c", str(tmp_path / "a.jpg")), 84)
+
+
+GREY = np.linspace(0, 1, 32 * 32).reshape(32, 32)
+
+
+@pytest.mark.parametrize(
+    ("values", "suffix", "mode"),
+    [
+        ((GREY * 65535).astype(np.uint16), "png", "I;16"),
+        ((GREY * 65535).astype(">u2"), "tif", "I;16B"),
+        ((GREY * 65535).astype(np.int32), "tif", "I"),
+        ((GREY * 255).astype(np.int32), "tif", "I"),
+        (GREY.astype(np.float32), "tif", "F"),
+        ((GREY * 255).astype(np.float32), "tif", "F"),
+        ((GREY * 65535).astype(np.float32), "tif", "F"),
+    ],
+)
+def test_deep_grey_is_scaled_and_not_cut(tmp_path: Path, values: np.ndarray, suffix: str, mode: str) -> None:
+    path = tmp_path / f"a.{suffix}"
+    Image.frombuffer(mode, (32, 32), values.tobytes(), "raw", mode, 0, 1).save(path)
+    with Image.open(path) as stored:
+        assert stored.mode == mode
+    white = 1 if values.max() <= 1 else 255 if values.max() <= 255 else 65535
+    expected = np.floor(values.astype(np.float64) / white * 255 + 0.5)
+    got = decode(Picture("a", "c", str(path)), 32)
+    assert np.abs(got - expected).max() <= (1 if mode == "F" else 0), "floats may fall to either side of a half"
+    assert (got.min(), got.max()) == (0, 255)
+    part = decode(Picture("a", "c", str(path), Box(0, 0, 32, 8)), 32)
+    assert part.max() < 70, "the scale is the whole picture's"
+
+
+@pytest.mark.parametrize("value", [-1.0, 70_000.0, np.nan, np.inf])
+def test_values_whose_white_is_unknown_are_refused(tmp_path: Path, value: float) -> None:
+    values = GREY.astype(np.float32)
+    values[5, 5] = value
+    Image.fromarray(values).save(tmp_path / "a.tif")
+    with pytest.raises(ValueError, match="save it with 8 or 16 bits"):
+        decode(Picture("a", "c", str(tmp_path / "a.tif")), 16)

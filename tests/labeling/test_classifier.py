@@ -103,6 +103,14 @@ def test_settings_are_checked():
         ("cipb", {}, "did you mean 'cipa'"),
         ("cipa", {"tao": 1}, "did you mean 'tau'"),
         ("cipa", {"tau": "much"}, "give a number"),
+        ("protonet", {"tau": "x"}, "tau is 'x'"),
+        ("protonet", {"metric": [1]}, "metric is"),
+        ("bapa", {"lam": float("inf")}, "lam is inf"),
+        ("bapa", {"power": "odd"}, "power is 'odd'"),
+        ("cipa", {"tau": 0}, "tau is 0"),
+        ("cipa", {"tau": -1}, "tau is -1"),
+        ("pt_map", {"class_prior": "abc"}, "class_prior is 'abc'"),
+        ("pt_map", {"class_prior": ["a", 1]}, "a positive share"),
         ("cipa", {"device": "cuda"}, "there is no setting"),
     ):
         with pytest.raises(UserError, match=words):
@@ -114,6 +122,8 @@ def damaged(tensors, told):
     yield tensors | {"center": torch.zeros(5)}, told, "another shape"
     yield tensors | {"center": tensors["center"].double()}, told, "another shape or type"
     yield tensors | {"class_bias": torch.full((4,), torch.nan)}, told, "NaN"
+    yield tensors | {"prototypes": torch.full((4, 12), 1e38)}, told, "too large"
+    yield tensors, told | {"classes": ["a", "b", "c", "\ud800"]}, "surrogates"
     yield {"center": tensors["center"]}, told, "prototypes"
     yield tensors | {"means": torch.zeros(3, 12)}, told, "another shape"
     yield {key: tensor for key, tensor in tensors.items() if key != "means"}, told, "means"
@@ -127,6 +137,12 @@ def damaged(tensors, told):
         ("scale", "10"),
         ("scale", True),
         ("scale", 1e999),
+        ("scale", 10**400),
+        ("temperature", 1e-300),
+        ("temperature", float("nan")),
+        ("threshold", 10**400),
+        ("model", MODEL | {"size": 10**6}),
+        ("model", MODEL | {"mean": [10**400] * 3}),
         ("power", 3),
         ("temperature", 0),
         ("threshold", "low"),
@@ -181,6 +197,11 @@ def test_a_file_too_large_is_not_opened(tmp_path):
         file.truncate(2 << 30)  # sparse
     with pytest.raises(UserError, match="too large"):
         load_classifier(tmp_path / "c.safetensors")
+
+
+def test_answers_that_are_no_numbers_are_an_error():
+    with pytest.raises(UserError, match="not numbers"):
+        fitted()[1].decide(torch.full((2, 4), torch.nan), torch.zeros(2))
 
 
 def test_features_of_another_width_are_named():

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import subprocess
 import sys
 
 import pytest
@@ -63,3 +64,23 @@ def test_mistakes_are_one_sentence(protoadapt, model):
         assert err.startswith("error: ")
         assert expected in err
         assert err.count("\n") == 1
+
+
+def test_nothing_to_name_is_said_and_one_file_is_no_files(protoadapt, folder, model):
+    (folder / "support" / "red" / "broken.png").write_text("no picture")
+    out, err = protoadapt("label", "--support", "support", "--images", "support", "--out", "out", "--model", model)
+    assert "nothing was left to be named" in out
+    assert "given)" not in out
+    assert "1 file was left out:" in err
+    assert "Nothing was left to be named: there are only your 6 examples." in (folder / "out/report.html").read_text()
+
+
+@pytest.mark.parametrize("start", [["-m", "protoadapt"], ["-c", "from protoadapt.cli import main; main()"]])
+def test_code_beside_the_pictures_does_not_run(folder, model, start):
+    """HEIC pictures ask for a package that may be missing; the current folder is no place to look for it."""
+    (folder / "pillow_heif.py").write_text("import os; os.mkdir('ran')\nraise ImportError\n")
+    flags = ["-P"] if start[0] == "-c" else []  # as the installed command starts: the current folder is not on its path
+    words = ["label", "--support", "support", "--images", "images", "--out", "out", "--model", str(model)]
+    done = subprocess.run([sys.executable, *flags, *start, *words], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not (folder / "ran").exists()

@@ -13,6 +13,7 @@ from protoadapt import models
 from protoadapt.errors import UserError
 from protoadapt.labeling import label, predict
 from protoadapt.labeling import run as running
+from protoadapt.labeling.classifier import estimator
 from protoadapt.report.html import labels_page
 
 
@@ -123,14 +124,16 @@ def test_output_inside_the_pictures_is_not_labelled(folder, named):
 def test_a_correction_feeds_back(folder, named):
     named()
     rows = table(folder)
-    assert [row["guess"] for row in rows if row["file"].startswith("..")] == ["(folder)"] * 6
+    assert [row["guess"] for row in rows if row["file"].startswith("..")] == [
+        f"(folder) {colour}" for colour in ("blue", "blue", "green", "green", "red", "red")
+    ]
     wrong = next(row for row in rows if truth(row["file"]) == "red")
     wrong["label"] = "crimson"  # a class that nobody had thought of
     with open(folder / "out" / "labels.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    with pytest.raises(UserError, match="holds 1 corrections that would be lost"):
+    with pytest.raises(UserError, match="holds 1 correction that would be lost"):
         named()  # the first command once more, from the shell's history
     assert table(folder) == rows  # nothing is lost
     told = named(support=("out/labels.csv",))
@@ -141,8 +144,77 @@ def test_a_correction_feeds_back(folder, named):
         named()
     assert {one["name"] for one in named(support=("support", "out/labels.csv"))["classes"]} == set(counts)
     assert {row["guess"] for row in table(folder) if row["file"] == wrong["file"]} == {"(table)"}
-    (folder / "images" / wrong["file"]).unlink()  # a picture that is gone takes its correction along
-    assert {one["name"] for one in named()["classes"]} == {"blue", "green", "red"}
+    (folder / "images" / wrong["file"]).unlink()
+    with pytest.raises(UserError, match="holds 1 correction that would be lost"):  # it may be back tomorrow
+        named()
+
+
+def correct(folder, file, label):
+    path = folder / "out" / "labels.csv"
+    rows = [row | {"label": label} if row["file"] == file else row for row in table(folder)]
+    with open(path, "w", newline="") as text:
+        writer = csv.DictWriter(text, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_corrections_survive_a_run_on_other_pictures(folder, named, paint):
+    named()
+    for colour in ("red", "blue"):
+        paint(folder / "others" / f"{colour}.png", colour, 70)
+    correct(folder, "day 0/blue-0.png", "red")
+    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue-0"):
+        named(images="others")
+
+
+def test_a_changed_label_of_a_class_folder_is_a_correction(folder, named):
+    named()
+    correct(folder, "../support/blue/0.png", "red")
+    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue/0\.png"):
+        named()
+    with pytest.raises(UserError, match=r"blue/0\.png' is given as 'blue' .* as 'red': keep one"):
+        named(support=("support", "out/labels.csv"))
+    (folder / "support" / "blue" / "0.png").rename(folder / "support" / "red" / "9.png")
+    with pytest.raises(UserError, match="would be lost"):  # its row names a file that has gone
+        named()
+    (folder / "out" / "labels.csv").unlink()
+    assert {one["name"]: one["support"] for one in named()["classes"]} == {"blue": 1, "green": 2, "red": 3}
+
+
+def test_unknown_is_a_correction_that_is_kept(folder, named):
+    named()
+    correct(folder, "day 0/blue-0.png", "Unknown")
+    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue-0"):
+        named()
+    for _ in range(2):
+        told = named(support=("support", "out/labels.csv"), sort="copy")
+        row = next(row for row in table(folder) if row["file"] == "day 0/blue-0.png")
+        assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", "blue")
+        assert [one["support"] for one in told["classes"]] == [2, 2, 2]
+        assert (folder / "out" / "sorted" / "unknown" / "day 0" / "blue-0.png").is_file()
+    correct(folder, "../support/blue/0.png", "unknown")
+    with pytest.raises(UserError, match=r"blue/0\.png' is given as 'blue' and, in a table, as 'unknown': keep one"):
+        named(support=("support", "out/labels.csv"))
+
+
+def test_a_correction_is_not_applied_to_another_picture_beside_the_table(folder, named):
+    for path in (folder / "images").rglob("*-*.*"):
+        path.rename(folder / "images" / path.name)
+    named(out="out")
+    correct(folder, "blue-0.png", "red")
+    shutil.copy(folder / "images" / "green-0.png", folder / "out" / "blue-0.png")
+    with pytest.raises(UserError, match=r"line .* names 'blue-0.png', which is in .*images' and, another file, beside"):
+        named(support=("support", "out/labels.csv"))
+    shutil.copy(folder / "images" / "blue-0.png", folder / "out" / "blue-0.png")
+    told = named(support=("support", "out/labels.csv"))
+    assert [p["label"] for p in told["pictures"] if p["support"] and p["file"] == "blue-0.png"] == ["red"]
+    assert not any("out/blue-0.png" in picture["file"] for picture in told["pictures"])
+
+
+def test_a_class_folder_whose_name_ends_in_a_space_comes_back(folder, named):
+    (folder / "support" / "red").rename(folder / "support" / "red ")
+    for support in (("support",), ("support", "out/labels.csv")):
+        assert [one["name"] for one in named(support=support)["classes"]] == ["blue", "green", "red"]
 
 
 def test_a_guess_is_confirmed_by_emptying_it_and_a_shot_taken_back_by_removing_it(folder, named):
@@ -402,6 +474,7 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(folder, named):
         ({"support": ("empty",)}, "gives no labels"),
         ({"out": "file"}, "is a file: give a folder"),
         ({"out": "images"}, "a folder of their own"),
+        ({"out": "support", "sort": "copy"}, "--out and --support are both .*: give the results a folder of"),
         ({"method": "magic"}, "there is no method"),
         ({"sort": "move"}, "choose copy or link"),
     ):
@@ -434,3 +507,34 @@ def test_more_pictures_than_thumbnails():
     assert {rows[i]["label"] for i in chosen} == {"a", "b", "c"}
     assert max(chosen) > 450
     assert shown(rows[:80], most=100) == list(range(80))
+
+
+def test_pictures_that_are_all_the_same_have_no_paths(model):
+    """scikit-learn's t-SNE ends the process on such rows."""
+    rows = np.ones((24, 8), np.float32)
+    codes = np.array([0, 1] + [-1] * 22)
+    about = {"model": "m", "weights": "0" * 16, "size": 8, "mean": [0.5] * 3, "std": [0.5] * 3, "dataset": ""}
+    for given in (rows, rows + 1e-8 * np.random.default_rng(0).random((24, 8)).astype(np.float32)):
+        told, _ = running.named(
+            "t", list("abcdefghijklmnopqrstuvwx"), np.arange(24), given, codes, ["a", "b"],
+            estimator("bapa", {}, "cpu"), about | {"calibration": None},
+        )  # fmt: skip
+        assert told["paths"] is None
+        assert len(told["pictures"]) == 24
+
+
+@pytest.mark.parametrize("way", ["copy", "link"])
+def test_what_cannot_be_sorted_is_told_and_the_rest_is_sorted(folder, named, paint, way):
+    """A file name as long as can be is sorted; a class name longer than a folder's can be is not."""
+    paint(folder / "images" / f"red-{'x' * 247}.png", "red", 99)
+    (folder / "t.csv").write_text(
+        f"file,label\nday 0/red-0.png,red\nday 0/green-0.png,green\nday 0/blue-0.png,{'b' * 300}\n"
+    )
+    told = named(support=("t.csv",), sort=way)
+    assert {one["reason"].split(":")[0] for one in told["skipped"]} == {"not sorted"}
+    assert len(told["skipped"]) == 6
+    assert all("too long" in one["reason"].lower() for one in told["skipped"])
+    assert len(list((folder / "out" / "sorted" / "red").rglob("*.*"))) == 7
+    assert len(list((folder / "out" / "sorted" / "green").rglob("*.*"))) == 6
+    again = named(support=("t.csv", "out/labels.csv"), sort=way)
+    assert again["left_alone"] == 0

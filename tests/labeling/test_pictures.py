@@ -4,6 +4,7 @@ import io
 import os
 import struct
 import sys
+import threading
 import types
 import zlib
 
@@ -191,3 +192,40 @@ def test_output_folders_are_left_alone(tmp_path, paint):
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(UserError, match="there is no folder"):
         find_pictures(tmp_path / "nowhere")
+
+
+def test_a_deep_picture_is_shown_as_it_is_read():
+    grey = np.linspace(0, 65535, 64 * 64).reshape(64, 64).astype(np.uint16)
+    content = saved(Image.fromarray(grey), "PNG")
+    shown = np.asarray(Image.open(io.BytesIO(thumbnail(content))).convert("L")).astype(int)
+    assert np.abs(shown - grey / 257).max() < 12, "what JPEG makes of it"
+    assert np.abs(pixels(content, 64)[0] - grey / 257).max() <= 0.5
+
+
+def test_large_pictures_are_decoded_one_after_the_other():
+    """Room for two of three: the third begins when one ends. Ordinary JPEG files take no room."""
+    room, inside, ended = pictures.Room(2 * 100), threading.Semaphore(0), threading.Event()
+    image = Image.new("L", (10, 10))
+    most = []
+
+    def decode():
+        with room.of(image):
+            most.append(room.taken)
+            inside.release()
+            ended.wait(30)
+
+    threads = [threading.Thread(target=decode) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert inside.acquire(timeout=30)
+    assert inside.acquire(timeout=30)
+    with room.of(Image.open(io.BytesIO(saved(half("red", "blue"), "JPEG")))):
+        assert room.taken == 200
+    assert not inside.acquire(blocking=False)
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert max(most) <= 200
+    assert room.taken == 0
+    with pictures.Room(50).of(image):
+        pass  # larger than all the room: alone

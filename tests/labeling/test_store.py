@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 
-from protoadapt import models
+from protoadapt import UserError, models
 from protoadapt.data.pictures import Picture, decode
 from protoadapt.features import embed
 from protoadapt.labeling import embed as embedding
@@ -101,6 +102,27 @@ def test_broken_pieces_are_made_again(tmp_path, loaded, files):
         np.testing.assert_allclose(store.rows(contents), rows, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["int8", "flat", "nan"])
+def test_pieces_of_another_kind_are_never_used(tmp_path, loaded, files, kind):
+    network, about = loaded
+    contents, _ = contents_of(files, network, about, opened(tmp_path, about))
+    rows = opened(tmp_path, about).rows(contents)
+    (piece,) = (tmp_path / "cache").rglob("*.safetensors")
+    tensors = load_file(piece)
+    table = tensors["features"]
+    lies = {"int8": table.astype(np.int8), "flat": table[:, 0].copy(), "nan": table * np.float32(np.nan)}
+    save_file(tensors | {"features": lies[kind]}, piece)
+    if kind == "nan":  # found when it is read: rows stay on disk until then
+        with pytest.raises(UserError, match="is removed: run the same again"):
+            opened(tmp_path, about).rows(contents)
+        store = opened(tmp_path, about)
+    else:
+        with pytest.warns(UserWarning, match="broken"):
+            store = opened(tmp_path, about)
+    assert contents_of(files, network, about, store)[0] == contents
+    np.testing.assert_allclose(store.rows(contents), rows, atol=1e-6)
+
+
 def test_an_interruption_costs_one_piece(tmp_path, loaded, files, monkeypatch):
     network, about = loaded
     monkeypatch.setattr(embedding, "CPU_BATCH", 2)
@@ -122,7 +144,9 @@ def test_an_interruption_costs_one_piece(tmp_path, loaded, files, monkeypatch):
 
 KILLED = """
 import sys
-from protoadapt import models
+from safetensors.numpy import load_file, save_file
+
+from protoadapt import UserError, models
 from protoadapt.labeling import embed
 from protoadapt.labeling.store import Store
 embed.CPU_BATCH, embed.SAVE_ROWS = 1, 2

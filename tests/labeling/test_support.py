@@ -41,16 +41,18 @@ def test_a_table_as_spreadsheets_write_it(tmp_path, paint, delimiter, start):
 
 
 def test_guesses_come_back_only_where_somebody_changed_them(tmp_path, paint):
-    for name in "abcdef":
+    for name in "abcdefghij":
         paint(tmp_path / f"{name}.png", "red")
     table = tmp_path / "labels.csv"
     table.write_text(
         "file,label,guess\na.png,cat,cat\nb.png,dog,cat\nc.png,dog,\nd.png,cat,(table)\ne.png,'=x,'=x\n"
-        "f.png,dog,(folder)\n"
+        "f.png,dog,(folder)\ng.png,dog,(folder) dog\nh.png,dog,(folder) cat\ni.png,=x,(folder) '=x\nj.png,unknown,cat\n"
     )
     support = read_support([table], tmp_path)
-    assert told(support, tmp_path) == [("b.png", "dog"), ("c.png", "dog"), ("d.png", "cat"), ("f.png", "dog")]
-    assert [shot.by_table for shot in support.shots] == [True, True, True, False]
+    labels = {"b": "dog", "c": "dog", "d": "cat", "f": "dog", "g": "dog", "h": "dog", "i": "=x"}
+    assert told(support, tmp_path) == [(f"{name}.png", label) for name, label in labels.items()]
+    assert [shot.by_table for shot in support.shots] == [True, True, True, False, False, True, False]
+    assert support.unknown == [str(tmp_path / "j.png")]
     table.write_text("file,label\na.png,cat\nb.png,dog\ne.png,'=x\n")  # without that column all were checked
     assert told(read_support([table], tmp_path), tmp_path) == [("a.png", "cat"), ("b.png", "dog"), ("e.png", "=x")]
 
@@ -94,3 +96,25 @@ def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path, paint):
     for source, words in (("empty", "gives no labels"), ("one", "one class only, 'cat'"), ("missing", "there is no")):
         with pytest.raises(UserError, match=words):
             read_support([tmp_path / source], tmp_path)
+
+
+def test_a_mere_name_is_found_at_any_depth_if_there_is_one(tmp_path, paint):
+    """As the page in the browser saves it, which sees no folders."""
+    for name in ("day 1/a.png", "day 2/deep/=b.png", "day 1/twice.png", "day 2/twice.png", "day 1/c.png"):
+        paint(tmp_path / "photos" / name, "red")
+    paint(tmp_path / "tables" / "c.png", "red")
+    table = tmp_path / "tables" / "saved.csv"
+    table.write_text("file,label,guess\na.png,cat,(table)\n./=b.png,dog,cat\nc.png,dog,\ntwice.png,cat,cat\n")
+    assert told(read_support([table], tmp_path / "photos"), tmp_path) == [
+        ("photos/day 1/a.png", "cat"),
+        ("photos/day 2/deep/=b.png", "dog"),
+        ("tables/c.png", "dog"),
+    ]
+    for row, words in (
+        ("twice.png,cat,(table)", r"line 2 .*'twice.png'.* holds 2 such files, .*day 1.*day 2.*: write which"),
+        ("nowhere.png,cat,(table)", "line 2 .*'nowhere.png'.*neither beside it nor in"),
+        ("day 3/a.png,cat,(table)", "line 2 .*'day 3/a.png'.*neither beside it nor in"),
+    ):
+        table.write_text(f"file,label,guess\n{row}\n")
+        with pytest.raises(UserError, match=words):
+            read_support([table], tmp_path / "photos")

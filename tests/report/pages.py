@@ -37,7 +37,10 @@ def labels(
     told |= {"model": {"name": "lite0", "dataset": "imagenet", "weights": "0123456789abcdef", "size": 224}}
     told |= {"method": {"name": "bapa", "settings": {"tau": 10.0}}, "calibrated": True, "temperature": 0.8}
     told |= {"threshold": 0.3, "versions": {"protoadapt": "0.1.0"}}
-    told |= {"classes": [{"name": name, "support": 1, "found": 2} for name in names], "pictures": pictures}
+    kinds = [(one["label"], one["support"]) for one in pictures]
+    counts = [(kinds.count((name, True)), kinds.count((name, False))) for name in names]
+    told |= {"classes": [{"name": name, "support": s, "found": n} for name, (s, n) in zip(names, counts)]}
+    told |= {"pictures": pictures}
     return {**told, "skipped": [], "paths": None, **changes}
 
 

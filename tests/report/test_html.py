@@ -283,3 +283,32 @@ def test_in_a_browser_it_finds_turns_and_opens(tmp_path, chromium):
 def test_labels_json_as_written_gives_the_same_page():
     told = labels()
     assert labels_page(json.loads(json.dumps(told))) == labels_page(told)
+
+
+def test_totals_are_those_of_all_pictures_though_a_sample_is_shown():
+    classes = [
+        {"name": "cat", "support": 2, "found": 3000, "unknown": 40},
+        {"name": "dog", "support": 1, "found": 1000, "unknown": 0},
+    ]
+    page = parsed(labels([row("a", "cat"), row("b", "cat", unknown=True), row("c", "dog")], classes=classes))
+    lead = page.all("p", "lead")[0][1]
+    assert lead == "4,000 pictures named as 2 classes from 3 examples. 40 may be of no class."
+    (table,) = [text for attributes, text in page.all("table") if attributes["class"] == "balance"]
+    assert table == "classfoundunknownexamples" + "cat3,000402" + "dog1,00001"
+    unknown, cat, dog = (text for _, text in page.all("h3"))
+    assert "40 found, 1 shown here" in unknown
+    assert "3,000 found, 40 of them unknown, 2 shown here · 2 examples" in cat
+    assert "1,000 found, 1 shown here · 1 example" in dog
+
+
+def test_what_is_checked_first_is_unsure_and_the_unknown_are_told_apart():
+    pictures = [row("sure", "cat", 0.995), row("a", "cat", 0.8), row("u", "dog", 0.2, unknown=True)]
+    page = parsed(labels(pictures))
+    assert files_in(page, "check", "counts") == ["a"]
+    (check,) = [text for a, text in page.all("section") if a.get("id") == "check"]
+    assert "1 picture whose name is least certain, besides the unknown ones" in check
+    assert "besides" not in labels_page(labels(pictures[:2]))
+    assert 'id="check"' not in labels_page(labels(pictures[:1]))
+    assert "if it is of one of your classes" in page.all("header")[0][1]
+    (card,) = [text for a, text in page.all("summary") if "dog?" in text]
+    assert card.startswith("dog?20 %"), "the name first"

@@ -1,5 +1,7 @@
 """Learning from shards equals learning from one table in memory, as `methods.many` does it."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -27,8 +29,10 @@ def write(folder, table, size, **other) -> None:
         names = [f"{number}/{row}.jpg" for row in range(len(part))]
         path = store.shard_path(folder, number)
         store.write_shard(path, part, np.arange(len(part)), names, {"shard": number, "broken": [], **told})
-    about = {"schema": "protoadapt-features/1", **told, "model": {}, "shards": len(parts), "pictures": len(table)}
-    (folder / store.ABOUT).write_text(__import__("json").dumps(about))
+    made_by = {"model": "tiny", "weights": "w", "size": 16, "mean": [0.5] * 3, "std": [0.25] * 3}
+    about = {"schema": "protoadapt-features/1", **told, "model": made_by, "root": "/archive"}
+    about |= {"shards": len(parts), "pictures": len(table)}
+    (folder / store.ABOUT).write_text(json.dumps(about))
 
 
 def labelled(truth: np.ndarray, shots: int) -> np.ndarray:
@@ -120,9 +124,67 @@ def test_a_missing_cut_or_foreign_shard_is_said(tmp_path):
     with pytest.raises(UserError, match="checksum"):
         stream.check_all(stream.open_features(tmp_path)[0])
     store.write_shard(
-        path, np.zeros((1, DIM)), np.zeros(1), ["x"], {"shard": 2, "weights": "v", "views": 1, "manifest": "m"}
+        path,
+        np.zeros((1, DIM)),
+        np.zeros(1),
+        ["x"],
+        {"shard": 2, "weights": "v", "views": 1, "manifest": "m", "broken": []},
     )
     with pytest.raises(UserError, match="another model"):
+        stream.open_features(tmp_path)
+
+
+def test_copied_shards_and_shards_that_are_left_out_are_said(tmp_path):
+    write(tmp_path, clouds(50)[0], 10)
+    first, second = (store.shard_path(tmp_path, number) for number in (0, 1))
+    whole = second.read_bytes()
+    second.write_bytes(first.read_bytes())
+    with pytest.raises(UserError, match="a copy of shard 0"):
+        stream.open_features(tmp_path)
+    second.write_bytes(whole)
+    about = tmp_path / store.ABOUT
+    told = json.loads(about.read_text())
+    for lie, part in (({"shards": 4}, (0, 1)), ({"shards": 4}, (1, 2)), ({"pictures": 49}, (0, 1))):
+        about.write_text(json.dumps(told | lie))
+        with pytest.raises(UserError, match="its files of others"):
+            stream.open_features(tmp_path, part)
+
+
+def test_a_shard_of_nan_is_found_before_it_is_used(tmp_path):
+    table = clouds(50)[0]
+    table[13, 2] = np.nan
+    write(tmp_path, table, 10)
+    with pytest.raises(UserError, match=r"shard-000001.* NaN"):
+        stream.check_all(stream.open_features(tmp_path)[0])
+
+
+@pytest.mark.parametrize("lie", [{"shard": "0"}, {"broken": 3}, {"broken": [{"name": "x"}]}, {"broken": None}])
+def test_a_shard_that_lies_about_itself_is_damaged(tmp_path, lie):
+    write(tmp_path, clouds(20)[0], 20, **lie)
+    with pytest.raises(store.Damaged):
+        store.read_header(store.shard_path(tmp_path, 0))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("weights", None),
+        ("root", 5),
+        ("root", "a\0"),
+        ("shards", -1),
+        ("shards", True),
+        ("pictures", "9"),
+        ("model", {}),
+    ]
+    + [("model", {"size": 10**6}), ("model", {"size": None}), ("model", {"model": 7}), ("model", {"std": [0, 1, 1]})],
+)
+def test_an_edited_about_json_is_one_sentence(tmp_path, key, value):
+    write(tmp_path, clouds(20)[0], 20)
+    about = tmp_path / store.ABOUT
+    told = json.loads(about.read_text())
+    told[key] = told["model"] | value if value and key == "model" else value
+    about.write_text(json.dumps(told))
+    with pytest.raises(UserError, match="damaged: remove it and run"):
         stream.open_features(tmp_path)
 
 

@@ -63,6 +63,29 @@ def test_broken_pictures_are_listed_by_name(reference, tmp_path):
     assert "no picture of a known kind" in lines[2]
 
 
+def test_only_our_own_list_of_broken_pictures_is_removed_or_replaced(reference, tmp_path):
+    file = tmp_path / "broken.csv"
+    whole, broken = [], []
+    for number in range(12):
+        (broken if store.read_header(store.shard_path(reference, number)).told["broken"] else whole).append(number)
+    file.write_text("my own notes\n")
+    assert list_broken(reference, whole, file) == 0
+    with pytest.raises(UserError, match="left alone"):
+        list_broken(reference, broken, file)
+    assert file.read_text() == "my own notes\n"
+    file.unlink()
+    assert list_broken(reference, broken, file) == list_broken(reference, broken, file) == 2
+    assert list_broken(reference, whole, file) == 0
+    assert not file.exists()
+
+
+def test_names_of_broken_pictures_are_no_formulas(tmp_path):
+    told = {"shard": 0, "broken": [{"row": 0, "name": "=HYPERLINK(1).png", "reason": "it is no picture"}]}
+    store.write_shard(store.shard_path(tmp_path, 0), np.zeros((0, 4)), np.zeros(0), [], told)
+    list_broken(tmp_path, [0], tmp_path / "b.csv")
+    assert (tmp_path / "b.csv").read_text().splitlines()[1].startswith("./=HYPERLINK")
+
+
 @pytest.mark.parametrize("how", ["2 workers", "parts", "device"])
 def test_the_bytes_do_not_depend_on_who_makes_them(how, model, manifest, reference, tmp_path):
     if how == "2 workers":

@@ -11,10 +11,11 @@ import pytest
 from shards.archive import save_model
 
 from protoadapt import CIPAClassifier, UserError, models
+from protoadapt.cli import scale
 from protoadapt.estimators import BAPAClassifier
-from protoadapt.labeling import load_classifier
+from protoadapt.labeling import load_classifier, tables
 from protoadapt.labeling.streamed import label_features
-from protoadapt.shards import extract, store
+from protoadapt.shards import extract, find, hashed, store, write_manifest
 
 pq = pytest.importorskip("pyarrow.parquet")
 CLASSES = {"a": "dark", "b": "mid", "c": "light"}  # by folder, as the archive's pictures are shaded
@@ -51,7 +52,7 @@ def of(folder: Path) -> dict[str, dict]:
 def test_the_labels_are_those_of_a_fit_in_memory(method, features, table, tmp_path):
     names, rows = table
     given = write_csv(tmp_path / "s.csv", names, shots=3)
-    told = label_features(tmp_path / "s.csv", features, tmp_path / "out", method=method)
+    told = label_features([tmp_path / "s.csv"], features, tmp_path / "out", method=method)
     y = np.array([given.get(name) for name in names], object)
     model = {"bapa": BAPAClassifier, "cipa": CIPAClassifier}[method]().fit(rows, y)
     found = of(tmp_path / "out")
@@ -74,7 +75,7 @@ def test_the_labels_are_those_of_a_fit_in_memory(method, features, table, tmp_pa
 
 def test_rows_lead_back_to_the_manifest(features, manifest, table, tmp_path):
     write_csv(tmp_path / "s.csv", table[0], shots=1)
-    label_features(tmp_path / "s.csv", features, tmp_path / "out", method="cipa", settings={"n_iter": 1})
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out", method="cipa", settings={"n_iter": 1})
     for name, row in of(tmp_path / "out").items():
         assert manifest.read(row["shard"])[row["row"]].path == name
 
@@ -85,7 +86,7 @@ def test_a_folder_of_class_folders_is_embedded_as_extract_does(features, archive
         copy = tmp_path / "support" / CLASSES[name[0]] / Path(name).name
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes((archive / name).read_bytes())
-    told = label_features(tmp_path / "support", features, tmp_path / "out", model=model)
+    told = label_features([tmp_path / "support"], features, tmp_path / "out", model=model)
     assert [one["support"] for one in told["classes"]] == [2, 2, 2]
     assert not any(row["support"] for row in of(tmp_path / "out").values())  # copies: the archive's own stay unnamed
     saved = load_classifier(tmp_path / "out" / "classifier.safetensors")
@@ -100,14 +101,14 @@ def test_pictures_of_no_class_are_unknown_as_in_memory(features, model, table, t
     write_csv(tmp_path / "all.csv", names, shots=4)
     lines = (tmp_path / "all.csv").read_text().splitlines()
     (tmp_path / "s.csv").write_text("\n".join(line for line in lines if not line.startswith("c/")))
-    assert not label_features(tmp_path / "s.csv", features, tmp_path / "plain")["calibrated"]
+    assert not label_features([tmp_path / "s.csv"], features, tmp_path / "plain")["calibrated"]
     assert not any(row["unknown"] for row in of(tmp_path / "plain").values())
     calibration = {"temperature": 2.0, "method": "bapa", "familiarity": {"way": [2], "threshold": [0.4]}}
     card = {"schema": "protoadapt-model/1", "weights": models.load(model)[1]["weights"], "calibration": calibration}
     own = tmp_path / model.name
     own.write_bytes(model.read_bytes())
     own.with_suffix(".json").write_text(json.dumps(card))
-    told = label_features(tmp_path / "s.csv", features, tmp_path / "out", model=own)
+    told = label_features([tmp_path / "s.csv"], features, tmp_path / "out", model=own)
     assert (told["calibrated"], told["temperature"], told["threshold"]) == (True, 2.0, 0.4)
     found = of(tmp_path / "out")
     asked = {name: row["unknown"] for name, row in found.items() if not row["support"]}
@@ -129,13 +130,13 @@ def test_features_of_two_models_never_mix(features, archive, tmp_path):
     (tmp_path / "s" / "x" / "1.png").write_bytes((archive / "a" / "000.png").read_bytes())
     (tmp_path / "s" / "y" / "1.png").write_bytes((archive / "b" / "004.png").read_bytes())
     with pytest.raises(UserError, match="features of two models do not mix"):
-        label_features(tmp_path / "s", features, tmp_path / "out", model=other)
+        label_features([tmp_path / "s"], features, tmp_path / "out", model=other)
     assert not (tmp_path / "out").exists()
 
 
 def test_few_rows_have_a_csv_and_a_report_too(features, table, tmp_path):
     write_csv(tmp_path / "s.csv", table[0], shots=2)
-    told = label_features(tmp_path / "s.csv", features, tmp_path / "out")
+    told = label_features([tmp_path / "s.csv"], features, tmp_path / "out")
     with open(tmp_path / "out" / "labels.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["file"]: row["label"] for row in rows} == {n: r["label"] for n, r in of(tmp_path / "out").items()}
@@ -148,21 +149,21 @@ def test_few_rows_have_a_csv_and_a_report_too(features, table, tmp_path):
         writer.writeheader()
         writer.writerows(row for row in rows if row["guess"] == row["label"])
     with pytest.raises(UserError, match="two are needed"):
-        label_features(tmp_path / "guesses.csv", features, tmp_path / "again")
+        label_features([tmp_path / "guesses.csv"], features, tmp_path / "again")
 
 
 def test_mistakes_are_one_sentence_and_leave_nothing(features, table, tmp_path, monkeypatch):
     (tmp_path / "s.csv").write_text("file,label\nnot/there.png,x\na/000.png,y\n")
-    with pytest.raises(UserError, match=r"1 pictures that have no row, such as 'not/there.png'"):
-        label_features(tmp_path / "s.csv", features, tmp_path / "out")
+    with pytest.raises(UserError, match=r"1 picture without a row, such as 'not/there.png'"):
+        label_features([tmp_path / "s.csv"], features, tmp_path / "out")
     with pytest.raises(UserError, match="bapa, or cipa"):
-        label_features(tmp_path / "s.csv", features, tmp_path / "out", method="pt_map")
+        label_features([tmp_path / "s.csv"], features, tmp_path / "out", method="pt_map")
     with pytest.raises(UserError, match="there are no features"):
-        label_features(tmp_path / "s.csv", tmp_path, tmp_path / "out")
+        label_features([tmp_path / "s.csv"], tmp_path, tmp_path / "out")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(UserError, match="pip install"):
-        label_features(tmp_path / "s.csv", features, tmp_path / "out")
+    with pytest.raises(UserError, match=r"pip install 'protoadapt\[scale\]'"):
+        label_features([tmp_path / "s.csv"], features, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -173,7 +174,7 @@ def test_two_processes_that_add_up_their_sums_equal_one(features, table, tmp_pat
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "protoadapt"]
     run = subprocess.run(map(str, [*start, *words, "--device", "cpu"]), capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
-    label_features(tmp_path / "s.csv", features, tmp_path / "one")
+    label_features([tmp_path / "s.csv"], features, tmp_path / "one")
     assert sorted(p.name for p in (tmp_path / "two").glob("*.parquet")) == [
         "labels-00000-of-00002.parquet",
         "labels-00001-of-00002.parquet",
@@ -187,3 +188,120 @@ def test_two_processes_that_add_up_their_sums_equal_one(features, table, tmp_pat
     first, second = (json.loads((tmp_path / name / "labels.json").read_text()) for name in ("one", "two"))
     assert first["classes"] == second["classes"]
     assert (tmp_path / "two" / "report.html").is_file()
+
+
+@pytest.fixture(scope="module")
+def hashed_features(archive, model, tmp_path_factory) -> Path:
+    """As `features`, of a manifest that knows what the pictures hold."""
+    folder = tmp_path_factory.mktemp("hashed")
+    root, entries = find([archive])
+    extract(model, write_manifest(folder / "m.jsonl", root, hashed(root, entries), 10), folder / "out", workers=1)
+    return folder / "out"
+
+
+def copy_of(archive: Path, name: str, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes((archive / name).read_bytes())
+
+
+def corrected(table: Path, name: str, label: str) -> None:
+    with open(table, newline="") as file:
+        rows = list(csv.DictReader(file))
+    with open(table, "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(row | {"label": label} if row["file"] == name else row for row in rows)
+
+
+def test_corrections_are_not_lost_and_count_when_they_come_back(features, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out, wrong = tmp_path / "out", table[0][-1]
+    label_features([tmp_path / "s.csv"], features, out)
+    (tmp_path / "other.csv").write_text("file,label\na/000.png,x\nb/001.jpg,y\n")
+    with pytest.raises(UserError, match="holds 4 corrections that would be lost"):  # s.csv's own six, less two
+        label_features([tmp_path / "other.csv"], features, out)
+    corrected(out / "labels.csv", wrong, "dark")
+    before = (out / "labels.csv").read_bytes()
+    with pytest.raises(UserError, match=f"holds 1 correction that would be lost, such as '{wrong}'"):
+        label_features([tmp_path / "s.csv"], features, out)
+    assert (out / "labels.csv").read_bytes() == before
+    told = label_features([tmp_path / "s.csv", out / "labels.csv"], features, out)
+    assert [one["support"] for one in told["classes"]] == [3, 2, 2]  # those in both tables once
+    assert (of(out)[wrong]["label"], of(out)[wrong]["support"]) == ("dark", True)
+    label_features([out / "labels.csv"], features, out)
+    with pytest.raises(UserError, match="holds 1 correction that"):  # still people's work, runs later
+        label_features([tmp_path / "s.csv"], features, out)
+
+
+def test_an_earlier_csv_does_not_stay_beside_the_labels_of_many(features, table, tmp_path, monkeypatch):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    monkeypatch.setattr(tables, "FEW", 10)
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    assert not (tmp_path / "out" / "labels.csv").exists()
+
+
+def test_folders_and_tables_add_up(features, archive, model, tmp_path):
+    copy_of(archive, "a/000.png", tmp_path / "one" / "dark" / "1.png")
+    copy_of(archive, "b/001.jpg", tmp_path / "two" / "mid" / "1.jpg")
+    (tmp_path / "s.csv").write_text("file,label\nc/002.png,light\nc/005.jpg,light\n")
+    support = [tmp_path / name for name in ("one", "s.csv", "two")]
+    told = label_features(support, features, tmp_path / "out", model=model)
+    assert {one["name"]: one["support"] for one in told["classes"]} == {"dark": 1, "light": 2, "mid": 1}
+    found = of(tmp_path / "out")
+    assert {name for name, row in found.items() if row["support"]} == {"c/002.png", "c/005.jpg"}
+    assert np.mean([row["label"] == CLASSES[name[0]] for name, row in found.items()]) > 0.9
+    (tmp_path / "t.csv").write_text("file,label\nc/002.png,dark\n")
+    with pytest.raises(UserError, match=r"'c/002.png' is given as 'light' and in .* as 'dark'"):
+        label_features([tmp_path / "s.csv", tmp_path / "t.csv"], features, tmp_path / "o")
+    with pytest.raises(UserError, match="of 1 class, and two are needed"):
+        label_features([tmp_path / "one"], features, tmp_path / "o", model=model)
+
+
+def test_examples_among_the_rows_count_once_where_their_content_is_known(hashed_features, archive, model, tmp_path):
+    for name in ("a/000.png", "a/003.jpg", "b/001.jpg", "b/004.png"):
+        copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / f"copy-{Path(name).name}")
+    copy_of(archive, "a/000.png", tmp_path / "s" / "dark" / "again.png")
+    (tmp_path / "s.csv").write_text("file,label\na/003.jpg,dark\nc/002.png,light\n")
+    told = label_features([tmp_path / "s", tmp_path / "s.csv"], hashed_features, tmp_path / "out", model=model)
+    given = {name: row["label"] for name, row in of(tmp_path / "out").items() if row["support"]}
+    same = {"a/000.png": "dark", "a/003.jpg": "dark", "b/001.jpg": "mid", "b/004.png": "mid", "c/002.png": "light"}
+    assert given == same
+    assert {one["name"]: one["support"] for one in told["classes"]} == {"dark": 2, "light": 1, "mid": 2}
+    with open(tmp_path / "out" / "labels.csv", newline="") as file:
+        guess = {row["file"]: row["guess"] for row in csv.DictReader(file)}
+    assert {name: guess[name] for name in given} == {name: f"(folder) {label}" for name, label in given.items()} | {
+        "a/003.jpg": "(table)",
+        "c/002.png": "(table)",
+    }
+    (tmp_path / "s.csv").write_text("file,label\na/003.jpg,light\n")
+    with pytest.raises(UserError, match=r"'a/003.jpg' is given as 'light' and .*, the same picture, as 'dark'"):
+        label_features([tmp_path / "s", tmp_path / "s.csv"], hashed_features, tmp_path / "o", model=model)
+
+
+def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, capsys):
+    (tmp_path / "s.csv").write_text("file,label\na/000.png,dark\na/003.jpg,dark\nb/001.jpg,mid\nb/004.png,mid\n")
+    card = {"schema": "protoadapt-model/1", "weights": models.load(model)[1]["weights"]}
+    card["calibration"] = {"temperature": 2.0, "method": "bapa", "familiarity": {"way": [2], "threshold": [0.4]}}
+    own = tmp_path / model.name
+    own.write_bytes(model.read_bytes())
+    own.with_suffix(".json").write_text(json.dumps(card))
+    out = tmp_path / "out"
+    scale.label_shards([tmp_path / "s.csv"], features, out, str(own), "bapa", {}, "cpu")
+    *_, unknown, written = capsys.readouterr().out.splitlines()
+    number = sum(row["unknown"] for row in of(out).values())
+    assert number > 0
+    assert unknown.split() == f"{number} of them may be of no class: column unknown".split()
+    assert written == f"{out / 'labels.parquet'}, {out / 'labels.csv'}, {out / 'report.html'}"
+    assert "114 pictures named as 2 classes from 4 examples." in (out / "report.html").read_text()
+
+
+def test_one_of_anything_is_said_as_one(archive, model, tmp_path, capsys):
+    copy_of(archive, "a/000.png", tmp_path / "photos" / "1.png")
+    (tmp_path / "photos" / "2.png").write_text("no picture")
+    scale.manifest([tmp_path / "photos"], tmp_path / "m.jsonl", sha256=True)
+    scale.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "0/1", "local", 1, 1, "cpu")
+    out, err = capsys.readouterr()
+    assert out.startswith("2 pictures in 1 shard: ")
+    assert "1 shard made, 0 kept, 1 row: " in out
+    assert "1 of 2 pictures cannot be read and has no row: " in err

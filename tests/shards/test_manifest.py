@@ -159,3 +159,69 @@ def test_a_folder_of_many_files_holds_no_list_of_them(tmp_path, monkeypatch):
     names = [entry.path for entry in entries]
     assert names == sorted(names)
     assert len(set(names)) == 3000
+
+
+def test_pipes_are_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "p.jpg")
+    os.mkfifo(tmp_path / "p.tar")
+    for pipe in ("p.jpg", "p.tar"):
+        with pytest.raises(UserError, match="a pipe or a device"):
+            find([tmp_path / pipe])
+    (tmp_path / "list.txt").write_text("p.jpg\n")
+    root, entries = find([tmp_path / "list.txt"])
+    assert [entry.sha256 for entry in hashed(root, entries)] == [""]
+
+
+def test_a_tar_whose_headers_lie_is_said(tmp_path):
+    file = tmp_path / "t.tar"
+    with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as tar:
+        member = tarfile.TarInfo("a.jpg")
+        member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.size": "many"}
+        member.size = 512
+        tar.addfile(member, io.BytesIO(b"what\n" * 103))
+    with pytest.raises(UserError, match="no plain tar file"):
+        list(find([file])[1])
+
+
+def forged(path, entry, shard=None, trailer=None):
+    """A manifest of one picture whose hashes fit, whatever it says."""
+    lines = [json.dumps({"schema": "protoadapt-manifest/1", "root": "/", "shard_size": 1}), json.dumps(entry)]
+    head, text = (line.encode() + b"\n" for line in lines)
+    row = [len(head), len(text), 1, hashlib.sha256(text).hexdigest()]
+    index = {"pictures": 1, "shards": [row]} | (shard(row) if shard else {})
+    last = {"index": len(head) + len(text)} | (trailer or {})
+    path.write_bytes(head + text + json.dumps(index).encode() + b"\n" + json.dumps(last).encode() + b"\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"color": 1}, {"size": "9"}, {"size": None}, {"size": -2}, {"path": "a\0.jpg"}, {"path": ""}, {"path": 7}]
+    + [{"path": "\ud800"}, {"offset": 2**70}, {"offset": -1}, {"member": 3}, {"sha256": "ff"}, {"sha256": 5}],
+)
+def test_lines_that_describe_no_picture_are_said(tmp_path, lie):
+    fine = {"path": "a.jpg", "size": 9}
+    assert load_manifest(forged(tmp_path / "m.jsonl", fine)).read(0) == [Entry("a.jpg", 9)]
+    with pytest.raises(UserError, match="describes no picture"):
+        load_manifest(forged(tmp_path / "m.jsonl", fine | lie)).read(0)
+    with pytest.raises(UserError, match="describes no picture"):
+        load_manifest(forged(tmp_path / "m.jsonl", {"path": "a.jpg"})).read(0)
+
+
+@pytest.mark.parametrize(
+    ("shard", "trailer"),
+    [
+        (None, {"index": -1}),
+        (None, {"index": "3"}),
+        (None, {"index": 2**70}),
+        (lambda row: {"pictures": float("inf")}, None),
+        (lambda row: {"pictures": 2}, None),
+        (lambda row: {"shards": ["abcd"]}, None),
+        (lambda row: {"shards": [[row[0], 2**70, *row[2:]]]}, None),
+        (lambda row: {"shards": [[-1, *row[1:]]]}, None),
+        (lambda row: {"shards": [[*row[:3], 5]]}, None),
+    ],
+)
+def test_an_index_that_lies_is_said(tmp_path, shard, trailer):
+    with pytest.raises(UserError, match="truncated or no manifest"):
+        load_manifest(forged(tmp_path / "m.jsonl", {"path": "a.jpg", "size": 9}, shard, trailer))

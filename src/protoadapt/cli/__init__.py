@@ -1,6 +1,7 @@
 """The command line: one command a verb. Errors are one sentence and exit code 2."""
 
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -57,7 +58,9 @@ for command in (
 
 def main() -> None:
     """The entry point: a user's mistake is a sentence, not a traceback."""
-    sys.path.insert(0, "")  # a user's own method beside the shell's folder, as with python -m
+    for stream in (sys.stdout, sys.stderr):  # a terminal without a letter must not end what was done in a traceback
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except UserError as error:

@@ -22,7 +22,10 @@ def serve(
     max_pictures: Annotated[int, typer.Option(min=2, max=50_000, help="of an open page")] = 5000,
     device: Device = "auto",
 ) -> None:
-    """A page in the browser: drop examples and pictures, see them named, correct by a click. Ctrl-C ends it."""
+    """Name pictures on a page in the browser.
+
+    Drop examples and pictures, see them named, correct by a click. Ctrl-C ends it.
+    """
     if find_spec("gradio") is None:
         raise UserError("the page needs gradio: pip install 'protoadapt[app]'")
     from protoadapt import app, models

@@ -50,7 +50,10 @@ def evaluate(
     form: Format = "text",
     device: Device = "cpu",
 ) -> None:
-    """Accuracy of one method over thousands of episodes, with its 95 % confidence interval."""
+    """Accuracy of one method over thousands of episodes.
+
+    With its 95 % confidence interval.
+    """
     _check(form, json_out, file, base)
     chosen = method(method_name, **parse_assignments(settings or []))
     if protocol != "semi" and (unlabeled or distractors):
@@ -80,7 +83,10 @@ def compare(
     form: Format = "text",
     device: Device = "cpu",
 ) -> None:
-    """Several methods on the same episodes, with paired differences to a reference method."""
+    """Several methods on the same episodes.
+
+    With paired differences to a reference method.
+    """
     _check(form, json_out, file, base)
     table = _table(file, base)
     every = methods == "all"
@@ -103,7 +109,10 @@ def compare(
 
 
 def methods() -> None:
-    """The methods that evaluate and compare know, with their arguments."""
+    """The methods of evaluate and compare.
+
+    With their arguments.
+    """
     for name, function in METHODS.items():
         print(name)
         print("  " + " ".join((function.__doc__ or "").split("\n\n")[0].split()))

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from protoadapt.cli import scale
 from protoadapt.cli.common import Device, Set, find_device
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, count
 from protoadapt.methods import parse_assignments
 
 MODEL = "lite0"
@@ -47,7 +47,10 @@ def label(
     cache: Annotated[Path | None, typer.Option(help="where features are kept (default: OUT/.features)")] = None,
     device: Device = "auto",
 ) -> None:
-    """Name the pictures in a folder from a few labelled ones of each class; all pictures help."""
+    """Name pictures from a few labelled ones of each class.
+
+    All pictures help.
+    """
     from protoadapt import labeling
     from protoadapt.labeling.names import for_terminal
     from protoadapt.labeling.outputs import write_text
@@ -55,10 +58,10 @@ def label(
 
     chosen = parse_assignments(settings or [])
     if features:
-        if images or sort or cache or len(support) != 1:
-            raise UserError("--features goes with one --support, and without --images, --sort and --cache")
+        if images or sort or cache:
+            raise UserError("--features goes with --support and --out, and without --images, --sort and --cache")
         own = None if model == MODEL else model
-        return scale.label_shards(support[0], features, out, own, method, chosen, find_device(device))
+        return scale.label_shards(support, features, out, own, method, chosen, find_device(device))
     if images is None:
         raise UserError("there is nothing to name: give --images DIR, or --features DIR with what extract wrote")
     with pictures_per_second() as on_progress:
@@ -75,15 +78,17 @@ def label(
             on_progress=on_progress,
         )
     write_text(out / "report.html", labels_page(told))
-    for one in told["classes"]:
-        print(f"{one['found']:7,} {for_terminal(one['name'])} (from {one['support']:,} given)")
-    if told["calibrated"]:
-        print(
-            f"{sum(picture['unknown'] for picture in told['pictures']):7,} of them may be of no class: column unknown"
-        )
+    if all(picture["support"] for picture in told["pictures"]):
+        print("nothing was left to be named: every picture is one of your examples")
+    else:
+        for one in told["classes"]:
+            print(f"{one['found']:7,} {for_terminal(one['name'])} (from {one['support']:,} given)")
+        if told["calibrated"]:
+            unknown = sum(picture["unknown"] for picture in told["pictures"])
+            print(f"{unknown:7,} of them may be of no class: column unknown")
     _list_skipped(told["skipped"])
     if told.get("left_alone"):
-        print(f"{told['left_alone']:,} files in {out / 'sorted'} are not protoadapt's and were left alone")
+        print(f"not protoadapt's and left alone: {count(told['left_alone'], 'file')} in {out / 'sorted'}")
     print(f"{out / 'labels.csv'}, {out / 'report.html'}")
 
 
@@ -95,7 +100,10 @@ def predict(
     model: Annotated[str | None, typer.Option(help="the model, where it is not found under its saved name")] = None,
     device: Device = "auto",
 ) -> None:
-    """Name new pictures, each by itself, with a classifier that `label` fitted."""
+    """Name new pictures with a classifier of `label`.
+
+    Each by itself.
+    """
     from protoadapt import labeling
     from protoadapt.labeling import outputs
     from protoadapt.labeling.names import for_terminal
@@ -143,7 +151,7 @@ def _list_skipped(skipped: list[dict[str, Any]]) -> None:
     from protoadapt.labeling.names import for_terminal
 
     if skipped:
-        print(f"{len(skipped):,} files were left out:", file=sys.stderr)
+        print(f"{count(len(skipped), 'file')} {'was' if len(skipped) == 1 else 'were'} left out:", file=sys.stderr)
     for one in skipped[:SHOWN]:
         print(f"  {for_terminal(one['file'])}: {for_terminal(one['reason'])}", file=sys.stderr)
     if len(skipped) > SHOWN:

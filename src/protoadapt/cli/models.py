@@ -16,14 +16,18 @@ from protoadapt.report import tables
 def models(
     name: Annotated[str, typer.Argument(help="a name or a model file: print its card")] = "",
 ) -> None:
-    """The embedding networks that have a name; with one of them, all that its card says."""
+    """The embedding networks that have a name.
+
+    With one of them: all that its card says.
+    """
+    from protoadapt.labeling.names import for_terminal
     from protoadapt.models.cards import find_card, overview
 
     if name:
         card = find_card(name)
         if card is None:
             raise UserError(f"the model {name!r} has no card here: `protoadapt models` lists what there is")
-        print(_card(card))
+        print("\n".join(map(for_terminal, _card(card))))
         return
     header = ["name", "trained on", "network", "pixels", "dims", "MB", "5-way 1-shot", "5-shot", "calibrated", ""]
     print(tables.text(header, [_row(told) for told in overview()]))
@@ -37,7 +41,10 @@ def export(
         Path | None, typer.Option(help="a classifier.safetensors of `protoadapt label`: pixels to class probabilities")
     ] = None,
 ) -> None:
-    """Write an embedding network, or a fitted classifier on top of it, as ONNX, checked against torch."""
+    """Write a network or a classifier as ONNX.
+
+    An embedding network, or a fitted classifier on top of it, checked against torch.
+    """
     from protoadapt import export as exporting
     from protoadapt.labeling.classifier import load_classifier
 
@@ -57,7 +64,10 @@ def calibrate(
     method: Annotated[str, typer.Option(help="one that `protoadapt label` takes")] = "bapa",
     episodes: Annotated[int, typer.Option(help="for each of 3 to 20 classes with 1 and 5 shots")] = 100,
 ) -> None:
-    """Learn how sure a model's answers are, and when a picture is of no named class; keep it in the model's card."""
+    """Learn how sure a model's answers are.
+
+    And when a picture is of no named class; what is learned is kept in the model's card.
+    """
     from protoadapt.features import load_features
     from protoadapt.labeling.calibration import calibrate as learn
     from protoadapt.models.cards import SCHEMA, read_card
@@ -97,19 +107,27 @@ def _row(told: dict[str, Any]) -> list[str]:
     return ["–" if value is None else str(value) for value in row]
 
 
-def _card(card: dict[str, Any]) -> str:
+def _card(card: dict[str, Any]) -> list[str]:
+    """Lines; a card of one's own may lack anything."""
     words = {key: value for key, value in card.items() if not isinstance(value, (dict, list)) and key != "schema"}
-    parts = ["\n".join(f"{key.replace('_', ' ')}: {value}" for key, value in words.items() if value is not None)]
-    if card.get("numbers"):
-        header = ["pictures", "method", "way", "shot", "accuracy", "episodes"]
-        rows = [
-            [n["data"], n["method"], str(n["way"]), str(n["shot"]), f"{n['accuracy']:.2f} ± {n['ci95']:.2f}"]
-            + [f"{n['episodes']:,}"]
-            for n in card["numbers"]
-        ]
-        parts.append(tables.text(header, rows))
-    parts.append(_calibration(card["calibration"]) if card.get("calibration") else "not calibrated")
-    return "\n\n".join(parts)
+    lines = [f"{key.replace('_', ' ')}: {value}" for key, value in words.items() if value is not None]
+    for key, tell in (("numbers", _numbers), ("calibration", _calibration)):
+        try:
+            told = tell(card[key]) if card.get(key) else {"numbers": "", "calibration": "not calibrated"}[key]
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
+            told = f"its {key} are incomplete" if key == "numbers" else "its calibration is incomplete"
+        lines += ["", *told.split("\n")] if told else []
+    return lines
+
+
+def _numbers(told: list[dict[str, Any]]) -> str:
+    header = ["pictures", "method", "way", "shot", "accuracy", "episodes"]
+    rows = [
+        [n["data"], n["method"], str(n["way"]), str(n["shot"]), f"{n['accuracy']:.2f} ± {n['ci95']:.2f}"]
+        + [f"{n['episodes']:,}"]
+        for n in told
+    ]
+    return tables.text(header, rows)
 
 
 def _calibration(told: dict[str, Any]) -> str:

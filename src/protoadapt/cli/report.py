@@ -20,7 +20,10 @@ def report(
     ],
     out: Annotated[Path, typer.Option(help="the page, one HTML file")] = Path("report.html"),
 ) -> None:
-    """One HTML file that opens anywhere: labels to check, or accuracy tables, charts and training curves."""
+    """One HTML file on labels or results.
+
+    It opens anywhere: labels to check, or accuracy tables, charts and training curves.
+    """
     from protoadapt.report.html import report_page
 
     check_output(out, *given)

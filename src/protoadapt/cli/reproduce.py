@@ -34,7 +34,10 @@ def reproduce(
     per_class: Annotated[int | None, typer.Option(help="pictures of each class, to try it out")] = None,
     device: Device = "auto",
 ) -> None:
-    """A table of the paper from scratch: train, extract, evaluate. Asked again, it goes on where it stopped."""
+    """A table of the paper from scratch.
+
+    Train, extract, evaluate. Asked again, it goes on where it stopped.
+    """
     from protoadapt import reproduce as tables
 
     if not table:

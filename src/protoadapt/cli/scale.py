@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from protoadapt import shards
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, count
 from protoadapt.files import check_output
 
 LINE_EVERY = 30.0  # seconds between lines where there is no terminal
@@ -26,14 +26,17 @@ def manifest(
     sha256: Annotated[bool, typer.Option("--sha256", help="note each picture's checksum: every byte is read")] = False,
     shard_size: Annotated[int, typer.Option(help="pictures a shard, the unit of work")] = shards.SHARD_SIZE,
 ) -> None:
-    """List pictures by the million, cut into shards, for extract --manifest."""
+    """List pictures by the million, for extract.
+
+    Cut into shards, for extract --manifest.
+    """
     check_output(out, *sources)
     root, entries = shards.find(sources)
     with watch("pictures") as tell:
         made = shards.write_manifest(
             out, root, shards.hashed(root, entries) if sha256 else entries, shard_size, lambda n: tell(n, 0, n)
         )
-    print(f"{made.pictures:,} pictures in {len(made.shards):,} shards: {out}")
+    print(f"{count(made.pictures, 'picture')} in {count(len(made.shards), 'shard')}: {out}")
 
 
 def extract_manifest(
@@ -64,14 +67,22 @@ def extract_manifest(
     listing = out / ("broken.csv" if part == (0, 1) else f"broken-{part[0]}-of-{part[1]}.csv")
     broken = shards.list_broken(out, range(part[0], len(listed.shards), part[1]), listing)
     if broken:
-        print(f"{broken:,} of {done.pictures:,} pictures cannot be read and have no row: {listing}", file=sys.stderr)
-    print(f"{done.made:,} shards made, {done.kept:,} kept, {done.pictures - broken:,} rows: {out}")
+        all_, has = count(done.pictures, "picture"), "has" if broken == 1 else "have"
+        print(f"{broken:,} of {all_} cannot be read and {has} no row: {listing}", file=sys.stderr)
+    rows = count(done.pictures - broken, "row")
+    print(f"{count(done.made, 'shard')} made, {done.kept:,} kept, {rows}: {out}")
 
 
 def label_shards(
-    support: Path, features: Path, out: Path, model: str | None, method: str, settings: dict[str, Any], device: str
+    support: list[Path],
+    features: Path,
+    out: Path,
+    model: str | None,
+    method: str,
+    settings: dict[str, Any],
+    device: str,
 ) -> None:
-    """Name every row of a feature folder: labels.parquet, and a report on a sample."""
+    """Name every row of a feature folder: labels.parquet, labels.csv if they are few, and a report on a sample."""
     from protoadapt.labeling.names import for_terminal
     from protoadapt.labeling.outputs import write_text
     from protoadapt.labeling.streamed import label_features
@@ -93,7 +104,10 @@ def label_shards(
     write_text(out / "report.html", labels_page(told))
     for one in told["classes"]:
         print(f"{one['found']:11,} {for_terminal(one['name'])} (from {one['support']:,} given)")
-    print(f"{', '.join(str(path) for path in sorted(out.glob('labels*.parquet')))}, {out / 'report.html'}")
+    if told["calibrated"]:
+        print(f"{sum(one['unknown'] for one in told['classes']):11,} of them may be of no class: column unknown")
+    written = [*sorted(out.glob("labels*.parquet")), *out.glob("labels.csv"), out / "report.html"]
+    print(", ".join(map(str, written)))
 
 
 def parse_part(text: str) -> tuple[int, int]:

@@ -26,7 +26,10 @@ Out = Annotated[Path, typer.Option(help="where the result goes")]
 
 
 def demo(out: Annotated[Path, typer.Option(help="where tables and figures go")] = Path("demo")) -> None:
-    """Train, evaluate and report on built-in pictures: a few minutes on two cores."""
+    """Train, evaluate and report on built-in pictures.
+
+    A few minutes on two cores.
+    """
     from protoadapt import demo as demonstration
 
     demonstration.run(out)
@@ -37,7 +40,10 @@ def data(
     data_dir: DataDir = None,
     download: Annotated[bool, typer.Option("--download", help="fetch it from its official address")] = False,
 ) -> None:
-    """Check a dataset on disk: what is there, what is missing, where it is officially had."""
+    """Check a dataset on disk.
+
+    What is there, what is missing, where it is officially had.
+    """
     if download:
         if data_dir is None:
             raise UserError("a download needs a place: give --data DIR")
@@ -49,7 +55,7 @@ def data(
 
 
 def recipes() -> None:
-    """The training recipes, with their command, time and result."""
+    """The training recipes: command, time and result."""
     from protoadapt.recipes import RECIPES
 
     for name, function in RECIPES.items():
@@ -71,7 +77,10 @@ def train(
     strategy: Annotated[str, typer.Option(help="auto, ddp, … as in lightning-fabric")] = "auto",
     compiled: Annotated[bool | None, typer.Option("--compile/--no-compile", help="default: on a GPU")] = None,
 ) -> None:
-    """Train an embedding on a dataset's base classes, and keep the one that names its validation classes best."""
+    """Train an embedding on a dataset's base classes.
+
+    The one that names the validation classes best is kept.
+    """
     from protoadapt.train import load_splits
     from protoadapt.train import train as run_training
 
@@ -134,7 +143,10 @@ def extract(
     engine: Annotated[str, typer.Option(help="for the manifest's shards: local or ray")] = "local",
     workers: Annotated[int | None, typer.Option(help="processes for the manifest's shards (a core each)")] = None,
 ) -> None:
-    """Embed the pictures of a split once, for evaluate and compare; or of a manifest, for label --features."""
+    """Embed pictures once, for all that comes after.
+
+    Those of a dataset's split, for evaluate and compare; or of a manifest, for label --features.
+    """
     if manifest:
         if images or dataset:
             raise UserError("--manifest names the pictures: leave out --dataset and --images")

@@ -26,7 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from protoadapt.data.pictures import Picture, Source, decode
 from protoadapt.errors import UserError
 
-FORMAT = 1  # of an entry and of what `decode` makes: raised when either changes, so that old entries are left alone
+FORMAT = 2  # of an entry and of what `decode` makes: raised when either changes, so that old entries are left alone
 CHUNK = 128  # pictures a thread takes at once
 FILES = ("pixels.bin", "labels.npy", "index.json")
 

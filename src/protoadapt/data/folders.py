@@ -11,6 +11,8 @@ from protoadapt.errors import UserError
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm"}
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
 SPLIT_FOLDERS = {
     "base": ("base", "train", "meta-train"),
     "val": ("val", "validation", "valid", "meta-val"),
@@ -88,6 +90,11 @@ def size_of(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return -1
+
+
+def file_cell(name: str) -> str:
+    """A file's name in a csv, where a spreadsheet would take it for a formula: ./ leads to the same file."""
+    return f"./{name}" if name.startswith(FORMULA) else name
 
 
 def any_folder(root: Path, split: str, classes: list[str], crop: str) -> Source | None:

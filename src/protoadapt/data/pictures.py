@@ -69,6 +69,7 @@ def _pixels(image: Image.Image, box: Box | None, size: int) -> np.ndarray:
     # A JPEG decodes straight to a half, quarter or eighth of its size; twice the target keeps the resize smooth.
     if x1 > x0 and y1 > y0:
         image.draft(None, (ceil(width * 2 * size / (x1 - x0)), ceil(height * 2 * size / (y1 - y0))))
+    white = _white(image)  # of the whole picture, whatever part is cut
     if box:
         across, down = image.width / width, image.height / height
         left, right = _span(x0 * across, x1 * across, image.width)
@@ -76,13 +77,42 @@ def _pixels(image: Image.Image, box: Box | None, size: int) -> np.ndarray:
         image = image.crop((left, top, right, bottom))
     if image.getexif().get(ORIENTATION, 1) != 1:
         image = ImageOps.exif_transpose(image)
-    if image.mode != "RGB":
-        image = image.convert("RGB")
+    image = _rgb(image, white)
     if image.size != (size, size):
         grows = image.width < size and image.height < size
         # Shrinking, pillow's bilinear filter averages over the pixels it drops; growing, bicubic stays sharp.
         image = image.resize((size, size), Image.Resampling.BICUBIC if grows else Image.Resampling.BILINEAR)
     return np.asarray(image).transpose(2, 0, 1)
+
+
+def rgb(image: Image.Image) -> Image.Image:
+    """A picture of any mode as RGB of 8 bits. Pillow alone would cut deeper grey at 255, which is nearly black there.
+
+    The value that is white: 65535 in 16 bits; in 32 bits, whose files do not say it, the first of 255 and 65535 (of
+    floats: 1, 255 and 65535) that no pixel exceeds. Other values are refused.
+    """
+    return _rgb(image, _white(image))
+
+
+def _rgb(image: Image.Image, white: float | None) -> Image.Image:
+    if white is not None:
+        scale = 255 / white
+        image = image.convert("F").point(lambda value: value * scale + 0.5).convert("L")
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _white(image: Image.Image) -> float | None:
+    """None for modes of 8 bits."""
+    if image.mode.startswith("I;16"):
+        return 65535.0
+    if image.mode not in ("I", "F"):
+        return None
+    values = np.asarray(image)
+    low, high = float(values.min()), float(values.max())
+    whites = (1.0, 255.0, 65535.0) if image.mode == "F" else (255.0, 65535.0)
+    if not (low >= 0 and high <= whites[-1]):  # so that NaN is refused too
+        raise ValueError(f"its values go from {low:g} to {high:g}, so white is unknown: save it with 8 or 16 bits")
+    return next(white for white in whites if high <= white)
 
 
 def _corners(box: Box, width: int, height: int) -> tuple[float, float, float, float]:

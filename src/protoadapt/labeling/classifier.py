@@ -35,6 +35,7 @@ from protoadapt.methods.adaptation import Adaptation
 from protoadapt.methods.cipa import power_transform
 from protoadapt.methods.common import unit
 from protoadapt.methods.many import calibrated, chunk_size, logits, two_best
+from protoadapt.told import finite, normalisation, whole
 
 SCHEMA = "protoadapt-classifier/1"
 ESTIMATORS: dict[str, type[PrototypeClassifier]] = {
@@ -47,8 +48,7 @@ ESTIMATORS: dict[str, type[PrototypeClassifier]] = {
 }
 MAX_BYTES = 1 << 30
 SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
-TOLD = {"name": str, "weights": str, "size": int, "mean": list, "std": list}
-"""What a classifier says of the model it belongs to."""
+LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
 
 
 def estimator(method: str, settings: Mapping[str, Any], device: str = "cpu") -> PrototypeClassifier:
@@ -63,7 +63,8 @@ def estimator(method: str, settings: Mapping[str, Any], device: str = "cpu") -> 
             raise unknown(f"setting of {method}", key, defaults)
         if isinstance(defaults[key], (int, float)) and not isinstance(value, (int, float)):
             raise UserError(f"{key}={value!r} does not fit {method}: give a number, such as {key}={defaults[key]}")
-    return chosen.set_params(**settings)
+    chosen.set_params(**settings).check_settings()
+    return chosen
 
 
 def described(chosen: PrototypeClassifier) -> dict[str, Any]:
@@ -170,6 +171,8 @@ class Classifier:
     def decide(self, scores: Tensor, close: Tensor) -> Answers:
         """From logits (n, W) and familiarity (n)."""
         best, probability = two_best(scores / self.temperature)
+        if not torch.isfinite(probability).all():
+            raise UserError("the classifier's answers are not numbers: its file is damaged, label again to make it")
         unknown = close < (-math.inf if self.threshold is None else self.threshold)
         return Answers(*(part.cpu().numpy() for part in (best, probability, unknown)))
 
@@ -208,10 +211,6 @@ def load_classifier(path: str | Path) -> Classifier:
 
 def _check(told: Classifier) -> None:
     """Raises ValueError."""
-
-    def number(value: Any, least: float = 0.0) -> bool:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and least < value < math.inf
-
     names = isinstance(told.classes, list) and all(isinstance(name, str) for name in told.classes)
     if not names or not 2 <= len(set(told.classes)) == len(told.classes):
         raise ValueError("its classes are no list of two or more names")
@@ -220,16 +219,18 @@ def _check(told: Classifier) -> None:
         tensor = getattr(told, name)
         if tensor.dtype != torch.float32 or tensor.shape != tuple(sizes[axis] for axis in axes):
             raise ValueError(f"{name} has another shape or type")
-        if not torch.isfinite(tensor).all():
-            raise ValueError(f"{name} holds NaN")
-    model_told = isinstance(told.model, dict) and all(isinstance(told.model.get(k), kind) for k, kind in TOLD.items())
+        if not (tensor.abs() <= LARGEST).all():
+            raise ValueError(f"{name} holds NaN, or numbers too large to compute with")
+    "".join(told.classes).encode()  # a half character is no name, and fails here
+    model = told.model if isinstance(told.model, dict) else {}
     fine = [
         told.rule in ("cosine", "euclid"),
         told.power in ("auto", "signed", "strict", "off"),
-        all(map(number, (told.scale, told.beta, told.temperature))),
+        finite(told.scale, 1e-6, 1e6) and finite(told.beta, 1e-3, 1e3) and finite(told.temperature, 1e-3, 1e3),
         isinstance(told.l2, bool),
-        told.threshold is None or number(told.threshold, -math.inf),
-        model_told,
+        told.threshold is None or finite(told.threshold, -1, 1),
+        isinstance(model.get("name"), str) and isinstance(model.get("weights"), str),
+        whole(model.get("size"), 8, 1024) and normalisation(model.get("mean"), model.get("std")),
     ]
     if not all(fine):
         raise ValueError("its description is incomplete")

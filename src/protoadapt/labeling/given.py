@@ -1,5 +1,6 @@
-"""The labelled rows of `label --features`: pictures embedded now, or pictures that are among the rows."""
+"""The labelled rows of `label --features`: pictures embedded now, and pictures that are among the rows."""
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,11 +10,11 @@ import numpy as np
 
 from protoadapt import models
 from protoadapt.data.folders import size_of
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, count
 from protoadapt.features import embed
 from protoadapt.labeling.names import from_text, to_text
 from protoadapt.labeling.processes import of_all
-from protoadapt.labeling.support import Shot, counting_rows, read_support
+from protoadapt.labeling.support import Shot, by_content, counting_rows, of_folders
 from protoadapt.shards import Entry, stream
 from protoadapt.shards.decode import BATCH, decoded
 from protoadapt.shards.make import half
@@ -24,6 +25,8 @@ class Given(NamedTuple):
     classes: list[str]
     codes: np.ndarray  # (S)
     places: dict[tuple[int, int], int]  # (shard, position) → class, of those that are among the rows
+    names: set[str]  # of those
+    by_table: set[str]  # and of these, people's work that may be nowhere else
 
     @property
     def shots(self) -> list[int]:
@@ -31,28 +34,69 @@ class Given(NamedTuple):
 
 
 def read_given(
-    support: Path, rows: stream.Rows, about: Mapping[str, Any], model: str | Path | None, device: str
+    support: Sequence[Path], rows: stream.Rows, about: Mapping[str, Any], model: str | Path | None, device: str
 ) -> Given:
-    """`support`: a folder of class folders, or a csv with file and label, files named as the manifest names them."""
-    if support.is_dir():
-        return _embedded(read_support([support], support).shots, about, model, device)
-    if not support.is_file():
-        raise UserError(f"there is no {str(support)!r}: --support takes a folder of class folders, or a csv file")
-    named = {os.path.normpath(from_text(name)): label for _, name, label, _ in counting_rows(support)}
-    found = {name: place for part in of_all(stream.find_names(rows, named)) for name, place in part.items()}
-    if missing := [name for name in named if name not in found]:
-        raise UserError(
-            f"{str(support)!r} names {len(missing):,} pictures that have no row, such as {to_text(missing[0])!r}: "
-            f"give names as the manifest has them, relative to the folder it was made of"
-        )
-    shots = [Shot(name, label) for name, label in sorted(named.items())]
-    classes, codes = _numbered(shots, str(support))
-    places = {found[shot.file][:2]: code for shot, code in zip(shots, codes.tolist())}
-    return Given(np.stack([found[shot.file].row for shot in shots]), classes, codes, places)
+    """`support`: folders of class folders, and tables with file and label, files named as the manifest names them.
+
+    A picture of a folder that is among the rows too, by the sha256 of its bytes, counts once, and its row as labelled.
+    """
+    label_of, found = _of_tables([source for source in support if not source.is_dir()], rows)
+    tabled = sorted(label_of)
+    shots = [shot for source in support if source.is_dir() for shot in of_folders(source).shots]
+    pictures = by_content(shots, {shot.file: _sha256(shot.file) for shot in shots})
+    copies = [copy for part in of_all(stream.find_contents(rows, pictures)) for copy in part]
+    places = {found[name][:2]: label_of[name] for name in tabled}
+    for content, name, place in copies:
+        shot = pictures[content]
+        if label_of.setdefault(name, shot.label) != shot.label:
+            raise UserError(
+                f"{to_text(name)!r} is given as {label_of[name]!r} and {to_text(shot.file)!r}, the same picture, as "
+                f"{shot.label!r}: keep one of them"
+            )
+        places[place] = shot.label
+    counted = {content for content, name, _ in copies if name in found}  # with the tables already
+    kept, embedded = _embedded([s for content, s in pictures.items() if content not in counted], about, model, device)
+    classes, codes = _numbered([label_of[name] for name in tabled] + [shot.label for shot in kept], support)
+    number = {name: code for code, name in enumerate(classes)}
+    return Given(
+        np.stack([*(found[name].row for name in tabled), *embedded]),
+        classes,
+        codes,
+        {place: number[label] for place, label in places.items()},
+        set(label_of),
+        set(tabled),
+    )
 
 
-def _embedded(shots: Sequence[Shot], about: Mapping[str, Any], model: str | Path | None, device: str) -> Given:
-    """As extract embeds: the same decoding, batches, views and rounding."""
+def _of_tables(tables: Sequence[Path], rows: stream.Rows) -> tuple[dict[str, str], dict[str, stream.Place]]:
+    """The label and the row of each picture that the tables name."""
+    label_of: dict[str, str] = {}
+    found: dict[str, stream.Place] = {}
+    for table in tables:
+        if not table.is_file():
+            raise UserError(f"there is no {str(table)!r}: --support takes a folder of class folders, or a csv file")
+        named = {os.path.normpath(from_text(name)): label for _, name, label, _ in counting_rows(table)}
+        for part in of_all(stream.find_names(rows, named)):
+            found |= part
+        if missing := [name for name in named if name not in found]:
+            raise UserError(
+                f"{str(table)!r} names {count(len(missing), 'picture')} without a row, such as "
+                f"{to_text(missing[0])!r}: give names as the manifest has them, relative to the folder it was made of"
+            )
+        for name, label in named.items():
+            if label_of.setdefault(name, label) != label:
+                raise UserError(
+                    f"{to_text(name)!r} is given as {label_of[name]!r} and in {str(table)!r} as {label!r}: keep one"
+                )
+    return label_of, found
+
+
+def _embedded(
+    shots: Sequence[Shot], about: Mapping[str, Any], model: str | Path | None, device: str
+) -> tuple[list[Shot], list[np.ndarray]]:
+    """Those that can be read, and a row each. As extract embeds: the same decoding, batches, views and rounding."""
+    if not shots:
+        return [], []
     network, own = models.load(model or about["model"]["model"], device)
     if own["weights"] != about["weights"]:
         raise UserError(
@@ -60,21 +104,30 @@ def _embedded(shots: Sequence[Shot], about: Mapping[str, Any], model: str | Path
             f"({own['weights']}), and features of two models do not mix: give --model their own"
         )
     kept: list[Shot] = []
-    parts = []
+    rows: list[np.ndarray] = []
     for start in range(0, len(shots), BATCH):
         part = shots[start : start + BATCH]
         entries = [Entry(os.path.abspath(shot.file), size_of(shot.file)) for shot in part]
         pixels, broken = decoded(Path(), entries, own["size"])
         good = sorted(set(range(len(part))) - {row for row, _ in broken})
-        parts.append(half(embed(network, own, pixels, about["views"], batch=BATCH))[good])
+        rows += list(half(embed(network, own, pixels, about["views"], batch=BATCH))[good])
         kept += [part[row] for row in good]
-    classes, codes = _numbered(kept, "the support")
-    return Given(np.concatenate(parts), classes, codes, {})
+    return kept, rows
 
 
-def _numbered(shots: Sequence[Shot], where: str) -> tuple[list[str], np.ndarray]:
-    classes = sorted({shot.label for shot in shots})
+def _sha256(file: str) -> bytes | None:
+    try:
+        with open(file, "rb") as opened:
+            return hashlib.file_digest(opened, "sha256").digest()
+    except OSError:
+        return None
+
+
+def _numbered(labels: Sequence[str], support: Sequence[Path]) -> tuple[list[str], np.ndarray]:
+    classes = sorted(set(labels))
     if len(classes) < 2:
-        raise UserError(f"{where} gives readable pictures of {len(classes)} classes, and two are needed: add others")
+        where = " and ".join(repr(str(source)) for source in support)
+        few = count(len(classes), "class", "classes")
+        raise UserError(f"{where} gives readable pictures of {few}, and two are needed: add others")
     number = {name: code for code, name in enumerate(classes)}
-    return classes, np.array([number[shot.label] for shot in shots])
+    return classes, np.array([number[label] for label in labels])

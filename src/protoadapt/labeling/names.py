@@ -12,7 +12,9 @@ import os
 import re
 from urllib.parse import unquote
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+from protoadapt.data.folders import FORMULA
+from protoadapt.data.folders import file_cell as file_cell
+
 UNKNOWN = "unknown"
 """No class: pictures that are given this label, or none, have no label."""
 
@@ -31,10 +33,6 @@ def from_text(text: str) -> str:
 
     raw = re.sub(rb"\\\\|\\x([0-9a-f]{2})", meant, text.encode("utf-8", "surrogatepass"))
     return raw.decode("utf-8", "surrogateescape")
-
-
-def file_cell(name: str) -> str:
-    return f"./{name}" if name.startswith(FORMULA) else name
 
 
 def class_cell(name: str) -> str:

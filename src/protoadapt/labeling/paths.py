@@ -37,6 +37,9 @@ def prototype_paths(
     # Directions only, as classes differ by those. Neighbourhoods reach beyond one class: with small ones the classes
     # fly apart, and what moves inside one shrinks to a dot.
     everything /= np.linalg.norm(everything, axis=1, keepdims=True).clip(1e-12)
+    # Of pictures that are all the same there is nothing to draw, and scikit-learn's t-SNE crashes on it.
+    if not np.isfinite(everything).all() or np.ptp(everything, axis=0).max() < 1e-6:
+        return None
     wide = {"perplexity": min(len(everything) / 3, 100), "early_exaggeration": 2.0, "max_iter": 500}
     plane = TSNE(init="pca", random_state=seed, **wide).fit_transform(everything).round(3)
     place = plane[len(kept) :].reshape(len(steps), n_way, 2).swapaxes(0, 1)

@@ -3,8 +3,10 @@
 import hashlib
 import os
 import stat
+import threading
 from base64 import b64encode
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -14,7 +16,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from protoadapt.data.folders import SUFFIXES
-from protoadapt.data.pictures import FORMATS, MAX_PIXELS, Picture, decode
+from protoadapt.data.pictures import FORMATS, MAX_PIXELS, Picture, decode, rgb
 from protoadapt.errors import UserError
 
 HEIC = {".heic", ".heif"}
@@ -92,7 +94,9 @@ def digest(content: bytes) -> bytes:
 
 def pixels(content: bytes, size: int) -> np.ndarray:
     """(3, size, size) uint8, upright: as training and `extract` decode."""
-    return decode(Picture("", "", lambda _: _opened(content)), size)
+    image = _opened(content)
+    with _room.of(image):
+        return decode(Picture("", "", lambda _: image), size)
 
 
 def thumbnail(content: bytes) -> bytes:
@@ -100,11 +104,12 @@ def thumbnail(content: bytes) -> bytes:
     image = _opened(content)
     if image.width * image.height > MAX_PIXELS:
         raise ValueError("too many pixels")
-    image.draft("RGB", (2 * THUMB, 2 * THUMB))
-    image = ImageOps.exif_transpose(image)
-    image.thumbnail((THUMB, THUMB))
+    with _room.of(image):
+        image.draft("RGB", (2 * THUMB, 2 * THUMB))
+        image = rgb(ImageOps.exif_transpose(image))
+        image.thumbnail((THUMB, THUMB))
     small = BytesIO()
-    image.convert("RGB").save(small, "JPEG", quality=75)
+    image.save(small, "JPEG", quality=75)
     return small.getvalue()
 
 
@@ -119,6 +124,33 @@ def reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+class Room:
+    """Bounds the pixels that threads decode at once; a picture larger than all the room has it alone."""
+
+    def __init__(self, most: int):
+        self.most = most
+        self.taken = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def of(self, image: Image.Image) -> Iterator[None]:
+        # An ordinary JPEG is decoded at a fraction of its size; a progressive one is held whole first.
+        small = image.format == "JPEG" and not image.info.get("progressive")
+        pixels = 0 if small else image.width * image.height
+        with self._changed:
+            self._changed.wait_for(lambda: self.taken == 0 or self.taken + pixels <= self.most)
+            self.taken += pixels
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.taken -= pixels
+                self._changed.notify_all()
+
+
+_room = Room(MAX_PIXELS)
 
 
 def _opened(content: bytes) -> Image.Image:

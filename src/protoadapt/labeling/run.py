@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from protoadapt import models
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, count
 from protoadapt.estimators import PrototypeClassifier
 from protoadapt.files import check_output
 from protoadapt.labeling import outputs
@@ -20,7 +20,7 @@ from protoadapt.labeling.paths import prototype_paths
 from protoadapt.labeling.pictures import Skipped, find_pictures
 from protoadapt.labeling.sorting import WAYS, sort_pictures
 from protoadapt.labeling.store import Store
-from protoadapt.labeling.support import Shot, read_support, table_shots
+from protoadapt.labeling.support import Shot, by_content, read_support, table_shots
 
 METHOD = "bapa"
 FILES = ("labels.csv", "labels.json", "classifier.safetensors", "report.html")
@@ -61,18 +61,21 @@ def label(
     out, cache = Path(out), Path(cache or Path(out, ".features"))
     _check(out, images, support, sort)
     chosen = estimator(method, settings or {}, device)
-    shots, skipped = read_support(support, images)
+    shots, skipped, no_class = read_support(support, images)
     found = find_pictures(images, leave=[out, cache])
     if not found.files:
         raise UserError(f"there are no pictures in {str(images)!r}: give a folder of JPEG, PNG, WebP, … files")
     network, about = models.load(model, device)
     store = Store(cache, about["weights"], about["size"])
-    files = list(dict.fromkeys([*found.files, *(shot.file for shot in shots)]))
+    files = list(dict.fromkeys([*found.files, *(shot.file for shot in shots), *no_class]))
     contents, wrong = contents_of(files, network, about, store, partial(on_progress, "embedding"))
     skipped += [*found.skipped, *(Skipped(files[place], reason) for place, reason in wrong.items())]
     content_of = dict(zip(files, contents))
-    gathered = gather(found.files, shots, content_of, skipped)
-    _nothing_lost(out / "labels.csv", images, gathered, content_of)
+    there = {content_of[file] for file in found.files}
+    outside = [file for file in no_class if content_of[file] not in there]
+    gathered = gather([*found.files, *outside], shots, content_of, skipped)
+    unknown = _unknown_rows(gathered, no_class, content_of)
+    _nothing_lost(out / "labels.csv", images, gathered, unknown, content_of)
     rows = store.rows(gathered.contents)
 
     def name(file: str) -> str:
@@ -80,14 +83,18 @@ def label(
 
     title, names = to_text(Path(os.path.abspath(images)).name), [name(file) for file in gathered.files]
     told, classifier = named(title, names, gathered.row, rows, gathered.codes, gathered.classes, chosen, about)
-    for picture, by_table in zip(told["pictures"], gathered.by_table[gathered.row].tolist()):
-        picture["by_table"] = by_table
+    for picture, row in zip(told["pictures"], gathered.row.tolist()):
+        picture["by_table"] = bool(gathered.by_table[row])
+        if row in unknown:
+            picture |= {"unknown": True, "no_class": True}
     told["skipped"] = outputs.tell_skipped(gathered.skipped, name)
     _show(told["pictures"], gathered, cache, partial(on_progress, "thumbnails"))
     save_classifier(out / "classifier.safetensors", classifier)
     outputs.write_labels(out, told)
     if sort:
-        told["left_alone"] = sort_pictures(out / "sorted", _places(told, gathered.files, images), sort)
+        done = sort_pictures(out / "sorted", _places(told, gathered.files, images), sort)
+        told["left_alone"] = done.left_alone
+        told["skipped"] += outputs.tell_skipped(done.failed, name)
     return told
 
 
@@ -145,17 +152,7 @@ def gather(
 
     Shots that are not among the files are named too, after them, so that all labels are in one list.
     """
-    label_of: dict[bytes, Shot] = {}
-    for shot in shots:
-        content = contents[shot.file]
-        if content is None:
-            continue
-        first = label_of.setdefault(content, shot)
-        if first.label != shot.label:
-            raise UserError(
-                f"{to_text(first.file)!r} is given as {first.label!r} and {to_text(shot.file)!r}, the same picture, as "
-                f"{shot.label!r}: keep one of them"
-            )
+    label_of = by_content(shots, contents)
     there = {contents[file] for file in files}
     extra = [shot.file for content, shot in label_of.items() if content not in there]
     named = [(file, content) for file in [*files, *extra] if (content := contents[file]) is not None]
@@ -233,6 +230,8 @@ def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: s
     real = {path: Path(os.path.realpath(path)) for path in (out, images, *support)}
     if real[out] == real[images]:
         raise UserError(f"--out and --images are both {str(out)!r}: give the results a folder of their own")
+    if any(real[out] == real[path] for path in support):
+        raise UserError(f"--out and --support are both {str(out)!r}: give the results a folder of their own")
     for name in FILES:
         check_output(out / name)
     if sort is not None and sort not in WAYS:
@@ -242,15 +241,46 @@ def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: s
             raise UserError(f"--sort would write into {str(path)!r}, which is also read: leave --sort out")
 
 
-def _nothing_lost(table: Path, images: str | Path, gathered: Gathered, content_of: Mapping[str, bytes | None]) -> None:
+def _unknown_rows(gathered: Gathered, files: Sequence[str], content_of: Mapping[str, bytes | None]) -> set[int]:
+    """The rows of these files, which a table says are of no class; nothing else may give them one."""
+    row = {content: place for place, content in enumerate(gathered.contents)}
+    found = set()
+    for file in files:
+        if (content := content_of[file]) is not None:
+            found.add(place := row[content])
+            if gathered.codes[place] >= 0:
+                raise UserError(
+                    f"{to_text(file)!r} is given as {gathered.classes[gathered.codes[place]]!r} and, in a table, as "
+                    f"{UNKNOWN!r}: keep one of them"
+                )
+    return found
+
+
+def _nothing_lost(
+    table: Path, images: str | Path, gathered: Gathered, unknown: set[int], content_of: Mapping[str, bytes | None]
+) -> None:
     """Corrections in a labels.csv that is about to be replaced must be among the labels of this run."""
     if not table.is_file():
         return
-    safe = {content for content, code in zip(gathered.contents, gathered.codes) if code >= 0} | {None}  # None: broken
+    label_of = {
+        content: UNKNOWN if place in unknown else gathered.classes[code]
+        for place, (content, code) in enumerate(zip(gathered.contents, gathered.codes.tolist()))
+        if place in unknown or code >= 0
+    }
     real = {os.path.realpath(file): content for file, content in content_of.items()}
-    kept = [shot for shot in table_shots(table, images, strict=False) if shot.by_table]
-    if lost := [shot for shot in kept if real.get(os.path.realpath(shot.file), b"") not in safe]:
-        raise UserError(
-            f"{str(table)!r} holds {len(lost)} corrections that would be lost, such as {to_text(lost[0].file)!r}: "
-            f"add it as --support, or move it away"
-        )
+    lost = []
+    for shot in table_shots(table, images, strict=False, unknown=True):
+        content = real.get(os.path.realpath(shot.file), b"")  # None: broken
+        label = UNKNOWN if shot.label.casefold() == UNKNOWN else shot.label
+        if shot.by_table and content is not None and label_of.get(content) != label:
+            lost.append(shot.file)
+    if lost:
+        raise would_lose(table, lost)
+
+
+def would_lose(table: Path, files: Sequence[str]) -> UserError:
+    """The error for a table whose labels of these files are nowhere else."""
+    return UserError(
+        f"{str(table)!r} holds {count(len(files), 'correction')} that would be lost, such as {to_text(files[0])!r}: "
+        f"add it as --support, or move it away"
+    )

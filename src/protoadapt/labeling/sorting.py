@@ -9,30 +9,37 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from protoadapt.errors import UserError
 from protoadapt.files import written_whole
 from protoadapt.labeling.names import from_text, to_text
+from protoadapt.labeling.pictures import Skipped, reason
 
 WAYS = ("copy", "link")
 LIST = ".sorted.json"
 
 
-def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> int:
-    """`wanted` maps places below the folder to pictures. Returns how many places were somebody else's, and left alone.
+class Sorted(NamedTuple):
+    left_alone: int  # places that are somebody else's
+    failed: list[Skipped]  # pictures that could not be put in their place; the others were
+
+
+def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
+    """`wanted` maps places below the folder to pictures.
 
     A link is relative, so that both folders can move together.
     """
     for place in {os.path.dirname(place) for place in wanted}:
         _check_inside(folder, folder / place)
-    made, left = _read(folder), 0
+    made, left, failed = _read(folder), 0, []
     for place, mark in made.items():
         if place not in wanted and _mark(folder / place) == mark:
             _check_inside(folder, (folder / place).parent)
             (folder / place).unlink()
             _remove_empty(folder, (folder / place).parent)
     new = {place: _wish(folder / place, source, way) for place, source in wanted.items()}
-    _write(folder, made | new)  # before the files: an interrupted run's are known for ours
+    _write(folder, made | {place: mark for place, mark in new.items() if mark})  # first: an interrupted run's are ours
     for place, source in wanted.items():
         target, now = folder / place, _mark(folder / place)
         if now == new[place]:
@@ -40,16 +47,24 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> int:
         if now is not None and now != made.get(place):
             left += 1
             continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if now is not None:
-            target.unlink()
-        if way == "link":
-            os.symlink(_relative(target, source), target)
-        else:
-            with written_whole(target) as partial:
-                shutil.copy2(source, partial)
-    _write(folder, new)
-    return left
+        try:
+            _put(target, source, way)
+        except (OSError, UserError) as error:  # a name too long for this disk, a picture that has gone, …
+            failed.append(Skipped(source, f"not sorted: {reason(error)}"))
+            new[place] = made.get(place, "")  # if the old one is still there, it is still ours
+    _write(folder, {place: mark for place, mark in new.items() if mark})
+    return Sorted(left, failed)
+
+
+def _put(target: Path, source: str, way: str) -> None:
+    """In place of what is there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if way == "link":
+        target.unlink(missing_ok=True)
+        os.symlink(_relative(target, source), target)
+        return
+    with written_whole(target) as partial:
+        shutil.copy2(source, partial)
 
 
 def _check_inside(root: Path, folder: Path) -> None:
@@ -61,7 +76,10 @@ def _check_inside(root: Path, folder: Path) -> None:
 def _wish(target: Path, source: str, way: str) -> str:
     if way == "link":
         return f"link {to_text(_relative(target, source))}"
-    about = os.stat(source)
+    try:
+        about = os.stat(source)
+    except OSError:
+        return ""  # gone: copying it says so
     return f"{about.st_size} {about.st_mtime_ns}"
 
 
@@ -71,7 +89,7 @@ def _relative(target: Path, source: str) -> str:
 
 def _mark(path: Path) -> str | None:
     """What a file is, as far as a list remembers; None where there is nothing."""
-    if path.is_symlink():
+    if os.path.islink(path):
         return f"link {to_text(os.readlink(path))}"
     try:
         about = os.stat(path)

@@ -21,9 +21,10 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from protoadapt.errors import UserError
 from protoadapt.files import written_whole
 
-FORMAT = 1  # raised when pieces, or what decoding makes of a picture, change
+FORMAT = 2  # raised when pieces, or what decoding makes of a picture, change
 
 
 def stamp(file: str) -> bytes:
@@ -86,6 +87,9 @@ class Store:
                 table = file.get_tensor("features")
             if not answer.size:
                 answer = np.empty((len(contents), table.shape[1]), np.float32)
+            if table.shape[1] != answer.shape[1] or not np.isfinite(table).all():
+                piece.unlink(missing_ok=True)
+                raise UserError(f"{piece.name} of the feature cache was broken and is removed: run the same again")
             into, out_of = np.array(pairs).T
             answer[into] = table[out_of]
         return answer
@@ -97,9 +101,11 @@ class Store:
                 shape = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
                 stamps, meant = (_keys(file.get_tensor(name)) for name in ("stamp", "meant"))
                 contents = _keys(file.get_tensor("content")) if "content" in shape else []
+                if contents and (file.get_slice("features").get_dtype() != "F32" or len(shape["features"]) != 2):
+                    raise ValueError("its features are of another kind")
             if len(stamps) != len(meant) or (contents and shape["features"][0] != len(contents)):
                 raise ValueError("its tables differ in length")
-        except (SafetensorError, OSError, ValueError, KeyError, IndexError) as error:
+        except (SafetensorError, OSError, ValueError, TypeError, KeyError, IndexError) as error:
             warnings.warn(f"{piece.name} of the feature cache is broken ({error}): embedding again", stacklevel=4)
             piece.unlink(missing_ok=True)
             return

@@ -7,7 +7,7 @@ report shows a sample.
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, count
 from protoadapt.labeling import outputs, pictures, tables
 from protoadapt.labeling.classifier import Answers, Classifier, described, estimator, save_classifier
 from protoadapt.labeling.given import Given, read_given
 from protoadapt.labeling.names import from_text, to_text
 from protoadapt.labeling.paths import prototype_paths
 from protoadapt.labeling.processes import joined, of_all
-from protoadapt.labeling.run import METHOD, model_of
+from protoadapt.labeling.run import METHOD, model_of, would_lose
+from protoadapt.labeling.support import counting_rows
 from protoadapt.methods.bapa import check as check_bapa
 from protoadapt.methods.many import Learned
 from protoadapt.models.cards import calibration_of, card_file
@@ -36,7 +37,7 @@ SKIPPED = 1000
 
 
 def label_features(
-    support: Path,
+    support: Sequence[Path],
     features: Path,
     out: Path,
     *,
@@ -55,8 +56,9 @@ def label_features(
         tables.check_pyarrow()
         rows, about = stream.open_features(features, (rank, world))
         if not rows.headers:
-            raise UserError(f"{world} processes for {about['shards']} shards are too many: start fewer")
+            raise UserError(f"{world} processes for {count(about['shards'], 'shard')} are too many: start fewer")
         given = read_given(support, rows, about, model, device)
+        _nothing_lost(out / "labels.csv", given)
         stream.check_all(rows)
         rows = _without(rows, given, asked["n_iter"] + 2, on_progress)
         power = adapt.Power(asked["beta"], asked["power"])
@@ -66,16 +68,16 @@ def label_features(
         labelled = (given.rows, given.codes, calibration_of(card, about["weights"]))
         classifier = Classifier.of(chosen, given.classes, model_of(about["model"]), *labelled)
         answer = _answering(classifier, power, device)
-        count = sum(of_all(sum(header.shape[0] for header in rows.headers)))
+        total = sum(of_all(sum(header.shape[0] for header in rows.headers)))
         name = "labels.parquet" if world == 1 else f"labels-{rank:05d}-of-{world:05d}.parquet"
-        answered = tables.write(out / name, rows, given.places, classifier.classes, answer, every=-(-count // SAMPLE))
-        every_part = of_all((answered.found, answered.sample, answered.sample_rows, _broken(rows)))
-        found, sample, sampled, broken = (list(parts) for parts in zip(*every_part))
+        answered = tables.write(out / name, rows, given.places, classifier.classes, answer, every=-(-total // SAMPLE))
+        every_part = of_all((answered.found, answered.unknown, answered.sample, answered.sample_rows, _broken(rows)))
+        found, unknown, sample, sampled, broken = (list(parts) for parts in zip(*every_part))
         shown = [picture for part in sample for picture in part]
-        title = f"{to_text(features.resolve().name)}: {len(shown):,} of {count:,} pictures"
+        title = f"{to_text(features.resolve().name)}: {len(shown):,} of {count(total, 'picture')}"
         told = outputs.tell(title, shown, given.shots, classifier, about["model"], described(chosen))
-        for one, number in zip(told["classes"], np.sum(found, 0).tolist()):
-            one["found"] = number
+        for one, number, no in zip(told["classes"], np.sum(found, 0).tolist(), np.sum(unknown, 0).tolist()):
+            one |= {"found": number, "unknown": no}
         told["skipped"] = [one for part in broken for one in part][:SKIPPED]
         if rank == 0:
             codes = np.concatenate([given.codes, np.full(sum(map(len, sampled)), -1)])
@@ -86,8 +88,21 @@ def label_features(
             save_classifier(out / "classifier.safetensors", classifier)
             outputs.write_text(out / "labels.json", json.dumps(told, ensure_ascii=False, allow_nan=False) + "\n")
             if world == 1 and answered.few is not None:
-                outputs.write_text(out / "labels.csv", outputs.as_csv({**told, "pictures": answered.few}))
+                by_table = {to_text(name) for name in given.by_table}
+                few = [picture | {"by_table": picture["file"] in by_table} for picture in answered.few]
+                outputs.write_text(out / "labels.csv", outputs.as_csv({**told, "pictures": few}))
+            else:
+                (out / "labels.csv").unlink(missing_ok=True)  # an earlier run's: it would say otherwise
         return told
+
+
+def _nothing_lost(table: Path, given: Given) -> None:
+    """Corrections in a labels.csv that is about to be replaced must be among the labels of this run."""
+    if not table.is_file():
+        return
+    kept = [os.path.normpath(from_text(name)) for _, name, _, by_table in counting_rows(table) if by_table]
+    if lost := [name for name in kept if name not in given.names]:
+        raise would_lose(table, lost)
 
 
 def _without(rows: stream.Rows, given: Given, passes: int, on_progress: Callable[[int, int], None]) -> stream.Rows:

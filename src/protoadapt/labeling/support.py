@@ -3,17 +3,19 @@
 A table counts every row with a label. But labels.csv also holds guesses, and a guess that comes back as truth would
 teach its own mistakes. So it has a column `guess`, what the label was when the file was written: a row counts if its
 label has been changed, or its guess emptied, which says that it is right. Labels that were given count again; there
-`guess` says by what, "(folder)" or "(table)". Without that column all rows count.
+`guess` says by what, "(folder) cat" (once written "(folder)") or "(table)". Without that column all rows count.
 """
 
 import csv
+import filecmp
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from protoadapt.errors import UserError
-from protoadapt.labeling.names import UNKNOWN, class_of_cell, from_folder, from_text, to_text
+from protoadapt.labeling.names import UNKNOWN, class_cell, class_of_cell, from_folder, from_text, to_text
 from protoadapt.labeling.pictures import Skipped, find_pictures
 
 BY_FOLDER, BY_TABLE = "(folder)", "(table)"
@@ -31,16 +33,52 @@ class Shot(NamedTuple):
 class Support(NamedTuple):
     shots: list[Shot]
     skipped: list[Skipped]
+    unknown: Sequence[str] = ()  # files that somebody says are of no class
+
+
+class Row(NamedTuple):
+    line: int
+    file: str  # as written
+    label: str
+    guess: str | None  # None: there is no such column
+
+    @property
+    def by_table(self) -> bool:
+        """Whether the label is a table's own, and not a folder's."""
+        return self.guess not in (BY_FOLDER, by_folder(self.label))
+
+
+def by_folder(label: str) -> str:
+    """The guess of a row whose label a folder gave: it says which, so that a change shows."""
+    return f"{BY_FOLDER} {class_cell(label)}"
+
+
+def by_content(shots: Iterable[Shot], contents: Mapping[str, bytes | None]) -> dict[bytes, Shot]:
+    """The first shot of each content (of each file; None: it cannot be read). One picture has one label."""
+    found: dict[bytes, Shot] = {}
+    for shot in shots:
+        content = contents[shot.file]
+        if content is None:
+            continue
+        first = found.setdefault(content, shot)
+        if first.label != shot.label:
+            raise UserError(
+                f"{to_text(first.file)!r} is given as {first.label!r} and {to_text(shot.file)!r}, the same picture, as "
+                f"{shot.label!r}: keep one of them"
+            )
+    return found
 
 
 def read_support(given: Sequence[str | Path], images: str | Path) -> Support:
-    """All shots of class folders and tables; files of a table are looked up beside it, then in `images`."""
-    shots, skipped = [], []
+    """All shots of class folders and tables; for the files of a table see `table_shots`."""
+    shots, skipped, unknown = [], [], []
     for source in map(Path, given):
         if source.is_dir():
-            found = _of_folders(source)
+            found = of_folders(source)
         elif source.is_file():
-            found = Support(list(table_shots(source, images)), [])
+            rows = list(table_shots(source, images, unknown=True))
+            unknown += [shot.file for shot in rows if _is_no_class(shot.label)]
+            found = Support([shot for shot in rows if not _is_no_class(shot.label)], [])
         else:
             raise UserError(f"there is no {str(source)!r}: --support takes a folder of class folders, or a csv file")
         shots += found.shots
@@ -53,48 +91,96 @@ def read_support(given: Sequence[str | Path], images: str | Path) -> Support:
         )
     if len(classes) == 1:
         raise UserError(f"{where} gives one class only, {classes[0]!r}: add at least one other, to tell it from")
-    return Support(shots, skipped)
+    return Support(shots, skipped, unknown)
 
 
-def _of_folders(root: Path) -> Support:
+def of_folders(root: Path) -> Support:
     """The class is the first folder below the root; the pictures may lie deeper."""
     shots, (files, skipped) = [], find_pictures(root)
     for file in files:
         first, *deeper = os.path.relpath(file, root).split(os.sep)
-        label = from_folder(to_text(first))
-        if not deeper:
+        label = from_folder(to_text(first)).strip()  # as in tables, where a space at the end is not seen
+        if not (deeper and label):
             skipped.append(Skipped(file, "in no class folder"))
         elif not _is_no_class(label):
             shots.append(Shot(file, label))
     return Support(shots, skipped)
 
 
-def table_shots(table: Path, images: str | Path, strict: bool = True) -> Iterator[Shot]:
-    """The rows that count. Files that are nowhere are an error, or else left out."""
-    for line, name, label, by_table in counting_rows(table):
-        file = next((path for path in _places(name, table.parent, images) if os.path.isfile(path)), None)
+def table_shots(table: Path, images: str | Path, strict: bool = True, unknown: bool = False) -> Iterator[Shot]:
+    """The rows that count. Files that are nowhere are an error, or else named as if they were in `images`.
+
+    A file is looked up beside the table, then at its place in `images`, or first there if the row has a guess, as we
+    wrote it then; a mere name, as the page in the browser saves it, is then looked up anywhere below `images`.
+    `unknown`: also the rows that were corrected to that.
+    """
+    anywhere: dict[str, list[str]] | None = None
+    for row in _counting(table, unknown):
+        line, name, label, guess = row
+        folders = (table.parent, images) if guess is None else (images, table.parent)
+        there = list(_places(name, *folders))
+        file = there[0] if there else None
+        if guess is not None and strict and any(not _same(there[0], other) for other in there[1:]):
+            raise UserError(
+                f"line {line} of {str(table)!r} names {name!r}, which is in {str(images)!r} and, another file, beside "
+                f"the table: move one of them away"
+            )
+        if file is None and not os.path.dirname(os.path.normpath(name)):
+            anywhere = _by_name(images) if anywhere is None else anywhere
+            ways = map(os.path.normpath, (name, from_text(name)))
+            alike = next((anywhere[way] for way in ways if way in anywhere), [])
+            if len(alike) > 1 and strict:
+                raise UserError(
+                    f"line {line} of {str(table)!r} names {name!r}, and {str(images)!r} holds {len(alike):,} such "
+                    f"files, {to_text(alike[0])!r} and {to_text(alike[1])!r}: write which, with its folder"
+                )
+            file = alike[0] if len(alike) == 1 else None
         if file is None and strict:
             raise UserError(
                 f"line {line} of {str(table)!r} names {name!r}, which is neither beside it nor in {str(images)!r}: "
                 f"correct the name or remove the line"
             )
-        if file is not None:
-            yield Shot(file, label, by_table)
+        yield Shot(file or os.path.join(images, name), label, row.by_table)
 
 
 def counting_rows(table: Path) -> Iterator[tuple[int, str, str, bool]]:
     """(line, file as written, label, whether it is a table's own) of the rows whose label was given or corrected."""
-    for line, name, label, guess in _rows(table):
-        if not _is_no_class(label) and (guess != label or guess in (BY_FOLDER, BY_TABLE)):
-            yield line, name, label, guess != BY_FOLDER
+    for row in _counting(table):
+        yield row.line, row.file, row.label, row.by_table
 
 
-def _places(name: str, *folders: str | Path) -> list[str]:
-    return [os.path.join(folder, way) for folder in folders for way in (name, from_text(name))]
+def _counting(table: Path, unknown: bool = False) -> Iterator[Row]:
+    for row in _rows(table):
+        if _is_no_class(row.label):
+            if unknown and row.label and row.guess is not None:
+                yield row
+        elif row.guess != row.label or row.guess in (BY_FOLDER, BY_TABLE):
+            yield row
 
 
-def _rows(table: Path) -> Iterator[tuple[int, str, str, str | None]]:
-    """(line, file, label, guess) of each row; guess is None where there is no such column."""
+def _places(name: str, *folders: str | Path) -> Iterator[str]:
+    """Of each folder the first way to read the name that leads to a file."""
+    for folder in folders:
+        ways = (os.path.join(folder, way) for way in (name, from_text(name)))
+        yield from islice(filter(os.path.isfile, ways), 1)
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return filecmp.cmp(one, other, shallow=False)
+    except OSError:
+        return False
+
+
+def _by_name(images: str | Path) -> dict[str, list[str]]:
+    """The pictures at any depth, by their names without folders."""
+    found: dict[str, list[str]] = {}
+    for file in find_pictures(images).files if os.path.isdir(images) else ():
+        found.setdefault(os.path.basename(file), []).append(file)
+    return found
+
+
+def _rows(table: Path) -> Iterator[Row]:
     try:
         with open(table, newline="", encoding="utf-8-sig") as file:
             header = file.readline()
@@ -109,7 +195,7 @@ def _rows(table: Path) -> Iterator[tuple[int, str, str, str | None]]:
                     continue  # an empty line
                 label = class_of_cell(cells[place["label"]].strip())
                 guess = cells[place["guess"]].strip() if place.get("guess", len(cells)) < len(cells) else None
-                yield reader.line_num, cells[place["file"]], label, guess and class_of_cell(guess)
+                yield Row(reader.line_num, cells[place["file"]], label, guess and class_of_cell(guess))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{str(table)!r} cannot be read as csv ({error}): save it as csv in UTF-8") from error
 

@@ -40,6 +40,7 @@ class Part(NamedTuple):
 
 class Answered(NamedTuple):
     found: np.ndarray  # (W): rows a class, without those that were given
+    unknown: np.ndarray  # (W): those of them that may be of no class
     sample: list[dict[str, Any]]
     sample_rows: np.ndarray  # (n, D) float16
     few: list[dict[str, Any]] | None  # all rows, where they are few
@@ -50,7 +51,7 @@ def check_pyarrow() -> None:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:
         raise UserError(
-            "labels of --features are written as Parquet, which needs pyarrow: pip install 'protoadapt[ray]'"
+            "labels of --features are written as Parquet, which needs pyarrow: pip install 'protoadapt[scale]'"
         ) from error
 
 
@@ -82,16 +83,18 @@ def write(
         sampled = np.flatnonzero(chosen)
         return Part(shard, names, numbers, answer(header, table), codes, sampled, table[sampled])
 
-    found, few = np.zeros(len(classes), np.int64), sum(counts) <= FEW
+    (found, unknown), few = np.zeros((2, len(classes)), np.int64), sum(counts) <= FEW
     sample, everything, features = [], [], [np.empty((0, rows.headers[0].shape[1]), np.float16)]
     with _parquet(path, classes) as add:
         for one in rows.each(part, everything=True):
-            found += np.bincount(one.answers.best[one.given < 0, 0], minlength=len(found))
+            best, asked = one.answers.best[:, 0], one.given < 0
+            found += np.bincount(best[asked], minlength=len(found))
+            unknown += np.bincount(best[asked & one.answers.unknown], minlength=len(found))
             sample += one.tell(np.union1d(one.sampled, np.flatnonzero(one.given >= 0)).astype(int), classes)
             features.append(one.features)
             everything += one.tell(np.arange(len(one.names)), classes) if few else []
             add(one)
-    return Answered(found, sample, np.concatenate(features), everything if few else None)
+    return Answered(found, unknown, sample, np.concatenate(features), everything if few else None)
 
 
 @contextmanager

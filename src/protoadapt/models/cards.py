@@ -3,13 +3,13 @@
 A card is a JSON file beside the weights, NAME.json beside NAME.safetensors; any model file of one's own may have one.
 """
 
-import json
-import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from protoadapt.errors import UserError, unknown
 from protoadapt.models import lite0
+from protoadapt.told import clean_json, finite
 
 SCHEMA = "protoadapt-model/1"
 SHIPPED = ("mini-imagenet", "cifar-fs", "cub")
@@ -34,7 +34,7 @@ def read_card(file: Path | None) -> dict[str, Any] | None:
     if file is None or not file.is_file() or file.stat().st_size > LIMIT:
         return None
     try:
-        told = json.loads(file.read_bytes())
+        told = clean_json(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
     return told if isinstance(told, dict) and told.get("schema") == SCHEMA else None
@@ -48,9 +48,10 @@ def calibration_of(file: Path | None, weights: str) -> dict[str, Any] | None:
         return None
     try:
         ways, thresholds = (told["familiarity"][key] for key in ("way", "threshold"))
-        rising = len(ways) == len(thresholds) > 0 and all(1 < a < b for a, b in zip(ways, [*ways[1:], math.inf]))
-        fine = rising and all(map(math.isfinite, thresholds)) and 0 < told["temperature"] < math.inf
-    except (KeyError, TypeError, OverflowError):
+        rising = len(ways) == len(thresholds) > 0 and all(a < b for a, b in pairwise(ways))
+        fine = rising and all(finite(way, 2, 1e6) for way in ways) and all(finite(t, -1, 1) for t in thresholds)
+        fine = fine and finite(told["temperature"], 1e-3, 1e3)
+    except (KeyError, TypeError):
         fine = False
     if not fine or not isinstance(told.get("method"), str):
         raise UserError(f"the calibration in {str(file)!r} is incomplete: run protoadapt calibrate, or set it to null")

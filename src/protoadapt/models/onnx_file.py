@@ -5,8 +5,6 @@ normalises them itself and needs neither mean nor std.
 """
 
 import hashlib
-import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from protoadapt.errors import UserError
+from protoadapt.told import clean_json, normalisation
 
 LARGEST = 1024
 """Pixels a side, as for any picture here."""
@@ -54,16 +53,21 @@ def load(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
     if isinstance(network.input.shape[0], int) and not network.one_by_one:
         raise UserError(f"{path.name!r} takes {network.input.shape[0]} pictures at a time: export it with a free batch")
     about = _normalisation(path, network, told)
-    try:
-        rows = network(torch.zeros(2, 3, about["size"], about["size"]))
-    except Exception as error:  # onnxruntime has no base class of its own for what can go wrong
-        raise UserError(f"{path.name!r} fails on a picture of {about['size']} pixels: {_first_line(error)}") from error
-    if rows.ndim != 2 or len(rows) != 2:
-        raise UserError(f"{path.name!r} gives shape {tuple(rows.shape)} for two pictures: one row each is wanted")
+    for pictures in (1, 3):
+        try:
+            rows = network(torch.zeros(pictures, 3, about["size"], about["size"]))
+        except Exception as error:  # onnxruntime has no base class of its own for what can go wrong
+            reason = _first_line(error)
+            raise UserError(f"{path.name!r} fails on a picture of {about['size']} pixels: {reason}") from error
+        if len(rows) != pictures or not rows.numel():
+            raise UserError(
+                f"{path.name!r} gives shape {tuple(rows.shape)} for {pictures} pictures: a row each is wanted"
+            )
     with open(path, "rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()[:16]
-    about |= {"backbone": told.get("backbone") or "onnx", "width": None, "dim": rows.shape[1], "weights": digest}
-    return network, about | {"crop": told.get("crop") or "none", "dataset": told.get("dataset") or "unknown"}
+    about |= {"backbone": str(told.get("backbone") or "onnx"), "width": None, "dim": rows.shape[1], "weights": digest}
+    words = {"crop": told.get("crop") or "none", "dataset": told.get("dataset") or "unknown"}
+    return network, about | {key: str(word) for key, word in words.items()}
 
 
 def open_session(path: str | Path) -> Any:
@@ -90,7 +94,7 @@ def _metadata(session: Any) -> dict[str, Any]:
     told = {}
     for key, value in session.get_modelmeta().custom_metadata_map.items():
         try:
-            told[key] = json.loads(value)
+            told[key] = clean_json(value)
         except (ValueError, RecursionError):
             told[key] = value
     return told
@@ -102,7 +106,7 @@ def _normalisation(path: Path, network: OnnxFeatures, told: dict[str, Any]) -> d
     mean, std = told.get("mean"), told.get("std")
     if network.raw:  # x in [0, 1] becomes 255·x: pixels as they are
         mean, std = [0.0] * 3, [1 / 255] * 3
-    if type(size) is not int or not (_three(mean) and _three(std) and min(std or [0]) > 0):
+    if type(size) is not int or not normalisation(mean, std):
         raise UserError(
             f"{path.name!r} does not say how pictures are made for it: write size, mean and std into its metadata "
             f"(docs/models.md shows how)"
@@ -110,11 +114,6 @@ def _normalisation(path: Path, network: OnnxFeatures, told: dict[str, Any]) -> d
     if not 8 <= size <= LARGEST:
         raise UserError(f"{path.name!r} wants pictures of {size} pixels: 8 to {LARGEST} can be made")
     return {"size": size, "mean": mean, "std": std}
-
-
-def _three(value: Any) -> bool:
-    numbers = isinstance(value, list) and len(value) == 3 and all(isinstance(v, (int, float)) for v in value)
-    return numbers and all(math.isfinite(v) for v in value)
 
 
 def _first_line(error: Exception) -> str:

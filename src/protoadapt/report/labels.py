@@ -1,52 +1,42 @@
 """What pictures were named: the page that a person checks labels with."""
 
-import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, count
 from protoadapt.report.charts import bar, color, mark
 from protoadapt.report.motion import motion
-from protoadapt.report.page import Html, facts, inner, name_of, page, picture, section, tag
+from protoadapt.report.page import Html, facts, inner, name_of, page, section, tag
+from protoadapt.report.told import Shown, Total, number, read_pictures, read_totals
 
 SCHEMA = "protoadapt-labels/1"
 FIRST = 18  # pictures that are shown for checking before all others
+SURE = 0.99  # above it nobody need check
 LISTED = 100  # pictures of a class that are named without a preview; labels.csv has all
-
-
-class Shown(NamedTuple):
-    """One picture as the page needs it."""
-
-    file: str
-    label: str
-    kind: int  # number of its class, −1 for none
-    share: float | None  # confidence
-    second: str
-    second_kind: int
-    margin: float | None
-    support: bool
-    unknown: bool
-    thumb: str | None
 
 
 def labels_page(told: dict[str, Any]) -> str:
     """labels.json → one HTML file: what to check first, all pictures by class, counts, paths, what was left out."""
-    pictures, names = _pictures(told)
+    pictures, names = read_pictures(told)
     say = _percent if told.get("calibrated") else _score
     unknown = _ordered(p for p in pictures if p.unknown)
     named = [p for p in pictures if not p.unknown]
-    unsure = sorted((p for p in named if not p.support), key=lambda p: (_rank(p), p.margin or 0, p.file))[:FIRST]
+    unsure = [p for p in named if not p.support and _rank(p) <= SURE]
+    unsure = sorted(unsure, key=lambda p: (_rank(p), p.margin or 0, p.file))[:FIRST]
     skipped = told.get("skipped") or []
+    totals = read_totals(told, names, pictures)
     galleries = []
     for k, name in enumerate(names):
-        elsewhere = sum(p.kind == k for p in unknown)
-        galleries.append(_gallery(name, k, _ordered(p for p in named if p.kind == k), say, f"class-{k}", elsewhere))
+        words = _said(totals[k], sum(p.kind == k and not p.support for p in pictures))
+        galleries.append(_gallery(name, k, _ordered(p for p in named if p.kind == k), say, f"class-{k}", words))
     if unknown:
-        galleries.insert(0, _gallery("Unknown", -1, unknown, say, "unknown"))
+        stray = sum(p.kind < 0 for p in unknown)
+        words = _said(Total(sum(total.unknown for total in totals) + stray, 0, 0), len(unknown))
+        galleries.insert(0, _gallery("Unknown", -1, unknown, say, "unknown", words))
     paths = told.get("paths")
     sections: list[tuple[str, str, Html | None]] = [
-        ("check", "Check first", _check_first(unsure, say) if unsure else None),
-        ("counts", "Counts", _counts(names, pictures)),
+        ("check", "Check first", _check_first(unsure, say, bool(unknown)) if unsure else None),
+        ("counts", "Counts", _counts(names, totals)),
         ("classes", "Classes", section("All pictures", _tools(), galleries, id_="classes", note=ORDER)),
         ("motion", "Movement", _motion(paths, names) if paths else None),
         ("skipped", "Skipped", _skipped(skipped) if skipped else None),
@@ -59,7 +49,7 @@ def labels_page(told: dict[str, Any]) -> str:
     head = tag(
         "header",
         tag("h1", name_of(title)),
-        tag("p", _summary(pictures, names, len(skipped)), class_="lead"),
+        tag("p", _summary(pictures, totals, len(skipped)), class_="lead"),
         tag("p", _trust(told, bool(unknown)), class_="note"),
         tag("nav", links, aria_label="Sections"),
     )
@@ -69,32 +59,10 @@ def labels_page(told: dict[str, Any]) -> str:
 ORDER = "Examples first, then the most certain. Open a picture for its file, its runner-up and its margin."
 
 
-def _pictures(told: dict[str, Any]) -> tuple[list[Shown], list[str]]:
-    """The pictures and the names of all classes: those listed, then any other that a picture was given."""
-    for part in ("classes", "pictures", "skipped"):
-        rows = told.get(part, [] if part == "skipped" else None)
-        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise UserError(f"the labels' {part} are no list: write labels.json again with protoadapt label")
-    rows = told["pictures"]
-    given = [str(p.get("label")) for p in rows if not p.get("unknown") and p.get("label") is not None]
-    names = list(dict.fromkeys([str(c.get("name")) for c in told["classes"]] + given))
-    kinds = {name: k for k, name in enumerate(names)}
-    shown = []
-    for p in rows:
-        label, second = (str(p.get(key)) if p.get(key) is not None else "" for key in ("label", "runner_up"))
-        unknown = bool(p.get("unknown")) or label not in kinds
-        file, kind, share = str(p.get("file")), kinds.get(label, -1), number(p.get("confidence"))
-        runner = (second, kinds.get(second, -1), number(p.get("margin")))
-        shown.append(Shown(file, label, kind, share, *runner, bool(p.get("support")), unknown, picture(p.get("thumb"))))
-    return shown, names
-
-
-def number(value: object) -> float | None:
-    """A finite number, or None for anything else."""
-    try:
-        return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
-    except OverflowError:  # a whole number beyond all floats
-        return None
+def _said(total: Total, shown: int) -> str:
+    words = f"{total.found:,} found" + (f", {total.unknown:,} of them unknown" if total.unknown else "")
+    words += f", {shown:,} shown here" if shown < total.found else ""
+    return words + (f" · {count(total.examples, 'example')}" if total.examples else "")
 
 
 def _rank(p: Shown) -> float:
@@ -115,16 +83,12 @@ def _score(share: float | None) -> str:
     return "–" if share is None else f"{share:.2f}"
 
 
-def count(n: int, one: str, many: str = "") -> str:
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
-def _summary(pictures: Sequence[Shown], names: Sequence[str], skipped: int) -> str:
-    examples = sum(p.support for p in pictures)
-    named = len(pictures) - examples
-    unknown = sum(p.unknown for p in pictures)
-    words = f"{count(named, 'picture')} named as {count(len(names), 'class', 'classes')} from "
-    words += f"{count(examples, 'example')}."
+def _summary(pictures: Sequence[Shown], totals: Sequence[Total], skipped: int) -> str:
+    stray = sum(p.kind < 0 for p in pictures)
+    named, unknown = sum(total.found for total in totals) + stray, sum(total.unknown for total in totals) + stray
+    words = f"{count(named, 'picture')} named" if named else "Nothing was left to be named:"
+    words += f" as {count(len(totals), 'class', 'classes')} from " if named else " there are only your "
+    words += f"{count(sum(total.examples for total in totals), 'example')}."
     rest = [f"{unknown:,} may be of no class"] if unknown else []
     rest += [f"{skipped:,} {'was' if skipped == 1 else 'were'} skipped"] if skipped else []
     return f"{words} {'; '.join(rest)}." if rest else words
@@ -136,7 +100,10 @@ def _trust(told: dict[str, Any], unknown: bool) -> str:
         words = "Uncalibrated: for this model nobody has measured what a confidence is worth. Sort by it; do not read "
         words += "it as a probability."
         return words if unknown else words + " No picture was set aside as unknown."
-    words = "Calibrated on other classes: of the pictures named with 80 % confidence, about 80 % should be right."
+    words = (
+        "Calibrated on other classes: a picture named with 80 % confidence is right in about 80 % of all cases, if it "
+    )
+    words += "is of one of your classes."
     return words + " A picture that is like none of the examples is called unknown, however sure its name."
 
 
@@ -147,14 +114,14 @@ def _card(p: Shown, say: Any, rival: bool = False) -> Html:
     if p.support:
         lines.append(tag("span", "example", class_="badge"))
     else:
-        head = (tag("span", p.label, class_="who") if rival else None, tag("span", say(p.share), class_="share"))
-        lines += [tag("span", head, class_="line"), bar((p.share or 0, color(p.kind)))]
-        if p.unknown:
-            lines.append(tag("span", tag("span", f"{p.label}?", class_="who"), class_="line rival"))
+        who = f"{p.label}?" if p.unknown else p.label
+        shown_who = tag("span", who, class_="who") if rival or p.unknown else None
+        lines.append(tag("span", shown_who, tag("span", say(p.share), class_="share"), class_="line"))
+        lines.append(bar((p.share or 0, color(p.kind))))
         if rival and p.second:
             rest = None if p.share is None or p.margin is None else max(0.0, p.share - p.margin)
-            who = tag("span", f"or {p.second}", class_="who")
-            lines.append(tag("span", who, tag("span", say(rest), class_="share"), class_="line rival"))
+            other = tag("span", f"or {p.second}", class_="who")
+            lines.append(tag("span", other, tag("span", say(rest), class_="share"), class_="line rival"))
             lines.append(bar((rest or 0, color(p.second_kind))))
     short = p.file.replace("\\", "/").rsplit("/", 1)[-1]
     shown = tag("img", src=p.thumb, alt=f"Picture {p.file}", loading="lazy", decoding="async", width=128, height=128)
@@ -166,15 +133,18 @@ def _card(p: Shown, say: Any, rival: bool = False) -> Html:
     return tag("details", summary, facts(known), class_="card example" if p.support else "card")
 
 
-def _gallery(name: str, kind: int, pictures: Sequence[Shown], say: Any, id_: str, elsewhere: int = 0) -> Html:
-    """One class: cards, then in plain lines what has no preview. `elsewhere`: those shown under Unknown."""
-    examples = sum(p.support for p in pictures)
-    told = f"{len(pictures) - examples + elsewhere:,} found" + (f", {elsewhere:,} of them unknown" if elsewhere else "")
-    told += f" · {count(examples, 'example')}" if examples else ""
-    head = tag("h3", mark(kind), name_of(name), " ", tag("small", told))
+def _gallery(name: str, kind: int, pictures: Sequence[Shown], say: Any, id_: str, words: str) -> Html:
+    """One class: cards, then in plain lines what has no preview. `words`: how many there are."""
+    head = tag("h3", mark(kind), name_of(name), " ", tag("small", words))
     cards = [_card(p, say) for p in pictures if p.thumb]
     plain = [
-        tag("li", name_of(p.file), " ", tag("small", "example" if p.support else say(p.share)))
+        tag(
+            "li",
+            name_of(p.file),
+            [": ", name_of(p.label), "?"] if p.unknown else None,
+            " ",
+            tag("small", "example" if p.support else say(p.share)),
+        )
         for p in pictures
         if not p.thumb
     ]
@@ -186,8 +156,9 @@ def _gallery(name: str, kind: int, pictures: Sequence[Shown], say: Any, id_: str
     return tag("div", head, grid, more if plain else None, empty, class_="gallery", id=id_)
 
 
-def _check_first(unsure: Sequence[Shown], say: Any) -> Html:
-    note = f"The {count(len(unsure), 'picture')} whose name is least certain, the least certain first."
+def _check_first(unsure: Sequence[Shown], say: Any, unknown: bool) -> Html:
+    note = f"The {count(len(unsure), 'picture')} whose name is least certain"
+    note += ", besides the unknown ones; the least certain first." if unknown else ", the least certain first."
     cards = [_card(p, say, rival=True) if p.thumb else None for p in unsure]
     plain = [
         tag("li", name_of(p.file), ": ", name_of(p.label), f" {say(p.share)}", f" or {p.second}" if p.second else None)
@@ -200,16 +171,14 @@ def _check_first(unsure: Sequence[Shown], say: Any) -> Html:
     )
 
 
-def _counts(names: Sequence[str], pictures: Sequence[Shown]) -> Html:
+def _counts(names: Sequence[str], totals: Sequence[Total]) -> Html:
     """Class balance: a table whose bars are the chart."""
-    unsure = any(p.unknown for p in pictures)
-    most = max([sum(p.kind == k for p in pictures) for k in range(len(names))], default=0) or 1
+    unsure = any(total.unknown for total in totals)
+    most = max((total.found + total.examples for total in totals), default=0) or 1
     lines = []
     for k, name in enumerate(names):
-        members = [p for p in pictures if p.kind == k]
-        examples, unknown = sum(p.support for p in members), sum(p.unknown for p in members)
-        found, style = len(members) - examples, color(k)
-        parts = ((examples, f"{style} solid"), (found - unknown, style), (unknown, f"{style} faint"))
+        (found, unknown, examples), style = totals[k], color(k)
+        parts = ((examples, f"{style} solid"), (max(0, found - unknown), style), (unknown, f"{style} faint"))
         chart = bar(*((number / most, look) for number, look in parts))
         cells = [f"{found:,}", f"{unknown:,}", f"{examples:,}"] if unsure else [f"{found:,}", f"{examples:,}"]
         link = tag("a", mark(k), name_of(name), href=f"#class-{k}")

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from protoadapt.data.pictures import FORMATS, Picture, decode
-from protoadapt.shards.walk import Entry
+from protoadapt.shards.walk import Entry, plain_file
 
 BATCH = 64
 """Pictures that pass the network together. A row's last bits depend on it, so it is fixed, and short batches are filled
@@ -70,7 +70,7 @@ def content(root: Path, entry: Entry) -> bytes:
     path = os.path.join(root, entry.path)
     for left in reversed(range(TRIES)):
         try:
-            with open(path, "rb", opener=_without_waiting) as file:
+            with open(path, "rb", opener=plain_file) as file:
                 file.seek(entry.offset)
                 data = file.read(entry.size + (not entry.member))  # of a file one byte more, which must not be there
             break
@@ -83,8 +83,3 @@ def content(root: Path, entry: Entry) -> bytes:
     if len(data) != entry.size or (entry.sha256 and hashlib.sha256(data).hexdigest() != entry.sha256):
         raise Unreadable("it changed after the manifest was written")
     return data
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """A list may name a pipe: nobody writes to it, and opening it would take forever."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

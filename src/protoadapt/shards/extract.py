@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from protoadapt import models
+from protoadapt.data.folders import file_cell
 from protoadapt.errors import UserError, unknown
 from protoadapt.files import written_whole
 from protoadapt.shards import local, ray_engine, store
 from protoadapt.shards.make import Job, Made
 from protoadapt.shards.manifest import Manifest
+
+BROKEN = ["name", "reason", "shard", "row"]
 
 ENGINES: dict[str, Callable[[Job, Sequence[int], int | None], Iterator[Made]]] = {
     "local": local.make_all,
@@ -101,18 +104,27 @@ def _whole(job: Job, number: int, weights: str, damaged: list[str]) -> store.Hea
 def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:
     """A csv of the pictures that could not be read: name, reason, shard and row. Returns how many; none, no file."""
     found = [
-        (broken["name"], broken["reason"], number, broken["row"])
+        (file_cell(broken["name"]), broken["reason"], number, broken["row"])
         for number in numbers
         for broken in store.read_header(store.shard_path(out, number)).told["broken"]
     ]
+    ours = not path.exists() or (path.is_file() and _first_line(path) == ",".join(BROKEN).encode())
     if not found:
-        path.unlink(missing_ok=True)
+        if ours:
+            path.unlink(missing_ok=True)
         return 0
+    if not ours:
+        raise UserError(f"{str(path)!r} is no list of broken pictures and is left alone: move it, and run this again")
     with written_whole(path) as partial, open(partial, "wb") as file:
         text = csv.writer(_Bytes(file.write), lineterminator="\n")
-        text.writerow(["name", "reason", "shard", "row"])
+        text.writerow(BROKEN)
         text.writerows(found)
     return len(found)
+
+
+def _first_line(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.readline(100).rstrip()
 
 
 class _Bytes:

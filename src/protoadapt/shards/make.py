@@ -5,7 +5,7 @@ has the same shape (black pictures fill it up), and on the CPU a network compute
 workers, each with shards of its own. Features of a CPU and of a GPU differ in their last bits all the same.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from protoadapt.features import embed
 from protoadapt.shards import store
 from protoadapt.shards.decode import BATCH, Decoded, decoded
 from protoadapt.shards.manifest import Manifest
+from protoadapt.shards.walk import Entry
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,17 @@ def make_shard(job: Job, number: int, batches: Iterable[Decoded], network: nn.Mo
     told = {"shard": number, "of": job.manifest.shards[number].sha256, **store.identity(about, job.manifest, job.views)}
     told["broken"] = [{"row": row, "name": entries[row].name, "reason": why} for row, why in sorted(reasons.items())]
     names = [entries[row].name for row in rows]
-    store.write_shard(store.shard_path(job.out, number), np.concatenate(parts)[rows], rows, names, told)
+    features = np.concatenate(parts)[rows]
+    store.write_shard(store.shard_path(job.out, number), features, rows, names, told, _contents(entries, rows))
     return Made(number, len(entries), len(reasons))
+
+
+def _contents(entries: Sequence[Entry], rows: np.ndarray) -> np.ndarray | None:
+    """(n, 32) uint8: the sha256 of each picture, zeros where the manifest has none; None where it has none at all."""
+    if not any(entry.sha256 for entry in entries):
+        return None
+    text = "".join(entries[row].sha256 or "0" * 64 for row in rows)
+    return np.frombuffer(bytes.fromhex(text), np.uint8).reshape(-1, 32)
 
 
 def half(rows: torch.Tensor) -> np.ndarray:

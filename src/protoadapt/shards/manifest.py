@@ -15,6 +15,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,12 @@ from typing import Any, NamedTuple
 from protoadapt.errors import UserError
 from protoadapt.files import written_whole
 from protoadapt.shards.walk import Entry
+from protoadapt.told import whole
 
 SCHEMA = "protoadapt-manifest/1"
 SHARD_SIZE = 1024
 """Pictures a shard: a megabyte of features, and a minute of one core's or a blink of a GPU's work to lose."""
+SHA256 = re.compile(r"[0-9a-f]{64}")
 TRAILER = 64  # bytes that the last line takes at most
 
 
@@ -55,7 +58,16 @@ class Manifest:
             text = file.read(shard.length)
         if hashlib.sha256(text).hexdigest() != shard.sha256:
             raise UserError(f"{str(self.path)!r} was changed after it was written: write the manifest again")
-        return [Entry(**json.loads(line)) for line in text.splitlines()]
+        try:
+            entries = [_entry(json.loads(line)) for line in text.splitlines()]
+            if len(entries) != shard.pictures:
+                raise ValueError("another number of pictures")
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UserError(
+                f"shard {number} of {str(self.path)!r} holds a line that describes no picture ({error}): write the "
+                f"manifest again with protoadapt manifest"
+            ) from error
+        return entries
 
 
 def write(
@@ -98,17 +110,40 @@ def load(path: str | Path) -> Manifest:
             length = file.seek(0, os.SEEK_END)
             file.seek(max(length - TRAILER, 0))
             trailer = file.read().splitlines()[-1]
-            file.seek(json.loads(trailer)["index"])
+            at = json.loads(trailer)["index"]
+            if not whole(at, 0, length):
+                raise ValueError("its index is not inside")
+            file.seek(at)
             index = file.readline()
         told: dict[str, Any] = json.loads(index)
         shards = tuple(Shard(*shard) for shard in told["shards"])
+        for shard in shards:
+            inside = whole(shard.offset, 0, length) and whole(shard.length, 1, length - shard.offset)
+            if not (inside and whole(shard.pictures, 1) and SHA256.fullmatch(shard.sha256)):
+                raise ValueError("its index describes no shards")
+        if not whole(told["pictures"], 1) or told["pictures"] != sum(shard.pictures for shard in shards):
+            raise ValueError("it counts other pictures than its shards")
+        if b"\0" in os.fsencode(header["root"]):
+            raise ValueError("its root is no path")
         # From the pictures alone: the offsets shift with the length of the root's name.
         identity = hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()
-        return Manifest(path, Path(header["root"]), int(told["pictures"]), shards, identity)
+        return Manifest(path, Path(header["root"]), told["pictures"], shards, identity)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{str(path)!r} is truncated or no manifest: write it again with protoadapt manifest"
         ) from error
+
+
+def _entry(told: Any) -> Entry:
+    """What a line says, checked: a hash that fits does not make it right. Raises ValueError or TypeError."""
+    entry = Entry(**told)
+    if not entry.path or b"\0" in os.fsencode(entry.path) + os.fsencode(entry.member):
+        raise ValueError("its path is none")
+    if not (whole(entry.size, -1) and whole(entry.offset, 0, 2**62)):
+        raise ValueError("its size or offset is none")
+    if entry.sha256 and not SHA256.fullmatch(entry.sha256):
+        raise ValueError("its sha256 is none")
+    return entry
 
 
 def _entry_line(entry: Entry) -> bytes:

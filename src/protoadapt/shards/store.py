@@ -5,6 +5,7 @@
     features (n, D) float16     one row a picture that could be read
     rows (n) int32              its number in the manifest's shard
     names, uint8                the pictures' names as a JSON list, so that the file stands alone
+    contents (n, 32) uint8      the sha256 of their bytes, where the manifest has it
 
 and in its metadata: the hashes of model weights and of the manifest's shard, views, the lowest feature (methods ask
 whether features are rectified), the pictures that could not be read, and a sha256 of all this. A file is whole and
@@ -25,6 +26,7 @@ from safetensors.numpy import save
 from protoadapt.errors import UserError
 from protoadapt.files import written_whole
 from protoadapt.shards.manifest import Manifest
+from protoadapt.told import normalisation, whole
 
 SCHEMA = "protoadapt-features-shard/1"
 ABOUT = "about.json"
@@ -49,13 +51,22 @@ def shard_path(folder: Path, number: int) -> Path:
     return folder / f"shard-{number:06d}.safetensors"
 
 
-def write_shard(path: Path, features: np.ndarray, rows: np.ndarray, names: list[str], told: Mapping[str, Any]) -> None:
+def write_shard(
+    path: Path,
+    features: np.ndarray,
+    rows: np.ndarray,
+    names: list[str],
+    told: Mapping[str, Any],
+    contents: np.ndarray | None = None,
+) -> None:
     """Whole or not at all. The same arguments give the same bytes."""
     tensors = {
         "features": np.ascontiguousarray(features, "<f2"),
         "rows": rows.astype("<i4"),
         "names": np.frombuffer(json.dumps(names, separators=(",", ":")).encode(), np.uint8),
     }
+    if contents is not None:
+        tensors["contents"] = contents
     lowest = float(features.min()) if features.size else 0.0
     about = {"schema": SCHEMA, **told, "lowest": lowest}
     about["sha256"] = _digest({name: tensor.tobytes() for name, tensor in tensors.items()}, about)
@@ -71,9 +82,15 @@ def read_header(path: Path) -> Header:
             raise ValueError("it does not begin as a safetensors file")
         tensors = json.loads(file.read(size))
         told = json.loads(tensors.pop("__metadata__")["protoadapt"])
-        if told["schema"] != SCHEMA or tensors.keys() != {"features", "rows", "names"}:
+        if told["schema"] != SCHEMA or tensors.keys() - {"contents"} != {"features", "rows", "names"}:
             raise ValueError("it is another kind of file")
+        fine = whole(told["shard"], 0) and all(
+            isinstance(one["name"], str) and isinstance(one["reason"], str) and whole(one["row"], 0)
+            for one in told["broken"]
+        )
         n, dim = tensors["features"]["shape"]
+        if not (fine and whole(n, 0) and whole(dim, 1)):
+            raise ValueError("its description is incomplete")
         spans = {name: tuple(8 + size + at for at in spec["data_offsets"]) for name, spec in tensors.items()}
         length, ends = os.fstat(file.fileno()).st_size, max(end for _, end in spans.values())
         first, last = spans["features"]
@@ -94,6 +111,12 @@ def read_names(header: Header) -> tuple[list[str], np.ndarray]:
     return json.loads(_read(header, "names", "u1").tobytes()), _read(header, "rows", "<i4")
 
 
+def read_contents(header: Header) -> list[bytes]:
+    """The sha256 of each picture's bytes, zeros where it is not known; nothing where none is."""
+    data = _read(header, "contents", "u1").tobytes() if "contents" in header.spans else b""
+    return [data[at : at + 32] for at in range(0, len(data), 32)]
+
+
 def _read(header: Header, name: str, dtype: str) -> np.ndarray:
     first, last = header.spans[name]
     data = np.fromfile(header.path, dtype, (last - first) // np.dtype(dtype).itemsize, offset=first)
@@ -110,6 +133,11 @@ def check(path: Path) -> Header:
         digest = told.pop("sha256", None)
         if _digest({name: _read(header, name, "u1").tobytes() for name in header.spans}, told) != digest:
             raise ValueError("its checksum does not fit")
+        names, rows = read_names(header)
+        if len(names) != header.shape[0] or len(rows) != header.shape[0]:
+            raise ValueError("its names are not those of its rows")
+        if not np.isfinite(read_rows(header)).all():
+            raise ValueError("it holds NaN or infinite features")
     return header
 
 
@@ -152,9 +180,13 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise UserError(f"there are no features in {str(folder)!r}: make them with protoadapt extract --manifest")
     try:
         told = json.loads(path.read_bytes())
-        if not isinstance(told["shards"], int) or not isinstance(told["model"], dict):
+        model = told["model"]
+        texts = (told["weights"], told["manifest"], told["root"], model["model"], model["weights"])
+        numbers = whole(told["shards"], 1) and whole(told["pictures"], 0) and whole(told["views"], 1)
+        made = whole(model["size"], 8, 1024) and normalisation(model["mean"], model["std"])
+        if not (numbers and made and all(isinstance(text, str) and "\0" not in text for text in texts)):
             raise ValueError
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{str(path)!r} is damaged: remove it and run protoadapt extract again") from error
     return told
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, count
 from protoadapt.shards import store
 from protoadapt.shards.make import one_thread
 
@@ -62,13 +62,24 @@ def open_features(folder: Path, part: tuple[int, int] = (0, 1)) -> tuple[Rows, d
         except store.Damaged as error:
             missing.append(str(error) if path.exists() else path.name)
     if missing:
+        are = "is" if len(missing) == 1 else "are"
         raise UserError(
-            f"{len(missing):,} of {about['shards']:,} shards in {str(folder)!r} are missing or damaged, such as "
-            f"{missing[0]}: run protoadapt extract --manifest again, it makes those"
+            f"{len(missing):,} of {count(about['shards'], 'shard')} in {str(folder)!r} {are} missing or damaged, "
+            f"such as {missing[0]}: run protoadapt extract --manifest again, it makes those"
         )
-    for header in headers:
-        if any(header.told[key] != about[key] for key in ("weights", "views", "manifest")):
+    for number, header in zip(range(part[0], about["shards"], part[1]), headers):
+        same = all(header.told.get(key) == about[key] for key in ("weights", "views", "manifest"))
+        if not same or header.shape[1] != headers[0].shape[1]:
             raise UserError(f"{str(header.path)!r} is of another model or manifest than its folder: remove it")
+        if header.told["shard"] != number:
+            raise UserError(f"{str(header.path)!r} is a copy of shard {header.told['shard']}: remove it, extract again")
+    listed = sum(header.shape[0] + len(header.told["broken"]) for header in headers)
+    surplus = store.shard_path(folder, about["shards"]).exists()
+    if surplus or (part == (0, 1) and listed != about["pictures"]):
+        raise UserError(
+            f"{store.ABOUT} in {str(folder)!r} tells of {about['pictures']:,} pictures in {about['shards']:,} shards, "
+            f"and its files of others: remove {store.ABOUT} and run protoadapt extract --manifest again"
+        )
     return Rows(tuple(headers)), about
 
 
@@ -103,6 +114,16 @@ def find_names(rows: Rows, wanted: Iterable[str]) -> dict[str, Place]:
         table = store.read_rows(header) if places else None
         for name, at in places:
             found[name] = Place(header.told["shard"], at, table[at].copy())  # type: ignore[index]
+    return found
+
+
+def find_contents(rows: Rows, wanted: Iterable[bytes]) -> list[tuple[bytes, str, tuple[int, int]]]:
+    """(sha256, name, (shard, position)) of the rows whose pictures have these bytes, where the shards know them."""
+    wanted, found = set(wanted), []
+    for header in rows.headers if wanted else ():
+        places = [(content, at) for at, content in enumerate(store.read_contents(header)) if content in wanted]
+        names = store.read_names(header)[0] if places else []
+        found += [(content, names[at], (header.told["shard"], at)) for content, at in places]
     return found
 
 

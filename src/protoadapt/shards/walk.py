@@ -4,9 +4,11 @@ Memory does not grow with the number of pictures. A folder tree comes in the ord
 on every machine; a folder of more than RUN entries is sorted in runs on disk.
 """
 
+import errno
 import hashlib
 import heapq
 import os
+import stat
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -41,6 +43,8 @@ def find(sources: list[Path]) -> tuple[Path, Iterator[Entry]]:
     for source in sources:
         if not source.exists():
             raise UserError(f"there is no {str(source)!r}: give a folder, a list of files, or tar files")
+        if not (source.is_dir() or source.is_file()):
+            raise UserError(f"{str(source)!r} is a pipe or a device: give a folder, a list of files, or tar files")
     tars = [source for source in sources if source.suffix == ".tar" and not source.is_dir()]
     if tars and len(tars) == len(sources):
         root = Path(os.path.commonpath([source.resolve().parent for source in sources]))
@@ -132,15 +136,24 @@ def tar_members(root: Path, file: Path) -> Iterator[Entry]:
                 picture = os.path.splitext(member.name)[1].lower() in SUFFIXES
                 if picture and member.isreg() and not member.issparse():
                     yield Entry(str(file.relative_to(root)), member.size, member.name, member.offset_data)
-    except tarfile.TarError as error:
+    except (tarfile.TarError, ValueError, LookupError, OverflowError) as error:  # its headers may say anything
         raise UserError(f"{str(file)!r} is truncated or no plain tar file ({error}): get it again") from error
+
+
+def plain_file(path: str, flags: int) -> int:
+    """For `open`. A list may name a pipe: nobody writes to it, and opening it would take forever."""
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no plain file", path)
+    return handle
 
 
 def hashed(root: Path, entries: Iterable[Entry]) -> Iterator[Entry]:
     """The same with the sha256 of each picture's bytes; those that cannot be read stay without."""
     for entry in entries:
         try:
-            with open(os.path.join(root, entry.path), "rb") as file:
+            with open(os.path.join(root, entry.path), "rb", opener=plain_file) as file:
                 digest, left = hashlib.sha256(), entry.size
                 file.seek(entry.offset)
                 while left > 0 and (block := file.read(min(left, BLOCK))):
