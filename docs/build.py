@@ -18,7 +18,7 @@ from protoadapt.report import extremes, scale
 from protoadapt.report.tables import markdown, paired
 from protoadapt.reproduce import TABLES, Results, draw_figures, results_page
 from protoadapt.reproduce.paper import own
-from protoadapt.reproduce.tables import FIRST, MAIN
+from protoadapt.reproduce.tables import MAIN
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -120,16 +120,11 @@ def _prose(docstring: str | None) -> str:
 
 def readme() -> str:
     """README.md with its numbers between the two marks."""
-    cpu, results, rows, first = read("benchmark-inference-cpu.json"), Results(RESULTS), [], False
+    cpu, results, rows = read("benchmark-inference-cpu.json"), Results(RESULTS), []
     names = ("protonet", "semi_protonet(metric=cosine)", "cipa", "bapa", "pt_map")
-    for words, (table, planned) in MAIN.items():
-        # The main row's network; as long as there is none, that of a first run.
-        trial = next(
-            (t for t in (planned, FIRST.get(words)) if t and all(results.of(t, shot) for shot in (1, 5))), None
-        )
-        if trial is None:
+    for words, (table, trial) in MAIN.items():
+        if not all(results.of(trial, shot) for shot in (1, 5)):
             continue
-        first = first or trial is not planned
         for shot, published in zip((1, 5), own(table)):
             found = [results.get(trial, shot, name) for name in names]
             gain = "{:+.2f} ± {:.2f}".format(*paired(found[2], found[0]))
@@ -141,30 +136,32 @@ def readme() -> str:
     numbers = (
         "## Numbers\n\nOne ResNet-12 trained with HCT_R for a few minutes on one GPU, 10,000 episodes, one seed "
         f"([all results](docs/results.md)):\n\n{markdown(header, rows)}\n\n"
-        + ("These are first runs, still below the paper. " if first else "")
-        + f"CIFAR-FS took {seconds:.0f} s of training, CUB {best:.0f} s. Queries here are balanced; where they are "
+        f"CIFAR-FS took {seconds:.0f} s of training, CUB {best:.0f} s. Queries here are balanced; where they are "
         "not, PT+MAP and, at 5-shot, CIPA fall below ProtoNet, and BAPA holds ([when to use what](docs/bapa.md)).\n\n"
         f"CIPA runs {cipa:,.0f} episodes a second on two CPU cores, {cipa / cpu['naive_episodes_per_s']['cipa']:.0f} "
         "times the usual numpy loop ([speed](docs/speed.md))."
     )
+    return filled("README.md", numbers)
+
+
+def filled(page: str, numbers: str) -> str:
+    """A page with new numbers between its two marks."""
     mark = re.compile(r"(<!-- numbers: begin -->\n).*?(<!-- numbers: end -->)", re.DOTALL)
-    return mark.sub(lambda m: f"{m[1]}{numbers}\n{m[2]}", (ROOT / "README.md").read_text())
+    return mark.sub(lambda m: f"{m[1]}{numbers}\n{m[2]}", (ROOT / page).read_text())
 
 
 def scale_page() -> str:
     """docs/scale.md with its numbers between the two marks."""
-    page, file = (ROOT / "docs/scale.md").read_text(), RESULTS / "benchmark-scale.json"
+    file = RESULTS / "benchmark-scale.json"
     numbers = scale.numbers(read(file.name)) if file.exists() else "Not measured yet: `python benchmarks/scale.py`."
-    mark = re.compile(r"(<!-- numbers: begin -->\n).*?(<!-- numbers: end -->)", re.DOTALL)
-    return mark.sub(lambda m: f"{m[1]}{numbers}\n{m[2]}", page)
+    return filled("docs/scale.md", numbers)
 
 
 def bapa_page() -> str:
     """docs/bapa.md with its tables between the two marks."""
     files = [file for file in ("extremes-validation.json", "extremes-novel.json") if (RESULTS / file).exists()]
     tables = "\n\n".join(extremes.numbers(read(file)) for file in files)
-    mark = re.compile(r"(<!-- numbers: begin -->\n).*?(<!-- numbers: end -->)", re.DOTALL)
-    return mark.sub(lambda m: f"{m[1]}{tables}\n{m[2]}", (ROOT / "docs/bapa.md").read_text())
+    return filled("docs/bapa.md", tables)
 
 
 PAGES = {

@@ -12,12 +12,25 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 import torch
 
+from protoadapt.backbones import build
+from protoadapt.checkpoint import save_fp16
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)
 def _fixed_seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    """A model file: a tiny network with random weights."""
+    torch.manual_seed(0)
+    file = tmp_path_factory.mktemp("model") / "tiny.safetensors"
+    about = {"backbone": "resnet12", "width": 8, "crop": "none", "dataset": "nothing", "size": 24}
+    save_fp16(build("resnet12", 8), about | {"mean": [0.5] * 3, "std": [0.25] * 3}, file)
+    return file
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A tiny network with random weights, pictures that it tells apart by colour, and the page as a process of its own."""
+"""Pictures that a tiny network tells apart by colour, and the page as a process of its own."""
 
 import os
 import signal
@@ -9,23 +9,11 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from protoadapt import models
-from protoadapt.backbones import build
-from protoadapt.checkpoint import save_fp16
 
 COLOURS = {"red": (220, 40, 40), "blue": (50, 60, 220), "green": (40, 200, 60)}
-
-
-@pytest.fixture(scope="session")
-def model(tmp_path_factory):
-    torch.manual_seed(0)
-    file = tmp_path_factory.mktemp("model") / "tiny.safetensors"
-    about = {"backbone": "resnet12", "width": 8, "crop": "none", "dataset": "nothing", "size": 24}
-    save_fp16(build("resnet12", 8), about | {"mean": [0.5] * 3, "std": [0.25] * 3}, file)
-    return file
 
 
 @pytest.fixture(scope="session")

@@ -1,23 +1,10 @@
-"""A tiny network with random weights, and pictures whose classes any network tells apart: by colour."""
+"""Pictures whose classes any network tells apart: by colour."""
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
-from protoadapt.backbones import build
-from protoadapt.checkpoint import save_fp16
-
 COLOURS = {"red": (220, 40, 40), "green": (40, 200, 60), "blue": (50, 60, 220)}
-
-
-@pytest.fixture(scope="session")
-def model(tmp_path_factory):
-    torch.manual_seed(0)
-    file = tmp_path_factory.mktemp("model") / "tiny.safetensors"
-    about = {"backbone": "resnet12", "width": 8, "crop": "none", "dataset": "nothing", "size": 24}
-    save_fp16(build("resnet12", 8), about | {"mean": [0.5] * 3, "std": [0.25] * 3}, file)
-    return file
 
 
 @pytest.fixture(scope="session")

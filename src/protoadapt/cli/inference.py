@@ -56,9 +56,7 @@ def evaluate(
     """
     _check(form, json_out, file, base)
     chosen = method(method_name, **parse_assignments(settings or []))
-    if protocol != "semi" and (unlabeled or distractors):
-        raise UserError(f"--unlabeled and --distractors belong to --protocol semi, not to {protocol}: add or drop them")
-    drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
+    drawn = _protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
     results = _run(_table(file, base), [chosen], drawn, episodes, seed, device)
     _show(results, None, form, json_out, results[0])
 
@@ -99,9 +97,7 @@ def compare(
     against = method(reference).label if reference else labels[0]
     if against not in labels:
         raise UserError(f"the reference {against!r} is not among the methods {', '.join(labels)}: add it to --methods")
-    if protocol != "semi" and (unlabeled or distractors):
-        raise UserError(f"--unlabeled and --distractors belong to --protocol semi, not to {protocol}: add or drop them")
-    drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
+    drawn = _protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
     if left_out:
         print(f"left out, as they need the base classes' mean (--base FILE): {', '.join(left_out)}", file=sys.stderr)
     results = _run(table, chosen, drawn, episodes, seed, device)
@@ -119,6 +115,12 @@ def methods() -> None:
         settings = method(function).settings
         if settings:
             print("  arguments: " + ", ".join(f"{key}={value}" for key, value in settings.items()))
+
+
+def _protocol(kind: str, way: int, shot: int, query: int, alpha: float, unlabeled: int, distractors: int) -> Protocol:
+    if kind != "semi" and (unlabeled or distractors):
+        raise UserError(f"--unlabeled and --distractors belong to --protocol semi, not to {kind}: add or drop them")
+    return Protocol(kind, way, shot, query, alpha, unlabeled, distractors)
 
 
 def _check(form: str, json_out: Path | None, *inputs: Path | None) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, count
 from protoadapt.files import check_output, written_whole
 
 LARGEST = 1 << 29  # bytes of a JSON file
@@ -31,7 +31,7 @@ def report(
     page = report_page(documents)
     with written_whole(out) as partial:
         partial.write_bytes(page.encode())
-    print(f"{len(documents):,} {'file' if len(documents) == 1 else 'files'} → {out}")
+    print(f"{count(len(documents), 'file')} → {out}")
 
 
 def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -132,7 +132,7 @@ def check(n_iter: int, sigma: float, lam: float, kappa: float, k_s: float) -> No
 def trust(apart2: Tensor, spread: Tensor, shots: Tensor, n_rows: int, k_s: float) -> Tensor:
     """Step 0: α (…, 1, 1) from ‖q̄ − m_S‖² and V; shots (…, W, 1)."""
     known = (shots > 0).to(spread.dtype)
-    noise = (known / shots.clamp_min(1)).sum(-2, keepdim=True) / known.sum(-2, keepdim=True).square()  # 1/S
+    noise = (known / shots.clamp_min(1)).sum(-2, keepdim=True) / known.sum(-2, keepdim=True).square()  # 1/M
     return n_rows / (n_rows + k_s) * (spread * (noise + 1 / n_rows) / apart2.clamp_min(TINY)).clamp(0, 1) ** 3
 
 

@@ -129,28 +129,56 @@ def learn_bapa(
 
     support_mean = (class_sums(support) / shots).mean(0)
     (total, n_rows), (squares, _) = _total(unlabeled, zero[0]), _total(Chunks(unlabeled, _squares), zero[0, :1])
-    mean, alpha, bias = support_mean, zero.new_zeros(1), zero[:, 0]
-    if n_rows:
-        support_squares = (class_sums(Chunks(support, _squares), 1) / shots).mean()
-        spread = (squares / n_rows + support_squares) / 2 - total / n_rows @ support_mean
-        alpha = trust((total / n_rows - support_mean).square().sum(), spread[:, None], shots, n_rows, k_s)[0]
-        mean = alpha * total / n_rows + (1 - alpha) * support_mean
-    prototypes = class_sums(calibrated(support, mean, how)) / (shots + kappa)
+    support_squares = (class_sums(Chunks(support, _squares), 1) / shots).mean()
+    alpha, center = bapa_center(total, squares[0], n_rows, support_mean, support_squares, shots, k_s)
+    learned = Learned(center, class_sums(calibrated(support, center, how)) / (shots + kappa), zero[:, 0])
     for _ in range(how.n_iter if n_rows else 0):
-        pull, mass, raw, n = class_sums(calibrated(support, mean, how)), shots + kappa, zero.clone(), 0 * shots
+        pull, mass = class_sums(calibrated(support, learned.center, how)), shots + kappa
+        raw, n = zero.clone(), 0 * shots
         for u in unlabeled:
-            q = _calibrated(u, mean.to(u), how.l2)
-            z = assign(q, prototypes, bias, how)
+            q = _calibrated(u, learned.center.to(u), how.l2)
+            z = assign(q, learned.prototypes, learned.bias, how)
             h = pulls(z, 1)
             pull += h.mT @ q
             mass += h.sum(0)[:, None]
             raw += z.mT @ u
             n += z.sum(0)[:, None]
-        prototypes = how.sigma * pull / mass + (1 - how.sigma) * prototypes
-        size_term, weight = class_sizes(n, n_rows, kappa)
-        mean = alpha * (weight * raw).sum(0) / (weight * n).sum() + (1 - alpha) * support_mean
-        bias = size_term[:, 0]
-    return Learned(mean, prototypes, bias)
+        learned = bapa_step(learned, pull / mass, raw, n, alpha, support_mean, n_rows, how.sigma, kappa)
+    return learned
+
+
+def bapa_center(
+    total: Tensor,
+    squares: Tensor,
+    n_rows: int,
+    support_mean: Tensor,
+    support_squares: Tensor,
+    shots: Tensor,
+    k_s: float,
+) -> tuple[Tensor, Tensor]:
+    """α and the first centre (steps 0 and 1 of `methods.bapa`), from Σ q (D), Σ ‖q‖² and the support's means."""
+    if not n_rows:
+        return torch.zeros_like(squares), support_mean
+    spread = (squares / n_rows + support_squares) / 2 - total / n_rows @ support_mean
+    alpha = trust((total / n_rows - support_mean).square().sum(), spread.view(1, 1), shots, n_rows, k_s)[0, 0]
+    return alpha, alpha * total / n_rows + (1 - alpha) * support_mean
+
+
+def bapa_step(
+    before: Learned,
+    estimate: Tensor,
+    raw: Tensor,
+    n: Tensor,
+    alpha: Tensor,
+    support_mean: Tensor,
+    n_rows: int,
+    sigma: float,
+    kappa: float,
+) -> Learned:
+    """Steps 3 to 5 and the next centre, from the estimated prototypes, raw = Σ_q z q (W, D) and n = Σ_q z (W, 1)."""
+    size_term, weight = class_sizes(n, n_rows, kappa)
+    center = alpha * (weight * raw).sum(0) / (weight * n).sum() + (1 - alpha) * support_mean
+    return Learned(center, sigma * estimate + (1 - sigma) * before.prototypes, size_term[:, 0])
 
 
 def calibrated(rows: Iterable[Tensor], mean: Tensor, how: Adaptation) -> Chunks:

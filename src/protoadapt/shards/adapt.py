@@ -21,10 +21,10 @@ from torch import Tensor
 
 from protoadapt.methods import native
 from protoadapt.methods.adaptation import Adaptation, _calibrated
-from protoadapt.methods.bapa import _inverse_length, class_sizes, pulls, trust
+from protoadapt.methods.bapa import _inverse_length, pulls
 from protoadapt.methods.cipa import power_transform
 from protoadapt.methods.common import TINY
-from protoadapt.methods.many import Learned
+from protoadapt.methods.many import Learned, bapa_center, bapa_step
 from protoadapt.shards.store import Header
 from protoadapt.shards.stream import Rows, summed
 
@@ -139,13 +139,8 @@ def learn_bapa(
     shots = torch.bincount(labels, minlength=n_way).to(zero)[:, None]
     support_mean = (zero.index_add(0, labels, support) / shots).mean(0)
     total, squares, count = _totals(rows, zero, power)
-    center, alpha = support_mean, zero[0, 0]
-    if count:  # 0
-        support_squares = (zero[:, 0].index_add(0, labels, support.square().sum(1)) / shots[:, 0]).mean()
-        spread = (squares / count + support_squares) / 2 - total / count @ support_mean
-        apart = (total / count - support_mean).square().sum()
-        alpha = trust(apart, spread.view(1, 1), shots, count, k_s)[0, 0]
-        center = alpha * total / count + (1 - alpha) * support_mean
+    support_squares = (zero[:, 0].index_add(0, labels, support.square().sum(1)) / shots[:, 0]).mean()
+    alpha, center = bapa_center(total, squares, count, support_mean, support_squares, shots, k_s)  # 0, 1
     sums = zero.index_add(0, labels, _calibrated(support, center, True))
     learned = Learned(center, sums / (shots + kappa), zero[:, 0])
 
@@ -160,10 +155,8 @@ def learn_bapa(
         scores = Scorer.of(learned, how)
         pull, raw, mass, n, shift = _over(rows, part, (zero, zero, *[zero[:, 0]] * 3), power)
         sums = zero.index_add(0, labels, _calibrated(support, learned.center, True))
-        estimate = (sums + pull - shift[:, None] * learned.center) / (shots + kappa + mass[:, None])  # 3
-        size_term, weight = class_sizes(n[:, None], count, kappa)  # 4, 5
-        center = alpha * (weight * raw).sum(0) / (weight * n[:, None]).sum() + (1 - alpha) * support_mean  # 1
-        learned = Learned(center, how.sigma * estimate + (1 - how.sigma) * learned.prototypes, size_term[:, 0])
+        estimate = (sums + pull - shift[:, None] * learned.center) / (shots + kappa + mass[:, None])
+        learned = bapa_step(learned, estimate, raw, n[:, None], alpha, support_mean, count, how.sigma, kappa)  # 3 to 5
     return learned
 
 
