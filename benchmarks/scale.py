@@ -240,7 +240,7 @@ def label(home: Path, options: argparse.Namespace) -> dict:
 def photographs(folder: Path, count: int) -> None:
     """JPEG files of 500 × 375 pixels, some 40 kB each: smooth shapes with a little noise, as photographs compress."""
     rng = np.random.default_rng(0)
-    for i in range(count):
+    for i in range(len(list(folder.glob("*.jpg"))), count):  # those of --dir from another time are taken again
         coarse = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize((500, 375), Image.BICUBIC)
         noisy = np.asarray(coarse).astype(np.int16) + rng.integers(-12, 12, (375, 500, 3), dtype=np.int16)
         path = folder / f"{i:05d}.jpg"
