@@ -156,14 +156,15 @@ def synthetic(folder: Path, rows: int) -> None:
 def first_shards(home: Path, rows: int) -> Path:
     """A folder of links to as many shards as hold so many rows."""
     folder, shards = home / f"features-{rows}", -(-rows // SHARD_ROWS)
+    links = [store.shard_path(folder, number) for number in range(shards)]
     folder.mkdir(exist_ok=True)
-    for number in range(shards):
-        link = store.shard_path(folder, number)
+    for link in links:
         if not link.exists():
-            os.link(store.shard_path(home / "features", number), link)
+            os.link(home / "features" / link.name, link)
+    pictures = sum(store.read_header(link).shape[0] for link in links)
     model = {"model": "synthetic", "weights": "synthetic", "size": 84, "mean": [0.5] * 3, "std": [0.25] * 3}
-    about = {"weights": "synthetic", "views": 1, "manifest": "synthetic", "model": model, "shards": shards}
-    (folder / store.ABOUT).write_text(json.dumps(about | {"root": str(home)}))
+    about = {"weights": "synthetic", "views": 1, "manifest": "synthetic", "model": model, "root": str(home)}
+    (folder / store.ABOUT).write_text(json.dumps(about | {"shards": shards, "pictures": pictures}))
     return folder
 
 

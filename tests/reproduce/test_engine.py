@@ -225,3 +225,23 @@ def test_a_task_becomes_a_picture(home, monkeypatch):
     assert len(told["query"]) == 4 * 15
     monkeypatch.setattr(engine, "path_picture", None)
     assert reproduce(task, work(home)) == {}, "it is there already"
+
+
+def test_a_second_cycle_learns_from_the_first(home, monkeypatch):
+    """From nothing both are trained; where the first is there, only the second."""
+    second = Run("second", "hct_r_distilled", ("dataset=glyphs", *SMALL), teacher=RUN)
+    trained = []
+
+    def train(config, *rest, **options):
+        trained.append(config)
+        return real(config, *rest, **options)
+
+    real = networks.train
+    monkeypatch.setattr(networks, "train", train)
+    assert reproduce(table(run=second), work(home)) == {}
+    (config,) = trained
+    assert config.init_from == config.phases[0].teacher == str(home / "runs" / "tiny")
+    shutil.rmtree(home / "runs")
+    assert reproduce(table(run=second), work(home)) == {}
+    assert [c.init_from is None for c in trained] == [False, True, False]
+    assert checkpoint.latest(home / "runs" / "tiny") is not None

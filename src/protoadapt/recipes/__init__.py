@@ -22,6 +22,7 @@ RECIPES: dict[str, Callable[..., TrainConfig]] = {
     "protonet": _rows.protonet,
     "hct_r_fc100": _hct_r.hct_r_fc100,
     "hct_r_mini_imagenet": _hct_r.hct_r_mini_imagenet,
+    "hct_r_distilled": _hct_r.hct_r_distilled,
     "hct_r_tiered_imagenet": _hct_r.hct_r_tiered_imagenet,
     "hct_r_cub": _hct_r.hct_r_cub,
     "hct_r_cub_box": _hct_r.hct_r_cub_box,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from protoadapt.recipes.rows import hct_r
-from protoadapt.train import TrainConfig
+from protoadapt.train import Phase, TrainConfig
 
 
 def hct_r_fc100() -> TrainConfig:
@@ -22,6 +22,17 @@ def hct_r_mini_imagenet() -> TrainConfig:
     return hct_r("mini-imagenet")
 
 
+def hct_r_distilled(dataset: str = "mini-imagenet") -> TrainConfig:
+    """protoadapt train hct_r_distilled --data DIR --out runs/mini-2
+
+    A second cosine cycle: from an earlier run's weights, learning half from its answers (Tian et al. 2020). The earlier
+    run is runs/mini; another one is named twice: --set init_from=RUN --set phases.0.teacher=RUN.
+    """
+    weights = {"ce": 0.5, "rotation": 1.0, "hct": 1.0, "distill": 0.5}
+    again = replace(hct_r(dataset), init_from="runs/mini", phases=(Phase(1.0, weights, teacher="runs/mini"),))
+    return replace(again, epochs=58, seed=1)
+
+
 def hct_r_tiered_imagenet() -> TrainConfig:
     """protoadapt train hct_r_tiered_imagenet --data DIR --out runs/tiered
 
@@ -33,9 +44,9 @@ def hct_r_tiered_imagenet() -> TrainConfig:
 def hct_r_cub() -> TrainConfig:
     """protoadapt train hct_r_cub --data DIR --out runs/cub
 
-    Whole pictures. Not measured yet.
+    Whole pictures, where a bird fills a quarter: smaller windows than for boxes.
     """
-    return hct_r("cub")
+    return replace(hct_r("cub"), scale=0.25, epochs=110, validate_every=6)
 
 
 def hct_r_cub_box() -> TrainConfig:

@@ -23,7 +23,7 @@ def draw_figures(name: str, results: Results, folder: Path) -> list[Path]:
         return [folder / "semi.png"]
     if name == "figure3":
         files = [file for task in TABLES[name].tasks for file in task.files]
-        files += [f"{trial.run.name}/adaptation.json" for trial in FIRST.values()]
+        files += [f"{trial.run.name}/adaptation.json" for _, trial in FIRST.values()]
         picture = next((results.file(file) for file in files if results.file(file)), None)
         if picture:
             draw_paths(picture, folder / "adaptation.png")

@@ -71,11 +71,15 @@ def network(run: Run, work: Work) -> Network:
 
 
 def config_of(run: Run, work: Work) -> TrainConfig:
-    return recipe(run.recipe, [*run.settings, *([f"epochs={work.epochs}"] if work.epochs else [])])
+    first = work.out / run.teacher.name if run.teacher else None
+    learned = [f"init_from={first}", f"phases.0.teacher={first}"] if first else []
+    return recipe(run.recipe, [*run.settings, *learned, *([f"epochs={work.epochs}"] if work.epochs else [])])
 
 
 def _trained(run: Run, work: Work) -> dict[str, Any]:
     config, folder = config_of(run, work), work.out / run.name
+    if run.teacher:
+        network(run.teacher, replace(work, weights=None))  # a shipped file has no classifier to learn from
     data = folder_of(config.dataset, config.crop, work)
     base, val = load_splits(config, data, per_class=work.per_class)
     work.say(f"{run.name}: training {run.recipe} for {config.epochs} epochs on {len(base):,} pictures")

@@ -118,8 +118,10 @@ def _trained(run: Run, results: Results) -> list[str]:
     told = results.training(run)
     if not told:
         return [""] * 4
-    config = told["config"]
-    return [f"{told['seconds']:.0f} s", str(config["epochs"]), str(config["seed"]), told["hardware"]]
+    cycles = [cycle for one in run.cycles if (cycle := results.training(one))]
+    seconds = " + ".join(f"{cycle['seconds']:.0f}" for cycle in cycles)
+    epochs = " + ".join(str(cycle["config"]["epochs"]) for cycle in cycles)
+    return [f"{seconds} s", epochs, str(told["config"]["seed"]), told["hardware"]]
 
 
 def _reasons(table: Table, results: Results) -> list[str]:
@@ -187,7 +189,7 @@ def _source(row: Quoted) -> str:
 
 def _first_runs(table: Table, results: Results) -> list[str]:
     parts = [beside(table, table.rows, results)]
-    for words, trial in FIRST.items():
+    for words, (_, trial) in FIRST.items():
         balanced, dirichlet = all_methods(trial)
         kinds = ((trial, "the same episodes"), (balanced, "all methods"), (dirichlet, "Dirichlet(2) queries"))
         for one, kind in kinds:

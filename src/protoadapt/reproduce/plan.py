@@ -16,7 +16,13 @@ class Run:
     name: str
     recipe: str
     settings: tuple[str, ...] = ()  # "key=value", over the recipe's
+    teacher: "Run | None" = None  # trained before it: where it starts, and what it learns from
     absent: str = ""  # why there is no result, where that is known beforehand
+
+    @property
+    def cycles(self) -> "list[Run]":
+        """The runs it came from, and itself."""
+        return [*(self.teacher.cycles if self.teacher else []), self]
 
 
 @dataclass(frozen=True)
