@@ -19,3 +19,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
 def count(n: int, one: str, many: str = "") -> str:
     """1 → "1 shard", 2,000 → "2,000 shards"."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def install(extra: str) -> str:
+    """How to get an extra. There is no package index to take it from: it comes from the source folder, pinned there."""
+    return f"pip install -c constraints.txt '.[{extra}]' in protoadapt's source folder"

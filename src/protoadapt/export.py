@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from protoadapt import models
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, install
 from protoadapt.files import check_output, written_whole
 from protoadapt.labeling.classifier import Classifier, familiarity
 from protoadapt.methods.adaptation import Adaptation
@@ -116,7 +116,7 @@ def _onnx(network: nn.Module, size: int, outputs: list[str], metadata: Mapping[s
         import onnx
         import onnxscript  # noqa: F401  (what torch's exporter needs)
     except ImportError as error:
-        raise UserError("export needs onnx and onnxscript: pip install 'protoadapt[onnx]'") from error
+        raise UserError(f"export needs onnx and onnxscript: {install('onnx')}") from error
     with torch.no_grad(), _quiet():
         program = torch.onnx.export(
             network,

@@ -150,4 +150,4 @@ def test_mistakes_are_one_sentence(mistake, model):
 
 def test_without_the_extra_it_says_what_to_install(mistake, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
-    assert "pip install 'protoadapt[app]'" in mistake()
+    assert "pip install -c constraints.txt '.[app]'" in mistake()

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, install
 
 
 class TimmFeatures(nn.Module):
@@ -29,7 +29,7 @@ def timm_features(name: str, pretrained: bool = True) -> TimmFeatures:
     try:
         import timm
     except ImportError as error:
-        raise UserError(f"timm:{name} needs timm, which is not installed: pip install 'protoadapt[timm]'") from error
+        raise UserError(f"timm:{name} needs timm: {install('timm')}") from error
     try:
         network = timm.create_model(name, pretrained=pretrained, num_classes=0)
     except Exception as error:  # an unknown name, weights that nobody published, no way to where they are

@@ -7,7 +7,7 @@ import typer
 
 from protoadapt.cli.common import Device, find_device
 from protoadapt.cli.labeling import MODEL
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, install
 
 
 def serve(
@@ -27,7 +27,7 @@ def serve(
     Drop examples and pictures, see them named, correct by a click. Ctrl-C ends it.
     """
     if find_spec("gradio") is None:
-        raise UserError("the page needs gradio: pip install 'protoadapt[app]'")
+        raise UserError(f"the page needs gradio: {install('app')}")
     from protoadapt import app, models
 
     network, about = models.load(model, find_device(device))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, install
 from protoadapt.files import written_whole
 from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import Answers
@@ -51,7 +51,7 @@ def check_pyarrow() -> None:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:
         raise UserError(
-            "labels of --features are written as Parquet, which needs pyarrow: pip install 'protoadapt[scale]'"
+            f"labels of --features are written as Parquet, which needs pyarrow: {install('scale')}"
         ) from error
 
 

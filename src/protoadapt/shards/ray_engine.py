@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from protoadapt import models
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, install
 from protoadapt.shards.decode import Decoded
 from protoadapt.shards.make import Job, Made, decode_shard, make_shard
 
@@ -84,7 +84,7 @@ def _cluster(workers: int | None) -> Iterator[Any]:
         import ray
         import ray.data
     except ImportError as error:
-        raise UserError("--engine ray needs Ray: pip install 'protoadapt[ray]', or take --engine local") from error
+        raise UserError(f"--engine ray needs Ray: {install('ray')}, or take --engine local") from error
     ours = not ray.is_initialized()
     if ours:
         cpus = max(2, workers or os.cpu_count() or 1)  # an actor that embeds and a task that decodes
