@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,6 +36,36 @@ def test_evaluate_prints_a_table_and_writes_json(features, tmp_path):
     told = json.loads((tmp_path / "r.json").read_text())
     assert told["arguments"]["tau"] == 15
     assert f"{told['accuracy']:.2f} ± {told['ci95']:.2f}" in done.stdout
+
+
+def test_small_classes_are_left_out_on_request(tmp_path):
+    """As if their rows were not in the file."""
+    table = synthetic_features(classes=8, rows=40)
+    few = table.labels.clone()
+    few[(few == 3).nonzero()[5:]] = -1  # class 3 keeps five rows
+    none = table.labels.masked_fill(table.labels == 3, -1)
+    for name, labels in (("few", few), ("none", none)):
+        save_features(tmp_path / f"{name}.safetensors", replace(table, labels=labels))
+    refused = run("evaluate", tmp_path / "few.safetensors", "--episodes", 50)
+    assert refused.returncode == 2
+    assert "class 3 has 5 of the 16 rows" in refused.stderr
+    assert "--min-rows 16" in refused.stderr
+    answers = []
+    for name, words in (("few", ("--min-rows", 16)), ("none", ())):
+        done = run(
+            "evaluate", tmp_path / f"{name}.safetensors", "--episodes", 50, *words, "--json", tmp_path / "r.json"
+        )
+        assert ("1 class with fewer than 16 rows" in done.stderr) == (name == "few")
+        answers.append(json.loads((tmp_path / "r.json").read_text())["correct"])
+    assert answers[0] == answers[1]
+
+
+def test_dirichlet_draws_that_do_not_fit_are_told(tmp_path, features):
+    """Classes of 20 rows cannot be more than 19 of 75 queries: hardly a draw of Dirichlet(2) is like that."""
+    save_features(tmp_path / "small.safetensors", synthetic_features(classes=8, rows=20))
+    words = ("evaluate", tmp_path / "small.safetensors", "--protocol", "dirichlet", "--episodes", 20)
+    assert "draws do not fit the classes' rows" in run(*words).stderr
+    assert "note" not in run(*words, "--query", 4).stderr
 
 
 def test_compare_gives_paired_differences_in_every_format(features, tmp_path):

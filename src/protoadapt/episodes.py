@@ -242,7 +242,7 @@ class _Pools:
         if len(pools[short]) < least:
             raise UserError(
                 f"class {classes[self.known[short]]} has {len(pools[short])} of the {least} {what} an episode needs: "
-                f"{way_out}, or leave the class out"
+                f"{way_out}, or leave small classes out (--min-rows {least})"
             )
 
     def block(self, rng: np.random.Generator) -> Draw:
@@ -300,6 +300,18 @@ def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
             latest = ((target[:j] == place) * order).max(0)
             values[j] = np.where(latest > 0, moved[latest - 1, every], values[j])
     return table[classes.ravel(), picked].T.reshape(*classes.shape, k)
+
+
+def redrawn(labels: np.ndarray, protocol: Protocol) -> float:
+    """The share of Dirichlet draws that some class has too few rows for. They are drawn again, so that the larger this
+    share, the more balanced are the episodes."""
+    sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
+    if protocol.kind != "dirichlet" or protocol.way > len(sizes):
+        return 0.0
+    rng, total = np.random.default_rng(0), protocol.way * protocol.query
+    chosen = rng.random((2000, len(sizes))).argsort(1)[:, : protocol.way]
+    shares = rng.dirichlet(np.full(protocol.way, protocol.alpha), size=len(chosen))
+    return float(np.any(np.round(total * shares) > sizes[chosen] - protocol.shot, axis=1).mean())
 
 
 def _dirichlet_counts(rng, total: int, alpha: float, free: np.ndarray) -> np.ndarray:

@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+import torch
 import typer
 
 from protoadapt.checkpoint import write_json
 from protoadapt.cli.common import Device, Set, find_device, progress
-from protoadapt.episodes import Protocol
-from protoadapt.errors import UserError
+from protoadapt.episodes import Protocol, redrawn
+from protoadapt.errors import UserError, count
 from protoadapt.evaluate import compare as run_compare
 from protoadapt.features import Features, base_mean_of, load_features
 from protoadapt.files import check_output
@@ -27,6 +29,7 @@ Kind = Annotated[str, typer.Option("--protocol", help="balanced, dirichlet or se
 Alpha = Annotated[float, typer.Option(help="dirichlet: concentration of the class shares")]
 Unlabeled = Annotated[int, typer.Option(help="semi: unlabelled rows a class")]
 Distractors = Annotated[int, typer.Option(help="semi: further classes among the unlabelled rows")]
+MinRows = Annotated[int, typer.Option(help="leave out classes with fewer rows")]
 Base = Annotated[Path | None, typer.Option(help="features of the base classes, for methods that centre by their mean")]
 Json = Annotated[Path | None, typer.Option("--json", help="write the result here")]
 Format = Annotated[str, typer.Option("--format", help="text, markdown, csv or latex")]
@@ -44,6 +47,7 @@ def evaluate(
     alpha: Alpha = 2.0,
     unlabeled: Unlabeled = 0,
     distractors: Distractors = 0,
+    min_rows: MinRows = 0,
     base: Base = None,
     settings: Set = None,
     json_out: Json = None,
@@ -57,7 +61,7 @@ def evaluate(
     _check(form, json_out, file, base)
     chosen = method(method_name, **parse_assignments(settings or []))
     drawn = _protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
-    results = _run(_table(file, base), [chosen], drawn, episodes, seed, device)
+    results = _run(_table(file, base, min_rows), [chosen], drawn, episodes, seed, device)
     _show(results, None, form, json_out, results[0])
 
 
@@ -76,6 +80,7 @@ def compare(
     alpha: Alpha = 2.0,
     unlabeled: Unlabeled = 0,
     distractors: Distractors = 0,
+    min_rows: MinRows = 0,
     base: Base = None,
     json_out: Json = None,
     form: Format = "text",
@@ -86,7 +91,7 @@ def compare(
     With paired differences to a reference method.
     """
     _check(form, json_out, file, base)
-    table = _table(file, base)
+    table = _table(file, base, min_rows)
     every = methods == "all"
     left_out = [name for name in METHODS if every and table.base_mean is None and name in NEED_BASE_MEAN]
     specs = [name for name in METHODS if name not in left_out] if every else split_specs(methods)
@@ -130,13 +135,23 @@ def _check(form: str, json_out: Path | None, *inputs: Path | None) -> None:
         check_output(json_out, *inputs)
 
 
-def _table(file: Path, base: Path | None) -> Features:
+def _table(file: Path, base: Path | None, min_rows: int) -> Features:
     table = load_features(file)
+    classes, place, rows = np.unique(table.labels.numpy(), return_inverse=True, return_counts=True)
+    if (small := (classes >= 0) & (rows < min_rows)).any():
+        print(f"left out: {count(small.sum(), 'class', 'classes')} with fewer than {min_rows} rows", file=sys.stderr)
+        table = replace(table, labels=table.labels.masked_fill(torch.from_numpy(small[place]), -1))
     return replace(table, base_mean=base_mean_of(base)) if base else table
 
 
 def _run(table: Features, chosen: list[Method], drawn: Protocol, episodes: int, seed: int, device: str) -> list[dict]:
     device = find_device(device)
+    if (share := redrawn(table.labels.numpy(), drawn)) > 0.1:
+        print(
+            f"note: {share:.0%} of Dirichlet({drawn.alpha:g}) draws do not fit the classes' rows and are drawn again: "
+            f"class sizes are more alike than they should be; lower --query",
+            file=sys.stderr,
+        )
     with progress(f"{len(chosen)} methods" if len(chosen) > 1 else chosen[0].label, episodes) as done:
         results = run_compare(
             table.features,

@@ -17,7 +17,7 @@ def hct_r_fc100() -> TrainConfig:
 def hct_r_mini_imagenet() -> TrainConfig:
     """protoadapt train hct_r_mini_imagenet --data DIR --out runs/mini
 
-    481 s: 74.7 / 83.5 %; on CUB's novel classes, cut to boxes, 62.3 / 75.8 %.
+    481 s: 74.7 / 83.5 %. A second cycle follows: `hct_r_distilled`.
     """
     return hct_r("mini-imagenet")
 
@@ -26,7 +26,8 @@ def hct_r_distilled(dataset: str = "mini-imagenet") -> TrainConfig:
     """protoadapt train hct_r_distilled --data DIR --out runs/mini-2
 
     A second cosine cycle: from an earlier run's weights, learning half from its answers (Tian et al. 2020). The earlier
-    run is runs/mini; another one is named twice: --set init_from=RUN --set phases.0.teacher=RUN.
+    run is runs/mini; another one is named twice: --set init_from=RUN --set phases.0.teacher=RUN. On mini-ImageNet 407 s
+    more: 75.1 / 83.6 %; on CUB's novel classes, cut to boxes, 63.1 / 76.3 %.
     """
     weights = {"ce": 0.5, "rotation": 1.0, "hct": 1.0, "distill": 0.5}
     again = replace(hct_r(dataset), init_from="runs/mini", phases=(Phase(1.0, weights, teacher="runs/mini"),))
@@ -44,7 +45,7 @@ def hct_r_tiered_imagenet() -> TrainConfig:
 def hct_r_cub() -> TrainConfig:
     """protoadapt train hct_r_cub --data DIR --out runs/cub
 
-    Whole pictures, where a bird fills a quarter: smaller windows than for boxes.
+    Whole pictures, where a bird fills a quarter: smaller windows than for boxes. 90 s: 89.4 / 92.8 %.
     """
     return replace(hct_r("cub"), scale=0.25, epochs=110, validate_every=6)
 
