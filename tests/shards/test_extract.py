@@ -108,7 +108,7 @@ def test_a_local_ray_cluster_makes_the_same_bytes(model, manifest, reference, tm
 
 def test_ray_not_installed_is_said(model, manifest, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UserError, match=r"pip install 'protoadapt\[ray\]'"):
+    with pytest.raises(UserError, match=r"'\.\[ray\]'"):
         extract(model, manifest, tmp_path, engine="ray")
 
 

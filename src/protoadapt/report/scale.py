@@ -5,10 +5,6 @@ from typing import Any
 
 from protoadapt.report.tables import markdown
 
-TRAINED = 19_600
-"""Images a second, forward and backward: ResNet-12, 84 pixels, one H200, compiled, bf16. Measured while training."""
-CORES = 16
-"""Beside each GPU, to decode."""
 MILLION = 1_000_000
 
 
@@ -59,43 +55,43 @@ def _label(told: Mapping[str, Any]) -> str:
 
 
 def _extract(told: Mapping[str, Any], gpu: Mapping[str, Any] | None) -> list[str]:
-    decoding = told["decoding_per_core"]
+    network = f"Extraction on {told['hardware']}, ResNet-12 at 84 pixels, JPEG files of 500 × 375"
     parts = [
-        f"Extraction on {told['hardware']}, ResNet-12 at 84 pixels, JPEG files of 500 × 375: "
-        f"{told['extract']:,.1f} pictures/s, {100 * told['share']:.0f} % of the network alone "
-        f"({told['network']:,.1f}/s). Decoding alone reaches {decoding:,.0f} pictures/s a core: the network limits."
+        f"{network}: {told['extract']:,.1f} pictures/s, {100 * told['share']:.0f} % of the network alone "
+        f"({told['network']:,.1f}/s). Decoding alone reaches {told['decoding_per_core']:,.0f} pictures/s a core: the "
+        f"network limits."
     ]
-    if gpu:
-        decoding, forward = gpu["decoding_per_core"], gpu["network"]
-        source = f"measured: {forward:,.0f} pictures/s in batches of 64"
-        parts.append(
-            f"On {gpu['hardware']} with {gpu['cores']} cores: {gpu['extract']:,.0f} pictures/s "
-            f"({100 * gpu['share']:.0f} % of the network alone, {forward:,.0f}/s); decoding {decoding:,.0f} pictures/s "
-            f"a core, {decoding * gpu['cores']:,.0f}/s in all: "
-            f"{'decoding' if decoding * gpu['cores'] < forward else 'the network'} limits."
-        )
-    else:
-        forward = 3.0 * TRAINED
-        source = f"not measured: three times the {TRAINED:,}/s of forward and backward together"
-    rows = []
-    for gpus in (1, 8, 64):
-        network, cores = gpus * forward, gpus * CORES * decoding
-        slower = min(network, cores)
-        rows.append(
-            [
-                *(str(gpus), f"{network:,.0f}", f"{cores:,.0f}", "decoding" if cores < network else "the network"),
-                *(_time(10 * MILLION / slower), _time(100 * MILLION / slower)),
-            ]
-        )
-    header = ["GPUs", "network, pictures/s", f"decoding, {CORES} cores each", "limit", "10 million", "100 million"]
-    parts.append(
-        f"What to expect of more GPUs (one H200 {source}), with {CORES} cores beside each: shards are independent, so "
-        "pictures/s are multiplied by their number, and the slower of network and decoding counts. "
-        f"A GPU is kept busy by {forward / decoding:,.0f} cores. Smaller pictures decode faster; a disk or a network "
-        f"that delivers less than that limits before both.\n\n{markdown(header, rows)}"
-    )
-    return parts
+    return parts if gpu is None else [*parts, *_gpus(gpu)]
+
+
+def _gpus(told: Mapping[str, Any]) -> list[str]:
+    """One GPU as measured, and the arithmetic from it to more of them."""
+    rate, forward, cores = told["extract_steady"], told["network"], told["cores"]
+    each = told["decoding_per_core"]
+    decoding = each * cores
+    limit = "decoding" if decoding < forward else "the network"
+    rows = [
+        [str(gpus), f"{gpus * cores:,}", f"{gpus * rate:,.0f}"]
+        + [_time(pictures * MILLION / gpus / rate) for pictures in (1, 10, 100)]
+        for gpus in (1, 8, 64)
+    ]
+    header = ["GPUs", "cores beside them", "pictures/s", "1 million", "10 million", "100 million"]
+    return [
+        f"On {told['hardware']} with {cores} cores: {rate:,.0f} pictures/s once begun, {100 * rate / forward:.0f} % of "
+        f"the network alone ({forward:,.0f}/s). Decoding alone reaches {each:,.0f} pictures/s a core, "
+        f"{decoding:,.0f}/s in all: {limit} limits, with what it takes to hand the pictures over; {forward / rate:.1f} "
+        f"times as many cores would keep the GPU busy.",
+        "What to expect of more GPUs with as many cores each: shards are independent, so the measured pictures/s are "
+        "multiplied by their number, and a time is pictures divided by that. The disk must keep up: at 40 kB a picture "
+        f"a GPU reads {rate * 0.04:,.0f} MB/s.\n\n{markdown(header, rows)}",
+    ]
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds > 5400 else f"{seconds / 60:.0f} min" if seconds > 90 else "a minute"
+    return (
+        f"{seconds / 3600:.1f} h"
+        if seconds > 5400
+        else f"{seconds / 60:.0f} min"
+        if seconds > 90
+        else f"{seconds:.0f} s"
+    )
