@@ -62,7 +62,7 @@ def test_what_is_missing_is_said_with_its_reason(some):
     reasons = page.splitlines()[-1]
     assert reasons == (
         "Not measured: tiered-imagenet (its pictures are not at hand). "
-        "Not run yet, or not in full: cifar-fs, fc100, mini-imagenet, cub-box, cub."
+        "Not run yet, or not in full, for want of GPU time: cifar-fs, fc100, mini-imagenet, cub-box, cub."
     )
 
 

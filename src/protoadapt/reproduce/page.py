@@ -1,12 +1,13 @@
 """Result files → docs/results.md: the paper's tables, ours beside them, and what is not measured with the reason."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from protoadapt.errors import count
 from protoadapt.methods import method
 from protoadapt.report.tables import first, markdown, paired
 from protoadapt.reproduce.extremes import extremes
@@ -14,8 +15,8 @@ from protoadapt.reproduce.networks import read
 from protoadapt.reproduce.paper import LITERATURE, Quoted
 from protoadapt.reproduce.plan import Row, Run, Table, Trial, unique
 from protoadapt.reproduce.tables import (
+    ABLATED,
     COMPARED,
-    FIRST,
     MAIN,
     SEEDS,
     SEMI,
@@ -76,8 +77,8 @@ def section(name: str, results: Results) -> str:
     table = TABLES[name]
     own = {
         "main": _main,
-        "first_runs": _first_runs,
         "hct_ablation": _hct_ablation,
+        "alpha_sweep": _alpha_sweep,
         "inference": _inference,
         "semi": _semi,
         "figure3": _figure3,
@@ -130,7 +131,8 @@ def _reasons(table: Table, results: Results) -> list[str]:
     absent = [f"{run.name} ({run.absent})" for run in missing if run.absent]
     late = [run.name for run in missing if not run.absent]
     told = [f"Not measured: {', '.join(absent)}."] if absent else []
-    return [" ".join(told + ([f"Not run yet, or not in full: {', '.join(late)}."] if late else []))] if missing else []
+    told += [f"Not run yet, or not in full, for want of GPU time: {', '.join(late)}."] if late else []
+    return [" ".join(told)] if told else []
 
 
 def same_episodes(trial: Trial, results: Results) -> str:
@@ -187,26 +189,34 @@ def _source(row: Quoted) -> str:
     return f"quoted, after {row.via}" if row.via else "quoted"
 
 
-def _first_runs(table: Table, results: Results) -> list[str]:
-    parts = [beside(table, table.rows, results)]
-    for words, (_, trial) in FIRST.items():
-        balanced, dirichlet = all_methods(trial)
-        kinds = ((trial, "the same episodes"), (balanced, "all methods"), (dirichlet, "Dirichlet(2) queries"))
-        for one, kind in kinds:
-            if any(results.of(one, shot) for shot in SHOTS):
-                parts += [f"{words}, {kind}:", same_episodes(one, results)]
-    return parts
-
-
 def _hct_ablation(table: Table, results: Results) -> list[str]:
-    parts = []
-    for data in unique([row.words[0] for row in table.rows]):
-        parts += [f"### {data}", beside(table, [row for row in table.rows if row.words[0] == data], results)]
-    return [*parts, *_seeds(results)]
+    return [*_alpha_sweep(table, results), *_seeds(results)]
+
+
+def _alpha_sweep(table: Table, results: Results) -> list[str]:
+    by_data = [(words, [row for row in table.rows if row.words[0] == words]) for words in ABLATED]
+    return [part for words, rows in by_data for part in (f"### {words}", _by_training(rows, results))]
+
+
+def _by_training(rows: Sequence[Row], results: Results) -> str:
+    """A line for each network, a column for each inference; the paper's number in brackets."""
+    columns = unique([row.words[3] for row in rows])
+    header = ["trained with", "α", *(f"{shot}-shot: {words}" for shot in SHOTS for words in columns)]
+    lines = []
+    for run in unique([row.trial.run for row in rows]):
+        own = [row for row in rows if row.trial.run == run]
+        seed = f", {own[0].words[0].partition(', ')[2]}" if ", " in own[0].words[0] else ""
+        cells = [own[0].words[1] + seed, own[0].words[2]]
+        for i, shot in enumerate(SHOTS):
+            for row in own:
+                told = f" ({row.paper[i]:.2f})" if row.paper[i] else ""
+                cells.append(accuracy(results.get(row.trial, shot, row.method)) + told)
+        lines.append([*cells, *_trained(run, results)])
+    return markdown([*header, "training", "epochs", "seed", "hardware"], lines)
 
 
 def _seeds(results: Results) -> list[str]:
-    """CIFAR-FS: mean and spread over the seeds."""
+    """CIFAR-FS: each seed, and mean and spread over them."""
     rows = []
     for trained, inference in unique([(row.words[1], row.words[3]) for row in SEEDS]):
         own = [row for row in SEEDS if (row.words[1], row.words[3]) == (trained, inference)]
@@ -215,10 +225,10 @@ def _seeds(results: Results) -> list[str]:
             found = [results.get(row.trial, shot, row.method) for row in own]
             values = [r["accuracy"] for r in found if r]
             spread = f" (s = {np.std(values, ddof=1):.2f})" if len(values) > 1 else ""
-            cells.append(f"{np.mean(values):.2f}{spread}, {len(values)} seeds" if values else NOT_MEASURED)
+            cells.append(f"{np.mean(values):.2f}{spread}, {count(len(values), 'seed')}" if values else NOT_MEASURED)
         rows.append([trained, inference, *cells])
-    words = "CIFAR-FS over its seeds, mean and standard deviation:"
-    return [words, markdown(["trained with", "inference", "1-shot", "5-shot"], rows)]
+    told = ["### CIFAR-FS, three seeds", _by_training(SEEDS, results), "Over the seeds, mean and standard deviation:"]
+    return [*told, markdown(["trained with", "inference", "1-shot", "5-shot"], rows)]
 
 
 def _inference(table: Table, results: Results) -> list[str]:
