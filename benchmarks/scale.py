@@ -6,8 +6,9 @@
 
 identical  the same shards by 1, 2 and 4 workers and by a local Ray cluster: are the files the same bytes?
 kill       a worker or the whole run killed with SIGKILL at random, and run again: is anything lost or done twice?
-label      `label --features` on synthetic rows of 512 dimensions, 100 classes, for each number of rows a process of its
-           own: seconds, peak memory, and beside them the same files read and multiplied once by 100 × 512, in the same
+label      `label --features` on synthetic rows of 512 dimensions, 100 classes of one size, and BAPA once more where
+           sizes differ (it multiplies the rows three times a step then, else twice), each in a process of its own:
+           seconds, peak memory, and beside them the same files read and multiplied once by 100 × 512, in the same
            process, with the same reader and threads.
 extract    JPEG photographs through a ResNet-12 beside the network alone, and decoding alone.
 """
@@ -39,6 +40,7 @@ from protoadapt.shards import adapt, extract, find, load_manifest, store, stream
 from protoadapt.shards.decode import BATCH, decoded
 
 DIM, CLASSES, SHOTS, SHARD_ROWS = 512, 100, 5, 8192
+EVEN, UNEVEN = "one size", "100 to 1"
 ABOUT = {"backbone": "resnet12", "mean": [0.5] * 3, "std": [0.25] * 3, "crop": "none", "dataset": "none"}
 
 
@@ -129,15 +131,19 @@ def kill(home: Path, options: argparse.Namespace) -> dict:
     return {"shards": options.shards, "kills": kinds, "identical": same, "done_twice": again}
 
 
-def synthetic(folder: Path, rows: int) -> None:
-    """A feature folder of so many rectified rows, and support.csv that names five a class."""
+def synthetic(folder: Path, rows: int, sizes: str) -> None:
+    """A feature folder of so many rectified rows, and support.csv that names five a class.
+
+    Classes of "one size", or of "sizes 100 to 1": the c-th is c times smaller than the first.
+    """
+    shares = np.ones(CLASSES) if sizes == EVEN else 1 / np.arange(1, CLASSES + 1)
     rng = np.random.default_rng(0)
     centres = 0.6 * rng.standard_normal((CLASSES, DIM), dtype=np.float32) + 0.3
     told = {"weights": "synthetic", "views": 1, "manifest": "synthetic", "broken": []}
     lines = ["file,label"]
     for number, start in enumerate(range(0, rows, SHARD_ROWS)):
         count = min(SHARD_ROWS, rows - start)
-        truth = rng.integers(0, CLASSES, count)
+        truth = rng.choice(CLASSES, count, p=shares / shares.sum())
         if number == 0:
             truth[: CLASSES * SHOTS] = np.repeat(np.arange(CLASSES), SHOTS)
             lines += [f"{i:09d}.jpg,class {truth[i]:02d}" for i in range(CLASSES * SHOTS)]
@@ -218,23 +224,24 @@ def label_one(folder: Path, method: str, steps: int, threads: int) -> dict:
 
 
 def label(home: Path, options: argparse.Namespace) -> dict:
-    made = home / "features" / "support.csv"
-    if not made.exists():
-        (home / "features").mkdir(exist_ok=True)
-        synthetic(home / "features", max(options.rows))
+    few, many = min(options.rows), max(options.rows)
+    plan = [*((EVEN, "cipa", rows) for rows in sorted(options.rows)), (EVEN, "bapa", many), (UNEVEN, "bapa", few)]
     runs = []
-    for method in ("cipa", "bapa"):
-        for rows in sorted(options.rows) if method == "cipa" else [max(options.rows)]:
-            folder = first_shards(home, rows)
-            words = ["--one", str(folder), "--method", method, "--steps", options.steps, "--threads", options.threads]
-            run = subprocess.run([sys.executable, __file__, *map(str, words)], stdout=subprocess.PIPE, check=True)
-            runs.append(json.loads(run.stdout))
-            one = runs[-1]
-            say(
-                f"{method}, {one['rows']:,} rows: {one['seconds']:.0f} s, {one['peak_gb']:.2f} GB, a pass "
-                f"{one['pass_seconds']:.1f} s, {100 * one['share']:.0f} % of the speed of reading and multiplying"
-            )
-            shutil.rmtree(folder)
+    for sizes, method, rows in plan:
+        place = home / ("even" if sizes == EVEN else "uneven")
+        if not (place / "features" / "support.csv").exists():
+            (place / "features").mkdir(parents=True, exist_ok=True)
+            synthetic(place / "features", many if sizes == EVEN else few, sizes)
+        folder = first_shards(place, rows)
+        words = ["--one", str(folder), "--method", method, "--steps", options.steps, "--threads", options.threads]
+        run = subprocess.run([sys.executable, __file__, *map(str, words)], stdout=subprocess.PIPE, check=True)
+        runs.append(json.loads(run.stdout) | {"sizes": sizes})
+        one = runs[-1]
+        say(
+            f"{method}, {one['rows']:,} rows, class sizes {sizes}: {one['seconds']:.0f} s, {one['peak_gb']:.2f} GB, a "
+            f"pass {one['pass_seconds']:.1f} s, {100 * one['share']:.0f} % of the speed of reading and multiplying"
+        )
+        shutil.rmtree(folder)
     return {"dim": DIM, "classes": CLASSES, "threads": options.threads, "runs": runs}
 
 

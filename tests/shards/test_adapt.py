@@ -13,10 +13,13 @@ from protoadapt.shards import adapt, store, stream
 DIM, WAY = 24, 5
 
 
-def clouds(rows: int, seed: int = 0, rectified: bool = True) -> tuple[np.ndarray, np.ndarray]:
+UNEVEN = (0.4, 0.3, 0.15, 0.1, 0.05)
+
+
+def clouds(rows: int, seed: int = 0, rectified: bool = True, sizes=UNEVEN) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(WAY, DIM))
-    truth = rng.choice(WAY, rows, p=[0.4, 0.3, 0.15, 0.1, 0.05])
+    truth = rng.choice(WAY, rows, p=sizes)
     table = 0.7 * centres[truth] + rng.normal(size=(rows, DIM)) + 0.3
     return (np.maximum(table, 0) if rectified else table).astype(np.float16), truth
 
@@ -42,12 +45,12 @@ def labelled(truth: np.ndarray, shots: int) -> np.ndarray:
     return y
 
 
-def learned(folder, table, y, model, size):
+def learned(folder, table, y, model, size, tick=lambda rows: None):
     """As `label --features` does: support rows are left out of the stream."""
     rows, _ = stream.open_features(folder)
     given = np.flatnonzero(y >= 0)
     leave = {number: given[given // size == number] % size for number in np.unique(given // size)}
-    rows = stream.Rows(rows.headers, leave)
+    rows = stream.Rows(rows.headers, leave, tick)
     assert rows.count == (y < 0).sum()
     support = model._power(torch.from_numpy(table[given]).double())
     how, power = model._how(), adapt.Power(model.beta, model.power)
@@ -81,6 +84,19 @@ def test_shards_teach_what_one_table_teaches(kind, settings, tmp_path):
 
     answers = torch.cat(list(rows.each(best))).numpy()
     assert (answers == model.predict(table.astype(np.float64))).mean() > 0.998  # fp32 beside fp64: near-ties only
+
+
+@pytest.mark.parametrize(("sizes", "once_more"), [(UNEVEN, 1), ([0.2] * 5, 0)])
+def test_classes_of_one_size_need_no_weights_and_no_product_for_them(sizes, once_more, tmp_path):
+    table, truth = clouds(900, sizes=sizes)
+    y = labelled(truth, 3)
+    write(tmp_path, table, 900)
+    model, passes = BAPAClassifier(n_iter=6), []
+    mine = learned(tmp_path, table, y, model, 900, tick=passes.append)
+    assert len(passes) == 1 + 6 + once_more
+    model.fit(table.astype(np.float64), y)
+    for ours, theirs in zip(mine, (model.center_, model.prototypes_, model.class_bias_)):
+        torch.testing.assert_close(ours, torch.from_numpy(theirs), atol=2e-5, rtol=1e-4)
 
 
 def test_the_shard_size_and_the_threads_change_nothing(tmp_path):

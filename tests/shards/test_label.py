@@ -170,6 +170,8 @@ def test_mistakes_are_one_sentence_and_leave_nothing(features, table, tmp_path, 
 def test_two_processes_that_add_up_their_sums_equal_one(features, table, tmp_path):
     """The command itself, under torchrun, each process with half of the shards (gloo)."""
     given = write_csv(tmp_path / "s.csv", table[0], shots=3)
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "labels-00002-of-00003.parquet").write_text("an earlier run's")
     words = ["label", "--features", features, "--support", tmp_path / "s.csv", "--out", tmp_path / "two"]
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "protoadapt"]
     run = subprocess.run(map(str, [*start, *words, "--device", "cpu"]), capture_output=True, text=True, timeout=300)
@@ -217,9 +219,10 @@ def test_corrections_are_not_lost_and_count_when_they_come_back(features, table,
     write_csv(tmp_path / "s.csv", table[0], shots=2)
     out, wrong = tmp_path / "out", table[0][-1]
     label_features([tmp_path / "s.csv"], features, out)
-    (tmp_path / "other.csv").write_text("file,label\na/000.png,x\nb/001.jpg,y\n")
-    with pytest.raises(UserError, match="holds 4 corrections that would be lost"):  # s.csv's own six, less two
-        label_features([tmp_path / "other.csv"], features, out)
+    for labels, lost in ((("dark", "mid"), 4), (("x", "y"), 6)):  # of s.csv's own six, two are the same or all differ
+        (tmp_path / "other.csv").write_text("file,label\na/000.png,{}\nb/001.jpg,{}\n".format(*labels))
+        with pytest.raises(UserError, match=f"holds {lost} corrections that would be lost"):
+            label_features([tmp_path / "other.csv"], features, out)
     corrected(out / "labels.csv", wrong, "dark")
     before = (out / "labels.csv").read_bytes()
     with pytest.raises(UserError, match=f"holds 1 correction that would be lost, such as '{wrong}'"):
@@ -231,6 +234,69 @@ def test_corrections_are_not_lost_and_count_when_they_come_back(features, table,
     label_features([out / "labels.csv"], features, out)
     with pytest.raises(UserError, match="holds 1 correction that"):  # still people's work, runs later
         label_features([tmp_path / "s.csv"], features, out)
+
+
+def test_an_example_that_was_corrected_is_not_lost(hashed_features, archive, model, tmp_path):
+    """Its row says "(folder) dark"; the folder that would give it that label again is not what the user wrote since."""
+    for name in ("a/000.png", "b/001.jpg"):
+        copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / Path(name).name)
+    arguments, out = ([tmp_path / "s"], hashed_features, tmp_path / "out"), tmp_path / "out"
+    label_features(*arguments, model=model)
+    label_features(*arguments, model=model)  # a folder's labels are no corrections
+    corrected(out / "labels.csv", "a/000.png", "mid")
+    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as 'a/000\.png'"):
+        label_features(*arguments, model=model)
+
+
+@pytest.mark.parametrize("word", ["unknown", "Unknown"])
+def test_unknown_is_a_correction_that_is_kept(word, features, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out, none = tmp_path / "out", table[0][-1]
+    label_features([tmp_path / "s.csv"], features, out)
+    guess = of(out)[none]["label"]
+    corrected(out / "labels.csv", none, word)
+    with pytest.raises(UserError, match=f"holds 1 correction that would be lost, such as '{none}'"):
+        label_features([tmp_path / "s.csv"], features, out)
+    for _ in range(2):  # and it counts as well when it comes back a second time
+        told = label_features([tmp_path / "s.csv", out / "labels.csv"], features, out)
+        assert [one["support"] for one in told["classes"]] == [2, 2, 2]
+        with open(out / "labels.csv", newline="") as file:
+            row = next(row for row in csv.DictReader(file) if row["file"] == none)
+        assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", guess)
+        assert (of(out)[none]["unknown"], of(out)[none]["support"]) == (True, False)
+        assert [p["file"] for p in told["pictures"] if p.get("no_class")] == [none]
+    (tmp_path / "t.csv").write_text(f"file,label\n{none},light\n")
+    with pytest.raises(UserError, match=rf"'{none}' is given as 'unknown' and in .* as 'light': keep one"):
+        label_features([tmp_path / "s.csv", out / "labels.csv", tmp_path / "t.csv"], features, out)
+
+
+def test_labels_of_a_run_with_more_processes_do_not_stay(features, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out = tmp_path / "out"
+    label_features([tmp_path / "s.csv"], features, out)
+    earlier = [tables.part_name(rank, world) for world in (2, 3) for rank in range(world)]
+    for name in (*earlier, "labels-of-mine.parquet"):
+        (out / name).write_bytes((out / "labels.parquet").read_bytes())
+    label_features([tmp_path / "s.csv"], features, out)
+    assert sorted(path.name for path in out.glob("*.parquet")) == ["labels-of-mine.parquet", "labels.parquet"]
+    for name in earlier:
+        (out / name).write_text("")
+    tables.remove_others(out, 2)
+    assert sorted(path.name for path in out.glob("*.parquet")) == ["labels-00000-of-00002.parquet"] + [
+        "labels-00001-of-00002.parquet",
+        "labels-of-mine.parquet",
+    ]
+
+
+def test_a_csv_that_is_read_for_its_corrections_stays(features, table, tmp_path, monkeypatch):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out = tmp_path / "out"
+    label_features([tmp_path / "s.csv"], features, out)
+    corrected(out / "labels.csv", table[0][-1], "dark")
+    before = (out / "labels.csv").read_bytes()
+    monkeypatch.setattr(tables, "FEW", 10)
+    label_features([out / "labels.csv"], features, out)
+    assert (out / "labels.csv").read_bytes() == before
 
 
 def test_an_earlier_csv_does_not_stay_beside_the_labels_of_many(features, table, tmp_path, monkeypatch):

@@ -12,9 +12,9 @@ from protoadapt import models
 from protoadapt.data.folders import size_of
 from protoadapt.errors import UserError, count
 from protoadapt.features import embed
-from protoadapt.labeling.names import from_text, to_text
+from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.processes import of_all
-from protoadapt.labeling.support import Shot, by_content, counting_rows, of_folders
+from protoadapt.labeling.support import Shot, by_content, listed_shots, of_folders
 from protoadapt.shards import Entry, stream
 from protoadapt.shards.decode import BATCH, decoded
 from protoadapt.shards.make import half
@@ -25,8 +25,9 @@ class Given(NamedTuple):
     classes: list[str]
     codes: np.ndarray  # (S)
     places: dict[tuple[int, int], int]  # (shard, position) → class, of those that are among the rows
-    names: set[str]  # of those
-    by_table: set[str]  # and of these, people's work that may be nowhere else
+    unknown: set[tuple[int, int]]  # and those that a table says are of no class
+    labels: dict[str, str]  # by name, of both
+    by_table: set[str]  # of those with a class, people's work that may be nowhere else
 
     @property
     def shots(self) -> list[int]:
@@ -41,7 +42,8 @@ def read_given(
     A picture of a folder that is among the rows too, by the sha256 of its bytes, counts once, and its row as labelled.
     """
     label_of, found = _of_tables([source for source in support if not source.is_dir()], rows)
-    tabled = sorted(label_of)
+    tabled = sorted(name for name, label in label_of.items() if label != UNKNOWN)
+    unknown = {found[name][:2] for name, label in label_of.items() if label == UNKNOWN}
     shots = [shot for source in support if source.is_dir() for shot in of_folders(source).shots]
     pictures = by_content(shots, {shot.file: _sha256(shot.file) for shot in shots})
     copies = [copy for part in of_all(stream.find_contents(rows, pictures)) for copy in part]
@@ -63,7 +65,8 @@ def read_given(
         classes,
         codes,
         {place: number[label] for place, label in places.items()},
-        set(label_of),
+        unknown,
+        label_of,
         set(tabled),
     )
 
@@ -75,7 +78,7 @@ def _of_tables(tables: Sequence[Path], rows: stream.Rows) -> tuple[dict[str, str
     for table in tables:
         if not table.is_file():
             raise UserError(f"there is no {str(table)!r}: --support takes a folder of class folders, or a csv file")
-        named = {os.path.normpath(from_text(name)): label for _, name, label, _ in counting_rows(table)}
+        named = {shot.file: shot.label for shot in listed_shots(table)}
         for part in of_all(stream.find_names(rows, named)):
             found |= part
         if missing := [name for name in named if name not in found]:

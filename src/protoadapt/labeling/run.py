@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from protoadapt import models
-from protoadapt.errors import UserError, count
+from protoadapt.errors import UserError
 from protoadapt.estimators import PrototypeClassifier
 from protoadapt.files import check_output
 from protoadapt.labeling import outputs
@@ -20,7 +20,7 @@ from protoadapt.labeling.paths import prototype_paths
 from protoadapt.labeling.pictures import Skipped, find_pictures
 from protoadapt.labeling.sorting import WAYS, sort_pictures
 from protoadapt.labeling.store import Store
-from protoadapt.labeling.support import Shot, by_content, read_support, table_shots
+from protoadapt.labeling.support import Shot, by_content, nothing_lost, read_support, table_shots
 
 METHOD = "bapa"
 FILES = ("labels.csv", "labels.json", "classifier.safetensors", "report.html")
@@ -268,19 +268,10 @@ def _nothing_lost(
         if place in unknown or code >= 0
     }
     real = {os.path.realpath(file): content for file, content in content_of.items()}
-    lost = []
-    for shot in table_shots(table, images, strict=False, unknown=True):
-        content = real.get(os.path.realpath(shot.file), b"")  # None: broken
-        label = UNKNOWN if shot.label.casefold() == UNKNOWN else shot.label
-        if shot.by_table and content is not None and label_of.get(content) != label:
-            lost.append(shot.file)
-    if lost:
-        raise would_lose(table, lost)
 
+    def content(file: str) -> bytes | None:
+        return real.get(os.path.realpath(file), b"")  # None: broken
 
-def would_lose(table: Path, files: Sequence[str]) -> UserError:
-    """The error for a table whose labels of these files are nowhere else."""
-    return UserError(
-        f"{str(table)!r} holds {count(len(files), 'correction')} that would be lost, such as {to_text(files[0])!r}: "
-        f"add it as --support, or move it away"
-    )
+    shots = table_shots(table, images, strict=False, unknown=True)
+    readable = (shot for shot in shots if content(shot.file) is not None)
+    nothing_lost(table, readable, lambda file: label_of.get(content(file) or b""))

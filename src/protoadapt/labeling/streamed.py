@@ -22,8 +22,8 @@ from protoadapt.labeling.given import Given, read_given
 from protoadapt.labeling.names import from_text, to_text
 from protoadapt.labeling.paths import prototype_paths
 from protoadapt.labeling.processes import joined, of_all
-from protoadapt.labeling.run import METHOD, model_of, would_lose
-from protoadapt.labeling.support import counting_rows
+from protoadapt.labeling.run import METHOD, model_of
+from protoadapt.labeling.support import listed_shots, nothing_lost
 from protoadapt.methods.bapa import check as check_bapa
 from protoadapt.methods.many import Learned
 from protoadapt.models.cards import calibration_of, card_file
@@ -58,7 +58,9 @@ def label_features(
         if not rows.headers:
             raise UserError(f"{world} processes for {count(about['shards'], 'shard')} are too many: start fewer")
         given = read_given(support, rows, about, model, device)
-        _nothing_lost(out / "labels.csv", given)
+        labels_csv = out / "labels.csv"
+        if labels_csv.is_file():
+            nothing_lost(labels_csv, listed_shots(labels_csv), given.labels.get)
         stream.check_all(rows)
         rows = _without(rows, given, asked["n_iter"] + 2, on_progress)
         power = adapt.Power(asked["beta"], asked["power"])
@@ -69,9 +71,11 @@ def label_features(
         classifier = Classifier.of(chosen, given.classes, model_of(about["model"]), *labelled)
         answer = _answering(classifier, power, device)
         total = sum(of_all(sum(header.shape[0] for header in rows.headers)))
-        name = "labels.parquet" if world == 1 else f"labels-{rank:05d}-of-{world:05d}.parquet"
-        answered = tables.write(out / name, rows, given.places, classifier.classes, answer, every=-(-total // SAMPLE))
+        told_of = given.places | dict.fromkeys(given.unknown, tables.NO_CLASS)
+        path = out / tables.part_name(rank, world)
+        answered = tables.write(path, rows, told_of, classifier.classes, answer, every=-(-total // SAMPLE))
         every_part = of_all((answered.found, answered.unknown, answered.sample, answered.sample_rows, _broken(rows)))
+        tables.remove_others(out, world)  # now that all parts are there
         found, unknown, sample, sampled, broken = (list(parts) for parts in zip(*every_part))
         shown = [picture for part in sample for picture in part]
         title = f"{to_text(features.resolve().name)}: {len(shown):,} of {count(total, 'picture')}"
@@ -90,19 +94,10 @@ def label_features(
             if world == 1 and answered.few is not None:
                 by_table = {to_text(name) for name in given.by_table}
                 few = [picture | {"by_table": picture["file"] in by_table} for picture in answered.few]
-                outputs.write_text(out / "labels.csv", outputs.as_csv({**told, "pictures": few}))
-            else:
-                (out / "labels.csv").unlink(missing_ok=True)  # an earlier run's: it would say otherwise
+                outputs.write_text(labels_csv, outputs.as_csv({**told, "pictures": few}))
+            elif not any(source.exists() and labels_csv.exists() and source.samefile(labels_csv) for source in support):
+                labels_csv.unlink(missing_ok=True)  # an earlier run's: it would say otherwise
         return told
-
-
-def _nothing_lost(table: Path, given: Given) -> None:
-    """Corrections in a labels.csv that is about to be replaced must be among the labels of this run."""
-    if not table.is_file():
-        return
-    kept = [os.path.normpath(from_text(name)) for _, name, _, by_table in counting_rows(table) if by_table]
-    if lost := [name for name in kept if name not in given.names]:
-        raise would_lose(table, lost)
 
 
 def _without(rows: stream.Rows, given: Given, passes: int, on_progress: Callable[[int, int], None]) -> stream.Rows:
@@ -112,7 +107,7 @@ def _without(rows: stream.Rows, given: Given, passes: int, on_progress: Callable
     def tick(count: int) -> None:
         nonlocal done
         done += count
-        on_progress(done, total)
+        on_progress(min(done, total), total)  # BAPA takes one more where class sizes differ
 
     leave: dict[int, list[int]] = {header.told["shard"]: [] for header in rows.headers}
     for shard, position in given.places:

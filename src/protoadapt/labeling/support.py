@@ -9,12 +9,12 @@ label has been changed, or its guess emptied, which says that it is right. Label
 import csv
 import filecmp
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, count
 from protoadapt.labeling.names import UNKNOWN, class_cell, class_of_cell, from_folder, from_text, to_text
 from protoadapt.labeling.pictures import Skipped, find_pictures
 
@@ -143,10 +143,19 @@ def table_shots(table: Path, images: str | Path, strict: bool = True, unknown: b
         yield Shot(file or os.path.join(images, name), label, row.by_table)
 
 
-def counting_rows(table: Path) -> Iterator[tuple[int, str, str, bool]]:
-    """(line, file as written, label, whether it is a table's own) of the rows whose label was given or corrected."""
-    for row in _counting(table):
-        yield row.line, row.file, row.label, row.by_table
+def listed_shots(table: Path) -> Iterator[Shot]:
+    """The rows that count, also those corrected to `unknown`; files named as a manifest names them."""
+    for row in _counting(table, unknown=True):
+        yield Shot(os.path.normpath(from_text(row.file)), row.label, row.by_table)
+
+
+def nothing_lost(table: Path, shots: Iterable[Shot], label_now: Callable[[str], str | None]) -> None:
+    """Corrections in a labels.csv that is about to be replaced must be among the labels of this run."""
+    if lost := [shot.file for shot in shots if shot.by_table and label_now(shot.file) != shot.label]:
+        raise UserError(
+            f"{str(table)!r} holds {count(len(lost), 'correction')} that would be lost, such as {to_text(lost[0])!r}: "
+            f"add it as --support, or move it away"
+        )
 
 
 def _counting(table: Path, unknown: bool = False) -> Iterator[Row]:
@@ -195,6 +204,7 @@ def _rows(table: Path) -> Iterator[Row]:
                     continue  # an empty line
                 label = class_of_cell(cells[place["label"]].strip())
                 guess = cells[place["guess"]].strip() if place.get("guess", len(cells)) < len(cells) else None
+                label = UNKNOWN if label.casefold() == UNKNOWN else label
                 yield Row(reader.line_num, cells[place["file"]], label, guess and class_of_cell(guess))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{str(table)!r} cannot be read as csv ({error}): save it as csv in UTF-8") from error

@@ -1,5 +1,6 @@
 """The labels of very many rows, written as they are found: Parquet, and labels.csv as well where they are few."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
@@ -20,6 +21,8 @@ FEW = 100_000
 """Rows that a spreadsheet opens without complaint: up to so many there is a labels.csv too."""
 GROUP = 1 << 17
 """Rows that are written together, at least."""
+NO_CLASS = -2
+"""Instead of a class: somebody says that the picture is of none."""
 
 
 class Part(NamedTuple):
@@ -29,13 +32,16 @@ class Part(NamedTuple):
     names: list[str]
     numbers: np.ndarray  # in the manifest's shard
     answers: Answers
-    given: np.ndarray  # (n): the class that was told, or -1
+    given: np.ndarray  # (n): the class that was told, or NO_CLASS, or -1 where nothing was
     sampled: np.ndarray  # positions of the rows in the sample
     features: np.ndarray  # theirs
 
     def tell(self, positions: np.ndarray, classes: Sequence[str]) -> list[dict[str, Any]]:
         names = [to_text(self.names[position]) for position in positions]
-        return outputs.picture_rows(names, self.answers.at(positions), self.given[positions], classes)
+        rows = outputs.picture_rows(names, self.answers.at(positions), self.given[positions], classes)
+        for row, code in zip(rows, self.given[positions]):
+            row |= {"no_class": True} if code == NO_CLASS else {}
+        return rows
 
 
 class Answered(NamedTuple):
@@ -44,6 +50,19 @@ class Answered(NamedTuple):
     sample: list[dict[str, Any]]
     sample_rows: np.ndarray  # (n, D) float16
     few: list[dict[str, Any]] | None  # all rows, where they are few
+
+
+def part_name(rank: int, world: int) -> str:
+    """The file of one of several processes."""
+    return "labels.parquet" if world == 1 else f"labels-{rank:05d}-of-{world:05d}.parquet"
+
+
+def remove_others(out: Path, world: int) -> None:
+    """The labels of an earlier run with another number of processes: whoever reads labels*.parquet would read both."""
+    ours = {part_name(rank, world) for rank in range(world)}
+    for path in out.glob("labels*.parquet"):
+        if path.name not in ours and re.fullmatch(r"labels(-\d{5,}-of-\d{5,})?\.parquet", path.name):
+            path.unlink(missing_ok=True)  # another process may be faster
 
 
 def check_pyarrow() -> None:
@@ -65,8 +84,8 @@ def write(
 ) -> Answered:
     """A row a picture: file, label, confidence, runner_up, margin, unknown, support, and its shard and row there.
 
-    given: the class of (shard, position) where it was told. Every `every`-th row is in the sample, and all that were
-    given.
+    given: the class of (shard, position) where it was told, or NO_CLASS. Every `every`-th row is in the sample, and all
+    that were given.
     """
     counts = [header.shape[0] for header in rows.headers]
     starts = {h.told["shard"]: start for h, start in zip(rows.headers, accumulate(counts, initial=0))}
@@ -81,7 +100,9 @@ def write(
             codes[position] = code
         chosen = ((np.arange(len(table)) + starts[shard]) % every == 0) & (codes < 0)
         sampled = np.flatnonzero(chosen)
-        return Part(shard, names, numbers, answer(header, table), codes, sampled, table[sampled])
+        answers = answer(header, table)
+        answers = answers._replace(unknown=answers.unknown | (codes == NO_CLASS))
+        return Part(shard, names, numbers, answers, codes, sampled, table[sampled])
 
     (found, unknown), few = np.zeros((2, len(classes)), np.int64), sum(counts) <= FEW
     sample, everything, features = [], [], [np.empty((0, rows.headers[0].shape[1]), np.float16)]
@@ -90,7 +111,7 @@ def write(
             best, asked = one.answers.best[:, 0], one.given < 0
             found += np.bincount(best[asked], minlength=len(found))
             unknown += np.bincount(best[asked & one.answers.unknown], minlength=len(found))
-            sample += one.tell(np.union1d(one.sampled, np.flatnonzero(one.given >= 0)).astype(int), classes)
+            sample += one.tell(np.union1d(one.sampled, np.flatnonzero(one.given != -1)).astype(int), classes)
             features.append(one.features)
             everything += one.tell(np.arange(len(one.names)), classes) if few else []
             add(one)

@@ -35,18 +35,28 @@ def _identical(told: Mapping[str, Any], kill: Mapping[str, Any] | None) -> str:
 def _label(told: Mapping[str, Any]) -> str:
     rows = [
         [
-            *(run["method"], f"{run['rows']:,}", f"{run['seconds']:.0f}", f"{run['pass_seconds']:.2f}"),
+            *(run["method"], run["sizes"], f"{run['rows']:,}", f"{run['seconds']:.0f}", f"{run['pass_seconds']:.2f}"),
             *(f"{run['read_and_multiply_seconds']:.2f}", f"{100 * run['share']:.0f} %", f"{run['peak_gb']:.2f}"),
         ]
         for run in told["runs"]
     ]
-    header = ["method", "rows", "seconds in all", "a pass", "read and multiplied once", "share", "peak GB"]
+    header = [
+        "method",
+        "class sizes",
+        "rows",
+        "seconds in all",
+        "a pass",
+        "read and multiplied once",
+        "share",
+        "peak GB",
+    ]
     largest = max(told["runs"], key=lambda run: (run["rows"], run["method"] == "bapa"))
     per = largest["rows"] * (largest["steps"] + 2) / largest["seconds"] / told["threads"]
     return (
         f"Labelling synthetic rows of {told['dim']} dimensions, {told['classes']} classes, {told['threads']} cores. "
         "Beside a pass over all rows, the same files read once and multiplied by one matrix of that size, in the same "
-        f"run; CIPA needs two such products a pass, BAPA three.\n\n{markdown(header, rows)}\n\n"
+        "run; CIPA needs two such products a pass, BAPA three where class sizes differ.\n\n"
+        f"{markdown(header, rows)}\n\n"
         f"Within a pass shards are independent, and each process takes its part: at {per:,.0f} rows a second and "
         f"core, {largest['steps'] + 2} passes over 100 million rows take "
         f"{100 * MILLION * (largest['steps'] + 2) / per / 64 / 60:.0f} minutes on 64 cores, reading not counted where "

@@ -6,8 +6,9 @@ times. Here no such row is formed. One product of s with the prototypes P and th
     d = 1/‖r − μ‖ = (1 − 2 μ·r + ‖μ‖²)^−½,        P·u = d (P·r − P·μ),
     Σ_j z_j u_j = Σ_j (z_j d_j/‖s_j‖) s_j − (Σ_j z_j d_j) μ,
 
-and for β = ½, ‖s‖² is the sum of the features themselves. So a step is two products (BAPA: three) of the rows as they
-are and little else. Answers agree with `many` to rounding (a law in the tests).
+and for β = ½, ‖s‖² is the sum of the features themselves. So a step is two products of the rows as they are and little
+else. BAPA's centre takes a third, Σ_j z_j r_j, where class sizes differ; where they do not (g ≤ 0), all rows count the
+same in it and it stays. Answers agree with `many` to rounding (a law in the tests).
 
 Axes: W classes, D dimensions, n rows of a piece. What belongs to rows has the classes first: (W, n).
 """
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from protoadapt.methods import native
 from protoadapt.methods.adaptation import Adaptation, _calibrated
-from protoadapt.methods.bapa import _inverse_length, pulls
+from protoadapt.methods.bapa import _inverse_length, class_sizes, pulls
 from protoadapt.methods.cipa import power_transform
 from protoadapt.methods.common import TINY
 from protoadapt.methods.many import Learned, bapa_center, bapa_step
@@ -148,15 +149,22 @@ def learn_bapa(
         logits, d = scores(u)
         z = logits.softmax(0)  # 2
         h = pulls(z, 0)
-        pull = torch.cat([h * (d * u.inverse), z * u.inverse]) @ u.s
-        return pull[:n_way], pull[n_way:], h.sum(1), z.sum(1), h @ d
+        sums = h.sum(1), z.sum(1), h @ d, h.mul_(d * u.inverse) @ u.s
+        return (*sums, z.mul_(u.inverse) @ u.s) if uneven else sums
 
-    for _ in range(how.n_iter if count else 0):
+    step, uneven = 0, False
+    while step < (how.n_iter if count else 0):
         scores = Scorer.of(learned, how)
-        pull, raw, mass, n, shift = _over(rows, part, (zero, zero, *[zero[:, 0]] * 3), power)
+        zeros = (*[zero[:, 0]] * 3, zero, zero)
+        mass, n, shift, pull, *raw = _over(rows, part, zeros if uneven else zeros[:-1], power)
+        if not uneven and (class_sizes(n[:, None], count, kappa)[1] != 1).any():
+            uneven = True  # from this step on, which is done again: a row counts in the centre by its class
+            continue
         sums = zero.index_add(0, labels, _calibrated(support, learned.center, True))
         estimate = (sums + pull - shift[:, None] * learned.center) / (shots + kappa + mass[:, None])
-        learned = bapa_step(learned, estimate, raw, n[:, None], alpha, support_mean, count, how.sigma, kappa)  # 3 to 5
+        of_class = raw[0] if uneven else total / n_way  # whatever adds up to the total, where all rows count the same
+        learned = bapa_step(learned, estimate, of_class, n[:, None], alpha, support_mean, count, how.sigma, kappa)
+        step += 1  # 3 to 5
     return learned
 
 
