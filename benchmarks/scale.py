@@ -86,12 +86,18 @@ def prepared(home: Path, options: argparse.Namespace) -> tuple[Path, Path]:
     return model, listed
 
 
+def empty(folder: Path) -> Path:
+    """Without what another time left there: it would be kept, and not made."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
 def identical(home: Path, options: argparse.Namespace) -> dict:
     model, listed = prepared(home, options)
     ways = {"1 worker": (1,), "2 workers": (2,), "4 workers": (4,), "local Ray cluster": (2, "--engine", "ray")}
     told, first = {}, None
     for name, (workers, *more) in ways.items():
-        out = home / "identical" / name.replace(" ", "-")
+        out = empty(home / "identical" / name.replace(" ", "-"))
         start = time.perf_counter()
         subprocess.run(command(model, listed, out, "--workers", workers, *more), check=True, stdout=subprocess.DEVNULL)
         seconds, made = time.perf_counter() - start, shard_files(out)
@@ -103,7 +109,7 @@ def identical(home: Path, options: argparse.Namespace) -> dict:
 
 def kill(home: Path, options: argparse.Namespace) -> dict:
     model, listed = prepared(home, options)
-    reference, out, rng = home / "kill-reference", home / "kill", random.Random(0)
+    reference, out, rng = empty(home / "kill-reference"), empty(home / "kill"), random.Random(0)
     subprocess.run(command(model, listed, reference, "--workers", 2), check=True, stdout=subprocess.DEVNULL)
     victims, again, step = [], 0, max(1, options.shards // (2 * options.kills))
     for turn in range(options.kills):
@@ -148,7 +154,7 @@ def synthetic(folder: Path, rows: int, sizes: str) -> None:
             truth[: CLASSES * SHOTS] = np.repeat(np.arange(CLASSES), SHOTS)
             lines += [f"{i:09d}.jpg,class {truth[i]:02d}" for i in range(CLASSES * SHOTS)]
         table = rng.standard_normal((count, DIM), dtype=np.float32)
-        table *= 1.5
+        table *= 1.5 if sizes == EVEN else 0.75  # so distinct that their sizes can be told
         table += centres[truth]
         np.maximum(table, 0, out=table)
         names = [f"{i:09d}.jpg" for i in range(start, start + count)]
@@ -197,7 +203,7 @@ def label_one(folder: Path, method: str, steps: int, threads: int) -> dict:
     marks: dict[int, float] = {}
 
     def on_progress(done: int, total: int) -> None:
-        if done % count == 0:
+        if done % count == 0 and done // count not in marks:
             marks[done // count] = time.perf_counter()
             say(f"{method}: pass {done // count} of {total // count} over {count:,} rows")
 
@@ -287,7 +293,7 @@ def extraction(home: Path, options: argparse.Namespace) -> dict:
     done = extract(
         model,
         load_manifest(listed.path),
-        home / "extracted",
+        empty(home / "extracted"),
         workers=options.workers,
         device=device,
         on_progress=lambda d: times.append((time.perf_counter(), d.made_pictures)) if d.made else None,

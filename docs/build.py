@@ -135,7 +135,8 @@ def readme() -> str:
     seconds, best = read("cifar-fs/train.json")["seconds"], read("cub-box/train.json")["seconds"]
     cipa = cpu["methods"]["cipa"]["episodes_per_s"]
     numbers = (
-        "## Numbers\n\nOne ResNet-12 trained with HCT_R for a few minutes on one GPU, 10,000 episodes, one seed "
+        "## Numbers\n\nOne ResNet-12 trained with HCT_R for two to eight minutes on one GPU (on mini-ImageNet seven "
+        "more, in which it also learns from its own answers), 10,000 episodes, one seed "
         f"([all results](docs/results.md)):\n\n{markdown(header, rows)}\n\n"
         f"CIFAR-FS took {seconds:.0f} s of training, CUB {best:.0f} s. Queries here are balanced; where they are "
         "not, PT+MAP and, at 5-shot, CIPA fall below ProtoNet, and BAPA holds ([when to use what](docs/bapa.md)).\n\n"

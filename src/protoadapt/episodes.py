@@ -4,6 +4,7 @@ Axes: E episodes, W classes ("way"), K labelled rows a class ("shot"), S = Σ K 
 Q queries, U unlabelled rows, N rows of a feature table, D dimensions.
 """
 
+import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -224,12 +225,13 @@ class _Pools:
             cuts = [round(p.labeled_fraction * len(rows)) for rows in by_class]
             spare = [rows[cut:] for rows, cut in zip(by_class, cuts)]
             share = f"unlabelled rows ({1 - p.labeled_fraction:.0%} of each class are set aside for them)"
-            self._require(classes, spare, p.unlabeled, share, "lower --unlabeled")
+            self._require(classes, spare, p.unlabeled, share, "lower --unlabeled", 1 - p.labeled_fraction)
             self.spare, self.spare_size = _ragged(spare)
             by_class = [rows[:cut] for rows, cut in zip(by_class, cuts)]
         # Dirichlet counts vary; a class that can give less than its draw is handled by drawing counts again.
         least = p.shot + (1 if p.kind == "dirichlet" else p.query)
-        self._require(classes, by_class, least, f"rows (shot {p.shot} + query)", "lower --shot or --query")
+        part = p.labeled_fraction if p.kind == "semi" else 1.0
+        self._require(classes, by_class, least, f"rows (shot {p.shot} + query)", "lower --shot or --query", part)
         self.table, self.size = _ragged(by_class)
         if p.kind == "dirichlet" and np.sort(self.size - p.shot)[: p.way].sum() < p.way * p.query:
             raise UserError(
@@ -237,12 +239,14 @@ class _Pools:
                 f"rows each: lower --query"
             )
 
-    def _require(self, classes, pools, least: int, what: str, way_out: str) -> None:
+    def _require(self, classes, pools, least: int, what: str, way_out: str, part: float) -> None:
+        """Of every class, of whose rows the pools are such a part."""
         short = min(range(len(pools)), key=lambda c: len(pools[c]))
         if len(pools[short]) < least:
+            enough = least if part == 1 else math.ceil((least + 0.5) / part)  # whichever way the part is rounded
             raise UserError(
                 f"class {classes[self.known[short]]} has {len(pools[short])} of the {least} {what} an episode needs: "
-                f"{way_out}, or leave small classes out (--min-rows {least})"
+                f"{way_out}, or leave small classes out (--min-rows {enough})"
             )
 
     def block(self, rng: np.random.Generator) -> Draw:

@@ -2,7 +2,7 @@
 
 from protoadapt.report.scale import numbers
 
-CPU = {"hardware": "2 cores", "extract": 40.0, "share": 0.8, "network": 50.0, "decoding_per_core": 500.0}
+CPU = {"hardware": "2 cores", "extract": 40.0, "share": 0.8, "network": 50.0, "decoding_per_core": 500.0, "cores": 2}
 GPU = {"hardware": "one GPU", "cores": 10, "network": 4000.0, "decoding_per_core": 250.0, "extract_steady": 2000.0}
 
 

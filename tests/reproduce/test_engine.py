@@ -181,7 +181,7 @@ def test_what_is_not_there_is_told_and_the_rest_goes_on(home):
     missing = reproduce(both, work(home, only_evaluate=True))
     assert set(missing) == {f"{name}/novel-{shot}shot.json" for name in ("other", "far") for shot in (1, 5)}
     assert "there is no other.safetensors" in missing["other/novel-1shot.json"]
-    assert missing["far/novel-1shot.json"] == "its pictures are not at hand"
+    assert missing["far/novel-1shot.json"].startswith("its pictures are not at hand: there is no far.safetensors")
     assert (home / "results" / "tiny" / "late-5shot.json").is_file()
 
 
@@ -245,3 +245,15 @@ def test_a_second_cycle_learns_from_the_first(home, monkeypatch):
     assert reproduce(table(run=second), work(home)) == {}
     assert [c.init_from is None for c in trained] == [False, True, False]
     assert checkpoint.latest(home / "runs" / "tiny") is not None
+    shutil.rmtree(home / "runs" / "tiny")  # its half precision file stays, without a classifier
+    shutil.rmtree(home / "runs" / "second")
+    (home / "runs" / "second.safetensors").unlink()
+    assert reproduce(table(run=second), work(home)) == {}
+    assert len(trained) == 5
+
+
+def test_a_network_of_a_few_pictures_is_no_result(home):
+    """Nor is one whose number of pictures is another; how often a run was saved does not matter."""
+    assert "was trained with per_class=20" in next(iter(reproduce(TABLE, work(home, per_class=None)).values()))
+    often = replace(TABLE.rows[0].trial, run=replace(RUN, settings=(*SMALL, "checkpoint_every=7")))
+    assert reproduce(table(run=often.run), work(home)) == {}

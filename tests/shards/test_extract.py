@@ -150,13 +150,14 @@ def children(process: int) -> list[int]:
 @pytest.mark.parametrize("victim", ["a worker", "the whole run"])
 def test_kill_9_loses_nothing_and_does_nothing_twice(victim, model, manifest, reference, tmp_path):
     words = command(model, "--manifest", manifest.path, "--out", tmp_path, "--workers", 2)
-    rng, kept = random.Random(victim), {}
+    rng, kept, killed = random.Random(victim), {}, 0
     for wanted in (2, 7) if victim == "a worker" else (4,):  # killed once so many shards are there
         run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         while run.poll() is None and len(stamps(tmp_path)) < wanted:
             time.sleep(0.002)  # until a file appears: what is awaited, not a guess
         with suppress(IndexError, ProcessLookupError):  # it was faster
             os.kill(rng.choice(children(run.pid)) if victim == "a worker" else run.pid, signal.SIGKILL)
+            killed += 1
         error = run.communicate(timeout=120)[1]
         assert victim != "a worker" or not run.returncode or "ended from outside" in error, error
         now = stamps(tmp_path)
@@ -164,6 +165,7 @@ def test_kill_9_loses_nothing_and_does_nothing_twice(victim, model, manifest, re
         for name in now:
             store.check(tmp_path / name)  # a name means a whole file
         kept = now
+    assert killed
     done = extract(model, manifest, tmp_path, workers=1)
     assert (done.kept, done.made, done.damaged) == (len(kept), 12 - len(kept), [])
     assert kept.items() <= stamps(tmp_path).items()

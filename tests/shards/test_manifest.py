@@ -82,6 +82,17 @@ def test_lists(tree, tmp_path, end):
     assert [entry.size for entry in found[-2:]] == [-1, 5]
 
 
+def test_a_dot_before_a_name_is_not_part_of_it(tree, tmp_path):
+    """`find .` and `tar cf x.tar .` write "./a.jpg"; people do not."""
+    some = ["a.jpg"]
+    (tree / "list.txt").write_text("".join(f"./{name}\n" for name in some))
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        for name in some:
+            tar.add(tree / name, f"./{name}")
+    names = [[entry.name for entry in find([source])[1]] for source in (tree / "list.txt", tmp_path / "x.tar")]
+    assert names == [some, [f"x.tar/{name}" for name in some]]
+
+
 def test_tar_members_lie_where_the_manifest_says(tmp_path):
     for number in range(2):
         with tarfile.open(tmp_path / f"{number}.tar", "w") as tar:

@@ -18,8 +18,12 @@ TINY = ["size=16", "backbone=conv4", "width=4", "epochs=3", "batch=8", "way=2", 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_trains(name, tmp_path):
-    config = recipe(name, TINY)
-    result = train(config, toy.images(each=3), None, tmp_path, progress=False, accelerator="cpu")
+    config, images = recipe(name, TINY), toy.images(each=3)
+    if config.init_from:  # a second cycle: here is the first
+        first = str(tmp_path / "first")
+        train(recipe("hct_r", TINY), images, None, first, progress=False, accelerator="cpu")
+        config = apply_overrides(config, [f"init_from={first}", f"phases.0.teacher={first}"])
+    result = train(config, images, None, tmp_path / "run", progress=False, accelerator="cpu")
     assert result["finished"]
     assert result["steps"] >= 2
     assert all(torch.isfinite(torch.tensor(row["loss"])) for row in result["history"])

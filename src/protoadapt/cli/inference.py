@@ -140,7 +140,8 @@ def _table(file: Path, base: Path | None, min_rows: int) -> Features:
     classes, place, rows = np.unique(table.labels.numpy(), return_inverse=True, return_counts=True)
     if (small := (classes >= 0) & (rows < min_rows)).any():
         print(f"left out: {count(small.sum(), 'class', 'classes')} with fewer than {min_rows} rows", file=sys.stderr)
-        table = replace(table, labels=table.labels.masked_fill(torch.from_numpy(small[place]), -1))
+        labels = table.labels.masked_fill(torch.from_numpy(small[place]), -1)
+        table = replace(table, labels=labels, metadata={**table.metadata, "min_rows": min_rows})
     return replace(table, base_mean=base_mean_of(base)) if base else table
 
 

@@ -41,7 +41,7 @@ def read_given(
 
     A picture of a folder that is among the rows too, by the sha256 of its bytes, counts once, and its row as labelled.
     """
-    label_of, found = _of_tables([source for source in support if not source.is_dir()], rows)
+    label_of, found, by_table = _of_tables([source for source in support if not source.is_dir()], rows)
     tabled = sorted(name for name, label in label_of.items() if label != UNKNOWN)
     unknown = {found[name][:2] for name, label in label_of.items() if label == UNKNOWN}
     shots = [shot for source in support if source.is_dir() for shot in of_folders(source).shots]
@@ -67,18 +67,21 @@ def read_given(
         {place: number[label] for place, label in places.items()},
         unknown,
         label_of,
-        set(tabled),
+        by_table,
     )
 
 
-def _of_tables(tables: Sequence[Path], rows: stream.Rows) -> tuple[dict[str, str], dict[str, stream.Place]]:
-    """The label and the row of each picture that the tables name."""
+def _of_tables(tables: Sequence[Path], rows: stream.Rows) -> tuple[dict[str, str], dict[str, stream.Place], set[str]]:
+    """The label and the row of each picture that the tables name; and which of the labels are theirs alone."""
     label_of: dict[str, str] = {}
     found: dict[str, stream.Place] = {}
+    by_table: set[str] = set()
     for table in tables:
         if not table.is_file():
             raise UserError(f"there is no {str(table)!r}: --support takes a folder of class folders, or a csv file")
-        named = {shot.file: shot.label for shot in listed_shots(table)}
+        shots = list(listed_shots(table))
+        named = {shot.file: shot.label for shot in shots}
+        by_table |= {shot.file for shot in shots if shot.by_table}
         for part in of_all(stream.find_names(rows, named)):
             found |= part
         if missing := [name for name in named if name not in found]:
@@ -91,7 +94,7 @@ def _of_tables(tables: Sequence[Path], rows: stream.Rows) -> tuple[dict[str, str
                 raise UserError(
                     f"{to_text(name)!r} is given as {label_of[name]!r} and in {str(table)!r} as {label!r}: keep one"
                 )
-    return label_of, found
+    return label_of, found, by_table
 
 
 def _embedded(

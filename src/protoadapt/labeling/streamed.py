@@ -87,7 +87,7 @@ def label_features(
             codes = np.concatenate([given.codes, np.full(sum(map(len, sampled)), -1)])
             table = np.concatenate([given.rows, *sampled]).astype(np.float32)
             told["paths"] = prototype_paths(estimator(method, settings or {}), classifier, table, codes)
-            for picture in told["pictures"]:
+            for picture in (told["pictures"][i] for i in outputs.shown(told["pictures"])):
                 picture["thumb"] = _thumbnail(os.path.join(about.get("root", ""), from_text(picture["file"])))
             save_classifier(out / "classifier.safetensors", classifier)
             outputs.write_text(out / "labels.json", json.dumps(told, ensure_ascii=False, allow_nan=False) + "\n")

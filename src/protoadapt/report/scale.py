@@ -9,7 +9,7 @@ MILLION = 1_000_000
 
 
 def numbers(told: Mapping[str, Any]) -> str:
-    """Markdown; parts that were not measured are said to be missing."""
+    """Markdown; parts that were not measured are left out."""
     parts = [f"Written from `results/benchmark-scale.json` (`python benchmarks/scale.py`), {told['hardware']}."]
     if "identical" in told:
         parts.append(_identical(told["identical"], told.get("kill")))
@@ -65,11 +65,12 @@ def _label(told: Mapping[str, Any]) -> str:
 
 
 def _extract(told: Mapping[str, Any], gpu: Mapping[str, Any] | None) -> list[str]:
-    network = f"Extraction on {told['hardware']}, ResNet-12 at 84 pixels, JPEG files of 500 × 375"
+    decoding = told["decoding_per_core"]
+    limit = _limit(decoding * told["cores"], told["network"])
     parts = [
-        f"{network}: {told['extract']:,.1f} pictures/s, {100 * told['share']:.0f} % of the network alone "
-        f"({told['network']:,.1f}/s). Decoding alone reaches {told['decoding_per_core']:,.0f} pictures/s a core: the "
-        f"network limits."
+        f"Extraction on {told['hardware']}, ResNet-12 at 84 pixels, JPEG files of 500 × 375: {told['extract']:,.1f} "
+        f"pictures/s, {100 * told['share']:.0f} % of the network alone in one process ({told['network']:,.1f}/s). "
+        f"Decoding alone reaches {decoding:,.0f} pictures/s a core: {limit} limits."
     ]
     return parts if gpu is None else [*parts, *_gpus(gpu)]
 
@@ -79,7 +80,8 @@ def _gpus(told: Mapping[str, Any]) -> list[str]:
     rate, forward, cores = told["extract_steady"], told["network"], told["cores"]
     each = told["decoding_per_core"]
     decoding = each * cores
-    limit = "decoding" if decoding < forward else "the network"
+    limit = _limit(decoding, forward)
+    more = f"; {forward / rate:.1f} times as many cores would keep the GPU busy" if decoding < forward else ""
     rows = [
         [str(gpus), f"{gpus * cores:,}", f"{gpus * rate:,.0f}"]
         + [_time(pictures * MILLION / gpus / rate) for pictures in (1, 10, 100)]
@@ -89,12 +91,15 @@ def _gpus(told: Mapping[str, Any]) -> list[str]:
     return [
         f"On {told['hardware']} with {cores} cores: {rate:,.0f} pictures/s once begun, {100 * rate / forward:.0f} % of "
         f"the network alone ({forward:,.0f}/s). Decoding alone reaches {each:,.0f} pictures/s a core, "
-        f"{decoding:,.0f}/s in all: {limit} limits, with what it takes to hand the pictures over; {forward / rate:.1f} "
-        f"times as many cores would keep the GPU busy.",
+        f"{decoding:,.0f}/s in all: {limit} limits, with what it takes to hand the pictures over{more}.",
         "What to expect of more GPUs with as many cores each: shards are independent, so the measured pictures/s are "
         "multiplied by their number, and a time is pictures divided by that. The disk must keep up: at 40 kB a picture "
         f"a GPU reads {rate * 0.04:,.0f} MB/s.\n\n{markdown(header, rows)}",
     ]
+
+
+def _limit(decoding: float, network: float) -> str:
+    return "decoding" if decoding < network else "the network"
 
 
 def _time(seconds: float) -> str:

@@ -63,10 +63,15 @@ def network(run: Run, work: Work) -> Network:
     if work.only_evaluate:
         where = " or ".join(str(f) for f in (work.weights, work.out) if f)
         raise UserError(f"there is no {file.name} in {where}: put it there, or train it (without --only-evaluate)")
-    record = _trained(run, work)
+    return _made(run, work)
+
+
+def _made(run: Run, work: Work) -> Network:
+    """Trained. The record is written first, so that there is never a network without one."""
+    file, record = work.out / f"{run.name}.safetensors", _trained(run, work)
     backbone, about = checkpoint.load_model(work.out / run.name)
-    checkpoint.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
     checkpoint.write_json(work.out / f"{run.name}-train.json", record)
+    checkpoint.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
     return _known(Network(file, checkpoint.load_weights(file)[1]["weights"], record), run, work)
 
 
@@ -78,8 +83,9 @@ def config_of(run: Run, work: Work) -> TrainConfig:
 
 def _trained(run: Run, work: Work) -> dict[str, Any]:
     config, folder = config_of(run, work), work.out / run.name
-    if run.teacher:
-        network(run.teacher, replace(work, weights=None))  # a shipped file has no classifier to learn from
+    if run.teacher:  # a shipped file will not do: it has no classifier to learn from
+        there = checkpoint.latest(work.out / run.teacher.name) is not None
+        (network if there else _made)(run.teacher, replace(work, weights=None))
     data = folder_of(config.dataset, config.crop, work)
     base, val = load_splits(config, data, per_class=work.per_class)
     work.say(f"{run.name}: training {run.recipe} for {config.epochs} epochs on {len(base):,} pictures")
@@ -88,12 +94,14 @@ def _trained(run: Run, work: Work) -> dict[str, Any]:
     told = train(config, base, val, folder, resume=again, accelerator=where)
     if not told["finished"]:
         raise Stopped
-    return told
+    return told | ({"per_class": work.per_class} if work.per_class else {})
 
 
 def _same_config(run: Run, record: dict[str, Any], work: Work) -> None:
-    now = config_of(run, work).to_dict()
-    before = TrainConfig.from_dict(record["config"]).to_dict() if "config" in record else now
+    now = _choices(config_of(run, work)) | {"per_class": work.per_class}
+    before = now
+    if "config" in record:
+        before = _choices(TrainConfig.from_dict(record["config"])) | {"per_class": record.get("per_class")}
     changed = [f"{key}={before[key]!r:.80} (now {now[key]!r:.80})" for key in now if before[key] != now[key]]
     if changed:
         raise UserError(
@@ -102,12 +110,19 @@ def _same_config(run: Run, record: dict[str, Any], work: Work) -> None:
         )
 
 
+def _choices(config: TrainConfig) -> dict[str, Any]:
+    """What decides the result: not how often it was saved, and not where the network lay that it started from."""
+    told = config.to_dict()
+    phases = [phase | {"teacher": phase["teacher"] is not None} for phase in told["phases"]]
+    return told | {"checkpoint_every": 1, "init_from": told["init_from"] is not None, "phases": phases}
+
+
 def _known(net: Network, run: Run, work: Work) -> Network:
     """Its training goes to the results."""
     file = work.results / run.name / "train.json"
     if net.record and read(file) != net.record:
         checkpoint.write_json(file, net.record)
-    return net if net.record else replace(net, record=read(file))
+    return net if net.record or work.weights else replace(net, record=read(file))
 
 
 def folder_of(dataset: str, crop: str, work: Work) -> Path | None:

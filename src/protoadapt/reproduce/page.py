@@ -10,7 +10,6 @@ import numpy as np
 from protoadapt.errors import count
 from protoadapt.methods import method
 from protoadapt.report.tables import first, markdown, paired
-from protoadapt.reproduce.extremes import extremes
 from protoadapt.reproduce.networks import read
 from protoadapt.reproduce.paper import LITERATURE, Quoted
 from protoadapt.reproduce.plan import Row, Run, Table, Trial, unique
@@ -32,6 +31,7 @@ from protoadapt.reproduce.trends import Curve, trends
 
 NOT_MEASURED = "not measured"
 SHOTS = (1, 5)
+EXTREMES = "## Extreme queries\n\nOne query, one class alone, foreign pictures and the like: [BAPA's page](bapa.md)."
 Result = dict[str, Any]
 
 
@@ -69,7 +69,7 @@ def results_page(folder: Path) -> str:
         "`protoadapt reproduce TABLE --data DIR` makes each table from scratch, or goes on where it stopped.",
     ]
     shown = [name for name in TABLES if name != "glyphs"]
-    return "\n\n".join([*parts, *(section(name, results) for name in shown), extremes(folder)]) + "\n"
+    return "\n\n".join([*parts, *(section(name, results) for name in shown), EXTREMES]) + "\n"
 
 
 def section(name: str, results: Results) -> str:
@@ -122,7 +122,8 @@ def _trained(run: Run, results: Results) -> list[str]:
     cycles = [cycle for one in run.cycles if (cycle := results.training(one))]
     seconds = " + ".join(f"{cycle['seconds']:.0f}" for cycle in cycles)
     epochs = " + ".join(str(cycle["config"]["epochs"]) for cycle in cycles)
-    return [f"{seconds} s", epochs, str(told["config"]["seed"]), told["hardware"]]
+    seeds = ", ".join(str(cycle["config"]["seed"]) for cycle in cycles)
+    return [f"{seconds} s", epochs, seeds, told["hardware"]]
 
 
 def _reasons(table: Table, results: Results) -> list[str]:
@@ -131,7 +132,7 @@ def _reasons(table: Table, results: Results) -> list[str]:
     absent = [f"{run.name} ({run.absent})" for run in missing if run.absent]
     late = [run.name for run in missing if not run.absent]
     told = [f"Not measured: {', '.join(absent)}."] if absent else []
-    told += [f"Not run yet, or not in full, for want of GPU time: {', '.join(late)}."] if late else []
+    told += [f"Not run yet, or not in full: {', '.join(late)}."] if late else []
     return [" ".join(told)] if told else []
 
 
@@ -207,10 +208,11 @@ def _by_training(rows: Sequence[Row], results: Results) -> str:
         own = [row for row in rows if row.trial.run == run]
         seed = f", {own[0].words[0].partition(', ')[2]}" if ", " in own[0].words[0] else ""
         cells = [own[0].words[1] + seed, own[0].words[2]]
+        by_words = {row.words[3]: row for row in own}
         for i, shot in enumerate(SHOTS):
-            for row in own:
-                told = f" ({row.paper[i]:.2f})" if row.paper[i] else ""
-                cells.append(accuracy(results.get(row.trial, shot, row.method)) + told)
+            for row in map(by_words.get, columns):
+                told = f" ({row.paper[i]:.2f})" if row and row.paper[i] else ""
+                cells.append(accuracy(results.get(row.trial, shot, row.method)) + told if row else "")
         lines.append([*cells, *_trained(run, results)])
     return markdown([*header, "training", "epochs", "seed", "hardware"], lines)
 
@@ -264,6 +266,8 @@ def _semi(table: Table, results: Results) -> list[str]:
         markdown(["M =", *map(str, UNLABELLED)], rows),
         f"{count:,} episodes, intervals up to ± {largest:.2f}.",
         "![semi-supervised accuracy over M](images/semi.png)",
+        "CIPA centres unlabelled pictures by their mean and queries not at all, as the paper says. “Queries centred "
+        "too” centres each query by the mean of the unlabelled pictures, which uses no other query either.",
         "The paper's trends (near: within a factor of two):",
         markdown(["the paper says", "here", "found"], said),
     ]

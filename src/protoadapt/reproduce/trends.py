@@ -66,7 +66,7 @@ def trends(curves: Mapping[str, Curve]) -> list[Trend]:
         ),
         Trend(
             "its lead over HCT_R + SemiPN grows with M",
-            lead[many] > lead[16] > lead[few],
+            lead[many] > lead[16] > lead[few] and lead[many] > 0,
             f"{lead[few]:+.2f} at M = {few}, {lead[16]:+.2f} at M = 16, {lead[many]:+.2f} at M = {many}",
         ),
         Trend(

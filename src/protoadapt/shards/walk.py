@@ -35,7 +35,8 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.path}/{self.member}" if self.member else self.path
+        """As people write it: "./a.jpg" of a list and of a tar file is "a.jpg"."""
+        return os.path.normpath(f"{self.path}/{self.member}" if self.member else self.path)
 
 
 def find(sources: list[Path]) -> tuple[Path, Iterator[Entry]]:
