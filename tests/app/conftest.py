@@ -46,7 +46,8 @@ def served(model):
         environment = {**os.environ, "TMPDIR": str(folder)}
         environment |= {"GRADIO_ALLOWED_PATHS": "/", "GRADIO_SHARE": "True"}  # a shell's settings change nothing
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen(command, cwd=folder, env=environment, text=True, **pipes)
+        heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731  # a job in the background would not
+        process = subprocess.Popen(command, cwd=folder, env=environment, text=True, preexec_fn=heard, **pipes)
         try:
             said = process.stdout.readline()
             assert said.startswith("Open http://")

@@ -270,6 +270,58 @@ def test_unknown_is_a_correction_that_is_kept(word, features, table, tmp_path):
         label_features([tmp_path / "s.csv", out / "labels.csv", tmp_path / "t.csv"], features, out)
 
 
+def test_unknown_in_a_table_without_guesses_is_kept_too(features, table, tmp_path):
+    """Whoever has checked every row may remove that column."""
+    chosen = write_csv(tmp_path / "s.csv", table[0], shots=2)
+    with open(tmp_path / "s.csv", "a") as file:
+        file.write(f"{table[0][-1]},unknown\n")
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    row = of(tmp_path / "out")[table[0][-1]]
+    assert (row["unknown"], row["support"]) == (True, False)
+    write_csv(tmp_path / "t.csv", list(chosen), shots=1)
+    (tmp_path / "out" / "labels.csv").write_text((tmp_path / "s.csv").read_text())
+    with pytest.raises(UserError, match="holds 4 corrections that would be lost"):
+        label_features([tmp_path / "t.csv"], features, tmp_path / "out")
+
+
+def test_one_table_that_contradicts_itself_is_said(features, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    with open(tmp_path / "s.csv", "a") as file:
+        file.write(f"{table[0][-1]},dark\n{table[0][-1]},light\n")
+    with pytest.raises(UserError, match=r"is given as 'dark' and in .* as 'light': keep one"):
+        label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+
+
+def test_a_class_that_nobody_can_see_is_said_and_other_broken_files_are_listed(features, archive, model, tmp_path):
+    for name in ("a/000.png", "b/001.jpg"):
+        copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / Path(name).name)
+    (tmp_path / "s" / "dark" / "broken.png").write_text("no picture")
+    (tmp_path / "s" / "stray.png").write_text("in no class")
+    told = label_features([tmp_path / "s"], features, tmp_path / "out", model=model)
+    assert {Path(one["file"]).name for one in told["skipped"]} >= {"broken.png", "stray.png"}
+    (tmp_path / "s" / "light").mkdir()
+    (tmp_path / "s" / "light" / "bad.png").write_text("no picture either")
+    with pytest.raises(UserError, match=r"no picture of the class 'light' can be read, such as .*bad\.png"):
+        label_features([tmp_path / "s"], features, tmp_path / "out", model=model)
+
+
+def test_a_name_of_several_rows_and_no_rows_at_all_are_said(archive, model, tmp_path):
+    names = ["a/000.png", "b/001.jpg"]
+    (tmp_path / "twice").write_text("".join(f"{archive / name}\n" for name in [*names, names[0]]))
+    (tmp_path / "none").write_text("is/not/there.png\n")
+    for name in ("twice", "none"):
+        made = write_manifest(tmp_path / f"{name}.jsonl", *find([tmp_path / name]))
+        extract(model, made, tmp_path / f"features-{name}", workers=1)
+    (tmp_path / "s.csv").write_text("file,label\n" + "".join(f"{archive / n},{CLASSES[n[0]]}\n" for n in names))
+    with pytest.raises(UserError, match="several rows are called"):
+        label_features([tmp_path / "s.csv"], tmp_path / "features-twice", tmp_path / "out")
+    with pytest.raises(UserError, match="has no rows"):
+        label_features([tmp_path / "s.csv"], tmp_path / "features-none", tmp_path / "out")
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="is a file: --out is the folder"):
+        label_features([tmp_path / "s.csv"], tmp_path / "features-twice", tmp_path / "file")
+
+
 def test_labels_of_a_run_with_more_processes_do_not_stay(features, table, tmp_path):
     write_csv(tmp_path / "s.csv", table[0], shots=2)
     out = tmp_path / "out"

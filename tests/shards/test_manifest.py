@@ -93,6 +93,16 @@ def test_a_dot_before_a_name_is_not_part_of_it(tree, tmp_path):
     assert names == [some, [f"x.tar/{name}" for name in some]]
 
 
+def test_what_is_no_list_is_said(tree, tmp_path):
+    made = write_manifest(tmp_path / "m.jsonl", *find([tree]))
+    (tmp_path / "wide").write_bytes("a.jpg\n".encode("utf-16"))
+    for path, said in ((tree / "a.jpg", "is a picture"), (made.path, "is a manifest"), (tmp_path / "wide", "UTF-16")):
+        with pytest.raises(UserError, match=said):
+            list(find([path])[1])
+    (tree / "marked").write_bytes(b"\xef\xbb\xbfa.jpg\n")
+    assert [(entry.name, entry.size > 0) for entry in find([tree / "marked"])[1]] == [("a.jpg", True)]
+
+
 def test_tar_members_lie_where_the_manifest_says(tmp_path):
     for number in range(2):
         with tarfile.open(tmp_path / f"{number}.tar", "w") as tar:

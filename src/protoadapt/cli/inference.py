@@ -137,8 +137,12 @@ def _check(form: str, json_out: Path | None, *inputs: Path | None) -> None:
 
 def _table(file: Path, base: Path | None, min_rows: int) -> Features:
     table = load_features(file)
+    if min_rows < 0:
+        raise UserError(f"--min-rows is {min_rows}: it must be 0 or more")
     classes, place, rows = np.unique(table.labels.numpy(), return_inverse=True, return_counts=True)
     if (small := (classes >= 0) & (rows < min_rows)).any():
+        if not (rows[classes >= 0] >= min_rows).any():
+            raise UserError(f"no class has {min_rows} rows, the largest {rows[classes >= 0].max()}: lower --min-rows")
         print(f"left out: {count(small.sum(), 'class', 'classes')} with fewer than {min_rows} rows", file=sys.stderr)
         labels = table.labels.masked_fill(torch.from_numpy(small[place]), -1)
         table = replace(table, labels=labels, metadata={**table.metadata, "min_rows": min_rows})

@@ -31,10 +31,22 @@ def manifest(
     Cut into shards, for extract --manifest.
     """
     check_output(out, *sources)
-    root, entries = shards.find(sources)
+    root, found = shards.find(sources)
+    absent = 0
+
+    def entries() -> Iterator[shards.Entry]:
+        nonlocal absent
+        for entry in found:
+            absent += entry.size < 0
+            yield entry
+
     with watch("pictures") as tell:
-        made = shards.write_manifest(
-            out, root, shards.hashed(root, entries) if sha256 else entries, shard_size, lambda n: tell(n, 0, n)
+        listed = shards.hashed(root, entries()) if sha256 else entries()
+        made = shards.write_manifest(out, root, listed, shard_size, lambda n: tell(n, 0, n))
+    if absent:
+        print(
+            f"{absent:,} of {count(made.pictures, 'picture')} are not there; relative names start at {str(root)!r}",
+            file=sys.stderr,
         )
     print(f"{count(made.pictures, 'picture')} in {count(len(made.shards), 'shard')}: {out}")
 

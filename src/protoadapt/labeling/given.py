@@ -13,6 +13,7 @@ from protoadapt.data.folders import size_of
 from protoadapt.errors import UserError, count
 from protoadapt.features import embed
 from protoadapt.labeling.names import UNKNOWN, to_text
+from protoadapt.labeling.pictures import Skipped
 from protoadapt.labeling.processes import of_all
 from protoadapt.labeling.support import Shot, by_content, listed_shots, of_folders
 from protoadapt.shards import Entry, stream
@@ -28,6 +29,7 @@ class Given(NamedTuple):
     unknown: set[tuple[int, int]]  # and those that a table says are of no class
     labels: dict[str, str]  # by name, of both
     by_table: set[str]  # of those with a class, people's work that may be nowhere else
+    skipped: list[Skipped]  # files of folders that count for nothing
 
     @property
     def shots(self) -> list[int]:
@@ -44,7 +46,8 @@ def read_given(
     label_of, found, by_table = _of_tables([source for source in support if not source.is_dir()], rows)
     tabled = sorted(name for name, label in label_of.items() if label != UNKNOWN)
     unknown = {found[name][:2] for name, label in label_of.items() if label == UNKNOWN}
-    shots = [shot for source in support if source.is_dir() for shot in of_folders(source).shots]
+    folders = [of_folders(source) for source in support if source.is_dir()]
+    shots = [shot for folder in folders for shot in folder.shots]
     pictures = by_content(shots, {shot.file: _sha256(shot.file) for shot in shots})
     copies = [copy for part in of_all(stream.find_contents(rows, pictures)) for copy in part]
     places = {found[name][:2]: label_of[name] for name in tabled}
@@ -57,7 +60,9 @@ def read_given(
             )
         places[place] = shot.label
     counted = {content for content, name, _ in copies if name in found}  # with the tables already
-    kept, embedded = _embedded([s for content, s in pictures.items() if content not in counted], about, model, device)
+    new = [shot for content, shot in pictures.items() if content not in counted]
+    kept, embedded, broken = _embedded(new, about, model, device)
+    _every_class_is_seen(shots, [*(label_of[name] for name in tabled), *(shot.label for shot in kept)])
     classes, codes = _numbered([label_of[name] for name in tabled] + [shot.label for shot in kept], support)
     number = {name: code for code, name in enumerate(classes)}
     return Given(
@@ -68,6 +73,7 @@ def read_given(
         unknown,
         label_of,
         by_table,
+        [*(one for folder in folders for one in folder.skipped), *broken],
     )
 
 
@@ -89,7 +95,7 @@ def _of_tables(tables: Sequence[Path], rows: stream.Rows) -> tuple[dict[str, str
                 f"{str(table)!r} names {count(len(missing), 'picture')} without a row, such as "
                 f"{to_text(missing[0])!r}: give names as the manifest has them, relative to the folder it was made of"
             )
-        for name, label in named.items():
+        for name, label, _ in shots:
             if label_of.setdefault(name, label) != label:
                 raise UserError(
                     f"{to_text(name)!r} is given as {label_of[name]!r} and in {str(table)!r} as {label!r}: keep one"
@@ -99,10 +105,10 @@ def _of_tables(tables: Sequence[Path], rows: stream.Rows) -> tuple[dict[str, str
 
 def _embedded(
     shots: Sequence[Shot], about: Mapping[str, Any], model: str | Path | None, device: str
-) -> tuple[list[Shot], list[np.ndarray]]:
+) -> tuple[list[Shot], list[np.ndarray], list[Skipped]]:
     """Those that can be read, and a row each. As extract embeds: the same decoding, batches, views and rounding."""
     if not shots:
-        return [], []
+        return [], [], []
     network, own = models.load(model or about["model"]["model"], device)
     if own["weights"] != about["weights"]:
         raise UserError(
@@ -111,6 +117,7 @@ def _embedded(
         )
     kept: list[Shot] = []
     rows: list[np.ndarray] = []
+    skipped: list[Skipped] = []
     for start in range(0, len(shots), BATCH):
         part = shots[start : start + BATCH]
         entries = [Entry(os.path.abspath(shot.file), size_of(shot.file)) for shot in part]
@@ -118,7 +125,18 @@ def _embedded(
         good = sorted(set(range(len(part))) - {row for row, _ in broken})
         rows += list(half(embed(network, own, pixels, about["views"], batch=BATCH))[good])
         kept += [part[row] for row in good]
-    return kept, rows
+        skipped += [Skipped(part[row].file, reason) for row, reason in broken]
+    return kept, rows, skipped
+
+
+def _every_class_is_seen(shots: Sequence[Shot], labels: Sequence[str]) -> None:
+    """A class of which no picture can be read would be missing from the answers without a word."""
+    for shot in shots:
+        if shot.label not in labels:
+            raise UserError(
+                f"no picture of the class {shot.label!r} can be read, such as {to_text(shot.file)!r}: give another, or "
+                f"take its folder away"
+            )
 
 
 def _sha256(file: str) -> bytes | None:

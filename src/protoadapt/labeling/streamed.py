@@ -54,9 +54,13 @@ def label_features(
         if method not in ("bapa", "cipa") or asked.get("center") not in (None, "separate") or not asked.get("l2", True):
             raise UserError("--features takes --method bapa, or cipa with its own center and l2: change --method")
         tables.check_pyarrow()
+        if out.exists() and not out.is_dir():
+            raise UserError(f"{str(out)!r} is a file: --out is the folder that takes the labels")
         rows, about = stream.open_features(features, (rank, world))
         if not rows.headers:
             raise UserError(f"{world} processes for {count(about['shards'], 'shard')} are too many: start fewer")
+        if not sum(of_all(sum(header.shape[0] for header in rows.headers))):
+            raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
         given = read_given(support, rows, about, model, device)
         labels_csv = out / "labels.csv"
         if labels_csv.is_file():
@@ -82,7 +86,8 @@ def label_features(
         told = outputs.tell(title, shown, given.shots, classifier, about["model"], described(chosen))
         for one, number, no in zip(told["classes"], np.sum(found, 0).tolist(), np.sum(unknown, 0).tolist()):
             one |= {"found": number, "unknown": no}
-        told["skipped"] = [one for part in broken for one in part][:SKIPPED]
+        told["skipped"] = outputs.tell_skipped(given.skipped, to_text)
+        told["skipped"] += [one for part in broken for one in part][:SKIPPED]
         if rank == 0:
             codes = np.concatenate([given.codes, np.full(sum(map(len, sampled)), -1)])
             table = np.concatenate([given.rows, *sampled]).astype(np.float32)

@@ -135,6 +135,8 @@ def table_shots(table: Path, images: str | Path, strict: bool = True, unknown: b
                     f"files, {to_text(alike[0])!r} and {to_text(alike[1])!r}: write which, with its folder"
                 )
             file = alike[0] if len(alike) == 1 else None
+        if file is None and _is_no_class(label):
+            continue  # of a picture that is not there there is nothing to say
         if file is None and strict:
             raise UserError(
                 f"line {line} of {str(table)!r} names {name!r}, which is neither beside it nor in {str(images)!r}: "
@@ -161,7 +163,7 @@ def nothing_lost(table: Path, shots: Iterable[Shot], label_now: Callable[[str], 
 def _counting(table: Path, unknown: bool = False) -> Iterator[Row]:
     for row in _rows(table):
         if _is_no_class(row.label):
-            if unknown and row.label and row.guess is not None:
+            if unknown and row.label:
                 yield row
         elif row.guess != row.label or row.guess in (BY_FOLDER, BY_TABLE):
             yield row

@@ -90,7 +90,7 @@ def write(
             done += len(part)
             on_progress(done)
         if not shards:
-            raise UserError(f"there is no picture in {str(root)!r}: give a folder that holds some, at any depth")
+            raise UserError(f"no picture is in {str(root)!r} or listed: give a folder that holds some, at any depth")
         at = file.tell()
         file.write(_line({"pictures": done, "shards": shards}))
         file.write(_line({"index": at}))

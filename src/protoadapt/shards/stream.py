@@ -113,6 +113,11 @@ def find_names(rows: Rows, wanted: Iterable[str]) -> dict[str, Place]:
         places = [(name, at) for at, name in enumerate(store.read_names(header)[0]) if name in wanted]
         table = store.read_rows(header) if places else None
         for name, at in places:
+            if name in found:
+                raise UserError(
+                    f"several rows are called {name!r}, and nobody can tell which is meant: list each picture once and "
+                    f"make manifest and features again"
+                )
             found[name] = Place(header.told["shard"], at, table[at].copy())  # type: ignore[index]
     return found
 

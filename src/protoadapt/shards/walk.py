@@ -57,6 +57,8 @@ def find(sources: list[Path]) -> tuple[Path, Iterator[Entry]]:
         return source, folder_tree(source)
     if {".gz", ".tgz", ".zip", ".bz2", ".xz", ".zst"} & set(source.suffixes):
         raise UserError(f"{source.name!r} is compressed, and its pictures cannot be read one by one: unpack it first")
+    if source.suffix.lower() in SUFFIXES:
+        raise UserError(f"{source.name!r} is a picture: give a folder of pictures, a list of files, or tar files")
     return source.parent, listed(source)
 
 
@@ -120,8 +122,13 @@ def _pieces(file: IO[bytes], end: bytes = b"\0") -> Iterator[bytes]:
 def listed(file: Path) -> Iterator[Entry]:
     """The files that a list names, one a line, or as `find -print0` writes them; relative ones start at the list."""
     with open(file, "rb") as lines:
-        end = b"\0" if b"\0" in lines.read(LONGEST_PATH) else b"\n"
-        lines.seek(0)
+        begin = lines.read(LONGEST_PATH)
+        if begin.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise UserError(f"{file.name!r} is written in UTF-16: save the list as UTF-8")
+        if begin.startswith(b'{"schema": "protoadapt') or begin.startswith(b'{"schema":"protoadapt'):
+            raise UserError(f"{file.name!r} is a manifest already: give it to extract --manifest")
+        end = b"\0" if b"\0" in begin else b"\n"
+        lines.seek(3 if begin.startswith(b"\xef\xbb\xbf") else 0)
         for line in _pieces(lines, end):
             path = os.fsdecode(line if end == b"\0" else line.rstrip(b"\r"))
             if path and "\0" not in path:
