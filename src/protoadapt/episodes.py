@@ -309,9 +309,11 @@ def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
 def redrawn(labels: np.ndarray, protocol: Protocol) -> float:
     """The share of Dirichlet draws that some class has too few rows for. They are drawn again, so that the larger this
     share, the more balanced are the episodes."""
-    sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
-    if protocol.kind != "dirichlet" or protocol.way > len(sizes):
+    if protocol.kind != "dirichlet":
         return 0.0
+    sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
+    if protocol.way > len(sizes):
+        return 0.0  # drawing says so
     rng, total = np.random.default_rng(0), protocol.way * protocol.query
     chosen = rng.random((2000, len(sizes))).argsort(1)[:, : protocol.way]
     shares = rng.dirichlet(np.full(protocol.way, protocol.alpha), size=len(chosen))

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 
 import numpy as np
@@ -46,7 +47,7 @@ def served(model):
         environment = {**os.environ, "TMPDIR": str(folder)}
         environment |= {"GRADIO_ALLOWED_PATHS": "/", "GRADIO_SHARE": "True"}  # a shell's settings change nothing
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731  # a job in the background would not
+        heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a job in the background would ignore it
         process = subprocess.Popen(command, cwd=folder, env=environment, text=True, preexec_fn=heard, **pipes)
         try:
             said = process.stdout.readline()

@@ -62,8 +62,9 @@ def read_given(
     counted = {content for content, name, _ in copies if name in found}  # with the tables already
     new = [shot for content, shot in pictures.items() if content not in counted]
     kept, embedded, broken = _embedded(new, about, model, device)
-    _every_class_is_seen(shots, [*(label_of[name] for name in tabled), *(shot.label for shot in kept)])
-    classes, codes = _numbered([label_of[name] for name in tabled] + [shot.label for shot in kept], support)
+    labels = [*(label_of[name] for name in tabled), *(shot.label for shot in kept)]
+    _every_class_is_seen(shots, set(labels))
+    classes, codes = _numbered(labels, support)
     number = {name: code for code, name in enumerate(classes)}
     return Given(
         np.stack([*(found[name].row for name in tabled), *embedded]),
@@ -129,7 +130,7 @@ def _embedded(
     return kept, rows, skipped
 
 
-def _every_class_is_seen(shots: Sequence[Shot], labels: Sequence[str]) -> None:
+def _every_class_is_seen(shots: Sequence[Shot], labels: set[str]) -> None:
     """A class of which no picture can be read would be missing from the answers without a word."""
     for shot in shots:
         if shot.label not in labels:

@@ -59,7 +59,8 @@ def label_features(
         rows, about = stream.open_features(features, (rank, world))
         if not rows.headers:
             raise UserError(f"{world} processes for {count(about['shards'], 'shard')} are too many: start fewer")
-        if not sum(of_all(sum(header.shape[0] for header in rows.headers))):
+        total = sum(of_all(sum(header.shape[0] for header in rows.headers)))
+        if not total:
             raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
         given = read_given(support, rows, about, model, device)
         labels_csv = out / "labels.csv"
@@ -74,7 +75,6 @@ def label_features(
         labelled = (given.rows, given.codes, calibration_of(card, about["weights"]))
         classifier = Classifier.of(chosen, given.classes, model_of(about["model"]), *labelled)
         answer = _answering(classifier, power, device)
-        total = sum(of_all(sum(header.shape[0] for header in rows.headers)))
         told_of = given.places | dict.fromkeys(given.unknown, tables.NO_CLASS)
         path = out / tables.part_name(rank, world)
         answered = tables.write(path, rows, told_of, classifier.classes, answer, every=-(-total // SAMPLE))

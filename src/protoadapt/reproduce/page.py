@@ -78,7 +78,7 @@ def section(name: str, results: Results) -> str:
     own = {
         "main": _main,
         "hct_ablation": _hct_ablation,
-        "alpha_sweep": _alpha_sweep,
+        "alpha_sweep": _by_data,
         "inference": _inference,
         "semi": _semi,
         "figure3": _figure3,
@@ -191,10 +191,10 @@ def _source(row: Quoted) -> str:
 
 
 def _hct_ablation(table: Table, results: Results) -> list[str]:
-    return [*_alpha_sweep(table, results), *_seeds(results)]
+    return [*_by_data(table, results), *_seeds(results)]
 
 
-def _alpha_sweep(table: Table, results: Results) -> list[str]:
+def _by_data(table: Table, results: Results) -> list[str]:
     by_data = [(words, [row for row in table.rows if row.words[0] == words]) for words in ABLATED]
     return [part for words, rows in by_data for part in (f"### {words}", _by_training(rows, results))]
 

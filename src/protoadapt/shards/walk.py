@@ -125,7 +125,7 @@ def listed(file: Path) -> Iterator[Entry]:
         begin = lines.read(LONGEST_PATH)
         if begin.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise UserError(f"{file.name!r} is written in UTF-16: save the list as UTF-8")
-        if begin.startswith(b'{"schema": "protoadapt') or begin.startswith(b'{"schema":"protoadapt'):
+        if begin.startswith(b'{"schema":"protoadapt'):
             raise UserError(f"{file.name!r} is a manifest already: give it to extract --manifest")
         end = b"\0" if b"\0" in begin else b"\n"
         lines.seek(3 if begin.startswith(b"\xef\xbb\xbf") else 0)
