@@ -51,7 +51,6 @@ def learned(folder, table, y, model, size, tick=lambda rows: None):
     given = np.flatnonzero(y >= 0)
     leave = {number: given[given // size == number] % size for number in np.unique(given // size)}
     rows = stream.Rows(rows.headers, leave, tick)
-    assert rows.count == (y < 0).sum()
     support = model._power(torch.from_numpy(table[given]).double())
     how, power = model._how(), adapt.Power(model.beta, model.power)
     arguments = (rows, support, torch.from_numpy(y[given]), WAY, how, power)

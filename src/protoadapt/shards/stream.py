@@ -32,10 +32,6 @@ class Rows:
     leave: Mapping[int, np.ndarray] = field(default_factory=dict)
     tick: Callable[[int], None] = lambda rows: None  # told of every so many rows that were run through
 
-    @property
-    def count(self) -> int:
-        return sum(header.shape[0] for header in self.headers) - sum(map(len, self.leave.values()))
-
     def each(self, function: Callable[[store.Header, np.ndarray], B], everything: bool = False) -> Iterator[B]:
         """function(header, rows (n, D) float16) of each shard, in order; with `everything` none is passed over."""
 
