@@ -263,7 +263,8 @@ def test_unknown_is_a_correction_that_is_kept(word, features, table, tmp_path):
         with open(out / "labels.csv", newline="") as file:
             row = next(row for row in csv.DictReader(file) if row["file"] == none)
         assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", guess)
-        assert (of(out)[none]["unknown"], of(out)[none]["support"]) == (True, False)
+        assert [of(out)[none][key] for key in ("label", "unknown", "support")] == ["unknown", True, False]
+        assert of(out)[none]["confidence"] == pytest.approx(float(row["confidence"]), abs=1e-4)
         assert [p["file"] for p in told["pictures"] if p.get("no_class")] == [none]
     (tmp_path / "t.csv").write_text(f"file,label\n{none},light\n")
     with pytest.raises(UserError, match=rf"'{none}' is given as 'unknown' and in .* as 'light': keep one"):

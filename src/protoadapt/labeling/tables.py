@@ -13,7 +13,7 @@ from protoadapt.errors import UserError, install
 from protoadapt.files import written_whole
 from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import Answers
-from protoadapt.labeling.names import to_text
+from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.shards import stream
 from protoadapt.shards.store import Header, read_names
 
@@ -130,7 +130,7 @@ def _parquet(path: Path, classes: Sequence[str]) -> Iterator[Callable[[Part], No
         + [("margin", pa.float32()), ("unknown", pa.bool_()), ("support", pa.bool_())]
         + [("shard", pa.int32()), ("row", pa.int32())]
     )
-    labels = pa.array(classes, pa.string())
+    labels = pa.array([*classes, UNKNOWN], pa.string())
     waiting: list[Any] = []
 
     def named(codes: np.ndarray, none: np.ndarray | None = None) -> Any:
@@ -138,9 +138,10 @@ def _parquet(path: Path, classes: Sequence[str]) -> Iterator[Callable[[Part], No
 
     def table(part: Part) -> Any:
         given, (best, probability, unknown) = part.given >= 0, part.answers
+        told = np.where(part.given == NO_CLASS, len(classes), part.given)
         p, q = (np.where(given, sure, column) for sure, column in zip((1.0, 0.0), probability.T))
         columns = [pa.array(list(map(to_text, part.names)), pa.string())]
-        columns += [named(np.where(given, part.given, best[:, 0])), pa.array(p.astype(np.float32))]
+        columns += [named(np.where(told >= 0, told, best[:, 0])), pa.array(p.astype(np.float32))]
         columns += [named(best[:, 1], given), pa.array((p - q).astype(np.float32)), pa.array(unknown & ~given)]
         columns += [pa.array(given), pa.array(np.full(len(given), part.shard, np.int32)), pa.array(part.numbers)]
         return pa.table(columns, schema)
