@@ -3,7 +3,7 @@
 import errno
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -24,6 +24,24 @@ def check_output(path: str | Path, *inputs: str | Path | None) -> Path:
         if given is not None and path.exists() and Path(given).exists() and path.samefile(given):
             raise UserError(f"{str(path)!r} is also read: writing there would destroy it, give another name")
     return path
+
+
+def unchanged_since_now(path: Path) -> Callable[[], None]:
+    """A function to call before the file is replaced: it refuses if somebody wrote to it meanwhile.
+
+    It compares contents, so that it sees every edit, also one that takes an earlier one back.
+    """
+
+    def content() -> bytes | None:
+        return path.read_bytes() if path.is_file() else None
+
+    before = content()
+
+    def check() -> None:
+        if content() != before:
+            raise UserError(f"{str(path)!r} was changed while this ran, and is left as it is: run the same again")
+
+    return check
 
 
 @contextmanager

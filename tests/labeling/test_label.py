@@ -167,6 +167,26 @@ def test_corrections_survive_a_run_on_other_pictures(folder, named, paint):
         named(images="others")
 
 
+@pytest.mark.parametrize("moment", ["embedding", "thumbnails"])
+@pytest.mark.parametrize(("file", "label"), [("day 0/green-0.png", "red"), ("day 0/blue-0.png", "")])
+def test_what_is_edited_while_it_runs_is_not_lost(folder, named, moment, file, label):
+    """A new correction, or an earlier one that is taken back; and no other result is replaced either."""
+    named()
+    correct(folder, "day 0/blue-0.png", "red")
+    edited = []
+
+    def edit(what, done, total):
+        if what == moment and not edited:
+            correct(folder, file, label)
+            edited.append(listing(folder / "out"))
+
+    with pytest.raises(UserError, match=r"was changed while this ran, and is left as it is: run|would be lost"):
+        named(support=("support", "out/labels.csv"), method="protonet", on_progress=edit)
+    after = listing(folder / "out")
+    assert {name: after[name] for name in edited[0]} == edited[0]
+    assert not [name for name in after if "partial" in name]
+
+
 def test_a_changed_label_of_a_class_folder_is_a_correction(folder, named):
     named()
     correct(folder, "../support/blue/0.png", "red")

@@ -236,6 +236,28 @@ def test_corrections_are_not_lost_and_count_when_they_come_back(features, table,
         label_features([tmp_path / "s.csv"], features, out)
 
 
+@pytest.mark.parametrize("few", [tables.FEW, 10])
+def test_what_is_edited_while_it_runs_is_not_lost(few, features, table, tmp_path, monkeypatch):
+    """Neither replaced, nor removed where the rows are many."""
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out = tmp_path / "out"
+    label_features([tmp_path / "s.csv"], features, out)
+    monkeypatch.setattr(tables, "FEW", few)
+    edited = []
+
+    def edit(done, total):
+        if not edited:
+            corrected(out / "labels.csv", table[0][-1], "dark")
+            edited.append((out / "labels.csv").read_bytes())
+
+    before = (out / "labels.json").read_bytes()
+    with pytest.raises(UserError, match=r"labels\.csv' was changed while this ran, and is left as it is: run the same"):
+        label_features([tmp_path / "s.csv"], features, out, on_progress=edit, method="cipa")
+    assert [(out / "labels.csv").read_bytes()] == edited
+    assert (out / "labels.json").read_bytes() == before
+    assert not list(out.glob(".*partial"))
+
+
 def test_an_example_that_was_corrected_is_not_lost(hashed_features, archive, model, tmp_path):
     """Its row says "(folder) dark"; the folder that would give it that label again is not what the user wrote since."""
     for name in ("a/000.png", "b/001.jpg"):

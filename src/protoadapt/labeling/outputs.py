@@ -89,15 +89,15 @@ def as_csv(told: Mapping[str, Any]) -> str:
     return text.getvalue()
 
 
-def write_text(path: Path, text: str) -> None:
-    """UTF-8, lines as they are, whole or not at all."""
+def write_text(path: Path, text: str, check: Callable[[], None] = lambda: None) -> None:
+    """UTF-8, lines as they are, whole or not at all. `check` may still refuse, right before the file is replaced."""
     with written_whole(path) as partial:
         partial.write_bytes(text.encode())
+        check()
 
 
-def write_labels(out: Path, told: Mapping[str, Any]) -> None:
-    write_text(out / "labels.json", json.dumps(told, ensure_ascii=False, allow_nan=False) + "\n")
-    write_text(out / "labels.csv", as_csv(told))
+def write_json(path: Path, told: Mapping[str, Any]) -> None:
+    write_text(path, json.dumps(told, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def shown(rows: Sequence[Mapping[str, Any]], most: int = THUMBS) -> list[int]:

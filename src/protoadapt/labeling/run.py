@@ -11,7 +11,7 @@ import numpy as np
 from protoadapt import models
 from protoadapt.errors import UserError
 from protoadapt.estimators import PrototypeClassifier
-from protoadapt.files import check_output
+from protoadapt.files import check_output, unchanged_since_now
 from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import Classifier, described, estimator, load_classifier, save_classifier
 from protoadapt.labeling.embed import contents_of
@@ -60,6 +60,8 @@ def label(
     """
     out, cache = Path(out), Path(cache or Path(out, ".features"))
     _check(out, images, support, sort)
+    labels_csv = out / "labels.csv"
+    unchanged = unchanged_since_now(labels_csv)
     chosen = estimator(method, settings or {}, device)
     shots, skipped, no_class = read_support(support, images)
     found = find_pictures(images, leave=[out, cache])
@@ -75,7 +77,7 @@ def label(
     outside = [file for file in no_class if content_of[file] not in there]
     gathered = gather([*found.files, *outside], shots, content_of, skipped)
     unknown = _unknown_rows(gathered, no_class, content_of)
-    _nothing_lost(out / "labels.csv", images, gathered, unknown, content_of)
+    _nothing_lost(labels_csv, images, gathered, unknown, content_of)
     rows = store.rows(gathered.contents)
 
     def name(file: str) -> str:
@@ -89,8 +91,9 @@ def label(
             picture |= {"unknown": True, "no_class": True}
     told["skipped"] = outputs.tell_skipped(gathered.skipped, name)
     _show(told["pictures"], gathered, cache, partial(on_progress, "thumbnails"))
+    outputs.write_text(labels_csv, outputs.as_csv(told), unchanged)  # first: if it refuses, all is as it was
+    outputs.write_json(out / "labels.json", told)
     save_classifier(out / "classifier.safetensors", classifier)
-    outputs.write_labels(out, told)
     if sort:
         done = sort_pictures(out / "sorted", _places(told, gathered.files, images), sort)
         told["left_alone"] = done.left_alone

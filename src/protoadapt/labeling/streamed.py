@@ -5,7 +5,6 @@ shards, and the sums of a step are added up. The labels of all rows are Parquet,
 report shows a sample.
 """
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ import numpy as np
 import torch
 
 from protoadapt.errors import UserError, count
+from protoadapt.files import unchanged_since_now
 from protoadapt.labeling import outputs, pictures, tables
 from protoadapt.labeling.classifier import Answers, Classifier, described, estimator, save_classifier
 from protoadapt.labeling.given import Given, read_given
@@ -62,8 +62,9 @@ def label_features(
         total = sum(of_all(sum(header.shape[0] for header in rows.headers)))
         if not total:
             raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
-        given = read_given(support, rows, about, model, device)
         labels_csv = out / "labels.csv"
+        unchanged = unchanged_since_now(labels_csv)
+        given = read_given(support, rows, about, model, device)
         if labels_csv.is_file():
             nothing_lost(labels_csv, listed_shots(labels_csv), given.labels.get)
         stream.check_all(rows)
@@ -94,14 +95,15 @@ def label_features(
             told["paths"] = prototype_paths(estimator(method, settings or {}), classifier, table, codes)
             for picture in (told["pictures"][i] for i in outputs.shown(told["pictures"])):
                 picture["thumb"] = _thumbnail(os.path.join(about.get("root", ""), from_text(picture["file"])))
-            save_classifier(out / "classifier.safetensors", classifier)
-            outputs.write_text(out / "labels.json", json.dumps(told, ensure_ascii=False, allow_nan=False) + "\n")
             if world == 1 and answered.few is not None:
                 by_table = {to_text(name) for name in given.by_table}
                 few = [picture | {"by_table": picture["file"] in by_table} for picture in answered.few]
-                outputs.write_text(labels_csv, outputs.as_csv({**told, "pictures": few}))
+                outputs.write_text(labels_csv, outputs.as_csv({**told, "pictures": few}), unchanged)
             elif not any(source.exists() and labels_csv.exists() and source.samefile(labels_csv) for source in support):
+                unchanged()
                 labels_csv.unlink(missing_ok=True)  # an earlier run's: it would say otherwise
+            outputs.write_json(out / "labels.json", told)
+            save_classifier(out / "classifier.safetensors", classifier)
         return told
 
 
