@@ -26,6 +26,12 @@ def check_output(path: str | Path, *inputs: str | Path | None) -> Path:
     return path
 
 
+def check_output_folder(path: Path) -> None:
+    """Asked before the work is done."""
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{str(path)!r} is a file: give a folder")
+
+
 def unchanged_since_now(path: Path) -> Callable[[], None]:
     """A function to call before the file is replaced: it refuses if somebody wrote to it meanwhile.
 

@@ -341,7 +341,7 @@ def test_a_name_of_several_rows_and_no_rows_at_all_are_said(archive, model, tmp_
     with pytest.raises(UserError, match="has no rows"):
         label_features([tmp_path / "s.csv"], tmp_path / "features-none", tmp_path / "out")
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="is a file: --out is the folder"):
+    with pytest.raises(UserError, match="is a file: give a folder"):
         label_features([tmp_path / "s.csv"], tmp_path / "features-twice", tmp_path / "file")
 
 

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from protoadapt import shards
 from protoadapt.errors import UserError, count
-from protoadapt.files import check_output
+from protoadapt.files import check_output, check_output_folder
 
 LINE_EVERY = 30.0  # seconds between lines where there is no terminal
 
@@ -55,8 +55,7 @@ def extract_manifest(
     model: str | Path, manifest: Path, out: Path, shard: str, engine: str, workers: int | None, views: int, device: str
 ) -> None:
     """The features of a manifest's pictures, one file a shard; what is there and whole is kept."""
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{str(out)!r} is a file: with --manifest, --out is the folder that takes the shards")
+    check_output_folder(out)
     listed, part = shards.load_manifest(manifest), parse_part(shard)
     with watch("pictures") as tell:
 

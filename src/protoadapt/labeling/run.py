@@ -11,7 +11,7 @@ import numpy as np
 from protoadapt import models
 from protoadapt.errors import UserError
 from protoadapt.estimators import PrototypeClassifier
-from protoadapt.files import check_output, unchanged_since_now
+from protoadapt.files import check_output, check_output_folder, unchanged_since_now
 from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import Classifier, described, estimator, load_classifier, save_classifier
 from protoadapt.labeling.embed import contents_of
@@ -228,8 +228,7 @@ def _places(told: Mapping[str, Any], files: Sequence[str], images: str | Path) -
 
 def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: str | None) -> None:
     """Before the work: what would only be found out after it."""
-    if out.exists() and not out.is_dir():
-        raise UserError(f"--out {str(out)!r} is a file: give a folder")
+    check_output_folder(out)
     real = {path: Path(os.path.realpath(path)) for path in (out, images, *support)}
     if real[out] == real[images]:
         raise UserError(f"--out and --images are both {str(out)!r}: give the results a folder of their own")

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from protoadapt.errors import UserError, count
-from protoadapt.files import unchanged_since_now
+from protoadapt.files import check_output_folder, unchanged_since_now
 from protoadapt.labeling import outputs, pictures, tables
 from protoadapt.labeling.classifier import Answers, Classifier, described, estimator, save_classifier
 from protoadapt.labeling.given import Given, read_given
@@ -54,8 +54,7 @@ def label_features(
         if method not in ("bapa", "cipa") or asked.get("center") not in (None, "separate") or not asked.get("l2", True):
             raise UserError("--features takes --method bapa, or cipa with its own center and l2: change --method")
         tables.check_pyarrow()
-        if out.exists() and not out.is_dir():
-            raise UserError(f"{str(out)!r} is a file: --out is the folder that takes the labels")
+        check_output_folder(out)
         rows, about = stream.open_features(features, (rank, world))
         if not rows.headers:
             raise UserError(f"{world} processes for {count(about['shards'], 'shard')} are too many: start fewer")
