@@ -503,6 +503,18 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(folder, named):
     assert not (folder / "out").exists()
 
 
+@pytest.mark.parametrize("name", ["labels.parquet", "labels-00003-of-00008.parquet"])
+def test_labels_of_features_are_neither_lost_nor_left_beside_others(folder, named, name):
+    (folder / "out").mkdir()
+    (folder / "out" / "labels-of-mine.parquet").touch()
+    named()
+    before = listing(folder / "out")
+    (folder / "out" / name).touch()
+    with pytest.raises(UserError, match=f"{name}' holds labels of label --features: remove it, or give"):
+        named(method="protonet")
+    assert listing(folder / "out") == before | {name: b""}
+
+
 def test_pictures_that_all_fail(folder, named):
     for path in (folder / "images").rglob("*-*.*"):
         path.write_text("no picture")

@@ -12,7 +12,7 @@ from protoadapt import models
 from protoadapt.errors import UserError
 from protoadapt.estimators import PrototypeClassifier
 from protoadapt.files import check_output, check_output_folder, unchanged_since_now
-from protoadapt.labeling import outputs
+from protoadapt.labeling import outputs, tables
 from protoadapt.labeling.classifier import Classifier, described, estimator, load_classifier, save_classifier
 from protoadapt.labeling.embed import contents_of
 from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
@@ -236,6 +236,10 @@ def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: s
         raise UserError(f"--out and --support are both {str(out)!r}: give the results a folder of their own")
     for name in FILES:
         check_output(out / name)
+    if parts := tables.parts_in(out):  # would stay beside labels that say otherwise; of millions, so not ours to remove
+        raise UserError(
+            f"{str(parts[0])!r} holds labels of label --features: remove it, or give these another folder as --out"
+        )
     if sort is not None and sort not in WAYS:
         raise UserError(f"--sort is {sort!r}: choose copy or link")
     for path in (images, *support):

@@ -57,11 +57,17 @@ def part_name(rank: int, world: int) -> str:
     return "labels.parquet" if world == 1 else f"labels-{rank:05d}-of-{world:05d}.parquet"
 
 
+def parts_in(out: Path) -> list[Path]:
+    """The files of runs with any number of processes."""
+    found = sorted(out.glob("labels*.parquet"))
+    return [path for path in found if re.fullmatch(r"labels(-\d{5,}-of-\d{5,})?\.parquet", path.name)]
+
+
 def remove_others(out: Path, world: int) -> None:
     """The labels of an earlier run with another number of processes: whoever reads labels*.parquet would read both."""
     ours = {part_name(rank, world) for rank in range(world)}
-    for path in out.glob("labels*.parquet"):
-        if path.name not in ours and re.fullmatch(r"labels(-\d{5,}-of-\d{5,})?\.parquet", path.name):
+    for path in parts_in(out):
+        if path.name not in ours:
             path.unlink(missing_ok=True)  # another process may be faster
 
 
