@@ -249,6 +249,26 @@ def test_a_row_does_not_depend_on_the_pictures_beside_it(model, tmp_path):
     assert np.array_equal(*tables)
 
 
+@pytest.mark.parametrize(("part", "listing"), [("0/1", "broken.csv"), ("1/2", "broken-1-of-2.csv")])
+def test_not_one_picture_that_can_be_read_is_an_error(model, tmp_path, capsys, part, listing):
+    """What follows in a script must not start; the list of what was wrong stays."""
+    for name in ("1.png", "2.png"):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / name).write_text("no picture")
+    scale.manifest([tmp_path / "in"], tmp_path / "m.jsonl", shard_size=1)
+    capsys.readouterr()
+    for _ in range(2):  # as well when the shards are there already
+        with pytest.raises(SystemExit) as ended:
+            scale.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", part, "local", 1, 1, "cpu")
+        out, err = capsys.readouterr()
+        assert (ended.value.code, out) == (1, "")
+        assert err.startswith(f"error: not one picture could be read, {tmp_path / 'f' / listing} tells why: mend that")
+        assert err.count("\n") == 1
+        assert "2.png" in (tmp_path / "f" / listing).read_text()
+    scale.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "2/3", "local", 1, 1, "cpu")  # an empty part
+    assert "0 shards made" in capsys.readouterr().out
+
+
 def test_bad_arguments_are_one_sentence(model, manifest, tmp_path):
     for text in ("3/3", "1", "a/b", "-1/2", "1/0"):
         with pytest.raises(UserError, match="i from 0 to n - 1"):

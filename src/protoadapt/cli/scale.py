@@ -77,6 +77,13 @@ def extract_manifest(
         print(f"damaged, made again: {damaged}", file=sys.stderr)
     listing = out / ("broken.csv" if part == (0, 1) else f"broken-{part[0]}-of-{part[1]}.csv")
     broken = shards.list_broken(out, range(part[0], len(listed.shards), part[1]), listing)
+    if broken and broken == done.pictures:  # no row is no result, and whatever runs next should not start
+        print(
+            f"error: not one picture could be read, {listing} tells why: mend that, remove their shards from {out}, "
+            f"and run this again",
+            file=sys.stderr,
+        )
+        sys.exit(1)
     if broken:
         all_, has = count(done.pictures, "picture"), "has" if broken == 1 else "have"
         print(f"{broken:,} of {all_} cannot be read and {has} no row: {listing}", file=sys.stderr)
