@@ -1,6 +1,7 @@
 """`protoadapt reproduce` as a user meets it."""
 
 import re
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -10,6 +11,8 @@ from protoadapt.cli.reproduce import _folders
 from protoadapt.errors import UserError
 from protoadapt.reproduce import TABLES
 from protoadapt.reproduce.plan import Row, Run, Table, Trial
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +40,8 @@ def test_without_a_name_the_tables_are_listed():
         (("main", "--weights", "nowhere"), "there is no folder 'nowhere'"),
         (("main", "--epochs", "0"), "--epochs is 0"),
         (("main", "--only", "cup/*", "--only-evaluate"), "no result of this table is called cup/*"),
+        (("main", "--data", "."), "(cifar-fs, fc100, mini-imagenet, tiered-imagenet, cub) are not in '.': give --data"),
+        (("main", "--only", "cub-box/*"), "the pictures of this table (cub) are not there: give --data DIR"),
     ],
 )
 def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path, words, said):
@@ -62,6 +67,17 @@ def test_nothing_there_is_a_table_of_not_measured(tmp_path):
     assert "there is no cub-box.safetensors in runs" in done.stderr
     assert "| CUB, boxes | 1 | 93.03 | not measured |" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("words", "code"), [((), 1), (("--only-evaluate",), 0)])
+def test_results_that_are_there_are_a_table_without_any_pictures(tmp_path, words, code):
+    (tmp_path / "results" / "cub-box").mkdir(parents=True)
+    for shot in (1, 5):
+        name = f"results/cub-box/novel-{shot}shot.json"
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    done = run("main", "--data", ".", "--only", "cub-box/novel-?shot", *words)
+    assert done.exit_code == code
+    assert re.search(r"\| CUB, boxes \| 1 \| 93.03 \| \**9\d\.\d\d", done.stdout)
 
 
 def test_the_whole_way_on_glyphs(tmp_path, monkeypatch):

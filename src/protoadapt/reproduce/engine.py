@@ -20,6 +20,7 @@ from PIL import Image
 
 from protoadapt import checkpoint
 from protoadapt.data import Images, load
+from protoadapt.data.registry import search
 from protoadapt.episodes import Protocol, draw
 from protoadapt.errors import UserError
 from protoadapt.evaluate import compare
@@ -40,6 +41,13 @@ def reproduce(table: Table, work: Work) -> dict[str, str]:
     if not parts:
         names = unique(part.files[0].removesuffix(".json") for part in table.parts)
         raise UserError(f"no result of this table is called {' or '.join(work.only)}: the first is {names[0]}")
+    if not work.only_evaluate and not any(_can_begin(part, work) for part in parts):
+        places = " or ".join(repr(str(place)) for places in work.data.values() for place in places)
+        wanted = ", ".join(unique(part.dataset for part in parts))
+        raise UserError(
+            f"the pictures of this table ({wanted}) are not {f'in {places}' if places else 'there'}: give --data DIR "
+            f"with some of them; protoadapt data NAME --data DIR says what is missing and where it is had"
+        )
     nets: dict[Run, Network | UserError] = {}
     for part in sorted(parts, key=lambda part: part.views):  # the quick ones first
         if part.run not in nets:
@@ -58,6 +66,16 @@ def reproduce(table: Table, work: Work) -> dict[str, str]:
 
 def _asked(file: str, work: Work) -> bool:
     return not work.only or any(fnmatch.fnmatch(file.removesuffix(".json"), pattern) for pattern in work.only)
+
+
+def _can_begin(part: Trial | Task, work: Work) -> bool:
+    """Whether there is anything of it: results, features or pictures."""
+    trial = part.trial if isinstance(part, Task) else part
+    made = [work.out / "features" / trial.features, *(work.results / file for file in part.files)]
+    if part.dataset == "glyphs" or any(file.is_file() for file in made):
+        return True
+    place = folder_of(trial.dataset, trial.crop, work)
+    return place is not None and search(trial.dataset, "novel", place, trial.crop) is not None
 
 
 # Features: there already, or extracted.
