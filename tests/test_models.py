@@ -254,6 +254,21 @@ def test_models_lists_them_and_prints_a_card(capsys):
         commands.models("lite1")
 
 
+def test_every_accuracy_says_what_it_was_measured_on(shipped, capsys):
+    """Numbers of one line are of the same pictures and the same method."""
+    _, card, folder = shipped
+    numbers = [("dogs", "cipa", 10, 1, 11.0), ("birds", "cipa", 5, 1, 71.0), ("dogs", "cipa", 5, 5, 95.0)]
+    numbers += [("birds", "bapa", 5, 5, 85.0), ("birds", "cipa", 5, 5, 81.0)]
+    told = [dict(zip(("data", "method", "way", "shot", "accuracy"), number)) for number in numbers]
+    (folder / "cub.json").write_text(json.dumps(card | {"numbers": told}))
+    commands.models()
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split()[-6:] == ["5-way", "1-shot", "5-shot", "measured", "on", "calibrated"]
+    rows = {line.split()[0]: line.split() for line in lines if line.strip()}
+    assert rows["cub"][-6:] == ["71.0", "81.0", "birds", "(cipa)", "yes", "installed"]
+    assert rows["cifar-fs"][-8:] == [*["–"] * 4, "not", "in", "this", "build"]
+
+
 @pytest.mark.parametrize(
     ("lie", "said"),
     [

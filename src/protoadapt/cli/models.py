@@ -29,9 +29,11 @@ def models(
             raise UserError(f"the model {name!r} has no card here: `protoadapt models` lists what there is")
         print("\n".join(map(for_terminal, _card(card))))
         return
-    header = ["name", "trained on", "network", "pixels", "dims", "MB", "5-way 1-shot", "5-shot", "calibrated", ""]
+    header = ["name", "trained on", "network", "pixels", "dims", "MB"]
+    header += ["5-way 1-shot", "5-shot", "measured on", "calibrated", ""]
     print(tables.text(header, [_row(told) for told in overview()]))
-    print("\nAlso: timm:NAME, FILE.onnx, and any run, checkpoint or model file of your own (docs/models.md).")
+    print("\nAccuracies on different pictures cannot be compared: docs/models.md has models side by side on the same.")
+    print("Also: timm:NAME, FILE.onnx, and any run, checkpoint or model file of your own (docs/models.md).")
 
 
 def export(
@@ -94,16 +96,14 @@ def calibrate(
 
 
 def _row(told: dict[str, Any]) -> list[str]:
-    numbers = told.get("numbers") or []
-
-    def accuracy(shot: int) -> str:
-        best = next((n for n in numbers if (n["way"], n["shot"]) == (5, shot)), None)
-        return f"{best['accuracy']:.1f} ({best['method']})" if best else "–"
-
+    numbers = [n for n in told.get("numbers") or [] if n["way"] == 5]
+    measured = [f"{n['data']} ({n['method']})" for n in numbers]
+    accuracy = {n["shot"]: f"{n['accuracy']:.1f}" for n, on in zip(numbers, measured) if on == measured[0]}
     plain = [told.get(key) for key in ("name", "trained_on", "backbone", "size", "dim")]
     size = f"{told['mb']:.1f}" if told["mb"] else None
     calibrated = "yes" if told.get("calibration") else "no"
-    row = [*plain, size, accuracy(1), accuracy(5), calibrated if numbers else None, told["state"]]
+    row = [*plain, size, accuracy.get(1), accuracy.get(5), measured[0] if measured else None]
+    row += [calibrated if numbers else None, told["state"]]
     return ["–" if value is None else str(value) for value in row]
 
 
