@@ -69,6 +69,21 @@ def test_escaped_names_and_real_backslashes(tmp_path, paint):
     )
 
 
+def test_accents_in_two_spellings_are_one_class(tmp_path, paint):
+    """é as one character and as two. Files keep their names, of which both may exist."""
+    one, two = "caf\u00e9", "cafe\u0301"
+    for name in (f"s/{one}/1.png", f"s/{two}/2.png", f"{one}.png", f"{two}.png", "3.png", "4.png"):
+        paint(tmp_path / name, "red")
+    (tmp_path / "t.csv").write_text(
+        f"file,label,guess\n{one}.png,{two},x\n{two}.png,tea,x\n3.png,{one},{two}\n4.png,{one},(folder) {two}\n"
+    )
+    support = read_support([tmp_path / "s", tmp_path / "t.csv"], tmp_path)
+    assert told(support, tmp_path) == sorted(
+        [(f"s/{one}/1.png", one), (f"s/{two}/2.png", one), (f"{one}.png", one), (f"{two}.png", "tea"), ("4.png", one)]
+    )  # the third was not changed, only spelled anew
+    assert not next(shot for shot in support.shots if shot.file.endswith("4.png")).by_table
+
+
 def test_several_sources_add_up(tmp_path, paint):
     paint(tmp_path / "s" / "cat" / "1.png", "red")
     paint(tmp_path / "2.png", "red")

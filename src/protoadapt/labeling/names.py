@@ -10,6 +10,7 @@ when it is read.
 
 import os
 import re
+import unicodedata
 from urllib.parse import unquote
 
 from protoadapt.data.folders import FORMULA
@@ -33,6 +34,11 @@ def from_text(text: str) -> str:
 
     raw = re.sub(rb"\\\\|\\x([0-9a-f]{2})", meant, text.encode("utf-8", "surrogatepass"))
     return raw.decode("utf-8", "surrogateescape")
+
+
+def composed(name: str) -> str:
+    """A class name in one spelling (NFC): é may be one character or, as macOS writes folders, e and an accent."""
+    return unicodedata.normalize("NFC", name)
 
 
 def class_cell(name: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protoadapt.errors import UserError, count
-from protoadapt.labeling.names import UNKNOWN, class_cell, class_of_cell, from_folder, from_text, to_text
+from protoadapt.labeling.names import UNKNOWN, class_cell, class_of_cell, composed, from_folder, from_text, to_text
 from protoadapt.labeling.pictures import Skipped, find_pictures
 
 BY_FOLDER, BY_TABLE = "(folder)", "(table)"
@@ -99,7 +99,7 @@ def of_folders(root: Path) -> Support:
     shots, (files, skipped) = [], find_pictures(root)
     for file in files:
         first, *deeper = os.path.relpath(file, root).split(os.sep)
-        label = from_folder(to_text(first)).strip()  # as in tables, where a space at the end is not seen
+        label = composed(from_folder(to_text(first))).strip()  # as in tables, where a space at the end is not seen
         if not (deeper and label):
             skipped.append(Skipped(file, "in no class folder"))
         elif not _is_no_class(label):
@@ -204,8 +204,8 @@ def _rows(table: Path) -> Iterator[Row]:
             for cells in reader:
                 if len(cells) <= max(place["file"], place["label"]):
                     continue  # an empty line
-                label = class_of_cell(cells[place["label"]].strip())
-                guess = cells[place["guess"]].strip() if place.get("guess", len(cells)) < len(cells) else None
+                label = class_of_cell(composed(cells[place["label"]]).strip())
+                guess = composed(cells[place["guess"]]).strip() if place.get("guess", len(cells)) < len(cells) else None
                 label = UNKNOWN if label.casefold() == UNKNOWN else label
                 yield Row(reader.line_num, cells[place["file"]], label, guess and class_of_cell(guess))
     except (UnicodeDecodeError, csv.Error) as error:
