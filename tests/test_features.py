@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from protoadapt import Features, UserError, load_features, save_features
-from protoadapt.features import base_mean_of, synthetic_features
+from protoadapt.backbones import build
+from protoadapt.data import Images
+from protoadapt.features import base_mean_of, extract, synthetic_features
 
 TABLE = synthetic_features(classes=4, rows=10, dim=6)
 
@@ -46,6 +48,24 @@ def test_hashes_tell_features_apart():
     changed = TABLE.features.clone()
     changed[3, 2] += 1e-6 + changed[3, 2].abs() * 1e-6
     assert Features(changed, TABLE.labels).hash != TABLE.hash
+
+
+def test_pooling_changes_rows_and_base_mean_and_is_told(tmp_path):
+    network, about = build("conv4", 4).eval(), {"mean": [0.5] * 3, "std": [0.25] * 3, "size": 32}
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 3, 32, 32), dtype=np.uint8)
+    images = Images(pixels, np.zeros(6, int), ["a"], list("abcdef"), [], "x", "novel", "none", tmp_path)
+    table = extract(network, about, images, images, pooling=2.0)
+    with torch.no_grad():
+        wanted = network.forward_to((torch.from_numpy(pixels) / 255 - 0.5) / 0.25, 4).pow(2).mean((2, 3)).sqrt()
+    assert torch.allclose(table.features, wanted, rtol=1e-4, atol=1e-5)
+    assert torch.allclose(table.base_mean, wanted.mean(0), rtol=1e-4, atol=1e-5)
+    assert table.metadata["pooling"] == 2
+    assert not torch.allclose(extract(network, about, images).features, wanted, rtol=0.01)
+    for exponent in (0.5, 9.0, float("nan")):
+        with pytest.raises(UserError, match="give 1 for the mean"):
+            extract(network, about, images, pooling=exponent)
+    with pytest.raises(UserError, match="pools its features itself"):
+        extract(torch.nn.Flatten(), about, images, pooling=2.0)
 
 
 def test_every_cut_of_a_file_is_refused(tmp_path):

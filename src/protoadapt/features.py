@@ -6,6 +6,7 @@ import json
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from protoadapt import models
 from protoadapt.augment import apply_weak, draw_weak
+from protoadapt.backbones import Staged
 from protoadapt.data import Images
 from protoadapt.errors import UserError
 from protoadapt.evaluate import checked
@@ -78,21 +80,28 @@ def extract(
     base: Images | None = None,
     *,
     views: int = 1,
+    pooling: float = 1.0,
     half: bool = False,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Features:
     """Features of `images`, and the mean of those of `base`. `about` as `load_embedding` gives it."""
     if views < 1:
         raise UserError(f"views is {views}: at least one is needed")
-    rows = embed(backbone, about, images.pixels, views, on_progress)
+    rows = embed(backbone, about, images.pixels, views, on_progress, pooling=pooling)
     if not torch.isfinite(rows).all():
         raise UserError("the network gives NaN or infinite features: its weights are damaged, get the model again")
     mean = None
     if base is not None:
-        mean = embed(backbone, about, base.pixels, views, lambda n: on_progress(len(images) * views + n)).mean(0)
+        done = len(images) * views
+        mean = embed(backbone, about, base.pixels, views, lambda n: on_progress(done + n), pooling=pooling).mean(0)
     told = {key: about.get(key) for key in ("backbone", "width", "weights", "size", "mean", "std")}
     told |= {"trained_on": about.get("dataset"), "dataset": images.name, "split": images.split, "crop": images.crop}
-    told |= {"views": views, "rectified": bool((rows >= 0).all()), "class_names": list(images.class_names)}
+    told |= {
+        "views": views,
+        "pooling": pooling,
+        "rectified": bool((rows >= 0).all()),
+        "class_names": list(images.class_names),
+    }
     rows = rows.half() if half else rows
     return Features(rows, torch.from_numpy(np.array(images.labels)).long(), mean, told)
 
@@ -105,12 +114,15 @@ def embed(
     views: int = 1,
     on_progress: Callable[[int], None] = lambda done: None,
     batch: int = 256,
+    pooling: float = 1.0,
 ) -> Tensor:
     """(N, D) on the CPU: the mean feature of each picture's views. pixels (N, 3, H, H) uint8.
 
     View 1 is the picture, view 2 its mirror image, further ones are random windows of at least 35 % of its area. Each
     picture is embedded alone, and its windows depend on its row number only: nothing leaks between pictures.
+    `pooling` is the exponent of the mean over all places (`backbones.staged.generalised_mean`).
     """
+    network = _pooling(backbone, pooling)
     device = next(backbone.parameters(), torch.empty(0)).device  # an ONNX file has none and takes any
     step = SMALL if device.type == "cpu" else batch
     mean, std = (255 * torch.tensor(about[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
@@ -121,10 +133,20 @@ def embed(
         for view in range(views):
             seen = images if view == 0 else images.flip(-1) if view == 1 else _window(images, start, view)
             x = ((seen - mean) / std).contiguous(memory_format=torch.channels_last)
-            total = total + torch.cat([backbone(part).float() for part in x.split(step)])
+            total = total + torch.cat([network(part).float() for part in x.split(step)])
             on_progress(views * start + (view + 1) * len(images))
         out.append((total / views).cpu())
     return torch.cat(out)
+
+
+def _pooling(backbone: nn.Module, exponent: float) -> Callable[[Tensor], Tensor]:
+    if exponent == 1:
+        return backbone
+    if not 1 <= exponent <= 8:
+        raise UserError(f"pooling is {exponent:g}: give 1 for the mean over all places, up to 8 to favour strong ones")
+    if not isinstance(backbone, Staged):
+        raise UserError("this network pools its features itself: leave pooling at 1, or take one of protoadapt's own")
+    return partial(backbone, pooling=exponent)
 
 
 def _window(images: Tensor, start: int, view: int) -> Tensor:

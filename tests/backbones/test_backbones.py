@@ -35,6 +35,23 @@ def test_stopping_and_resuming_at_every_layer_changes_nothing(name, training):
         assert torch.equal(network.forward_to(x, 0), x)
 
 
+@pytest.mark.parametrize("exponent", [1.0, 1.5, 2.0, 8.0])
+def test_features_are_a_generalised_mean_of_the_last_places(exponent):
+    network = build("resnet12", width=2)
+    initialise(network, torch.Generator().manual_seed(0))
+    x = torch.rand(2, 3, 40, 40)
+    with torch.no_grad():
+        places = network.eval().forward_to(x, 4)
+        features = network(x, exponent)
+        assert places.shape[2:] == (2, 2)
+        for row, dim in [(0, 0), (1, 7), (1, 15)]:
+            four = [float(value) for value in places[row, dim].flatten()]
+            by_hand = (sum(value**exponent for value in four) / 4) ** (1 / exponent)
+            assert float(features[row, dim]) == pytest.approx(by_hand, rel=1e-5)
+        assert (features <= places.amax((2, 3)) * (1 + 1e-5)).all()
+        assert (features >= network(x) * (1 - 1e-5)).all()
+
+
 def test_resnet12_block_against_its_definition():
     """Three 3×3 conv-BN with ReLU between, a 1×1 conv-BN shortcut, ReLU after the sum, 2×2 max-pool, no LeakyReLU."""
     network = build("resnet12", width=4).eval()

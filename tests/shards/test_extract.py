@@ -275,6 +275,8 @@ def test_bad_arguments_are_one_sentence(model, manifest, tmp_path):
             scale.parse_part(text)
     with pytest.raises(UserError, match="leave out --dataset"):
         training.extract(str(model), tmp_path / "out", dataset="cub", manifest=manifest.path)
+    with pytest.raises(UserError, match="leave out --pooling"):
+        training.extract(str(model), tmp_path / "out", pooling=2.0, manifest=manifest.path)
     with pytest.raises(UserError, match="is a file"):
         training.extract(str(model), model, manifest=manifest.path, device="cpu")
     with pytest.raises(UserError, match="no engine 'rai'"):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 
 class Staged(nn.Module):
-    """Stages in a row, then the mean over all places. Features are non-negative if the last stage ends in a ReLU."""
+    """Stages in a row, then a mean over all places. Features are non-negative: the last stage ends in a ReLU."""
 
     def __init__(self, stages: Iterable[nn.Module], dim: int):
         super().__init__()
@@ -28,14 +28,22 @@ class Staged(nn.Module):
             x = stage(x)
         return x
 
-    def forward_from(self, h: Tensor, layer: int) -> Tensor:
+    def forward_from(self, h: Tensor, layer: int, pooling: float = 1.0) -> Tensor:
         """Hidden features at mixing layer `layer` to features (B, D), in float32 whatever the stages computed in."""
         for stage in self.stages[layer:]:
             h = stage(h)
-        return h.mean((2, 3), dtype=torch.float32)
+        return generalised_mean(h, pooling)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.forward_from(x, 0)
+    def forward(self, x: Tensor, pooling: float = 1.0) -> Tensor:
+        return self.forward_from(x, 0, pooling)
+
+
+def generalised_mean(h: Tensor, exponent: float) -> Tensor:
+    """(mean of h^p)^(1/p) over all places, for h ≥ 0; the larger p, the more strong places count (Radenović et al.
+    2018). (B, C, H, W) → (B, C)."""
+    if exponent == 1:
+        return h.mean((2, 3), dtype=torch.float32)
+    return h.float().pow(exponent).mean((2, 3)).pow(1 / exponent)
 
 
 class Stage(nn.Sequential):

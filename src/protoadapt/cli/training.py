@@ -6,7 +6,7 @@ Training's libraries take seconds to load, so the commands that need them load t
 import inspect
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -134,6 +134,7 @@ def extract(
     images: Annotated[Path | None, typer.Option(help="a folder of class folders of one's own")] = None,
     crop: Annotated[str, typer.Option(help="none, or box: CUB's bounding boxes (default: as trained)")] = "",
     views: Annotated[int, typer.Option(help="average so many views: 1 the picture, 2 its mirror image too, …")] = 1,
+    pooling: Annotated[float, typer.Option(help="1: mean over all places; larger: strong ones count more")] = 1.0,
     base_mean: Annotated[bool, typer.Option("--base-mean/--no-base-mean", help="embed the base classes too")] = True,
     half: Annotated[bool, typer.Option("--half", help="store float16, half the size")] = False,
     skip_corrupt: SkipCorrupt = False,
@@ -150,6 +151,8 @@ def extract(
     if manifest:
         if images or dataset:
             raise UserError("--manifest names the pictures: leave out --dataset and --images")
+        if pooling != 1:
+            raise UserError("the shards of a manifest hold means over all places: leave out --pooling")
         return scale.extract_manifest(model, manifest, out, shard, engine, workers, views, find_device(device))
     if check_output(out, model if Path(model).is_file() else None).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
@@ -163,7 +166,8 @@ def extract(
     chosen = datasets.load(dataset, split, data_dir, **options)
     base = datasets.load(dataset, "base", data_dir, **options) if base_mean else None
     with progress(f"embedding {split}", (len(chosen) + (len(base) if base else 0)) * views) as done:
-        table = features.extract(backbone, about, chosen, base, views=views, half=half, on_progress=done)
+        how: dict[str, Any] = {"views": views, "pooling": pooling, "half": half}
+        table = features.extract(backbone, about, chosen, base, **how, on_progress=done)
     features.save_index(out.with_suffix(".index.csv"), chosen)
     features.save_features(out, table)
     rows, dim = table.features.shape

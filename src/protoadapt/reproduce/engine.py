@@ -92,18 +92,20 @@ def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Feat
     data = folder_of(trial.dataset, trial.crop, work)
     backbone, about = load_embedding(net.path, work.device)
     options: dict[str, Any] = {"size": about["size"], "crop": trial.crop, "per_class": work.per_class}
+    how: dict[str, Any] = {"views": trial.views, "pooling": trial.pooling}
     if table is None:
         images = load(trial.dataset, "novel", data, **options)
         title = f"{trial.run.name}: embedding {len(images):,} {trial.dataset} pictures, {_views(trial)}"
         with work.progress(title, len(images) * trial.views) as done:
-            table = extract(backbone, about, images, views=trial.views, on_progress=done)
+            table = extract(backbone, about, images, **how, on_progress=done)
         told = {**table.metadata, "per_class": work.per_class, "source_side": _source_side(images)}
         table = replace(table, metadata=told)
     if base_mean:
         base = load(trial.dataset, "base", data, **options)
         title = f"{trial.run.name}: embedding {len(base):,} pictures of base classes, {_views(trial)}"
         with work.progress(title, len(base) * trial.views) as done:
-            table = replace(table, base_mean=embed(backbone, about, base.pixels, trial.views, done).mean(0))
+            mean = embed(backbone, about, base.pixels, on_progress=done, **how).mean(0)
+            table = replace(table, base_mean=mean)
     save_features(file, table)
     return table
 
@@ -115,7 +117,9 @@ def _views(trial: Trial) -> str:
 def _identity(trial: Trial, weights: str | None, work: Work) -> dict[str, Any]:
     """What features say of themselves when they are those of a trial."""
     own = {"weights": weights} if weights else {}
-    pictures = {"dataset": trial.dataset, "split": "novel", "crop": trial.crop, "views": trial.views}
+    pictures: dict[str, Any] = {"dataset": trial.dataset, "split": "novel", "crop": trial.crop, "views": trial.views}
+    if trial.pooling != 1:  # older files do not tell, and all are means
+        pictures["pooling"] = trial.pooling
     return {**own, **pictures, "per_class": work.per_class}
 
 

@@ -17,13 +17,14 @@ from protoadapt.reproduce.tables import (
     ABLATED,
     COMPARED,
     MAIN,
+    POOLING,
     SEEDS,
+    SEEN,
     SEMI,
     SEMI_METHODS,
     SEMI_NETWORKS,
     TABLES,
     UNLABELLED,
-    VIEWS,
     all_methods,
     seen,
 )
@@ -165,20 +166,29 @@ def _main(table: Table, results: Results) -> list[str]:
         rows = [[q.setting, q.method, q.backbone, *(_quoted(q, i) for i in (0, 1)), _source(q)] for q in quoted]
         for words, (name, trial) in MAIN.items():
             if name == data:
-                ours = [results.get(seen(trial, 1), shot, "cipa") for shot in SHOTS]
-                rows.append(["transductive", f"**HCT_R + CIPA, {words}**", "ResNet-12", *map(accuracy, ours), "here"])
+                for told, pooling in (("", 1.0), (f", pooling {POOLING:g}", POOLING)):
+                    ours = [accuracy(results.get(seen(trial, pooling=pooling), shot, "cipa")) for shot in SHOTS]
+                    rows.append(
+                        ["transductive", f"**{_network(trial)} + CIPA, {words}{told}**", "ResNet-12", *ours, "here"]
+                    )
         header = ["setting", "method", "backbone", "1-shot", "5-shot", "source"]
         parts += [f"#### {data}", markdown(header, rows)]
     parts.append("### Other methods on the same features and episodes")
     for words, (_, trial) in MAIN.items():
-        for views in (1, VIEWS):
-            found = [r for shot in SHOTS for r in results.of(seen(trial, views), shot)]
+        for views, pooling in SEEN:
+            one = seen(trial, views, pooling)
+            found = [r for shot in SHOTS for r in results.of(one, shot)]
             if found:
                 side = found[0]["features"].get("source_side")
                 told = f" (from files whose short side is usually {side} pixels)" if side else ""
-                one = "one view" if views == 1 else f"{views} views"
-                parts += [f"{words}, {one} a picture{told}:", same_episodes(seen(trial, views), results)]
+                how = "one view" if views == 1 else f"{views} views"
+                how += f" a picture, pooling {pooling:g}{told}"
+                parts += [f"{words}, {how}:", same_episodes(one, results)]
     return parts
+
+
+def _network(trial: Trial) -> str:
+    return "HCT_R, self-distilled," if trial.run.teacher else "HCT_R"
 
 
 def _quoted(row: Quoted, shot: int) -> str:

@@ -33,6 +33,7 @@ class Trial:
     dataset: str
     crop: str = "none"
     views: int = 1
+    pooling: float = 1.0  # exponent of the mean over all places
     stem: str = "novel"
     methods: tuple[str, ...] = ("cipa",)
     slow: tuple[str, ...] = ()  # methods that get only SLOW_EPISODES of the same episodes
@@ -53,7 +54,8 @@ class Trial:
 
     @property
     def features(self) -> str:
-        return f"{self.run.name}-{self.dataset}-{self.crop}-views{self.views}.safetensors"
+        pooled = "" if self.pooling == 1 else f"-pooling{self.pooling:g}"
+        return f"{self.run.name}-{self.dataset}-{self.crop}-views{self.views}{pooled}.safetensors"
 
 
 SLOW_EPISODES = 600
