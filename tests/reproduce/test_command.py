@@ -65,7 +65,7 @@ def test_nothing_there_is_a_table_of_not_measured(tmp_path):
     done = run("main", "--only-evaluate", "--only", "cub-box/*")
     assert done.exit_code == 1, "something is missing"
     assert "there is no cub-box.safetensors in runs" in done.stderr
-    assert "| CUB, boxes | 1 | 93.03 | not measured |" in done.stdout
+    assert "| CUB, boxes | 1 | 1 | 93.03 | not measured |" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -77,7 +77,7 @@ def test_results_that_are_there_are_a_table_without_any_pictures(tmp_path, words
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     done = run("main", "--data", ".", "--only", "cub-box/novel-?shot", *words)
     assert done.exit_code == code
-    assert re.search(r"\| CUB, boxes \| 1 \| 93.03 \| \**9\d\.\d\d", done.stdout)
+    assert re.search(r"\| CUB, boxes \| 1 \| 1 \| 93.03 \| \**9\d\.\d\d", done.stdout)
 
 
 def test_the_whole_way_on_glyphs(tmp_path, monkeypatch):

@@ -55,7 +55,8 @@ def _label(told: Mapping[str, Any]) -> str:
     return (
         f"Labelling synthetic rows of {told['dim']} dimensions, {told['classes']} classes, {told['threads']} cores. "
         "Beside a pass over all rows, the same files read once and multiplied by one matrix of that size, in the same "
-        "run; CIPA needs two such products a pass, BAPA three where class sizes differ.\n\n"
+        "run; CIPA needs two such products a pass, BAPA three where class sizes differ. That yardstick varies: see "
+        "both of the largest size.\n\n"
         f"{markdown(header, rows)}\n\n"
         f"Within a pass shards are independent, and each process takes its part: at {per:,.0f} rows a second and "
         f"core, {largest['steps'] + 2} passes over 100 million rows take "

@@ -65,7 +65,8 @@ def results_page(folder: Path) -> str:
         "# Results",
         "Written by `docs/build.py` from the JSON files under `results/`. Each file holds what was run (method, "
         "arguments, protocol, seed, the hashes of weights and features, views, crop), on what (versions, hardware, "
-        "commit), the training config, and the right answers of every episode. Accuracies are in percent with 95 % "
+        "commit), the training config, and the right answers of every episode; those of the earliest runs have neither "
+        "commit nor config. Accuracies are in percent with 95 % "
         "confidence intervals, 10,000 episodes unless said; networks are one ResNet-12. "
         "`protoadapt reproduce TABLE --data DIR` makes each table from scratch, or goes on where it stopped.",
     ]
@@ -161,7 +162,9 @@ def same_episodes(trial: Trial, results: Results) -> str:
 
 def _main(table: Table, results: Results) -> list[str]:
     parts = [beside(table, table.rows, results), "### Beside the literature"]
-    parts.append("Quoted from the paper's Tables 1 to 4, except the last rows, which are from here.")
+    parts.append(
+        "Quoted from the paper's Tables 1 to 4 (PT+MAP on CUB: from its text), except the last rows, from here."
+    )
     for data, quoted in LITERATURE.items():
         rows = [[q.setting, q.method, q.backbone, *(_quoted(q, i) for i in (0, 1)), _source(q)] for q in quoted]
         for words, (name, trial) in MAIN.items():
@@ -239,7 +242,7 @@ def _seeds(results: Results) -> list[str]:
             spread = f" (s = {np.std(values, ddof=1):.2f})" if len(values) > 1 else ""
             cells.append(f"{np.mean(values):.2f}{spread}, {count(len(values), 'seed')}" if values else NOT_MEASURED)
         rows.append([trained, inference, *cells])
-    told = ["### CIFAR-FS, three seeds", _by_training(SEEDS, results), "Over the seeds, mean and standard deviation:"]
+    told = ["### CIFAR-FS, over seeds", _by_training(SEEDS, results), "Over the seeds, mean and standard deviation:"]
     return [*told, markdown(["trained with", "inference", "1-shot", "5-shot"], rows)]
 
 
