@@ -32,7 +32,7 @@ def pooled(network: Path, pixels: np.ndarray) -> tuple[dict[float, torch.Tensor]
     mean, std = (255 * torch.tensor(about[key]).view(3, 1, 1) for key in ("mean", "std"))
     rows: dict[float, list[torch.Tensor]] = {p: [] for p in EXPONENTS}
     for part in np.array_split(pixels, max(1, len(pixels) // 64)):
-        places = backbone.forward_to((torch.from_numpy(part) - mean) / std, len(backbone.stages))
+        places = backbone.forward_to((torch.from_numpy(np.array(part)) - mean) / std, len(backbone.stages))
         for p in EXPONENTS:
             rows[p].append(generalised_mean(places, p))
     return {p: torch.cat(parts) for p, parts in rows.items()}, about["weights"]

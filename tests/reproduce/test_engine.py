@@ -98,6 +98,18 @@ def test_asked_again_nothing_is_done_again(home, monkeypatch):
     assert result(home) == before
 
 
+def test_another_pooling_has_features_and_results_of_its_own(home, monkeypatch):
+    before = result(home)
+    pooled = table(pooling=2.0, stem="novel-pooling2")
+    assert reproduce(pooled, work(home)) == {}
+    own = load_features(home / "runs" / "features" / "tiny-glyphs-none-views1-pooling2.safetensors")
+    told = result(home, "novel-pooling2-1shot")["results"][0]["features"]
+    assert (own.metadata["pooling"], told["pooling"], told["hash"]) == (2.0, 2.0, own.hash)
+    assert result(home) == before
+    forbid(monkeypatch, "train", "extract", "embed", "compare")
+    assert reproduce(pooled, work(home)) == {}
+
+
 def test_a_new_method_joins_the_others_on_the_same_episodes(home, monkeypatch):
     forbid(monkeypatch, "train", "extract", "embed")
     before = result(home)["results"]
