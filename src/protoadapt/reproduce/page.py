@@ -161,7 +161,7 @@ def same_episodes(trial: Trial, results: Results) -> str:
 
 
 def _main(table: Table, results: Results) -> list[str]:
-    parts = [beside(table, table.rows, results), "### Beside the literature"]
+    parts = [beside(table, table.rows, results), *_pooling(results), "### Beside the literature"]
     parts.append(
         "Quoted from the paper's Tables 1 to 4 (PT+MAP on CUB: from its text), except the last rows, from here."
     )
@@ -188,6 +188,21 @@ def _main(table: Table, results: Results) -> list[str]:
                 how += f" a picture, pooling {pooling:g}{told}"
                 parts += [f"{words}, {how}:", same_episodes(one, results)]
     return parts
+
+
+def _pooling(results: Results) -> list[str]:
+    """How the exponent was chosen: CIPA on validation classes."""
+    told = results.file("pooling.json")
+    if not told:
+        return []
+    found = {(r["network"], r["pooling"], r["shot"]): r for r in told["rows"] if r["method"] == "cipa"}
+    exponents, networks = unique([p for _, p, _ in found]), unique([network for network, _, _ in found])
+    header = ["network", *(f"{shot}-shot: {p:g}" for shot in SHOTS for p in exponents)]
+    rows = [
+        [name, *(f"{found[name, p, shot]['accuracy']:.2f}" for shot in SHOTS for p in exponents)] for name in networks
+    ]
+    about = f"`python benchmarks/pooling.py`, CIPA, {told['protocol']}: how the exponent was chosen, before any test."
+    return ["### Pooling, on validation classes", about, markdown(header, rows)]
 
 
 def _network(trial: Trial) -> str:
