@@ -14,7 +14,7 @@ import torch
 
 from protoadapt import Protocol, compare
 from protoadapt.backbones.staged import generalised_mean
-from protoadapt.checkpoint import load_model, write_json
+from protoadapt.checkpoint import load_model, load_weights, write_json
 from protoadapt.data import load
 from protoadapt.provenance import hardware, versions
 
@@ -48,8 +48,9 @@ def main() -> None:
     rows = []
     for name, (dataset, crop) in NETWORKS.items():
         folder = folders.get(dataset, folders.get(""))
-        images = load(dataset, "val", folder, crop=crop, per_class=PER_CLASS)
-        features, weights = pooled(asked.weights / f"{name}.safetensors", images.pixels)
+        network = asked.weights / f"{name}.safetensors"
+        images = load(dataset, "val", folder, size=load_weights(network)[1]["size"], crop=crop, per_class=PER_CLASS)
+        features, weights = pooled(network, images.pixels)
         for p, table in features.items():
             for shot in (1, 5):
                 for r in compare(table, images.labels, METHODS, Protocol(shot=shot), episodes=EPISODES, seed=SEED):

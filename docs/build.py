@@ -65,15 +65,17 @@ def speed_page() -> str:
         for row in read("benchmark-training.json")["rows"]
     ]
     named = read("benchmark-labeling.json")
+    most = max(rate["episodes"] for rate in cpu["methods"].values())
+    slow = {name: rate["episodes"] for name, rate in cpu["methods"].items() if rate["episodes"] < most}
     compiled = {name: rate["episodes_per_s"] for name, rate in cpu["methods"].items()}
     apart = [f"{_times(_rates(f'{run}/novel-1shot.json')):.1f}" for run in REAL.values()]
     parts = [
         "# Speed",
         "Written by `docs/build.py` from `results/benchmark-*.json` and the training results.",
         "## Inference",
-        f"`python benchmarks/inference.py` on {cpu['hardware']}: {cpu['protocol']}, sampling included, "
-        "synthetic features; best of three (the last six: one run of 64 to 2,000 episodes). The naive way is the usual "
-        "numpy loop over episodes, in the same run.",
+        f"`python benchmarks/inference.py` on {cpu['hardware']}: {cpu['protocol']}, sampling included, synthetic "
+        f"features; best of three runs of {most:,} episodes ({', '.join(slow)}: one run of {min(slow.values())} to "
+        f"{max(slow.values()):,}). The naive way is the usual numpy loop over episodes, in the same run.",
         markdown(header, rows),
         f"10,000 CIPA episodes take {10_000 / cpu['methods']['cipa']['episodes_per_s']:.2f} s on the CPU and "
         f"{10_000 / gpu['methods']['cipa']['episodes_per_s']:.2f} s on the GPU; drawing them takes "

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,7 +40,11 @@ def test_npz_of_any_float_type(tmp_path, dtype):
 
 def test_the_base_mean_is_the_mean_of_the_base_rows(tmp_path):
     save_features(tmp_path / "b.safetensors", TABLE)
-    torch.testing.assert_close(base_mean_of(tmp_path / "b.safetensors"), TABLE.features.mean(0))
+    torch.testing.assert_close(base_mean_of(tmp_path / "b.safetensors", TABLE), TABLE.features.mean(0))
+    for told, words in (({"pooling": 2.0}, r"two poolings \(1 and 2\)"), ({"weights": "b"}, "two networks")):
+        save_features(tmp_path / "b.safetensors", replace(TABLE, metadata={"weights": "a"}))
+        with pytest.raises(UserError, match=f"of {words}: extract both alike"):
+            base_mean_of(tmp_path / "b.safetensors", replace(TABLE, metadata=told))
 
 
 def test_hashes_tell_features_apart():

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,11 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 from torch import nn
 
-from protoadapt import UserError, load_features, models
+from protoadapt import UserError, load_features, models, save_features
 from protoadapt.backbones import build, initialise
 from protoadapt.checkpoint import save_fp16
 from protoadapt.cli import models as commands
-from protoadapt.features import embed, load_embedding
+from protoadapt.features import embed, load_embedding, synthetic_features
 from protoadapt.models import cards, lite0
 from protoadapt.report.tables import markdown
 
@@ -254,12 +255,22 @@ def test_models_lists_them_and_prints_a_card(capsys):
         commands.models("lite1")
 
 
+def test_calibration_takes_features_as_label_makes_them(tmp_path):
+    table = synthetic_features(classes=4, rows=8, dim=6)
+    file = tmp_path / "f.safetensors"
+    save_features(file, replace(table, metadata={"weights": "a", "pooling": 2.0}))
+    with pytest.raises(UserError, match="extract it without --pooling"):
+        commands.calibrate(file, tmp_path / "card.json")
+    assert not (tmp_path / "card.json").exists()
+
+
 def test_every_accuracy_says_what_it_was_measured_on(shipped, capsys):
     """Numbers of one line are of the same pictures and the same method."""
     _, card, folder = shipped
     numbers = [("dogs", "cipa", 10, 1, 11.0), ("birds", "cipa", 5, 1, 71.0), ("dogs", "cipa", 5, 5, 95.0)]
     numbers += [("birds", "bapa", 5, 5, 85.0), ("birds", "cipa", 5, 5, 81.0)]
     told = [dict(zip(("data", "method", "way", "shot", "accuracy"), number)) for number in numbers]
+    told += [told[1] | {"views": 8, "accuracy": 99.0}]
     (folder / "cub.json").write_text(json.dumps(card | {"numbers": told}))
     commands.models()
     header, *lines = capsys.readouterr().out.splitlines()

@@ -122,7 +122,8 @@ def embed(
     picture is embedded alone, and its windows depend on its row number only: nothing leaks between pictures.
     `pooling` is the exponent of the mean over all places (`backbones.staged.generalised_mean`).
     """
-    network = _pooling(backbone, pooling)
+    check_pooling(backbone, pooling)
+    network = backbone if pooling == 1 else partial(backbone, pooling=pooling)
     device = next(backbone.parameters(), torch.empty(0)).device  # an ONNX file has none and takes any
     step = SMALL if device.type == "cpu" else batch
     mean, std = (255 * torch.tensor(about[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
@@ -139,14 +140,11 @@ def embed(
     return torch.cat(out)
 
 
-def _pooling(backbone: nn.Module, exponent: float) -> Callable[[Tensor], Tensor]:
-    if exponent == 1:
-        return backbone
+def check_pooling(backbone: nn.Module, exponent: float) -> None:
     if not 1 <= exponent <= 8:
         raise UserError(f"pooling is {exponent:g}: give 1 for the mean over all places, up to 8 to favour strong ones")
-    if not isinstance(backbone, Staged):
+    if exponent != 1 and not isinstance(backbone, Staged):
         raise UserError("this network pools its features itself: leave pooling at 1, or take one of protoadapt's own")
-    return partial(backbone, pooling=exponent)
 
 
 def _window(images: Tensor, start: int, view: int) -> Tensor:
@@ -196,9 +194,15 @@ def load_features(path: str | Path) -> Features:
     return Features(rows, torch.from_numpy(labels), None if mean is None else mean.to(rows.dtype), metadata)
 
 
-def base_mean_of(path: str | Path) -> Tensor:
-    """The mean of a base-class feature file's rows, for methods that centre by it."""
-    return load_features(path).features.mean(0)
+def base_mean_of(path: str | Path, table: Features) -> Tensor:
+    """The mean of a base-class feature file's rows, for methods that centre the rows of `table` by it."""
+    base = load_features(path)
+    pooled = [one.metadata.get("pooling", 1.0) for one in (base, table)]
+    networks = {one.metadata["weights"] for one in (base, table) if one.metadata.get("weights")}
+    if len(networks) > 1 or pooled[0] != pooled[1]:
+        what = "two networks" if len(networks) > 1 else f"two poolings ({pooled[0]:g} and {pooled[1]:g})"
+        raise UserError(f"{Path(path).name!r} and the features are of {what}: extract both alike")
+    return base.features.mean(0)
 
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

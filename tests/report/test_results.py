@@ -18,6 +18,7 @@ from protoadapt.errors import UserError
 from protoadapt.evaluate import compare
 from protoadapt.features import synthetic_features
 from protoadapt.report.html import evaluation_page
+from protoadapt.report.results import _embedding
 from protoadapt.report.tables import comparison, render
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -224,3 +225,11 @@ def test_the_command_is_there(tmp_path):
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "page" / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_what_is_unusual_about_the_features_is_told():
+    features = {"backbone": "resnet12", "views": 1, "pooling": 1.0, "crop": "box"}
+    assert _embedding({"features": features}) == "resnet12, crop box"
+    assert (
+        _embedding({"features": features | {"views": 8, "pooling": 2.0}}) == "resnet12, crop box, views 8, pooling 2.0"
+    )

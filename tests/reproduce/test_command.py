@@ -4,12 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from data.small_pictures import class_folders
 from typer.testing import CliRunner
 
 from protoadapt import cli, reproduce
 from protoadapt.cli.reproduce import _folders
+from protoadapt.data.registry import class_list
 from protoadapt.errors import UserError
-from protoadapt.reproduce import TABLES
+from protoadapt.reproduce import TABLES, engine
 from protoadapt.reproduce.plan import Row, Run, Table, Trial
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +61,20 @@ def test_data_folders_may_be_named(tmp_path):
     }
     with pytest.raises(UserError, match="there is no folder"):
         _folders([f"cub={tmp_path / 'none'}"])
+
+
+def test_pictures_that_do_for_some_rows_are_taken(tmp_path, monkeypatch):
+    """CUB without its boxes: that the rows of boxes cannot be had is no reason to refuse the table."""
+
+    def none(run, work):
+        raise UserError(f"no network {run.name}")
+
+    monkeypatch.setattr(engine, "network", none)
+    class_folders(tmp_path / "pictures", class_list("cub", "novel"), 1, "jpg")
+    done = run("main", "--data", "pictures", "--only", "cub*/novel-?shot")
+    assert done.exit_code == 1
+    assert "no network cub-box" in done.stderr
+    assert "| CUB, whole pictures | 1 | 1 | 93.03 | not measured |" in done.stdout
 
 
 def test_nothing_there_is_a_table_of_not_measured(tmp_path):

@@ -5,7 +5,6 @@ picture dropped twice is there once. Features are computed before a picture come
 milliseconds, and is a function of the pictures and their labels alone, in whatever order they came.
 """
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -16,7 +15,7 @@ import numpy as np
 from protoadapt.errors import UserError
 from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import estimator
-from protoadapt.labeling.names import UNKNOWN, to_text
+from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.pictures import Skipped, data_url
 from protoadapt.labeling.run import METHOD, named
 
@@ -69,7 +68,7 @@ def drop(board: Board, key: str) -> Board:
 
 def class_name(text: str, board: Board) -> str:
     """A name as people meant it: without stray blanks, and spelled as the class that is there already."""
-    name = " ".join(unicodedata.normalize("NFC", text).split())
+    name = " ".join(composed(text).split())
     name = "".join(c for c in name if c.isprintable())
     if not name:
         raise UserError("the class has no name yet: type one")

@@ -146,7 +146,7 @@ def _table(file: Path, base: Path | None, min_rows: int) -> Features:
         print(f"left out: {count(small.sum(), 'class', 'classes')} with fewer than {min_rows} rows", file=sys.stderr)
         labels = table.labels.masked_fill(torch.from_numpy(small[place]), -1)
         table = replace(table, labels=labels, metadata={**table.metadata, "min_rows": min_rows})
-    return replace(table, base_mean=base_mean_of(base)) if base else table
+    return replace(table, base_mean=base_mean_of(base, table)) if base else table
 
 
 def _run(table: Features, chosen: list[Method], drawn: Protocol, episodes: int, seed: int, device: str) -> list[dict]:

@@ -83,6 +83,8 @@ def calibrate(
     weights = table.metadata.get("weights")
     if not weights:
         raise UserError(f"{features.name!r} does not say which weights made it: make it with protoadapt extract")
+    if table.metadata.get("pooling", 1) != 1:
+        raise UserError(f"{features.name!r} is pooled as label never does: extract it without --pooling")
     told = told or {"schema": SCHEMA, "name": card.stem, "weights": weights}
     if told.get("weights") != weights:
         raise UserError(f"the features are of weights {weights}, the card of {told.get('weights')}: extract them again")
@@ -97,13 +99,16 @@ def calibrate(
 
 def _row(told: dict[str, Any]) -> list[str]:
     numbers = [n for n in told.get("numbers") or [] if n["way"] == 5]
-    measured = [f"{n['data']} ({n['method']})" for n in numbers]
-    accuracy = {n["shot"]: f"{n['accuracy']:.1f}" for n, on in zip(numbers, measured) if on == measured[0]}
+    measured = [f"{n.get('data')} ({n.get('method')})" for n in numbers]
+    accuracy: dict[int, str] = {}
+    for number, on in zip(numbers, measured):
+        if on == measured[0]:
+            accuracy.setdefault(number["shot"], f"{number['accuracy']:.1f}")
     plain = [told.get(key) for key in ("name", "trained_on", "backbone", "size", "dim")]
     size = f"{told['mb']:.1f}" if told["mb"] else None
     calibrated = "yes" if told.get("calibration") else "no"
     row = [*plain, size, accuracy.get(1), accuracy.get(5), measured[0] if measured else None]
-    row += [calibrated if numbers else None, told["state"]]
+    row += [calibrated if told.get("numbers") else None, told["state"]]
     return ["–" if value is None else str(value) for value in row]
 
 

@@ -77,7 +77,7 @@ def extract_manifest(
         print(f"damaged, made again: {damaged}", file=sys.stderr)
     listing = out / ("broken.csv" if part == (0, 1) else f"broken-{part[0]}-of-{part[1]}.csv")
     broken = shards.list_broken(out, range(part[0], len(listed.shards), part[1]), listing)
-    if broken and broken == done.pictures:  # no row is no result, and whatever runs next should not start
+    if broken and broken == done.pictures and part == (0, 1):  # no row is no result: what runs next should not start
         print(
             f"error: not one picture could be read, {listing} tells why: mend that, remove their shards from {out}, "
             f"and run this again",

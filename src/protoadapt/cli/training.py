@@ -157,6 +157,7 @@ def extract(
     if check_output(out, model if Path(model).is_file() else None).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
     backbone, about = features.load_embedding(model, find_device(device))
+    features.check_pooling(backbone, pooling)  # before the pictures are decoded
     if bool(images) == bool(dataset):
         raise UserError("give either --dataset NAME with --data DIR, --images DIR, or --manifest FILE")
     if images:

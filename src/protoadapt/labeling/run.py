@@ -77,6 +77,7 @@ def label(
     outside = [file for file in no_class if content_of[file] not in there]
     gathered = gather([*found.files, *outside], shots, content_of, skipped)
     unknown = _unknown_rows(gathered, no_class, content_of)
+    unchanged()  # or the next line would speak of corrections that were made since
     _nothing_lost(labels_csv, images, gathered, unknown, content_of)
     rows = store.rows(gathered.contents)
 

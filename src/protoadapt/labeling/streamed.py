@@ -77,7 +77,7 @@ def label_features(
         answer = _answering(classifier, power, device)
         told_of = given.places | dict.fromkeys(given.unknown, tables.NO_CLASS)
         path = out / tables.part_name(rank, world)
-        answered = tables.write(path, rows, told_of, classifier.classes, answer, every=-(-total // SAMPLE))
+        answered = tables.write(path, rows, told_of, classifier.classes, answer, -(-total // SAMPLE), unchanged)
         every_part = of_all((answered.found, answered.unknown, answered.sample, answered.sample_rows, _broken(rows)))
         tables.remove_others(out, world)  # now that all parts are there
         found, unknown, sample, sampled, broken = (list(parts) for parts in zip(*every_part))

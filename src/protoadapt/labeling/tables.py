@@ -87,11 +87,12 @@ def write(
     classes: Sequence[str],
     answer: Callable[[Header, np.ndarray], Answers],
     every: int,
+    check: Callable[[], None] = lambda: None,
 ) -> Answered:
     """A row a picture: file, label, confidence, runner_up, margin, unknown, support, and its shard and row there.
 
     given: the class of (shard, position) where it was told, or NO_CLASS. Every `every`-th row is in the sample, and all
-    that were given.
+    that were given. `check` may still refuse, right before the file is replaced.
     """
     counts = [header.shape[0] for header in rows.headers]
     starts = {h.told["shard"]: start for h, start in zip(rows.headers, accumulate(counts, initial=0))}
@@ -112,7 +113,7 @@ def write(
 
     (found, unknown), few = np.zeros((2, len(classes)), np.int64), sum(counts) <= FEW
     sample, everything, features = [], [], [np.empty((0, rows.headers[0].shape[1]), np.float16)]
-    with _parquet(path, classes) as add:
+    with _parquet(path, classes, check) as add:
         for one in rows.each(part, everything=True):
             best, asked = one.answers.best[:, 0], one.given < 0
             found += np.bincount(best[asked], minlength=len(found))
@@ -125,7 +126,7 @@ def write(
 
 
 @contextmanager
-def _parquet(path: Path, classes: Sequence[str]) -> Iterator[Callable[[Part], None]]:
+def _parquet(path: Path, classes: Sequence[str], check: Callable[[], None]) -> Iterator[Callable[[Part], None]]:
     """A file that takes parts; whole or not at all."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -166,3 +167,4 @@ def _parquet(path: Path, classes: Sequence[str]) -> Iterator[Callable[[Part], No
 
         yield add
         flush()
+        check()

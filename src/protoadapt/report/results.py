@@ -173,7 +173,7 @@ def _table(group: Sequence[Result]) -> Html:
     return tag("table", tag("caption", about), body, class_="results", role="table")
 
 
-USUAL = {"crop": "none", "views": 1}
+USUAL = {"crop": "none", "views": 1, "pooling": 1}
 
 
 def _embedding(result: Result) -> str:

@@ -11,6 +11,7 @@ method with the same arguments, and has as many episodes as asked for.
 
 import fnmatch
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
@@ -74,8 +75,11 @@ def _can_begin(part: Trial | Task, work: Work) -> bool:
     made = [work.out / "features" / trial.features, *(work.results / file for file in part.files)]
     if part.dataset == "glyphs" or any(file.is_file() for file in made):
         return True
-    place = folder_of(trial.dataset, trial.crop, work)
-    return place is not None and search(trial.dataset, "novel", place, trial.crop) is not None
+    try:
+        place = folder_of(trial.dataset, trial.crop, work)
+        return place is not None and search(trial.dataset, "novel", place, trial.crop) is not None
+    except UserError:  # something is there, and the part itself says what is wrong with it
+        return True
 
 
 # Features: there already, or extracted.
@@ -85,7 +89,7 @@ def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Feat
     file = work.out / "features" / trial.features
     wanted = _identity(trial, net.weights, work)
     table = load_features(file) if file.is_file() else None
-    if table is not None and any(table.metadata.get(key) != value for key, value in wanted.items()):
+    if table is not None and any(_told(table.metadata, key) != value for key, value in wanted.items()):
         table = None
     if table is not None and not (base_mean and table.base_mean is None):
         return table
@@ -111,16 +115,19 @@ def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Feat
 
 
 def _views(trial: Trial) -> str:
-    return f"{trial.views} views each" if trial.views > 1 else "one view each"
+    pooled = "" if trial.pooling == 1 else f", pooling {trial.pooling:g}"
+    return (f"{trial.views} views each" if trial.views > 1 else "one view each") + pooled
 
 
 def _identity(trial: Trial, weights: str | None, work: Work) -> dict[str, Any]:
     """What features say of themselves when they are those of a trial."""
     own = {"weights": weights} if weights else {}
-    pictures: dict[str, Any] = {"dataset": trial.dataset, "split": "novel", "crop": trial.crop, "views": trial.views}
-    if trial.pooling != 1:  # older files do not tell, and all are means
-        pictures["pooling"] = trial.pooling
-    return {**own, **pictures, "per_class": work.per_class}
+    pictures = {"dataset": trial.dataset, "split": "novel", "crop": trial.crop, "views": trial.views}
+    return {**own, **pictures, "pooling": trial.pooling, "per_class": work.per_class}
+
+
+def _told(features: Mapping[str, Any], key: str) -> Any:
+    return features.get(key, 1.0 if key == "pooling" else None)  # older ones do not tell, and all are means
 
 
 def _source_side(images: Images) -> int | None:
@@ -205,7 +212,7 @@ def _right(trial: Trial, shot: int, weights: str | None, work: Work) -> list[dic
     def holds(r: dict[str, Any]) -> bool:
         run = chosen.get(r["label"])
         return (
-            all(r["features"].get(key) == value for key, value in wanted.items())
+            all(_told(r["features"], key) == value for key, value in wanted.items())
             and (r["protocol"], r["seed"]) == (protocol, SEED)
             and (run is None or r["arguments"] == json.loads(json.dumps(run.settings)))
             and r["episodes"] >= _episodes(trial, r["label"] in slow, work)

@@ -177,6 +177,7 @@ def _main(table: Table, results: Results) -> list[str]:
         header = ["setting", "method", "backbone", "1-shot", "5-shot", "source"]
         parts += [f"#### {data}", markdown(header, rows)]
     parts.append("### Other methods on the same features and episodes")
+    parts.append("Where no size of files is given, it was not written down; the pictures are the same.")
     for words, (_, trial) in MAIN.items():
         for views, pooling in SEEN:
             one = seen(trial, views, pooling)

@@ -29,8 +29,8 @@ MAIN = {
     "mini-ImageNet → CUB, whole pictures": ("mini-ImageNet → CUB", replace(MINI, dataset="cub", stem="cub-whole")),
 }
 # How pictures are seen: once, or as the mean of several views; pooled by the mean over all places, as in the paper, or
-# by a generalised mean. Its exponent was chosen on validation classes (`results/pooling.json`): 2 is within a
-# quarter of a point of the best on CIFAR-FS, FC100, mini-ImageNet and CUB.
+# by a generalised mean. Its exponent was chosen on validation classes (`results/pooling.json`): with CIPA
+# 2 is within a quarter of a point of the best on CIFAR-FS, FC100, mini-ImageNet and CUB.
 VIEWS, POOLING = 8, 2.0
 SEEN = ((1, 1.0), (1, POOLING), (VIEWS, 1.0), (VIEWS, POOLING))
 SEMI_COSINE, SEMI_EUCLID = "semi_protonet(metric=cosine)", "semi_protonet"
