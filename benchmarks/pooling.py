@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from protoadapt import Protocol, compare
-from protoadapt.backbones.staged import generalised_mean
-from protoadapt.checkpoint import load_model, load_weights, write_json
+from protoadapt.backbones.staged import Staged, generalised_mean
+from protoadapt.checkpoint import load_model, write_json
 from protoadapt.data import load
 from protoadapt.provenance import hardware, versions
 
@@ -26,16 +26,15 @@ PER_CLASS, EPISODES, SEED = 200, 5000, 0
 
 
 @torch.inference_mode()
-def pooled(network: Path, pixels: np.ndarray) -> tuple[dict[float, torch.Tensor], str]:
-    """Features by exponent, the stages run once; and the hash of the weights."""
-    backbone, about = load_model(network)
+def pooled(backbone: Staged, about: dict, pixels: np.ndarray) -> dict[float, torch.Tensor]:
+    """Features by exponent, the stages run once."""
     mean, std = (255 * torch.tensor(about[key]).view(3, 1, 1) for key in ("mean", "std"))
     rows: dict[float, list[torch.Tensor]] = {p: [] for p in EXPONENTS}
     for part in np.array_split(pixels, max(1, len(pixels) // 64)):
         places = backbone.forward_to((torch.from_numpy(np.array(part)) - mean) / std, len(backbone.stages))
         for p in EXPONENTS:
             rows[p].append(generalised_mean(places, p))
-    return {p: torch.cat(parts) for p, parts in rows.items()}, about["weights"]
+    return {p: torch.cat(parts) for p, parts in rows.items()}
 
 
 def main() -> None:
@@ -48,13 +47,13 @@ def main() -> None:
     rows = []
     for name, (dataset, crop) in NETWORKS.items():
         folder = folders.get(dataset, folders.get(""))
-        network = asked.weights / f"{name}.safetensors"
-        images = load(dataset, "val", folder, size=load_weights(network)[1]["size"], crop=crop, per_class=PER_CLASS)
-        features, weights = pooled(network, images.pixels)
-        for p, table in features.items():
+        backbone, about = load_model(asked.weights / f"{name}.safetensors")
+        images = load(dataset, "val", folder, size=about["size"], crop=crop, per_class=PER_CLASS)
+        own = {"network": name, "weights": about["weights"]}
+        for p, table in pooled(backbone, about, images.pixels).items():
             for shot in (1, 5):
                 for r in compare(table, images.labels, METHODS, Protocol(shot=shot), episodes=EPISODES, seed=SEED):
-                    told = {"network": name, "weights": weights, "pooling": p, "method": r.method.label, "shot": shot}
+                    told = {**own, "pooling": p, "method": r.method.label, "shot": shot}
                     rows.append({**told, "accuracy": r.accuracy, "ci95": r.ci95})
                     print(json.dumps(rows[-1]), flush=True)
     protocol = f"validation classes, 5-way, 15 queries a class, {EPISODES} episodes, {PER_CLASS} pictures a class"

@@ -6,7 +6,7 @@ Training's libraries take seconds to load, so the commands that need them load t
 import inspect
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -167,8 +167,9 @@ def extract(
     chosen = datasets.load(dataset, split, data_dir, **options)
     base = datasets.load(dataset, "base", data_dir, **options) if base_mean else None
     with progress(f"embedding {split}", (len(chosen) + (len(base) if base else 0)) * views) as done:
-        how: dict[str, Any] = {"views": views, "pooling": pooling, "half": half}
-        table = features.extract(backbone, about, chosen, base, **how, on_progress=done)
+        table = features.extract(
+            backbone, about, chosen, base, views=views, pooling=pooling, half=half, on_progress=done
+        )
     features.save_index(out.with_suffix(".index.csv"), chosen)
     features.save_features(out, table)
     rows, dim = table.features.shape
