@@ -97,13 +97,16 @@ RULES = [("cosine", 10.0), ("euclid", 5.0), ("sinkhorn", 10.0)]
     steps=st.integers(0, 6),
     sigma=st.floats(0, 1),
     queries=st.integers(1, 30),
+    unlabeled=st.integers(0, 12),
+    query_center=st.sampled_from(["none", "unlabeled"]),
     shots=st.lists(st.integers(1, 4), min_size=2, max_size=6),
     seed=st.integers(0, 99),
 )
-def test_three_forms_give_one_answer(rule, center, l2, steps, sigma, queries, shots, seed):
-    episodes, _ = clouds(way=len(shots), shots=shots, queries=queries, seed=seed)
+def test_three_forms_give_one_answer(rule, center, l2, steps, sigma, queries, unlabeled, query_center, shots, seed):
+    unlabeled = 0 if rule[0] == "sinkhorn" else unlabeled  # transport moves the queries themselves
+    episodes, _ = clouds(way=len(shots), shots=shots, queries=queries, unlabeled=unlabeled, seed=seed)
     episodes = powered(episodes, 0.5, "strict")
-    how = Adaptation(*rule, steps, sigma, center, l2)
+    how = Adaptation(*rule, steps, sigma, center, l2, query_center)
     *_, prototypes = prototype_path(episodes, how)
     in_space = adaptation._assign(adaptation._calibrated_queries(episodes, how), prototypes, how)
     torch.testing.assert_close(_gram_form(episodes, how), in_space, atol=1e-5, rtol=1e-5)

@@ -66,7 +66,7 @@ def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
     if helping.shape[1] > max(episodes.rows.shape[1], SMALL):
         *_, prototypes = prototype_path(episodes, how)
         answer = _assign(_calibrated_queries(episodes, how), prototypes, how)
-    elif not semi and native.usable(episodes.rows):
+    elif native.usable(episodes.rows):
         return native.adapt(episodes, how)
     else:
         answer = _gram_form(episodes, how)

@@ -43,14 +43,18 @@ def usable(rows: Tensor) -> bool:
 def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
     """(E, Q, W), as `adaptation.adapt`; episodes are spread over torch's threads (the loop drops the GIL)."""
     rows = episodes.rows.contiguous()
+    helping, apart = episodes.unlabeled_index, episodes.query_index
+    if helping is None:  # the queries pull, and nobody stands apart
+        helping, apart = apart, apart[:, :0]
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
     prior = shares(how.class_prior, episodes.n_way, rows)
     # Plain types, whatever the caller wrote: sigma=1 and sigma=1.0 must not be compiled twice.
     center, l2, rule, steps = CENTERS[how.center], bool(how.l2), RULES[how.rule], int(how.n_iter)
-    options = (center, l2, rule, float(how.scale), prior.numpy(), steps, float(how.sigma))
+    centred = how.query_center == "unlabeled"
+    options = (center, centred, l2, rule, float(how.scale), prior.numpy(), steps, float(how.sigma))
 
     def part(chosen: slice) -> None:
-        index = (episodes.support_index, episodes.support_labels, episodes.query_index)
+        index = (episodes.support_index, episodes.support_labels, helping, apart)
         arrays = [part[chosen].contiguous().numpy() for part in index]
         _adapt(rows.numpy(), *arrays, *options, out[chosen].numpy())  # type: ignore[call-arg]
 
@@ -74,55 +78,62 @@ if njit is not None:
     compiled = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
 
     @compiled
-    def _adapt(rows, s_index, s_labels, q_index, center, l2, rule, scale, prior, n_iter, sigma, out):
+    def _adapt(rows, s_index, s_labels, u_index, q_index, center, centred, l2, rule, scale, prior, n_iter, sigma, out):
+        """Rows u pull the prototypes. The answers are those of rows q beside them or, where there are none, of u."""
         n_episodes, n_query, n_way = out.shape
-        dim = rows.shape[1]
-        padded = (n_query + n_way + 3) // 4 * 4  # `_gram` works in tiles of 4 × 4
-        x = np.zeros((padded, dim), rows.dtype)  # the queries, then the class sums of the support
+        n_rows, dim = u_index.shape[1], rows.shape[1]
+        first = n_rows + n_way if q_index.shape[1] else 0  # of the answers
+        padded = (n_rows + n_way + q_index.shape[1] + 3) // 4 * 4  # `_gram` works in tiles of 4 × 4
+        x = np.zeros((padded, dim), rows.dtype)  # the rows u, then the class sums of the support, then the rows q
         gram = np.zeros((padded, padded), rows.dtype)
         shots = np.zeros(n_way, rows.dtype)
         for e in range(n_episodes):
-            _gather(rows, s_index[e], s_labels[e], q_index[e], center, l2, x, shots)
-            _gram(x, gram, 0 if n_iter else n_query)
-            z = _steps(gram, shots, n_query, rule, rows.dtype.type(scale), prior, n_iter, rows.dtype.type(sigma))
+            _gather(rows, s_index[e], s_labels[e], u_index[e], q_index[e], center, centred, l2, x, shots)
+            _gram(x, gram, 0 if n_iter else n_rows)
+            z = _steps(gram, shots, n_rows, rule, rows.dtype.type(scale), prior, n_iter, rows.dtype.type(sigma))
             for j in range(n_query):
-                total = max(z[:, j].sum(), 1e-12)  # a transport plan's rows sum to 1 only nearly
+                total = max(z[:, first + j].sum(), 1e-12)  # a transport plan's rows sum to 1 only nearly
                 for c in range(n_way):
-                    out[e, j, c] = z[c, j] / total
+                    out[e, j, c] = z[c, first + j] / total
 
     @compiled
-    def _gather(rows, s_index, s_labels, q_index, center, l2, x, shots):
-        """Calibrated queries and class sums into x, class sizes into shots."""
-        dim, n_query, n_support = rows.shape[1], len(q_index), len(s_index)
-        s_mean, q_mean = np.zeros(dim, rows.dtype), np.zeros(dim, rows.dtype)
+    def _gather(rows, s_index, s_labels, u_index, q_index, center, centred, l2, x, shots):
+        """Calibrated rows and class sums into x, class sizes into shots."""
+        dim, n_rows, n_support, n_way = rows.shape[1], len(u_index), len(s_index), len(shots)
+        s_mean, u_mean = np.zeros(dim, rows.dtype), np.zeros(dim, rows.dtype)
         for i in s_index:
             for d in range(dim):
                 s_mean[d] += rows[i, d]
-        for j in range(n_query):
-            row = rows[q_index[j]]
+        for j in range(n_rows):
+            row = rows[u_index[j]]
             for d in range(dim):
-                q_mean[d] += row[d]
+                u_mean[d] += row[d]
                 x[j, d] = row[d]
         for d in range(dim):
             if center == 0:
-                s_mean[d] = q_mean[d] = 0
+                s_mean[d] = u_mean[d] = 0
             elif center == 2:
-                s_mean[d] = q_mean[d] = (s_mean[d] + q_mean[d]) / (n_support + n_query)
+                s_mean[d] = u_mean[d] = (s_mean[d] + u_mean[d]) / (n_support + n_rows)
             else:
                 s_mean[d] /= n_support
-                q_mean[d] = q_mean[d] / n_query if center == 1 else s_mean[d]
-        for j in range(n_query):
-            _calibrate(x[j], q_mean, l2)
-        x[n_query:] = 0
+                u_mean[d] = u_mean[d] / n_rows if center == 1 else s_mean[d]
+        for j in range(n_rows):
+            _calibrate(x[j], u_mean, l2)
+        x[n_rows : n_rows + n_way] = 0
         shots[:] = 0
         row = np.empty(dim, rows.dtype)
         for i in range(n_support):
             row[:] = rows[s_index[i]]
             _calibrate(row, s_mean, l2)
             shots[s_labels[i]] += 1
-            total = x[n_query + s_labels[i]]
+            total = x[n_rows + s_labels[i]]
             for d in range(dim):
                 total[d] += row[d]
+        if not centred:
+            u_mean[:] = 0
+        for j in range(len(q_index)):
+            x[n_rows + n_way + j] = rows[q_index[j]]
+            _calibrate(x[n_rows + n_way + j], u_mean, l2)
 
     @compiled
     def _calibrate(row, mean, l2):
@@ -170,11 +181,11 @@ if njit is not None:
                 gram[i + 3, j + 1] = gram[j + 1, i + 3] = s31
 
     @compiled
-    def _steps(gram, shots, n_query, rule, scale, prior, n_iter, sigma):
-        """The Gram form of `adaptation`. Returns z (W, ·) at the end; its first n_query columns count.
+    def _steps(gram, shots, n_rows, rule, scale, prior, n_iter, sigma):
+        """The Gram form of `adaptation`. Returns z (W, ·) at the end, for all rows of the Gram matrix.
 
-        V holds p·x for all rows x of the Gram matrix: the queries, the class sums (so t is a part of V) and the
-        padding, whose width vectorises. Only queries pull: z and A are zero beyond them.
+        V holds p·x for all of them: those that pull, the class sums (so t is a part of V), others that are to be
+        answered, and the padding, whose width vectorises. Only the first n_rows pull: z and A are zero beyond them.
         """
         n_way, width, real = len(shots), len(gram), gram.dtype.type
         keep, tiny = real(1) - sigma, real(1e-12)
@@ -187,23 +198,23 @@ if njit is not None:
         for c in range(n_way):
             a[c] = real(1) / max(shots[c], tiny)
             for j in range(width):
-                V[c, j] = a[c] * gram[n_query + c, j]
+                V[c, j] = a[c] * gram[n_rows + c, j]
         for step in range(n_iter + 1):
             for c in range(n_way):
-                p2[c] = a[c] * V[c, n_query + c]
+                p2[c] = a[c] * V[c, n_rows + c]
                 for j in range(width):
                     p2[c] += A[c, j] * V[c, j]
                 p2[c] = max(p2[c], real(0))
             if rule == 2:
-                _sinkhorn(V, p2, gram, scale, prior, n_query, z, top, total, pull[0])
+                _sinkhorn(V, p2, gram, scale, prior, n_rows, z, top, total, pull[0])
             else:
                 _softmax(V, p2, lengths, rule, scale, z, top, total)
             if step == n_iter:
                 break
             for c in range(n_way):
-                z[c, n_query:] = 0
-                pull[c] = gram[n_query + c]
-            for i in range(n_query):
+                z[c, n_rows:] = 0
+                pull[c] = gram[n_rows + c]
+            for i in range(n_rows):
                 for c in range(n_way):
                     weight = z[c, i]
                     for j in range(width):
@@ -243,7 +254,7 @@ if njit is not None:
     def _exp(x):
         """exp(x) of x ≤ 0 without a call, so that a loop of it vectorises: (exp(x/64))⁶⁴ by a series and six squarings.
 
-        Right to 1e-5 of itself in float32, to 1e-13 in float64; below −40 it stays at exp(−40) ≈ 4e-18.
+        Right to 1e-5 of itself in float32, to 2e-12 in float64; below −40 it stays at exp(−40) ≈ 4e-18.
         """
         real = type(x)
         x = max(x, real(-40)) / real(64)
@@ -255,15 +266,15 @@ if njit is not None:
         return series
 
     @compiled
-    def _sinkhorn(V, p2, gram, scale, prior, n_query, plan, left, row_sums, fill):
+    def _sinkhorn(V, p2, gram, scale, prior, n_rows, plan, left, row_sums, fill):
         """`adaptation.sinkhorn`: plan = left · kernel · right, of which a round changes only the two scalings."""
         n_way, width = plan.shape
         real = V.dtype.type
         tiny, mass = real(1e-12), real(0)
         right = np.ones(n_way, V.dtype)
         for c in range(n_way):
-            plan[c, n_query:] = 0
-            for j in range(n_query):
+            plan[c, n_rows:] = 0
+            for j in range(n_rows):
                 plan[c, j] = math.exp(-scale * max(gram[j, j] - real(2) * V[c, j] + p2[c], real(0)))
                 mass += plan[c, j]
         plan /= max(mass, tiny)
@@ -287,7 +298,7 @@ if njit is not None:
                 column = real(0)
                 for j in range(width):
                     column += left[j] * plan[c, j]
-                right[c] = prior[c] * n_query / max(column, tiny)
+                right[c] = prior[c] * n_rows / max(column, tiny)
         for c in range(n_way):
             for j in range(width):
                 plan[c, j] *= left[j] * right[c]
