@@ -14,7 +14,7 @@ import torch
 
 from protoadapt import Features, Protocol, UserError, compare, load_features
 from protoadapt.provenance import hardware, versions
-from protoadapt.report.tables import markdown
+from protoadapt.report.tables import by_task
 
 METHODS = ("protonet", "cipa(power=auto)", "bapa")
 
@@ -41,14 +41,6 @@ def measured(tables: dict[str, Features], ways: list[int], shots: list[int], epi
     return told
 
 
-def page(told: list[dict]) -> str:
-    models = list(dict.fromkeys(entry["model"] for entry in told))
-    cells = {(e["way"], e["shot"], e["method"], e["model"]): f"{e['accuracy']:.2f} ± {e['ci95']:.2f}" for e in told}
-    lines = dict.fromkeys((e["way"], e["shot"], e["method"]) for e in told)
-    rows = [[f"{w}-way {k}-shot", method, *(cells[w, k, method, model] for model in models)] for w, k, method in lines]
-    return markdown(["task", "method", *models], rows)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+", metavar="NAME=FILE")
@@ -60,7 +52,7 @@ def main() -> None:
     tables = {name: load_features(file) for name, _, file in (pair.partition("=") for pair in given.files)}
     same_pictures(tables)
     told = measured(tables, given.way, given.shot, given.episodes)
-    print(page(told))
+    print(by_task(told))
     if given.json:
         about = {name: {k: v for k, v in table.about.items() if k != "class_names"} for name, table in tables.items()}
         run = {"schema": "protoadapt-default-model/1", "episodes": given.episodes, "seed": 0, "features": about}

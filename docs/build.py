@@ -1,9 +1,9 @@
-"""Writes docs/results.md, docs/speed.md and the numbers in README.md from the JSON files under results/, and
-docs/methods.md from the docstrings; draws the figures whose numbers are there.
+"""Writes the tables of the pages from the JSON files under results/, docs/methods.md from the docstrings and
+docs/commands.md from the command line's own help; draws the figures whose numbers are there.
 
     python docs/build.py
 
-A test runs it and fails when a page and its JSON files differ, so no number is typed by hand.
+A test runs it and fails when a page and its sources differ, so no table is typed by hand.
 """
 
 import inspect
@@ -14,9 +14,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
+from typer.testing import CliRunner
+
+from protoadapt.cli import app
 from protoadapt.methods import METHODS, adaptation, method
 from protoadapt.report import extremes, scale
-from protoadapt.report.tables import markdown, paired
+from protoadapt.report.tables import by_task, markdown, paired
 from protoadapt.reproduce import TABLES, Results, draw_figures, results_page
 from protoadapt.reproduce.paper import own
 from protoadapt.reproduce.tables import MAIN, POOLING, seen
@@ -126,6 +129,27 @@ def methods_page() -> str:
     return "\n\n".join([*parts, "## The loop that four of them share", f"```text\n{family}\n```"]) + "\n"
 
 
+def commands_page() -> str:
+    parts = ["# Commands", "Written by `docs/build.py`: what `protoadapt COMMAND --help` says."]
+    for command in app.registered_commands:
+        name = command.callback.__name__  # type: ignore[union-attr]
+        told = CliRunner().invoke(app, [name, "--help"], prog_name="protoadapt", env={"COLUMNS": "120"}).stdout
+        lines = "\n".join(line.rstrip() for line in told.strip().splitlines())
+        parts += [f"## {name}", f"```text\n{lines}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def models_page() -> str:
+    """docs/models.md with the default network's tables between the two marks."""
+    tables = [by_task(read(f"default-model-{data}.json")["results"]) for data in ("cub", "cifar-fs")]
+    between = (
+        "Neither network was trained on CUB. But ImageNet holds 59 kinds of birds, and a few of CUB's pictures are "
+        "ImageNet's too, which flatters `lite0`. On CIFAR-FS's novel classes (60 pictures a class, enlarged from 32 "
+        "pixels, which neither network has seen the like of) the order is the same:"
+    )
+    return filled("docs/models.md", f"{tables[0]}\n\n{between}\n\n{tables[1]}")
+
+
 def _prose(docstring: str | None) -> str:
     """A docstring as Markdown; indented lines (arguments, equations) stay as they are."""
     text = inspect.cleandoc(docstring or "")
@@ -192,6 +216,8 @@ PAGES = {
     "docs/results.md": lambda: results_page(RESULTS),
     "docs/speed.md": speed_page,
     "docs/methods.md": methods_page,
+    "docs/commands.md": commands_page,
+    "docs/models.md": models_page,
     "docs/bapa.md": bapa_page,
     "docs/scale.md": scale_page,
     "README.md": readme,

@@ -43,6 +43,13 @@ def test_methods_share_their_episodes_and_differences_are_paired():
     assert half < np.hypot(first.ci95, second.ci95)  # pairing must pay on the same episodes
 
 
+@pytest.mark.parametrize("other", [{"seed": 1}, {"episodes": 9}, {"protocol": Protocol(shot=2)}], ids=str)
+def test_results_on_other_episodes_have_no_paired_difference(other):
+    first, second = evaluate(X, Y, "cipa", episodes=8), evaluate(X, Y, "cipa", **{"episodes": 8, **other})
+    with pytest.raises(UserError, match="same episodes"):
+        second.minus(first)
+
+
 def test_one_episode_has_no_spread():
     assert evaluate(X, Y, "protonet", episodes=1).ci95 == 0
 

@@ -1,6 +1,5 @@
 """Embedding networks by name: what loads, what it is, and what is said when it does not."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -339,15 +338,6 @@ def test_extract_takes_a_name(tmp_path):
     assert table.metadata["backbone"] == "efficientnet-lite0"
     assert table.metadata["size"] == 224
     assert table.metadata["rectified"]
-
-
-@pytest.mark.parametrize("pictures", ["cub", "cifar-fs"])
-def test_the_page_shows_what_the_default_was_chosen_by(pictures):
-    spec = importlib.util.spec_from_file_location("default_model", ROOT / "benchmarks" / "default_model.py")
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
-    told = json.loads((ROOT / "results" / f"default-model-{pictures}.json").read_text())
-    assert benchmark.page(told["results"]) in (ROOT / "docs" / "models.md").read_text()
 
 
 def test_the_card_says_what_was_measured():

@@ -46,7 +46,8 @@ class Result:
 
     def minus(self, reference: "Result") -> tuple[float, float]:
         """Paired difference in points and its 95 % half-width: both ran on the same episodes."""
-        if len(self.correct) != len(reference.correct) or self.seed != reference.seed:
+        mine, other = ((len(r.correct), r.queries, r.seed, r.protocol) for r in (self, reference))
+        if mine != other:
             raise UserError("a paired difference needs two results on the same episodes")
         difference = self.accuracies - reference.accuracies
         return float(difference.mean()), half_width(difference)

@@ -119,7 +119,8 @@ def embed(
     """(N, D) on the CPU: the mean feature of each picture's views. pixels (N, 3, H, H) uint8.
 
     View 1 is the picture, view 2 its mirror image, further ones are random windows of at least 35 % of its area. Each
-    picture is embedded alone, and its windows depend on its row number only: nothing leaks between pictures.
+    picture is embedded alone: its windows depend on its row number and, in the last batch, on how many rows that has,
+    never on other pictures.
     `pooling` is the exponent of the mean over all places (`backbones.staged.generalised_mean`).
     """
     check_pooling(backbone, pooling)

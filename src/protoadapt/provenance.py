@@ -15,11 +15,17 @@ VERSION = "0.1.0"
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "protoadapt": VERSION}
     for name in ("torch", "numpy", "numba", "scikit-learn", "lightning-fabric", "pillow"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "not installed"
+        found[name] = _version(name) or "not installed"
+    if not _version("lightning-fabric") and (whole := _version("lightning")):  # the same code under its other name
+        found["lightning-fabric"] = f"in lightning {whole}"
     return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 @cache

@@ -18,10 +18,10 @@ from protoadapt.methods import adaptation, native
 from protoadapt.methods.adaptation import Adaptation, _gram_form, prototype_path
 from protoadapt.methods.cipa import cipa, cipa_steps, powered
 from protoadapt.methods.protonet import protonet
-from protoadapt.methods.pt_map import pt_map
-from protoadapt.methods.semi_protonet import semi_protonet
+from protoadapt.methods.pt_map import pt_map, pt_map_steps
+from protoadapt.methods.semi_protonet import semi_protonet, semi_protonet_steps
 from protoadapt.methods.simpleshot import simpleshot
-from protoadapt.methods.soft_kmeans import soft_kmeans
+from protoadapt.methods.soft_kmeans import soft_kmeans, soft_kmeans_steps
 
 CIPA_SWITCHES = [
     {},
@@ -140,6 +140,30 @@ def test_steps_start_at_the_class_means_and_lead_to_the_answer():
         torch.testing.assert_close(path[0][:, c], support[:, episodes.support_labels[0] == c].mean(1))
     logits = 10 * torch.nn.functional.cosine_similarity(query[:, :, None], path[-1][:, None], dim=-1)
     torch.testing.assert_close(logits.softmax(-1), cipa(episodes, n_iter=7))
+
+
+UNIT = {"center": "separate", "l2": True}
+PATHS = {
+    "cipa": (cipa, cipa_steps, "strict", 0.2, UNIT),
+    "pt_map": (pt_map, pt_map_steps, "strict", 0.2, UNIT),
+    "semi_protonet": (semi_protonet, semi_protonet_steps, None, 1.0, {}),
+    "soft_kmeans": (soft_kmeans, soft_kmeans_steps, None, 1.0, {"center": "joint", "l2": True}),
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_each_step_goes_where_the_answers_before_it_pull(name):
+    run, steps, power, sigma, calibration = PATHS[name]
+    episodes, _ = clouds(shots=(2, 1, 3))
+    given = powered(episodes, 0.5, power) if power else episodes
+    support, rows = adaptation.calibrate(given, Adaptation("cosine", 1.0, 0, **calibration))
+    y = episodes.membership
+    path = list(steps(episodes, n_iter=4))
+    assert len(path) == 5
+    for k in range(4):
+        z = run(episodes, n_iter=k)
+        pulled = (y.mT @ support + z.mT @ rows) / (y.sum(1) + z.sum(1))[..., None]
+        torch.testing.assert_close(path[k + 1], sigma * pulled + (1 - sigma) * path[k], atol=1e-5, rtol=1e-5)
 
 
 def test_a_sinkhorn_plan_keeps_its_marginals():

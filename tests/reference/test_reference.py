@@ -5,6 +5,8 @@ import inspect
 import numpy as np
 import pytest
 
+from protoadapt.methods import method
+
 from . import REFERENCE, cipa, laplacian_shot, simpleshot, soft_kmeans
 from .balance_free import balance_free
 from .bd_cspn import bd_cspn
@@ -154,25 +156,33 @@ def test_soft_kmeans_start_and_fixed_point():
     np.testing.assert_allclose(z, softened(-5 * d2), atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("name", "defaults"),
-    {
-        "cipa": {"n_iter": 20, "sigma": 0.2, "tau": 10.0, "beta": 0.5, "center": "separate", "l2": True},
-        "semi_protonet": {"n_steps": 1, "metric": "euclid", "tau": 10.0},
-        "soft_kmeans": {"n_iter": 29, "tau": 5.0},  # 30 rounds of distances, 29 updates between them
-        "pt_map": {"lam": 10.0, "n_iter": 20, "step": 0.2, "class_prior": None, "eps": 1e-6, "max_rounds": 1000},
-        "tim_gd": {"n_iter": 1000, "lr": 1e-4, "temp": 15.0, "weights": (0.1, 1.0, 0.1)},
-        "tim_adm": {"n_iter": 150, "temp": 15.0, "weights": (0.1, 1.0, 0.1)},
-        "alpha_tim": {"n_iter": 1000, "lr": 1e-4, "temp": 15.0, "weights": (1.0, 1.0, 1.0), "alpha": None},
-        "ici": {"C": 10.0, "n_components": 5, "per_class": 5, "n_lambdas": 100, "ratio": 1e-3},
-        "fine_tune": {"n_epochs": 25, "lr": 5e-5},
-        "ilpc": {"k": 15, "alpha": 0.8, "per_class": 3, "n_steps": 1000, "lr": 0.1, "momentum": 0.9},
-        "balance_free": {"lam": 10.0, "kappa": 3.0, "k_s": 10.0, "n_iter": 20, "sigma": 0.2},
-    }.items(),
-)
-def test_defaults_are_the_papers(name, defaults):
-    parameters = inspect.signature(REFERENCE[name]).parameters
-    assert {argument: parameters[argument].default for argument in defaults} == defaults
+DEFAULTS = {  # of the papers, in our methods' words
+    "protonet": {"metric": "cosine", "tau": None},
+    "cipa": {"n_iter": 20, "sigma": 0.2, "tau": 10.0, "beta": 0.5, "center": "separate", "l2": True},
+    "semi_protonet": {"n_iter": 1, "metric": "euclid", "tau": None},
+    "soft_kmeans": {"n_iter": 29, "tau": 5.0},  # 30 rounds of distances, 29 updates between them
+    "pt_map": {"lam": 10.0, "n_iter": 20, "step": 0.2, "class_prior": None},
+    "laplacian_shot": {"n_neighbors": 2, "n_iter": 20, "rectify": True},
+    "tim_gd": {"n_iter": 1000, "lr": 1e-4, "temp": 15.0, "weights": (0.1, 1.0, 0.1)},
+    "tim_adm": {"n_iter": 150, "temp": 15.0, "weights": (0.1, 1.0, 0.1)},
+    "alpha_tim": {"n_iter": 1000, "lr": 1e-4, "temp": 15.0, "weights": (1.0, 1.0, 1.0), "alpha": None},
+    "lr_ici": {"C": 10.0, "n_components": 5, "per_class": 5, "n_lambdas": 100, "ratio": 1e-3},
+    "transductive_fine_tuning": {"n_epochs": 25, "lr": 5e-5},
+    "ilpc": {"n_neighbors": 15, "alpha": 0.8, "per_class": 3, "n_steps": 1000, "lr": 0.1, "momentum": 0.9},
+    "bapa": {"lam": 10.0, "kappa": 3.0, "k_s": 10.0, "n_iter": 20, "sigma": 0.2},
+}
+LOOPS = {"lr_ici": "ici", "transductive_fine_tuning": "fine_tune", "bapa": "balance_free"}
+WORDS = {("semi_protonet", "n_iter"): "n_steps", ("ilpc", "n_neighbors"): "k", ("laplacian_shot", "n_neighbors"): "k"}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_defaults_are_the_papers(name):
+    """Of the methods, and of the loops they are compared with."""
+    assert DEFAULTS[name].items() <= method(name).settings.items()
+    loop = inspect.signature(REFERENCE[LOOPS.get(name, name)]).parameters
+    for key, value in DEFAULTS[name].items():
+        if (written := loop.get(WORDS.get((name, key), key))) and value is not None:
+            assert written.default == value, key
 
 
 def share_of_queries(s, q, k_s=10):

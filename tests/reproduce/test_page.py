@@ -61,7 +61,7 @@ def test_what_is_missing_is_said_with_its_reason(some):
     assert "| CIFAR-FS | 1 | 1 | 85.72 | not measured |" in page
     reasons = page.splitlines()[-1]
     assert reasons == (
-        "Not measured: tiered-imagenet (its pictures are not at hand). "
+        "Not measured: tiered-imagenet (for want of ImageNet's pictures). "
         "Not run yet, or not in full: cifar-fs, fc100, mini-imagenet, cub-box, cub."
     )
 

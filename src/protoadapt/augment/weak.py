@@ -38,7 +38,8 @@ def draw_weak(
 ) -> dict[str, Tensor]:
     """What `apply_weak` does to each of n images, drawn with a CPU generator and sent to the device in one copy.
 
-    crop "pad": mirror `pad` of the side beyond each edge, cut the side out again anywhere (the paper's; FixMatch's).
+    crop "pad": mirror `pad` of the side beyond each edge, cut the side out again anywhere (as FixMatch; our paper
+    says only that it crops).
     crop "resized": cut out a window of `scale` of the area and `ratio` of width to height, enlarge it bilinearly.
     jitter: brightness, contrast and saturation change, in this order, by factors uniform in 1 ± jitter.
     """

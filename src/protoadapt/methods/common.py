@@ -1,6 +1,5 @@
 """What several methods share. Axes as in `episodes`: E, W, S, Q, D."""
 
-import torch
 from torch import Tensor
 
 from protoadapt.episodes import Episodes
@@ -25,11 +24,6 @@ def sq_distances(x: Tensor, y: Tensor) -> Tensor:
     return (x.square().sum(-1)[:, :, None] - 2 * cross + y.square().sum(-1)[:, None, :]).clamp_min(0)
 
 
-def cosine(x: Tensor, y: Tensor) -> Tensor:
-    """(E, X, Y) cosines between x (E, X, D) and y (E, Y, D)."""
-    return unit(x) @ unit(y).transpose(1, 2)
-
-
 def center_and_unit(rows: Tensor, mean: Tensor) -> Tensor:
     return unit(rows - mean)
 
@@ -42,13 +36,3 @@ def cl2n(episodes: Episodes) -> Episodes:
             "features with --base FILE, or extract with base statistics (in Python: Episodes(base_mean=…))"
         )
     return episodes.each_row(center_and_unit, mean=episodes.base_mean)
-
-
-def one_hot(labels: Tensor, n_way: int, dtype: torch.dtype) -> Tensor:
-    return torch.nn.functional.one_hot(labels, n_way).to(dtype)
-
-
-def nearest(logits: Tensor) -> Tensor:
-    """Hard answers as rows that sum to 1: equal shares for exact ties, so that no class wins by its position."""
-    best = (logits == logits.amax(-1, keepdim=True)).to(logits.dtype)
-    return best / best.sum(-1, keepdim=True)

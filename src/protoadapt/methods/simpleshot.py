@@ -3,11 +3,12 @@
 from torch import Tensor
 
 from protoadapt.episodes import Episodes
-from protoadapt.methods.common import cl2n, class_means, nearest, sq_distances
+from protoadapt.methods._ties import tied_argmax
+from protoadapt.methods.common import cl2n, class_means, sq_distances
 
 
 def simpleshot(episodes: Episodes) -> Tensor:
     """The nearest class mean, rows centred by the base classes' mean and of unit length. Returns (E, Q, W)."""
     episodes = cl2n(episodes)
     centroids = class_means(episodes.support, episodes.membership)
-    return nearest(-sq_distances(episodes.query, centroids))
+    return tied_argmax(-sq_distances(episodes.query, centroids))

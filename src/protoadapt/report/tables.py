@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,3 +137,12 @@ def render(results: Sequence[dict[str, Any]], reference: str | None, form: str) 
         lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(about)}}}", latex(*table), r"\end{table}"]
         return "\n".join(lines)
     return f"{about}\n\n{markdown(*table)}" if form == "markdown" else f"{about}\n{text(*table)}"
+
+
+def by_task(told: Sequence[Mapping[str, Any]]) -> str:
+    """A table of `benchmarks/default_model.py`: a row a task and method, a column a network."""
+    models = list(dict.fromkeys(entry["model"] for entry in told))
+    cells = {(e["way"], e["shot"], e["method"], e["model"]): f"{e['accuracy']:.2f} ± {e['ci95']:.2f}" for e in told}
+    lines = dict.fromkeys((e["way"], e["shot"], e["method"]) for e in told)
+    rows = [[f"{w}-way {k}-shot", method, *(cells[w, k, method, model] for model in models)] for w, k, method in lines]
+    return markdown(["task", "method", *models], rows)

@@ -59,7 +59,7 @@ class TrainConfig:
     size: int = 84  # side of the pictures in pixels
     crop: str = "none"  # what is cut out of each picture when it is decoded: "none", or CUB's bounding "box"
     # views
-    weak_crop: str = "pad"  # "pad": shift by up to 1/8 of the side (the paper's); "resized": random window, enlarged
+    weak_crop: str = "pad"  # "pad": shift by up to 1/8 of the side; "resized": random window, enlarged
     scale: float = 0.35  # smallest share of the picture's area in a "resized" window
     flip: bool = True  # mirror every other weak view; not where left and right matter, as in letters
     jitter: float = 0.0  # colour jitter of weak views: brightness, contrast and saturation change by 1 ± jitter
