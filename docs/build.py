@@ -172,7 +172,15 @@ def readme() -> str:
             better = results.get(seen(trial, pooling=POOLING), shot, "cipa")
             cells = [*(f"{r['accuracy']:.2f}" for r in found), f"{better['accuracy']:.2f}" if better else ""]
             rows.append([words, str(shot), *cells, gain, f"{published:.2f}"])
-    header = ["novel classes of", "shot", "ProtoNet", "SemiPN (cosine)", "CIPA", "BAPA", "PT+MAP (told: equal classes)"]
+    header = [
+        "novel classes of",
+        "shot",
+        "ProtoNet",
+        "semi_protonet (metric=cosine)",
+        "CIPA",
+        "BAPA",
+        "PT+MAP (told: equal classes)",
+    ]
     header += [f"CIPA, pooling {POOLING:g}", "CIPA − ProtoNet, paired", "the paper's CIPA"]
     seconds = {name: f"{read(f'{name}/train.json')['seconds']:.0f} s" for name in ("cifar-fs", "cub-box", "cub")}
     cipa = cpu["methods"]["cipa"]["episodes_per_s"]
@@ -183,8 +191,9 @@ def readme() -> str:
         f"CIFAR-FS took {seconds['cifar-fs']} of training, CUB {seconds['cub-box']} (boxes) and {seconds['cub']} "
         "(whole). The paper's mini-ImageNet → CUB is over 600 episodes, and it does not say whether CUB was cut to "
         "boxes. Pooling 2 is the root of the mean square over all places instead of the mean (`extract --pooling 2`), "
-        "chosen on validation classes. Queries here are balanced; under Dirichlet(2), PT+MAP (except on FC100 at "
-        "1-shot) and, at 5-shot, CIPA fall below ProtoNet, and BAPA stays above it "
+        "chosen on validation classes. Queries here are balanced; under Dirichlet(2), measured on CIFAR-FS, FC100, "
+        "mini-ImageNet and CUB's boxes, PT+MAP (except on FC100 at 1-shot) and, at 5-shot, CIPA fall below ProtoNet, "
+        "and BAPA stays above it "
         "([when to use what](docs/bapa.md)).\n\n"
         f"CIPA runs {cipa:,.0f} episodes a second on two CPU cores, {cipa / cpu['naive_episodes_per_s']['cipa']:.0f} "
         "times the usual numpy loop ([speed](docs/speed.md))."

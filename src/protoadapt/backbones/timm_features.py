@@ -30,6 +30,8 @@ def timm_features(name: str, pretrained: bool = True) -> TimmFeatures:
         import timm
     except ImportError as error:
         raise UserError(f"timm:{name} needs timm: {install('timm')}") from error
+    except RuntimeError as error:  # torchvision, which timm imports, made for another torch
+        raise UserError(f"timm does not load here ({error}): install the torchvision that fits this torch") from error
     try:
         network = timm.create_model(name, pretrained=pretrained, num_classes=0)
     except Exception as error:  # an unknown name, weights that nobody published, no way to where they are
