@@ -103,6 +103,23 @@ def test_what_is_no_list_is_said(tree, tmp_path):
     assert [(entry.name, entry.size > 0) for entry in find([tree / "marked"])[1]] == [("a.jpg", True)]
 
 
+@pytest.mark.parametrize("lines", [b"file,label\na.jpg,x\n", b'"a.jpg"\n', b"a.jpg\ra.jpg\r", b".\n..\n/\n"])
+def test_a_list_that_names_no_file_leaves_no_manifest(tree, tmp_path, lines):
+    (tree / "list").write_bytes(lines)
+    with pytest.raises(UserError, match="one name a line"):
+        write_manifest(tmp_path / "m.jsonl", *find([tree / "list"]))
+    assert not (tmp_path / "m.jsonl").exists()
+
+
+def test_a_tar_given_twice_and_a_shard_beyond_memory_are_said(tree, tmp_path):
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        tar.add(tree / "a.jpg", "a.jpg")
+    with pytest.raises(UserError, match="twice"):
+        find([tmp_path / "x.tar", tmp_path / "." / "x.tar"])
+    with pytest.raises(UserError, match="--shard-size"):
+        write_manifest(tmp_path / "m.jsonl", *find([tree]), 2**63)
+
+
 def test_tar_members_lie_where_the_manifest_says(tmp_path):
     for number in range(2):
         with tarfile.open(tmp_path / f"{number}.tar", "w") as tar:

@@ -29,6 +29,7 @@ from protoadapt.told import whole
 SCHEMA = "protoadapt-manifest/1"
 SHARD_SIZE = 1024
 """Pictures a shard: a megabyte of features, and a minute of one core's or a blink of a GPU's work to lose."""
+LARGEST_SHARD = 1_000_000
 SHA256 = re.compile(r"[0-9a-f]{64}")
 TRAILER = 64  # bytes that the last line takes at most
 
@@ -78,9 +79,9 @@ def write(
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Manifest:
     """Write a manifest, whole or not at all, holding one shard in memory."""
-    if shard_size < 1:
-        raise UserError(f"--shard-size is {shard_size}: a shard has at least one picture")
-    entries, shards, done = iter(entries), [], 0
+    if not 1 <= shard_size <= LARGEST_SHARD:
+        raise UserError(f"--shard-size is {shard_size}: give 1 to {LARGEST_SHARD:,} pictures, which one process holds")
+    entries, shards, done, there = iter(entries), [], 0, 0
     with written_whole(path) as partial, open(partial, "wb") as file:
         file.write(_line({"schema": SCHEMA, "root": str(root), "shard_size": shard_size}))
         while part := list(itertools.islice(entries, shard_size)):
@@ -88,9 +89,15 @@ def write(
             shards.append(Shard(file.tell(), len(text), len(part), hashlib.sha256(text).hexdigest()))
             file.write(text)
             done += len(part)
+            there += sum(entry.size >= 0 for entry in part)
             on_progress(done)
         if not shards:
             raise UserError(f"no picture is in {str(root)!r} or listed: give a folder that holds some, at any depth")
+        if not there:
+            raise UserError(
+                f"not one of {done:,} lines names a file: a list has one name a line and nothing else, and relative "
+                f"names start at {str(root)!r}"
+            )
         at = file.tell()
         file.write(_line({"pictures": done, "shards": shards}))
         file.write(_line({"index": at}))

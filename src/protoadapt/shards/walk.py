@@ -48,6 +48,8 @@ def find(sources: list[Path]) -> tuple[Path, Iterator[Entry]]:
             raise UserError(f"{str(source)!r} is a pipe or a device: give a folder, a list of files, or tar files")
     tars = [source for source in sources if source.suffix == ".tar" and not source.is_dir()]
     if tars and len(tars) == len(sources):
+        if len({source.resolve() for source in tars}) < len(tars):
+            raise UserError("a tar file is given twice: its pictures would be, too")
         root = Path(os.path.commonpath([source.resolve().parent for source in sources]))
         return root, chain.from_iterable(tar_members(root, source.resolve()) for source in sources)
     if len(sources) != 1:
@@ -132,7 +134,11 @@ def listed(file: Path) -> Iterator[Entry]:
         for line in _pieces(lines, end):
             path = os.fsdecode(line if end == b"\0" else line.rstrip(b"\r"))
             if path and "\0" not in path:
-                yield Entry(path, size_of(os.path.join(file.parent, path)))
+                yield Entry(path, _size_of_file(os.path.join(file.parent, path)))
+
+
+def _size_of_file(path: str) -> int:
+    return -1 if os.path.isdir(path) else size_of(path)
 
 
 def tar_members(root: Path, file: Path) -> Iterator[Entry]:
