@@ -9,7 +9,7 @@ import protoadapt
 
 ROOT = Path(protoadapt.__file__).parent
 ROOMS = """
-errors told files provenance episodes methods evaluate data augment backbones checkpoint models features shards
+errors told files provenance threads episodes methods evaluate data augment backbones checkpoint models features shards
 objectives train recipes estimators labeling export report demo reproduce app cli
 """.split()  # noqa: SIM905
 FILES = sorted(file for file in ROOT.rglob("*.py") if file.parent != ROOT or not file.stem.startswith("__"))

@@ -16,7 +16,7 @@ from protoadapt.data.pictures import Picture, decode
 from protoadapt.features import embed
 from protoadapt.labeling import embed as embedding
 from protoadapt.labeling import pictures
-from protoadapt.labeling.embed import ahead, contents_of
+from protoadapt.labeling.embed import contents_of
 from protoadapt.labeling.store import Store
 
 
@@ -179,19 +179,6 @@ def test_broken_files_are_told_and_the_rest_goes_on(tmp_path, loaded, files):
     assert [content is None for content in contents] == [i in wrong for i in range(7)]
     assert wrong[4] == "no picture, or of a kind that is not read"
     assert wrong[5] == "no such file or directory"
-
-
-def test_threads_work_ahead_in_order_and_not_too_far():
-    started = []
-
-    def work(item):
-        started.append(item)
-        return item
-
-    for taken, item in enumerate(ahead(work, range(100), 5)):
-        assert item == taken
-        assert len(started) <= taken + 1 + 5
-    assert sorted(started) == list(range(100))
 
 
 def test_a_network_that_gives_nan_is_refused(tmp_path, loaded, files):

@@ -9,9 +9,10 @@ from torch import nn
 
 from protoadapt.app.board import Board, Picture
 from protoadapt.labeling import pictures
-from protoadapt.labeling.embed import ahead, contents_of
+from protoadapt.labeling.embed import contents_of
 from protoadapt.labeling.pictures import Skipped
 from protoadapt.labeling.store import Store
+from protoadapt.threads import ahead
 
 
 class Upload(NamedTuple):

@@ -25,6 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from protoadapt.data.pictures import Picture, Source, decode
 from protoadapt.errors import UserError
+from protoadapt.threads import cores
 
 FORMAT = 2  # of an entry and of what `decode` makes: raised when either changes, so that old entries are left alone
 CHUNK = 128  # pictures a thread takes at once
@@ -144,7 +145,7 @@ def decode_all(
     chunks = [range(start, min(start + CHUNK, len(pictures))) for start in range(0, len(pictures), CHUNK)]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bad: dict[int, str] = {}
-    pool = ThreadPoolExecutor(workers or _cores())
+    pool = ThreadPoolExecutor(workers or cores())
     try:
         with Progress(*columns, console=Console(stderr=True), disable=not progress) as bar:
             task = bar.add_task("decoding", total=len(pictures))
@@ -162,10 +163,6 @@ def decode_all(
 
 def unreadable(which: str) -> UserError:
     return UserError(f"a picture cannot be read, {which}: get it again, remove it, or take --skip-corrupt")
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _allocate(path: Path, shape: tuple[int, ...]) -> np.memmap:

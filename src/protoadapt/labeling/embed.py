@@ -1,12 +1,9 @@
 """Files → contents and features: threads read and decode the next pictures while the network computes."""
 
-import os
 import time
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +14,7 @@ from protoadapt.errors import UserError
 from protoadapt.features import embed
 from protoadapt.labeling import pictures
 from protoadapt.labeling.store import Store, stamp
+from protoadapt.threads import ahead
 
 CPU_BATCH, GPU_BATCH = 8, 128
 """On a CPU, small batches fit into the caches and into memory that is used again: a fifth faster than 64."""
@@ -24,9 +22,6 @@ AHEAD = 64
 """Pictures that wait decoded, at most; on a GPU three batches."""
 SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
 """A piece is written after so many new rows, or so long: that much an interruption can cost."""
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Read(NamedTuple):
@@ -88,21 +83,6 @@ def batch_size(network: nn.Module) -> int:
     return CPU_BATCH if device.type == "cpu" else GPU_BATCH
 
 
-def ahead(function: Callable[[T], R], items: Iterable[T], distance: int) -> Iterator[R]:
-    """function(item) of each item, in order, worked out by threads up to so many items ahead."""
-    pool = ThreadPoolExecutor(_cores())
-    waiting: deque[Future[R]] = deque()
-    try:
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > distance:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
 def _remembered(file: str, store: Store) -> bytes | None:
     """The content of a file that has not changed since its features were stored."""
     try:
@@ -130,7 +110,3 @@ def _compute(batch: dict[bytes, np.ndarray], network: nn.Module, about: Mapping[
         raise UserError("the network gives NaN or infinite features: its weights are damaged, get the model again")
     store.add(list(batch), rows.numpy())
     batch.clear()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -14,10 +14,10 @@ import numpy as np
 from protoadapt.files import written_whole
 from protoadapt.labeling import pictures
 from protoadapt.labeling.classifier import Answers, Classifier
-from protoadapt.labeling.embed import ahead
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
 from protoadapt.labeling.support import BY_TABLE, by_folder
 from protoadapt.provenance import versions
+from protoadapt.threads import ahead
 
 SCHEMA = "protoadapt-labels/1"
 COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "unknown", "guess")

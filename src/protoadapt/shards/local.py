@@ -4,7 +4,6 @@ end when their parent is.
 On a CPU each worker makes whole shards. On a GPU workers decode, and the one network embeds what they hand over.
 """
 
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,16 +15,13 @@ from protoadapt import models
 from protoadapt.errors import UserError
 from protoadapt.shards.decode import Decoded
 from protoadapt.shards.make import Job, Made, decode_shard, make_shard, one_thread
+from protoadapt.threads import cores
 
 
 def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
     """Each of these shards as it is done, in order; a worker a core unless told."""
-    workers = min(workers or _cores(), len(numbers))
+    workers = min(workers or cores(), len(numbers))
     return _on_cpu(job, numbers, workers) if job.device == "cpu" else _on_device(job, numbers, workers)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Shards(Dataset):

@@ -4,10 +4,7 @@ Nothing is held but the few shards on the way. Files are read, not mapped: mappe
 memory, and grow to the size of the disk's.
 """
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -19,8 +16,8 @@ from torch import Tensor
 from protoadapt.errors import UserError, count
 from protoadapt.shards import store
 from protoadapt.shards.make import one_thread
+from protoadapt.threads import ahead, cores
 
-A = TypeVar("A")
 B = TypeVar("B")
 
 
@@ -41,7 +38,7 @@ class Rows:
 
         threads = torch.get_num_threads()
         with one_thread():  # a core a shard: threads that share one product wait for each other
-            answers = _ahead(lambda pair: function(*pair), _ahead(read, self.headers, 1), threads)
+            answers = ahead(lambda pair: function(*pair), ahead(read, self.headers, 2, 1), 2 * threads, threads)
             for header, answer in zip(self.headers, answers):
                 yield answer
                 self.tick(header.shape[0])
@@ -81,7 +78,7 @@ def open_features(folder: Path, part: tuple[int, int] = (0, 1)) -> tuple[Rows, d
 
 def check_all(rows: Rows, on_progress: Callable[[int], None] = lambda done: None) -> None:
     """Every byte of every shard against its checksum."""
-    for done, damaged in enumerate(_ahead(_damage_of, rows.headers, os.cpu_count() or 1), 1):
+    for done, damaged in enumerate(ahead(_damage_of, rows.headers, 2 * cores()), 1):
         if damaged:
             raise UserError(f"a shard is damaged, {damaged}: run protoadapt extract --manifest again, it is made anew")
         on_progress(done)
@@ -140,19 +137,3 @@ def summed(parts: Iterable[tuple[Tensor, ...]], zeros: tuple[Tensor, ...]) -> tu
         pieces = flat.split([total.numel() for total in totals])
         totals = tuple(piece.view_as(total) for piece, total in zip(pieces, totals))
     return totals
-
-
-def _ahead(function: Callable[[A], B], items: Iterable[A], threads: int) -> Iterator[B]:
-    """function(item) of each, in order, by threads that work ahead of what is asked for."""
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[B]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > 2 * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()

@@ -1,0 +1,30 @@
+"""How many threads there are to work with, and work that they do ahead of what is asked for."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def cores() -> int:
+    """Those that this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def ahead(function: Callable[[T], R], items: Iterable[T], distance: int, threads: int | None = None) -> Iterator[R]:
+    """function(item) of each item, in order, worked out by threads up to so many items ahead."""
+    pool = ThreadPoolExecutor(threads or cores())
+    waiting: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > distance:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
