@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from protoadapt.app.board import Board
+from protoadapt.errors import count
 from protoadapt.labeling.pictures import Skipped, data_url
 from protoadapt.report.page import Html, name_of, tag, visible
 
@@ -51,7 +52,7 @@ def notice(lines: Sequence[str] = (), skipped: Sequence[Skipped] = ()) -> Html:
         return Html("")
     left_out: list[object] = []
     if skipped:
-        left_out.append(tag("p", f"{_count(len(skipped), 'file was', 'files were')} left out; the rest is here."))
+        left_out.append(tag("p", f"{count(len(skipped), 'file was', 'files were')} left out; the rest is here."))
         items = [tag("li", name_of(one.file), f": {one.reason}") for one in skipped[:LISTED]]
         more = [tag("li", f"and {len(skipped) - LISTED:,} more")] if len(skipped) > LISTED else []
         left_out.append(tag("ul", items, more))
@@ -89,9 +90,9 @@ def _summary(board: Board, cards: Sequence[Card], told: dict[str, Any] | None) -
     examples = sum(card.given for card in cards)
     if told is None:
         missing = "an example of one more class" if board.classes else "examples of two classes"
-        return f"{_count(len(cards), 'picture')}. Name {missing}, and all the others get names too."
-    words = f"{_count(len(cards) - examples, 'picture')} named from {_count(examples, 'example')}"
-    words += f" of {_count(len(board.classes), 'class', 'classes')}. Least certain first: click what is wrong."
+        return f"{count(len(cards), 'picture')}. Name {missing}, and all the others get names too."
+    words = f"{count(len(cards) - examples, 'picture')} named from {count(examples, 'example')}"
+    words += f" of {count(len(board.classes), 'class', 'classes')}. Least certain first: click what is wrong."
     return words if told["calibrated"] else words + " Scores of this model are for ordering only: no probabilities."
 
 
@@ -100,8 +101,8 @@ def _shelf(name: str, cards: Sequence[Card], percent: bool, style: str = "") -> 
     examples = [card for card in cards if card.given]
     found = sorted((card for card in cards if not card.given), key=lambda card: (card.confidence, card.name))
     kinds = ("found", "found") if not style else ("picture", "pictures")
-    counts = [_count(len(found), *kinds)] if found else []
-    counts += [_count(len(examples), "example")] if examples else []
+    counts = [count(len(found), *kinds)] if found else []
+    counts += [count(len(examples), "example")] if examples else []
     more = len(found) - SHOWN
     return tag(
         "section",
@@ -129,7 +130,3 @@ def _button(card: Card, percent: bool = False, style: str = "") -> Html:
 
 def _percent(share: float) -> str:
     return "> 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
-
-
-def _count(n: int, one: str, many: str = "") -> str:
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
