@@ -10,6 +10,7 @@ from protoadapt.data.registry import DATASETS, class_list, expected_counts, find
 from protoadapt.errors import UserError
 
 NOTHING = "nothing was found"
+LISTED = 8  # names in a line
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,6 @@ def _check_boxes(name: str, folder: Path) -> str:
     return "boxes: there"
 
 
-def _some(names: list[str], limit: int = 8) -> str:
-    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more

@@ -32,6 +32,7 @@ from protoadapt.evaluate import checked
 from protoadapt.labeling.classifier import Classifier, estimator, familiarity
 
 TINY = 1e-30
+SHOTS = (1, 5)
 BINS = 15
 KEEP = 0.9
 """Known pictures that are not called unknown. Most folders hold few foreign pictures or none, and there every alarm is
@@ -52,9 +53,7 @@ def calibrate(
     method: str = "bapa",
     *,
     ways: Sequence[int] = (3, 5, 10, 20),
-    shots: Sequence[int] = (1, 5),
     episodes: int = 100,
-    seed: int = 0,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
     """What a model card says of a method's confidence, from a feature table of validation classes.
@@ -72,8 +71,8 @@ def calibrate(
     if not ways:
         raise UserError(f"the features have {classes} classes: for tasks with foreign pictures 4 or more are needed")
     cells: dict[int, list[Answers]] = {}
-    for done, (way, shot) in enumerate((way, shot) for way in ways for shot in shots):
-        cells.setdefault(way, []).append(answers(rows, wanted, method, way, shot, episodes, seed))
+    for done, (way, shot) in enumerate((way, shot) for way in ways for shot in SHOTS):
+        cells.setdefault(way, []).append(answers(rows, wanted, method, way, shot, episodes, seed=0))
         on_progress(done + 1)
     every = [cell for group in cells.values() for cell in group]
     temperature = fitted_temperature([(c.p[c.y >= 0], c.y[c.y >= 0]) for c in every])
@@ -92,7 +91,7 @@ def calibrate(
         "auroc": round(float(roc_auc_score(known, sure)), 4),
         "familiarity": {"way": list(ways), **{key: [round(f[key], 4) for f in found] for key in found[0]}},
         "method": method,
-        "shots": list(shots),
+        "shots": list(SHOTS),
         "episodes": episodes,
     }
 

@@ -71,9 +71,9 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f}%"
 
 
-def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Round numbers between low and high, so many or a few more."""
-    raw = max(high - low, 1e-9) / about
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers between low and high, five or a few less or more."""
+    raw = max(high - low, 1e-9) / 5
     size = 10.0 ** floor(log10(raw))
     step = next(k * size for k in (1, 2, 5, 10) if k * size >= 0.999 * raw)
     return [step * k for k in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
