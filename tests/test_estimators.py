@@ -308,6 +308,8 @@ def test_half_precision_is_computed_in_single_and_new_rows_in_the_fitted_type():
         (CIPAClassifier(power="odd"), {}, "power is 'odd'"),
         (CIPAClassifier(center="odd"), {}, "center is 'odd'"),
         (CIPAClassifier(device="cuda"), {}, "no GPU"),
+        (BAPAClassifier(n_iter=-1), {}, "n_iter is -1"),
+        (BAPAClassifier(sigma=1.5), {}, "sigma is 1.5"),
         (BAPAClassifier(k_s=0.0), {}, "k_s is 0.0: it must be a number"),
         (BAPAClassifier(kappa=np.inf), {}, "kappa is inf"),
         (BAPAClassifier(lam=np.inf), {}, "lam is inf"),

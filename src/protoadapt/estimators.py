@@ -26,7 +26,6 @@ from torch import Tensor
 
 from protoadapt.errors import UserError
 from protoadapt.methods.adaptation import Adaptation
-from protoadapt.methods.bapa import check as check_bapa
 from protoadapt.methods.cipa import power_transform
 from protoadapt.methods.many import Chunks, Learned, Table, calibrated, chunk_size, learn, learn_bapa, logits, two_best
 from protoadapt.methods.protonet import rule, scale
@@ -176,7 +175,6 @@ class BAPAClassifier(PrototypeClassifier):
         return Adaptation("euclid", self.lam, self.n_iter, self.sigma, l2=True)
 
     def _learn(self, support: Iterable[Tensor], labels: Tensor, unlabeled: Iterable[Tensor], dim: int) -> Learned:
-        check_bapa(self.n_iter, self.sigma, self.lam, self.kappa, self.k_s)
         return learn_bapa(support, labels, unlabeled, len(self.classes_), dim, self._how(), self.kappa, self.k_s)
 
 

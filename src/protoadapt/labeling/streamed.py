@@ -24,7 +24,6 @@ from protoadapt.labeling.paths import prototype_paths
 from protoadapt.labeling.processes import joined, of_all
 from protoadapt.labeling.run import METHOD, model_of
 from protoadapt.labeling.support import listed_shots, nothing_lost
-from protoadapt.methods.bapa import check as check_bapa
 from protoadapt.methods.many import Learned
 from protoadapt.models.cards import calibration_of, card_file
 from protoadapt.shards import adapt, stream
@@ -127,9 +126,8 @@ def _learned(chosen: Any, rows: stream.Rows, given: Given, power: adapt.Power, d
     support = chosen._power(support)
     labels = torch.from_numpy(given.codes).to(device)
     arguments = (rows, support, labels, len(given.classes), chosen._how(), power)
-    if not hasattr(chosen, "kappa"):
+    if described(chosen)["name"] == "cipa":
         return adapt.learn_cipa(*arguments)
-    check_bapa(chosen.n_iter, chosen.sigma, chosen.lam, chosen.kappa, chosen.k_s)
     return adapt.learn_bapa(*arguments, kappa=chosen.kappa, k_s=chosen.k_s)
 
 
