@@ -66,6 +66,17 @@ def test_mistakes_are_one_sentence(protoadapt, model):
         assert err.count("\n") == 1
 
 
+def test_a_model_given_with_features_is_always_meant(protoadapt, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "protoadapt.cli.scale.label_shards", lambda support, features, out, model, *_: asked.append(model)
+    )
+    places = ("label", "--support", "support", "--features", "f", "--out", "o")
+    for words in ((), ("--model", "lite0"), ("--model", "cub")):
+        protoadapt(*places, *words)
+    assert asked == [None, "lite0", "cub"]
+
+
 def test_nothing_to_name_is_said_and_one_file_is_no_files(protoadapt, folder, model):
     (folder / "support" / "red" / "broken.png").write_text("no picture")
     out, err = protoadapt("label", "--support", "support", "--images", "support", "--out", "out", "--model", model)

@@ -40,7 +40,12 @@ def label(
     features: Annotated[
         Path | None, typer.Option(metavar="DIR", help="instead: the shards that extract --manifest wrote, of millions")
     ] = None,
-    model: Annotated[str, typer.Option(help="a name that `protoadapt models` lists, timm:NAME, or a file")] = MODEL,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="a name that `protoadapt models` lists, timm:NAME, or a file (default: lite0; the features' own)"
+        ),
+    ] = None,
     method: Annotated[str, typer.Option(help="bapa, cipa, protonet, semi_protonet, soft_kmeans or pt_map")] = "bapa",
     settings: Set = None,
     sort: Annotated[str | None, typer.Option(metavar="copy|link", help="into OUT/sorted/CLASS/")] = None,
@@ -60,8 +65,7 @@ def label(
     if features:
         if images or sort or cache:
             raise UserError("--features goes with --support and --out, and without --images, --sort and --cache")
-        own = None if model == MODEL else model
-        return scale.label_shards(support, features, out, own, method, chosen, find_device(device))
+        return scale.label_shards(support, features, out, model, method, chosen, find_device(device))
     if images is None:
         raise UserError("there is nothing to name: give --images DIR, or --features DIR with what extract wrote")
     with pictures_per_second() as on_progress:
@@ -69,7 +73,7 @@ def label(
             support,
             images,
             out,
-            model=model,
+            model=model or MODEL,
             method=method,
             settings=chosen,
             sort=sort,
