@@ -61,7 +61,8 @@ def test_by_class_the_least_certain_first_and_strangers_apart():
     page = Parsed(view.show(given, told(given, **guesses)))
     assert cards(page) == {"cat": ["a", "d", "c"], "dog": ["b", "e"], "Perhaps": ["f"]}
     assert [text for _, text in page.all("small")] == ["2 found · 1 example", "1 found · 1 example", "1 picture"]
-    assert [text for _, text in page.all("span", "line")] == ["60 %", "90 %", "> 99 %", "dog?50 %"]
+    assert [text for _, text in page.all("span", "line")] == ["60 %", "90 %", "> 99 %", "dog?"]
+    assert len(page.all("span", "bar")) == 3, "of a stranger nobody can say how sure its name is"
     assert json.loads(page.all("div", "board")[0][0]["data-classes"]) == ["cat", "dog"]
     plain = Parsed(view.show(given, told(given, False, **guesses)))
     assert [text for _, text in plain.all("span", "line")][:2] == ["0.60", "0.90"]
@@ -73,6 +74,8 @@ def test_many_pictures_of_a_class_are_counted_not_shown():
     page = Parsed(view.show(given, told(given, **{f"p{i:03d}": ("cat", i / 200, False) for i in range(200)})))
     assert len(cards(page)["cat"]) == 1 + view.SHOWN
     assert page.all("p", "more")[0][1] == f"and {200 - view.SHOWN} more, surer than these"
+    page = Parsed(view.show(given, told(given, **{f"p{i:03d}": ("cat", i / 200, True) for i in range(200)})))
+    assert page.all("p", "more")[0][1] == f"and {200 - view.SHOWN} more"
 
 
 @pytest.mark.parametrize("name", NASTY)

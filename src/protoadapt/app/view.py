@@ -104,25 +104,28 @@ def _shelf(name: str, cards: Sequence[Card], percent: bool, style: str = "") -> 
     counts = [count(len(found), *kinds)] if found else []
     counts += [count(len(examples), "example")] if examples else []
     more = len(found) - SHOWN
+    rest = f"and {more:,} more" + ("" if style else ", surer than these")
     return tag(
         "section",
         tag("h3", name_of(name), " ", tag("small", " · ".join(counts))),
         tag("div", [_button(card) for card in examples[:SHOWN]], class_="grid examples") if examples else None,
-        tag("div", [_button(card, percent, style) for card in found[:SHOWN]], class_="grid") if found else None,
-        tag("p", f"and {more:,} more, surer than these", class_="more") if more > 0 else None,
+        tag("div", [_button(card, percent) for card in found[:SHOWN]], class_="grid") if found else None,
+        tag("p", rest, class_="more") if more > 0 else None,
         class_=f"shelf {style}".strip(),
     )
 
 
-def _button(card: Card, percent: bool = False, style: str = "") -> Html:
+def _button(card: Card, percent: bool = False) -> Html:
     shown, said = [tag("img", src=card.thumb, alt="", width=96, height=96, loading="lazy")], visible(card.name)
     if card.given:
         said += f", an example of {card.label}"
+    elif card.unknown:  # how sure its name would be if it were of one of the classes would only mislead
+        shown.append(tag("span", tag("span", f"{card.label}?", class_="who"), class_="line"))
+        said += f", perhaps {card.label}, perhaps none"
     elif card.label is not None:
         share = _percent(card.confidence) if percent else f"{card.confidence:.2f}"
-        words = [tag("span", f"{card.label}?", class_="who") if style else None, tag("span", share)]
         bar = tag("span", tag("span", style=f"width:{100 * card.confidence:.1f}%"), class_="bar")
-        shown += [tag("span", words, class_="line"), bar]
+        shown += [tag("span", tag("span", share), class_="line"), bar]
         said += f", {card.label}, {share}"
     known = {"data_key": card.key, "data_name": card.name, "data_label": card.label or "", "data_given": card.given}
     return tag("button", shown, type="button", class_="card", title=card.name, aria_label=said, **known)
