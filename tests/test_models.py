@@ -40,17 +40,22 @@ def shipped(tmp_path, monkeypatch):
     save_fp16(network, ABOUT, tmp_path / "cub.safetensors")
     _, about = models.load(tmp_path / "cub.safetensors")
     card = {"schema": cards.SCHEMA, "name": "cub", "weights": about["weights"]}
+    card["trained_on"] = "Toys, and what else there is"
     card["calibration"] = CALIBRATION
     (tmp_path / "cub.json").write_text(json.dumps(card))
     return network.eval(), card, tmp_path
 
 
 def test_a_shipped_model_is_its_network_in_half_precision(shipped):
-    network, card, _ = shipped
+    network, card, tmp_path = shipped
     loaded, about = models.load("cub")
     torch.testing.assert_close(embed(loaded, about, PIXELS), embed(network, ABOUT, PIXELS), rtol=2e-2, atol=2e-3)
     assert about["model"] == "cub"
     assert about["calibration"] == card["calibration"]
+    assert about["trained_on"] == "Toys, and what else there is"
+    assert models.load(tmp_path / "cub.safetensors")[1]["trained_on"] == "Toys, and what else there is"
+    (tmp_path / "cub.json").unlink()
+    assert models.load(tmp_path / "cub.safetensors")[1]["trained_on"] == ABOUT["dataset"]
     assert {key: about[key] for key in ABOUT} == ABOUT
     assert len(about["weights"]) == 16
 

@@ -16,7 +16,14 @@ from protoadapt.labeling.outputs import COLUMNS, as_csv
 from protoadapt.labeling.pictures import Skipped
 from protoadapt.labeling.support import read_support, table_shots
 
-ABOUT = {"model": "tiny", "weights": "0" * 16, "size": 24, "mean": [0.5] * 3, "std": [0.25] * 3, "dataset": "nothing"}
+ABOUT = {
+    "model": "tiny",
+    "weights": "0" * 16,
+    "size": 24,
+    "mean": [0.5] * 3,
+    "std": [0.25] * 3,
+    "trained_on": "nothing",
+}
 ABOUT |= {"calibration": None}
 CLASSES = ("ant", "bee", "cat")
 

@@ -545,7 +545,7 @@ def test_pictures_that_are_all_the_same_have_no_paths(model):
     """scikit-learn's t-SNE ends the process on such rows."""
     rows = np.ones((24, 8), np.float32)
     codes = np.array([0, 1] + [-1] * 22)
-    about = {"model": "m", "weights": "0" * 16, "size": 8, "mean": [0.5] * 3, "std": [0.5] * 3, "dataset": ""}
+    about = {"model": "m", "weights": "0" * 16, "size": 8, "mean": [0.5] * 3, "std": [0.5] * 3, "trained_on": ""}
     for given in (rows, rows + 1e-8 * np.random.default_rng(0).random((24, 8)).astype(np.float32)):
         told, _ = running.named(
             "t", list("abcdefghijklmnopqrstuvwx"), np.arange(24), given, codes, ["a", "b"],

@@ -34,7 +34,7 @@ def labels(
             row("c.jpg", "dog", 0.71, runner_up="cat", margin=0.42),
         ]
     told = {"schema": "protoadapt-labels/1", "title": "Pets", "made": "2025-03-01T10:00:00+00:00"}
-    told |= {"model": {"name": "lite0", "dataset": "imagenet", "weights": "0123456789abcdef", "size": 224}}
+    told |= {"model": {"name": "lite0", "dataset": "ImageNet", "weights": "0123456789abcdef", "size": 224}}
     told |= {"method": {"name": "bapa", "settings": {"tau": 10.0}}, "calibrated": True, "temperature": 0.8}
     told |= {"threshold": 0.3, "versions": {"protoadapt": "0.1.0"}}
     kinds = [(one["label"], one["support"]) for one in pictures]

@@ -113,7 +113,7 @@ def build(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: 
             table = gr.Button("Save table (csv)", size="md", min_width=0, elem_id="save-table")
             report = gr.Button("Save report", size="md", min_width=0, elem_id="save-report")
         gallery = _html(view.EMPTY, js_on_load=_text("page.js"), elem_id="board")
-        known = {"model": about["model"], "dataset": about["dataset"] or "pictures of its own"}
+        known = {"model": about["model"], "dataset": about["trained_on"] or "pictures of its own"}
         _html(view.tag("p", FOOT.format(**known, mb=limits.bytes >> 20), class_="foot"))
         saved = gr.DownloadButton(visible="hidden", elem_id="saved")
         names = gr.JSON(visible="hidden")

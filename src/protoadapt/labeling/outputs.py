@@ -55,7 +55,7 @@ def tell(
         "schema": SCHEMA,
         "title": title,
         "made": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "model": {"name": classifier.model["name"], "dataset": about.get("dataset")}
+        "model": {"name": classifier.model["name"], "dataset": about["trained_on"]}
         | {key: classifier.model[key] for key in ("weights", "size")},
         "method": method,
         "calibrated": classifier.threshold is not None,

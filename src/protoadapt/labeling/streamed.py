@@ -25,7 +25,7 @@ from protoadapt.labeling.processes import joined, of_all
 from protoadapt.labeling.run import METHOD, model_of
 from protoadapt.labeling.support import listed_shots, nothing_lost
 from protoadapt.methods.many import Learned
-from protoadapt.models.cards import calibration_of, card_file
+from protoadapt.models.cards import calibration_of, card_file, trained_on
 from protoadapt.shards import adapt, stream
 from protoadapt.shards.store import Header
 
@@ -82,7 +82,8 @@ def label_features(
         found, unknown, sample, sampled, broken = (list(parts) for parts in zip(*every_part))
         shown = [picture for part in sample for picture in part]
         title = f"{to_text(features.resolve().name)}: {len(shown):,} of {count(total, 'picture')}"
-        told = outputs.tell(title, shown, given.shots, classifier, about["model"], described(chosen))
+        network = about["model"] | {"trained_on": trained_on(card, about["model"].get("dataset"))}
+        told = outputs.tell(title, shown, given.shots, classifier, network, described(chosen))
         for one, number, no in zip(told["classes"], np.sum(found, 0).tolist(), np.sum(unknown, 0).tolist()):
             one |= {"found": number, "unknown": no}
         told["skipped"] = outputs.tell_skipped(given.skipped, to_text)

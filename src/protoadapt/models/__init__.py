@@ -4,7 +4,8 @@
 
 `network` maps normalised pixels (B, 3, H, W) to float32 features (B, D); `about` says how to make those pixels and what
 the network is: backbone, width, dim, weights (hash), size, mean and std (of pixels in [0, 1]), crop, dataset (what it
-was trained on), model (the name asked for) and calibration (dict or None, see `labeling.calibration`).
+was trained on; `trained_on` for people), model (the name asked for) and calibration (dict or None, see
+`labeling.calibration`).
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from protoadapt.backbones import timm_features
 from protoadapt.checkpoint import load_model
 from protoadapt.errors import UserError, unknown
 from protoadapt.models import lite0, onnx_file
-from protoadapt.models.cards import SHIPPED, calibration_of, card_file, names, weights_file
+from protoadapt.models.cards import SHIPPED, calibration_of, card_file, names, trained_on, weights_file
 
 __all__ = ["SHIPPED", "load", "names"]
 
@@ -29,7 +30,9 @@ def load(name: str | Path, device: str = "cpu") -> tuple[nn.Module, dict[str, An
     A str is first looked up among the names; "./cub", or any Path, is a run, a checkpoint or a model file.
     """
     network, about = _find(name)
-    about = {**about, "model": str(name), "calibration": calibration_of(card_file(name), about["weights"])}
+    card = card_file(name)
+    about = {**about, "model": str(name), "trained_on": trained_on(card, about["dataset"])}
+    about["calibration"] = calibration_of(card, about["weights"])
     return network.to(device=device, memory_format=torch.channels_last).eval(), about  # type: ignore[call-overload]
 
 

@@ -40,6 +40,12 @@ def read_card(file: Path | None) -> dict[str, Any] | None:
     return told if isinstance(told, dict) and told.get("schema") == SCHEMA else None
 
 
+def trained_on(file: Path | None, dataset: str | None) -> str | None:
+    """The pictures a network was trained on, in the card's words; where it has none, in those of its file."""
+    told = (read_card(file) or {}).get("trained_on")
+    return told if isinstance(told, str) else dataset
+
+
 def calibration_of(file: Path | None, weights: str) -> dict[str, Any] | None:
     """What `labeling.calibration` found for these weights, as the card tells; None: they are not calibrated."""
     card = read_card(file) or {}
