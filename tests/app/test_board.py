@@ -178,3 +178,7 @@ def test_the_table_is_label_s_and_comes_back_as_support(tmp_path):
         (str(tmp_path / nasty[1]), 'bee, or wasp"'),
     }, "what people gave, and no guesses"
     assert len(read_support([tmp_path / "labels.csv"], tmp_path).shots) == 2
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / nasty[1]).write_bytes(b"another file")  # the page cannot have said which
+    with pytest.raises(UserError, match=r"another file, .*: write the full path"):
+        read_support([tmp_path / "labels.csv"], tmp_path)

@@ -102,7 +102,7 @@ def test_a_whole_round(page, files):
     assert coming.value.suggested_filename == "labels.csv"
     rows = list(csv.DictReader(StringIO(coming.value.path().read_bytes().decode(), newline="")))
     assert {row["file"]: row["label"] for row in rows} == labels(page)
-    given = {row["file"] for row in rows if row["guess"] == "(table)"}
+    given = {row["file"] for row in rows if row["guess"] == "(page)"}
     assert given == {"red 0.png", "red 1.png", "blue 0.png", "blue 1.png", "sea é 5.png"}
     with page.expect_download() as coming:
         page.click("#save-report")

@@ -43,7 +43,7 @@ def test_ordinary_names_stay_as_they_are():
 def test_the_table_survives_and_holds_no_formula(rows):
     pictures = [
         {"file": to_text(file), "label": label, "runner_up": other, "confidence": 0.5, "margin": 0.1}
-        | {"unknown": False, "support": False, "by_table": True}  # as `serve` has it
+        | {"unknown": False, "support": False, "by_page": True}  # as `serve` has it
         for file, label, other in rows
     ]
     text = as_csv({"pictures": pictures, "calibrated": False}).encode().decode()

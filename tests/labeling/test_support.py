@@ -115,21 +115,49 @@ def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path, paint):
 
 def test_a_mere_name_is_found_at_any_depth_if_there_is_one(tmp_path, paint):
     """As the page in the browser saves it, which sees no folders."""
-    for name in ("day 1/a.png", "day 2/deep/=b.png", "day 1/twice.png", "day 2/twice.png", "day 1/c.png"):
+    for name in ("day 1/a.png", "day 2/deep/=b.png", "day 1/twice.png", "day 1/c.png", "day 1/copy.png", "copy.png"):
         paint(tmp_path / "photos" / name, "red")
+    paint(tmp_path / "photos" / "day 2" / "twice.png", "red", seed=1)
     paint(tmp_path / "tables" / "c.png", "red")
     table = tmp_path / "tables" / "saved.csv"
-    table.write_text("file,label,guess\na.png,cat,(table)\n./=b.png,dog,cat\nc.png,dog,\ntwice.png,cat,cat\n")
+    table.write_text(
+        "file,label,guess\na.png,cat,(table)\n./=b.png,dog,cat\nc.png,dog,\ntwice.png,cat,cat\ncopy.png,cat,(page)\n"
+    )
     assert told(read_support([table], tmp_path / "photos"), tmp_path) == [
+        ("photos/copy.png", "cat"),
         ("photos/day 1/a.png", "cat"),
         ("photos/day 2/deep/=b.png", "dog"),
         ("tables/c.png", "dog"),
     ]
     for row, words in (
-        ("twice.png,cat,(table)", r"line 2 .*'twice.png'.* holds 2 such files, .*day 1.*day 2.*: write which"),
-        ("nowhere.png,cat,(table)", "line 2 .*'nowhere.png'.*neither beside it nor in"),
+        ("twice.png,cat,(table)", r"line 2 .*'twice.png', .*day 1.* and, another file, .*day 2.*: write the full path"),
+        ("nowhere.png,cat,(table)", "line 2 .*'nowhere.png'.*neither beside it nor below"),
         ("day 3/a.png,cat,(table)", "line 2 .*'day 3/a.png'.*neither beside it nor in"),
     ):
         table.write_text(f"file,label,guess\n{row}\n")
         with pytest.raises(UserError, match=words):
             read_support([table], tmp_path / "photos")
+
+
+def test_a_table_names_files_of_the_other_support_too(tmp_path, paint):
+    """As it comes from the page in the browser, where the examples lay in class folders and the rest elsewhere."""
+    for name, seed in (("pictures/cat/1.png", 1), ("pictures/dog/2.png", 2), ("photos/3.png", 3), ("photos/2.png", 2)):
+        paint(tmp_path / name, "red", seed)
+    table, photos = tmp_path / "served.csv", tmp_path / "photos"
+    table.write_text("file,label,guess\n1.png,cat,(page)\n2.png,dog,(page)\n3.png,bird,(page)\n")
+    given = [("photos/2.png", "dog"), ("photos/3.png", "bird"), ("pictures/cat/1.png", "cat")]
+    both = [tmp_path / "pictures", table]
+    assert set(told(read_support(both, photos), tmp_path)) == {*given, ("pictures/dog/2.png", "dog")}
+    with pytest.raises(UserError, match=r"line 2 .*'1.png', which is neither beside it nor below '.*photos': correct"):
+        read_support([table], photos)
+    paint(photos / "1.png", "red", seed=9)  # the page saw two files of that name, and nobody knows which one this was
+    with pytest.raises(UserError, match=r"line 2 .*photos/1.png' and, another file, .*cat/1.png': write the full path"):
+        read_support(both, photos)
+    for name in ("cat/1.png", tmp_path / "pictures" / "cat" / "1.png"):
+        table.write_text(f"file,label,guess\n{name},cat,(page)\n2.png,dog,(page)\n")
+        assert (os.path.join("pictures", "cat", "1.png"), "cat") in told(read_support(both, photos), tmp_path)
+    table.write_text("file,label,guess\n1.png,bird,cat\n")  # a table of `label` tells files of one name apart
+    assert ("photos/1.png", "bird") in told(read_support(both, photos), tmp_path)
+    table.write_text("file,label,guess\nbird/1.png,cat,(page)\n")
+    with pytest.raises(UserError, match=r"neither beside it nor in '.*photos' or '.*pictures': correct"):
+        read_support(both, photos)

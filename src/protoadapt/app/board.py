@@ -95,7 +95,7 @@ def tell(board: Board, about: Mapping[str, Any], paths: bool = False) -> dict[st
     came = [place[key] for key in board.pictures]
     told, _ = named("Pictures", names, came, rows, codes, classes, estimator(METHOD, {}), about, paths)
     for row, picture in zip(told["pictures"], board.pictures.values()):
-        row |= {"thumb": data_url(picture.thumb), "by_table": True}  # given by hand, and kept nowhere but in the table
+        row |= {"thumb": data_url(picture.thumb), "by_page": True}
     return told | {"skipped": outputs.tell_skipped(board.skipped, to_text)}
 
 

@@ -15,7 +15,7 @@ from protoadapt.files import written_whole
 from protoadapt.labeling import pictures
 from protoadapt.labeling.classifier import Answers, Classifier
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
-from protoadapt.labeling.support import BY_TABLE, by_folder
+from protoadapt.labeling.support import BY_PAGE, BY_TABLE, by_folder
 from protoadapt.provenance import versions
 from protoadapt.threads import ahead
 
@@ -82,7 +82,8 @@ def as_csv(told: Mapping[str, Any]) -> str:
         label, runner_up = class_cell(row["label"]), class_cell(row["runner_up"])
         unknown = ("yes" if row["unknown"] else "no") if told["calibrated"] or row["support"] else "uncalibrated"
         numbers = [f"{row[key]:.4f}" for key in ("confidence", "margin")]
-        guess = label if not row["support"] else BY_TABLE if row.get("by_table") else by_folder(row["label"])
+        by = BY_PAGE if row.get("by_page") else BY_TABLE if row.get("by_table") else by_folder(row["label"])
+        guess = by if row["support"] else label
         if row.get("no_class"):  # somebody says that it is of no class
             label, unknown = UNKNOWN, "yes"
         writer.writerow([file_cell(row["file"]), label, numbers[0], runner_up, numbers[1], unknown, guess])

@@ -78,7 +78,7 @@ def label(
     gathered = gather([*found.files, *outside], shots, content_of, skipped)
     unknown = _unknown_rows(gathered, no_class, content_of)
     unchanged()  # or the next line would speak of corrections that were made since
-    _nothing_lost(labels_csv, images, gathered, unknown, content_of)
+    _nothing_lost(labels_csv, images, support, gathered, unknown, content_of)
     rows = store.rows(gathered.contents)
 
     def name(file: str) -> str:
@@ -264,7 +264,12 @@ def _unknown_rows(gathered: Gathered, files: Sequence[str], content_of: Mapping[
 
 
 def _nothing_lost(
-    table: Path, images: str | Path, gathered: Gathered, unknown: set[int], content_of: Mapping[str, bytes | None]
+    table: Path,
+    images: str | Path,
+    support: Sequence[str | Path],
+    gathered: Gathered,
+    unknown: set[int],
+    content_of: Mapping[str, bytes | None],
 ) -> None:
     """Corrections in a labels.csv that is about to be replaced must be among the labels of this run."""
     if not table.is_file():
@@ -279,6 +284,6 @@ def _nothing_lost(
     def content(file: str) -> bytes | None:
         return real.get(os.path.realpath(file), b"")  # None: broken
 
-    shots = table_shots(table, images, strict=False, unknown=True)
+    shots = table_shots(table, images, support, strict=False, unknown=True)
     readable = (shot for shot in shots if content(shot.file) is not None)
     nothing_lost(table, readable, lambda file: label_of.get(content(file) or b""))

@@ -3,7 +3,8 @@
 A table counts every row with a label. But labels.csv also holds guesses, and a guess that comes back as truth would
 teach its own mistakes. So it has a column `guess`, what the label was when the file was written: a row counts if its
 label has been changed, or its guess emptied, which says that it is right. Labels that were given count again; there
-`guess` says by what, "(folder) cat" (once written "(folder)") or "(table)". Without that column all rows count.
+`guess` says by what, "(folder) cat" (once written "(folder)"), "(table)", or "(page)" for the page in the browser.
+Without that column all rows count.
 """
 
 import csv
@@ -18,7 +19,7 @@ from protoadapt.errors import UserError, count
 from protoadapt.labeling.names import UNKNOWN, class_cell, class_of_cell, composed, from_folder, from_text, to_text
 from protoadapt.labeling.pictures import Skipped, find_pictures
 
-BY_FOLDER, BY_TABLE = "(folder)", "(table)"
+BY_FOLDER, BY_TABLE, BY_PAGE = "(folder)", "(table)", "(page)"
 DELIMITERS = ",;\t"  # spreadsheets of some countries write the others
 
 
@@ -76,7 +77,7 @@ def read_support(given: Sequence[str | Path], images: str | Path) -> Support:
         if source.is_dir():
             found = of_folders(source)
         elif source.is_file():
-            rows = list(table_shots(source, images, unknown=True))
+            rows = list(table_shots(source, images, given, unknown=True))
             unknown += [shot.file for shot in rows if _is_no_class(shot.label)]
             found = Support([shot for shot in rows if not _is_no_class(shot.label)], [])
         else:
@@ -107,40 +108,41 @@ def of_folders(root: Path) -> Support:
     return Support(shots, skipped)
 
 
-def table_shots(table: Path, images: str | Path, strict: bool = True, unknown: bool = False) -> Iterator[Shot]:
+def table_shots(
+    table: Path, images: str | Path, support: Sequence[str | Path] = (), strict: bool = True, unknown: bool = False
+) -> Iterator[Shot]:
     """The rows that count. Files that are nowhere are an error, or else named as if they were in `images`.
 
     A file is looked up beside the table, then at its place in `images`, or first there if the row has a guess, as we
-    wrote it then; a mere name, as the page in the browser saves it, is then looked up anywhere below `images`.
+    wrote it then; then in the folders of `support`; a mere name at last anywhere below all of those. The page in the
+    browser knows mere names alone, so any file of that name may be meant, and different ones are an error.
     `unknown`: also the rows that were corrected to that.
     """
+    folders = [images, *filter(os.path.isdir, support)]
     anywhere: dict[str, list[str]] | None = None
     for row in _counting(table, unknown):
         line, name, label, guess = row
-        folders = (table.parent, images) if guess is None else (images, table.parent)
-        there = list(_places(name, *folders))
-        file = there[0] if there else None
-        if guess is not None and strict and any(not _same(there[0], other) for other in there[1:]):
-            raise UserError(
-                f"line {line} of {str(table)!r} names {name!r}, which is in {str(images)!r} and, another file, beside "
-                f"the table: move one of them away"
-            )
-        if file is None and not os.path.dirname(os.path.normpath(name)):
-            anywhere = _by_name(images) if anywhere is None else anywhere
+        near = (table.parent, images) if guess is None else (images, table.parent)
+        there = list(_places(name, *near))[: 1 if guess is None else None] or list(_places(name, *folders[1:]))
+        mere = not os.path.dirname(os.path.normpath(name))
+        if mere and (not there or guess == BY_PAGE):
+            anywhere = _by_name(folders) if anywhere is None else anywhere
             ways = map(os.path.normpath, (name, from_text(name)))
-            alike = next((anywhere[way] for way in ways if way in anywhere), [])
-            if len(alike) > 1 and strict:
-                raise UserError(
-                    f"line {line} of {str(table)!r} names {name!r}, and {str(images)!r} holds {len(alike):,} such "
-                    f"files, {to_text(alike[0])!r} and {to_text(alike[1])!r}: write which, with its folder"
-                )
-            file = alike[0] if len(alike) == 1 else None
+            there += next((anywhere[way] for way in ways if way in anywhere), [])
+        other = next((file for file in there[1:] if not _same(there[0], file)), None)
+        if other is not None and strict:
+            raise UserError(
+                f"line {line} of {str(table)!r} names {name!r}, which is {to_text(there[0])!r} and, another file, "
+                f"{to_text(other)!r}: write the full path of the one that is meant, or move the other away"
+            )
+        file = there[0] if there and other is None else None
         if file is None and _is_no_class(label):
             continue  # of a picture that is not there there is nothing to say
         if file is None and strict:
+            where = " or ".join(repr(str(folder)) for folder in folders)
             raise UserError(
-                f"line {line} of {str(table)!r} names {name!r}, which is neither beside it nor in {str(images)!r}: "
-                f"correct the name or remove the line"
+                f"line {line} of {str(table)!r} names {name!r}, which is neither beside it nor "
+                f"{'below' if mere else 'in'} {where}: correct the name or remove the line"
             )
         yield Shot(file or os.path.join(images, name), label, row.by_table)
 
@@ -165,7 +167,7 @@ def _counting(table: Path, unknown: bool = False) -> Iterator[Row]:
         if _is_no_class(row.label):
             if unknown and row.label:
                 yield row
-        elif row.guess != row.label or row.guess in (BY_FOLDER, BY_TABLE):
+        elif row.guess != row.label or row.guess in (BY_FOLDER, BY_TABLE, BY_PAGE):
             yield row
 
 
@@ -183,11 +185,12 @@ def _same(one: str, other: str) -> bool:
         return False
 
 
-def _by_name(images: str | Path) -> dict[str, list[str]]:
+def _by_name(folders: Iterable[str | Path]) -> dict[str, list[str]]:
     """The pictures at any depth, by their names without folders."""
     found: dict[str, list[str]] = {}
-    for file in find_pictures(images).files if os.path.isdir(images) else ():
-        found.setdefault(os.path.basename(file), []).append(file)
+    for folder in filter(os.path.isdir, folders):
+        for file in find_pictures(folder).files:
+            found.setdefault(os.path.basename(file), []).append(file)
     return found
 
 
