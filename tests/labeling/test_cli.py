@@ -77,6 +77,13 @@ def test_a_model_given_with_features_is_always_meant(protoadapt, monkeypatch):
     assert asked == [None, "lite0", "cub"]
 
 
+def test_a_class_that_may_be_misspelt_is_said_in_one_line(protoadapt, folder, model):
+    (folder / "t.csv").write_text("file,label\nday 0/green-0.png,Green\n")
+    places = ["--support", "support", "--support", "t.csv", "--images", "images", "--out", "out"]
+    _, err = protoadapt("label", *places, "--model", model)
+    assert err == "note: new class 'Green' beside 'green': one of them may be a slip\n"
+
+
 def test_nothing_to_name_is_said_and_one_file_is_no_files(protoadapt, folder, model):
     (folder / "support" / "red" / "broken.png").write_text("no picture")
     out, err = protoadapt("label", "--support", "support", "--images", "support", "--out", "out", "--model", model)

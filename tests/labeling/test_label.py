@@ -570,3 +570,13 @@ def test_what_cannot_be_sorted_is_told_and_the_rest_is_sorted(folder, named, pai
     assert len(list((folder / "out" / "sorted" / "green").rglob("*.*"))) == 6
     again = named(support=("t.csv", "out/labels.csv"), sort=way)
     assert again["left_alone"] == 0
+
+
+def test_classes_that_differ_in_case_are_noted_and_not_sorted(folder, named):
+    (folder / "t.csv").write_text("file,label\nday 0/red-0.png,Red\n")
+    told = named(support=("support", "t.csv"))
+    assert told["notes"] == ["new class 'Red' beside 'red': one of them may be a slip"]
+    assert named(out="other")["notes"] == []
+    with pytest.raises(UserError, match="the classes 'Red' and 'red' into one folder on many computers"):
+        named(support=("support", "t.csv"), out="third", sort="copy")
+    assert not (folder / "third").exists()

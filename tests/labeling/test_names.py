@@ -5,6 +5,7 @@ import io
 import json
 import os
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from protoadapt.labeling.names import (
     for_terminal,
     from_folder,
     from_text,
+    slips,
     to_folder,
     to_text,
 )
@@ -80,3 +82,31 @@ def test_folders_of_people_keep_their_names():
 
 def test_a_terminal_is_told_nothing_else():
     assert for_terminal("a\x1b[31m\nb ж") == r"a\x1b[31m\nb ж"
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "near"),
+    [
+        ("mallard", "Mallard", True),
+        ("tree_swallow", "Tree Swallow", True),
+        ("Malard", "Mallard", True),
+        ("Mallards", "Mallard", True),
+        ("Mellard", "Mallard", True),
+        ("Xallard", "Mallard", True),
+        ("Meller", "Mallard", False),
+        ("dg", "dog", False),
+        ("car", "cat", False),
+        ("CAT", "cat", True),
+        ("cats", "cat", False),
+        ("Class 2", "Class 1", False),
+        ("Class 12", "Class 1", False),
+    ],
+)
+def test_a_new_class_that_may_be_a_slip_is_said(new, old, near):
+    said = f"new class {new!r} beside {old!r}: one of them may be a slip"
+    assert slips({new, old}, {old, "gadwall"}) == ([said] if near else [])
+    assert slips({old}, {old, new}) == []  # both were there before
+
+
+def test_among_new_classes_only_case_and_blanks_are_slips():
+    assert slips({"robin", "Robin", "rovin"}, set()) == ["new class 'robin' beside 'Robin': one of them may be a slip"]

@@ -439,12 +439,17 @@ def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, cap
     own.with_suffix(".json").write_text(json.dumps(card))
     out = tmp_path / "out"
     scale.label_shards([tmp_path / "s.csv"], features, out, str(own), "bapa", {}, "cpu")
-    *_, unknown, written = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr()
+    *_, unknown, written = said.out.splitlines()
+    assert said.err == ""
     number = sum(row["unknown"] for row in of(out).values())
     assert number > 0
     assert unknown.split() == f"{number} of them may be of no class: column unknown".split()
     assert written == f"{out / 'labels.parquet'}, {out / 'labels.csv'}, {out / 'report.html'}"
     assert "114 pictures named as 2 classes from 4 examples." in (out / "report.html").read_text()
+    (tmp_path / "t.csv").write_text("file,label\nc/002.png,Dark\n")
+    scale.label_shards([tmp_path / "s.csv", tmp_path / "t.csv"], features, out, str(own), "bapa", {}, "cpu")
+    assert capsys.readouterr().err == "note: new class 'dark' beside 'Dark': one of them may be a slip\n"
 
 
 def test_one_of_anything_is_said_as_one(archive, model, tmp_path, capsys):

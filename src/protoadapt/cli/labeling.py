@@ -90,6 +90,7 @@ def label(
         if told["calibrated"]:
             unknown = sum(picture["unknown"] for picture in told["pictures"])
             print(f"{unknown:7,} of them may be of no class: column unknown")
+    scale.list_notes(told["notes"])
     _list_skipped(told["skipped"])
     if told.get("left_alone"):
         print(f"not protoadapt's and left alone: {count(told['left_alone'], 'file')} in {out / 'sorted'}")

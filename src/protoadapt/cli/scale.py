@@ -124,8 +124,17 @@ def label_shards(
         print(f"{one['found']:11,} {for_terminal(one['name'])} (from {one['support']:,} given)")
     if told["calibrated"]:
         print(f"{sum(one['unknown'] for one in told['classes']):11,} of them may be of no class: column unknown")
+    list_notes(told["notes"])
     written = [*sorted(out.glob("labels*.parquet")), *out.glob("labels.csv"), out / "report.html"]
     print(", ".join(map(str, written)))
+
+
+def list_notes(notes: list[str]) -> None:
+    """What people may want to know of the classes they gave."""
+    from protoadapt.labeling.names import for_terminal
+
+    for note in notes:
+        print(f"note: {for_terminal(note)}", file=sys.stderr)
 
 
 def parse_part(text: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from protoadapt import models
 from protoadapt.data.folders import size_of
 from protoadapt.errors import UserError, count
 from protoadapt.features import embed
-from protoadapt.labeling.names import UNKNOWN, to_text
+from protoadapt.labeling.names import UNKNOWN, slips, to_text
 from protoadapt.labeling.pictures import Skipped
 from protoadapt.labeling.processes import of_all
 from protoadapt.labeling.support import Shot, by_content, listed_shots, of_folders
@@ -30,6 +30,7 @@ class Given(NamedTuple):
     labels: dict[str, str]  # by name, of both
     by_table: set[str]  # of those with a class, people's work that may be nowhere else
     skipped: list[Skipped]  # files of folders that count for nothing
+    notes: list[str]  # what people may want to know of the classes
 
     @property
     def shots(self) -> list[int]:
@@ -66,6 +67,7 @@ def read_given(
     _every_class_is_seen(shots, set(labels))
     classes, codes = _numbered(labels, support)
     number = {name: code for code, name in enumerate(classes)}
+    by_folder = {*(shot.label for shot in shots), *(label_of[name] for name in tabled if name not in by_table)}
     return Given(
         np.stack([*(found[name].row for name in tabled), *embedded]),
         classes,
@@ -75,6 +77,7 @@ def read_given(
         label_of,
         by_table,
         [*(one for folder in folders for one in folder.skipped), *broken],
+        slips({label_of[name] for name in tabled if name in by_table}, by_folder),
     )
 
 

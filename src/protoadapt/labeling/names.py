@@ -11,6 +11,7 @@ when it is read.
 import os
 import re
 import unicodedata
+from collections.abc import Iterable
 from urllib.parse import unquote
 
 from protoadapt.data.folders import FORMULA
@@ -60,6 +61,27 @@ def from_folder(name: str) -> str:
     """The class whose folder it is; other names that hold a % stay what they are."""
     plain = unquote(name)
     return plain if to_folder(plain) == name else name
+
+
+def slips(new: Iterable[str], old: Iterable[str]) -> list[str]:
+    """What to say of new classes that are another one but for case, blanks or, beside an old class, one letter."""
+    plain = {name: re.sub(r"[\s_-]", "", name).casefold() for name in sorted({*new, *old})}
+    known, notes = set(old), []
+    for name in (name for name in plain if name not in known):
+        alike = [other for other in plain if other != name and plain[other] == plain[name]]
+        alike = [other for other in alike if other in known or other < name]
+        alike += [other for other in plain if other in known and _one_letter(plain[name], plain[other])]
+        notes += [f"new class {name!r} beside {alike[0]!r}: one of them may be a slip"] if alike else []
+    return notes
+
+
+def _one_letter(name: str, other: str) -> bool:
+    """Whether one of them has a letter more than the other, or another one in its place; a digit is no slip."""
+    short, long = sorted((name, other), key=len)
+    same = next((i for i, (a, b) in enumerate(zip(short, long)) if a != b), len(short))
+    rest, longer = short[same:], long[same:]
+    another = rest[:1].isalpha() and rest[1:] == longer[1:]
+    return len(short) >= 4 and longer[:1].isalpha() and (another or rest == longer[1:])
 
 
 def for_terminal(text: str) -> str:

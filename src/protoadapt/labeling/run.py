@@ -15,10 +15,10 @@ from protoadapt.files import check_output, check_output_folder, unchanged_since_
 from protoadapt.labeling import outputs, tables
 from protoadapt.labeling.classifier import Classifier, described, estimator, load_classifier, save_classifier
 from protoadapt.labeling.embed import contents_of
-from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
+from protoadapt.labeling.names import UNKNOWN, slips, to_folder, to_text
 from protoadapt.labeling.paths import prototype_paths
 from protoadapt.labeling.pictures import Skipped, find_pictures
-from protoadapt.labeling.sorting import WAYS, sort_pictures
+from protoadapt.labeling.sorting import WAYS, check_folders, sort_pictures
 from protoadapt.labeling.store import Store
 from protoadapt.labeling.support import Shot, by_content, nothing_lost, read_support, table_shots
 
@@ -64,6 +64,8 @@ def label(
     unchanged = unchanged_since_now(labels_csv)
     chosen = estimator(method, settings or {}, device)
     shots, skipped, no_class = read_support(support, images)
+    if sort:
+        check_folders(sorted({shot.label for shot in shots}))
     found = find_pictures(images, leave=[out, cache])
     if not found.files:
         raise UserError(f"there are no pictures in {str(images)!r}: give a folder of JPEG, PNG, WebP, … files")
@@ -91,6 +93,8 @@ def label(
         if row in unknown:
             picture |= {"unknown": True, "no_class": True}
     told["skipped"] = outputs.tell_skipped(gathered.skipped, name)
+    by_hand, by_folder = ({shot.label for shot in shots if shot.by_table == by} for by in (True, False))
+    told["notes"] = slips(by_hand, by_folder)
     _show(told["pictures"], gathered, cache, partial(on_progress, "thumbnails"))
     outputs.write_text(labels_csv, outputs.as_csv(told), unchanged)  # first: if it refuses, all is as it was
     outputs.write_json(out / "labels.json", told)

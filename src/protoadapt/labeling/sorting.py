@@ -7,13 +7,13 @@ list and still as it was made is ever replaced or removed: what people put there
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from protoadapt.errors import UserError
 from protoadapt.files import written_whole
-from protoadapt.labeling.names import from_text, to_text
+from protoadapt.labeling.names import from_text, to_folder, to_text
 from protoadapt.labeling.pictures import Skipped, reason
 
 WAYS = ("copy", "link")
@@ -23,6 +23,17 @@ LIST = ".sorted.json"
 class Sorted(NamedTuple):
     left_alone: int  # places that are somebody else's
     failed: list[Skipped]  # pictures that could not be put in their place; the others were
+
+
+def check_folders(classes: Iterable[str]) -> None:
+    """Asked before the work is done: for many disks names that differ in case alone are one folder."""
+    taken: dict[str, str] = {}
+    for name in classes:
+        if (other := taken.setdefault(to_folder(name).casefold(), name)) != name:
+            raise UserError(
+                f"--sort would put the classes {other!r} and {name!r} into one folder on many computers: give them one "
+                f"name or two that differ in more than case, or leave --sort out"
+            )
 
 
 def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:

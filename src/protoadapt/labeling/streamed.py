@@ -88,6 +88,7 @@ def label_features(
             one |= {"found": number, "unknown": no}
         told["skipped"] = outputs.tell_skipped(given.skipped, to_text)
         told["skipped"] += [one for part in broken for one in part][:SKIPPED]
+        told["notes"] = given.notes
         if rank == 0:
             codes = np.concatenate([given.codes, np.full(sum(map(len, sampled)), -1)])
             table = np.concatenate([given.rows, *sampled]).astype(np.float32)
