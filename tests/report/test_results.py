@@ -17,7 +17,7 @@ from protoadapt.episodes import Protocol
 from protoadapt.errors import UserError
 from protoadapt.evaluate import compare
 from protoadapt.features import synthetic_features
-from protoadapt.report.html import evaluation_page
+from protoadapt.report.html import evaluation_page, is_labels_page
 from protoadapt.report.results import _embedding
 from protoadapt.report.tables import comparison, render
 
@@ -225,6 +225,29 @@ def test_the_command_is_there(tmp_path):
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "page" / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_without_out_nothing_is_replaced_but_labels_made_anew(told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mine, other = write(tmp_path / "named" / "labels.json", labels()), write(tmp_path / "r.json", told)
+    for _ in range(2):
+        report([mine])
+        assert is_labels_page((tmp_path / "named" / "report.html").read_bytes())
+    assert not (tmp_path / "report.html").exists()
+    report([other])
+    before = (tmp_path / "report.html").read_bytes()
+    assert not is_labels_page(before)
+    here = write(tmp_path / "labels.json", labels())
+    for given in (other, here):
+        with pytest.raises(UserError, match=r"'.*report.html' is there already: give --out .*report.html to replace"):
+            report([given])
+    assert (tmp_path / "report.html").read_bytes() == before
+    report([here], tmp_path / "report.html")
+    report([tmp_path / "named"])
+    assert is_labels_page((tmp_path / "report.html").read_bytes())
+    (tmp_path / "named" / "report.html").write_text("notes of mine")
+    with pytest.raises(UserError, match="is there already"):
+        report([mine])
 
 
 def test_what_is_unusual_about_the_features_is_told():

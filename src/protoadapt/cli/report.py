@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +18,9 @@ def report(
     given: Annotated[
         list[Path], typer.Argument(metavar="RESULT.json|RUN|labels.json...", help="files, or folders of them")
     ],
-    out: Annotated[Path, typer.Option(help="the page, one HTML file")] = Path("report.html"),
+    out: Annotated[
+        Path | None, typer.Option(help="the page, one HTML file (default: report.html; of labels, beside labels.json)")
+    ] = None,
 ) -> None:
     """One HTML file on labels or results.
 
@@ -26,12 +28,26 @@ def report(
     """
     from protoadapt.report.html import report_page
 
-    check_output(out, *given)
+    if out is not None:
+        check_output(out, *given)
     documents = {str(file): document for path in given for file, document in _documents(path)}
     page = report_page(documents)
+    out = out or _usual_place(documents)
     with written_whole(out) as partial:
         partial.write_bytes(page.encode())
     print(f"{count(len(documents), 'file')} → {out}")
+
+
+def _usual_place(documents: Mapping[str, Any]) -> Path:
+    """Where `label` writes it, or here. As nobody named that file, nothing is lost there but labels made anew."""
+    from protoadapt.report.html import LABELS, is_labels_page
+
+    first, document = next(iter(documents.items()))
+    labels = document.get("schema") == LABELS  # and nothing else, as those stand alone
+    out = check_output(Path(first).with_name("report.html") if labels else Path("report.html"))
+    if out.exists() and not (labels and is_labels_page(out.read_bytes())):
+        raise UserError(f"{str(out)!r} is there already: give --out {out} to replace it, or another name")
+    return out
 
 
 def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

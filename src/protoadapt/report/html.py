@@ -8,7 +8,7 @@ from protoadapt.report.labels import SCHEMA as LABELS
 from protoadapt.report.labels import labels_page
 from protoadapt.report.results import evaluation_page, results_of
 
-__all__ = ["LABELS", "evaluation_page", "labels_page", "readable", "report_page"]
+__all__ = ["LABELS", "evaluation_page", "is_labels_page", "labels_page", "readable", "report_page"]
 
 RESULTS = ("protoadapt-result/1", "protoadapt-run/1", "protoadapt-picture/1")
 
@@ -20,6 +20,11 @@ def readable(document: Any) -> bool:
     inside = document.get("results")
     several = isinstance(inside, list) and any(isinstance(r, dict) and r.get("schema") == RESULTS[0] for r in inside)
     return several or document.get("schema") in (LABELS, *RESULTS)
+
+
+def is_labels_page(page: bytes) -> bool:
+    """Whether `labels_page` made it; its beginning is enough."""
+    return b'content="protoadapt, labels"' in page.partition(b"<style>")[0]
 
 
 def report_page(documents: Mapping[str, Any]) -> str:

@@ -53,7 +53,7 @@ def labels_page(told: dict[str, Any]) -> str:
         tag("p", _trust(told, bool(unknown)), class_="note"),
         tag("nav", links, aria_label="Sections"),
     )
-    return page(title, head, *(part for *_, part in present), script=True)
+    return page(title, head, *(part for *_, part in present), of="labels", script=True)
 
 
 ORDER = "Examples first, then the most certain. Open a picture for its file, its runner-up and its margin."

@@ -82,8 +82,11 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Html:
     return tag("dl", [tag("div", tag("dt", term), tag("dd", value)) for term, value in shown], class_="facts")
 
 
-def page(title: str, *body: object, script: bool = False) -> str:
-    """The whole file. Its policy names style and script by their hash: nothing else runs, nothing is fetched."""
+def page(title: str, *body: object, of: str, script: bool = False) -> str:
+    """The whole file, which says what it is a page `of`.
+
+    Its policy names style and script by their hash: nothing else runs, nothing is fetched.
+    """
     css, js = (resources.files(__package__).joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
     policy = f"default-src 'none'; img-src data:; style-src {_hash(css)}; base-uri 'none'; form-action 'none'"
     policy += f"; script-src {_hash(js)}" if script else ""
@@ -93,6 +96,7 @@ def page(title: str, *body: object, script: bool = False) -> str:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="generator", content=f"protoadapt, {of}"),
         tag("link", rel="icon", href="data:,"),
         tag("title", title),
         tag("style", Html(css)),

@@ -44,7 +44,7 @@ def evaluation_page(documents: Sequence[dict[str, Any]]) -> str:
     links = [tag("a", words, href=f"#{id_}") for id_, words, _ in present]
     nav = tag("nav", links, aria_label="Sections")
     head = tag("header", tag("h1", title), tag("p", _summary(results, runs), class_="lead"), nav)
-    return page(title, head, *(part for *_, part in present))
+    return page(title, head, *(part for *_, part in present), of="results")
 
 
 READ = (
