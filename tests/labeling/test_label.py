@@ -3,7 +3,9 @@
 import csv
 import json
 import os
+import re
 import shutil
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -11,10 +13,11 @@ from PIL import Image
 
 from protoadapt import models
 from protoadapt.errors import UserError
-from protoadapt.labeling import label, predict
+from protoadapt.labeling import label, outputs, predict
 from protoadapt.labeling import run as running
 from protoadapt.labeling.classifier import estimator
 from protoadapt.report.html import labels_page
+from protoadapt.report.labels import FIRST
 
 
 @pytest.fixture
@@ -539,6 +542,31 @@ def test_more_pictures_than_thumbnails():
     assert {rows[i]["label"] for i in chosen} == {"a", "b", "c"}
     assert max(chosen) > 450
     assert shown(rows[:80], most=100) == list(range(80))
+
+
+def test_what_is_looked_at_first_is_shown_large_and_the_report_stays_as_small():
+    rows = [{"confidence": i / 5000, "margin": 0.1, "file": f"{i:04d}", "label": "ab"[i % 2]} for i in range(5000)]
+    rows = [row | {"unknown": i % 10 == 9, "support": i % 10 == 8} for i, row in enumerate(rows)]
+    pictured = outputs.pictured(rows)
+    large = [rows[i] for i, key, side in pictured if (key, side) == ("preview", 256)]
+    assert [row["file"] for row in large if not row["unknown"]] == [f"{i:04d}" for i in range(30) if i % 10 < 8]
+    assert len(large) == outputs.UNSURE + outputs.STRANGE
+    assert min(row["confidence"] for row in large if row["unknown"]) > 0.59, "the surest: they stand first"
+    small = [i for i, key, side in pictured if (key, side) == ("thumb", 96)]
+    assert len(pictured) == len(large) + len(small)
+    assert len(small) + outputs.WEIGHT * len(large) <= outputs.THUMBS
+    assert outputs.UNSURE >= FIRST
+
+
+def test_the_report_leads_to_the_pictures(folder, named):
+    told = named(out="results/named")
+    assert told["folder"] == "../../images"
+    linked = re.findall(r'<a href="([^#"]*)"', labels_page(told))
+    assert len(linked) >= 24
+    assert all((folder / "results" / "named" / unquote(way)).is_file() for way in linked)
+    assert {way.split("/")[2] for way in linked} == {"images", "support"}
+    assert str(folder) not in labels_page(told)
+    assert outputs.way_to("/pictures", folder) is None, "nobody need know what else is on this disk"
 
 
 def test_pictures_that_are_all_the_same_have_no_paths(model):

@@ -68,6 +68,7 @@ def test_thumbnails_are_small_keep_their_shape_and_tell_nothing():
     content = thumbnail(saved(half("red", "blue", (800, 400)), "JPEG", exif=exif))
     image = Image.open(io.BytesIO(content))
     assert image.size == (96, 48)
+    assert Image.open(io.BytesIO(thumbnail(saved(half("red", "blue", (800, 400)), "JPEG"), 256))).size == (256, 128)
     assert not image.getexif()
     assert b"where" not in content
 

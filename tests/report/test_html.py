@@ -285,6 +285,39 @@ def test_labels_json_as_written_gives_the_same_page():
     assert labels_page(json.loads(json.dumps(told))) == labels_page(told)
 
 
+def test_what_is_looked_at_closely_is_shown_large():
+    small, large = thumb("red"), thumb("blue")
+    pictures = [row("a", "cat", 0.5, preview=large), row("u", "cat", 0.9, unknown=True, preview=large), row("v", "cat")]
+    page = parsed(labels(pictures))
+    shown = [(a["alt"].removeprefix("Picture "), a["src"]) for a, _ in page.all("img")]
+    assert shown == [("a", large), ("v", small), ("u", large), ("v", small), ("a", small)]
+    (card, *_) = parsed(labels([row("a", "cat", 0.5, thumb=None, preview=large)])).all("img")
+    assert card[0]["src"] == large
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "link"),
+    [
+        ("../photos", "day 1/é#?.jpg", "../photos/day%201/%C3%A9%23%3F.jpg"),
+        ("../photos", "../pictures/cat/1.jpg", "../pictures/cat/1.jpg"),
+        (".", "a.jpg", "a.jpg"),
+        (".", "javascript:alert(1)", "javascript%3Aalert%281%29"),
+        ("javascript:alert(1)//", "a", "javascript%3Aalert%281%29/a"),
+        ("../..", "../a.jpg", None),
+        ("//example.org", "a.jpg", None),
+        ("/home/me", "a.jpg", None),
+        ("../photos", "/etc/passwd", None),
+        ("../photos", "caf\\xe9.jpg", None),
+        (None, "a.jpg", None),
+        (7, "a.jpg", None),
+    ],
+)
+def test_an_opened_picture_links_to_its_file_where_that_is_near(folder, file, link):
+    page = parsed(labels([row(file, "cat", 0.5)], folder=folder))
+    found = [a["href"] for a, _ in page.all("a") if not a["href"].startswith("#")]
+    assert found == ([link] * 2 if link else [])  # to be checked first, and in its gallery
+
+
 def test_totals_are_those_of_all_pictures_though_a_sample_is_shown():
     classes = [
         {"name": "cat", "support": 2, "found": 3000, "unknown": 40},

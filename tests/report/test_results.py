@@ -250,6 +250,14 @@ def test_without_out_nothing_is_replaced_but_labels_made_anew(told, tmp_path, mo
         report([mine])
 
 
+def test_links_to_pictures_are_kept_where_they_lead_to_them(tmp_path):
+    mine = write(tmp_path / "named" / "labels.json", labels(folder="../photos"))
+    report([mine])
+    report([mine], tmp_path / "report.html")
+    assert b'href="../photos/a.jpg"' in (tmp_path / "named" / "report.html").read_bytes()
+    assert b"photos" not in (tmp_path / "report.html").read_bytes()
+
+
 def test_what_is_unusual_about_the_features_is_told():
     features = {"backbone": "resnet12", "views": 1, "pooling": 1.0, "crop": "box"}
     assert _embedding({"features": features}) == "resnet12, crop box"

@@ -31,8 +31,11 @@ def report(
     if out is not None:
         check_output(out, *given)
     documents = {str(file): document for path in given for file, document in _documents(path)}
-    page = report_page(documents)
     out = out or _usual_place(documents)
+    for name, document in documents.items():
+        if Path(name).resolve().parent != out.resolve().parent:
+            document.pop("folder", None)  # its links to pictures begin there
+    page = report_page(documents)
     with written_whole(out) as partial:
         partial.write_bytes(page.encode())
     print(f"{count(len(documents), 'file')} → {out}")

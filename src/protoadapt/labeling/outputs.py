@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -23,6 +24,10 @@ SCHEMA = "protoadapt-labels/1"
 COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "unknown", "guess")
 THUMBS = 2000
 """At most so many pictures are shown: some four kilobytes of the report each."""
+UNSURE, STRANGE = 24, 200
+"""Pictures that are shown large, as people look at them first: the least certain, and those that may be of no class."""
+WEIGHT = 4
+"""Thumbnails that a large one takes the place of, so that the report stays as small."""
 
 
 def picture_rows(
@@ -101,6 +106,15 @@ def write_json(path: Path, told: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(told, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def way_to(folder: str | Path, out: Path) -> str | None:
+    """From the results to the pictures, for links; None where it would tell how this machine's disk is laid out."""
+    there, here = os.path.abspath(folder), os.path.abspath(out)
+    if os.path.splitdrive(there)[0] != os.path.splitdrive(here)[0]:
+        return None
+    common = os.path.commonpath([there, here])
+    return None if os.path.dirname(common) == common else to_text(os.path.relpath(there, here))
+
+
 def shown(rows: Sequence[Mapping[str, Any]], most: int = THUMBS) -> list[int]:
     """Which rows get a thumbnail: the least certain half, and of each class an even spread of the others."""
     if len(rows) <= most:
@@ -117,18 +131,29 @@ def shown(rows: Sequence[Mapping[str, Any]], most: int = THUMBS) -> list[int]:
     return sorted(chosen[:most])
 
 
-def thumbnails(files: Sequence[str], contents: Sequence[bytes], cache: Path) -> Iterator[str | None]:
-    """A data URL for each file, kept by content; None where the file has gone since."""
+def pictured(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, str, int]]:
+    """(row, key, pixels a side) of what the report shows: a `thumb`, and of what people look at first a `preview`."""
+    named = [i for i, row in enumerate(rows) if not row["support"] and not row["unknown"]]
+    unsure = sorted(named, key=lambda i: (rows[i]["confidence"], rows[i]["margin"], rows[i]["file"]))
+    strange = sorted((i for i, row in enumerate(rows) if row["unknown"]), key=lambda i: -rows[i]["confidence"])
+    large = unsure[:UNSURE] + strange[:STRANGE]
+    small = shown(rows, THUMBS - WEIGHT * len(large))
+    return [(i, "thumb", pictures.THUMB) for i in small] + [(i, "preview", pictures.PREVIEW) for i in large]
 
-    def work(place: int) -> str | None:
-        kept = cache / ".thumbs" / f"{contents[place].hex()}.jpg"
+
+def thumbnails(wanted: Sequence[tuple[str, bytes, int]], cache: Path) -> Iterator[str | None]:
+    """A data URL for each (file, content, pixels a side), kept by content; None where the file has gone since."""
+
+    def work(one: tuple[str, bytes, int]) -> str | None:
+        file, content, side = one
+        kept = cache / ".thumbs" / f"{content.hex()}{f'-{side}' if side != pictures.THUMB else ''}.jpg"
         try:
             if not kept.is_file():
-                small = pictures.thumbnail(pictures.read(files[place]))
+                small = pictures.thumbnail(pictures.read(file), side)
                 with written_whole(kept) as partial:
                     partial.write_bytes(small)
             return pictures.data_url(kept.read_bytes())
         except Exception:  # it was a picture a moment ago; without a thumbnail its label is still right
             return None
 
-    return ahead(work, range(len(files)), 64)
+    return ahead(work, wanted, 64)

@@ -22,7 +22,8 @@ from protoadapt.errors import UserError
 HEIC = {".heic", ".heif"}
 MAX_BYTES = 512 << 20
 """Of a file: the largest picture that is read takes half of that without any compression."""
-THUMB = 96
+THUMB, PREVIEW = 96, 256
+"""Pixels a side of what galleries show, and of what a person looks at closely."""
 
 
 class Skipped(NamedTuple):
@@ -99,15 +100,15 @@ def pixels(content: bytes, size: int) -> np.ndarray:
         return decode(Picture("", "", lambda _: image), size)
 
 
-def thumbnail(content: bytes) -> bytes:
-    """A JPEG of at most 96 pixels a side, upright; nothing of the file's metadata is in it."""
+def thumbnail(content: bytes, side: int = THUMB) -> bytes:
+    """A JPEG of at most `side` pixels a side, upright; nothing of the file's metadata is in it."""
     image = _opened(content)
     if image.width * image.height > MAX_PIXELS:
         raise ValueError("too many pixels")
     with _room.of(image):
-        image.draft("RGB", (2 * THUMB, 2 * THUMB))
+        image.draft("RGB", (2 * side, 2 * side))
         image = rgb(ImageOps.exif_transpose(image))
-        image.thumbnail((THUMB, THUMB))
+        image.thumbnail((side, side))
     small = BytesIO()
     image.save(small, "JPEG", quality=75)
     return small.getvalue()

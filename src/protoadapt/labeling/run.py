@@ -94,7 +94,7 @@ def label(
             picture |= {"unknown": True, "no_class": True}
     told["skipped"] = outputs.tell_skipped(gathered.skipped, name)
     by_hand, by_folder = ({shot.label for shot in shots if shot.by_table == by} for by in (True, False))
-    told["notes"] = slips(by_hand, by_folder)
+    told |= {"notes": slips(by_hand, by_folder), "folder": outputs.way_to(images, out)}
     _show(told["pictures"], gathered, cache, partial(on_progress, "thumbnails"))
     outputs.write_text(labels_csv, outputs.as_csv(told), unchanged)  # first: if it refuses, all is as it was
     outputs.write_json(out / "labels.json", told)
@@ -213,11 +213,11 @@ def model_of(about: Mapping[str, Any]) -> dict[str, Any]:
 
 def _show(rows: list[dict[str, Any]], gathered: Gathered, cache: Path, on_progress: Callable[[int, int], None]) -> None:
     """Thumbnails into the rows, as many as a report can hold."""
-    places = outputs.shown(rows)
-    files, contents = [gathered.files[i] for i in places], [gathered.contents[gathered.row[i]] for i in places]
-    for done, (i, thumb) in enumerate(zip(places, outputs.thumbnails(files, contents, cache))):
-        rows[i]["thumb"] = thumb
-        on_progress(done + 1, len(places))
+    pictured = outputs.pictured(rows)
+    wanted = [(gathered.files[i], gathered.contents[gathered.row[i]], side) for i, _, side in pictured]
+    for done, ((i, key, _), small) in enumerate(zip(pictured, outputs.thumbnails(wanted, cache))):
+        rows[i][key] = small
+        on_progress(done + 1, len(pictured))
 
 
 def _places(told: Mapping[str, Any], files: Sequence[str], images: str | Path) -> dict[str, str]:

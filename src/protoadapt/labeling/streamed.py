@@ -88,13 +88,13 @@ def label_features(
             one |= {"found": number, "unknown": no}
         told["skipped"] = outputs.tell_skipped(given.skipped, to_text)
         told["skipped"] += [one for part in broken for one in part][:SKIPPED]
-        told["notes"] = given.notes
+        told |= {"notes": given.notes, "folder": outputs.way_to(about["root"], out)}
         if rank == 0:
             codes = np.concatenate([given.codes, np.full(sum(map(len, sampled)), -1)])
             table = np.concatenate([given.rows, *sampled]).astype(np.float32)
             told["paths"] = prototype_paths(estimator(method, settings or {}), classifier, table, codes)
-            for picture in (told["pictures"][i] for i in outputs.shown(told["pictures"])):
-                picture["thumb"] = _thumbnail(os.path.join(about.get("root", ""), from_text(picture["file"])))
+            for i, key, side in outputs.pictured(shown):
+                shown[i][key] = _thumbnail(os.path.join(about["root"], from_text(shown[i]["file"])), side)
             if world == 1 and answered.few is not None:
                 by_table = {to_text(name) for name in given.by_table}
                 few = [picture | {"by_table": picture["file"] in by_table} for picture in answered.few]
@@ -149,9 +149,9 @@ def _answering(classifier: Classifier, power: adapt.Power, device: str) -> Calla
     return answer
 
 
-def _thumbnail(file: str) -> str | None:
+def _thumbnail(file: str, side: int) -> str | None:
     try:
-        return pictures.data_url(pictures.thumbnail(pictures.read(file)))
+        return pictures.data_url(pictures.thumbnail(pictures.read(file), side))
     except Exception:  # in a tar file, or on another machine; without a thumbnail its label is still right
         return None
 

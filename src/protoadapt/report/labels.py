@@ -109,7 +109,6 @@ def _trust(told: dict[str, Any], unknown: bool) -> str:
 
 def _card(p: Shown, say: Any, rival: bool = False) -> Html:
     """A picture that opens to tell more. With `rival`, what it was nearly called stands beside what it was called."""
-    assert p.thumb is not None
     lines = []
     if p.support:
         lines.append(tag("span", "example", class_="badge"))
@@ -124,9 +123,11 @@ def _card(p: Shown, say: Any, rival: bool = False) -> Html:
             lines.append(tag("span", other, tag("span", say(rest), class_="share"), class_="line rival"))
             lines.append(bar((rest or 0, color(p.second_kind))))
     short = p.file.replace("\\", "/").rsplit("/", 1)[-1]
-    shown = tag("img", src=p.thumb, alt=f"Picture {p.file}", loading="lazy", decoding="async", width=128, height=128)
+    closely = p.preview if rival or p.unknown else p.thumb
+    shown = tag("img", src=closely, alt=f"Picture {p.file}", loading="lazy", decoding="async", width=128, height=128)
     summary = tag("summary", shown, lines, tag("span", name_of(short), class_="file"))
-    known: list[tuple[str, object]] = [("file", name_of(p.file)), ("name", None if p.unknown else name_of(p.label))]
+    file = tag("a", name_of(p.file), href=p.link) if p.link else name_of(p.file)
+    known: list[tuple[str, object]] = [("file", file), ("name", None if p.unknown else name_of(p.label))]
     if not p.support:
         known += [("confidence", say(p.share)), ("runner-up", name_of(p.second) if p.second else None)]
         known += [("margin", _score(p.margin))]

@@ -7,14 +7,17 @@ page carries its own style and script, and a policy that lets nothing else run o
 import base64
 import hashlib
 import html
+import posixpath
 import re
 from collections.abc import Iterable
 from importlib import resources
+from urllib.parse import quote
 
 VOID = {"br", "img", "input", "link", "meta"}
 # Controls, line and paragraph separators, characters that turn the direction of what follows, halves of pairs.
 HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 PICTURE = re.compile(r"data:image/(?:jpeg|png);base64,[A-Za-z0-9+/]+={0,2}")
+NEAR = 2  # folders that a link may go up
 COLORS, SHAPES = 8, 5  # class i has colour i mod 8 and shape i mod 5: forty classes before two look alike
 
 
@@ -64,6 +67,15 @@ def tag(element: str, /, *children: object, **attributes: object) -> Html:
 def picture(url: object) -> str | None:
     """A picture that lies in the page itself, or None for anything else."""
     return url if isinstance(url, str) and PICTURE.fullmatch(url) else None
+
+
+def link(folder: object, file: str) -> str | None:
+    """To a file as seen from the page, by a path that stays near it; None for anything else."""
+    if not isinstance(folder, str) or "\\" in folder + file:  # a name that is no plain text is written otherwise
+        return None
+    way = posixpath.normpath(posixpath.join(folder, file))
+    near = not way.startswith("/") and way.split("/").count("..") <= NEAR
+    return quote(way, errors="replace") if near else None
 
 
 def name_of(value: object) -> Html:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from protoadapt.errors import UserError
-from protoadapt.report.page import picture
+from protoadapt.report.page import link, picture
 
 
 class Shown(NamedTuple):
@@ -21,6 +21,8 @@ class Shown(NamedTuple):
     support: bool
     unknown: bool
     thumb: str | None
+    preview: str | None  # the same, larger, where there is one
+    link: str | None  # to the file itself
 
 
 class Total(NamedTuple):
@@ -47,7 +49,9 @@ def read_pictures(told: dict[str, Any]) -> tuple[list[Shown], list[str]]:
         unknown = bool(p.get("unknown")) or label not in kinds
         file, kind, share = str(p.get("file")), kinds.get(label, -1), number(p.get("confidence"))
         runner = (second, kinds.get(second, -1), number(p.get("margin")))
-        shown.append(Shown(file, label, kind, share, *runner, bool(p.get("support")), unknown, picture(p.get("thumb"))))
+        thumb, preview = (picture(p.get(key)) for key in ("thumb", "preview"))
+        seen = (thumb or preview, preview or thumb, link(told.get("folder"), file))
+        shown.append(Shown(file, label, kind, share, *runner, bool(p.get("support")), unknown, *seen))
     return shown, names
 
 
