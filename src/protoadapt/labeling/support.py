@@ -139,10 +139,10 @@ def table_shots(
         if file is None and _is_no_class(label):
             continue  # of a picture that is not there there is nothing to say
         if file is None and strict:
-            where = " or ".join(repr(str(folder)) for folder in folders)
+            where = ("below " if mere else "in ") + " or ".join(repr(str(folder)) for folder in folders)
             raise UserError(
-                f"line {line} of {str(table)!r} names {name!r}, which is neither beside it nor "
-                f"{'below' if mere else 'in'} {where}: correct the name or remove the line"
+                f"line {line} of {str(table)!r} names {name!r}, which is neither beside it nor {where}: correct "
+                f"the name, remove the line, or add its folder as --support"
             )
         yield Shot(file or os.path.join(images, name), label, row.by_table)
 
