@@ -4,9 +4,8 @@ READY  := .venv/.ready
 
 .PHONY: demo test check format lint types bench clean
 
-# Threads that wait asleep, not spinning: equal on an idle machine, ten times as fast where others work too.
 demo: $(READY)           ## see it work: figures and tables under demo/
-	GOMP_SPINCOUNT=1000 $(BIN)/protoadapt demo --out demo
+	$(BIN)/protoadapt demo --out demo
 
 test: $(READY)           ## the whole test suite
 	$(BIN)/pytest -n 2

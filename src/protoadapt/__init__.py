@@ -1,6 +1,13 @@
 """protoadapt: name images of classes nobody trained on, from one to five labelled examples each."""
 
+import os
 from typing import TYPE_CHECKING, Any
+
+# OpenMP's threads spin while they wait: where another program takes a core, they rob each other of the rest, and every
+# command is several times slower. These soon sleep instead, which costs nothing on an idle machine. OpenMP reads this
+# once, when torch is loaded, so it stands before all that imports torch; who has chosen something keeps it.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 from protoadapt.episodes import Episodes, Protocol
 from protoadapt.errors import UserError
