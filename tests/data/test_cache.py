@@ -234,9 +234,19 @@ print(len(done), int(images.pixels.sum()), flush=True)
     assert decoded == "24"
 
 
+def test_folders_that_look_the_same_share_a_cache_without_being_mixed_up(tmp_path: Path) -> None:
+    """Bitmaps of one size have as many bytes, whatever they show."""
+    shown = []
+    for seed, name in enumerate(("one", "other")):
+        (tmp_path / name / "a").mkdir(parents=True)
+        painted(seed).save(tmp_path / name / "a" / "0.bmp")
+        shown.append(loaded(tmp_path / name, cache_dir=tmp_path / "cache").pixels)
+    assert not np.array_equal(*shown)
+
+
 def test_full_disk_and_unwritable_cache(mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot be written"):
+    with pytest.raises(UserError, match=r"cannot be written .*--cache DIR"):
         loaded(mine, cache_dir=tmp_path / "file" / "cache")
 
     def full(*_: object) -> None:

@@ -102,10 +102,12 @@ def test_the_whole_way_on_glyphs(tmp_path, monkeypatch):
     trial = Trial(small, "glyphs", methods=("protonet", "cipa"))
     monkeypatch.setitem(reproduce.TABLES, "tiny", Table("Tiny", "Small.", ("method",), (Row(("CIPA",), trial),)))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    done = run("tiny", "--epochs", "1", "--episodes", "5", "--per-class", "20")
+    done = run("tiny", "--epochs", "1", "--episodes", "5", "--per-class", "20", "--cache", "pictures")
     assert done.exit_code == 0
     assert "## Tiny" in done.stdout
     assert "| CIPA |  | " in done.stdout
     assert "not measured" not in done.stdout.lower()
     assert (tmp_path / "results" / "tiny" / "novel-5shot.json").is_file()
+    assert {path.name.split("-")[1] for path in (tmp_path / "pictures").iterdir()} == {"base", "val", "novel"}
+    assert not (tmp_path / "cache").exists()
     assert "embedding 1,600 glyphs pictures, one view each: 100 %" in done.stderr

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import torch
@@ -12,6 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from protoadapt.errors import UserError
 
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, … (auto: a GPU if there is one)")]
+Cache = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="where decoded pictures are kept (default: in the data folder)")
+]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="a setting; may be repeated")]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from protoadapt.cli.common import Device, find_device, progress
+from protoadapt.cli.common import Cache, Device, find_device, progress
 from protoadapt.data import find_dataset
 from protoadapt.errors import UserError, unknown
 
@@ -21,6 +21,7 @@ def reproduce(
     ] = None,
     out: Annotated[Path, typer.Option(help="training runs, networks and features")] = Path("runs"),
     results: Annotated[Path, typer.Option(help="result files, one folder a network")] = Path("results"),
+    cache: Cache = None,
     weights: Annotated[
         Path | None, typer.Option(metavar="DIR", help="networks made elsewhere: NAME.safetensors, NAME-train.json")
     ] = None,
@@ -55,6 +56,7 @@ def reproduce(
         data=_folders(data or []),
         out=out,
         results=results,
+        cache=cache,
         weights=weights,
         only_evaluate=only_evaluate,
         only=tuple(only or ()),

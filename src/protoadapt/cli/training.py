@@ -6,14 +6,14 @@ Training's libraries take seconds to load, so the commands that need them load t
 import inspect
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from protoadapt import data as datasets
 from protoadapt import features
 from protoadapt.cli import scale
-from protoadapt.cli.common import Device, Set, find_device, progress
+from protoadapt.cli.common import Cache, Device, Set, find_device, progress
 from protoadapt.errors import UserError
 from protoadapt.files import check_output
 
@@ -69,6 +69,7 @@ def train(
     ] = "",
     data_dir: DataDir = None,
     settings: Set = None,
+    cache: Cache = None,
     skip_corrupt: SkipCorrupt = False,
     resume: Annotated[bool, typer.Option("--resume", help="go on from the last checkpoint, with its settings")] = False,
     accelerator: Annotated[str, typer.Option(help="auto, cpu, gpu")] = "auto",
@@ -85,7 +86,7 @@ def train(
     from protoadapt.train import train as run_training
 
     config = _config(recipe_name, settings or [], out if resume else None)
-    base, val = load_splits(config, data_dir, on_corrupt="skip" if skip_corrupt else "fatal")
+    base, val = load_splits(config, data_dir, cache_dir=cache, on_corrupt="skip" if skip_corrupt else "fatal")
     if devices != "auto" and not (devices.isascii() and devices.isdigit() and 1 <= int(devices) <= 1024):
         raise UserError(f"--devices is {devices!r}: give a number from 1 to 1024, or auto")
     count = devices if devices == "auto" else int(devices)
@@ -137,6 +138,12 @@ def extract(
     pooling: Annotated[float, typer.Option(help="1: mean over all places; larger: strong ones count more")] = 1.0,
     base_mean: Annotated[bool, typer.Option("--base-mean/--no-base-mean", help="embed the base classes too")] = True,
     half: Annotated[bool, typer.Option("--half", help="store float16, half the size")] = False,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="where decoded pictures are kept (default: in --data; of --images, beside --out)"
+        ),
+    ] = None,
     skip_corrupt: SkipCorrupt = False,
     device: Device = "auto",
     manifest: Annotated[Path | None, typer.Option(help="a manifest of pictures: --out is a folder of shards")] = None,
@@ -149,8 +156,8 @@ def extract(
     Those of a dataset's split, for evaluate and compare; or of a manifest, for label --features.
     """
     if manifest:
-        if images or dataset:
-            raise UserError("--manifest names the pictures: leave out --dataset and --images")
+        if images or dataset or cache:
+            raise UserError("--manifest names the pictures and keeps none: leave out --dataset, --images and --cache")
         if pooling != 1:
             raise UserError("the shards of a manifest hold means over all places: leave out --pooling")
         return scale.extract_manifest(model, manifest, out, shard, engine, workers, views, find_device(device))
@@ -162,8 +169,12 @@ def extract(
         raise UserError("give either --dataset NAME with --data DIR, --images DIR, or --manifest FILE")
     if images:
         dataset, split, data_dir, base_mean = "folder", "all", images, False
-    options = {"size": about["size"], "crop": crop or (about["crop"] if dataset == about["dataset"] else "none")}
-    options["on_corrupt"] = "skip" if skip_corrupt else "fatal"
+        cache = cache or out.parent / ".protoadapt-cache"  # nothing is written among one's own pictures
+    options: dict[str, Any] = {
+        "size": about["size"],
+        "crop": crop or (about["crop"] if dataset == about["dataset"] else "none"),
+    }
+    options |= {"cache_dir": cache, "on_corrupt": "skip" if skip_corrupt else "fatal"}
     chosen = datasets.load(dataset, split, data_dir, **options)
     base = datasets.load(dataset, "base", data_dir, **options) if base_mean else None
     with progress(f"embedding {split}", (len(chosen) + (len(base) if base else 0)) * views) as done:

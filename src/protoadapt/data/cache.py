@@ -62,7 +62,9 @@ def alone(entry: Path) -> Iterator[None]:
         lock = FileLock(f"{entry}.lock")
         lock.acquire()
     except OSError as error:
-        raise UserError(f"the cache {entry.parent} cannot be written ({error}): choose another folder") from error
+        raise UserError(
+            f"the cache {entry.parent} cannot be written ({error}): choose another folder with --cache DIR"
+        ) from error
     try:
         yield
     finally:
@@ -116,7 +118,9 @@ def write(
         shutil.rmtree(entry, ignore_errors=True)  # a broken one
         partial.rename(entry)
     except OSError as error:
-        raise UserError(f"the cache {entry.parent} cannot be written ({error}): make room or choose another") from error
+        raise UserError(
+            f"the cache {entry.parent} cannot be written ({error}): make room, or choose another with --cache DIR"
+        ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

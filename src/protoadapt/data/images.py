@@ -64,7 +64,9 @@ def load(
     if on_corrupt not in ("fatal", "skip"):
         raise UserError(f"on_corrupt is {on_corrupt!r}: choose 'fatal' or 'skip'")
     source, home = _source(name, split, data_dir, crop, per_class)
-    key = stamp([cache.FORMAT, name, split, size, crop, per_class, source.stamp])[:16]
+    # Beside its pictures a cache may move with them; elsewhere it may hold those of a folder that looks the same.
+    where = [source.root.resolve()] if cache_dir and data_dir else []
+    key = stamp([cache.FORMAT, name, split, size, crop, per_class, source.stamp, *where])[:16]
     entry = Path(cache_dir or home, f"{name}-{split}-{size}-{crop}-{key}")
     cached = cache.read(entry, verify)
     if cached is None:

@@ -96,6 +96,7 @@ def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Feat
     data = folder_of(trial.dataset, trial.crop, work)
     backbone, about = load_embedding(net.path, work.device)
     options: dict[str, Any] = {"size": about["size"], "crop": trial.crop, "per_class": work.per_class}
+    options["cache_dir"] = work.cache
     how: dict[str, Any] = {"views": trial.views, "pooling": trial.pooling}
     if table is None:
         images = load(trial.dataset, "novel", data, **options)

@@ -29,6 +29,7 @@ class Work:
     data: Mapping[str, Sequence[Path]]  # dataset → its folders; "": the folders of every other
     out: Path = Path("runs")
     results: Path = Path("results")
+    cache: Path | None = None  # of decoded pictures; None: in the data folder
     weights: Path | None = None  # a folder of networks made elsewhere
     only_evaluate: bool = False
     only: Sequence[str] = ()  # patterns of result files, such as "cub-box/*"; none: all
@@ -87,7 +88,7 @@ def _trained(run: Run, work: Work) -> dict[str, Any]:
         there = checkpoint.latest(work.out / run.teacher.name) is not None
         (network if there else _made)(run.teacher, replace(work, weights=None))
     data = folder_of(config.dataset, config.crop, work)
-    base, val = load_splits(config, data, per_class=work.per_class)
+    base, val = load_splits(config, data, per_class=work.per_class, cache_dir=work.cache)
     work.say(f"{run.name}: training {run.recipe} for {config.epochs} epochs on {len(base):,} pictures")
     again = checkpoint.latest(folder) is not None
     where = "cpu" if work.device == "cpu" else "auto"
