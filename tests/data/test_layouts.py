@@ -264,6 +264,22 @@ def test_own_split_folders(tmp_path: Path) -> None:
         loaded("folder", "base", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("place", "split", "said"),
+    [
+        ("photos", "all", "no class folders in .*photos': put the pictures of each class .*`extract --manifest`$"),
+        ("photos", "base", "no class folders in .*photos': put the pictures of each class into a folder of its name$"),
+        ("two", "novel", r"two' has no novel classes: put class folders into base/, val/ and novel/ .*eight"),
+        ("none", "all", "no folder .*none': give one that holds a folder of pictures for each class$"),
+    ],
+)
+def test_own_folder_without_classes(tmp_path: Path, place: str, split: str, said: str) -> None:
+    class_folders(tmp_path, ["photos"])
+    class_folders(tmp_path / "two", ["a", "b"])
+    with pytest.raises(UserError, match=said):
+        loaded("folder", split, tmp_path / place)
+
+
 def test_what_is_no_picture_is_left_alone_and_any_name_will_do(tmp_path: Path) -> None:
     names = ["Äpfel und Birnen", "日本", "a'b\"c", "-x"]
     for i, name in enumerate(names):

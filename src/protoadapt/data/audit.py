@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from protoadapt.data import glyphs
-from protoadapt.data.registry import DATASETS, class_list, expected_counts, find_dataset, search
+from protoadapt.data.registry import DATASETS, class_list, expected_counts, find_dataset, no_folder, search
 from protoadapt.errors import UserError
 
 NOTHING = "nothing was found"
@@ -35,9 +35,7 @@ def check(name: str, data_dir: str | Path | None = None) -> Report:
         raise UserError(f"{dataset.title} needs a data folder: give the one that holds it")
     folder = Path(data_dir)
     if not folder.is_dir():
-        raise UserError(
-            f"there is no folder {folder}: give the one that holds {dataset.title}, which is had at {dataset.home}"
-        )
+        raise no_folder(name, folder)
     counts, lines, faulty = {}, [], False
     for split in ("base", "val", "novel"):
         counts[split], summary, faults = _check_split(name, split, folder)

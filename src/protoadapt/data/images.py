@@ -95,8 +95,24 @@ def _source(
         raise UserError(f"{dataset.title} needs a data folder: give the one that holds it")
     source = search(name, split, Path(data_dir), crop)
     if source is None:
+        if name == "folder":
+            raise _no_classes(split, Path(data_dir))
         raise UserError(
             f"the {split} classes of {dataset.title} are not in {data_dir}: expected is {dataset.looks_like}; "
             f"it is officially had at {dataset.home}"
         )
     return source, Path(data_dir, ".protoadapt-cache")
+
+
+def _no_classes(split: str, folder: Path) -> UserError:
+    """What is wrong with a user's own folder."""
+    if search("folder", "all", folder, "none") is not None:
+        return UserError(
+            f"{str(folder)!r} has no {split} classes: put class folders into base/, val/ and novel/ inside it, "
+            f"or at least eight of them into it"
+        )
+    unnamed = "; for pictures without names use `protoadapt manifest` and `extract --manifest`"
+    return UserError(
+        f"no class folders in {str(folder)!r}: put the pictures of each class into a folder of its name"
+        + (unnamed if split == "all" else "")
+    )

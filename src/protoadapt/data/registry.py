@@ -156,11 +156,22 @@ def expected_counts(name: str, split: str) -> dict[str, int]:
     return dict(zip(classes, counts))
 
 
+def no_folder(name: str, data_dir: Path) -> UserError:
+    dataset = DATASETS[name]
+    if name == "folder":
+        return UserError(
+            f"there is no folder {str(data_dir)!r}: give one that holds a folder of pictures for each class"
+        )
+    return UserError(
+        f"there is no folder {str(data_dir)!r}: give the one that holds {dataset.title}, which is had at {dataset.home}"
+    )
+
+
 def search(name: str, split: str, data_dir: Path, crop: str) -> Source | None:
     """The split as it lies in the data folder or in one of the usual folders inside it."""
     dataset, classes = DATASETS[name], class_list(name, split)
     if not data_dir.is_dir():
-        raise UserError(f"there is no folder {data_dir}: give the one that holds {dataset.title}")
+        raise no_folder(name, data_dir)
     for root in (data_dir, *(data_dir / folder for folder in dataset.folders)):
         for layout in dataset.layouts if root.is_dir() else ():
             source = layout(root, split, classes, crop)
