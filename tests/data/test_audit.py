@@ -21,8 +21,10 @@ def test_nothing_there(tmp_path: Path) -> None:
     assert "image-net.org" in str(report)
     report = check("cub", tmp_path)
     assert "--download" in str(report)
-    with pytest.raises(UserError, match="there is no folder"):
+    with pytest.raises(UserError, match=r"there is no folder .*missing --download` fetches it$"):
         check("cub", tmp_path / "missing")
+    with pytest.raises(UserError, match=r"there is no folder .*image-net\.org$"):  # nothing to fetch it by
+        check("tiered-imagenet", tmp_path / "missing")
     with pytest.raises(UserError, match="needs a data folder"):
         check("cub")
 

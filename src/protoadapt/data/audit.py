@@ -32,7 +32,7 @@ def check(name: str, data_dir: str | Path | None = None) -> Report:
         counts = {split: dict.fromkeys(class_list(name, split), glyphs.PER_CLASS) for split in dataset.images}
         return Report(True, ("Glyphs are drawn on demand: nothing has to be downloaded.",), counts)
     if data_dir is None:
-        raise UserError(f"{dataset.title} needs a data folder: give the one that holds it")
+        raise UserError(f"{dataset.title} needs a data folder: give the one that holds it with --data DIR")
     folder = Path(data_dir)
     if not folder.is_dir():
         raise no_folder(name, folder)

@@ -9,7 +9,7 @@ import numpy as np
 
 from protoadapt.data import cache, glyphs
 from protoadapt.data.pictures import Source, stamp
-from protoadapt.data.registry import class_list, find_dataset, find_split, search
+from protoadapt.data.registry import class_list, find_dataset, find_split, had_at, search
 from protoadapt.errors import UserError
 
 
@@ -92,14 +92,14 @@ def _source(
         return glyphs.drawn(class_list(name, split), per_class or glyphs.PER_CLASS), home / "protoadapt"
     _, dataset = find_dataset(name)
     if data_dir is None:
-        raise UserError(f"{dataset.title} needs a data folder: give the one that holds it")
+        raise UserError(f"{dataset.title} needs a data folder: give the one that holds it with --data DIR")
     source = search(name, split, Path(data_dir), crop)
     if source is None:
         if name == "folder":
             raise _no_classes(split, Path(data_dir))
         raise UserError(
             f"the {split} classes of {dataset.title} are not in {data_dir}: expected is {dataset.looks_like}; "
-            f"it is officially had at {dataset.home}"
+            f"{had_at(name, data_dir)}"
         )
     return source, Path(data_dir, ".protoadapt-cache")
 

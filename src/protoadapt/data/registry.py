@@ -156,15 +156,19 @@ def expected_counts(name: str, split: str) -> dict[str, int]:
     return dict(zip(classes, counts))
 
 
+def had_at(name: str, data_dir: str | Path) -> str:
+    """Where a dataset comes from, and the command that fetches it where there is one."""
+    fetched = f", and `protoadapt data {name} --data {data_dir} --download` fetches it"
+    return f"it is officially had at {DATASETS[name].home}{fetched if DATASETS[name].url else ''}"
+
+
 def no_folder(name: str, data_dir: Path) -> UserError:
-    dataset = DATASETS[name]
     if name == "folder":
         return UserError(
             f"there is no folder {str(data_dir)!r}: give one that holds a folder of pictures for each class"
         )
-    return UserError(
-        f"there is no folder {str(data_dir)!r}: give the one that holds {dataset.title}, which is had at {dataset.home}"
-    )
+    title = DATASETS[name].title
+    return UserError(f"there is no folder {str(data_dir)!r}: give the one that holds {title}; {had_at(name, data_dir)}")
 
 
 def search(name: str, split: str, data_dir: Path, crop: str) -> Source | None:
