@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import os
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -102,6 +103,8 @@ def extract(
         "rectified": bool((rows >= 0).all()),
         "class_names": list(images.class_names),
     }
+    if images.name == "folder":  # one's own: what its folder is called, in text whatever its bytes are
+        told["folder"] = os.fsencode(images.root.resolve().name).decode("utf-8", "replace")
     rows = rows.half() if half else rows
     return Features(rows, torch.from_numpy(np.array(images.labels)).long(), mean, told)
 

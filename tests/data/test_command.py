@@ -1,10 +1,12 @@
 """Commands on one's own pictures: what they say and where they write."""
 
+import json
 from pathlib import Path
 
 from typer.testing import CliRunner
 
 from protoadapt import cli
+from protoadapt.report.html import evaluation_page
 
 
 def run(*words: object) -> str:
@@ -22,3 +24,13 @@ def test_nothing_is_written_among_ones_own_pictures(mine: Path, model: Path, tmp
     assert any((tmp_path / "chosen").iterdir())
     assert not (tmp_path / ".protoadapt-cache").exists()
     assert sorted(mine.rglob("*")) == before
+
+
+def test_results_on_ones_own_pictures_bear_their_name(mine: Path, model: Path, tmp_path: Path) -> None:
+    run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors")
+    words = ("--query", 1, "--episodes", 5, "--json", tmp_path / "r.json")
+    assert run("evaluate", tmp_path / "f.safetensors", *words).startswith("mine all: 5-way 1-shot")
+    told = json.loads((tmp_path / "r.json").read_text())
+    assert "<h1>Evaluation: mine</h1>" in evaluation_page([told])
+    del told["features"]["folder"]  # as older files are
+    assert "<h1>Evaluation: folder</h1>" in evaluation_page([told])

@@ -90,8 +90,7 @@ def calibrate(
         raise UserError(f"the features are of weights {weights}, the card of {told.get('weights')}: extract them again")
     with progress("answering", 8) as done:
         found = learn(table.features, table.labels, method, episodes=episodes, on_progress=done)
-    source = " ".join(str(table.metadata[key]) for key in ("dataset", "split") if table.metadata.get(key))
-    told["calibration"] = found | {"features": source}
+    told["calibration"] = found | {"features": tables.origin(table.metadata)}
     with written_whole(card) as partial:
         partial.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     print(_calibration(told["calibration"]))

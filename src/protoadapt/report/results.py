@@ -12,7 +12,7 @@ from protoadapt.report.charts import HIDE, axis, color, grouped_bars, histogram,
 from protoadapt.report.history import Curve, accuracies, losses
 from protoadapt.report.motion import motion
 from protoadapt.report.page import Html, facts, inner, page, section, tag
-from protoadapt.report.tables import caption, comparison
+from protoadapt.report.tables import caption, comparison, dataset, origin
 
 Result = dict[str, Any]
 NUMBERS = ("accuracy", "ci95", "episodes", "queries", "seconds", "seed")
@@ -39,7 +39,7 @@ def evaluation_page(documents: Sequence[dict[str, Any]]) -> str:
         ("made", "How it was made", _made([*results, *runs]) if results or runs else None),
     ]
     present = [(id_, words, part) for id_, words, part in sections if part]
-    where = dict.fromkeys(str(r["features"].get("dataset") or "") for r in results)
+    where = dict.fromkeys(dataset(r["features"]) for r in results)
     title = f"Evaluation: {', '.join(where)}" if results and all(where) else "Evaluation" if results else "Training"
     links = [tag("a", words, href=f"#{id_}") for id_, words, _ in present]
     nav = tag("nav", links, aria_label="Sections")
@@ -101,7 +101,7 @@ def _all_but_unlabeled(result: Result) -> Hashable:
     if p["kind"] != "semi":
         return id(result)
     rest = tuple((key, value) for key, value in p.items() if key != "unlabeled")
-    return tuple(str(result["features"].get(key)) for key in ("dataset", "split")), rest, result["episodes"]
+    return origin(result["features"]), rest, result["episodes"]
 
 
 def _source(result: Result) -> str:
@@ -195,8 +195,7 @@ def _semi(groups: Sequence[Sequence[Result]]) -> Html:
             name = f"{_run_name(r)} + {r['label']}" if several else r["label"]
             by.setdefault(name, {}).setdefault(r["protocol"]["unlabeled"], r)
         values = [[(row[m]["accuracy"], row[m]["ci95"]) if m in row else None for m in amounts] for row in by.values()]
-        p, where = group[0]["protocol"], group[0]["features"]
-        words = " ".join(str(where[key]) for key in ("dataset", "split") if where.get(key))
+        p, words = group[0]["protocol"], origin(group[0]["features"])
         title = f"{words}: " if words else ""
         title += f"{p['way']}-way {p['shot']}-shot, {p['query']} queries a class, {group[0]['episodes']:,} episodes"
         title += f", {p['distractors']} other classes among the unlabelled" if p["distractors"] else ""

@@ -61,6 +61,16 @@ def first(result: dict[str, Any], episodes: int) -> dict[str, Any]:
     return {**result, **shorter, "correct": correct.tolist()}
 
 
+def dataset(features: Mapping[str, Any]) -> str:
+    """What the pictures of features are called: one's own folder by its name."""
+    return str(features.get("folder") or features.get("dataset") or "")
+
+
+def origin(features: Mapping[str, Any]) -> str:
+    """The same with the split."""
+    return " ".join(filter(None, (dataset(features), str(features.get("split") or ""))))
+
+
 def caption(result: dict[str, Any]) -> str:
     """What a table was measured on, in one line."""
     p, features = result["protocol"], result.get("features", {})
@@ -69,7 +79,7 @@ def caption(result: dict[str, Any]) -> str:
         "dirichlet": f"{result['queries']} queries, Dirichlet({p['alpha']:g})",
         "semi": f"{p['query']} queries and {p['unlabeled']} unlabelled a class",
     }[p["kind"]]
-    where = " ".join(str(features[key]) for key in ("dataset", "split") if features.get(key))
+    where = origin(features)
     return (f"{where}: " if where else "") + (
         f"{p['way']}-way {p['shot']}-shot, {queries}, {result['episodes']:,} episodes, seed {result['seed']}, 95 % CI"
     )
