@@ -109,7 +109,7 @@ def test_a_users_own_method_runs_without_touching_the_package(features, tmp_path
         (("--set", "tau=nan"), "takes a value of type float"),
         (("--set", "n_iter=2.5"), "takes a value of type int"),
         (("--protocol", "odd"), "choose balanced"),
-        (("--protocol", "semi"), "unlabeled"),
+        (("--protocol", "semi"), "set --unlabeled to 1"),
         (("--unlabeled", "20"), "belong to --protocol semi"),
         (("--episodes", "0"), "at least one"),
         (("--format", "html"), "table format"),

@@ -104,9 +104,10 @@ def test_half_precision_features_are_read():
     assert evaluate(X.half(), Y.numpy(), "cipa", episodes=20).accuracy > 50
 
 
-def test_base_mean_is_asked_for_with_the_way_out():
-    with pytest.raises(UserError, match="--base"):
-        evaluate(X, Y, "simpleshot", episodes=3)
+@pytest.mark.parametrize(("spec", "name"), [("simpleshot", "SimpleShot"), ("bd_cspn", "BD-CSPN")])
+def test_base_mean_is_asked_for_with_the_way_out(spec, name):
+    with pytest.raises(UserError, match=f"^{name} centres by .*--base FILE .* other pictures .* leave {name} out$"):
+        evaluate(X, Y, spec, episodes=3)
 
 
 def test_specs_carry_arguments():

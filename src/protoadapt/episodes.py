@@ -189,7 +189,7 @@ class Protocol:
         if not 0 < self.labeled_fraction < 1:
             raise UserError(f"labeled_fraction is {self.labeled_fraction}: it must lie between 0 and 1")
         if self.kind == "semi" and self.unlabeled < 1:
-            raise UserError("the semi-supervised protocol needs unlabelled rows: set unlabeled to 1 or more")
+            raise UserError("the semi-supervised protocol needs unlabelled rows: set --unlabeled to 1 or more")
 
 
 def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int) -> Iterator[Draw]:

@@ -20,7 +20,7 @@ def bd_cspn(episodes: Episodes) -> Tensor:
     the queries are as mixed as the support.
     """
     transductive_only(episodes, "BD-CSPN")
-    gram, A = gram_and_means(cl2n(episodes))
+    gram, A = gram_and_means(cl2n(episodes, "BD-CSPN"))
     gram, A = rectified(gram, A, episodes.support_index.shape[1])
     return tied_argmax(-query_distances(gram, A, episodes.support_index.shape[1]).mT)
 

@@ -28,11 +28,12 @@ def center_and_unit(rows: Tensor, mean: Tensor) -> Tensor:
     return unit(rows - mean)
 
 
-def cl2n(episodes: Episodes) -> Episodes:
+def cl2n(episodes: Episodes, name: str) -> Episodes:
     """Rows centred by the mean of the BASE features, then of unit length (SimpleShot's CL2N)."""
     if episodes.base_mean is None:
         raise UserError(
-            "this method centres by the mean of the base classes' features, which are not here: give the base "
-            "features with --base FILE, or extract with base statistics (in Python: Episodes(base_mean=…))"
+            f"{name} centres by the mean of the base classes' features, which are not here: give them with --base FILE "
+            f"(for pictures of your own, features of other pictures by the same network; in Python base_mean), "
+            f"or leave {name} out"
         )
     return episodes.each_row(center_and_unit, mean=episodes.base_mean)

@@ -29,7 +29,7 @@ def laplacian_shot(
     whole("n_iter", n_iter)
     whole("n_neighbors", n_neighbors)
     n_support = episodes.support_index.shape[1]
-    gram, prototypes = gram_and_means(cl2n(episodes))
+    gram, prototypes = gram_and_means(cl2n(episodes, "LaplacianShot"))
     if rectify:
         gram, prototypes = rectified(gram, prototypes, n_support)
     among_queries = gram[:, n_support:, n_support:]

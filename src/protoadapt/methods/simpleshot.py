@@ -9,6 +9,6 @@ from protoadapt.methods.common import cl2n, class_means, sq_distances
 
 def simpleshot(episodes: Episodes) -> Tensor:
     """The nearest class mean, rows centred by the base classes' mean and of unit length. Returns (E, Q, W)."""
-    episodes = cl2n(episodes)
+    episodes = cl2n(episodes, "SimpleShot")
     centroids = class_means(episodes.support, episodes.membership)
     return tied_argmax(-sq_distances(episodes.query, centroids))
