@@ -82,6 +82,7 @@ def test_nothing_there_is_a_table_of_not_measured(tmp_path):
     assert done.exit_code == 1, "something is missing"
     assert "there is no cub-box.safetensors in runs" in done.stderr
     assert "| CUB, boxes | 1 | 1 | 93.03 | not measured |" in done.stdout
+    assert all(line.startswith("| CUB, boxes |") for line in done.stdout.splitlines() if "not measured" in line)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -94,6 +95,9 @@ def test_results_that_are_there_are_a_table_without_any_pictures(tmp_path, words
     done = run("main", "--data", ".", "--only", "cub-box/novel-?shot", *words)
     assert done.exit_code == code
     assert re.search(r"\| CUB, boxes \| 1 \| 1 \| 93.03 \| \**9\d\.\d\d", done.stdout)
+    assert "cub-box, novel:" in done.stdout, "every method of the file, beside the one of the row"
+    assert re.search(r"^\| pt_map \| 9\d\.\d\d", done.stdout, re.MULTILINE)
+    assert "CIFAR-FS" not in done.stdout
 
 
 def test_the_whole_way_on_glyphs(tmp_path, monkeypatch):

@@ -73,7 +73,7 @@ def reproduce(
         _say("stopped: the same command goes on from here")
         sys.exit(1)
     found = tables.Results(results)
-    print(tables.section(table, found))
+    print(tables.section(table, found, work.asks if only else None))
     for file in tables.draw_figures(table, found, out / "figures"):
         _say(f"drawn: {file}")
     if missing:

@@ -9,7 +9,6 @@ A network under --weights is taken as it is. A result is right if it comes from 
 method with the same arguments, and has as many episodes as asked for.
 """
 
-import fnmatch
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -38,7 +37,7 @@ CHUNK = {"slow": 32, "semi": 64}  # episodes at a time: slow methods show how th
 def reproduce(table: Table, work: Work) -> dict[str, str]:
     """Everything a table needs, as far as it can be had. Returns the result files that are missing, with the reason."""
     missing: dict[str, str] = {}
-    parts = [part for part in table.parts if any(_asked(file, work) for file in part.files)]
+    parts = table.only(work.asks).parts
     if not parts:
         names = unique(part.files[0].removesuffix(".json") for part in table.parts)
         raise UserError(f"no result of this table is called {' or '.join(work.only)}: the first is {names[0]}")
@@ -60,13 +59,9 @@ def reproduce(table: Table, work: Work) -> dict[str, str]:
             make = _tried if isinstance(part, Trial) else _drawn
             work.say(make(part, nets[part.run], work))  # type: ignore[arg-type]
         except UserError as error:
-            missing |= {file: str(error) for file in part.files if _asked(file, work)}
+            missing |= {file: str(error) for file in part.files if work.asks(file)}
             work.say(f"{', '.join(part.files)}: not measured ({error})")
     return missing
-
-
-def _asked(file: str, work: Work) -> bool:
-    return not work.only or any(fnmatch.fnmatch(file.removesuffix(".json"), pattern) for pattern in work.only)
 
 
 def _can_begin(part: Trial | Task, work: Work) -> bool:
@@ -149,7 +144,7 @@ def _source_side(images: Images) -> int | None:
 
 def _tried(trial: Trial, net: Network | UserError, work: Work) -> str:
     """The trial's files, made as far as they are not there; says what they hold."""
-    asked = [shot for shot in trial.shots if _asked(trial.file(shot), work)]
+    asked = [shot for shot in trial.shots if work.asks(trial.file(shot))]
     weights = _weights(net, work)
     if not any(_left(trial, shot, weights, work) for shot in asked):
         return f"{trial.run.name}/{trial.stem}: there"

@@ -1,5 +1,6 @@
 """Where things are, and the networks of a table: there already, or trained."""
 
+import fnmatch
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -39,6 +40,10 @@ class Work:
     device: str = "cpu"
     say: Callable[[str], None] = print
     progress: Progress = silent
+
+    def asks(self, file: str) -> bool:
+        """Whether a result file is among those to be done."""
+        return not self.only or any(fnmatch.fnmatch(file.removesuffix(".json"), pattern) for pattern in self.only)
 
 
 class Stopped(Exception):

@@ -1,6 +1,6 @@
 """Result files → docs/results.md: the paper's tables, ours beside them, and what is not measured with the reason."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,8 +74,8 @@ def results_page(folder: Path) -> str:
     return "\n\n".join([*parts, *(section(name, results) for name in shown), EXTREMES]) + "\n"
 
 
-def section(name: str, results: Results) -> str:
-    """One table as Markdown."""
+def section(name: str, results: Results, asks: Callable[[str], bool] | None = None) -> str:
+    """One table as Markdown; where only some of its files are asked for, their rows and what is in them."""
     table = TABLES[name]
     own = {
         "main": _main,
@@ -86,7 +86,13 @@ def section(name: str, results: Results) -> str:
         "figure3": _figure3,
         "paper_schedule": _paper_schedule,
     }
-    body = own[name](table, results) if name in own else [beside(table, table.rows, results)]
+    if asks:
+        table = table.only(asks)
+        body = [beside(table, table.rows, results)] if table.rows else []
+        there = [one for one in table.trials if any(results.of(one, shot) for shot in one.shots)]
+        body += [f"{one.run.name}, {one.stem}:\n\n{same_episodes(one, results)}" for one in there]
+    else:
+        body = own[name](table, results) if name in own else [beside(table, table.rows, results)]
     told = [f"## {table.title}", f"`protoadapt reproduce {name}`. {table.about}", *body]
     return "\n\n".join([*told, *_reasons(table, results)])
 

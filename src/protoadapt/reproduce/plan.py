@@ -1,7 +1,7 @@
 """What a table is: rows, each a method on the features of a network. Data only; `engine` does the work."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from protoadapt.episodes import Protocol
@@ -113,6 +113,15 @@ class Table:
     @property
     def parts(self) -> list[Trial | Task]:
         return [*self.trials, *self.tasks]
+
+    def only(self, asks: Callable[[str], bool]) -> "Table":
+        """What of it has a file that is asked for."""
+
+        def asked(part: Trial | Task) -> bool:
+            return any(map(asks, part.files))
+
+        rows = tuple(row for row in self.rows if asked(row.trial))
+        return replace(self, rows=rows, more=tuple(filter(asked, self.more)), tasks=tuple(filter(asked, self.tasks)))
 
 
 def unique(things: Iterable[T]) -> list[T]:
