@@ -59,7 +59,7 @@ def hct_r_cub_box() -> TrainConfig:
 
 
 def hct_r_glyphs() -> TrainConfig:
-    """protoadapt train hct_r_glyphs --data DIR --out runs/glyphs
+    """protoadapt train hct_r_glyphs --out runs/glyphs
 
     The built-in letters and signs with a narrow ResNet-12 at 32 pixels: two minutes on two CPU cores (`make demo`).
     Expect 93.0 / 95.0 %.
