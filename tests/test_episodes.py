@@ -61,6 +61,15 @@ def test_episode_i_depends_on_the_seed_alone():
     assert not np.array_equal(many["query"][:BLOCK], many["query"][BLOCK : 2 * BLOCK])
 
 
+def test_seeds_that_numpy_would_mix_up_are_refused():
+    """Block 0 of seed 2**32 would be block 1 of seed 0, so that two seeds are no two samples."""
+    one, other = (np.random.default_rng(words).random() for words in ([2**32, 0], [0, 1]))
+    assert one == other
+    with pytest.raises(UserError, match="seed is 4294967296"):
+        next(draw(LABELS, Protocol(), 2**32, 1))
+    next(draw(LABELS, Protocol(), 2**32 - 1, 1))
+
+
 def test_every_row_is_drawn_equally_often():
     """A biased shuffle would show: 5·16 of 320 rows an episode, each row expected 16 times in 64 episodes, …"""
     counts = np.bincount(drawn(Protocol(), 0, 40 * BLOCK)["query"].ravel(), minlength=len(LABELS))

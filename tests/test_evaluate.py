@@ -91,7 +91,8 @@ def test_wrong_answers_of_a_method_are_said(answer, words):
         (torch.where(torch.arange(len(X))[:, None] == 3, float("nan"), X), Y, {}, "the first is row 3"),
         (torch.where(torch.arange(len(X))[:, None] == 4, float("inf"), X), Y, {}, "the first is row 4"),
         (X, Y, {"episodes": 0}, "at least one"),
-        (X, Y, {"seed": -1}, "0 or more"),
+        (X, Y, {"seed": -1}, "seed is -1: it must be from 0"),
+        (X, Y, {"seed": 2**32}, "4294967295"),
         (X, Y, {"base_mean": torch.zeros(3)}, "base_mean"),
     ],
 )

@@ -192,11 +192,18 @@ class Protocol:
             raise UserError("the semi-supervised protocol needs unlabelled rows: set --unlabeled to 1 or more")
 
 
+def check_seed(seed: int) -> None:
+    """numpy cuts seeds into words of 32 bits: a larger one with block 0 would be a small one with a later block."""
+    if not 0 <= seed < 2**32:
+        raise UserError(f"seed is {seed}: it must be from 0 to 2**32 - 1 = {2**32 - 1}")
+
+
 def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int) -> Iterator[Draw]:
     """Blocks of drawn episodes, `episodes` of them in all. Rows labelled −1 are never drawn.
 
     Support, query and unlabelled rows of an episode never overlap. Block b depends on (seed, b) alone.
     """
+    check_seed(seed)
     pools = _Pools(np.asarray(labels), protocol, seed)
     for block, start in enumerate(range(0, episodes, BLOCK)):
         rng = np.random.default_rng([seed, block])

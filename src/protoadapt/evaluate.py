@@ -116,8 +116,6 @@ def compare(
         raise UserError(f"episodes is {episodes}: at least one is needed, and at most {MOST_EPISODES:,} are drawn")
     if chunk is not None and chunk < 1:
         raise UserError(f"chunk is {chunk}: at least one episode at a time is needed")
-    if seed < 0:
-        raise UserError(f"seed is {seed}: it must be 0 or more")
     rows = rows.to(device)
     mean = None if base_mean is None else torch.as_tensor(np.asarray(base_mean), dtype=rows.dtype, device=device)
     if mean is not None and (mean.shape != rows.shape[1:] or not torch.isfinite(mean).all()):

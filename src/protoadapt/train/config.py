@@ -6,6 +6,7 @@ from typing import Any
 
 from protoadapt.augment.weak import CROPS
 from protoadapt.backbones import BACKBONES
+from protoadapt.episodes import check_seed
 from protoadapt.errors import UserError, unknown
 from protoadapt.objectives import OBJECTIVES, needs
 
@@ -112,10 +113,11 @@ class TrainConfig:
             _require(name, getattr(self, name), 1 <= getattr(self, name) < 2**31, "at least 1")
         for name in ("lr", "alpha", "distill_temperature"):
             _require(name, getattr(self, name), 0 < getattr(self, name) < 1e30, "positive")
-        for name in ("weight_decay", "warmup", "seed"):
+        for name in ("weight_decay", "warmup"):
             _require(name, getattr(self, name), 0 <= getattr(self, name) < 2**63, "0 or more")
         for name in ("momentum", "ema", "label_smoothing"):
             _require(name, getattr(self, name), 0 <= getattr(self, name) < 1, "in [0, 1)")
+        check_seed(self.seed)
         _require("way", self.way, self.way >= 2, "at least 2")
         _require("scale", self.scale, 0 < self.scale <= 1, "in (0, 1]")
         _require("jitter", self.jitter, 0 <= self.jitter <= 1, "in [0, 1]")
