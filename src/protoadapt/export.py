@@ -97,6 +97,11 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     whole: nn.Module = FromPixels(network, about)
     outputs = ["features"]
     if classifier is not None:
+        if classifier.model.get("views", 1) > 1:
+            raise UserError(
+                f"the classifier was fitted on features of {classifier.model['views']} views a picture, an ONNX file "
+                f"knows one: extract with --views 1 and label again"
+            )
         if classifier.model["weights"] != about["weights"]:
             raise UserError(
                 f"the classifier was fitted on features of {classifier.model['name']!r} with other weights than "

@@ -99,6 +99,7 @@ def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path, paint):
     for text, words in (
         ("name,class\na.png,cat\n", "no columns file and label"),
         ("", "no columns file and label"),
+        ("file,label,Label\na.png,cat,dog\n", "several columns label"),
         ("file,label\nnowhere.png,cat\n", r"line 2 .*'nowhere.png'"),
         ("file,label\n,\n", "gives no labels"),
     ):

@@ -14,7 +14,8 @@ from shards.archive import save_model
 from protoadapt import CIPAClassifier, UserError, models
 from protoadapt.cli import scale
 from protoadapt.estimators import BAPAClassifier
-from protoadapt.labeling import load_classifier, tables
+from protoadapt.export import export
+from protoadapt.labeling import load_classifier, predict, tables
 from protoadapt.labeling.streamed import label_features
 from protoadapt.shards import extract, find, hashed, store, write_manifest
 
@@ -333,7 +334,8 @@ def test_a_class_that_nobody_can_see_is_said_and_other_broken_files_are_listed(f
 def test_a_name_of_several_rows_and_no_rows_at_all_are_said(archive, model, tmp_path):
     names = ["a/000.png", "b/001.jpg"]
     (tmp_path / "twice").write_text("".join(f"{archive / name}\n" for name in [*names, names[0]]))
-    (tmp_path / "none").write_text("is/not/there.png\n")
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "none").write_text("empty.png\n")
     for name in ("twice", "none"):
         made = write_manifest(tmp_path / f"{name}.jsonl", *find([tmp_path / name]))
         extract(model, made, tmp_path / f"features-{name}", workers=1)
@@ -345,6 +347,24 @@ def test_a_name_of_several_rows_and_no_rows_at_all_are_said(archive, model, tmp_
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="is a file: give a folder"):
         label_features([tmp_path / "s.csv"], tmp_path / "features-twice", tmp_path / "file")
+
+
+def test_a_classifier_of_two_views_sees_pictures_twice_when_it_answers(model, manifest, archive, tmp_path):
+    extract(model, manifest, tmp_path / "features", workers=1, views=2)
+    shards = map(store.check, sorted((tmp_path / "features").glob("shard-*")))
+    names = [name for shard in shards for name in store.read_names(shard)[0]]
+    write_csv(tmp_path / "s.csv", names, shots=3)
+    label_features([tmp_path / "s.csv"], tmp_path / "features", tmp_path / "out")
+    made = tmp_path / "out" / "classifier.safetensors"
+    assert load_classifier(made).model["views"] == 2
+    found = of(tmp_path / "out")
+    for picture in predict(made, [archive / name for name in names], model=model)["pictures"]:
+        row = found[str(Path(picture["file"]).relative_to(archive))]
+        assert row["support"] or picture["confidence"] == pytest.approx(
+            row["confidence"], abs=2e-3
+        )  # shards hold half precision
+    with pytest.raises(UserError, match="2 views"):
+        export(model, tmp_path / "x.onnx", load_classifier(made))
 
 
 def test_labels_of_a_run_with_more_processes_do_not_stay(features, table, tmp_path):

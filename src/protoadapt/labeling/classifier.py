@@ -111,7 +111,7 @@ class Classifier:
     power: str  # "auto", "signed", "strict" or "off"
     beta: float
     l2: bool
-    model: dict[str, Any]  # name, weights (hash), size, mean, std
+    model: dict[str, Any]  # name, weights (hash), size, mean, std; views, where there are several
     temperature: float = 1.0
     threshold: float | None = None  # a row less familiar is of no class; None: the model is not calibrated
 
@@ -231,6 +231,7 @@ def _check(told: Classifier) -> None:
         told.threshold is None or finite(told.threshold, -1, 1),
         isinstance(model.get("name"), str) and isinstance(model.get("weights"), str),
         whole(model.get("size"), 8, 1024) and normalisation(model.get("mean"), model.get("std")),
+        whole(model.get("views", 1), 1, 1024),
     ]
     if not all(fine):
         raise ValueError("its description is incomplete")

@@ -39,6 +39,7 @@ def contents_of(
     about: Mapping[str, Any],
     store: Store,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    views: int = 1,
 ) -> tuple[list[bytes | None], dict[int, str]]:
     """The sha256 of each file, all their features in the store; and what is wrong with those that have none (None)."""
     contents = [_remembered(file, store) for file in files]
@@ -49,7 +50,7 @@ def contents_of(
     def work(place: int) -> Read:
         return _read(files[place], about["size"], store)
 
-    size = batch_size(network)
+    size = batch_size(network) if views == 1 else 1  # further views depend on the place in a batch
     batch: dict[bytes, np.ndarray] = {}
     saved = time.monotonic()
     try:
@@ -67,11 +68,11 @@ def contents_of(
                 if read.pixels is not None and read.content not in store:
                     batch[read.content] = read.pixels
                 if len(batch) == size:
-                    _compute(batch, network, about, store)
+                    _compute(batch, network, about, store, views)
                 if store.unsaved >= SAVE_ROWS or time.monotonic() - saved > SAVE_SECONDS:
                     store.flush()
                     saved = time.monotonic()
-            _compute(batch, network, about, store)
+            _compute(batch, network, about, store, views)
     finally:
         store.flush()
     on_progress(len(files), len(files))
@@ -102,10 +103,12 @@ def _read(file: str, size: int, store: Store) -> Read:
         return Read(wrong=pictures.reason(error))
 
 
-def _compute(batch: dict[bytes, np.ndarray], network: nn.Module, about: Mapping[str, Any], store: Store) -> None:
+def _compute(
+    batch: dict[bytes, np.ndarray], network: nn.Module, about: Mapping[str, Any], store: Store, views: int
+) -> None:
     if not batch:
         return
-    rows = embed(network, about, np.stack(list(batch.values())), batch=len(batch))
+    rows = embed(network, about, np.stack(list(batch.values())), views, batch=len(batch))
     if not torch.isfinite(rows).all():
         raise UserError("the network gives NaN or infinite features: its weights are damaged, get the model again")
     store.add(list(batch), rows.numpy())

@@ -132,8 +132,8 @@ def predict(
             f"the model {about['model']!r} has other weights than the one the classifier was made with "
             f"({fitted.model['name']!r}, {fitted.model['weights']}): give that one with --model, or label again"
         )
-    store = Store(None, about["weights"], about["size"])
-    contents, wrong = contents_of(files, network, about, store, partial(on_progress, "embedding"))
+    store, views = Store(None, about["weights"], about["size"]), fitted.model.get("views", 1)
+    contents, wrong = contents_of(files, network, about, store, partial(on_progress, "embedding"), views)
     skipped += [Skipped(files[place], reason) for place, reason in wrong.items()]
     read = [(file, content) for file, content in zip(files, contents) if content is not None]
     if not read:

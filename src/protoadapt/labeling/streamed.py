@@ -71,8 +71,10 @@ def label_features(
         fitted = (part.cpu().numpy() for part in _learned(chosen, rows, given, power, device))
         chosen.center_, chosen.prototypes_, chosen.class_bias_ = fitted
         card = card_file(model or about["model"]["model"])  # as it is now, not as it was when features were made
-        labelled = (given.rows, given.codes, calibration_of(card, about["weights"]))
-        classifier = Classifier.of(chosen, given.classes, model_of(about["model"]), *labelled)
+        kept, calibration = model_of(about["model"]), calibration_of(card, about["weights"])
+        if about["views"] > 1:  # a card is calibrated with one
+            kept, calibration = kept | {"views": about["views"]}, None
+        classifier = Classifier.of(chosen, given.classes, kept, given.rows, given.codes, calibration)
         answer = _answering(classifier, power, device)
         told_of = given.places | dict.fromkeys(given.unknown, tables.NO_CLASS)
         path = out / tables.part_name(rank, world)

@@ -203,6 +203,8 @@ def _rows(table: Path) -> Iterator[Row]:
             columns = [name.strip().casefold() for name in next(reader, [])]
             if not {"file", "label"} <= set(columns):
                 raise UserError(f"{str(table)!r} has no columns file and label: name them in its first line")
+            if twice := {name for name in ("file", "label", "guess") if columns.count(name) > 1}:
+                raise UserError(f"{str(table)!r} has several columns {twice.pop()}: leave one of them")
             place = {name: columns.index(name) for name in ("file", "label", "guess") if name in columns}
             for cells in reader:
                 if len(cells) <= max(place["file"], place["label"]):
