@@ -100,6 +100,16 @@ def test_results_that_are_there_are_a_table_without_any_pictures(tmp_path, words
     assert "CIFAR-FS" not in done.stdout
 
 
+def test_ctrl_c_says_how_to_go_on(monkeypatch):
+    def interrupted(run, work):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine, "network", interrupted)
+    done = run("main", "--only-evaluate")
+    assert done.exit_code == 130
+    assert "the same command goes on from here" in done.stderr
+
+
 def test_the_whole_way_on_glyphs(tmp_path, monkeypatch):
     """The command trains, evaluates, prints the table, and ends well."""
     small = Run("tiny", "hct_r_glyphs", ("size=16", "backbone=conv4", "width=4", "validation_episodes=5"))

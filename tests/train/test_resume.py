@@ -66,24 +66,42 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path, whole, death):
     assert not list((tmp_path / "run" / "checkpoints").glob(".*")), "half-written folders are cleared away"
 
 
-def test_sigterm_saves_in_the_middle_of_an_epoch_and_resumes(tmp_path, whole, monkeypatch):
-    original, calls = Average.update, []
+def signalled(monkeypatch, number, times=1, step=5):
+    """A signal to this process in the middle of an epoch."""
+    monkeypatch.setattr(Average, "update", Average.update)  # restored at the end of the test
+    toy.call_at(Average, "update", step, lambda *_: [signal.raise_signal(number) for _ in range(times)])
 
-    def update(self, step):
-        original(self, step)
-        calls.append(step)
-        if len(calls) == 5:
-            os.kill(os.getpid(), signal.SIGTERM)
 
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(Average, "update", update)
-    result = run(tmp_path / "run")
-    assert not result["finished"]
-    assert result["steps"] == 5
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+def test_a_signal_saves_in_the_middle_of_an_epoch_and_resumes(tmp_path, whole, monkeypatch, number):
+    before = signal.getsignal(number)
+    signalled(monkeypatch, number)
+    if number == signal.SIGINT:
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "run")
+    else:
+        result = run(tmp_path / "run")
+        assert not result["finished"]
+        assert result["steps"] == 5
     assert checkpoint.latest(tmp_path / "run").name == "step-00000005"
-    assert signal.getsignal(signal.SIGTERM) == before
+    assert signal.getsignal(number) == before
     assert run(tmp_path / "run", resume=True)["finished"]
     assert toy.files(tmp_path / "run") == whole
+
+
+def test_a_second_ctrl_c_ends_at_once(tmp_path, monkeypatch):
+    signalled(monkeypatch, signal.SIGINT, times=2)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run")
+    assert checkpoint.latest(tmp_path / "run").name == "step-00000003", "the last one before the signal"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_in_the_last_step_loses_no_result(tmp_path, monkeypatch):
+    signalled(monkeypatch, signal.SIGINT, step=6)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["finished"]
 
 
 def test_adam_resumes_bitwise(tmp_path, monkeypatch):

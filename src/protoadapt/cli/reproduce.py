@@ -69,9 +69,9 @@ def reproduce(
     )
     try:
         missing = tables.reproduce(tables.TABLES[table], work)
-    except tables.Stopped:
+    except (tables.Stopped, KeyboardInterrupt) as stopped:
         _say("stopped: the same command goes on from here")
-        sys.exit(1)
+        sys.exit(130 if isinstance(stopped, KeyboardInterrupt) else 1)
     found = tables.Results(results)
     print(tables.section(table, found, work.asks if only else None))
     for file in tables.draw_figures(table, found, out / "figures"):

@@ -63,14 +63,29 @@ def differences(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 @contextmanager
-def sigterm() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets, so that the loop can save and leave."""
-    asked = threading.Event()
+def asked_to_stop() -> Iterator[threading.Event]:
+    """An event that SIGTERM or Ctrl-C sets, so that the loop can save and leave; a second Ctrl-C ends at once.
+
+    After Ctrl-C nobody's program should go on as if training were done: it ends in KeyboardInterrupt all the same.
+    """
+    asked, by_hand = threading.Event(), threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def first_ctrl_c(*_: object) -> None:
+        signal.signal(signal.SIGINT, before[signal.SIGINT])
+        by_hand.set()
+        asked.set()
+
+    signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    if before[signal.SIGINT] is signal.default_int_handler:  # not where it is ignored, or somebody else's
+        signal.signal(signal.SIGINT, first_ctrl_c)
     try:
         yield asked
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if by_hand.is_set():
+        raise KeyboardInterrupt

@@ -17,7 +17,7 @@ from protoadapt.train.build import load_teacher, make_learner, normalisation
 from protoadapt.train.config import Phase, TrainConfig
 from protoadapt.train.fabric import Fabric, launch
 from protoadapt.train.feed import Feed
-from protoadapt.train.guard import State, Tally, differences, sigterm
+from protoadapt.train.guard import State, Tally, asked_to_stop, differences
 from protoadapt.train.optim import Average, learning_rate, make_optimizer, optimizer_tensors, restore_optimizer
 from protoadapt.train.plan import Plan, make_plan, rows_a_step, rows_an_epoch
 from protoadapt.train.validate import embed, protocols, validate
@@ -131,14 +131,14 @@ class Run:
         self.start_up = time.perf_counter() - self.born
         whole = state.images + self.rows_left()
         watch = Watch(self.out, config.epochs, whole, self.fabric.is_global_zero, self.progress)
-        with watch, sigterm() as asked:
+        with watch, asked_to_stop() as asked:
             if resume:
                 watch.say(f"going on from step {state.step} (epoch {state.epoch + 1})")
             while state.epoch < config.epochs and self.epoch(watch, asked):
                 pass
             if state.epoch < config.epochs:
                 watch.say(f"stopped at step {state.step}: continue with --resume")
-        return self.result(finished=state.epoch == config.epochs)
+            return self.result(finished=state.epoch == config.epochs)
 
     def warm_up(self) -> None:
         """Compile for each phase still to come, by a step that leaves no trace, so that epochs measure training."""
