@@ -17,7 +17,7 @@ from protoadapt.features import synthetic_features
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-SMALL_RUN = "epochs=1 size=16 width=2 batch=64 validation_episodes=5"
+SMALL_RUN = "epochs=1 warmup=0 size=16 width=2 batch=64 validation_episodes=5"
 SLOWER = ("make", "pre-commit", "protoadapt serve")  # what CI itself runs, and what runs until it is stopped
 
 

@@ -15,10 +15,11 @@ from protoadapt import checkpoint
 from protoadapt.backbones import build, initialise
 from protoadapt.errors import UserError
 from protoadapt.train import Phase, TrainConfig, load_splits, train
+from protoadapt.train.fabric import launch
 from protoadapt.train.feed import Feed, read_ahead
 from protoadapt.train.loop import Run
 from protoadapt.train.optim import Average, learning_rate
-from protoadapt.train.plan import make_plan
+from protoadapt.train.plan import make_plan, rows_an_epoch
 from protoadapt.train.validate import protocols
 
 LABELS = np.repeat(np.arange(4), 12)
@@ -196,6 +197,17 @@ def test_the_log_and_the_result(tmp_path, capfd):
     assert "images/s" in said
     assert "\x1b" not in said, "a log file gets plain lines"
     assert list((tmp_path / "tensorboard").iterdir())
+
+
+@pytest.mark.parametrize("ends", [(1.0,), (0.5, 1.0), (0.01, 0.4, 1.0)], ids=str)
+def test_rows_left_are_those_of_every_epoch_to_come(tmp_path, ends):
+    names = ("ce", "rotation", "hct")
+    phases = tuple(Phase(until, dict.fromkeys(names[: i + 1], 1.0)) for i, until in enumerate(ends))
+    config = toy.config(epochs=7, phases=phases)
+    run = Run(launch("cpu", 1, 1, "auto", None), config, toy.images(), None, tmp_path, False, None, None)
+    for run.state.epoch in range(8):
+        each = [rows_an_epoch(config, config.phase(epoch), len(LABELS)) for epoch in range(run.state.epoch, 7)]
+        assert run.rows_left() == sum(each)
 
 
 def test_compiled_stages_are_one_graph_each_whatever_the_mixing_layer(tmp_path, monkeypatch):

@@ -84,7 +84,10 @@ def _made(run: Run, work: Work) -> Network:
 def config_of(run: Run, work: Work) -> TrainConfig:
     first = work.out / run.teacher.name if run.teacher else None
     learned = [f"init_from={first}", f"phases.0.teacher={first}"] if first else []
-    return recipe(run.recipe, [*run.settings, *learned, *([f"epochs={work.epochs}"] if work.epochs else [])])
+    config = recipe(run.recipe, [*run.settings, *learned])
+    if not work.epochs:
+        return config
+    return replace(config, epochs=work.epochs, warmup=min(config.warmup, work.epochs / 2))  # a try of one epoch learns
 
 
 def _trained(run: Run, work: Work) -> dict[str, Any]:

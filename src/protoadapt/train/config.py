@@ -8,10 +8,16 @@ from protoadapt.augment.weak import CROPS
 from protoadapt.backbones import BACKBONES
 from protoadapt.episodes import check_seed
 from protoadapt.errors import UserError, unknown
+from protoadapt.evaluate import MOST_EPISODES
 from protoadapt.objectives import OBJECTIVES, needs
+from protoadapt.told import finite, whole
 
 SAMPLERS = ("batches", "episodes")
 OPTIMIZERS = ("sgd", "adam")
+COUNTS = {"epochs": 10**6, "validation_episodes": MOST_EPISODES}
+COUNTS |= dict.fromkeys(("size", "batch", "cycles", "shot", "query", "episodes", "episode_batch"), 2**31 - 1)
+COUNTS |= dict.fromkeys(("validate_every", "checkpoint_every"), 2**31 - 1)
+"""Settings that are whole numbers from 1, and the most of each."""
 
 
 def _require(name: str, value: Any, fine: bool, rule: str) -> None:
@@ -36,7 +42,7 @@ class Phase:
         for name, weight in self.weights.items():
             if name not in OBJECTIVES:
                 raise unknown("objective", name, OBJECTIVES)
-            _require(f"the weight of {name}", weight, weight >= 0, "0 or more")
+            _require(f"the weight of {name}", weight, finite(weight, 0, 1e30), "a number from 0 to 1e30")
         if self.sampler not in SAMPLERS:
             raise unknown("sampler", self.sampler, SAMPLERS)
         if "episodes" in self.needs and self.sampler != "episodes":
@@ -106,15 +112,17 @@ class TrainConfig:
             raise unknown("weak_crop", self.weak_crop, CROPS)
         if self.optimizer not in OPTIMIZERS:
             raise unknown("optimizer", self.optimizer, OPTIMIZERS)
-        for name in (
-            *("size", "epochs", "batch", "cycles", "shot", "query", "episodes", "episode_batch"),
-            *("validate_every", "validation_episodes", "checkpoint_every"),
-        ):
-            _require(name, getattr(self, name), 1 <= getattr(self, name) < 2**31, "at least 1")
-        for name in ("lr", "alpha", "distill_temperature"):
-            _require(name, getattr(self, name), 0 < getattr(self, name) < 1e30, "positive")
-        for name in ("weight_decay", "warmup"):
-            _require(name, getattr(self, name), 0 <= getattr(self, name) < 2**63, "0 or more")
+        for name, most in COUNTS.items():
+            _require(name, getattr(self, name), whole(getattr(self, name), 1, most), f"a whole number from 1 to {most}")
+        for name, least in {"lr": 1e-30, "alpha": 1e-30, "distill_temperature": 1e-30, "weight_decay": 0}.items():
+            value = getattr(self, name)
+            _require(name, value, finite(value, least, 1e30), f"a number from {least} to 1e30")
+        rising = finite(self.warmup, 0, self.epochs)
+        _require("warmup", self.warmup, rising, f"a number from 0 to epochs, which is {self.epochs}")
+        _require(
+            *("episode_batch", self.episode_batch, self.episode_batch <= self.episodes),
+            f"at most episodes, which is {self.episodes}",
+        )
         for name in ("momentum", "ema", "label_smoothing"):
             _require(name, getattr(self, name), 0 <= getattr(self, name) < 1, "in [0, 1)")
         check_seed(self.seed)

@@ -232,9 +232,11 @@ class Run:
 
     def rows_left(self) -> int:
         """Pictures still to pass; a later phase may pass more of them a step."""
-        phases = [self.config.phase(epoch) for epoch in range(self.state.epoch, self.config.epochs)]
-        every = (rows_an_epoch(self.config, p, len(self.labels)) for p in phases)
-        return sum(every)
+        config, rows, done = self.config, 0, self.state.epoch
+        for phase in config.phases:
+            end = max(done, round(phase.until * config.epochs))
+            rows, done = rows + (end - done) * rows_an_epoch(config, phase, len(self.labels)), end
+        return rows
 
     def must_be_finite(self, tally: Tally) -> None:
         bad = tally.first_bad(self.fabric)
