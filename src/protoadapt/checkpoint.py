@@ -4,7 +4,7 @@
         config.json         the training config, and the model: backbone, input mean and std, class names
         model.safetensors   the weights to use (the weight average); alone, this file is a model
         state.safetensors   what training needs to go on: its own weights and the optimiser's tensors
-        state.json          counters, history, and the checksums of the files above
+        state.json          counters, history, and the checksums of these and of the files above
     RUN/best.json           the step of the best checkpoint
 
 A folder is written under another name, synced to disk and renamed. There are no generator states: every random number
@@ -67,6 +67,7 @@ def save(
         TENSORS: bytes_of(_plain(tensors)),
     }
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    digests[SCALARS] = _digest_of(scalars)
     files[SCALARS] = json.dumps({**scalars, "sha256": digests}, indent=1).encode()
     try:
         partial.mkdir(parents=True, exist_ok=True)
@@ -127,15 +128,13 @@ def prune(run: Path, keep: Iterable[Path | None]) -> None:
 def load(folder: Path) -> Checkpoint:
     """A checkpoint, every file checked against its checksum."""
     scalars = _read_json(folder / SCALARS)
-    content = {}
-    for name, digest in scalars.get("sha256", {}).items():
-        if name not in (CONFIG, MODEL, TENSORS):
-            continue
-        content[name] = _read(folder / name)
-        if hashlib.sha256(content[name]).hexdigest() != digest:
-            raise _damaged(folder / name)
-    if content.keys() != {CONFIG, MODEL, TENSORS}:
+    digests = scalars.pop("sha256", None)
+    if not isinstance(digests, dict) or digests.get(SCALARS) != _digest_of(scalars):
         raise _damaged(folder / SCALARS)
+    content = {name: _read(folder / name) for name in (CONFIG, MODEL, TENSORS)}
+    for name, found in content.items():
+        if hashlib.sha256(found).hexdigest() != digests.get(name):
+            raise _damaged(folder / name)
     config = json.loads(content[CONFIG])
     try:
         return Checkpoint(folder, config, tensors_from(content[MODEL]), tensors_from(content[TENSORS]), scalars)
@@ -246,11 +245,16 @@ def _read_json(path: Path) -> dict[str, Any]:
         if path.stat().st_size > JSON_LIMIT:
             raise _damaged(path)
         value = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _damaged(path) from error
     if not isinstance(value, dict):
         raise _damaged(path)
     return value
+
+
+def _digest_of(scalars: Mapping[str, Any]) -> str:
+    """Of counters and history whatever their layout: a run must not go on from a count that was changed by hand."""
+    return hashlib.sha256(json.dumps(scalars).encode()).hexdigest()
 
 
 def _damaged(path: Path) -> UserError:

@@ -157,6 +157,31 @@ def test_a_truncated_checkpoint_is_an_error_that_names_it(tmp_path, name):
         run(tmp_path / "run", resume=True, epochs=1, phases=(Phase(1.0),))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda told: told.pop("state"),
+        lambda told: told.pop("sha256"),
+        lambda told: told.update(state=[1]),
+        lambda told: told.update(sha256=[1]),
+        lambda told: told["sha256"].update({"model.safetensors": 7}),
+        lambda told: told["state"].update(epoch="x"),
+        lambda told: told["state"].update(epoch=99),
+    ],
+    ids=["no state", "no sums", "state a list", "sums a list", "sum a number", "epoch a word", "epoch too large"],
+)
+def test_a_state_changed_by_hand_is_an_error_that_names_it(tmp_path, change):
+    checkpoint.save(tmp_path, 3, {"train": {}, "model": {}}, {}, {}, {"state": {"epoch": 1}})
+    file = tmp_path / "checkpoints" / "step-00000003" / "state.json"
+    told = json.loads(file.read_text())
+    file.write_text(json.dumps(told))  # laid out in another way, it is the same
+    assert checkpoint.load(file.parent).scalars == {"state": {"epoch": 1}}
+    change(told)
+    file.write_text(json.dumps(told))
+    with pytest.raises(UserError, match=r"damaged: remove the folder 'step-00000003'"):
+        run(tmp_path, resume=True)
+
+
 def test_a_changed_config_or_dataset_is_an_error_that_names_it(tmp_path):
     run(tmp_path / "run", epochs=1, phases=(Phase(1.0),))
     with pytest.raises(UserError, match=r"lr=0.05 \(now 0.1\)"):
