@@ -134,6 +134,21 @@ def test_ways_that_do_not_fit_are_left_out():
         calibrate(TABLE.features[few], TABLE.labels[few])
 
 
+@pytest.mark.parametrize("episodes", [0, -3, 2.5, None])
+def test_episodes_are_a_whole_number(episodes):
+    with pytest.raises(UserError, match=f"episodes is {episodes}: it must be a whole number from 1 to"):
+        calibrate(TABLE.features, TABLE.labels, episodes=episodes)
+
+
+def test_a_small_class_is_named_with_what_can_be_done():
+    enough = (TABLE.labels != 7) | (torch.arange(len(TABLE.labels)) % 2 == 0)  # half of its 40 rows
+    assert calibrate(TABLE.features[enough], TABLE.labels[enough], "protonet", ways=(3,), episodes=2)
+    few = enough & (torch.arange(len(TABLE.labels)) != 7 * 40)
+    with pytest.raises(UserError, match="class 7 has 19 rows, and a task takes 20 of a class: extract more") as caught:
+        calibrate(TABLE.features[few], TABLE.labels[few])
+    assert "--" not in str(caught.value), "there are no options for it"
+
+
 def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
     file, card, notes = (tmp_path / name for name in ("val.safetensors", "mine.json", "notes.json"))
     save_features(file, Features(TABLE.features, TABLE.labels, metadata={"weights": "ab" * 8, "dataset": "clouds"}))
@@ -146,6 +161,13 @@ def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
     again = json.loads(card.read_text())
     assert (again["licence"], again["calibration"]["method"]) == ("mine", "protonet")
     notes.write_text('{"mine": 1}')
+    for name, odd in (
+        ("views", {"views": 8}),
+        ("pooling", {"pooling": 2.0}),
+        ("base", {"split": "base", "trained_on": "clouds"}),
+    ):
+        about = {"weights": "ab" * 8, "dataset": "clouds", **odd}
+        save_features(tmp_path / f"{name}.safetensors", Features(TABLE.features, TABLE.labels, metadata=about))
     save_features(tmp_path / "bare.safetensors", TABLE)
     card.write_text(json.dumps({**told, "weights": "other"}))
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
@@ -155,6 +177,9 @@ def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
         ((file, notes), "left alone"),
         ((tmp_path / "bare.safetensors", tmp_path / "new.json"), "which weights made it"),
         ((tmp_path / "none.npz", tmp_path / "new.json"), "no feature file"),
+        ((tmp_path / "views.safetensors", tmp_path / "new.json"), "extract it without --views"),
+        ((tmp_path / "pooling.safetensors", tmp_path / "new.json"), "extract it without --pooling"),
+        ((tmp_path / "base.safetensors", tmp_path / "new.json"), "that the model was trained on"),
     ):
         with pytest.raises(UserError, match=said):
             command(*words)

@@ -2,6 +2,8 @@
 
 import difflib
 from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
 
 
 class UserError(ValueError):
@@ -14,6 +16,14 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}" if names else "there is none"
     return UserError(f"there is no {kind} {name!r}: {hint}")
+
+
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> None:
+    """An argument that must be one, Python's or numpy's. Raises UserError."""
+    fine = isinstance(value, Integral) and not isinstance(value, bool)
+    if not fine or value < least or (most is not None and value > most):
+        rule = f", {least} or more" if most is None else f" from {least} to {most:,}"
+        raise UserError(f"{name} is {value!r}: it must be a whole number{rule}")
 
 
 def count(n: int, one: str, many: str = "") -> str:

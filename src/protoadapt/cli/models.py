@@ -83,8 +83,14 @@ def calibrate(
     weights = table.metadata.get("weights")
     if not weights:
         raise UserError(f"{features.name!r} does not say which weights made it: make it with protoadapt extract")
-    if table.metadata.get("pooling", 1) != 1:
-        raise UserError(f"{features.name!r} is pooled as label never does: extract it without --pooling")
+    for option in ("pooling", "views"):
+        if table.metadata.get(option, 1) != 1:
+            raise UserError(f"{features.name!r} is made as label never does: extract it without --{option}")
+    if table.metadata.get("split") == "base" and table.metadata.get("dataset") == table.metadata.get("trained_on"):
+        raise UserError(
+            f"{features.name!r} is of the classes that the model was trained on, and of those it is too sure: extract "
+            f"--split val"
+        )
     told = told or {"schema": SCHEMA, "name": card.stem, "weights": weights}
     if told.get("weights") != weights:
         raise UserError(f"the features are of weights {weights}, the card of {told.get('weights')}: extract them again")

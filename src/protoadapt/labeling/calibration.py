@@ -27,8 +27,8 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from protoadapt.episodes import Draw, Episodes, Protocol, draw
-from protoadapt.errors import UserError
-from protoadapt.evaluate import checked
+from protoadapt.errors import UserError, whole_number
+from protoadapt.evaluate import MOST_EPISODES, checked
 from protoadapt.labeling.classifier import Classifier, estimator, familiarity
 
 TINY = 1e-30
@@ -65,11 +65,19 @@ def calibrate(
                      known pictures kept and of foreign ones found, and the AUROC
     Every number of classes with every shot counts alike; those that the table has too few classes for are left out.
     """
+    whole_number("episodes", episodes, 1, MOST_EPISODES)
     rows, wanted = checked(features, labels)
-    classes = len(np.unique(wanted[wanted >= 0]))
-    ways = [way for way in ways if way + foreign(way) <= classes]
+    classes, sizes = np.unique(wanted[wanted >= 0], return_counts=True)
+    ways = [way for way in ways if way + foreign(way) <= len(classes)]
     if not ways:
-        raise UserError(f"the features have {classes} classes: for tasks with foreign pictures 4 or more are needed")
+        raise UserError(
+            f"the features have {len(classes)} classes: for tasks with foreign pictures 4 or more are needed"
+        )
+    if sizes.min() < (least := max(shots) + Protocol.query):
+        raise UserError(
+            f"class {classes[sizes.argmin()]} has {sizes.min()} rows, and a task takes {least} of a class: extract "
+            f"more pictures of it, or leave the class out of the features"
+        )
     cells: dict[int, list[Answers]] = {}
     for done, (way, shot) in enumerate((way, shot) for way in ways for shot in SHOTS):
         cells.setdefault(way, []).append(answers(rows, wanted, method, way, shot, episodes, seed=0))

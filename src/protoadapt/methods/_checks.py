@@ -1,13 +1,12 @@
 """Checks of arguments that several methods share."""
 
 from collections.abc import Sequence
-from numbers import Integral
 
 import torch
 from torch import Tensor
 
 from protoadapt.episodes import Episodes
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, whole_number
 
 
 def transductive_only(episodes: Episodes, name: str) -> None:
@@ -24,8 +23,7 @@ MOST_STEPS = 100_000
 
 
 def whole(name: str, value: int, least: int = 0) -> None:
-    if not isinstance(value, Integral) or not least <= value <= MOST_STEPS:
-        raise UserError(f"{name} is {value}: it must be a whole number from {least} to {MOST_STEPS:,}")
+    whole_number(name, value, least, MOST_STEPS)
 
 
 def shares(class_prior: Sequence[float] | Tensor | None, n_way: int, like: Tensor) -> Tensor:
