@@ -131,6 +131,35 @@ def test_headers_that_lie_are_refused(tmp_path):
         load_features(tmp_path / "f.npz")
 
 
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"pooling": "two"}, "its pooling is 'two': extract"),
+        ({"pooling": None}, "its pooling is None"),
+        ({"pooling": [1]}, "its pooling is"),
+        ({"views": 0}, "its views is 0"),
+        ({"weights": ["a"]}, "its weights is"),
+        ({"dataset": {"a": 1}}, "its dataset is"),
+        ({"split": list(range(10**6))}, "its split is"),
+    ],
+    ids=["word", "null", "list", "views", "weights", "dataset", "split"],
+)
+def test_what_a_file_says_of_itself_is_not_trusted(tmp_path, told, words):
+    save_features(tmp_path / "f.safetensors", replace(TABLE, metadata=told))
+    with pytest.raises(UserError, match=words) as caught:
+        load_features(tmp_path / "f.safetensors")
+    assert len(str(caught.value)) < 200
+
+
+def test_names_that_a_file_gives_can_be_printed(tmp_path):
+    told = {"dataset": "a\ud800\x1b[2J\u202eb", "split": "x" * 10**6, "trained_on": None, "class_names": ["ж"]}
+    save_features(tmp_path / "f.safetensors", replace(TABLE, metadata=told))
+    back = load_features(tmp_path / "f.safetensors").metadata
+    assert back["dataset"] == r"a?\x1b[2J\u202eb"
+    assert len(back["split"]) == 200
+    assert (back["trained_on"], back["class_names"]) == (None, ["ж"])
+
+
 def test_text_labels_are_named(tmp_path):
     np.savez(tmp_path / "f.npz", features=TABLE.features.numpy(), labels=np.array(["cat"] * 40))
     with pytest.raises(UserError, match="holds text"):

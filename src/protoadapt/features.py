@@ -24,10 +24,14 @@ from protoadapt.data import Images
 from protoadapt.errors import UserError
 from protoadapt.evaluate import checked
 from protoadapt.files import written_whole
+from protoadapt.told import clean_json, finite, for_terminal, whole
 
 ARRAYS = ("features", "labels", "base_mean")
 SMALL = 16
 """Pictures a forward pass on the CPU: with more, memory is asked for and given back faster than it is used."""
+WORDS = ("dataset", "split", "crop", "weights", "trained_on")
+"""What a file says of itself in words, if at all."""
+LONGEST = 200
 BROKEN = (OSError, ValueError, TypeError, KeyError, EOFError, OverflowError, MemoryError, RecursionError)
 """What reading a file can end in when its header does not tell the truth."""
 
@@ -213,10 +217,20 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys() if name in ARRAYS}  # noqa: SIM118
-            metadata = json.loads((file.metadata() or {}).get("protoadapt", "{}"))
+            metadata = clean_json((file.metadata() or {}).get("protoadapt", "{}"))
     except (*BROKEN, SafetensorError) as error:
         raise _unreadable(path, "safetensors") from error
-    return arrays, metadata if isinstance(metadata, dict) else {}
+    return arrays, _checked_about(metadata, path) if isinstance(metadata, dict) else {}
+
+
+def _checked_about(told: dict[str, Any], path: Path) -> dict[str, Any]:
+    """What a file says of itself, as it can be compared and printed."""
+    fine = {key: told.get(key) is None or isinstance(told[key], str) for key in WORDS}
+    fine |= {"views": whole(told.get("views", 1), 1), "pooling": finite(told.get("pooling", 1), 1, 8)}
+    for key in fine:
+        if not fine[key]:
+            raise UserError(f"{path.name!r} says that its {key} is {told[key]!r:.60}: extract the features again")
+    return {k: for_terminal(v[:LONGEST]) if isinstance(v, str) else v for k, v in told.items()}
 
 
 def _read_npz(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

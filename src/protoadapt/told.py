@@ -24,3 +24,8 @@ def normalisation(mean: Any, std: Any) -> bool:
 def clean_json(text: str | bytes) -> Any:
     """JSON, with "?" for half characters (lone surrogates), which no file or terminal takes. Raises ValueError."""
     return json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def for_terminal(text: str) -> str:
+    """On one line, and without what a terminal would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

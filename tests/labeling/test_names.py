@@ -13,7 +13,6 @@ from protoadapt.labeling.names import (
     class_cell,
     class_of_cell,
     file_cell,
-    for_terminal,
     from_folder,
     from_text,
     slips,
@@ -21,6 +20,7 @@ from protoadapt.labeling.names import (
     to_text,
 )
 from protoadapt.labeling.outputs import as_csv
+from protoadapt.told import for_terminal
 
 file_names = st.binary(min_size=1, max_size=40).map(lambda raw: os.fsdecode(raw.replace(b"\0", b"0")))
 class_names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

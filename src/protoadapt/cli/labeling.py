@@ -25,6 +25,7 @@ from protoadapt.cli import scale
 from protoadapt.cli.common import Device, Set, find_device
 from protoadapt.errors import UserError, count
 from protoadapt.methods import parse_assignments
+from protoadapt.told import for_terminal
 
 MODEL = "lite0"
 SHOWN = 5  # of what was skipped
@@ -57,7 +58,6 @@ def label(
     All pictures help.
     """
     from protoadapt import labeling
-    from protoadapt.labeling.names import for_terminal
     from protoadapt.labeling.outputs import write_text
     from protoadapt.report.html import labels_page
 
@@ -111,7 +111,6 @@ def predict(
     """
     from protoadapt import labeling
     from protoadapt.labeling import outputs
-    from protoadapt.labeling.names import for_terminal
 
     if as_json and as_csv:
         raise UserError("--json and --csv ask for two forms at once: give one of them")
@@ -153,8 +152,6 @@ def pictures_per_second() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _list_skipped(skipped: list[dict[str, Any]]) -> None:
-    from protoadapt.labeling.names import for_terminal
-
     if skipped:
         print(f"{count(len(skipped), 'file')} {'was' if len(skipped) == 1 else 'were'} left out:", file=sys.stderr)
     for one in skipped[:SHOWN]:

@@ -11,6 +11,7 @@ from protoadapt.cli.common import progress
 from protoadapt.errors import UserError
 from protoadapt.files import check_output, written_whole
 from protoadapt.report import tables
+from protoadapt.told import for_terminal
 
 
 def models(
@@ -20,7 +21,6 @@ def models(
 
     With one of them: all that its card says.
     """
-    from protoadapt.labeling.names import for_terminal
     from protoadapt.models.cards import find_card, overview
 
     if name:

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from protoadapt import shards
 from protoadapt.errors import UserError, count
 from protoadapt.files import check_output, check_output_folder
+from protoadapt.told import for_terminal
 
 LINE_EVERY = 30.0  # seconds between lines where there is no terminal
 
@@ -101,7 +102,6 @@ def label_shards(
     device: str,
 ) -> None:
     """Name every row of a feature folder: labels.parquet, labels.csv if they are few, and a report on a sample."""
-    from protoadapt.labeling.names import for_terminal
     from protoadapt.labeling.outputs import write_text
     from protoadapt.labeling.streamed import label_features
     from protoadapt.report.html import labels_page
@@ -131,8 +131,6 @@ def label_shards(
 
 def list_notes(notes: list[str]) -> None:
     """What people may want to know of the classes they gave."""
-    from protoadapt.labeling.names import for_terminal
-
     for note in notes:
         print(f"note: {for_terminal(note)}", file=sys.stderr)
 

@@ -82,8 +82,3 @@ def _one_letter(name: str, other: str) -> bool:
     rest, longer = short[same:], long[same:]
     another = rest[:1].isalpha() and rest[1:] == longer[1:]
     return len(short) >= 4 and longer[:1].isalpha() and (another or rest == longer[1:])
-
-
-def for_terminal(text: str) -> str:
-    """On one line, and without what a terminal would obey."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
