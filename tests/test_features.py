@@ -1,6 +1,7 @@
 """Feature files: both formats, and every way of being broken."""
 
 import os
+import re
 import stat
 from dataclasses import replace
 
@@ -41,10 +42,18 @@ def test_npz_of_any_float_type(tmp_path, dtype):
 def test_the_base_mean_is_the_mean_of_the_base_rows(tmp_path):
     save_features(tmp_path / "b.safetensors", TABLE)
     torch.testing.assert_close(base_mean_of(tmp_path / "b.safetensors", TABLE), TABLE.features.mean(0))
-    for told, words in (({"pooling": 2.0}, r"two poolings \(1 and 2\)"), ({"weights": "b"}, "two networks")):
-        save_features(tmp_path / "b.safetensors", replace(TABLE, metadata={"weights": "a"}))
-        with pytest.raises(UserError, match=f"of {words}: extract both alike"):
-            base_mean_of(tmp_path / "b.safetensors", replace(TABLE, metadata=told))
+    about = {"weights": "a", "views": 1, "crop": "none"}
+    save_features(tmp_path / "b.safetensors", replace(TABLE, metadata=about))
+    for told, words in (
+        ({"pooling": 2.0}, "poolings (1.0 and 2.0)"),
+        ({"weights": "b"}, "networks (a and b)"),
+        ({"views": 8}, "views (1 and 8)"),
+        ({"crop": "box"}, "crops (none and box)"),
+    ):
+        with pytest.raises(UserError, match=re.escape(f"of different {words}: extract both alike")):
+            base_mean_of(tmp_path / "b.safetensors", replace(TABLE, metadata={**about, **told}))
+    for same in ({}, {**about, "pooling": 1, "split": "novel"}):
+        assert len(base_mean_of(tmp_path / "b.safetensors", replace(TABLE, metadata=same))) == 6
 
 
 def test_hashes_tell_features_apart():

@@ -205,11 +205,13 @@ def load_features(path: str | Path) -> Features:
 def base_mean_of(path: str | Path, table: Features) -> Tensor:
     """The mean of a base-class feature file's rows, for methods that centre the rows of `table` by it."""
     base = load_features(path)
-    pooled = [one.metadata.get("pooling", 1.0) for one in (base, table)]
-    networks = {one.metadata["weights"] for one in (base, table) if one.metadata.get("weights")}
-    if len(networks) > 1 or pooled[0] != pooled[1]:
-        what = "two networks" if len(networks) > 1 else f"two poolings ({pooled[0]:g} and {pooled[1]:g})"
-        raise UserError(f"{Path(path).name!r} and the features are of {what}: extract both alike")
+    for key, what in {"weights": "networks", "pooling": "poolings", "views": "views", "crop": "crops"}.items():
+        unsaid = 1.0 if key == "pooling" else None  # older files do not tell, and all are means
+        one, other = (given.metadata.get(key, unsaid) for given in (base, table))
+        if one and other and one != other:
+            raise UserError(
+                f"{Path(path).name!r} and the features are of different {what} ({one} and {other}): extract both alike"
+            )
     return base.features.mean(0)
 
 
