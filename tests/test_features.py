@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from protoadapt import Features, UserError, load_features, save_features
-from protoadapt.backbones import build
+from protoadapt.backbones import Staged, build
 from protoadapt.data import Images
 from protoadapt.features import base_mean_of, extract, synthetic_features
 
@@ -80,6 +80,34 @@ def test_pooling_changes_rows_and_base_mean_and_is_told(tmp_path):
             extract(network, about, images, pooling=exponent)
     with pytest.raises(UserError, match="pools its features itself"):
         extract(torch.nn.Flatten(), about, images, pooling=2.0)
+
+
+class Strong(torch.nn.Module):
+    """Features as large as asked for."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(factor))
+
+    def forward(self, x):
+        return self.factor * x.abs()
+
+
+def test_rows_that_cannot_be_kept_are_refused_with_the_reason(tmp_path):
+    about = {"mean": [0.5] * 3, "std": [0.25] * 3, "size": 8}
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 8, 8), dtype=np.uint8)
+    images = Images(pixels, np.arange(2), ["a"], list("ab"), [], "x", "novel", "none", tmp_path)
+    strong, damaged = (Staged([Strong(factor)], dim=3).eval() for factor in (1e6, float("nan")))
+    assert torch.isfinite(extract(strong, about, images, images, pooling=2.0).features).all()
+    with pytest.raises(
+        UserError, match=r"features up to 1\.\d+e\+06, too large for float16: store them without --half"
+    ):
+        extract(strong, about, images, half=True)
+    with pytest.raises(UserError, match="raised to the power 8: lower pooling"):
+        extract(strong, about, images, pooling=8.0)
+    for how in ({}, {"half": True}, {"pooling": 8.0}):
+        with pytest.raises(UserError, match="its weights are damaged"):
+            extract(damaged, about, images, **how)
 
 
 def test_every_cut_of_a_file_is_refused(tmp_path):

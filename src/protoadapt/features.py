@@ -92,13 +92,12 @@ def extract(
     """Features of `images`, and the mean of those of `base`. `about` as `load_embedding` gives it."""
     if views < 1:
         raise UserError(f"views is {views}: at least one is needed")
-    rows = embed(backbone, about, images.pixels, views, on_progress, pooling=pooling)
-    if not torch.isfinite(rows).all():
-        raise UserError("the network gives NaN or infinite features: its weights are damaged, get the model again")
+    rows = check_rows(embed(backbone, about, images.pixels, views, on_progress, pooling=pooling), pooling)
     mean = None
     if base is not None:
         done = len(images) * views
-        mean = embed(backbone, about, base.pixels, views, lambda n: on_progress(done + n), pooling=pooling).mean(0)
+        others = embed(backbone, about, base.pixels, views, lambda n: on_progress(done + n), pooling=pooling)
+        mean = check_rows(others, pooling).mean(0)
     told = {key: about.get(key) for key in ("backbone", "width", "weights", "size", "mean", "std")}
     told |= {"trained_on": about.get("dataset"), "dataset": images.name, "split": images.split, "crop": images.crop}
     told |= {
@@ -109,7 +108,7 @@ def extract(
     }
     if images.name == "folder":  # one's own: what its folder is called, in text whatever its bytes are
         told["folder"] = os.fsencode(images.root.resolve().name).decode("utf-8", "replace")
-    rows = rows.half() if half else rows
+    rows = to_half(rows, "store them without --half") if half else rows
     return Features(rows, torch.from_numpy(np.array(images.labels)).long(), mean, told)
 
 
@@ -153,6 +152,23 @@ def check_pooling(backbone: nn.Module, exponent: float) -> None:
         raise UserError(f"pooling is {exponent:g}: give 1 for the mean over all places, up to 8 to favour strong ones")
     if exponent != 1 and not isinstance(backbone, Staged):
         raise UserError("this network pools its features itself: leave pooling at 1, or take one of protoadapt's own")
+
+
+def check_rows(rows: Tensor, pooling: float = 1.0) -> Tensor:
+    """The same rows, if they are finite."""
+    if torch.isinf(rows).any() and pooling != 1 and not torch.isnan(rows).any():
+        raise UserError(f"the features overflow when they are raised to the power {pooling:g}: lower pooling")
+    if not torch.isfinite(rows).all():
+        raise UserError("the network gives NaN or infinite features: its weights are damaged, get the model again")
+    return rows
+
+
+def to_half(rows: Tensor, way_out: str = "scale them") -> Tensor:
+    """(n, D) float16. Features that it cannot hold are an error, not infinite."""
+    answer = check_rows(rows).half()
+    if not torch.isfinite(answer).all():
+        raise UserError(f"the network gives features up to {rows.abs().max():.3g}, too large for float16: {way_out}")
+    return answer
 
 
 def _window(images: Tensor, start: int, view: int) -> Tensor:

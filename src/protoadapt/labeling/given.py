@@ -11,14 +11,13 @@ import numpy as np
 from protoadapt import models
 from protoadapt.data.folders import size_of
 from protoadapt.errors import UserError, count
-from protoadapt.features import embed
+from protoadapt.features import embed, to_half
 from protoadapt.labeling.names import UNKNOWN, slips, to_text
 from protoadapt.labeling.pictures import Skipped
 from protoadapt.labeling.processes import of_all
 from protoadapt.labeling.support import Shot, by_content, listed_shots, of_folders
 from protoadapt.shards import Entry, stream
 from protoadapt.shards.decode import BATCH, decoded
-from protoadapt.shards.make import half
 
 
 class Given(NamedTuple):
@@ -127,7 +126,7 @@ def _embedded(
         entries = [Entry(os.path.abspath(shot.file), size_of(shot.file)) for shot in part]
         pixels, broken = decoded(Path(), entries, own["size"])
         good = sorted(set(range(len(part))) - {row for row, _ in broken})
-        rows += list(half(embed(network, own, pixels, about["views"], batch=BATCH))[good])
+        rows += list(to_half(embed(network, own, pixels, about["views"], batch=BATCH)).numpy()[good])
         kept += [part[row] for row in good]
         skipped += [Skipped(part[row].file, reason) for row, reason in broken]
     return kept, rows, skipped

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from protoadapt.errors import UserError
-from protoadapt.features import embed
+from protoadapt.features import embed, to_half
 from protoadapt.shards import store
 from protoadapt.shards.decode import BATCH, Decoded, decoded
 from protoadapt.shards.manifest import Manifest
@@ -62,7 +61,7 @@ def make_shard(job: Job, number: int, batches: Iterable[Decoded], network: nn.Mo
     parts: list[np.ndarray] = []
     reasons: dict[int, str] = {}
     for start, (pixels, broken) in zip(range(0, len(entries), BATCH), batches, strict=True):
-        parts.append(half(embed(network, about, pixels, job.views, batch=BATCH))[: len(entries) - start])
+        parts.append(to_half(embed(network, about, pixels, job.views, batch=BATCH)).numpy()[: len(entries) - start])
         reasons |= {start + row: reason for row, reason in broken}
     rows = np.array([row for row in range(len(entries)) if row not in reasons], np.int32)
     told = {"shard": number, "of": job.manifest.shards[number].sha256, **store.identity(about, job.manifest, job.views)}
@@ -79,16 +78,6 @@ def _contents(entries: Sequence[Entry], rows: np.ndarray) -> np.ndarray | None:
         return None
     text = "".join(entries[row].sha256 or "0" * 64 for row in rows)
     return np.frombuffer(bytes.fromhex(text), np.uint8).reshape(-1, 32)
-
-
-def half(rows: torch.Tensor) -> np.ndarray:
-    """(n, D) float16; infinite only if the network is broken, or unlike any other."""
-    answer = rows.half()
-    if not torch.isfinite(rows).all():
-        raise UserError("the network gives NaN or infinite features: its weights are damaged, get the model again")
-    if not torch.isfinite(answer).all():
-        raise UserError(f"the network gives features up to {rows.abs().max():.3g}, too large for float16: scale them")
-    return answer.numpy()
 
 
 @contextmanager
