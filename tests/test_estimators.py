@@ -232,6 +232,7 @@ def named(y, mark):
     [
         lambda y: named(y, None),
         lambda y: named(y, np.nan),
+        lambda y: named(y, pd.NaT),
         lambda y: named(y, -1),
         lambda y: named(y, None).tolist(),
         lambda y: named(y, float("nan")).tolist(),
@@ -239,7 +240,7 @@ def named(y, mark):
         lambda y: pd.Series(named(y, None), dtype="string"),
         lambda y: pd.Series(named(y, None), dtype="category"),
     ],
-    ids=["None", "NaN", "-1", "list", "list of NaN", "Series", "strings", "categories"],
+    ids=["None", "NaN", "NaT", "-1", "list", "list of NaN", "Series", "strings", "categories"],
 )
 def test_names_with_marks_for_unlabelled_rows(form):
     X, y, _ = task()
@@ -266,6 +267,29 @@ def test_numbers_with_marks_for_unlabelled_rows(form):
     X, y, _ = task()
     expected = CIPAClassifier().fit(X, y)
     assert (CIPAClassifier().fit(X, form(y)).transduction_ == expected.transduction_).all()
+
+
+@pytest.mark.parametrize(
+    "form", [lambda days: days, lambda days: days - days[0], pd.Series], ids=["dates", "spans", "Series"]
+)
+def test_dates_with_nat_for_unlabelled_rows(form):
+    X, y, _ = task()
+    days = np.datetime64("2024-01-01", "us") + y.astype("timedelta64[D]")
+    days[y < 0] = np.datetime64("NaT")
+    model = CIPAClassifier().fit(X, form(days))
+    assert len(model.classes_) == 3
+    assert (model.transduction_ == model.classes_[CIPAClassifier().fit(X, y).transduction_]).all()
+
+
+@every_classifier
+def test_features_too_large_to_compute_with_are_refused(make):
+    X, y, truth = task(shots=5, spread=0.1)
+    model = make().fit((1e14 * X).astype(np.float32), y)
+    assert (model.transduction_ == truth).mean() > 0.95
+    for call in (lambda rows: make().fit(rows.astype(np.float32), y), model.predict):
+        for sign in (1, -1):
+            with pytest.raises(UserError, match=r"the features reach \d\.?\d*e\+2\d, .*: scale them down"):
+                call(sign * 1e20 * X)
 
 
 def test_one_row_a_class_and_many_classes_are_no_regression():

@@ -90,6 +90,8 @@ def test_wrong_answers_of_a_method_are_said(answer, words):
         (X, Y.float(), {}, "whole numbers"),
         (torch.where(torch.arange(len(X))[:, None] == 3, float("nan"), X), Y, {}, "the first is row 3"),
         (torch.where(torch.arange(len(X))[:, None] == 4, float("inf"), X), Y, {}, "the first is row 4"),
+        (1e20 * X, Y, {}, r"the features reach \d\.\d+e\+20, .*: scale them down"),
+        (-1e155 * X.double(), Y, {}, "scale them down"),
         (X, Y, {"episodes": 0}, "at least one"),
         (X, Y, {"seed": -1}, "seed is -1: it must be from 0"),
         (X, Y, {"seed": 2**32}, "4294967295"),

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from protoadapt.errors import UserError
+from protoadapt.evaluate import check_size
 from protoadapt.methods.adaptation import Adaptation
 from protoadapt.methods.cipa import power_transform
 from protoadapt.methods.many import Chunks, Learned, Table, calibrated, chunk_size, learn, learn_bapa, logits, two_best
@@ -89,6 +90,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
             raise UserError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         self.check_settings()
         X = validate_data(self, X, dtype=FLOATS)
+        check_size(X, X.dtype.itemsize)
         check_consistent_length(X, y)
         self.classes_, codes = encode(y)
         labelled, rest = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
@@ -122,7 +124,9 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
 
     def _checked(self, X) -> np.ndarray:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=FLOATS, reset=False)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        check_size(X, self.center_.dtype.itemsize)  # rows are computed with as those that were fitted
+        return X
 
     def _logits(self, X: np.ndarray) -> Iterator[tuple[slice, Tensor]]:
         """Logits, chunk by chunk, in the type of what was fitted."""
@@ -315,15 +319,17 @@ class LabelledKFold(BaseCrossValidator):
 
 
 def encode(y) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted classes, and for each row its position among them, or -1 where y is -1, None or NaN."""
+    """Sorted classes, and for each row its position among them, or -1 where y is -1, None, NaN or NaT."""
     if isinstance(y, (list, tuple)):
         y = np.array(y, dtype=object)  # numpy would turn NaN beside names into the name "nan"
     y = column_or_1d(y, warn=True)
     if y.dtype == object:
-        marks = ("-1", "-1.0", "None", "nan", "<NA>")  # as printed, but for names
+        marks = ("-1", "-1.0", "None", "nan", "<NA>", "NaT")  # as printed, but for names
         labelled = np.array([isinstance(v, str) or str(v) not in marks for v in y], bool)
     elif y.dtype.kind in "iuf":
         labelled = ~((y == -1) | np.isnan(y))
+    elif y.dtype.kind in "mM":
+        labelled = ~np.isnat(y)
     else:
         labelled = np.ones(len(y), bool)
         if y.dtype.kind == "U" and np.isin(y, ["-1", "nan"]).any():

@@ -18,6 +18,8 @@ from protoadapt.provenance import commit, hardware, versions
 
 SCHEMA = "protoadapt-result/1"
 MOST_EPISODES = 10**8
+LARGEST = {4: 1e15, 8: 1e150}
+"""Of a feature, by the bytes that it is computed in: the squares of larger ones may sum to infinity."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,18 @@ def checked(features: Tensor | np.ndarray, labels: Tensor | np.ndarray) -> tuple
             f"{len(bad)} feature rows hold NaN or infinite values, the first is row {int(bad[0])}: "
             f"leave them out or extract them again"
         )
+    check_size(rows, rows.dtype.itemsize)
     return rows, wanted.astype(np.int64)
+
+
+def check_size(rows: Tensor | np.ndarray, itemsize: int) -> None:
+    """No feature is too large to compute with in numbers of so many bytes."""
+    largest = max(float(rows.max()), -float(rows.min())) if len(rows) else 0.0
+    if largest > LARGEST[itemsize]:
+        raise UserError(
+            f"the features reach {largest:.3g}, and from {LARGEST[itemsize]:g} their squares may be infinite: scale "
+            f"them down"
+        )
 
 
 def _answers(run: Method, batch: Episodes) -> np.ndarray:
