@@ -147,8 +147,12 @@ def test_what_cannot_be_drawn_is_said(protocol, labels, words):
     [
         {"kind": "odd"},
         {"way": 1},
+        {"way": "5"},
         {"shot": 0},
+        {"shot": 1.5},
         {"query": 0},
+        {"query": None},
+        {"alpha": "2"},
         {"alpha": 0.0},
         {"alpha": float("nan")},
         {"alpha": float("inf")},

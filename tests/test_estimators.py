@@ -300,6 +300,15 @@ def test_one_row_a_class_and_many_classes_are_no_regression():
     assert (model.transduction_ == truth).mean() > 0.9
 
 
+def test_masks_are_refused():
+    X, y, _ = task()
+    for rows, labels in ((np.ma.masked_less(X, 0.1), y), (X, np.ma.masked_equal(y, 1))):
+        with pytest.raises(UserError, match="are partly masked"):
+            CIPAClassifier().fit(rows, labels)
+    with pytest.raises(UserError, match="are partly masked"):
+        CIPAClassifier().fit(X, y).predict(np.ma.masked_less(X, 0.1))
+
+
 def test_one_class_alone_is_always_the_answer():
     X, _, _ = task()
     model = CIPAClassifier().fit(X, np.where(np.arange(len(X)) < 3, 7, -1))

@@ -1,6 +1,7 @@
 """Accuracies, intervals and paired differences against their definitions."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -84,7 +85,7 @@ def test_wrong_answers_of_a_method_are_said(answer, words):
         (X[:, :0], Y, {}, "shape"),
         (X, Y.numpy().astype(np.uint64) + 2**63, {}, "fit int64"),
         (X, Y, {"chunk": -1}, "chunk is -1"),
-        (X, Y, {"episodes": 10**12}, "at most"),
+        (X, Y, {"episodes": 10**12}, "from 1 to 100,000,000"),
         (X, Y, {"base_mean": torch.full((64,), float("nan"))}, "finite"),
         (X, Y[:-1], {}, "one label a row"),
         (X, Y.float(), {}, "whole numbers"),
@@ -92,15 +93,35 @@ def test_wrong_answers_of_a_method_are_said(answer, words):
         (torch.where(torch.arange(len(X))[:, None] == 4, float("inf"), X), Y, {}, "the first is row 4"),
         (1e20 * X, Y, {}, r"the features reach \d\.\d+e\+20, .*: scale them down"),
         (-1e155 * X.double(), Y, {}, "scale them down"),
-        (X, Y, {"episodes": 0}, "at least one"),
-        (X, Y, {"seed": -1}, "seed is -1: it must be from 0"),
-        (X, Y, {"seed": 2**32}, "4294967295"),
+        (X, Y, {"episodes": 0}, "episodes is 0: it must be a whole number from 1 to"),
+        (X, Y, {"episodes": 10.5}, "episodes is 10.5: it must be a whole number"),
+        (X, Y, {"seed": None}, "seed is None: it must be a whole number from 0 to"),
+        (X, Y, {"chunk": 2.5}, "chunk is 2.5: it must be a whole number"),
+        (X, Y, {"device": "junk"}, "device is 'junk', which torch does not know"),
+        (X, Y, {"base_mean": [["a"]]}, "base_mean cannot be read as an array of numbers"),
+        ([[1], [1, 2]], [0, 1], {}, "features cannot be read as an array of numbers"),
+        (np.ma.masked_less(X.numpy(), 0.1), Y, {}, "features are partly masked"),
+        (X, np.ma.masked_equal(Y.numpy(), 3), {}, "labels are partly masked"),
+        (X, Y, {"seed": -1}, "seed is -1: it must be a whole number from 0"),
+        (X, Y, {"seed": 2**32}, "4294967295|4,294,967,295"),
         (X, Y, {"base_mean": torch.zeros(3)}, "base_mean"),
     ],
 )
 def test_bad_input_is_named(features, labels, options, words):
     with pytest.raises(UserError, match=words):
         evaluate(features, labels, "protonet", **{"episodes": 3, **options})
+
+
+def test_data_frames_lists_and_plain_masked_arrays_are_read():
+    expected = evaluate(X, Y, "simpleshot", episodes=10, base_mean=X.mean(0)).correct
+    for rows, labels, mean in (
+        (pd.DataFrame(X.numpy()), pd.Series(Y.numpy(), index=np.arange(len(Y)) + 7), pd.Series(X.mean(0).numpy())),
+        (X.numpy()[::-1][::-1], Y.tolist(), X.mean(0).tolist()),
+        (np.ma.array(X.numpy()), np.ma.array(Y.numpy()), X.mean(0).requires_grad_()),
+        (X.clone().requires_grad_(), Y.int(), X.mean(0).double()),
+    ):
+        assert np.array_equal(evaluate(rows, labels, "simpleshot", episodes=10, base_mean=mean).correct, expected)
+    assert evaluate(X, Y, "simpleshot", episodes=10, base_mean=X.mean(0).bfloat16()).accuracy > 50
 
 
 def test_half_precision_features_are_read():

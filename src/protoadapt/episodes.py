@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, whole_number
+from protoadapt.told import finite
 
 BLOCK = 256
 """Episodes drawn from one seed. Blocks, not chunks, are seeded, so that episode i never depends on chunking."""
@@ -182,11 +183,10 @@ class Protocol:
         if self.kind not in ("balanced", "dirichlet", "semi"):
             raise UserError(f"protocol {self.kind!r} is unknown: choose balanced, dirichlet or semi")
         for name, least in {"way": 2, "shot": 1, "query": 1, "unlabeled": 0, "distractors": 0}.items():
-            if getattr(self, name) < least:
-                raise UserError(f"{name} is {getattr(self, name)}: it must be at least {least}")
-        if not 0 < self.alpha < 1e6:
+            whole_number(name, getattr(self, name), least)
+        if not finite(self.alpha, 0, 1e6) or self.alpha == 0:
             raise UserError(f"alpha is {self.alpha}: a Dirichlet distribution needs a positive, finite one")
-        if not 0 < self.labeled_fraction < 1:
+        if not finite(self.labeled_fraction, 0, 1) or self.labeled_fraction in (0, 1):
             raise UserError(f"labeled_fraction is {self.labeled_fraction}: it must lie between 0 and 1")
         if self.kind == "semi" and self.unlabeled < 1:
             raise UserError("the semi-supervised protocol needs unlabelled rows: set --unlabeled to 1 or more")
@@ -194,8 +194,7 @@ class Protocol:
 
 def check_seed(seed: int) -> None:
     """numpy cuts seeds into words of 32 bits: a larger one with block 0 would be a small one with a later block."""
-    if not 0 <= seed < 2**32:
-        raise UserError(f"seed is {seed}: it must be from 0 to 2**32 - 1 = {2**32 - 1}")
+    whole_number("seed", seed, 0, 2**32 - 1)
 
 
 def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int) -> Iterator[Draw]:

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from protoadapt.errors import UserError
-from protoadapt.evaluate import check_size
+from protoadapt.evaluate import check_size, refuse_mask, usable
 from protoadapt.methods.adaptation import Adaptation
 from protoadapt.methods.cipa import power_transform
 from protoadapt.methods.many import Chunks, Learned, Table, calibrated, chunk_size, learn, learn_bapa, logits, two_best
@@ -89,12 +89,13 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
         if y is None:
             raise UserError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         self.check_settings()
+        refuse_mask(X, "rows of X")
         X = validate_data(self, X, dtype=FLOATS)
         check_size(X, X.dtype.itemsize)
         check_consistent_length(X, y)
         self.classes_, codes = encode(y)
         labelled, rest = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
-        labels = torch.from_numpy(codes[labelled]).to(_usable(self.device))
+        labels = torch.from_numpy(codes[labelled]).to(usable(self.device))
         learned = self._learn(self._rows(X, labelled, X.dtype), labels, self._rows(X, rest, X.dtype), X.shape[1])
         self.center_, self.prototypes_, self.class_bias_ = (part.cpu().numpy().astype(X.dtype) for part in learned)
         self.two_best_, self.two_best_proba_ = self._two_best(X)
@@ -124,6 +125,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
 
     def _checked(self, X) -> np.ndarray:
         check_is_fitted(self)
+        refuse_mask(X, "rows of X")
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         check_size(X, self.center_.dtype.itemsize)  # rows are computed with as those that were fitted
         return X
@@ -131,7 +133,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
     def _logits(self, X: np.ndarray) -> Iterator[tuple[slice, Tensor]]:
         """Logits, chunk by chunk, in the type of what was fitted."""
         how, fitted = self._how(), (self.center_, self.prototypes_, self.class_bias_)
-        center, prototypes, bias = (torch.from_numpy(part).to(_usable(self.device)) for part in fitted)
+        center, prototypes, bias = (torch.from_numpy(part).to(usable(self.device)) for part in fitted)
         start = 0
         for u in calibrated(self._rows(X, np.arange(len(X)), self.center_.dtype), center, how):
             yield slice(start, start + len(u)), logits(u, prototypes, bias, how)
@@ -320,6 +322,7 @@ class LabelledKFold(BaseCrossValidator):
 
 def encode(y) -> tuple[np.ndarray, np.ndarray]:
     """Sorted classes, and for each row its position among them, or -1 where y is -1, None, NaN or NaT."""
+    refuse_mask(y, "labels y")
     if isinstance(y, (list, tuple)):
         y = np.array(y, dtype=object)  # numpy would turn NaN beside names into the name "nan"
     y = column_or_1d(y, warn=True)
@@ -348,15 +351,3 @@ def encode(y) -> tuple[np.ndarray, np.ndarray]:
     classes, codes[labelled] = np.unique(known, return_inverse=True)
     check_classification_targets(np.tile(classes, 2))  # twice: one row a class it would take for a regression, and warn
     return classes, codes
-
-
-def _usable(device: str) -> str:
-    try:
-        kind = torch.device(device).type
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise UserError(f"device is {device!r}, which torch does not know: set device='cpu' or 'cuda'") from error
-    if kind not in ("cpu", "cuda", "mps"):
-        raise UserError(f"device is {device!r}, where nothing is computed: set device='cpu' or 'cuda'")
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"device is {device!r} but torch finds no GPU here: set device='cpu'")
-    return device

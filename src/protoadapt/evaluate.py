@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.episodes import Draw, Episodes, Protocol, draw
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, whole_number
 from protoadapt.methods import Method, method
 from protoadapt.provenance import commit, hardware, versions
 
@@ -114,12 +114,11 @@ def compare(
     protocol = protocol or Protocol()
     methods = [method(spec) for spec in specs]
     rows, wanted = checked(features, labels)
-    if not 1 <= episodes <= MOST_EPISODES:
-        raise UserError(f"episodes is {episodes}: at least one is needed, and at most {MOST_EPISODES:,} are drawn")
-    if chunk is not None and chunk < 1:
-        raise UserError(f"chunk is {chunk}: at least one episode at a time is needed")
-    rows = rows.to(device)
-    mean = None if base_mean is None else torch.as_tensor(np.asarray(base_mean), dtype=rows.dtype, device=device)
+    whole_number("episodes", episodes, 1, MOST_EPISODES)
+    if chunk is not None:
+        whole_number("chunk", chunk, 1)
+    rows = rows.to(usable(device))
+    mean = None if base_mean is None else _tensor(base_mean, "base_mean").to(rows)
     if mean is not None and (mean.shape != rows.shape[1:] or not torch.isfinite(mean).all()):
         raise UserError(
             f"base_mean has shape {tuple(mean.shape)}, the features have {rows.shape[1]} dimensions: it has to be one "
@@ -155,14 +154,10 @@ def compare(
 
 def checked(features: Tensor | np.ndarray, labels: Tensor | np.ndarray) -> tuple[Tensor, np.ndarray]:
     """Features as float rows (float64 stays, all else becomes float32) and integer labels, or an error."""
-    if isinstance(features, np.ndarray):
-        features = np.ascontiguousarray(features)  # whatever its strides
+    rows = _tensor(features, "features")
     if isinstance(labels, Tensor):
-        labels = labels.detach().float() if labels.is_floating_point() else labels.cpu()
-    try:
-        rows, wanted = torch.as_tensor(features), np.asarray(labels)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise UserError(f"features and labels have to be arrays of numbers ({error})") from error
+        labels = (labels.detach().float() if labels.is_floating_point() else labels).cpu()
+    wanted = _array(labels, "labels")
     if rows.ndim != 2 or not rows.shape[1] or rows.is_complex():
         raise UserError(
             f"features have shape {tuple(rows.shape)} and type {rows.dtype}: one row of real numbers a picture is due"
@@ -180,6 +175,47 @@ def checked(features: Tensor | np.ndarray, labels: Tensor | np.ndarray) -> tuple
         )
     check_size(rows, rows.dtype.itemsize)
     return rows, wanted.astype(np.int64)
+
+
+def _tensor(values: Any, name: str) -> Tensor:
+    if isinstance(values, Tensor):
+        return values.detach()
+    try:
+        return torch.from_numpy(np.ascontiguousarray(_array(values, name)))  # whatever its strides
+    except (TypeError, ValueError) as error:
+        raise _no_array(name, error) from error
+
+
+def _array(values: Any, name: str) -> np.ndarray:
+    """Of lists, data frames and series too."""
+    refuse_mask(values, name)
+    try:
+        return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise _no_array(name, error) from error
+
+
+def _no_array(name: str, error: Exception) -> UserError:
+    return UserError(f"{name} cannot be read as an array of numbers ({error}): give one of numpy or torch")
+
+
+def refuse_mask(values: Any, name: str) -> None:
+    """Raises UserError: nothing here would look at the mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise UserError(f"{name} are partly masked: leave those rows out, or fill them in with .filled(…)")
+
+
+def usable(device: torch.device | str) -> torch.device | str:
+    """The device, if something can be computed there."""
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"device is {device!r}, which torch does not know: set device='cpu' or 'cuda'") from error
+    if kind not in ("cpu", "cuda", "mps", "xpu"):
+        raise UserError(f"device is {device!r}, where nothing is computed: set device='cpu' or 'cuda'")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"device is {device!r} but torch finds no GPU here: set device='cpu'")
+    return device
 
 
 def check_size(rows: Tensor | np.ndarray, itemsize: int) -> None:
