@@ -19,7 +19,7 @@ from protoadapt import UserError, load_features, models, save_features
 from protoadapt.backbones import build, initialise
 from protoadapt.checkpoint import save_fp16
 from protoadapt.cli import models as commands
-from protoadapt.features import embed, load_embedding, synthetic_features
+from protoadapt.features import embed, synthetic_features
 from protoadapt.models import cards, lite0
 from protoadapt.report.tables import markdown
 
@@ -73,7 +73,7 @@ def test_a_path_is_never_taken_for_a_name(shipped, monkeypatch):
     monkeypatch.chdir(folder)
     with pytest.raises(UserError, match="there is no model 'cub'"):
         models.load(folder.relative_to(folder) / "cub")
-    loaded, _ = load_embedding("./cub.safetensors")
+    loaded, _ = models.load("./cub.safetensors")
     assert isinstance(loaded, nn.Module)
 
 

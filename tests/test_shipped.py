@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from protoadapt import Protocol, evaluate
+from protoadapt import Protocol, evaluate, models
 from protoadapt.checkpoint import load_weights
 from protoadapt.data import load
 from protoadapt.data.registry import search
-from protoadapt.features import extract, load_embedding
+from protoadapt.features import extract
 from protoadapt.models import SHIPPED, cards
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -49,7 +49,7 @@ def test_the_shipped_network_gives_its_published_row_again():
     """CUB, boxes, 10,000 episodes, from the pictures on."""
     if search("cub", "novel", DATA, "box") is None:
         pytest.skip(f"CUB's novel classes are not in {DATA}")
-    backbone, about = load_embedding("cub")
+    backbone, about = models.load("cub")
     table = extract(backbone, about, load("cub", "novel", DATA, size=about["size"], crop="box"))
     for shot in (1, 5):
         found = evaluate(table.features, table.labels, "cipa", Protocol(shot=shot))

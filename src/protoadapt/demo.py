@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from protoadapt import checkpoint
+from protoadapt import checkpoint, models
 from protoadapt.data import Images, load
 from protoadapt.episodes import Protocol, draw
 from protoadapt.evaluate import compare
-from protoadapt.features import Features, extract, load_embedding, save_features, save_index
+from protoadapt.features import Features, extract, save_features, save_index
 from protoadapt.files import written_whole
 from protoadapt.methods import method
 from protoadapt.recipes import recipe
@@ -56,7 +56,7 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
 
     novel = load(config.dataset, "novel", size=config.size, **pictures)
     say(f"embedding {len(novel):,} pictures of {len(novel.class_names)} characters that were not in training")
-    table = extract(*load_embedding(out / "run"), novel, base)
+    table = extract(*models.load(out / "run"), novel, base)
     save_features(out / "features.safetensors", table)
     save_index(out / "features.index.csv", novel)
 

@@ -17,7 +17,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from protoadapt import models
 from protoadapt.augment import apply_weak, draw_weak
 from protoadapt.backbones import Staged
 from protoadapt.data import Images
@@ -73,11 +72,6 @@ def synthetic_features(
     )
 
 
-def load_embedding(path: str | Path, device: str = "cpu") -> tuple[nn.Module, dict[str, Any]]:
-    """The network of a name, a run, a checkpoint or a model file (`models.load`), ready to embed, and what it is."""
-    return models.load(path, device)
-
-
 def extract(
     backbone: nn.Module,
     about: Mapping[str, Any],
@@ -89,7 +83,7 @@ def extract(
     half: bool = False,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Features:
-    """Features of `images`, and the mean of those of `base`. `about` as `load_embedding` gives it."""
+    """Features of `images`, and the mean of those of `base`. `about` as `models.load` gives it."""
     if views < 1:
         raise UserError(f"views is {views}: at least one is needed")
     rows = check_rows(embed(backbone, about, images.pixels, views, on_progress, pooling=pooling), pooling)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from protoadapt import data as datasets
-from protoadapt import features
+from protoadapt import features, models
 from protoadapt.cli import scale
 from protoadapt.cli.common import Cache, Device, Set, find_device, progress
 from protoadapt.errors import UserError
@@ -163,7 +163,7 @@ def extract(
         return scale.extract_manifest(model, manifest, out, shard, engine, workers, views, find_device(device))
     if check_output(out, model if Path(model).is_file() else None).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
-    backbone, about = features.load_embedding(model, find_device(device))
+    backbone, about = models.load(model, find_device(device))
     features.check_pooling(backbone, pooling)  # before the pictures are decoded
     if bool(images) == bool(dataset):
         raise UserError("give either --dataset NAME with --data DIR, --images DIR, or --manifest FILE")

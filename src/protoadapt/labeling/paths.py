@@ -16,7 +16,7 @@ POINTS = 400
 
 
 def prototype_paths(
-    unfitted: PrototypeClassifier, classifier: Classifier, rows: np.ndarray, codes: np.ndarray, seed: int = 0
+    unfitted: PrototypeClassifier, classifier: Classifier, rows: np.ndarray, codes: np.ndarray
 ) -> dict[str, Any] | None:
     """Plane positions of at most ROWS rows and of every step of the prototypes; None where they would say nothing.
 
@@ -26,7 +26,7 @@ def prototype_paths(
     n_way = len(classifier.classes)
     if 2 * n_way > POINTS or len(rows) < 5:
         return None
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     labelled, others = (rng.permutation(np.flatnonzero(found)) for found in (codes >= 0, codes < 0))
     kept = np.concatenate([_some_of_each(labelled, codes), others])[:ROWS]
     sample, given = rows[kept], codes[kept]
@@ -41,7 +41,7 @@ def prototype_paths(
     if not np.isfinite(everything).all() or np.ptp(everything, axis=0).max() < 1e-6:
         return None
     wide = {"perplexity": min(len(everything) / 3, 100), "early_exaggeration": 2.0, "max_iter": 500}
-    plane = TSNE(init="pca", random_state=seed, **wide).fit_transform(everything).round(3)
+    plane = TSNE(init="pca", random_state=0, **wide).fit_transform(everything).round(3)
     place = plane[len(kept) :].reshape(len(steps), n_way, 2).swapaxes(0, 1)
     best = classifier.answer(sample).best
     return {

@@ -18,13 +18,13 @@ from typing import Any
 import torch
 from PIL import Image
 
-from protoadapt import checkpoint
+from protoadapt import checkpoint, models
 from protoadapt.data import Images, load
 from protoadapt.data.registry import search
 from protoadapt.episodes import Protocol, draw
 from protoadapt.errors import UserError
 from protoadapt.evaluate import compare
-from protoadapt.features import Features, embed, extract, load_embedding, load_features, save_features
+from protoadapt.features import Features, embed, extract, load_features, save_features
 from protoadapt.methods import NEED_BASE_MEAN, method
 from protoadapt.report.paths import path_picture
 from protoadapt.reproduce.networks import Network, Work, folder_of, network, read
@@ -89,7 +89,7 @@ def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Feat
     if table is not None and not (base_mean and table.base_mean is None):
         return table
     data = folder_of(trial.dataset, trial.crop, work)
-    backbone, about = load_embedding(net.path, work.device)
+    backbone, about = models.load(net.path, work.device)
     options: dict[str, Any] = {"size": about["size"], "crop": trial.crop, "per_class": work.per_class}
     options["cache_dir"] = work.cache
     how: dict[str, Any] = {"views": trial.views, "pooling": trial.pooling}

@@ -76,12 +76,11 @@ def open_features(folder: Path, part: tuple[int, int] = (0, 1)) -> tuple[Rows, d
     return Rows(tuple(headers)), about
 
 
-def check_all(rows: Rows, on_progress: Callable[[int], None] = lambda done: None) -> None:
+def check_all(rows: Rows) -> None:
     """Every byte of every shard against its checksum."""
-    for done, damaged in enumerate(ahead(_damage_of, rows.headers, 2 * cores()), 1):
+    for damaged in ahead(_damage_of, rows.headers, 2 * cores()):
         if damaged:
             raise UserError(f"a shard is damaged, {damaged}: run protoadapt extract --manifest again, it is made anew")
-        on_progress(done)
 
 
 def _damage_of(header: store.Header) -> str:
