@@ -73,7 +73,7 @@ def calibrate(
         raise UserError(
             f"the features have {len(classes)} classes: for tasks with foreign pictures 4 or more are needed"
         )
-    if sizes.min() < (least := max(shots) + Protocol.query):
+    if sizes.min() < (least := max(SHOTS) + Protocol.query):
         raise UserError(
             f"class {classes[sizes.argmin()]} has {sizes.min()} rows, and a task takes {least} of a class: extract "
             f"more pictures of it, or leave the class out of the features"
