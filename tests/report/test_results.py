@@ -17,6 +17,7 @@ from protoadapt.episodes import Protocol
 from protoadapt.errors import UserError
 from protoadapt.evaluate import compare
 from protoadapt.features import synthetic_features
+from protoadapt.report.checks import results_of, sound
 from protoadapt.report.html import evaluation_page, is_labels_page
 from protoadapt.report.results import _embedding
 from protoadapt.report.tables import comparison, render
@@ -58,7 +59,8 @@ def test_tables_hold_the_numbers_and_charts_stand_where_they_say(told):
 
 
 def test_histograms_show_every_episode(told):
-    page = Parsed(evaluation_page([{**told["results"][0], "correct": [0] * 10 + [25] * 30, "queries": 50}]))
+    numbers = {"correct": [0] * 10 + [25] * 30, "queries": 50, "accuracy": 37.5, "ci95": 6.7951}
+    page = Parsed(evaluation_page([{**told["results"][0], **numbers}]))
     bars = {place(a["x"]): place(a["height"]) for a, _ in page.all("rect")}
     assert bars == pytest.approx({0.0: 100 / 3, 48.0: 100.0}, abs=0.01)
 
@@ -132,11 +134,66 @@ def test_the_results_kept_here_make_a_page():
     [
         *(("accuracy", "high"), ("ci95", float("nan")), ("correct", []), ("correct", [1]), ("correct", ["a"] * 40)),
         *(("protocol", {"way": 1}), ("protocol", {"wey": 5}), ("protocol", None), ("label", 7), ("queries", 0)),
+        *(("accuracy", float("nan")), ("accuracy", 1e308), ("accuracy", 10**400), ("accuracy", 12.5), ("ci95", 12.5)),
+        *(("queries", -50), ("queries", 3), ("correct", [-1] * 40), ("correct", ["1"] * 40), ("correct", [[1]] * 40)),
+        *(("episodes", "40"), ("episodes", 40.0), ("seed", None), ("seconds", 1e308), ("features", None)),
     ],
 )
 def test_results_that_lie_are_refused(told, key, value):
+    lie = {**told["results"][0], key: value}
     with pytest.raises(UserError, match="write it again"):
-        evaluation_page([{**told["results"][0], key: value}])
+        evaluation_page([lie])
+    assert sound({"results": [lie]}) == {}
+    assert sound({"results": [lie, told["results"][1]], "reference": "a"})["results"] == [told["results"][1]]
+
+
+@pytest.mark.parametrize("key", ["label", "features", "episodes", "accuracy", "ci95", "correct", "queries", "protocol"])
+def test_results_that_lack_something_are_refused(told, key):
+    part = {name: value for name, value in told["results"][0].items() if name != key}
+    with pytest.raises(UserError, match=f"lacks '{key}'"):
+        results_of({"results": [part]})
+    assert sound({"results": [part]}) == {}
+
+
+@pytest.mark.parametrize("document", [None, "abc", [1], {}, {"results": None}, {"results": ["abc", None]}])
+def test_what_is_no_document_is_as_if_it_were_not_there(document):
+    assert sound(document) == {}
+
+
+RUN = {"schema": "protoadapt-run/1", "config": {"epochs": 4, "seed": 0}, "seconds": 1.5, "hardware": "2 cores"}
+PICTURE = {
+    **{"schema": "protoadapt-picture/1", "support": [[0, 0], [4, 4]], "support_labels": [0, 1]},
+    **{"query": [[1, 0.5]], "query_labels": [1], "paths": [[[0, 0], [4, 4]], [[1, 1], [3, 3]]]},
+}
+
+
+@pytest.mark.parametrize(
+    ("whole", "wrong"),
+    [
+        *((RUN, {key: None}) for key in RUN),
+        *((RUN, wrong) for wrong in ({"config": {}}, {"seconds": float("nan")}, {"best": {"score": 1}}, {"best": 3})),
+        *((PICTURE, {key: None}) for key in PICTURE),
+        *((PICTURE, {key: value}) for key in ("support", "query", "paths") for value in ("x", [[1]], [["1", "2"]], [])),
+        *((PICTURE, {"query_labels": value}) for value in ([2], [-1], [0.5], [0, 1])),
+        (PICTURE, {"query": [[0, 1e300]]}),
+    ],
+)
+def test_runs_and_pictures_are_whole_or_as_if_they_were_not_there(whole, wrong):
+    assert sound(whole) == whole
+    assert sound({**whole, **wrong}) == {}
+    if whole is PICTURE and wrong != {"schema": None}:
+        assert "<polyline" in evaluation_page([whole])
+        with pytest.raises(UserError, match="cannot be drawn"):
+            evaluation_page([{**whole, **wrong}])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"history": 5}, {"best": {"score": 1.0}}, {"history": [{"epoch": 1, "ce": 1e308}, {"epoch": 1e308, "ce": 1}]}]
+    + [{"history": [{"epoch": 1, "ce": -1.0}]}, {"seconds": 10**400}],
+)
+def test_a_run_is_shown_as_far_as_it_can_be(wrong):
+    assert "Training" in evaluation_page([{**RUN, "history": [{"epoch": 1, "ce": 1.0}], **wrong}])
 
 
 def test_hostile_words_in_results_stay_words(told):

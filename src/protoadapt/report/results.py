@@ -1,21 +1,18 @@
 """What was measured: the page of evaluation and training results."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from protoadapt.episodes import Protocol
 from protoadapt.errors import UserError
 from protoadapt.report.charts import HIDE, axis, color, grouped_bars, histogram, interval, lines, ticks
+from protoadapt.report.checks import Result, drawable, results_of, shown
 from protoadapt.report.history import Curve, accuracies, losses
 from protoadapt.report.motion import motion
 from protoadapt.report.page import Html, facts, inner, page, section, tag
 from protoadapt.report.tables import caption, comparison, dataset, origin
 
-Result = dict[str, Any]
-NUMBERS = ("accuracy", "ci95", "episodes", "queries", "seconds", "seed")
 DASHES = {"-": "", "--": "dashed", ":": "dotted"}
 
 
@@ -26,7 +23,8 @@ def evaluation_page(documents: Sequence[dict[str, Any]]) -> str:
     Results on the same episodes share a table; semi-supervised ones that differ in their unlabelled pictures, a chart.
     """
     results = [result for document in documents for result in results_of(document)]
-    runs = [d for d in documents if d.get("schema") == "protoadapt-run/1" and d.get("history")]
+    runs = [d for d in documents if d.get("schema") == "protoadapt-run/1" and isinstance(d.get("history"), list)]
+    runs = [run for run in runs if run["history"]]
     pictures = [d for d in documents if d.get("schema") == "protoadapt-picture/1"]
     semi = [group for group in gathered(results, _all_but_unlabeled) if len(_amounts(group)) > 1]
     drawn = {id(result) for group in semi for result in group}
@@ -52,34 +50,6 @@ READ = (
     "Differences are paired: both methods answered the same episodes. The small bars show how the episodes spread from "
     "0 to 100 %."
 )
-
-
-def results_of(document: dict[str, Any]) -> list[Result]:
-    """The results in a document, checked; each knows the training run and the reference that its file names."""
-    found = document.get("results", [document] if "correct" in document else [])
-    if not isinstance(found, list) or not all(isinstance(result, dict) for result in found):
-        raise UserError("its results are no list of results: write it again with --json")
-    shared = {key: document[key] for key in ("reference", "training") if document.get(key)}
-    return [_checked({**shared, **result}) for result in found]
-
-
-def _checked(result: Result) -> Result:
-    correct, answers = result.get("correct"), result.get("queries")
-    right = {
-        **{key: _finite(result.get(key)) for key in NUMBERS},
-        "label": isinstance(result.get("label"), str),
-        "protocol": isinstance(result.get("protocol"), dict),
-        "correct": isinstance(correct, list) and len(correct) == result.get("episodes") and all(map(_finite, correct)),
-    }
-    wrong = [key for key, well in right.items() if not well]
-    if wrong or not correct or not answers:
-        raise UserError(f"a result lacks {(wrong or ['correct'])[0]!r} or has it wrong: write it again with --json")
-    try:
-        protocol = asdict(Protocol(**result["protocol"]))
-    except (TypeError, ValueError) as error:
-        raise UserError(f"a result's protocol is not understood ({error}): write it again with --json") from error
-    features = result.get("features")
-    return {**result, "protocol": protocol, "features": features if isinstance(features, dict) else {}}
 
 
 def gathered(results: Iterable[Result], key: Callable[[Result], Hashable]) -> list[list[Result]]:
@@ -220,31 +190,31 @@ def _semi(groups: Sequence[Sequence[Result]]) -> Html:
 def _motions(pictures: Sequence[dict[str, Any]]) -> Html:
     parts = []
     for told in pictures:
-        try:
-            rows, labels = (told[f"support{end}"] + told[f"query{end}"] for end in ("", "_labels"))
-            known = [i < len(told["support"]) for i in range(len(rows))]
-            steps = np.array(told["paths"], float).swapaxes(0, 1)  # (W, steps, 2)
-            names = told.get("class_names") or [f"class {c}" for c in range(len(steps))]
-            chart = motion(rows, labels, known, steps.tolist(), [str(name) for name in names])
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-            raise UserError("a picture of prototypes cannot be drawn: write it again") from error
+        if not drawable(told):
+            raise UserError("a picture of prototypes cannot be drawn: write it again")
+        rows, labels = (told[f"support{end}"] + told[f"query{end}"] for end in ("", "_labels"))
+        known = [i < len(told["support"]) for i in range(len(rows))]
+        steps = np.array(told["paths"], float).swapaxes(0, 1)  # (W, steps, 2)
+        given = told.get("class_names")
+        names = given if isinstance(given, list) and given else [f"class {c}" for c in range(len(steps))]
+        chart = motion(rows, labels, known, steps.tolist(), [str(name) for name in names])
         parts += [tag("p", told.get("protocol"), class_="note"), chart]
     return section("How the prototypes moved", parts, id_="motion")
 
 
 def _run(run: dict[str, Any]) -> Html:
     """One training run: what it was, its losses and its accuracies."""
-    history = [row for row in run["history"] if isinstance(row, dict) and isinstance(row.get("epoch"), (int, float))]
+    history = [row for row in run["history"] if isinstance(row, dict) and shown(row.get("epoch"))]
     config, best = (run[key] if isinstance(run.get(key), dict) else {} for key in ("config", "best"))
     charts = []
     for words, curves, top in (
         ("Training loss", losses(history), None),
         ("Named rightly, %", accuracies(history), 100.0),
     ):
-        curves = [c._replace(points=[p for p in c.points if _finite(p[1])]) for c in curves]
+        curves = [c._replace(points=[p for p in c.points if shown(p[1])]) for c in curves]
         curves = [c for c in curves if c.points]
         if curves:
-            high = top or ticks(0, 1.15 * max(y for c in curves for _, y in c.points))[-1]
+            high = top or ticks(0, 1.15 * max(0.0, *(y for c in curves for _, y in c.points)))[-1]
             charts.append(
                 tag("div", tag("h4", words), lines([_series(c) for c in curves], 0.0, high, f"{words} by epoch."))
             )
@@ -255,16 +225,14 @@ def _run(run: dict[str, Any]) -> Html:
             ("epochs", config.get("epochs")),
             (
                 "best",
-                f"epoch {best['epoch']}, validation score {best['score']:.2f}" if _finite(best.get("score")) else None,
+                f"epoch {best.get('epoch')}, validation score {best['score']:.2f}"
+                if shown(best.get("score"))
+                else None,
             ),
-            ("time", f"{run['seconds']:,.0f} s on {run.get('hardware')}" if _finite(run.get("seconds")) else None),
+            ("time", f"{run['seconds']:,.0f} s on {run.get('hardware')}" if shown(run.get("seconds")) else None),
         ]
     )
     return inner(tag("h3", str(run.get("run") or "run")), known, tag("div", charts, class_="charts"))
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and bool(np.isfinite(value))
 
 
 def _series(curve: Curve) -> tuple[str, str, list[tuple[float, float]]]:
