@@ -17,7 +17,7 @@ def told(spec: str, correct, queries: int = 75) -> dict:
     values = 100 * np.asarray(correct) / queries
     ci95 = float(1.96 * values.std(ddof=1) / np.sqrt(len(values)))
     numbers = {"accuracy": float(values.mean()), "ci95": ci95, "episodes": len(values), "queries": queries}
-    about = {"features": {"source_side": 375}}
+    about = {"features": {"source_side": 375}, "protocol": {}, "seed": 0, "seconds": 1.0}
     return {"label": method(spec).label, **about, **numbers, "correct": [int(c) for c in correct]}
 
 
@@ -27,7 +27,8 @@ def write(folder, file: str, results: list[dict]) -> None:
 
 
 def wrote_training(folder, name: str) -> None:
-    about = {"seconds": 217.8, "config": {"epochs": 40, "seed": 3}, "hardware": "one GPU", "best": {"epoch": 36}}
+    about = {"schema": "protoadapt-run/1", "seconds": 217.8, "hardware": "one GPU", "best": {"epoch": 36}}
+    about["config"] = {"epochs": 40, "seed": 3}
     (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / name / "train.json").write_text(json.dumps(about))
 
@@ -100,6 +101,37 @@ def test_every_table_has_a_section_even_without_any_result(tmp_path):
     for name in TABLES:
         assert draw_figures(name, Results(tmp_path), tmp_path / "images") == []
     assert not (tmp_path / "images").exists()
+
+
+DAMAGED = ['{"results": null}', '{"results": [1, {"label": "cipa"}]}', '"abc"', "[1]", '{"results": [', "[" * 100_000]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_result_is_not_measured(some, text):
+    before = section("main", Results(some))
+    file = some / seen(MINI).file(1)
+    whole = file.read_bytes()
+    file.write_text(text)
+    page = section("main", Results(some))
+    assert "| mini-ImageNet | 1 | 1 | 76.94 | not measured |" in page
+    file.write_bytes(whole.replace(b'"accuracy": ', b'"accuracy": 1', 1))  # of protonet: it no longer fits its answers
+    page = section("main", Results(some))
+    assert "| cipa | 75.20 ± 0.24 |" in page
+    assert "| protonet |" in before
+    assert "| protonet | not measured |" in page
+
+
+@pytest.mark.parametrize("text", [*DAMAGED, '{"seconds": 1}', '{"config": {}}', '{"rows": []}', '{"weights": "x"}'])
+def test_damaged_files_about_it_are_as_if_they_were_not_there(some, text):
+    (some / "mini-imagenet" / "train.json").write_text(text)
+    (some / "mini-imagenet" / "adaptation.json").write_text(text)
+    (some / "pooling.json").write_text(text)
+    page = section("main", Results(some))
+    line = next(line for line in page.splitlines() if line.startswith("| mini-ImageNet | 1 | 1 |"))
+    assert line.endswith("|  |  |  |  |"), "nothing of its training"
+    assert "### Pooling" not in page
+    assert "first run" in section("figure3", Results(some))
+    assert draw_figures("figure3", Results(some), some / "images") == []
 
 
 def test_seeds_are_averaged(tmp_path):

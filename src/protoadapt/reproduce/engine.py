@@ -210,7 +210,7 @@ def _right(trial: Trial, shot: int, weights: str | None, work: Work) -> list[dic
         return (
             all(_told(r["features"], key) == value for key, value in wanted.items())
             and (r["protocol"], r["seed"]) == (protocol, SEED)
-            and (run is None or r["arguments"] == json.loads(json.dumps(run.settings)))
+            and (run is None or r.get("arguments") == json.loads(json.dumps(run.settings)))
             and r["episodes"] >= _episodes(trial, r["label"] in slow, work)
         )
 

@@ -12,6 +12,7 @@ from protoadapt import checkpoint
 from protoadapt.data.registry import search
 from protoadapt.errors import UserError
 from protoadapt.recipes import recipe
+from protoadapt.report.checks import sound
 from protoadapt.reproduce.plan import Run
 from protoadapt.train import TrainConfig, load_splits, train
 
@@ -144,9 +145,13 @@ def folder_of(dataset: str, crop: str, work: Work) -> Path | None:
 
 
 def read(file: Path) -> dict[str, Any]:
-    """A JSON file; nothing where there is none, or only a part of one."""
+    """A result file as far as it is whole; nothing where there is none."""
+    return sound(read_json(file))
+
+
+def read_json(file: Path) -> Any:
+    """None where there is no such file, or only a part of one."""
     try:
-        value = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
+        return json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None

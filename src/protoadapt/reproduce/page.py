@@ -10,7 +10,7 @@ import numpy as np
 from protoadapt.errors import count
 from protoadapt.methods import method
 from protoadapt.report.tables import first, markdown, paired
-from protoadapt.reproduce.networks import read
+from protoadapt.reproduce.networks import read, read_json
 from protoadapt.reproduce.paper import LITERATURE, Quoted
 from protoadapt.reproduce.plan import Row, Run, Table, Trial, unique
 from protoadapt.reproduce.tables import (
@@ -199,16 +199,18 @@ def _main(table: Table, results: Results) -> list[str]:
 
 def _pooling(results: Results) -> list[str]:
     """How the exponent was chosen: CIPA on validation classes."""
-    told = results.file("pooling.json")
-    if not told:
+    told = read_json(results.folder / "pooling.json")
+    try:
+        found = {(r["network"], r["pooling"], r["shot"]): r["accuracy"] for r in told["rows"] if r["method"] == "cipa"}
+        exponents, networks = unique([p for _, p, _ in found]), unique([network for network, _, _ in found])
+        header = ["network", *(f"{shot}-shot: {p:g}" for shot in SHOTS for p in exponents)]
+        rows = [[name, *(f"{found[name, p, shot]:.2f}" for shot in SHOTS for p in exponents)] for name in networks]
+        protocol = told["protocol"]
+    except (KeyError, TypeError, ValueError):  # not there, or only a part of it
+        rows = []
+    if not rows:
         return []
-    found = {(r["network"], r["pooling"], r["shot"]): r for r in told["rows"] if r["method"] == "cipa"}
-    exponents, networks = unique([p for _, p, _ in found]), unique([network for network, _, _ in found])
-    header = ["network", *(f"{shot}-shot: {p:g}" for shot in SHOTS for p in exponents)]
-    rows = [
-        [name, *(f"{found[name, p, shot]['accuracy']:.2f}" for shot in SHOTS for p in exponents)] for name in networks
-    ]
-    about = f"`python benchmarks/pooling.py`, CIPA, {told['protocol']}: how the exponent was chosen, before any test."
+    about = f"`python benchmarks/pooling.py`, CIPA, {protocol}: how the exponent was chosen, before any test."
     return ["### Pooling, on validation classes", about, markdown(header, rows)]
 
 
