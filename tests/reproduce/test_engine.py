@@ -10,7 +10,7 @@ import pytest
 
 from protoadapt import checkpoint
 from protoadapt.errors import UserError
-from protoadapt.features import load_features
+from protoadapt.features import load_features, save_features
 from protoadapt.reproduce import Stopped, Work, engine, networks, reproduce
 from protoadapt.reproduce.plan import Row, Run, Table, Task, Trial
 from protoadapt.train.watch import Watch
@@ -144,18 +144,96 @@ def test_slow_methods_get_fewer_of_the_same_episodes(home, monkeypatch):
     assert reproduce(table(slow=("ilpc(n_steps=5)",)), work(home)) == {}
 
 
-def test_other_weights_make_everything_anew(home):
-    """The same name, another network: no feature and no result of the old one is left."""
-    file = home / "runs" / "tiny.safetensors"
+def with_noise(home):
+    """Another network of the same name."""
     backbone, about = checkpoint.load_model(home / "runs" / "tiny")
-    with_noise = next(backbone.parameters())
-    with_noise.data += 0.1
-    checkpoint.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
-    before = result(home)["results"][0]["features"]
-    reproduce(TABLE, work(home))
+    next(backbone.parameters()).data += 0.1
+    plain = {k: v for k, v in about.items() if k != "weights"}
+    checkpoint.save_fp16(backbone, plain, home / "runs" / "tiny.safetensors")
+
+
+def test_other_weights_make_everything_anew(home, made):
+    """The same name, another network: no feature of the old one is left, and its results are left alone."""
+    before = result(home)
+    with_noise(home)
+    (reason, _) = reproduce(TABLE, work(home)).values()
+    weights = before["results"][0]["features"]["weights"]
+    assert f"novel-1shot.json' holds results of weights {weights} (8 episodes): give another --results" in reason
+    assert result(home) == before
+    shutil.rmtree(home / "results")
+    assert reproduce(TABLE, work(home)) == {}
     after = result(home)["results"][0]["features"]
-    assert before["weights"] != after["weights"]
-    assert before["hash"] != after["hash"]
+    assert after["weights"] != weights
+    assert after["hash"] != before["results"][0]["features"]["hash"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"per_class": 19}, "holds results of 20 pictures a class (8 episodes): give another --results"),
+        ({"per_class": None}, "holds results of 20 pictures a class (8 episodes): give another --results"),
+        ({"views": 2}, "holds results of views 1 (8 episodes): give another --results"),
+        ({"pooling": 2.0, "views": 2}, "holds results of views 1, pooling 1.0 (8 episodes): give another --results"),
+        ({"kind": "dirichlet"}, "holds results of other episodes (8 episodes): give another --results"),
+    ],
+)
+def test_a_trial_run_leaves_results_of_something_else_alone(home, monkeypatch, changes, said):
+    forbid(monkeypatch, "train", "extract", "embed", "compare")
+    before = result(home)
+    mine = work(home, only_evaluate=True, episodes=2, **{k: v for k, v in changes.items() if k == "per_class"})
+    missing = reproduce(table(**{k: v for k, v in changes.items() if k != "per_class"}), mine)
+    assert set(missing) == {"tiny/novel-1shot.json", "tiny/novel-5shot.json"}
+    assert said in missing["tiny/novel-1shot.json"]
+    assert result(home) == before
+
+
+def test_results_of_more_episodes_stay(home, monkeypatch):
+    """A new method gets as few as are asked for; where all had to be made again for it, that is refused."""
+    more, before = table(methods=("protonet", "bapa", "cipa")), result(home)
+    assert reproduce(more, work(home, episodes=4)) == {}
+    told = result(home)["results"]
+    assert [r["episodes"] for r in told] == [8, 4, 8]
+    checkpoint.write_json(home / "results" / "tiny" / "novel-1shot.json", before)
+    file = home / "runs" / "features" / "tiny-glyphs-none-views1.safetensors"
+    features = load_features(file)
+    save_features(file, replace(features, features=features.features * 1.001))  # as another machine would have them
+    with monkeypatch.context() as patch:
+        forbid(patch, "compare")
+        missing = reproduce(more, work(home, episodes=4))
+    assert "novel-1shot.json' holds results of protonet (8 episodes)" in missing["tiny/novel-1shot.json"]
+    assert result(home) == before
+    assert reproduce(more, work(home, episodes=8)) == {}
+    assert len({r["features"]["hash"] for r in result(home)["results"]}) == 1
+
+
+def test_a_method_that_was_not_asked_for_stays(home):
+    assert reproduce(table(methods=("protonet", "bapa", "cipa")), work(home, episodes=4)) == {}
+    assert reproduce(TABLE, work(home, episodes=12)) == {}
+    assert {r["label"]: r["episodes"] for r in result(home)["results"]} == {"protonet": 12, "cipa": 12, "bapa": 4}
+
+
+@pytest.mark.parametrize("text", ['{"results": null}', '{"results": [{"label": "cipa"}]}', "[1]", "[" * 100_000])
+def test_a_damaged_result_is_made_again(home, text):
+    before = result(home)["results"]
+    (home / "results" / "tiny" / "novel-1shot.json").write_text(text)
+    assert reproduce(TABLE, work(home)) == {}
+    assert [r["correct"] for r in result(home)["results"]] == [r["correct"] for r in before]
+
+
+def test_training_anew_beside_results_is_refused_before_it_begins(home, monkeypatch):
+    before = result(home, "train")
+    elsewhere = work(home, out=home / "other", epochs=2)
+    with monkeypatch.context() as patch:
+        forbid(patch, "train")
+        missing = reproduce(TABLE, elsewhere)
+    assert "is of a training run that is not in" in missing["tiny/novel-1shot.json"]
+    assert "give another --results to train anew" in missing["tiny/novel-1shot.json"]
+    assert result(home, "train") == before
+    assert reproduce(TABLE, replace(elsewhere, results=home / "mine")) == {}
+    assert reproduce(TABLE, elsewhere) != {}, "the other network is there now"
+    missing = reproduce(TABLE, replace(elsewhere, only_evaluate=True))
+    assert "train.json' is of another training (1 epoch) of tiny" in missing["tiny/novel-1shot.json"]
+    assert result(home, "train") == before
 
 
 def test_lost_features_come_again_and_a_base_mean_is_added_to_those_there(home, made, monkeypatch):
@@ -235,8 +313,15 @@ def test_a_task_becomes_a_picture(home, monkeypatch):
     assert len(told["paths"]) == 21
     assert len(told["paths"][0]) == len(told["support"]) == len(told["class_names"]) == 4
     assert len(told["query"]) == 4 * 15
-    monkeypatch.setattr(engine, "path_picture", None)
-    assert reproduce(task, work(home)) == {}, "it is there already"
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "path_picture", None)
+        assert reproduce(task, work(home)) == {}, "it is there already"
+    (home / "results" / "tiny" / "adaptation.json").write_text('{"weights": "x"}')
+    assert reproduce(task, work(home)) == {}
+    assert json.loads((home / "results" / "tiny" / "adaptation.json").read_text()) == told
+    with_noise(home)
+    (reason,) = reproduce(task, work(home)).values()
+    assert f"is a picture of weights {told['weights']}: give another --results" in reason
 
 
 def test_a_second_cycle_learns_from_the_first(home, monkeypatch):
@@ -254,12 +339,14 @@ def test_a_second_cycle_learns_from_the_first(home, monkeypatch):
     (config,) = trained
     assert config.init_from == config.phases[0].teacher == str(home / "runs" / "tiny")
     shutil.rmtree(home / "runs")
+    shutil.rmtree(home / "results")
     assert reproduce(table(run=second), work(home)) == {}
     assert [c.init_from is None for c in trained] == [False, True, False]
     assert checkpoint.latest(home / "runs" / "tiny") is not None
     shutil.rmtree(home / "runs" / "tiny")  # its half precision file stays, without a classifier
     shutil.rmtree(home / "runs" / "second")
     (home / "runs" / "second.safetensors").unlink()
+    shutil.rmtree(home / "results")
     assert reproduce(table(run=second), work(home)) == {}
     assert len(trained) == 5
 

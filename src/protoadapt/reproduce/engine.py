@@ -6,11 +6,12 @@
     RESULTS/NAME/train.json, novel-1shot.json, …
 
 A network under --weights is taken as it is. A result is right if it comes from the same weights, pictures, protocol and
-method with the same arguments, and has as many episodes as asked for.
+method with the same arguments, and has as many episodes as asked for. What would be lost by making it anew, being of
+something else or of more episodes, is left alone: such a part is refused.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
@@ -27,7 +28,7 @@ from protoadapt.evaluate import compare
 from protoadapt.features import Features, embed, extract, load_features, save_features
 from protoadapt.methods import NEED_BASE_MEAN, method
 from protoadapt.report.paths import path_picture
-from protoadapt.reproduce.networks import Network, Work, folder_of, network, read
+from protoadapt.reproduce.networks import Absent, Network, Work, folder_of, network, read
 from protoadapt.reproduce.plan import SLOW_EPISODES, Run, Table, Task, Trial, unique
 
 SEED = 0
@@ -144,20 +145,22 @@ def _source_side(images: Images) -> int | None:
 
 def _tried(trial: Trial, net: Network | UserError, work: Work) -> str:
     """The trial's files, made as far as they are not there; says what they hold."""
-    asked = [shot for shot in trial.shots if work.asks(trial.file(shot))]
-    weights = _weights(net, work)
-    if not any(_left(trial, shot, weights, work) for shot in asked):
+    weights = _weights(net)
+    asked = [shot for shot in trial.shots if work.asks(trial.file(shot)) and _left(trial, shot, weights, work)]
+    if not asked:
         return f"{trial.run.name}/{trial.stem}: there"
     if isinstance(net, UserError):
         raise net
+    for shot in asked:
+        _check_replaced(trial, shot, net.weights, work)
     needs_mean = any(method(spec).name in NEED_BASE_MEAN for spec in (*trial.methods, *trial.slow))
     table = features_of(trial, net, work, needs_mean)
     return "\n".join(_evaluated(trial, shot, table, net, work) for shot in asked)
 
 
-def _weights(net: Network | UserError, work: Work) -> str | None:
+def _weights(net: Network | UserError) -> str | None:
     """Their hash; None, which any result fits, where there is no network and none is to be made."""
-    if isinstance(net, UserError) and not work.only_evaluate:
+    if isinstance(net, UserError) and not isinstance(net, Absent):
         raise net
     return net.weights if isinstance(net, Network) else None
 
@@ -165,14 +168,15 @@ def _weights(net: Network | UserError, work: Work) -> str | None:
 def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Work) -> str:
     """The methods that are missing, one file for all; it is written again after each group of them."""
     about, file = table.about, work.results / trial.file(shot)
-    kept = {r["label"]: r for r in _right(trial, shot, net.weights, work) if r["features"].get("hash") == about["hash"]}
+    _check_replaced(trial, shot, net.weights, work, about["hash"])
+    kept = {r["label"]: r for r in _right(trial, shot, net.weights, work, about["hash"])}
     left = [spec for spec in (*trial.methods, *trial.slow) if method(spec).label not in kept]
     groups = [[s for s in left if s in trial.methods], *([s] for s in left if s in trial.slow)]
-    order = [method(spec).label for spec in (*trial.methods, *trial.slow)]
+    order = _labels((*trial.methods, *trial.slow))
     training = {key: net.record.get(key) for key in ("run", "config", "best", "seconds", "hardware", "commit")}
     for specs in filter(None, groups):
         slow = specs[0] in trial.slow
-        count = _episodes(trial, slow, work)
+        count = _episodes(trial, method(specs[0]).label, work)
         words = specs[0] if slow else f"{len(specs)} methods"
         chunk = CHUNK["slow"] if slow else CHUNK["semi"] if trial.kind == "semi" else None
         with work.progress(f"{trial.file(shot)}: {words}, {count:,} episodes", count) as done:
@@ -189,9 +193,13 @@ def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Wor
     return f"{trial.file(shot)}: {found}"
 
 
-def _episodes(trial: Trial, slow: bool, work: Work) -> int:
+def _episodes(trial: Trial, label: str, work: Work) -> int:
     count = work.episodes or trial.episodes
-    return min(count, SLOW_EPISODES) if slow else count
+    return min(count, SLOW_EPISODES) if label in _labels(trial.slow) else count
+
+
+def _labels(specs: Sequence[str]) -> list[str]:
+    return [method(spec).label for spec in specs]
 
 
 def _left(trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]:
@@ -199,33 +207,59 @@ def _left(trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]
     return [spec for spec in (*trial.methods, *trial.slow) if method(spec).label not in there]
 
 
-def _right(trial: Trial, shot: int, weights: str | None, work: Work) -> list[dict[str, Any]]:
-    """The results on file that still hold: same weights and pictures, protocol, arguments, enough episodes."""
-    wanted, protocol = _identity(trial, weights, work), asdict(trial.protocol(shot))
-    slow = {method(spec).label for spec in trial.slow}
+def _right(trial: Trial, shot: int, weights: str | None, work: Work, features: str = "") -> list[dict[str, Any]]:
+    """The results on file that still hold: same weights and pictures, protocol, arguments, enough episodes.
+
+    Once the hash of the features is known, they have to come from those.
+    """
     chosen = {method(spec).label: method(spec) for spec in (*trial.methods, *trial.slow)}
 
     def holds(r: dict[str, Any]) -> bool:
         run = chosen.get(r["label"])
-        return (
-            all(_told(r["features"], key) == value for key, value in wanted.items())
-            and (r["protocol"], r["seed"]) == (protocol, SEED)
-            and (run is None or r.get("arguments") == json.loads(json.dumps(run.settings)))
-            and r["episodes"] >= _episodes(trial, r["label"] in slow, work)
+        own = run is None or (  # what was not asked for stays as it is
+            r.get("arguments") == json.loads(json.dumps(run.settings))
+            and r["episodes"] >= _episodes(trial, r["label"], work)
         )
+        return own and features in ("", r["features"].get("hash")) and not _apart(r, trial, shot, weights, work)
 
     return [r for r in read(work.results / trial.file(shot)).get("results", []) if holds(r)]
+
+
+def _apart(r: dict[str, Any], trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]:
+    """What a result was measured on, as far as the trial wants something else."""
+    told = {key: (_told(r["features"], key), value) for key, value in _identity(trial, weights, work).items()}
+    apart = [_measured_on(key, there) for key, (there, wanted) in told.items() if there != wanted]
+    return apart + ([] if (r["protocol"], r["seed"]) == (asdict(trial.protocol(shot)), SEED) else ["other episodes"])
+
+
+def _measured_on(key: str, value: Any) -> str:
+    if key != "per_class":
+        return f"{key} {value}"
+    return "all pictures" if value is None else f"{value} pictures a class"
+
+
+def _check_replaced(trial: Trial, shot: int, weights: str, work: Work, features: str = "") -> None:
+    """A file is not written anew where that would lose results of something else, or of more episodes."""
+    file, right = work.results / trial.file(shot), _right(trial, shot, weights, work, features)
+    again = {label: _episodes(trial, label, work) for label in _labels((*trial.methods, *trial.slow))}
+    for r in read(file).get("results", []):
+        apart = _apart(r, trial, shot, weights, work)
+        if (apart or again.get(r["label"], 0) < r["episodes"]) and r not in right:
+            told = f"{', '.join(apart) or r['label']} ({r['episodes']:,} episodes)"
+            raise UserError(f"{str(file)!r} holds results of {told}: give another --results")
 
 
 def _drawn(task: Task, net: Network | UserError, work: Work) -> str:
     """A task's rows and prototypes in the plane."""
     name = task.files[0]
     file = work.results / name
-    weights, there = _weights(net, work), read(file).get("weights")
+    weights, there = _weights(net), read(file).get("weights")
     if there and weights in (there, None):
         return f"{name}: there"
     if isinstance(net, UserError):
         raise net
+    if there:
+        raise UserError(f"{str(file)!r} is a picture of weights {there}: give another --results")
     table = features_of(task.trial, net, work, base_mean=False)
     drawn = next(draw(table.labels.numpy(), Protocol(way=task.way), task.seed, 1))
     with torch.no_grad():

@@ -10,7 +10,7 @@ from typing import Any
 
 from protoadapt import checkpoint
 from protoadapt.data.registry import search
-from protoadapt.errors import UserError
+from protoadapt.errors import UserError, count
 from protoadapt.recipes import recipe
 from protoadapt.report.checks import sound
 from protoadapt.reproduce.plan import Run
@@ -51,6 +51,10 @@ class Stopped(Exception):
     """Training was asked to stop; it goes on another time."""
 
 
+class Absent(UserError):
+    """There is no such network, and none is to be made."""
+
+
 @dataclass(frozen=True)
 class Network:
     path: Path
@@ -69,17 +73,30 @@ def network(run: Run, work: Work) -> Network:
     file = work.out / f"{run.name}.safetensors"
     if work.only_evaluate:
         where = " or ".join(str(f) for f in (work.weights, work.out) if f)
-        raise UserError(f"there is no {file.name} in {where}: put it there, or train it (without --only-evaluate)")
+        raise Absent(f"there is no {file.name} in {where}: put it there, or train it (without --only-evaluate)")
     return _made(run, work)
 
 
 def _made(run: Run, work: Work) -> Network:
     """Trained. The record is written first, so that there is never a network without one."""
+    _check_not_claimed(run, work)
     file, record = work.out / f"{run.name}.safetensors", _trained(run, work)
     backbone, about = checkpoint.load_model(work.out / run.name)
     checkpoint.write_json(work.out / f"{run.name}-train.json", record)
     checkpoint.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
     return _known(Network(file, checkpoint.load_weights(file)[1]["weights"], record), run, work)
+
+
+def _check_not_claimed(run: Run, work: Work) -> None:
+    """No training anew under the name of results that are there: they would be another network's."""
+    if checkpoint.latest(work.out / run.name) is not None:
+        return
+    claimed = next((file for file in sorted((work.results / run.name).glob("*.json")) if read(file)), None)
+    if claimed:
+        raise UserError(
+            f"{str(claimed)!r} is of a training run that is not in {str(work.out)!r}: give another --results to train "
+            f"anew, or add --only-evaluate to take the results as they are"
+        )
 
 
 def config_of(run: Run, work: Work) -> TrainConfig:
@@ -128,11 +145,15 @@ def _choices(config: TrainConfig) -> dict[str, Any]:
 
 
 def _known(net: Network, run: Run, work: Work) -> Network:
-    """Its training goes to the results."""
+    """Its training goes to the results, and never in the place of another's."""
     file = work.results / run.name / "train.json"
-    if net.record and read(file) != net.record:
+    there = read(file)
+    if net.record and there != net.record:
+        if there and any(there.get(key) != net.record.get(key) for key in ("config", "per_class", "history")):
+            epochs = count(there["config"]["epochs"], "epoch")
+            raise UserError(f"{str(file)!r} is of another training ({epochs}) of {run.name}: give another --results")
         checkpoint.write_json(file, net.record)
-    return net if net.record or work.weights else replace(net, record=read(file))
+    return net if net.record or work.weights else replace(net, record=there)
 
 
 def folder_of(dataset: str, crop: str, work: Work) -> Path | None:
