@@ -236,6 +236,15 @@ def test_training_anew_beside_results_is_refused_before_it_begins(home, monkeypa
     assert result(home, "train") == before
 
 
+@pytest.mark.parametrize("text", ["", '{"schema": "protoadapt-', "[]", '{"config": null}', '{"config": {}}'])
+def test_a_damaged_record_of_a_network_is_said(home, text):
+    (home / "runs" / "tiny-train.json").write_text(text)
+    for mine in (work(home), work(home, epochs=2), work(home, only_evaluate=True)):
+        assert "tiny-train.json' is damaged" in reproduce(TABLE, mine)["tiny/novel-1shot.json"]
+    (home / "runs" / "tiny-train.json").unlink()
+    assert reproduce(TABLE, work(home)) == {}
+
+
 def test_lost_features_come_again_and_a_base_mean_is_added_to_those_there(home, made, monkeypatch):
     file = home / "runs" / "features" / "tiny-glyphs-none-views1.safetensors"
     before = load_features(file)

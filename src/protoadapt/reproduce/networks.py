@@ -66,7 +66,7 @@ def network(run: Run, work: Work) -> Network:
     for folder in (work.weights, work.out):
         file = folder / f"{run.name}.safetensors" if folder else None
         if file and file.is_file():
-            record = read(file.with_name(f"{run.name}-train.json"))
+            record = _record(file.with_name(f"{run.name}-train.json"))
             if folder == work.out and not work.only_evaluate:
                 _same_config(run, record, work)
             return _known(Network(file, checkpoint.load_weights(file)[1]["weights"], record), run, work)
@@ -75,6 +75,17 @@ def network(run: Run, work: Work) -> Network:
         where = " or ".join(str(f) for f in (work.weights, work.out) if f)
         raise Absent(f"there is no {file.name} in {where}: put it there, or train it (without --only-evaluate)")
     return _made(run, work)
+
+
+def _record(file: Path) -> dict[str, Any]:
+    """How a network was trained; nothing where nobody kept it."""
+    record = read(file)
+    if file.exists() and not record:
+        raise UserError(
+            f"{str(file)!r} is damaged, so nobody knows how its network was trained: get it again, remove it to take "
+            f"the network as it is, or remove both to train anew"
+        )
+    return record
 
 
 def _made(run: Run, work: Work) -> Network:
@@ -127,7 +138,7 @@ def _trained(run: Run, work: Work) -> dict[str, Any]:
 def _same_config(run: Run, record: dict[str, Any], work: Work) -> None:
     now = _choices(config_of(run, work)) | {"per_class": work.per_class}
     before = now
-    if "config" in record:
+    if record:
         before = _choices(TrainConfig.from_dict(record["config"])) | {"per_class": record.get("per_class")}
     changed = [f"{key}={before[key]!r:.80} (now {now[key]!r:.80})" for key in now if before[key] != now[key]]
     if changed:
