@@ -86,18 +86,23 @@ def test_nothing_there_is_a_table_of_not_measured(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("words", "code"), [((), 1), (("--only-evaluate",), 0)])
-def test_results_that_are_there_are_a_table_without_any_pictures(tmp_path, words, code):
+def test_results_that_are_there_are_a_table_without_any_pictures(tmp_path):
+    """If they are to be taken as they are; what was refused is not shown."""
     (tmp_path / "results" / "cub-box").mkdir(parents=True)
     for shot in (1, 5):
         name = f"results/cub-box/novel-{shot}shot.json"
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-    done = run("main", "--data", ".", "--only", "cub-box/novel-?shot", *words)
-    assert done.exit_code == code
+    done = run("main", "--data", ".", "--only", "cub-box/novel-?shot", "--only-evaluate")
+    assert done.exit_code == 0
     assert re.search(r"\| CUB, boxes \| 1 \| 1 \| 93.03 \| \**9\d\.\d\d", done.stdout)
     assert "cub-box, novel:" in done.stdout, "every method of the file, beside the one of the row"
     assert re.search(r"^\| pt_map \| 9\d\.\d\d", done.stdout, re.MULTILINE)
     assert "CIFAR-FS" not in done.stdout
+    for words in ((), ("--only-evaluate", "--per-class", "20")):
+        done = run("main", "--data", ".", "--only", "cub-box/novel-?shot", *words)
+        assert done.exit_code == 1
+        assert "cub-box/novel-5shot.json: not measured (" in done.stderr
+        assert "| CUB, boxes | 1 | 1 | 93.03 | not measured |" in done.stdout
 
 
 def test_ctrl_c_says_how_to_go_on(monkeypatch):

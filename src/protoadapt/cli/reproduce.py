@@ -72,7 +72,7 @@ def reproduce(
     except (tables.Stopped, KeyboardInterrupt) as stopped:
         _say("stopped: the same command goes on from here")
         sys.exit(130 if isinstance(stopped, KeyboardInterrupt) else 1)
-    found = tables.Results(results)
+    found = tables.Results(results, {file: {} for file in missing})  # what a refused file holds is not of this run
     print(tables.section(table, found, work.asks if only else None))
     for file in tables.draw_figures(table, found, out / "figures"):
         _say(f"drawn: {file}")
