@@ -302,6 +302,8 @@ def test_only_some_results(home):
     shutil.rmtree(home / "results")
     reproduce(TABLE, work(home, only=["*/novel-5shot"]))
     assert [file.name for file in sorted((home / "results" / "tiny").iterdir())] == ["novel-5shot.json", "train.json"]
+    assert reproduce(TABLE, work(home, only=["tiny/novel-1shot.json"])) == {}, "as messages name it"
+    assert result(home)["results"]
 
 
 def test_an_interrupted_run_is_gone_on_with(made, tmp_path, monkeypatch):

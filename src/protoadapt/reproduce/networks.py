@@ -44,7 +44,8 @@ class Work:
 
     def asks(self, file: str) -> bool:
         """Whether a result file is among those to be done."""
-        return not self.only or any(fnmatch.fnmatch(file.removesuffix(".json"), pattern) for pattern in self.only)
+        patterns = [pattern.removesuffix(".json") for pattern in self.only]
+        return not patterns or any(fnmatch.fnmatch(file.removesuffix(".json"), pattern) for pattern in patterns)
 
 
 class Stopped(Exception):
