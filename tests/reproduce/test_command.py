@@ -52,6 +52,14 @@ def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path, words, said):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("option", ["--out", "--results"])
+def test_a_file_in_the_place_of_a_folder_is_said_at_the_start(tmp_path, option):
+    (tmp_path / "mine").write_text("here")
+    with pytest.raises(UserError, match="'mine' is a file: give a folder"):
+        run("glyphs", option, "mine")
+    assert [file.name for file in tmp_path.iterdir()] == ["mine"]
+
+
 def test_data_folders_may_be_named(tmp_path):
     (tmp_path / "a=b").mkdir()
     assert _folders([str(tmp_path), f"cub={tmp_path}", f"mini_imagenet={tmp_path}", str(tmp_path / "a=b")]) == {

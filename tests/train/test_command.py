@@ -1,4 +1,4 @@
-"""`protoadapt train --resume` goes on with the run's own settings."""
+"""`protoadapt train` as a user meets it: `--resume` goes on with the run's own settings."""
 
 import json
 
@@ -53,3 +53,10 @@ def test_resume_needs_neither_recipe_nor_settings(data, tmp_path):
         train(data, tmp_path / "none", "hct_r", *given, "--cache", str(tmp_path / "run" / "result.json"))
     with pytest.raises(UserError, match="no recipe is named"):
         train(data, tmp_path / "none")
+
+
+def test_a_file_in_the_place_of_the_run_is_said_before_pictures_are_read(tmp_path):
+    (tmp_path / "run").write_text("mine")
+    for words in (("hct_r",), ("--resume",)):
+        with pytest.raises(UserError, match="run' is a file: give a folder"):
+            train(tmp_path / "no-pictures", tmp_path / "run", *words)

@@ -11,6 +11,7 @@ import typer
 from protoadapt.cli.common import Cache, Device, find_device, progress
 from protoadapt.data import find_dataset
 from protoadapt.errors import UserError, unknown
+from protoadapt.files import check_output_folder
 
 
 def reproduce(
@@ -49,6 +50,8 @@ def reproduce(
         raise unknown("table", table, tables.TABLES)
     if weights and not weights.is_dir():
         raise UserError(f"there is no folder {str(weights)!r}: --weights is one that holds NAME.safetensors files")
+    for folder in (out, results):
+        check_output_folder(folder)
     for name, value in (("epochs", epochs), ("episodes", episodes), ("per-class", per_class)):
         if value is not None and value < 1:
             raise UserError(f"--{name} is {value}: at least one is needed")

@@ -15,7 +15,7 @@ from protoadapt import features, models
 from protoadapt.cli import scale
 from protoadapt.cli.common import Cache, Device, Set, find_device, progress
 from protoadapt.errors import UserError
-from protoadapt.files import check_output
+from protoadapt.files import check_output, check_output_folder
 
 if TYPE_CHECKING:
     from protoadapt.train import TrainConfig
@@ -85,6 +85,7 @@ def train(
     from protoadapt.train import load_splits
     from protoadapt.train import train as run_training
 
+    check_output_folder(out)  # before the pictures are decoded
     config = _config(recipe_name, settings or [], out if resume else None)
     base, val = load_splits(config, data_dir, cache_dir=cache, on_corrupt="skip" if skip_corrupt else "fatal")
     if devices != "auto" and not (devices.isascii() and devices.isdigit() and 1 <= int(devices) <= 1024):
