@@ -119,7 +119,7 @@ def test_wrong_configs_are_refused():
     with pytest.raises(UserError, match="teacher"):
         Phase(1.0, {"ce": 1, "distill": 1})
     for seed in (-1, 2**32):
-        with pytest.raises(UserError, match=f"seed is {seed}: it must be from 0"):
+        with pytest.raises(UserError, match=f"seed is {seed}: it must be a whole number from 0"):
             TrainConfig(seed=seed)
     with pytest.raises(UserError, match="no setting 'epoch'"):
         TrainConfig.from_dict({"epoch": 3})
