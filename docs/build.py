@@ -84,6 +84,9 @@ def speed_page() -> str:
         f"{10_000 / gpu['methods']['cipa']['episodes_per_s']:.2f} s on the GPU; drawing them takes "
         f"{cpu['drawing_10000_s']:.2f} s and {gpu['drawing_10000_s']:.2f} s of that. Peak memory: "
         f"{peak['10000']:.2f} GB at 10,000 episodes, {peak['100000']:.2f} GB at 100,000.",
+        "With 20 unlabelled pictures a class beside the queries, which then only look on: "
+        + ", ".join(f"{name} {rate:,.0f}" for name, rate in cpu["semi_episodes_per_s"].items())
+        + " episodes/s.",
         "CIPA beside PT+MAP, on the same episodes: the paper says that CIPA “requires much less computation”. On these "
         f"features that is {_times(cpu['naive_episodes_per_s']):.1f} × in naive numpy and {_times(compiled):.1f} × in "
         "the compiled loop. On the features of our networks, where Sinkhorn's iteration takes more rounds, CIPA is "
