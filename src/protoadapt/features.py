@@ -212,12 +212,16 @@ def load_features(path: str | Path) -> Features:
     return Features(rows, torch.from_numpy(labels), None if mean is None else mean.to(rows.dtype), metadata)
 
 
+def stated(about: Mapping[str, Any], key: str) -> Any:
+    """What features say of themselves, None where they do not; older ones are silent on pooling, and all are means."""
+    return about.get(key, 1.0 if key == "pooling" else None)
+
+
 def base_mean_of(path: str | Path, table: Features) -> Tensor:
     """The mean of a base-class feature file's rows, for methods that centre the rows of `table` by it."""
     base = load_features(path)
     for key, what in {"weights": "networks", "pooling": "poolings", "views": "views", "crop": "crops"}.items():
-        unsaid = 1.0 if key == "pooling" else None  # older files do not tell, and all are means
-        one, other = (given.metadata.get(key, unsaid) for given in (base, table))
+        one, other = (stated(given.metadata, key) for given in (base, table))
         if one and other and one != other:
             raise UserError(
                 f"{Path(path).name!r} and the features are of different {what} ({one} and {other}): extract both alike"

@@ -10,8 +10,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from protoadapt.errors import UserError
-from protoadapt.features import embed
+from protoadapt.features import check_rows, embed
 from protoadapt.labeling import pictures
 from protoadapt.labeling.store import Store, stamp
 from protoadapt.threads import ahead
@@ -108,8 +107,6 @@ def _compute(
 ) -> None:
     if not batch:
         return
-    rows = embed(network, about, np.stack(list(batch.values())), views, batch=len(batch))
-    if not torch.isfinite(rows).all():
-        raise UserError("the network gives NaN or infinite features: its weights are damaged, get the model again")
+    rows = check_rows(embed(network, about, np.stack(list(batch.values())), views, batch=len(batch)))
     store.add(list(batch), rows.numpy())
     batch.clear()

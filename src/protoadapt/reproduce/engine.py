@@ -11,7 +11,7 @@ something else or of more episodes, is left alone: such a part is refused.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
@@ -25,7 +25,7 @@ from protoadapt.data.registry import search
 from protoadapt.episodes import Protocol, draw
 from protoadapt.errors import UserError
 from protoadapt.evaluate import compare
-from protoadapt.features import Features, embed, extract, load_features, save_features
+from protoadapt.features import Features, embed, extract, load_features, save_features, stated
 from protoadapt.methods import NEED_BASE_MEAN, method
 from protoadapt.report.paths import path_picture
 from protoadapt.reproduce.networks import Absent, Network, Work, folder_of, network, read
@@ -85,7 +85,7 @@ def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Feat
     file = work.out / "features" / trial.features
     wanted = _identity(trial, net.weights, work)
     table = load_features(file) if file.is_file() else None
-    if table is not None and any(_told(table.metadata, key) != value for key, value in wanted.items()):
+    if table is not None and any(stated(table.metadata, key) != value for key, value in wanted.items()):
         table = None
     if table is not None and not (base_mean and table.base_mean is None):
         return table
@@ -121,10 +121,6 @@ def _identity(trial: Trial, weights: str | None, work: Work) -> dict[str, Any]:
     own = {"weights": weights} if weights else {}
     pictures = {"dataset": trial.dataset, "split": "novel", "crop": trial.crop, "views": trial.views}
     return {**own, **pictures, "pooling": trial.pooling, "per_class": work.per_class}
-
-
-def _told(features: Mapping[str, Any], key: str) -> Any:
-    return features.get(key, 1.0 if key == "pooling" else None)  # older ones do not tell, and all are means
 
 
 def _source_side(images: Images) -> int | None:
@@ -227,8 +223,9 @@ def _right(trial: Trial, shot: int, weights: str | None, work: Work, features: s
 
 def _apart(r: dict[str, Any], trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]:
     """What a result was measured on, as far as the trial wants something else."""
-    told = {key: (_told(r["features"], key), value) for key, value in _identity(trial, weights, work).items()}
-    apart = [_measured_on(key, there) for key, (there, wanted) in told.items() if there != wanted]
+    wanted = _identity(trial, weights, work)
+    there = {key: stated(r["features"], key) for key in wanted}
+    apart = [_measured_on(key, there[key]) for key in wanted if there[key] != wanted[key]]
     return apart + ([] if (r["protocol"], r["seed"]) == (asdict(trial.protocol(shot)), SEED) else ["other episodes"])
 
 
