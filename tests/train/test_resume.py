@@ -104,9 +104,17 @@ def test_ctrl_c_in_the_last_step_loses_no_result(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "run" / "result.json").read_text())["finished"]
 
 
-def test_adam_resumes_bitwise(tmp_path, monkeypatch):
-    settings = {"optimizer": "adam", "lr": 0.01, "phases": (Phase(1.0, {"ce": 1.0, "manifold_mixup": 1.0}),)}
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": "adam", "lr": 0.01, "phases": (Phase(1.0, {"ce": 1.0, "manifold_mixup": 1.0}),)},
+        {"dropblock": 0.3},
+    ],
+    ids=["Adam", "DropBlock"],
+)
+def test_a_crash_and_a_resumption_leave_no_trace(tmp_path, monkeypatch, whole, settings):
     run(tmp_path / "whole", **settings)
+    assert toy.files(tmp_path / "whole") != whole, "the settings matter"
 
     class Crash(Exception):
         pass

@@ -8,10 +8,13 @@ so that hidden features can be mixed anywhere, as Manifold Mixup and HCT do.
 Axes: B images, C channels, H and W pixels, D feature dimensions.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
+
+Noise = Callable[[Tensor], Tensor]
+"""What training does to the hidden features of the last two stages, such as `dropblock.drop_blocks`."""
 
 
 class Staged(nn.Module):
@@ -22,17 +25,20 @@ class Staged(nn.Module):
         self.stages = nn.ModuleList(stages)
         self.dim = dim
 
-    def forward_to(self, x: Tensor, layer: int) -> Tensor:
+    def forward_to(self, x: Tensor, layer: int, noise: Noise | None = None) -> Tensor:
         """Images (B, 3, H, W) to the hidden features (B, C, H', W') at mixing layer `layer`."""
-        for stage in self.stages[:layer]:
-            x = stage(x)
-        return x
+        return self._between(x, 0, layer, noise)
 
-    def forward_from(self, h: Tensor, layer: int, pooling: float = 1.0) -> Tensor:
+    def forward_from(self, h: Tensor, layer: int, pooling: float = 1.0, noise: Noise | None = None) -> Tensor:
         """Hidden features at mixing layer `layer` to features (B, D), in float32 whatever the stages computed in."""
-        for stage in self.stages[layer:]:
-            h = stage(h)
-        return generalised_mean(h, pooling)
+        return generalised_mean(self._between(h, layer, len(self.stages), noise), pooling)
+
+    def _between(self, h: Tensor, first: int, last: int, noise: Noise | None) -> Tensor:
+        for number in range(first, last):
+            h = self.stages[number](h)
+            if noise and number >= len(self.stages) - 2:
+                h = noise(h)
+        return h
 
     def forward(self, x: Tensor, pooling: float = 1.0) -> Tensor:
         return self.forward_from(x, 0, pooling)

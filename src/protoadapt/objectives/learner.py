@@ -1,11 +1,13 @@
 """The one module that is trained: backbone, heads and the objectives of the phase, in one forward a step."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from protoadapt.backbones import Staged
+from protoadapt.backbones.dropblock import drop_blocks
 from protoadapt.objectives import OBJECTIVES, Rows, needs
 from protoadapt.objectives.mixing import mix
 from protoadapt.objectives.rotation import rotate
@@ -20,7 +22,7 @@ class Learner(nn.Module):
 
     batch  "weak" (B, 3, H, W) uint8 and "labels" (B); when rows are mixed also "partner" (B, 3, H, W) uint8, the view
            (strong or weak) of each row's second picture, and "partner_labels" (B)
-    draw   "layer", the mixing layer, and "lam", λ (): the same on all processes
+    draw   "layer", the mixing layer, and "lam", λ (): the same on all processes; "noise", DropBlock's generator
 
     All rows share one pass. Up to layer l it holds [weak, rotated, partner], so that weak and strong views share
     their BatchNorm statistics; there the partner's place is taken by the mixed row, and [weak, rotated, mixed] go on.
@@ -40,6 +42,7 @@ class Learner(nn.Module):
         smoothing: float = 0.0,
         softness: float = 4.0,
         episode: tuple[int, int, int] = (5, 5, 15),
+        dropblock: float = 0.0,
     ):
         """`objectives` are those of all phases together: a head exists if one of them needs it."""
         super().__init__()
@@ -50,7 +53,7 @@ class Learner(nn.Module):
         self.log_temperature = nn.Parameter(torch.zeros(())) if "episodes" in wanted else None
         self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1) * 255, persistent=False)
         self.register_buffer("scale", 1 / (torch.tensor(std).view(1, 3, 1, 1) * 255), persistent=False)
-        self.smoothing, self.softness, self.episode = smoothing, softness, episode
+        self.smoothing, self.softness, self.episode, self.dropblock = smoothing, softness, episode, dropblock
         self.weights: dict[str, float] = {}
         self.teacher: Callable[[Tensor], Tensor] | None = None
 
@@ -78,11 +81,12 @@ class Learner(nn.Module):
             views.append(batch["partner"])
 
         b, r, layer = len(weak), len(labels), draw["layer"]
-        hidden = self.backbone.forward_to(self.normalise(torch.cat(views)), layer)
+        noise = partial(drop_blocks, share=self.dropblock, generator=draw["noise"]) if self.dropblock else None
+        hidden = self.backbone.forward_to(self.normalise(torch.cat(views)), layer, noise)
         if "mixed" in wanted:
             first, turned, second = hidden.split([b, r - b, b])
             hidden = torch.cat([first, turned, mix(first, second, draw["lam"])])
-        features = self.backbone.forward_from(hidden, layer)
+        features = self.backbone.forward_from(hidden, layer, noise=noise)
 
         rows = Rows(labels, self.smoothing, softness=self.softness)
         if "classifier" in wanted:

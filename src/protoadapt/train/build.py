@@ -25,6 +25,7 @@ def make_learner(config: TrainConfig, n_classes: int, mean: list[float], std: li
         smoothing=config.label_smoothing,
         softness=config.distill_temperature,
         episode=(config.way, config.shot, config.query),
+        dropblock=config.dropblock,
     )
     initialise(learner, torch.Generator().manual_seed(config.seed))
     if config.init_from:

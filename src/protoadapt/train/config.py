@@ -73,6 +73,7 @@ class TrainConfig:
     # network
     backbone: str = "resnet12"  # name in protoadapt.backbones.BACKBONES
     width: int | None = None  # channels of its first stage; None: as published
+    dropblock: float = 0.0  # share of places that training blots out after each of the last two stages; 0.1 is usual
     sync_batchnorm: bool = False  # BatchNorm statistics over all processes (True) or over each one's share (False)
     init_from: str | None = None  # run, checkpoint or model file whose backbone is the start; None: random
     # objectives
@@ -123,7 +124,7 @@ class TrainConfig:
             *("episode_batch", self.episode_batch, self.episode_batch <= self.episodes),
             f"at most episodes, which is {self.episodes}",
         )
-        for name in ("momentum", "ema", "label_smoothing"):
+        for name in ("momentum", "ema", "label_smoothing", "dropblock"):
             _require(name, getattr(self, name), 0 <= getattr(self, name) < 1, "in [0, 1)")
         check_seed(self.seed)
         _require("way", self.way, self.way >= 2, "at least 2")

@@ -24,6 +24,7 @@ class Plan:
     weak: dict[str, Tensor]  # (T·b, …) draws of their weak views
     layers: list[int]  # T mixing layers
     lams: Tensor  # (T) λ
+    noise: list[int]  # T seeds of DropBlock: each process draws for its own rows
     second: np.ndarray | None = None  # (T, b) pictures to mix with
     view: dict[str, Tensor] | None = None  # (T·b, …) draws of their strong (or weak) views
     strong: bool = False
@@ -55,9 +56,11 @@ def make_plan(
     def slices(draws: dict[str, Tensor]) -> dict[str, Tensor]:
         return {name: d.unflatten(0, (steps, batch))[:, share].flatten(0, 1) for name, d in draws.items()}
 
+    own = np.random.default_rng([config.seed, epoch, rank])
+    noise = [int(own.integers(2**62)) for _ in range(steps)]
     weak = slices(draw_weak(steps * batch, config.size, generator, **config.weak_options))
     if "mixed" not in phase.needs:
-        return Plan(order[:, share], weak, [0] * steps, torch.ones(steps))
+        return Plan(order[:, share], weak, [0] * steps, torch.ones(steps), noise)
     at = config.mixing_layers or tuple(range(n_layers + 1))
     if not set(at) <= set(range(n_layers + 1)):
         raise UserError(f"mixing_layers are {at}: {config.backbone} has the layers 0 to {n_layers}")
@@ -66,7 +69,7 @@ def make_plan(
     partner = rng.permuted(order, axis=1)
     draw_view = draw_strong if "strong" in phase.needs else draw_weak
     view = slices(draw_view(steps * batch, config.size, generator, **config.weak_options))
-    return Plan(order[:, share], weak, layers, lams, partner[:, share], view, "strong" in phase.needs)
+    return Plan(order[:, share], weak, layers, lams, noise, partner[:, share], view, "strong" in phase.needs)
 
 
 def batches(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
