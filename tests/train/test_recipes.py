@@ -19,10 +19,12 @@ TINY = ["size=16", "backbone=conv4", "width=4", "epochs=3", "batch=8", "way=2", 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_trains(name, tmp_path):
     config, images = recipe(name, TINY), toy.images(each=3)
-    if config.init_from:  # a second cycle: here is the first
+    taught = [number for number, phase in enumerate(config.phases) if phase.teacher]
+    if taught:  # by an earlier network: here it is
         first = str(tmp_path / "first")
         train(recipe("hct_r", TINY), images, None, first, progress=False, accelerator="cpu")
-        config = apply_overrides(config, [f"init_from={first}", f"phases.0.teacher={first}"])
+        start = [f"init_from={first}"] if config.init_from else []
+        config = apply_overrides(config, [*start, *(f"phases.{number}.teacher={first}" for number in taught)])
     result = train(config, images, None, tmp_path / "run", progress=False, accelerator="cpu")
     assert result["finished"]
     assert result["steps"] >= 2
@@ -76,6 +78,9 @@ def test_overrides_are_read_as_the_field_wants_them():
     assert config.phases[1].weights["hct"] == 0.5
     assert config.phases[0].until == 0.5
     assert recipe("hct_r").epochs == 40, "the recipe itself is untouched"
+    taught = apply_overrides(recipe("hct_r"), ["phases.1.teacher=runs/first", "phases.1.distill=0.5"])
+    assert (taught.phases[1].teacher, taught.phases[1].weights["distill"]) == ("runs/first", 0.5)
+    assert taught.phases[0] == recipe("hct_r").phases[0]
 
 
 @pytest.mark.parametrize(
@@ -88,6 +93,8 @@ def test_overrides_are_read_as_the_field_wants_them():
         ("batch=30", "multiple of 4"),
         ("phases.4.hct=1", "names no phase"),
         ("phases.1.hctt=1", "did you mean 'hct'"),
+        ("phases.1.teacher=runs/first", "distill and a teacher belong together"),
+        ("dropblock=1", r"dropblock is 1.0: it must be in \[0, 1\)"),
         ("epochs=0", "epochs is 0: it must be a whole number from 1 to 1000000"),
         ("epochs=2147483646", "epochs is 2147483646: it must be a whole number from 1 to 1000000"),
         ("lr=0", "lr is 0.0: it must be a number from 1e-30 to 1e30"),

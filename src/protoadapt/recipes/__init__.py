@@ -23,12 +23,16 @@ RECIPES: dict[str, Callable[..., TrainConfig]] = {
     "hct_r_fc100": _hct_r.hct_r_fc100,
     "hct_r_mini_imagenet": _hct_r.hct_r_mini_imagenet,
     "hct_r_distilled": _hct_r.hct_r_distilled,
+    "hct_r_taught": _hct_r.hct_r_taught,
     "hct_r_tiered_imagenet": _hct_r.hct_r_tiered_imagenet,
     "hct_r_cub": _hct_r.hct_r_cub,
     "hct_r_cub_box": _hct_r.hct_r_cub_box,
     "hct_r_glyphs": _hct_r.hct_r_glyphs,
     "hct_r_paper": _hct_r.hct_r_paper,
 }
+
+OF_PHASE: dict[str, Any] = {"until": float, "sampler": str, "teacher": str | None}
+"""Settings of a phase beside the weights of its objectives."""
 
 
 def recipe(name: str, overrides: Iterable[str] = ()) -> TrainConfig:
@@ -50,34 +54,39 @@ def apply_overrides(config: TrainConfig, overrides: Iterable[str]) -> TrainConfi
     """
     types_of = typing.get_type_hints(TrainConfig)
     changes: dict[str, Any] = {}
-    phases = list(config.phases)
+    inside: dict[int, dict[str, Any]] = {}  # what changes in each phase, to be set at once: a teacher needs "distill"
     for text in overrides:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
             raise UserError(f"{text!r} is no setting: write key=value, such as epochs=40")
         if key.startswith("phases."):
-            _override_phase(phases, key, value)
+            number, name = _in_phase(key, len(config.phases))
+            kind = OF_PHASE.get(name, float)
+            inside.setdefault(number, {})[name] = _parse(key, value, kind)
         elif key == "phases":
             raise UserError("phases are set one by one: write phases.N.hct=0.5 or phases.N.until=0.5, N from 0")
         elif key not in types_of:
             raise unknown("setting", key, [f.name for f in fields(TrainConfig)])
         else:
             changes[key] = _parse(key, value, types_of[key])
-    return replace(config, **changes, phases=tuple(phases))
+    phases = tuple(_changed(phase, inside.get(number, {})) for number, phase in enumerate(config.phases))
+    return replace(config, **changes, phases=phases)
 
 
-def _override_phase(phases: list[Phase], key: str, value: str) -> None:
+def _in_phase(key: str, phases: int) -> tuple[int, str]:
+    """Which phase "phases.N.NAME" is about, and what of it."""
     _, number, *rest = key.split(".")
-    if not (number.isascii() and number.isdigit()) or int(number) >= len(phases) or len(rest) != 1:
-        raise UserError(f"{key!r} names no phase: write phases.N.hct=0.5 with N from 0 to {len(phases) - 1}")
-    name, phase = rest[0], phases[int(number)]
-    own = {"until": float, "sampler": str, "teacher": str | None}
-    if name in own:
-        phases[int(number)] = replace(phase, **{name: _parse(key, value, own[name])})
-    elif name in OBJECTIVES:
-        phases[int(number)] = replace(phase, weights={**phase.weights, name: _parse(key, value, float)})
-    else:
-        raise unknown("objective", name, [*OBJECTIVES, *own])
+    if not (number.isascii() and number.isdigit()) or int(number) >= phases or len(rest) != 1:
+        raise UserError(f"{key!r} names no phase: write phases.N.hct=0.5 with N from 0 to {phases - 1}")
+    if rest[0] not in (*OBJECTIVES, *OF_PHASE):
+        raise unknown("objective", rest[0], [*OBJECTIVES, *OF_PHASE])
+    return int(number), rest[0]
+
+
+def _changed(phase: Phase, changes: dict[str, Any]) -> Phase:
+    weights = {name: value for name, value in changes.items() if name in OBJECTIVES}
+    own = {name: value for name, value in changes.items() if name in OF_PHASE}
+    return replace(phase, **own, weights={**phase.weights, **weights})
 
 
 def _parse(key: str, value: str, kind: Any) -> Any:

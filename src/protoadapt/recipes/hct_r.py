@@ -17,7 +17,7 @@ def hct_r_fc100() -> TrainConfig:
 def hct_r_mini_imagenet() -> TrainConfig:
     """protoadapt train hct_r_mini_imagenet --data DIR --out runs/mini
 
-    481 s: 74.7 / 83.5 %. A second cycle follows: `hct_r_distilled`.
+    481 s: 74.7 / 83.5 %. A second cycle follows: `hct_r_distilled`; then `hct_r_taught`.
     """
     return hct_r("mini-imagenet")
 
@@ -32,6 +32,22 @@ def hct_r_distilled(dataset: str = "mini-imagenet") -> TrainConfig:
     weights = {"ce": 0.5, "rotation": 1.0, "hct": 1.0, "distill": 0.5}
     again = replace(hct_r(dataset), init_from="runs/mini", phases=(Phase(1.0, weights, teacher="runs/mini"),))
     return replace(again, epochs=58, seed=1)
+
+
+def hct_r_taught(dataset: str = "mini-imagenet") -> TrainConfig:
+    """protoadapt train hct_r_taught --data DIR --out runs/mini-3
+
+    A new network from scratch that learns half from an earlier one's answers, with DropBlock and smaller windows. The
+    earlier run is runs/mini-2; another one is named in both phases: --set phases.0.teacher=RUN --set
+    phases.1.teacher=RUN. 1,009 s.
+    """
+    weights = {"ce": 0.5, "rotation": 1.0, "distill": 0.5}
+    phases = (
+        Phase(1 / 3, weights, teacher="runs/mini-2"),
+        Phase(1.0, {**weights, "hct": 1.0}, teacher="runs/mini-2"),
+    )
+    taught = replace(hct_r(dataset), phases=phases, dropblock=0.1, scale=0.25, jitter=0.4)
+    return replace(taught, epochs=146, validate_every=6, seed=3)
 
 
 def hct_r_tiered_imagenet() -> TrainConfig:

@@ -16,7 +16,7 @@ class Run:
     name: str
     recipe: str
     settings: tuple[str, ...] = ()  # "key=value", over the recipe's
-    teacher: "Run | None" = None  # trained before it: where it starts, and what it learns from
+    teacher: "Run | None" = None  # trained before it: what it learns from, and maybe where it starts
     absent: str = ""  # why there is no result, where that is known beforehand
 
     @property
