@@ -48,65 +48,101 @@ def label_features(
 ) -> dict[str, Any]:
     """Names every row of a feature folder. Returns what labels.json holds, which tells of a sample."""
     with joined(device) as (rank, world, device):
-        chosen = estimator(method, settings or {}, device)
-        asked = chosen.get_params()
-        if method not in ("bapa", "cipa") or asked.get("center") not in (None, "separate") or not asked.get("l2", True):
-            raise UserError("--features takes --method bapa, or cipa with its own center and l2: change --method")
+        chosen = _streamable(method, settings or {}, device)
         tables.check_pyarrow()
         check_output_folder(out)
-        rows, about = stream.open_features(features, (rank, world))
-        if not rows.headers:
-            raise UserError(f"{world} processes for {count(about['shards'], 'shard')} are too many: start fewer")
-        total = sum(of_all(sum(header.shape[0] for header in rows.headers)))
-        if not total:
-            raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
+        rows, about, total = _opened(features, rank, world)
         labels_csv = out / "labels.csv"
         unchanged = unchanged_since_now(labels_csv)
         given = read_given(support, rows, about, model, device)
         if labels_csv.is_file():
             nothing_lost(labels_csv, listed_shots(labels_csv), given.labels.get)
         stream.check_all(rows)
-        rows = _without(rows, given, asked["n_iter"] + 2, on_progress)
-        power = adapt.Power(asked["beta"], asked["power"])
-        fitted = (part.cpu().numpy() for part in _learned(chosen, rows, given, power, device))
-        chosen.center_, chosen.prototypes_, chosen.class_bias_ = fitted
+        rows = _without(rows, given, chosen.n_iter + 2, on_progress)
+        power = adapt.Power(chosen.beta, chosen.power)
         card = card_file(model or about["model"]["model"])  # as it is now, not as it was when features were made
-        kept, calibration = model_of(about["model"]), calibration_of(card, about["weights"])
-        if about["views"] > 1:  # a card is calibrated with one
-            kept, calibration = kept | {"views": about["views"]}, None
-        classifier = Classifier.of(chosen, given.classes, kept, given.rows, given.codes, calibration)
-        answer = _answering(classifier, power, device)
+        classifier = _classifier(chosen, rows, given, about, calibration_of(card, about["weights"]), power, device)
+
+        answer, one_of = _answering(classifier, power, device), -(-total // SAMPLE)
         told_of = given.places | dict.fromkeys(given.unknown, tables.NO_CLASS)
         path = out / tables.part_name(rank, world)
-        answered = tables.write(path, rows, told_of, classifier.classes, answer, -(-total // SAMPLE), unchanged)
-        every_part = of_all((answered.found, answered.unknown, answered.sample, answered.sample_rows, _broken(rows)))
+        own = tables.write(path, rows, told_of, classifier.classes, answer, one_of, unchanged)
+        parts = of_all((own._replace(few=None), _broken(rows)))
         tables.remove_others(out, world)  # now that all parts are there
-        found, unknown, sample, sampled, broken = (list(parts) for parts in zip(*every_part))
-        shown = [picture for part in sample for picture in part]
-        title = f"{to_text(features.resolve().name)}: {len(shown):,} of {count(total, 'picture')}"
+
         network = about["model"] | {"trained_on": trained_on(card, about["model"].get("dataset"))}
-        told = outputs.tell(title, shown, given.shots, classifier, network, described(chosen))
-        for one, number, no in zip(told["classes"], np.sum(found, 0).tolist(), np.sum(unknown, 0).tolist()):
-            one |= {"found": number, "unknown": no}
-        told["skipped"] = outputs.tell_skipped(given.skipped, to_text)
-        told["skipped"] += [one for part in broken for one in part][:SKIPPED]
-        told |= {"notes": given.notes, "folder": outputs.way_to(about["root"], out)}
+        told = _told(features, total, parts, given, classifier, network, described(chosen))
+        told["folder"] = outputs.way_to(about["root"], out)
         if rank == 0:
-            codes = np.concatenate([given.codes, np.full(sum(map(len, sampled)), -1)])
-            table = np.concatenate([given.rows, *sampled]).astype(np.float32)
+            table = np.concatenate([given.rows, *(answered.sample_rows for answered, _ in parts)]).astype(np.float32)
+            codes = np.concatenate([given.codes, np.full(len(table) - len(given.codes), -1)])
             told["paths"] = prototype_paths(estimator(method, settings or {}), classifier, table, codes)
-            for i, key, side in outputs.pictured(shown):
-                shown[i][key] = _thumbnail(os.path.join(about["root"], from_text(shown[i]["file"])), side)
-            if world == 1 and answered.few is not None:
-                by_table = {to_text(name) for name in given.by_table}
-                few = [picture | {"by_table": picture["file"] in by_table} for picture in answered.few]
-                outputs.write_text(labels_csv, outputs.as_csv({**told, "pictures": few}), unchanged)
-            elif not any(source.exists() and labels_csv.exists() and source.samefile(labels_csv) for source in support):
-                unchanged()
-                labels_csv.unlink(missing_ok=True)  # an earlier run's: it would say otherwise
+            for i, key, side in outputs.pictured(told["pictures"]):
+                file = from_text(told["pictures"][i]["file"])
+                told["pictures"][i][key] = _thumbnail(os.path.join(about["root"], file), side)
+            _write_csv(labels_csv, told, own.few if world == 1 else None, given, support, unchanged)
             outputs.write_json(out / "labels.json", told)
             save_classifier(out / "classifier.safetensors", classifier)
         return told
+
+
+def _streamable(method: str, settings: Mapping[str, Any], device: str) -> Any:
+    """The estimator, if it can learn from rows that are never held."""
+    chosen = estimator(method, settings, device)
+    asked = chosen.get_params()
+    if method not in ("bapa", "cipa") or asked.get("center") not in (None, "separate") or not asked.get("l2", True):
+        raise UserError("--features takes --method bapa, or cipa with its own center and l2: change --method")
+    return chosen
+
+
+def _opened(features: Path, rank: int, world: int) -> tuple[stream.Rows, dict[str, Any], int]:
+    """This process's rows, what the folder says of itself, and how many rows all processes have."""
+    rows, about = stream.open_features(features, (rank, world))
+    if not rows.headers:
+        raise UserError(f"{world} processes for {count(about['shards'], 'shard')} are too many: start fewer")
+    total = sum(of_all(sum(header.shape[0] for header in rows.headers)))
+    if not total:
+        raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
+    return rows, about, total
+
+
+def _told(
+    features: Path,
+    total: int,
+    parts: Sequence[tuple[tables.Answered, list[dict[str, str]]]],
+    given: Given,
+    classifier: Classifier,
+    network: Mapping[str, Any],
+    method: dict[str, Any],
+) -> dict[str, Any]:
+    """What labels.json holds, still without thumbnails and paths. parts: of each process, what was found and broken."""
+    answers, broken = [answered for answered, _ in parts], [one for _, part in parts for one in part]
+    shown = [picture for answered in answers for picture in answered.sample]
+    title = f"{to_text(features.resolve().name)}: {len(shown):,} of {count(total, 'picture')}"
+    told = outputs.tell(title, shown, given.shots, classifier, network, method)
+    found, unknown = (np.sum(each, 0).tolist() for each in zip(*((a.found, a.unknown) for a in answers)))
+    for one, number, no in zip(told["classes"], found, unknown):
+        one |= {"found": number, "unknown": no}
+    told["skipped"] = outputs.tell_skipped(given.skipped, to_text) + broken[:SKIPPED]
+    return told | {"notes": given.notes}
+
+
+def _write_csv(
+    file: Path,
+    told: Mapping[str, Any],
+    few: list[dict[str, Any]] | None,
+    given: Given,
+    support: Sequence[Path],
+    unchanged: Callable[[], None],
+) -> None:
+    """The labels of all rows, where they are few; else no csv of an earlier run stays, which would say otherwise."""
+    if few is not None:
+        by_table = {to_text(name) for name in given.by_table}
+        few = [picture | {"by_table": picture["file"] in by_table} for picture in few]
+        outputs.write_text(file, outputs.as_csv({**told, "pictures": few}), unchanged)
+    elif not any(source.exists() and file.exists() and source.samefile(file) for source in support):
+        unchanged()
+        file.unlink(missing_ok=True)
 
 
 def _without(rows: stream.Rows, given: Given, passes: int, on_progress: Callable[[int, int], None]) -> stream.Rows:
@@ -123,6 +159,24 @@ def _without(rows: stream.Rows, given: Given, passes: int, on_progress: Callable
         if shard in leave:
             leave[shard].append(position)
     return replace(rows, leave={shard: np.array(found) for shard, found in leave.items() if found}, tick=tick)
+
+
+def _classifier(
+    chosen: Any,
+    rows: stream.Rows,
+    given: Given,
+    about: Mapping[str, Any],
+    calibration: dict[str, Any] | None,
+    power: adapt.Power,
+    device: str,
+) -> Classifier:
+    """Learned from all rows, some of which have labels."""
+    learned = _learned(chosen, rows, given, power, device)
+    chosen.center_, chosen.prototypes_, chosen.class_bias_ = (part.cpu().numpy() for part in learned)
+    kept = model_of(about["model"])
+    if about["views"] > 1:  # a card is calibrated with one
+        kept, calibration = kept | {"views": about["views"]}, None
+    return Classifier.of(chosen, given.classes, kept, given.rows, given.codes, calibration)
 
 
 def _learned(chosen: Any, rows: stream.Rows, given: Given, power: adapt.Power, device: str) -> Learned:
