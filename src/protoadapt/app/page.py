@@ -1,22 +1,21 @@
-"""The page: gradio's parts around a board. It only passes on what people do, and shows what `view` makes of the answer.
+"""The page: gradio's parts around a board. What people do goes to `steps`, what they see is made by `view`.
 
 Each open page has a board of its own in a `gr.State`. All steps share one queue, so each begins where the one before it
 ended; an uploaded file is removed as soon as its picture is on the board.
 """
 
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from torch import nn
 
 from protoadapt.app import view
-from protoadapt.app.board import LONGEST, Board, add, class_name, drop, give, tell
-from protoadapt.app.intake import Limits, Upload, take_in
-from protoadapt.errors import UserError
+from protoadapt.app.board import LONGEST, Board
+from protoadapt.app.intake import Limits
+from protoadapt.app.steps import Steps
 from protoadapt.labeling.outputs import as_csv
 from protoadapt.labeling.pictures import HEIC
 from protoadapt.report.html import labels_page
@@ -27,68 +26,7 @@ SESSIONS = 50
 
 def build(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: Path) -> gr.Blocks:
     """The page. All its files are in `folder`."""
-
-    def shown(board: Board) -> view.Html:
-        return view.show(board, tell(board, about))
-
-    def dropped(
-        board: Board, files: Sequence[str], names: Any, label: str | None, progress: Any
-    ) -> tuple[Board, view.Html, view.Html]:
-        def tell_progress(done: int, total: int) -> None:
-            progress((done, total), unit="pictures")
-
-        uploads = [upload for upload in named_uploads(files, names) if Path(upload.path).is_relative_to(folder)]
-        try:
-            taken = take_in(uploads, board, network, about, limits, tell_progress)
-        finally:
-            for upload in uploads:
-                Path(upload.path).unlink(missing_ok=True)
-        board = add(board, taken.seen, taken.skipped, label)
-        return board, shown(board), view.notice(skipped=taken.skipped)
-
-    def add_examples(board: Board, files: list[str] | None, names: Any, name: str, progress=gr.Progress()):  # noqa: B008
-        """Name and pictures may come in either order: what is there waits for the other, and is never sent back."""
-        try:
-            if not files:
-                class_name(name, board)
-                return (
-                    gr.skip(),
-                    gr.skip(),
-                    view.notice([f"Now drop pictures of “{name.strip()}”."]),
-                    gr.skip(),
-                    gr.skip(),
-                )
-            name = class_name(name, board)
-        except UserError as error:
-            return gr.skip(), gr.skip(), view.notice([_sentence(error)]), gr.skip(), gr.skip()
-        return *dropped(board, files, names, name, progress), "", None
-
-    def add_others(board: Board, files: list[str] | None, names: Any, progress=gr.Progress()):  # noqa: B008
-        return *dropped(board, files or [], names, None, progress), None
-
-    def named(board: Board, event: gr.EventData):
-        """A click: {key, label}, or {key, drop}. It comes from a browser, so it may be anything."""
-        asked = event._data if isinstance(event._data, dict) else {}
-        key, label = asked.get("key"), asked.get("label")
-        if not isinstance(key, str) or key not in board.pictures or not isinstance(label, str | None):
-            return gr.skip(), shown(board), view.notice(["That picture is no longer here."])
-        try:
-            board = drop(board, key) if asked.get("drop") else give(board, key, label)
-        except UserError as error:
-            return gr.skip(), gr.skip(), view.notice([_sentence(error)])
-        return board, shown(board), view.notice()
-
-    def saver(file_name: str, write: Callable[[dict[str, Any]], str], paths: bool) -> Callable[[Board], Any]:
-        def save(board: Board):
-            told = tell(board, about, paths)
-            if told is None:
-                return None, view.notice(["There is nothing to save yet: two classes need an example each."])
-            file = Path(tempfile.mkdtemp(dir=folder), file_name)
-            file.write_bytes(write(told).encode())
-            return str(file), view.notice()
-
-        return save
-
+    steps = Steps(network, about, limits, folder)
     queue: dict[str, Any] = {"concurrency_id": "board", "concurrency_limit": 1, "api_visibility": "private"}
     queue |= {"trigger_mode": "multiple"}  # what people do while a step is under way waits its turn
     with gr.Blocks(title="Name your pictures", analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
@@ -120,13 +58,14 @@ def build(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: 
 
         after = [board, gallery, notice]
         filled = [*after, name, examples]
+        taking = {"js": NAMES, "show_progress_on": gallery, **queue}
         for event in (examples.upload, name.submit, more.click):
-            event(add_examples, [board, examples, names, name], filled, js=NAMES, show_progress_on=gallery, **queue)
-        others.upload(add_others, [board, others, names], [*after, others], js=NAMES, show_progress_on=gallery, **queue)
-        gallery.named(named, board, after, show_progress="hidden", **queue)
+            event(steps.add_examples, [board, examples, names, name], filled, **taking)
+        others.upload(steps.add_others, [board, others, names], [*after, others], **taking)
+        gallery.named(steps.name, board, after, show_progress="hidden", **queue)
         for button, save in (
-            (table, saver("labels.csv", as_csv, False)),
-            (report, saver("report.html", labels_page, True)),
+            (table, steps.saver("labels.csv", as_csv, False)),
+            (report, steps.saver("report.html", labels_page, True)),
         ):
             done = button.click(save, board, [saved, notice], show_progress_on=gallery, **queue)
             done.success(None, saved, None, js=DOWNLOAD, api_visibility="private")
@@ -147,13 +86,6 @@ DOWNLOAD = """(file) => {
 }"""
 
 
-def named_uploads(files: Sequence[str], names: Any) -> list[Upload]:
-    """Paths as gradio has checked them, and the names that a browser claims for them, if it does."""
-    if not isinstance(names, list) or len(names) != len(files) or not all(isinstance(name, str) for name in names):
-        names = files
-    return [Upload(str(Path(file).resolve()), PurePath(name).name[-255:]) for file, name in zip(files, names)]
-
-
 def style() -> dict[str, Any]:
     """Colours, fonts of the reader's own system, and our style sheet: nothing that would have to be fetched."""
     system = ["system-ui", "sans-serif"]
@@ -172,8 +104,3 @@ def _html(value: str, **settings: Any) -> gr.HTML:
 
 def _text(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text("utf-8")
-
-
-def _sentence(error: UserError) -> str:
-    text = str(error)
-    return text[:1].upper() + text[1:] + "."
