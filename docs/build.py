@@ -52,8 +52,8 @@ def speed_page() -> str:
     ]
     peak = cpu["peak_gb"]
     runs = {"CIFAR-FS, nothing compiled before": "cifar-fs-hct_r-40", "CIFAR-FS": "cifar-fs", "FC100": "fc100"}
-    runs |= {"mini-ImageNet": "mini-imagenet-1", "the same, second cycle": "mini-imagenet-2"}
-    runs |= {"the same, third network": "mini-imagenet"}
+    runs |= {"mini-ImageNet": "mini-imagenet-1", "the same, second cycle": "mini-imagenet"}
+    runs |= {"the same, third network": "mini-imagenet-3"}
     runs |= {"CUB, boxes, batch 128": "cub-box"}
     training = [
         [

@@ -39,7 +39,8 @@ def hct_r_taught(dataset: str = "mini-imagenet") -> TrainConfig:
 
     A new network from scratch that learns half from an earlier one's answers, with DropBlock and smaller windows. The
     earlier run is runs/mini-2; another one is named in both phases: --set phases.0.teacher=RUN --set
-    phases.1.teacher=RUN. 1,009 s.
+    phases.1.teacher=RUN. On mini-ImageNet 1,009 s: two points ahead of its teacher on validation classes, but 75.2 /
+    83.5 % on novel ones, and 60.9 / 74.2 % on CUB's, cut to boxes.
     """
     weights = {"ce": 0.5, "rotation": 1.0, "distill": 0.5}
     phases = (

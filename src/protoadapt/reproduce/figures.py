@@ -5,7 +5,7 @@ from pathlib import Path
 from protoadapt.report.bars import draw_bars
 from protoadapt.report.paths import draw_paths
 from protoadapt.reproduce.page import Results, semi_curves
-from protoadapt.reproduce.tables import FIRST, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED
+from protoadapt.reproduce.tables import OTHERS, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED
 
 CHART = list(SEMI_METHODS)[:3]  # what the paper's chart shows
 
@@ -23,7 +23,7 @@ def draw_figures(name: str, results: Results, folder: Path) -> list[Path]:
         return [folder / "semi.png"]
     if name == "figure3":
         files = [file for task in TABLES[name].tasks for file in task.files]
-        files += [f"{trial.run.name}/adaptation.json" for _, trial in FIRST.values()]
+        files += [f"{trial.run.name}/adaptation.json" for _, trial in OTHERS.values()]
         picture = next((results.file(file) for file in files if results.file(file)), None)
         if picture:
             draw_paths(picture, folder / "adaptation.png")
