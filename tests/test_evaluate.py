@@ -1,5 +1,7 @@
 """Accuracies, intervals and paired differences against their definitions."""
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +9,7 @@ import torch
 
 from protoadapt import Protocol, UserError, compare, evaluate
 from protoadapt.episodes import draw
+from protoadapt.evaluate import class_half_width, half_width
 from protoadapt.features import synthetic_features
 from protoadapt.methods import METHODS, method, parse_assignments, split_specs
 
@@ -49,6 +52,66 @@ def test_results_on_other_episodes_have_no_paired_difference(other):
     first, second = evaluate(X, Y, "cipa", episodes=8), evaluate(X, Y, "cipa", **{"episodes": 8, **other})
     with pytest.raises(UserError, match="same episodes"):
         second.minus(first)
+
+
+# Had the classes been others
+
+
+def test_the_interval_over_classes_leaves_out_a_class_at_a_time():
+    first, second = compare(X, Y, ["protonet", "cipa"], Protocol(way=3), episodes=200, seed=4)
+    drawn = next(draw(Y.numpy(), Protocol(way=3), 4, 200))
+    classes = [set(Y[support].tolist()) for support in drawn.support]
+    for values, half in [
+        (second.accuracies, second.ci95_classes),
+        (second.accuracies - first.accuracies, second.minus_classes(first)),
+    ]:
+        means = [np.mean([v for v, held in zip(values, classes) if c not in held]) for c in range(8)]
+        assert half == pytest.approx(1.96 * np.sqrt(7 / 8 * np.sum((means - np.mean(means)) ** 2)))
+
+
+def test_where_classes_only_add_up_it_is_that_of_their_mean():
+    """All 3 of 7 classes once, each episode as good as its classes are in the mean."""
+    good = np.array([50.0, 61, 72, 44, 90, 66, 58])
+    subsets = list(combinations(range(7), 3))
+    values = np.array([good[list(subset)].mean() for subset in subsets])
+    members = np.array([[c in subset for c in range(7)] for subset in subsets])
+    half = class_half_width(values, members.sum(0), values @ members)
+    assert half == pytest.approx(1.96 * good.std(ddof=1) / np.sqrt(7))
+
+
+def test_it_covers_what_other_classes_would_give():
+    """Classes that also disturb each other, 20 of them drawn 400 times: the mean over all classes there are is in 19 of
+    20 intervals, and in hardly any of those over episodes."""
+    rng = np.random.default_rng(0)
+    inside, too_narrow = 0, 0
+    for _ in range(400):
+        ease, looks = rng.normal(70, 8, 20), rng.normal(0, 3, 20)
+        members = np.zeros((2000, 20), bool)
+        np.put_along_axis(members, rng.permuted(np.tile(np.arange(20), (2000, 1)), axis=1)[:, :5], True, 1)
+        alike = ((members @ looks) ** 2 - members @ looks**2) / 20  # the mean product of two of the five
+        values = members @ ease / 5 + alike + rng.normal(0, 5, 2000)
+        inside += abs(values.mean() - 70) < class_half_width(values, members.sum(0), values @ members)
+        too_narrow += abs(values.mean() - 70) >= half_width(values)
+    assert 0.92 < inside / 400 < 0.98
+    assert too_narrow / 400 > 0.8
+
+
+def test_without_other_classes_there_is_no_such_interval():
+    five = Y < 5
+    result = evaluate(X[five], Y[five], "protonet", episodes=20)
+    assert result.ci95_classes is None
+    assert result.to_json()["classes"] == {
+        "ci95": None,
+        "episodes": [20] * 5,
+        "correct": [int(result.correct.sum())] * 5,
+    }
+
+
+def test_rows_without_a_class_are_no_class():
+    labels = Y.clone()
+    labels[Y == 7] = -1
+    result = evaluate(X, labels, "protonet", episodes=50)
+    assert (len(result.held), result.held.sum()) == (7, 5 * 50)
 
 
 def test_one_episode_has_no_spread():

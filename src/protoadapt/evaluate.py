@@ -1,4 +1,8 @@
-"""Thousands of episodes → accuracies with confidence, and paired differences between methods."""
+"""Thousands of episodes → accuracies with confidence, and paired differences between methods.
+
+Two questions, two intervals. `ci95`: had we drawn other episodes of the same classes? More episodes make it as small as
+one likes. `ci95_classes`: had the novel classes been others? Only more classes make that one smaller.
+"""
 
 import time
 import traceback
@@ -33,6 +37,8 @@ class Result:
     queries: int  # answers in each episode
     seconds: float  # wall time, sampling included, after one episode of warm-up
     device: str
+    held: np.ndarray  # (C,) episodes that hold each class
+    held_correct: np.ndarray  # (C,) right answers in these
 
     @property
     def accuracies(self) -> np.ndarray:
@@ -46,13 +52,27 @@ class Result:
     def ci95(self) -> float:
         return half_width(self.accuracies)
 
+    @property
+    def ci95_classes(self) -> float | None:
+        return class_half_width(self.accuracies, self.held, 100 * self.held_correct / self.queries)
+
     def minus(self, reference: "Result") -> tuple[float, float]:
         """Paired difference in points and its 95 % half-width: both ran on the same episodes."""
-        mine, other = ((len(r.correct), r.queries, r.seed, r.protocol) for r in (self, reference))
+        difference = self.accuracies - self._paired(reference).accuracies
+        return float(difference.mean()), half_width(difference)
+
+    def minus_classes(self, reference: "Result") -> float | None:
+        """The half-width of the same difference had the classes been others."""
+        difference = self.accuracies - self._paired(reference).accuracies
+        return class_half_width(
+            difference, self.held, 100 * (self.held_correct - reference.held_correct) / self.queries
+        )
+
+    def _paired(self, reference: "Result") -> "Result":
+        mine, other = ((len(r.correct), r.queries, r.seed, r.protocol, r.held.tolist()) for r in (self, reference))
         if mine != other:
             raise UserError("a paired difference needs two results on the same episodes")
-        difference = self.accuracies - reference.accuracies
-        return float(difference.mean()), half_width(difference)
+        return reference
 
     def to_json(self, **about: Any) -> dict[str, Any]:
         """A plain dict; `about` tells of the features (hash, dataset, views, …)."""
@@ -70,6 +90,11 @@ class Result:
             "queries": self.queries,
             "seconds": round(self.seconds, 4),
             "correct": self.correct.tolist(),
+            "classes": {
+                "ci95": None if self.ci95_classes is None else round(self.ci95_classes, 4),
+                "episodes": self.held.tolist(),
+                "correct": self.held_correct.tolist(),
+            },
             "versions": versions(),
             "hardware": hardware(self.device),
             "commit": commit(),
@@ -79,6 +104,22 @@ class Result:
 def half_width(values: np.ndarray) -> float:
     """Half of the 95 % confidence interval of the mean: 1.96·s/√E (0 where one episode leaves no spread)."""
     return float(1.96 * values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def class_half_width(values: np.ndarray, held: np.ndarray, held_sums: np.ndarray) -> float | None:
+    """Half of the 95 % confidence interval of the mean of values (E,) when the classes are drawn too: the jackknife
+    that leaves out a class at a time (for means over subsets Arvesen 1969).
+
+        θ_c = mean of the episodes without class c        s² = (C−1)/C · Σ_c (θ_c − θ̄)²        1.96·s
+
+    held (C,): episodes that hold class c, held_sums (C,): the sum of their values. What is drawn of the episodes adds a
+    little to s, so it errs to the wide side when they are few. None where some class is in every episode.
+    """
+    without = len(values) - held
+    if len(held) < 2 or not without.all():
+        return None
+    means = (values.sum() - held_sums) / without
+    return float(1.96 * np.sqrt((len(held) - 1) * means.var()))
 
 
 def evaluate(
@@ -127,6 +168,8 @@ def compare(
     chunk = chunk or (512 if rows.device.type == "cpu" else 2560)
     correct = np.zeros((len(methods), episodes), dtype=np.int64)
     seconds = np.zeros(len(methods))
+    known, code = np.unique(wanted, return_inverse=True)
+    held, held_correct = np.zeros(len(known), np.int64), np.zeros((len(methods), len(known)), np.int64)
     memo: dict = {}
     done, queries = 0, 0
     with torch.no_grad():
@@ -143,11 +186,17 @@ def compare(
                 answer = _answers(run, batch)
                 correct[m, done:upto] = (answer == drawn.query_labels).sum(1)
                 seconds[m] += time.perf_counter() - start
+            members = np.zeros((len(batch), len(known)), bool)
+            np.put_along_axis(members, code[drawn.support], True, 1)
+            held += members.sum(0)
+            held_correct += correct[:, done:upto] @ members
             done, queries = upto, drawn.query_labels.shape[1]
             on_progress(done)
             start = time.perf_counter()
+    drawn_from = known >= 0  # −1 are rows that are never drawn
+    held, held_correct = held[drawn_from], held_correct[:, drawn_from]
     return [
-        Result(run, protocol, seed, correct[m], queries, float(seconds[m]), str(rows.device))
+        Result(run, protocol, seed, correct[m], queries, float(seconds[m]), str(rows.device), held, held_correct[m])
         for m, run in enumerate(methods)
     ]
 

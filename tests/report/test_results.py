@@ -20,7 +20,7 @@ from protoadapt.features import synthetic_features
 from protoadapt.report.checks import results_of, sound
 from protoadapt.report.html import evaluation_page, is_labels_page
 from protoadapt.report.results import _embedding
-from protoadapt.report.tables import comparison, render
+from protoadapt.report.tables import caption, comparison, render
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 
@@ -47,7 +47,7 @@ def test_tables_hold_the_numbers_and_charts_stand_where_they_say(told):
     _, rows = comparison(told["results"], "protonet")
     for result, row in zip(told["results"], rows):
         cells = next(text for _, text in page.all("tr") if text.startswith(result["label"]))
-        assert cells == result["label"] + row[1] + (row[2] or "reference")
+        assert cells == result["label"] + row[1] + (row[2] or "reference") + row[3]
     dots = [place(a["cx"]) for a, _ in page.all("circle")]
     whiskers = [(place(a["x1"]), place(a["x2"])) for a, _ in page.all("line", "whisker")]
     means, halves = (np.array([r[key] for r in told["results"]]) for key in ("accuracy", "ci95"))
@@ -59,7 +59,7 @@ def test_tables_hold_the_numbers_and_charts_stand_where_they_say(told):
 
 
 def test_histograms_show_every_episode(told):
-    numbers = {"correct": [0] * 10 + [25] * 30, "queries": 50, "accuracy": 37.5, "ci95": 6.7951}
+    numbers = {"correct": [0] * 10 + [25] * 30, "queries": 50, "accuracy": 37.5, "ci95": 6.7951, "classes": None}
     page = Parsed(evaluation_page([{**told["results"][0], **numbers}]))
     bars = {place(a["x"]): place(a["height"]) for a, _ in page.all("rect")}
     assert bars == pytest.approx({0.0: 100 / 3, 48.0: 100.0}, abs=0.01)
@@ -137,6 +137,7 @@ def test_the_results_kept_here_make_a_page():
         *(("accuracy", float("nan")), ("accuracy", 1e308), ("accuracy", 10**400), ("accuracy", 12.5), ("ci95", 12.5)),
         *(("queries", -50), ("queries", 3), ("correct", [-1] * 40), ("correct", ["1"] * 40), ("correct", [[1]] * 40)),
         *(("episodes", "40"), ("episodes", 40.0), ("seed", None), ("seconds", 1e308), ("features", None)),
+        *(("classes", [1]), ("classes", {"ci95": 1.0}), ("classes", {"ci95": 1.0, "episodes": [40], "correct": [1]})),
     ],
 )
 def test_results_that_lie_are_refused(told, key, value):
@@ -145,6 +146,26 @@ def test_results_that_lie_are_refused(told, key, value):
         evaluation_page([lie])
     assert sound({"results": [lie]}) == {}
     assert sound({"results": [lie, told["results"][1]], "reference": "a"})["results"] == [told["results"][1]]
+
+
+@pytest.mark.parametrize(("key", "change"), [("episodes", 1), ("correct", 1), ("correct", -1000), ("ci95", 0.5)])
+def test_what_is_told_of_classes_follows_from_the_episodes(told, key, change):
+    result = told["results"][0]
+    value = result["classes"][key]
+    wrong = value + change if key == "ci95" else [value[0] + change, *value[1:]]
+    with pytest.raises(UserError, match="lacks 'classes' or has it wrong"):
+        evaluation_page([{**result, "classes": {**result["classes"], key: wrong}}])
+
+
+def test_older_results_tell_nothing_of_other_classes(told):
+    older = [{key: value for key, value in result.items() if key != "classes"} for result in told["results"]]
+    header, rows = comparison(older, "protonet")
+    assert "other classes" not in header
+    assert all(len(row) == len(header) for row in rows)
+    some, _ = comparison([older[0], told["results"][1]], "protonet")
+    assert "other classes" in some
+    assert "drawn anew" not in caption(older[0])
+    assert "other classes" not in evaluation_page([{**told, "results": older}])
 
 
 @pytest.mark.parametrize("key", ["label", "features", "episodes", "accuracy", "ci95", "correct", "queries", "protocol"])
@@ -220,7 +241,7 @@ def test_csv_holds_one_plain_number_a_cell(told):
 def test_markdown_and_latex_say_what_was_measured(told):
     assert render(told["results"], None, "markdown").startswith("synthetic clouds: 5-way 1-shot, 10 queries a class")
     printed = render([{**told["results"][0], "label": r"a_b{c}\d~#$%&^"}], None, "latex")
-    assert r"\caption{synthetic clouds: 5-way 1-shot, 10 queries a class, 40 episodes, seed 0, 95 \% CI}" in printed
+    assert r"\caption{synthetic clouds: 5-way 1-shot, 10 queries a class, 40 episodes, seed 0, 95 \% CI; o" in printed
     assert r"a\_b\{c\}\textbackslash{}d\~{}\#\$\%\&\^{}" in printed
     assert printed.count(r"\begin") == printed.count(r"\end") == 2
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from protoadapt.episodes import Protocol
 from protoadapt.errors import UserError
-from protoadapt.evaluate import half_width
+from protoadapt.evaluate import class_half_width, half_width
 from protoadapt.told import finite, whole
 
 Result = dict[str, Any]
@@ -48,6 +48,7 @@ def _checked(result: Result) -> Result:
         **{key: isinstance(result.get(key), dict) for key in ("protocol", "features")},
     }
     right |= {"correct": all(right.values()) and _fits(result)}
+    right |= {"classes": not result.get("classes") or (all(right.values()) and _classes_fit(result))}
     wrong = [key for key, well in right.items() if not well]
     if wrong:
         raise UserError(f"a result lacks {wrong[0]!r} or has it wrong: write it again with --json")
@@ -68,6 +69,23 @@ def _fits(result: Result) -> bool:
         return False
     found, told = (accuracies.mean(), half_width(accuracies)), (result["accuracy"], result["ci95"])
     return np.allclose(found, told, rtol=0, atol=1e-3)  # files hold four digits
+
+
+def _classes_fit(result: Result) -> bool:
+    """Whether each episode is told of under as many classes as it has, and the interval is what follows."""
+    try:
+        way, told = result["protocol"]["way"], result["classes"]["ci95"]
+        held, right = (_numbers(result["classes"][key]) for key in ("episodes", "correct"))
+    except (KeyError, TypeError, ValueError):
+        return False
+    correct = _numbers(result["correct"])
+    if held.ndim != 1 or held.shape != right.shape or not ((held >= 0) & (held <= len(correct)) & (right >= 0)).all():
+        return False
+    if (held.sum(), right.sum()) != (way * len(correct), way * correct.sum()):
+        return False
+    scale = 100 / result["queries"]
+    found = class_half_width(scale * correct, held, scale * right)
+    return found is told if None in (found, told) else finite(told, 0, LARGEST) and abs(found - told) < 1e-3
 
 
 def _tells_of_training(run: dict[str, Any]) -> bool:

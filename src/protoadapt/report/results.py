@@ -108,6 +108,7 @@ def _table(group: Sequence[Result]) -> Html:
     wanted = [r.get("reference") for r in group] + ["protonet", labels[0]]
     reference = next(name for name in wanted if name in labels) if len(group) > 1 else None
     header, rows = comparison(group, reference)
+    others = header.index("other classes") if "other classes" in header else None
     low = min(r["accuracy"] - r["ci95"] for r in group)
     high = max(r["accuracy"] + r["ci95"] for r in group)
     room = max(1.0, 0.08 * (high - low))
@@ -122,16 +123,17 @@ def _table(group: Sequence[Result]) -> Html:
             tag("td", interval(result["accuracy"], result["ci95"], low, high, style), class_="chart-cell", role="cell"),
             tag("td", row[1], class_="number", role="cell"),
             tag("td", row[2] or "reference", class_="difference", role="cell") if reference else None,
+            tag("td", row[others], class_="number", role="cell") if others else None,
             tag("td", histogram(share, style), class_="chart-cell spread", role="cell"),
         ]
         lines_.append(tag("tr", cells, role="row"))
     words = [("method", None), ("", "chart-cell"), ("accuracy, %", None), ("episodes", "spread")]
-    words[3:3] = [(header[2], None)] if reference else []
+    words[3:3] = [(header[i], None) for i in (2 if reference else None, others) if i]
     heads = [tag("th", word, scope="col", class_=style, role="columnheader") for word, style in words]
     feet = [
         tag("td"),
         tag("td", axis(low, high, ticks(low, high)), class_="chart-cell"),
-        *[tag("td")] * (2 if reference else 1),
+        *[tag("td")] * (len(words) - 3),
         tag("td", axis(0, 100, (0, 50, 100)), class_="chart-cell spread"),
     ]
     about = inner(caption(group[0]), tag("br"), tag("small", _embedding(group[0])))

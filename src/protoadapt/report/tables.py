@@ -11,15 +11,18 @@ from rich.console import Console
 from rich.table import Table
 
 from protoadapt.errors import unknown
-from protoadapt.evaluate import half_width
+from protoadapt.evaluate import class_half_width, half_width
 
 Row = Sequence[str]
 
 
 def comparison(results: Sequence[dict[str, Any]], reference: str | None = None) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: method, accuracy, paired difference to the reference where there is one, speed."""
+    """Header and rows: method, accuracy, paired difference to the reference where there is one, half-widths of both had
+    the classes been others, speed."""
     reference_result = next((r for r in results if r["label"] == reference), None)
-    header = ["method", "accuracy"] + ([f"minus {reference}"] if reference_result else []) + ["seconds", "episodes/s"]
+    header = ["method", "accuracy"] + ([f"minus {reference}"] if reference_result else [])
+    told = any(over_classes(r) is not None for r in results)
+    header += ["other classes", "seconds", "episodes/s"] if told else ["seconds", "episodes/s"]
     rows = []
     for result in results:
         row = [result["label"], f"{result['accuracy']:.2f} ± {result['ci95']:.2f}"]
@@ -27,6 +30,10 @@ def comparison(results: Sequence[dict[str, Any]], reference: str | None = None) 
             row.append(
                 "" if result is reference_result else "{:+.2f} ± {:.2f}".format(*paired(result, reference_result))
             )
+        if told:
+            widths = [over_classes(result)]
+            widths += [over_classes(result, reference_result)] if reference_result not in (None, result) else []
+            row.append(", ".join(f"± {width:.1f}" for width in widths if width is not None))
         row += [f"{result['seconds']:.2f}", f"{result['episodes'] / max(result['seconds'], 1e-9):,.0f}"]
         rows.append(row)
     return header, rows
@@ -36,13 +43,19 @@ def numbers(results: Sequence[dict[str, Any]], reference: str | None = None) -> 
     """The same for a program to read: one plain number a column."""
     reference_result = next((r for r in results if r["label"] == reference), None)
     difference = [f"minus {reference}", f"minus {reference} ci95"] if reference_result else []
+    classes = ["classes ci95", *([f"minus {reference} classes ci95"] if reference_result else [])]
     rows = []
     for r in results:
         row = [r["label"], f"{r['accuracy']:.4f}", f"{r['ci95']:.4f}"]
         if reference_result:
             row += ["", ""] if r is reference_result else [f"{value:.4f}" for value in paired(r, reference_result)]
+        widths = [
+            over_classes(r),
+            *([None if r is reference_result else over_classes(r, reference_result)] if difference else []),
+        ]
+        row += ["" if width is None else f"{width:.4f}" for width in widths]
         rows.append([*row, f"{r['seconds']:.4f}", f"{r['episodes'] / max(r['seconds'], 1e-9):.1f}"])
-    return ["method", "accuracy", "ci95", *difference, "seconds", "episodes/s"], rows
+    return ["method", "accuracy", "ci95", *difference, *classes, "seconds", "episodes/s"], rows
 
 
 def paired(result: dict[str, Any], reference: dict[str, Any]) -> tuple[float, float]:
@@ -53,12 +66,25 @@ def paired(result: dict[str, Any], reference: dict[str, Any]) -> tuple[float, fl
     return float(difference.mean()), half_width(difference)
 
 
+def over_classes(result: dict[str, Any], reference: dict[str, Any] | None = None) -> float | None:
+    """95 % half-width of the accuracy, or of the paired difference to a reference, had the classes been others. None
+    where the results do not tell, as older ones, or are of other episodes."""
+    both = [result, reference] if reference else [result]
+    if not all(r.get("classes") for r in both) or len({tuple(r["classes"]["episodes"]) for r in both}) > 1:
+        return None
+    scale = 100 / result["queries"]
+    values, sums = ([np.array(r["correct"]) * scale for r in told] for told in (both, [r["classes"] for r in both]))
+    if reference:
+        values, sums = [values[0] - values[1]], [sums[0] - sums[1]]
+    return class_half_width(values[0], np.array(result["classes"]["episodes"]), sums[0])
+
+
 def first(result: dict[str, Any], episodes: int) -> dict[str, Any]:
     """The result as if only its first episodes had been drawn: episode i never depends on how many follow."""
     correct = np.array(result["correct"][:episodes])
     accuracies = 100 * correct / result["queries"]
     shorter = {"accuracy": float(accuracies.mean()), "ci95": half_width(accuracies), "episodes": len(correct)}
-    return {**result, **shorter, "correct": correct.tolist()}
+    return {**result, **shorter, "correct": correct.tolist(), "classes": None}
 
 
 def dataset(features: Mapping[str, Any]) -> str:
@@ -82,6 +108,7 @@ def caption(result: dict[str, Any]) -> str:
     where = origin(features)
     return (f"{where}: " if where else "") + (
         f"{p['way']}-way {p['shot']}-shot, {queries}, {result['episodes']:,} episodes, seed {result['seed']}, 95 % CI"
+        + ("; other classes: were these drawn anew" if over_classes(result) is not None else "")
     )
 
 

@@ -44,8 +44,9 @@ def seen(trial: Trial, views: int = 1, pooling: float = 1.0) -> Trial:
     return replace(trial, views=views, pooling=pooling, stem=stem, methods=MAIN_METHODS)
 
 
-# Runs that are no main rows: a step of 0.05, episodic training, mini-ImageNet's first cycle, and its third network, which on validation
-# classes is two points better and on novel ones no better. What is tested, the paper's table, the trial.
+# Runs that are no main rows: a step of 0.05, episodic training, mini-ImageNet's first cycle, and its third network,
+# which on validation classes is two points better and on novel ones no better. What is tested, the paper's table, the
+# trial.
 SMALL_STEP = ("lr=0.05", "warmup=0")
 OTHERS = {
     "CIFAR-FS, step 0.05": ("CIFAR-FS", Trial(Run("cifar-fs-hct_r-40", "hct_r", SMALL_STEP), "cifar-fs")),
