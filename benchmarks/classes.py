@@ -76,7 +76,7 @@ def main() -> None:
             told = {"what": what, "classes": classes, "number": len(first.held), "shot": shot, "weights": weights}
             rows.append({**told, "mean": mean, "ci95": ci95, "ci95_classes": over_classes})
             print(json.dumps(rows[-1], ensure_ascii=False), flush=True)
-    protocol = f"5-way, 15 queries a class, {EPISODES} episodes"
+    protocol = f"5-way, 15 queries a class, {EPISODES:,} episodes"
     told = {"schema": "protoadapt-classes/1", "protocol": protocol, "seed": SEED, "commit": commit()}
     write_json(asked.json, {**told, "versions": versions(), "hardware": hardware(), "rows": rows})
 

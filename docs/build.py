@@ -163,6 +163,17 @@ def _prose(docstring: str | None) -> str:
     return f"{first}\n\n```text\n{rest}\n```"
 
 
+def _other_classes() -> str:
+    """How far the numbers would move with other novel classes."""
+    rows = read("classes.json")["rows"]
+    own, gain = ([r["ci95_classes"] for r in rows if r["what"] == what] for what in ("CIPA", "CIPA − ProtoNet"))
+    return (
+        f"Had the novel classes been others, CIPA's accuracies would move by ± {min(own):.1f} to ± {max(own):.1f} (95 %), "
+        f"its gains over ProtoNet by ± {min(gain):.1f} to ± {max(gain):.1f} "
+        "([intervals over classes](docs/results.md#had-the-classes-been-others))."
+    )
+
+
 def readme() -> str:
     """README.md with its numbers between the two marks."""
     cpu, results, rows = read("benchmark-inference-cpu.json"), Results(RESULTS), []
@@ -195,7 +206,7 @@ def readme() -> str:
         f"CIFAR-FS took {seconds['cifar-fs']} of training, CUB {seconds['cub-box']} (boxes) and {seconds['cub']} "
         "(whole). The paper's mini-ImageNet → CUB is over 600 episodes, and it does not say whether CUB was cut to "
         "boxes. Pooling 2 is the root of the mean square over all places instead of the mean (`extract --pooling 2`), "
-        "chosen on validation classes. Queries here are balanced; under Dirichlet(2), measured on CIFAR-FS, FC100, "
+        f"chosen on validation classes. {_other_classes()} Queries here are balanced; under Dirichlet(2), measured on CIFAR-FS, FC100, "
         "mini-ImageNet and CUB's boxes, PT+MAP (except on FC100 at 1-shot) and, at 5-shot, CIPA fall below ProtoNet, "
         "and BAPA stays above it "
         "([when to use what](docs/bapa.md)).\n\n"

@@ -126,10 +126,12 @@ def test_damaged_files_about_it_are_as_if_they_were_not_there(some, text):
     (some / "mini-imagenet" / "train.json").write_text(text)
     (some / "mini-imagenet" / "adaptation.json").write_text(text)
     (some / "pooling.json").write_text(text)
+    (some / "classes.json").write_text(text)
     page = section("main", Results(some))
     line = next(line for line in page.splitlines() if line.startswith("| mini-ImageNet | 1 | 1 |"))
     assert line.endswith("|  |  |  |  |"), "nothing of its training"
     assert "### Pooling" not in page
+    assert "Had the classes" not in results_page(some)
     assert "first run" in section("figure3", Results(some))
     assert draw_figures("figure3", Results(some), some / "images") == []
 
