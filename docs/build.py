@@ -168,8 +168,8 @@ def _other_classes() -> str:
     rows = read("classes.json")["rows"]
     own, gain = ([r["ci95_classes"] for r in rows if r["what"] == what] for what in ("CIPA", "CIPA − ProtoNet"))
     return (
-        f"Had the novel classes been others, CIPA's accuracies would move by ± {min(own):.1f} to ± {max(own):.1f} (95 %), "
-        f"its gains over ProtoNet by ± {min(gain):.1f} to ± {max(gain):.1f} "
+        f"Had the novel classes been others, CIPA's accuracies would move by ± {min(own):.1f} to ± {max(own):.1f} "
+        f"(95 %), its gains over ProtoNet by ± {min(gain):.1f} to ± {max(gain):.1f} "
         "([intervals over classes](docs/results.md#had-the-classes-been-others))."
     )
 
@@ -206,10 +206,9 @@ def readme() -> str:
         f"CIFAR-FS took {seconds['cifar-fs']} of training, CUB {seconds['cub-box']} (boxes) and {seconds['cub']} "
         "(whole). The paper's mini-ImageNet → CUB is over 600 episodes, and it does not say whether CUB was cut to "
         "boxes. Pooling 2 is the root of the mean square over all places instead of the mean (`extract --pooling 2`), "
-        f"chosen on validation classes. {_other_classes()} Queries here are balanced; under Dirichlet(2), measured on CIFAR-FS, FC100, "
-        "mini-ImageNet and CUB's boxes, PT+MAP (except on FC100 at 1-shot) and, at 5-shot, CIPA fall below ProtoNet, "
-        "and BAPA stays above it "
-        "([when to use what](docs/bapa.md)).\n\n"
+        f"chosen on validation classes. {_other_classes()} Queries here are balanced; under Dirichlet(2), measured on "
+        "CIFAR-FS, FC100, mini-ImageNet and CUB's boxes, PT+MAP (except on FC100 at 1-shot) and, at 5-shot, CIPA fall "
+        "below ProtoNet, and BAPA stays above it ([when to use what](docs/bapa.md)).\n\n"
         f"CIPA runs {cipa:,.0f} episodes a second on two CPU cores, {cipa / cpu['naive_episodes_per_s']['cipa']:.0f} "
         "times the usual numpy loop ([speed](docs/speed.md))."
     )
