@@ -18,7 +18,7 @@ from protoadapt.methods import method
 from protoadapt.recipes import recipe
 from protoadapt.report.curves import draw_curves
 from protoadapt.report.paths import draw_paths, path_picture
-from protoadapt.report.tables import caption, comparison, markdown, text
+from protoadapt.report.tables import render
 from protoadapt.report.task import draw_task, task_picture
 from protoadapt.train import load_splits, train
 from protoadapt.train.watch import clock
@@ -66,7 +66,7 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
     figures(out, told, table, novel, results[1])
     trained = f"{config.backbone} of width {config.width}, {config.epochs} epochs, {clock(told['seconds'])} of training"
     with written_whole(out / "results.md") as page:
-        tables = [f"{caption(r[0])}\n\n{markdown(*comparison(r, METHODS[0]))}\n" for r in results.values()]
+        tables = [render(r, METHODS[0], "markdown") + "\n" for r in results.values()]
         words = [f"# Characters nobody trained on\n\nHCT_R: {trained}.\n", *tables, PICTURES]
         page.write_text("\n".join(words), encoding="utf-8")
     say(f"done: {out / 'results.md'}, {', '.join(str(out / name) for name in FIGURES)}")
@@ -81,7 +81,7 @@ def evaluated(table: Features, shot: int, episodes: int, told: dict[str, Any], f
     plain = [{**result.to_json(**table.about), "training": training} for result in results]
     for result in plain:
         checkpoint.write_json(folder / f"{shot}-shot-{result['method']}.json", result)
-    print(f"\n{caption(plain[0])}\n{text(*comparison(plain, METHODS[0]))}\n", flush=True)
+    print(f"\n{render(plain, METHODS[0], 'text')}\n", flush=True)
     return plain
 
 

@@ -11,7 +11,7 @@ from protoadapt.report.checks import Result, drawable, results_of, shown
 from protoadapt.report.history import Curve, accuracies, losses
 from protoadapt.report.motion import motion
 from protoadapt.report.page import Html, facts, inner, page, section, tag
-from protoadapt.report.tables import caption, comparison, dataset, origin
+from protoadapt.report.tables import caption, comparison, dataset, origin, over_classes
 
 DASHES = {"-": "", "--": "dashed", ":": "dotted"}
 
@@ -29,8 +29,9 @@ def evaluation_page(documents: Sequence[dict[str, Any]]) -> str:
     semi = [group for group in gathered(results, _all_but_unlabeled) if len(_amounts(group)) > 1]
     drawn = {id(result) for group in semi for result in group}
     tables = [_table(group) for group in gathered([r for r in results if id(r) not in drawn], _episodes)]
+    note = READ + (OTHERS if any(over_classes(r) is not None for r in results) else "")
     sections: list[tuple[str, str, Html | None]] = [
-        ("accuracy", "Accuracy", section("Accuracy", tables, id_="accuracy", note=READ) if tables else None),
+        ("accuracy", "Accuracy", section("Accuracy", tables, id_="accuracy", note=note) if tables else None),
         ("semi", "Semi-supervised", _semi(semi) if semi else None),
         ("motion", "Movement", _motions(pictures) if pictures else None),
         ("training", "Training", section("Training", [_run(run) for run in runs], id_="training") if runs else None),
@@ -50,6 +51,7 @@ READ = (
     "Differences are paired: both methods answered the same episodes. The small bars show how the episodes spread from "
     "0 to 100 %."
 )
+OTHERS = " Other classes: how far the accuracy, and the difference, would move (95 %) had the classes been others."
 
 
 def gathered(results: Iterable[Result], key: Callable[[Result], Hashable]) -> list[list[Result]]:
@@ -123,12 +125,12 @@ def _table(group: Sequence[Result]) -> Html:
             tag("td", interval(result["accuracy"], result["ci95"], low, high, style), class_="chart-cell", role="cell"),
             tag("td", row[1], class_="number", role="cell"),
             tag("td", row[2] or "reference", class_="difference", role="cell") if reference else None,
-            tag("td", row[others], class_="number", role="cell") if others else None,
+            tag("td", row[others], class_="others", role="cell") if others else None,
             tag("td", histogram(share, style), class_="chart-cell spread", role="cell"),
         ]
         lines_.append(tag("tr", cells, role="row"))
     words = [("method", None), ("", "chart-cell"), ("accuracy, %", None), ("episodes", "spread")]
-    words[3:3] = [(header[i], None) for i in (2 if reference else None, others) if i]
+    words[3:3] = [*([(header[2], None)] if reference else []), *([(header[others], "others")] if others else [])]
     heads = [tag("th", word, scope="col", class_=style, role="columnheader") for word, style in words]
     feet = [
         tag("td"),
