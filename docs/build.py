@@ -168,8 +168,9 @@ def _other_classes() -> str:
     rows = read("classes.json")["rows"]
     own, gain = ([r["ci95_classes"] for r in rows if r["what"] == what] for what in ("CIPA", "CIPA − ProtoNet"))
     return (
-        f"Had the novel classes been others, CIPA's accuracies would move by ± {min(own):.1f} to ± {max(own):.1f} "
-        f"(95 %), its gains over ProtoNet by ± {min(gain):.1f} to ± {max(gain):.1f} "
+        "Had the novel classes been others, CIPA's accuracies (pooling 1; of CUB its boxes) would move "
+        f"by ± {min(own):.1f} to ± {max(own):.1f} (95 %), its gains over ProtoNet by ± {min(gain):.1f} to "
+        f"± {max(gain):.1f} "
         "([intervals over classes](docs/results.md#had-the-classes-been-others))."
     )
 

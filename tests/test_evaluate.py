@@ -57,26 +57,42 @@ def test_results_on_other_episodes_have_no_paired_difference(other):
 # Had the classes been others
 
 
-def test_the_interval_over_classes_leaves_out_a_class_at_a_time():
-    first, second = compare(X, Y, ["protonet", "cipa"], Protocol(way=3), episodes=200, seed=4)
-    drawn = next(draw(Y.numpy(), Protocol(way=3), 4, 200))
-    classes = [set(Y[support].tolist()) for support in drawn.support]
+@pytest.mark.parametrize("protocol", [Protocol(way=3), Protocol("semi", way=3, unlabeled=2, distractors=2)], ids=str)
+def test_the_interval_over_classes_leaves_out_a_class_at_a_time(protocol):
+    first, second = compare(X, Y, ["protonet", "cipa"], protocol, episodes=200, seed=4)
+    drawn = next(draw(Y.numpy(), protocol, 4, 200))
+    rows = drawn.support if drawn.unlabeled is None else np.concatenate([drawn.support, drawn.unlabeled], 1)
+    classes = [set(Y[row].tolist()) for row in rows]
+    d = len(classes[0])
+    assert d == 3 + protocol.distractors
     for values, half in [
         (second.accuracies, second.ci95_classes),
         (second.accuracies - first.accuracies, second.minus_classes(first)),
     ]:
         means = [np.mean([v for v, held in zip(values, classes) if c not in held]) for c in range(8)]
-        assert half == pytest.approx(1.96 * np.sqrt(7 / 8 * np.sum((means - np.mean(means)) ** 2)))
+        drawn_too = np.var(values, ddof=1) / 200 * (d * 7 / (8 - d) - 1)
+        assert half == pytest.approx(1.96 * np.sqrt(7 / 8 * np.sum((means - np.mean(means)) ** 2) - drawn_too))
 
 
 def test_where_classes_only_add_up_it_is_that_of_their_mean():
-    """All 3 of 7 classes once, each episode as good as its classes are in the mean."""
+    """All 3 of 7 classes many times, each episode as good as its classes are in the mean."""
     good = np.array([50.0, 61, 72, 44, 90, 66, 58])
-    subsets = list(combinations(range(7), 3))
+    subsets = list(combinations(range(7), 3)) * 2000
     values = np.array([good[list(subset)].mean() for subset in subsets])
     members = np.array([[c in subset for c in range(7)] for subset in subsets])
     half = class_half_width(values, members.sum(0), values @ members)
-    assert half == pytest.approx(1.96 * good.std(ddof=1) / np.sqrt(7))
+    assert half == pytest.approx(1.96 * good.std(ddof=1) / np.sqrt(7), rel=1e-4)
+
+
+def test_where_classes_are_all_alike_it_is_that_of_the_episodes():
+    rng = np.random.default_rng(0)
+    squares = []
+    for _ in range(200):
+        members = np.zeros((600, 20), bool)
+        np.put_along_axis(members, rng.permuted(np.tile(np.arange(20), (600, 1)), axis=1)[:, :5], True, 1)
+        values = rng.normal(70, 8, 600)
+        squares.append((class_half_width(values, members.sum(0), values @ members) / half_width(values)) ** 2)
+    assert 1 <= np.mean(squares) < 2.2  # never below, and not six times as before it is corrected
 
 
 def test_it_covers_what_other_classes_would_give():

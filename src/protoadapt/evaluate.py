@@ -54,6 +54,7 @@ class Result:
 
     @property
     def ci95_classes(self) -> float | None:
+        """95 % half-width had the classes been others (`class_half_width`); None where all of them are always there."""
         return class_half_width(self.accuracies, self.held, 100 * self.held_correct / self.queries)
 
     def minus(self, reference: "Result") -> tuple[float, float]:
@@ -112,14 +113,18 @@ def class_half_width(values: np.ndarray, held: np.ndarray, held_sums: np.ndarray
 
         θ_c = mean of the episodes without class c        s² = (C−1)/C · Σ_c (θ_c − θ̄)²        1.96·s
 
-    held (C,): episodes that hold class c, held_sums (C,): the sum of their values. What is drawn of the episodes adds a
-    little to s, so it errs to the wide side when they are few. None where some class is in every episode.
+    held (C,): episodes that hold class c, held_sums (C,): the sum of their values. With d classes an episode, of which
+    every θ_c sees another part, episodes that only spread by σ² around one mean would give s² = k·σ²/E with
+    k = d(C−1)/(C−d). All but the σ²/E that is the mean's own is taken off again. None where some class is always there.
     """
-    without = len(values) - held
-    if len(held) < 2 or not without.all():
+    episodes, classes, without = len(values), len(held), len(values) - held
+    if classes < 2 or episodes < 2 or not without.all():
         return None
     means = (values.sum() - held_sums) / without
-    return float(1.96 * np.sqrt((len(held) - 1) * means.var()))
+    drawn, own = (classes - 1) * means.var(), values.var(ddof=1) / episodes
+    a_time = held.sum() / episodes
+    k = a_time * (classes - 1) / (classes - a_time)
+    return float(1.96 * np.sqrt(max(drawn - (k - 1) * own, own)))
 
 
 def evaluate(
@@ -187,7 +192,9 @@ def compare(
                 correct[m, done:upto] = (answer == drawn.query_labels).sum(1)
                 seconds[m] += time.perf_counter() - start
             members = np.zeros((len(batch), len(known)), bool)
-            np.put_along_axis(members, code[drawn.support], True, 1)
+            for rows_of in (drawn.support, drawn.unlabeled):  # among the unlabelled, classes that are only in the way
+                if rows_of is not None:
+                    np.put_along_axis(members, code[rows_of], True, 1)
             held += members.sum(0)
             held_correct += correct[:, done:upto] @ members
             done, queries = upto, drawn.query_labels.shape[1]

@@ -157,6 +157,15 @@ def test_what_is_told_of_classes_follows_from_the_episodes(told, key, change):
         evaluation_page([{**result, "classes": {**result["classes"], key: wrong}}])
 
 
+@pytest.mark.parametrize("way", [None, {}, [5], [], 10**400, -(2**63), "5", 6, 5.0])
+def test_classes_do_not_hide_a_wrong_protocol(told, way):
+    result = told["results"][0]
+    lie = {**result, "protocol": {**result["protocol"], "way": way}}
+    with pytest.raises(UserError, match="write it again"):
+        evaluation_page([lie])
+    assert sound({"results": [lie]}) == {}
+
+
 def test_older_results_tell_nothing_of_other_classes(told):
     older = [{key: value for key, value in result.items() if key != "classes"} for result in told["results"]]
     header, rows = comparison(older, "protonet")
@@ -164,9 +173,9 @@ def test_older_results_tell_nothing_of_other_classes(told):
     assert all(len(row) == len(header) for row in rows)
     some, _ = comparison([older[0], told["results"][1]], "protonet")
     assert "other classes" in some
-    assert "drawn anew" not in render(older, "protonet", "markdown")
-    assert "drawn anew" in render(told["results"], "protonet", "markdown")
-    assert "other classes" not in evaluation_page([{**told, "results": older}]).lower()
+    assert "had these been drawn" not in render(older, "protonet", "markdown")
+    assert "had these been drawn" in render(told["results"], "protonet", "markdown")
+    assert "other classes" not in evaluation_page([{**told, "results": older}]).split("</style>")[1].lower()
 
 
 @pytest.mark.parametrize("key", ["label", "features", "episodes", "accuracy", "ci95", "correct", "queries", "protocol"])

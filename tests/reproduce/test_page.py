@@ -77,6 +77,30 @@ def test_the_literature_is_quoted_and_ours_is_not(some):
     assert "| 75.20 ± 0.24 | 75.21 ± 0.24 |" in ours
 
 
+CLASSES = {
+    "what": "a",
+    "classes": "b",
+    "number": 20,
+    "weights": ["x", "y"],
+    "mean": 1,
+    "ci95": 0.1,
+    "ci95_classes": 1.0,
+}
+
+
+@pytest.mark.parametrize("key", ["mean", "ci95", "ci95_classes", "what", "weights"])
+@pytest.mark.parametrize("value", [None, 10**400, float("nan"), float("inf"), "x", [], "\ud800"])
+def test_what_is_said_of_classes_may_be_damaged(tmp_path, key, value):
+    rows = [{**CLASSES, "shot": shot} for shot in (1, 5)]
+    (tmp_path / "classes.json").write_text(json.dumps({"rows": rows, "protocol": "p"}))
+    assert "| a | b (20) | +1.00 ± 0.10 (± 1.00) | +1.00 ± 0.10 (± 1.00) |" in results_page(tmp_path)
+    rows = [{**row, key: value} for row in rows]
+    (tmp_path / "classes.json").write_text(json.dumps({"rows": rows, "protocol": "p"}))
+    page = results_page(tmp_path)
+    page.encode()
+    assert "nan" not in page.split("## Had")[-1] or "## Had" not in page
+
+
 def test_methods_on_the_same_episodes_are_paired(some):
     page = section("main", Results(some))
     one = Results(some).get(seen(MINI), 1, "cipa")

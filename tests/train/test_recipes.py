@@ -81,6 +81,8 @@ def test_overrides_are_read_as_the_field_wants_them():
     taught = apply_overrides(recipe("hct_r"), ["phases.1.teacher=runs/first", "phases.1.distill=0.5"])
     assert (taught.phases[1].teacher, taught.phases[1].weights["distill"]) == ("runs/first", 0.5)
     assert taught.phases[0] == recipe("hct_r").phases[0]
+    assert apply_overrides(taught, ["phases.1.distill=none", "phases.1.teacher=none"]) == recipe("hct_r")
+    assert (taught.phases_without_epochs, replace(taught, epochs=1).phases_without_epochs) == ([], [0])
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,7 @@ def test_overrides_are_read_as_the_field_wants_them():
         ("backbone=resnet", "there is no backbone"),
         ("batch=30", "multiple of 4"),
         ("phases.4.hct=1", "names no phase"),
+        (f"phases.{'9' * 5000}.hct=1", "names no phase"),
         ("phases.1.hctt=1", "did you mean 'hct'"),
         ("phases.1.teacher=runs/first", "distill and a teacher belong together"),
         ("dropblock=1", r"dropblock is 1.0: it must be in \[0, 1\)"),

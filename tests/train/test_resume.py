@@ -17,6 +17,7 @@ from train import toy
 from protoadapt import checkpoint
 from protoadapt.errors import UserError
 from protoadapt.train import Phase, train
+from protoadapt.train.guard import differences
 from protoadapt.train.optim import Average
 
 
@@ -128,6 +129,14 @@ def test_a_crash_and_a_resumption_leave_no_trace(tmp_path, monkeypatch, whole, s
         run(tmp_path / "run", **settings)
     run(tmp_path / "run", resume=True, **settings)
     assert toy.files(tmp_path / "run") == toy.files(tmp_path / "whole")
+
+
+def test_a_run_from_before_a_setting_existed_goes_on(tmp_path):
+    run(tmp_path / "run")
+    now = checkpoint.load(checkpoint.latest(tmp_path / "run")).config
+    older = {**now, "train": {name: value for name, value in now["train"].items() if name != "dropblock"}}
+    assert differences(older, now) == []
+    assert differences(older, {**now, "train": {**now["train"], "dropblock": 0.1}}) == ["dropblock=0.0 (now 0.1)"]
 
 
 def test_a_finished_run_is_not_trained_again(tmp_path):

@@ -50,7 +50,8 @@ def recipe(name: str, overrides: Iterable[str] = ()) -> TrainConfig:
 def apply_overrides(config: TrainConfig, overrides: Iterable[str]) -> TrainConfig:
     """A new config with each "key=value" set, the value read as the type of the field.
 
-    A phase is reached by its number from 0: "phases.1.hct=0.5" sets a weight, "phases.0.until=0.5" its end.
+    A phase is reached by its number from 0: "phases.1.hct=0.5" sets a weight, "phases.1.hct=none" leaves
+    the objective out, "phases.0.until=0.5" sets the phase's end.
     """
     types_of = typing.get_type_hints(TrainConfig)
     changes: dict[str, Any] = {}
@@ -61,7 +62,7 @@ def apply_overrides(config: TrainConfig, overrides: Iterable[str]) -> TrainConfi
             raise UserError(f"{text!r} is no setting: write key=value, such as epochs=40")
         if key.startswith("phases."):
             number, name = _in_phase(key, len(config.phases))
-            kind = OF_PHASE.get(name, float)
+            kind = OF_PHASE.get(name, float | None)
             inside.setdefault(number, {})[name] = _parse(key, value, kind)
         elif key == "phases":
             raise UserError("phases are set one by one: write phases.N.hct=0.5 or phases.N.until=0.5, N from 0")
@@ -76,7 +77,7 @@ def apply_overrides(config: TrainConfig, overrides: Iterable[str]) -> TrainConfi
 def _in_phase(key: str, phases: int) -> tuple[int, str]:
     """Which phase "phases.N.NAME" is about, and what of it."""
     _, number, *rest = key.split(".")
-    if not (number.isascii() and number.isdigit()) or int(number) >= phases or len(rest) != 1:
+    if not (number.isascii() and number.isdigit() and len(number) < 9) or int(number) >= phases or len(rest) != 1:
         raise UserError(f"{key!r} names no phase: write phases.N.hct=0.5 with N from 0 to {phases - 1}")
     if rest[0] not in (*OBJECTIVES, *OF_PHASE):
         raise unknown("objective", rest[0], [*OBJECTIVES, *OF_PHASE])
@@ -84,9 +85,9 @@ def _in_phase(key: str, phases: int) -> tuple[int, str]:
 
 
 def _changed(phase: Phase, changes: dict[str, Any]) -> Phase:
-    weights = {name: value for name, value in changes.items() if name in OBJECTIVES}
     own = {name: value for name, value in changes.items() if name in OF_PHASE}
-    return replace(phase, **own, weights={**phase.weights, **weights})
+    weights = {**phase.weights, **{name: value for name, value in changes.items() if name in OBJECTIVES}}
+    return replace(phase, **own, weights={name: weight for name, weight in weights.items() if weight is not None})
 
 
 def _parse(key: str, value: str, kind: Any) -> Any:

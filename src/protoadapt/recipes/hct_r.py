@@ -9,7 +9,7 @@ from protoadapt.train import Phase, TrainConfig
 def hct_r_fc100() -> TrainConfig:
     """protoadapt train hct_r_fc100 --data DIR --out runs/fc100
 
-    200 s: 53.0 / 64.9 %.
+    200 s: 53.0 / 64.8 %.
     """
     return hct_r("fc100")
 
@@ -17,7 +17,7 @@ def hct_r_fc100() -> TrainConfig:
 def hct_r_mini_imagenet() -> TrainConfig:
     """protoadapt train hct_r_mini_imagenet --data DIR --out runs/mini
 
-    481 s: 74.7 / 83.5 %. A second cycle follows: `hct_r_distilled`; then `hct_r_taught`.
+    481 s: 74.7 / 83.5 %. A second cycle follows: `hct_r_distilled`.
     """
     return hct_r("mini-imagenet")
 
@@ -27,7 +27,7 @@ def hct_r_distilled(dataset: str = "mini-imagenet") -> TrainConfig:
 
     A second cosine cycle: from an earlier run's weights, learning half from its answers (Tian et al. 2020). The earlier
     run is runs/mini; another one is named twice: --set init_from=RUN --set phases.0.teacher=RUN. On mini-ImageNet 407 s
-    more: 75.1 / 83.6 %; on CUB's novel classes, cut to boxes, 63.1 / 76.3 %.
+    more: 75.1 / 83.5 %; on CUB's novel classes, cut to boxes, 63.1 / 76.3 %.
     """
     weights = {"ce": 0.5, "rotation": 1.0, "hct": 1.0, "distill": 0.5}
     again = replace(hct_r(dataset), init_from="runs/mini", phases=(Phase(1.0, weights, teacher="runs/mini"),))

@@ -48,15 +48,16 @@ def _checked(result: Result) -> Result:
         **{key: isinstance(result.get(key), dict) for key in ("protocol", "features")},
     }
     right |= {"correct": all(right.values()) and _fits(result)}
-    right |= {"classes": not result.get("classes") or (all(right.values()) and _classes_fit(result))}
     wrong = [key for key, well in right.items() if not well]
     if wrong:
         raise UserError(f"a result lacks {wrong[0]!r} or has it wrong: write it again with --json")
     try:
-        protocol = asdict(Protocol(**result["protocol"]))
+        protocol = Protocol(**result["protocol"])
     except (TypeError, ValueError) as error:
         raise UserError(f"a result's protocol is not understood ({error}): write it again with --json") from error
-    return {**result, "protocol": protocol}
+    if result.get("classes") and not _classes_fit(result, protocol):
+        raise UserError("a result lacks 'classes' or has it wrong: write it again with --json")
+    return {**result, "protocol": asdict(protocol)}
 
 
 def _fits(result: Result) -> bool:
@@ -71,21 +72,26 @@ def _fits(result: Result) -> bool:
     return np.allclose(found, told, rtol=0, atol=1e-3)  # files hold four digits
 
 
-def _classes_fit(result: Result) -> bool:
+def _classes_fit(result: Result, protocol: Protocol) -> bool:
     """Whether each episode is told of under as many classes as it has, and the interval is what follows."""
     try:
-        way, told = result["protocol"]["way"], result["classes"]["ci95"]
+        told = result["classes"]["ci95"]
         held, right = (_numbers(result["classes"][key]) for key in ("episodes", "correct"))
     except (KeyError, TypeError, ValueError):
         return False
     correct = _numbers(result["correct"])
-    if held.ndim != 1 or held.shape != right.shape or not ((held >= 0) & (held <= len(correct)) & (right >= 0)).all():
+    if held.ndim != 1 or held.shape != right.shape:
         return False
-    if (held.sum(), right.sum()) != (way * len(correct), way * correct.sum()):
+    if not ((held >= 0) & (held <= len(correct)) & (right >= 0) & (right <= correct.sum())).all():
+        return False
+    a_time = protocol.way + (protocol.distractors if protocol.kind == "semi" else 0)
+    if (int(held.sum()), int(right.sum())) != (a_time * len(correct), a_time * int(correct.sum())):
         return False
     scale = 100 / result["queries"]
     found = class_half_width(scale * correct, held, scale * right)
-    return found is told if None in (found, told) else finite(told, 0, LARGEST) and abs(found - told) < 1e-3
+    if found is None or told is None:
+        return found is told
+    return finite(told, 0, LARGEST) and abs(found - told) < 1e-3
 
 
 def _tells_of_training(run: dict[str, Any]) -> bool:

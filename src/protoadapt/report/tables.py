@@ -32,7 +32,9 @@ def comparison(results: Sequence[dict[str, Any]], reference: str | None = None) 
             )
         if told:
             widths = [over_classes(result)]
-            widths += [over_classes(result, reference_result)] if reference_result not in (None, result) else []
+            widths += (
+                [over_classes(result, reference_result)] if reference_result and result is not reference_result else []
+            )
             row.append(", ".join(f"± {width:.1f}" for width in widths if width is not None))
         row += [f"{result['seconds']:.2f}", f"{result['episodes'] / max(result['seconds'], 1e-9):,.0f}"]
         rows.append(row)
@@ -70,7 +72,10 @@ def over_classes(result: dict[str, Any], reference: dict[str, Any] | None = None
     """95 % half-width of the accuracy, or of the paired difference to a reference, had the classes been others. None
     where the results do not tell, as older ones, or are of other episodes."""
     both = [result, reference] if reference else [result]
-    if not all(r.get("classes") for r in both) or len({tuple(r["classes"]["episodes"]) for r in both}) > 1:
+    if not all(r.get("classes") for r in both):
+        return None
+    one, *other = ([r["protocol"], r["seed"], r["episodes"], r["classes"]["episodes"]] for r in both)
+    if other not in ([], [one]):
         return None
     scale = 100 / result["queries"]
     values, sums = ([np.array(r["correct"]) * scale for r in told] for told in (both, [r["classes"] for r in both]))
@@ -170,7 +175,7 @@ def render(results: Sequence[dict[str, Any]], reference: str | None, form: str) 
         return as_csv(*numbers(results, reference))
     about, table = caption(results[0]), comparison(results, reference)
     if "other classes" in table[0]:
-        about += "; other classes: had these been drawn anew"
+        about += "; other classes: half-widths of accuracy and difference had these been drawn"
     if form == "latex":
         lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(about)}}}", latex(*table), r"\end{table}"]
         return "\n".join(lines)

@@ -1,7 +1,6 @@
 """Where things are, and the networks of a table: there already, or trained."""
 
 import fnmatch
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from protoadapt.errors import UserError, count
 from protoadapt.recipes import recipe
 from protoadapt.report.checks import sound
 from protoadapt.reproduce.plan import Run
+from protoadapt.told import clean_json
 from protoadapt.train import TrainConfig, load_splits, train
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -187,6 +187,6 @@ def read(file: Path) -> dict[str, Any]:
 def read_json(file: Path) -> Any:
     """None where there is no such file, or only a part of one."""
     try:
-        return json.loads(file.read_bytes())
+        return clean_json(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None

@@ -29,6 +29,7 @@ from protoadapt.reproduce.tables import (
     seen,
 )
 from protoadapt.reproduce.trends import Curve, trends
+from protoadapt.told import finite
 
 NOT_MEASURED = "not measured"
 SHOTS = (1, 5)
@@ -218,6 +219,10 @@ def _classes(results: Results) -> list[str]:
     """Intervals over classes beside those over episodes."""
     told = read_json(results.folder / "classes.json")
     try:
+        if not all(finite(r[key], -100, 100) for r in told["rows"] for key in ("mean", "ci95", "ci95_classes")):
+            raise ValueError("not a number of points")
+        if not all(isinstance(r["what"], str) for r in told["rows"]):
+            raise ValueError("not words")
         cells = {
             (r["what"], f"{r['classes']} ({r['number']})", r["shot"]): (
                 f"{r['mean']:{'+' if len(r['weights']) > 1 else ''}.2f} ± {r['ci95']:.2f} (± {r['ci95_classes']:.2f})"
@@ -235,9 +240,10 @@ def _classes(results: Results) -> list[str]:
         "same classes, as everywhere on this page and in the literature; in brackets, the 95 % half-width had the "
         "novel classes themselves been others (a jackknife that leaves out a class at a time), the networks being what "
         "they are. An accuracy on twenty classes says little about twenty others. What CIPA gains over prototypes and "
-        "what HCT_R gains over the baseline holds for any classes. Whether HCT_R is better than S2M2_R, or HCT than "
-        "Manifold Mixup, mini-ImageNet's twenty cannot tell; on CUB's fifty they are, by a few tenths (one seed each). "
-        "And two points on the sixteen validation classes of mini-ImageNet were nothing on its novel ones."
+        "what HCT_R gains over the baseline holds for other classes too. HCT_R and S2M2_R, HCT and Manifold Mixup are "
+        "a few tenths apart, one way on mini-ImageNet and the other on CUB, about as much as the brackets or little "
+        "more, with one seed each. And two points on the sixteen validation classes of mini-ImageNet were nothing on "
+        "its novel ones."
     )
     header = ["what", "classes", *(f"{shot}-shot" for shot in SHOTS)]
     return ["## Had the classes been others", about, markdown(header, rows)]

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, field, fields
+from itertools import pairwise
 from typing import Any
 
 from protoadapt.augment.weak import CROPS
@@ -73,7 +74,7 @@ class TrainConfig:
     # network
     backbone: str = "resnet12"  # name in protoadapt.backbones.BACKBONES
     width: int | None = None  # channels of its first stage; None: as published
-    dropblock: float = 0.0  # share of places that training blots out after each of the last two stages; 0.1 is usual
+    dropblock: float = 0.0  # about this share of places is blotted out after each of the last two stages in training
     sync_batchnorm: bool = False  # BatchNorm statistics over all processes (True) or over each one's share (False)
     init_from: str | None = None  # run, checkpoint or model file whose backbone is the start; None: random
     # objectives
@@ -141,6 +142,12 @@ class TrainConfig:
     def phase(self, epoch: int) -> Phase:
         """The phase of an epoch (the first epoch is 0)."""
         return next(p for p in self.phases if epoch < round(p.until * self.epochs) or p is self.phases[-1])
+
+    @property
+    def phases_without_epochs(self) -> list[int]:
+        """Phases that the number of epochs leaves no room for."""
+        ends = [0, *(round(phase.until * self.epochs) for phase in self.phases)]
+        return [number for number, (start, end) in enumerate(pairwise(ends)) if start == end]
 
     @property
     def objectives(self) -> frozenset[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from protoadapt.train.config import TrainConfig
 from protoadapt.train.fabric import Fabric
 
 
@@ -51,10 +52,12 @@ class Tally:
 
 
 def differences(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """'name=value' of what was otherwise when the checkpoint was written."""
+    """'name=value' of what was otherwise when the checkpoint was written. A setting that did not exist yet had its
+    default."""
     out = []
+    default = {"train": TrainConfig().to_dict(), "model": {}}
     for part in ("train", "model"):
-        before, after = saved.get(part, {}), now[part]
+        before, after = {**default[part], **saved.get(part, {})}, now[part]
         names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
         out += [f"{name}={before.get(name)!r:.80} (now {after.get(name)!r:.80})" for name in names]
     if saved.get("base_images") != now["base_images"]:

@@ -134,6 +134,8 @@ class Run:
         with watch, asked_to_stop() as asked:
             if resume:
                 watch.say(f"going on from step {state.step} (epoch {state.epoch + 1})")
+            for number in config.phases_without_epochs:
+                watch.say(f"note: phase {number} is over before its first epoch, so what it asks for is never trained")
             while state.epoch < config.epochs and self.epoch(watch, asked):
                 pass
             if state.epoch < config.epochs:

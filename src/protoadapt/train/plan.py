@@ -1,7 +1,8 @@
 """Who is in each batch of an epoch and what happens to it, drawn before the epoch starts.
 
 All of it is a function of (seed, epoch) for the whole batch; a process takes its slice. So a run does not depend on how
-many processes share it, and a stopped epoch goes on with the numbers it would have had.
+many processes share it (but for DropBlock, whose noise is each one's own), and a stopped epoch goes on with the numbers
+it would have had.
 Axes: T steps, B pictures a step over all processes, b = B / processes.
 """
 
@@ -56,7 +57,7 @@ def make_plan(
     def slices(draws: dict[str, Tensor]) -> dict[str, Tensor]:
         return {name: d.unflatten(0, (steps, batch))[:, share].flatten(0, 1) for name, d in draws.items()}
 
-    own = np.random.default_rng([config.seed, epoch, rank])
+    own = np.random.default_rng([config.seed, epoch, rank + 1])  # 0 would be as if it were not there
     noise = [int(own.integers(2**62)) for _ in range(steps)]
     weak = slices(draw_weak(steps * batch, config.size, generator, **config.weak_options))
     if "mixed" not in phase.needs:
