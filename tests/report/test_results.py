@@ -173,8 +173,8 @@ def test_older_results_tell_nothing_of_other_classes(told):
     assert all(len(row) == len(header) for row in rows)
     some, _ = comparison([older[0], told["results"][1]], "protonet")
     assert "other classes" in some
-    assert "had these been drawn" not in render(older, "protonet", "markdown")
-    assert "had these been drawn" in render(told["results"], "protonet", "markdown")
+    assert "had others been drawn" not in render(older, "protonet", "markdown")
+    assert "had others been drawn" in render(told["results"], "protonet", "markdown")
     assert "other classes" not in evaluation_page([{**told, "results": older}]).split("</style>")[1].lower()
 
 

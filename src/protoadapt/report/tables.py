@@ -175,7 +175,7 @@ def render(results: Sequence[dict[str, Any]], reference: str | None, form: str) 
         return as_csv(*numbers(results, reference))
     about, table = caption(results[0]), comparison(results, reference)
     if "other classes" in table[0]:
-        about += "; other classes: half-widths of accuracy and difference had these been drawn"
+        about += "; other classes: half-widths of accuracy and difference had others been drawn"
     if form == "latex":
         lines = [r"\begin{table}", r"\centering", rf"\caption{{{_latex(about)}}}", latex(*table), r"\end{table}"]
         return "\n".join(lines)
