@@ -191,6 +191,11 @@ class Protocol:
         if self.kind == "semi" and self.unlabeled < 1:
             raise UserError("the semi-supervised protocol needs unlabelled rows: set --unlabeled to 1 or more")
 
+    @property
+    def classes(self) -> int:
+        """How many an episode holds, those that are only in the way counted in."""
+        return self.way + (self.distractors if self.kind == "semi" else 0)
+
 
 def check_seed(seed: int) -> None:
     """numpy cuts seeds into words of 32 bits: a larger one with block 0 would be a small one with a later block."""
@@ -216,7 +221,7 @@ class _Pools:
         self.protocol = p = protocol
         classes, inverse = np.unique(labels, return_inverse=True)
         self.known = np.flatnonzero(classes >= 0)
-        needed = p.way + (p.distractors if p.kind == "semi" else 0)
+        needed = p.classes
         if needed > len(self.known):
             most = len(self.known) - (needed - p.way)
             way_out = f"lower the way to {most} or less" if most >= 2 else "label more classes, or ask for fewer"
@@ -257,7 +262,7 @@ class _Pools:
 
     def block(self, rng: np.random.Generator) -> Draw:
         p = self.protocol
-        n_classes = p.way + (p.distractors if p.kind == "semi" else 0)
+        n_classes = p.classes
         chosen = rng.random((BLOCK, len(self.known))).argsort(1)[:, :n_classes]
         targets = chosen[:, : p.way]
         free = self.size[targets] - p.shot

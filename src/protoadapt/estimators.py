@@ -12,6 +12,7 @@ sizes move on the way replaces `_learn`.
 Memory beyond X is bounded by a chunk of rows and some fifty bytes a row, however many rows there are.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ LIMITS |= dict.fromkeys(("tau", "lam", "k_s"), (1e-6, 1e6))
 """Of settings that are numbers: beyond them there is nothing but NaN, or one answer for all rows."""
 
 
-class PrototypeClassifier(ClassifierMixin, BaseEstimator):
+class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
     """What the classifiers share; not for use itself.
 
     Attributes after `fit` (n rows, W classes, D features):
@@ -58,8 +59,9 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
     device: str
     power, beta = "off", 0.5  # of methods that take raw features
 
+    @abstractmethod
     def _how(self) -> Adaptation:
-        raise NotImplementedError
+        """The method's own steps."""
 
     def check_settings(self) -> None:
         """Raises UserError."""

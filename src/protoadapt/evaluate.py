@@ -77,6 +77,7 @@ class Result:
 
     def to_json(self, **about: Any) -> dict[str, Any]:
         """A plain dict; `about` tells of the features (hash, dataset, views, …)."""
+        over_classes = self.ci95_classes
         return {
             "schema": SCHEMA,
             "method": self.method.name,
@@ -92,7 +93,7 @@ class Result:
             "seconds": round(self.seconds, 4),
             "correct": self.correct.tolist(),
             "classes": {
-                "ci95": None if self.ci95_classes is None else round(self.ci95_classes, 4),
+                "ci95": None if over_classes is None else round(over_classes, 4),
                 "episodes": self.held.tolist(),
                 "correct": self.held_correct.tolist(),
             },

@@ -22,7 +22,7 @@ class Learner(nn.Module):
 
     batch  "weak" (B, 3, H, W) uint8 and "labels" (B); when rows are mixed also "partner" (B, 3, H, W) uint8, the view
            (strong or weak) of each row's second picture, and "partner_labels" (B)
-    draw   "layer", the mixing layer, and "lam", λ (): the same on all processes; "noise", DropBlock's generator
+    draw   "layer", the mixing layer, and "lam", λ (): the same on all processes; "noise", DropBlock's seed
 
     All rows share one pass. Up to layer l it holds [weak, rotated, partner], so that weak and strong views share
     their BatchNorm statistics; there the partner's place is taken by the mixed row, and [weak, rotated, mixed] go on.
@@ -81,7 +81,10 @@ class Learner(nn.Module):
             views.append(batch["partner"])
 
         b, r, layer = len(weak), len(labels), draw["layer"]
-        noise = partial(drop_blocks, share=self.dropblock, generator=draw["noise"]) if self.dropblock else None
+        noise = None
+        if self.dropblock:
+            generator = torch.Generator(weak.device).manual_seed(draw["noise"])
+            noise = partial(drop_blocks, share=self.dropblock, generator=generator)
         hidden = self.backbone.forward_to(self.normalise(torch.cat(views)), layer, noise)
         if "mixed" in wanted:
             first, turned, second = hidden.split([b, r - b, b])

@@ -84,7 +84,7 @@ def _classes_fit(result: Result, protocol: Protocol) -> bool:
         return False
     if not ((held >= 0) & (held <= len(correct)) & (right >= 0) & (right <= correct.sum())).all():
         return False
-    a_time = protocol.way + (protocol.distractors if protocol.kind == "semi" else 0)
+    a_time = protocol.classes
     if (int(held.sum()), int(right.sum())) != (a_time * len(correct), a_time * int(correct.sum())):
         return False
     scale = 100 / result["queries"]

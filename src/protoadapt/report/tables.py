@@ -21,21 +21,18 @@ def comparison(results: Sequence[dict[str, Any]], reference: str | None = None) 
     the classes been others, speed."""
     reference_result = next((r for r in results if r["label"] == reference), None)
     header = ["method", "accuracy"] + ([f"minus {reference}"] if reference_result else [])
-    told = any(over_classes(r) is not None for r in results)
+    widths = [_widths(result, reference_result) for result in results]
+    told = any(own is not None for own, _ in widths)
     header += ["other classes", "seconds", "episodes/s"] if told else ["seconds", "episodes/s"]
     rows = []
-    for result in results:
+    for result, both in zip(results, widths):
         row = [result["label"], f"{result['accuracy']:.2f} ± {result['ci95']:.2f}"]
         if reference_result:
             row.append(
                 "" if result is reference_result else "{:+.2f} ± {:.2f}".format(*paired(result, reference_result))
             )
         if told:
-            widths = [over_classes(result)]
-            widths += (
-                [over_classes(result, reference_result)] if reference_result and result is not reference_result else []
-            )
-            row.append(", ".join(f"± {width:.1f}" for width in widths if width is not None))
+            row.append(", ".join(f"± {width:.1f}" for width in both if width is not None))
         row += [f"{result['seconds']:.2f}", f"{result['episodes'] / max(result['seconds'], 1e-9):,.0f}"]
         rows.append(row)
     return header, rows
@@ -51,11 +48,7 @@ def numbers(results: Sequence[dict[str, Any]], reference: str | None = None) -> 
         row = [r["label"], f"{r['accuracy']:.4f}", f"{r['ci95']:.4f}"]
         if reference_result:
             row += ["", ""] if r is reference_result else [f"{value:.4f}" for value in paired(r, reference_result)]
-        widths = [
-            over_classes(r),
-            *([None if r is reference_result else over_classes(r, reference_result)] if difference else []),
-        ]
-        row += ["" if width is None else f"{width:.4f}" for width in widths]
+        row += ["" if width is None else f"{width:.4f}" for width in _widths(r, reference_result)[: len(classes)]]
         rows.append([*row, f"{r['seconds']:.4f}", f"{r['episodes'] / max(r['seconds'], 1e-9):.1f}"])
     return ["method", "accuracy", "ci95", *difference, *classes, "seconds", "episodes/s"], rows
 
@@ -66,6 +59,11 @@ def paired(result: dict[str, Any], reference: dict[str, Any]) -> tuple[float, fl
     one, other = (np.array(r["correct"][:count]) for r in (result, reference))
     difference = 100 * (one - other) / result["queries"]
     return float(difference.mean()), half_width(difference)
+
+
+def _widths(result: dict[str, Any], reference: dict[str, Any] | None) -> tuple[float | None, float | None]:
+    """`over_classes` of the accuracy, and of the difference to a reference that is another result."""
+    return over_classes(result), over_classes(result, reference) if reference and reference is not result else None
 
 
 def over_classes(result: dict[str, Any], reference: dict[str, Any] | None = None) -> float | None:

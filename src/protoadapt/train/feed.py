@@ -51,8 +51,7 @@ class Feed:
             if plan.second is not None:
                 batch["partner"] = partner(images[b:], {k: d[t] for k, d in view.items()})
                 batch["partner_labels"] = labels[b:]
-            noise = torch.Generator(self.device).manual_seed(plan.noise[t])
-            yield batch, {"layer": plan.layers[t], "lam": lams[t], "noise": noise}
+            yield batch, {"layer": plan.layers[t], "lam": lams[t], "noise": plan.noise[t]}
 
     def rows(self, wanted: np.ndarray, index: Tensor) -> Iterator[Tensor]:
         """The pictures (R, 3, H, H) of each line of `wanted` (T, R) in turn; `index` is the same on the device."""
