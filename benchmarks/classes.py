@@ -10,9 +10,10 @@ import argparse
 import json
 from pathlib import Path
 
-from protoadapt import Protocol, evaluate, load_features
-from protoadapt.checkpoint import write_json
-from protoadapt.provenance import commit, hardware, versions
+from protoadapt import Protocol, load_features
+from protoadapt.core.evaluate import evaluate
+from protoadapt.core.files import write_json
+from protoadapt.core.provenance import commit, hardware, versions
 
 MINI, CUB = "mini-imagenet-none-views1", "cub-box-views1"
 SETS = {

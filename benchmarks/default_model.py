@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from protoadapt import Features, Protocol, UserError, compare, load_features
-from protoadapt.provenance import hardware, versions
+from protoadapt.core.provenance import hardware, versions
 from protoadapt.report.tables import by_task
 
 METHODS = ("protonet", "cipa(power=auto)", "bapa")

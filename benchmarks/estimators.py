@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from protoadapt import CIPAClassifier
-from protoadapt.provenance import hardware, versions
+from protoadapt.core.provenance import hardware, versions
 from protoadapt.report.tables import markdown
 
 

@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from protoadapt.episodes import Draw
-from protoadapt.evaluate import half_width
-from protoadapt.features import Features, load_features
-from protoadapt.files import written_whole
-from protoadapt.methods import method
-from protoadapt.provenance import hardware, versions
-from protoadapt.report.extremes import table
+from paper.extremes_page import table
+from protoadapt.core.episodes import Draw
+from protoadapt.core.evaluate import half_width
+from protoadapt.core.features import Features, load_features
+from protoadapt.core.files import written_whole
+from protoadapt.core.methods import method
+from protoadapt.core.provenance import hardware, versions
 from protoadapt.report.tables import markdown
 
 WAY, SHOTS, FOREIGN = 5, (1, 5), 5

@@ -18,11 +18,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from protoadapt import Protocol, compare, evaluate
-from protoadapt.episodes import draw
-from protoadapt.features import synthetic_features
-from protoadapt.methods import METHODS, method
-from protoadapt.provenance import hardware, versions
+from protoadapt import Protocol, compare
+from protoadapt.core.episodes import draw
+from protoadapt.core.evaluate import evaluate
+from protoadapt.core.features import synthetic_features
+from protoadapt.core.methods import METHODS, method
+from protoadapt.core.provenance import hardware, versions
 from protoadapt.report.tables import markdown
 
 # Enough episodes for about ten seconds each; slow-by-nature methods get fewer.

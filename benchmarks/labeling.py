@@ -18,13 +18,13 @@ import numpy as np
 import torch
 from PIL import Image
 
-from protoadapt import models
-from protoadapt.backbones import build
-from protoadapt.checkpoint import save_fp16
-from protoadapt.data.pictures import Picture, decode
-from protoadapt.labeling.embed import batch_size, contents_of
-from protoadapt.labeling.store import Store
-from protoadapt.provenance import hardware, versions
+from protoadapt.core.provenance import hardware, versions
+from protoadapt.vision import networks
+from protoadapt.vision.embed_files import batch_size, contents_of
+from protoadapt.vision.feature_store import Store
+from protoadapt.vision.networks.backbones import build
+from protoadapt.vision.networks.model_files import save_fp16
+from protoadapt.vision.pictures.decode import Picture, decode
 
 
 def photographs(folder: Path, count: int) -> list[str]:
@@ -70,7 +70,7 @@ def main() -> None:
     rates: dict[str, list[float]] = {"bare": [], "files": []}
     with tempfile.TemporaryDirectory() as folder:
         files = photographs(Path(folder), options.pictures)
-        network, about = models.load(options.model or random_resnet12(Path(folder, "model.safetensors")))
+        network, about = networks.load(options.model or random_resnet12(Path(folder, "model.safetensors")))
         batches = ready(files, about, batch_size(network))
         bare(network, batches[:1])  # warm
         for turn in range(options.rounds):

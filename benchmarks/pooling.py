@@ -13,10 +13,11 @@ import numpy as np
 import torch
 
 from protoadapt import Protocol, compare
-from protoadapt.backbones.staged import Staged, generalised_mean
-from protoadapt.checkpoint import load_model, write_json
-from protoadapt.data import load
-from protoadapt.provenance import hardware, versions
+from protoadapt.core.files import write_json
+from protoadapt.core.provenance import hardware, versions
+from protoadapt.training.datasets import load
+from protoadapt.vision.networks.model_files import load_model
+from protoadapt.vision.networks.staged import Staged, generalised_mean
 
 NETWORKS = {"cifar-fs": ("cifar-fs", "none"), "fc100": ("fc100", "none"), "mini-imagenet": ("mini-imagenet", "none")}
 NETWORKS |= {"cub-box": ("cub", "box")}

@@ -31,13 +31,14 @@ import numpy as np
 import torch
 from PIL import Image
 
-from protoadapt.backbones import build
-from protoadapt.checkpoint import save_fp16, write_json
-from protoadapt.features import embed
+from protoadapt.core.files import write_json
+from protoadapt.core.provenance import hardware, versions
 from protoadapt.labeling.streamed import label_features
-from protoadapt.provenance import hardware, versions
-from protoadapt.shards import adapt, extract, find, load_manifest, store, stream, write_manifest
-from protoadapt.shards.decode import BATCH, decoded
+from protoadapt.vision.embed import embed
+from protoadapt.vision.networks.backbones import build
+from protoadapt.vision.networks.model_files import save_fp16
+from protoadapt.vision.shards import adapt, extract, find, load_manifest, shard_files, stream, write_manifest
+from protoadapt.vision.shards.batch_decode import BATCH, decoded
 
 DIM, CLASSES, SHOTS, SHARD_ROWS = 512, 100, 5, 8192
 EVEN, UNEVEN = "one size", "100 to 1"
@@ -62,7 +63,7 @@ def small_pictures(folder: Path, count: int) -> None:
         Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(path)
 
 
-def shard_files(folder: Path) -> dict[str, bytes]:
+def shard_bytes(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("shard-*")}
 
 
@@ -100,7 +101,7 @@ def identical(home: Path, options: argparse.Namespace) -> dict:
         out = empty(home / "identical" / name.replace(" ", "-"))
         start = time.perf_counter()
         subprocess.run(command(model, listed, out, "--workers", workers, *more), check=True, stdout=subprocess.DEVNULL)
-        seconds, made = time.perf_counter() - start, shard_files(out)
+        seconds, made = time.perf_counter() - start, shard_bytes(out)
         first = made if first is None else first
         told[name] = {"seconds": seconds, "shards": len(made), "same_bytes": made == first}
         say(f"{name}: {len(made):,} shards in {seconds:.0f} s, the same bytes as the first: {made == first}")
@@ -131,7 +132,7 @@ def kill(home: Path, options: argparse.Namespace) -> dict:
         again += sum(after.get(name) != stamp for name, stamp in before.items())
         say(f"kill {turn + 1} of {options.kills}: {victims[-1]}, {len(after):,} of {options.shards:,} shards there")
     last = subprocess.run(command(model, listed, out, "--workers", 2), check=True, capture_output=True, text=True)
-    same = shard_files(out) == shard_files(reference)
+    same = shard_bytes(out) == shard_bytes(reference)
     say(f"at the end: {last.stdout.strip()}; identical: {same}; done twice: {again}")
     kinds = {kind: victims.count(kind) for kind in sorted(set(victims))}
     return {"shards": options.shards, "kills": kinds, "identical": same, "done_twice": again}
@@ -158,8 +159,8 @@ def synthetic(folder: Path, rows: int, sizes: str) -> None:
         table += centres[truth]
         np.maximum(table, 0, out=table)
         names = [f"{i:09d}.jpg" for i in range(start, start + count)]
-        path = store.shard_path(folder, number)
-        store.write_shard(path, table, np.arange(count), names, {"shard": number, **told})
+        path = shard_files.shard_path(folder, number)
+        shard_files.write_shard(path, table, np.arange(count), names, {"shard": number, **told})
         if number % 100 == 0:
             say(f"{start + count:,} of {rows:,} rows made")
     (folder / "support.csv").write_text("\n".join(lines) + "\n")
@@ -168,15 +169,15 @@ def synthetic(folder: Path, rows: int, sizes: str) -> None:
 def first_shards(home: Path, rows: int) -> Path:
     """A folder of links to as many shards as hold so many rows."""
     folder, shards = home / f"features-{rows}", -(-rows // SHARD_ROWS)
-    links = [store.shard_path(folder, number) for number in range(shards)]
+    links = [shard_files.shard_path(folder, number) for number in range(shards)]
     folder.mkdir(exist_ok=True)
     for link in links:
         if not link.exists():
             os.link(home / "features" / link.name, link)
-    pictures = sum(store.read_header(link).shape[0] for link in links)
+    pictures = sum(shard_files.read_header(link).shape[0] for link in links)
     model = {"model": "synthetic", "weights": "synthetic", "size": 84, "mean": [0.5] * 3, "std": [0.25] * 3}
     about = {"weights": "synthetic", "views": 1, "manifest": "synthetic", "model": model, "root": str(home)}
-    (folder / store.ABOUT).write_text(json.dumps(about | {"shards": shards, "pictures": pictures}))
+    (folder / shard_files.ABOUT).write_text(json.dumps(about | {"shards": shards, "pictures": pictures}))
     return folder
 
 
@@ -185,7 +186,7 @@ def read_and_multiply(folder: Path) -> float:
     rows, _ = stream.open_features(folder)
     prototypes = torch.randn(CLASSES, DIM)
 
-    def work(header: store.Header, table: np.ndarray) -> torch.Tensor:
+    def work(header: shard_files.Header, table: np.ndarray) -> torch.Tensor:
         parts = torch.from_numpy(table).split(adapt.PIECE)
         return torch.stack([(part.float() @ prototypes.mT).sum(0) for part in parts]).sum(0)
 
@@ -281,9 +282,9 @@ def extraction(home: Path, options: argparse.Namespace) -> dict:
     torch.set_num_threads(1)
     decoding = rate(lambda: decoded(listed.root, entries, 84), len(entries))
     torch.set_num_threads(options.threads)
-    from protoadapt import models
+    from protoadapt.vision import networks
 
-    network, about = models.load(model, device)
+    network, about = networks.load(model, device)
     pixels = np.random.default_rng(0).integers(0, 256, (BATCH, 3, 84, 84), dtype=np.uint8)
     batches = max(1, min(count, 20_000 if cuda else 256) // BATCH)
     bare = rate(lambda: [embed(network, about, pixels, batch=BATCH) for _ in range(batches)], batches * BATCH)

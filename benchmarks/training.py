@@ -4,7 +4,7 @@
 
 bare   forward and backward of backbone and classifier alone: pictures ready on the device as floats, no augmentation,
        no optimiser, nothing logged
-loop   `protoadapt.train.train` as users run it: pictures gathered, augmented, normalised, all objectives, optimiser,
+loop   `protoadapt.training.train` as users run it: pictures gathered, augmented, normalised, all objectives, optimiser,
        weight average, logging (checkpoints and validation are not part of an epoch's time on either side)
 
 Both pass the same number of rows a step: weak and rotated views (CE + rotation), and the mixed rows besides (with HCT).
@@ -23,9 +23,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from protoadapt.backbones import build
-from protoadapt.provenance import hardware, versions
-from protoadapt.train import Phase, TrainConfig, train
+from protoadapt.core.provenance import hardware, versions
+from protoadapt.training import Phase, TrainConfig, train
+from protoadapt.vision.networks.backbones import build
 
 PHASES = {
     "ce + rotation": {"ce": 1.0, "rotation": 1.0},

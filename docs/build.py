@@ -16,13 +16,12 @@ from statistics import median
 
 from typer.testing import CliRunner
 
+from paper import TABLES, Results, draw_figures, extremes_page, results_page, scale_page
+from paper.quoted import own
+from paper.tables import MAIN, POOLING, seen
 from protoadapt.cli import app
-from protoadapt.methods import METHODS, adaptation, method
-from protoadapt.report import extremes, scale
+from protoadapt.core.methods import METHODS, adaptation, method
 from protoadapt.report.tables import by_task, markdown, paired
-from protoadapt.reproduce import TABLES, Results, draw_figures, results_page
-from protoadapt.reproduce.paper import own
-from protoadapt.reproduce.tables import MAIN, POOLING, seen
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -222,17 +221,19 @@ def filled(page: str, numbers: str) -> str:
     return mark.sub(lambda m: f"{m[1]}{numbers}\n{m[2]}", (ROOT / page).read_text())
 
 
-def scale_page() -> str:
+def scale_text() -> str:
     """docs/scale.md with its numbers between the two marks."""
     file = RESULTS / "benchmark-scale.json"
-    numbers = scale.numbers(read(file.name)) if file.exists() else "Not measured yet: `python benchmarks/scale.py`."
+    numbers = (
+        scale_page.numbers(read(file.name)) if file.exists() else "Not measured yet: `python benchmarks/scale.py`."
+    )
     return filled("docs/scale.md", numbers)
 
 
 def bapa_page() -> str:
     """docs/bapa.md with its tables between the two marks."""
     files = [file for file in ("extremes-validation.json", "extremes-novel.json") if (RESULTS / file).exists()]
-    tables = "\n\n".join(extremes.numbers(read(file)) for file in files)
+    tables = "\n\n".join(extremes_page.numbers(read(file)) for file in files)
     return filled("docs/bapa.md", tables)
 
 
@@ -243,7 +244,7 @@ PAGES = {
     "docs/commands.md": commands_page,
     "docs/models.md": models_page,
     "docs/bapa.md": bapa_page,
-    "docs/scale.md": scale_page,
+    "docs/scale.md": scale_text,
     "README.md": readme,
 }
 

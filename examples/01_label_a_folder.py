@@ -14,8 +14,8 @@ import csv
 import tempfile
 from pathlib import Path
 
-from protoadapt.data.glyphs import draw
 from protoadapt.labeling import label, predict
+from protoadapt.training.datasets.glyphs import draw
 
 CHARACTERS = {"ay": "A", "double-u": "W", "euro": "€", "oh": "O", "zhe": "Ж"}
 

@@ -7,13 +7,14 @@ Here a network that learned from photographs of things names characters, of whic
 
 import torch
 
-from protoadapt import Features, Protocol, compare, load_features, models, save_features
-from protoadapt.data import load
-from protoadapt.features import embed
+from protoadapt import Features, Protocol, compare, load_features, save_features
+from protoadapt.training.datasets import load
+from protoadapt.vision import networks
+from protoadapt.vision.embed import embed
 
 # Put yours here. It takes (B, 3, size, size) floats and returns (B, D); `about` says how to make the floats: the side
 # of the pictures, and the mean and deviation of their colours in [0, 1], as in training.
-network, told = models.load("cifar-fs")
+network, told = networks.load("cifar-fs")
 about = {"size": told["size"], "mean": told["mean"], "std": told["std"]}
 
 # Your own pictures in class folders are load("folder", "all", "pictures", size=about["size"]).

@@ -8,7 +8,7 @@ On the command line: protoadapt compare FILE --methods protonet,my_module:shrunk
 from torch import Tensor
 
 from protoadapt import Episodes, Protocol, compare
-from protoadapt.features import synthetic_features
+from protoadapt.core.features import synthetic_features
 
 
 def shrunk(episodes: Episodes, *, tau: float = 10.0, strength: float = 1.0) -> Tensor:

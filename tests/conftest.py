@@ -9,11 +9,13 @@ from pathlib import Path
 # Tests run side by side, one a core: threads of their own would only wait for each other. Before torch is loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
-from protoadapt.backbones import build
-from protoadapt.checkpoint import save_fp16
+from protoadapt.vision.networks.backbones import build
+from protoadapt.vision.networks.model_files import save_fp16
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -47,3 +49,21 @@ def chromium():
         browser = play.chromium.launch(executable_path=program, args=[f"--{flag}" for flag in quiet.split()])
         yield browser
         browser.close()
+
+
+COLOURS = {"red": (220, 40, 40), "green": (40, 200, 60), "blue": (50, 60, 220)}
+
+
+@pytest.fixture(scope="session")
+def paint():
+    """paint(path, "red", seed): a picture of its own, of that colour."""
+
+    def painted(path, colour, seed=0, size=(30, 26)):
+        rng = np.random.default_rng([seed, *COLOURS[colour]])
+        noise = rng.normal(0, 30, (size[1], size[0], 3))
+        image = Image.fromarray(np.clip(np.array(COLOURS[colour]) + noise, 0, 255).astype(np.uint8))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path)
+        return path
+
+    return painted

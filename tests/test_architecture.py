@@ -1,4 +1,4 @@
-"""The layout is the architecture: each room imports only those before it."""
+"""The layout is the architecture: five layers whose imports point downwards."""
 
 import ast
 import re
@@ -12,37 +12,50 @@ import pytest
 import protoadapt
 
 ROOT = Path(protoadapt.__file__).parent
-ROOMS = """
-errors told files provenance threads episodes methods evaluate data augment backbones checkpoint models features shards
-objectives train recipes estimators labeling export report demo reproduce app cli
-""".split()  # noqa: SIM905
+LAYERS = {
+    "core": {"core"},
+    "vision": {"core", "vision"},
+    "training": {"core", "vision", "training"},
+    "labeling": {"core", "vision", "labeling"},
+    "report": {"core", "report"},
+    "app": {"core", "vision", "labeling", "report", "app"},
+    "cli": {"core", "vision", "training", "labeling", "report", "app", "cli"},
+}
+"""Which layers each may import: a graph, not a line. `labeling` and `training` do not know each other."""
 FILES = sorted(file for file in ROOT.rglob("*.py") if file.parent != ROOT or not file.stem.startswith("__"))
 
 
-def room(module: str) -> str:
-    return module.split(".")[1] if module.count(".") else ""
-
-
-def imported_rooms(file: Path) -> set[str]:
-    """Rooms imported when the file is loaded. What a function imports lazily counts as well."""
+def imported_layers(file: Path) -> set[str]:
+    """Layers that a file imports, whether when it is loaded or inside a function."""
     found = set()
     for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "protoadapt":
-            inside = (
-                [f"protoadapt.{name.name}" for name in node.names] if node.module == "protoadapt" else [node.module]
-            )
-            found |= {room(module) for module in inside}
+        if isinstance(node, ast.ImportFrom) and node.module == "protoadapt":
+            found |= {name.name for name in node.names if name.name in LAYERS}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("protoadapt."):
+            found.add(node.module.split(".")[1])
         elif isinstance(node, ast.Import):
-            found |= {room(n.name) for n in node.names if n.name.split(".")[0] == "protoadapt"}
-    return found - {""}
+            found |= {n.name.split(".")[1] for n in node.names if n.name.startswith("protoadapt.")}
+    return found
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
-def test_rooms_import_only_those_before_them(file):
-    part = file.relative_to(ROOT).parts[0].removesuffix(".py")
-    assert part in ROOMS, f"{part} is a new room: give it a place in the order"
-    later = {r for r in imported_rooms(file) if ROOMS.index(r) > ROOMS.index(part)}
-    assert not later, f"{part} imports {later}, which come after it"
+def test_layers_import_only_what_lies_below(file):
+    layer = file.relative_to(ROOT).parts[0]
+    assert layer in LAYERS, f"{layer} is a new layer: give it a place in the graph"
+    assert imported_layers(file) <= LAYERS[layer]
+
+
+def test_no_name_of_a_module_means_two_things():
+    names = [file.stem for file in FILES if not file.stem.startswith("__")]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_private_names_stay_in_their_module():
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("protoadapt"):
+                private = [name.name for name in node.names if name.name[0] == "_" and name.name != "__version__"]
+                assert not private, f"{file.name} imports {private}"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))

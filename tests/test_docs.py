@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from protoadapt import save_features
-from protoadapt.data import class_list
-from protoadapt.features import synthetic_features
+from protoadapt.core.features import synthetic_features
+from protoadapt.training.datasets import class_list
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -15,7 +15,7 @@ class Watch:
             sys.exit(os.environ.get("GOMP_SPINCOUNT", "unset"))
 
 sys.meta_path.insert(0, Watch())
-import protoadapt
+import protoadapt.cli
 """
 
 

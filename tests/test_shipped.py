@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from protoadapt import Protocol, evaluate, models
-from protoadapt.checkpoint import load_weights
-from protoadapt.data import load
-from protoadapt.data.registry import search
-from protoadapt.features import extract
-from protoadapt.models import SHIPPED, cards
+from protoadapt import Protocol
+from protoadapt.core.evaluate import evaluate
+from protoadapt.training.datasets import load
+from protoadapt.training.datasets.registry import search
+from protoadapt.vision import networks
+from protoadapt.vision.embed import extract
+from protoadapt.vision.networks import SHIPPED, cards
+from protoadapt.vision.networks.model_files import load_weights
 
 RESULTS = Path(__file__).parent.parent / "results"
 RUNS = {"cifar-fs": "cifar-fs", "cub": "cub-box", "mini-imagenet": "mini-imagenet"}
@@ -49,7 +51,7 @@ def test_the_shipped_network_gives_its_published_row_again():
     """CUB, boxes, 10,000 episodes, from the pictures on."""
     if search("cub", "novel", DATA, "box") is None:
         pytest.skip(f"CUB's novel classes are not in {DATA}")
-    backbone, about = models.load("cub")
+    backbone, about = networks.load("cub")
     table = extract(backbone, about, load("cub", "novel", DATA, size=about["size"], crop="box"))
     for shot in (1, 5):
         found = evaluate(table.features, table.labels, "cipa", Protocol(shot=shot))

@@ -1,60 +1,59 @@
-"""protoadapt: name images of classes nobody trained on, from one to five labelled examples each."""
+"""protoadapt: name images of classes nobody trained on, from one to five labelled examples each.
 
-import os
+The names below are loaded when they are first used, so `import protoadapt` costs nothing and loads no torch.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# OpenMP's threads spin while they wait: where another program takes a core, they rob each other of the rest, and all is
-# two to three times slower. These soon sleep instead, which on an idle machine costs methods of many small steps (iLPC,
-# LR+ICI) 15 % and the others nothing. OpenMP reads this once, when torch is loaded, so it stands before all that
-# imports torch; who has chosen something keeps it.
-if "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-
-from protoadapt.episodes import Episodes, Protocol
-from protoadapt.errors import UserError
-from protoadapt.evaluate import Result, compare, evaluate
-from protoadapt.features import Features, load_features, save_features
-from protoadapt.methods import METHODS
-from protoadapt.provenance import VERSION
+__version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from protoadapt.estimators import (
-        BAPAClassifier,
-        CIPAClassifier,
-        LabelledKFold,
-        ProtoNetClassifier,
-        PTMAPClassifier,
-        SemiProtoNetClassifier,
-        SoftKMeansClassifier,
-    )
+    from protoadapt.core.episodes import Episodes as Episodes
+    from protoadapt.core.episodes import Protocol as Protocol
+    from protoadapt.core.errors import UserError as UserError
+    from protoadapt.core.estimators import BAPAClassifier as BAPAClassifier
+    from protoadapt.core.estimators import CIPAClassifier as CIPAClassifier
+    from protoadapt.core.estimators import LabelledKFold as LabelledKFold
+    from protoadapt.core.estimators import ProtoNetClassifier as ProtoNetClassifier
+    from protoadapt.core.estimators import PTMAPClassifier as PTMAPClassifier
+    from protoadapt.core.estimators import SemiProtoNetClassifier as SemiProtoNetClassifier
+    from protoadapt.core.estimators import SoftKMeansClassifier as SoftKMeansClassifier
+    from protoadapt.core.evaluate import Result as Result
+    from protoadapt.core.evaluate import compare as compare
+    from protoadapt.core.evaluate import evaluate as evaluate
+    from protoadapt.core.features import Features as Features
+    from protoadapt.core.features import load_features as load_features
+    from protoadapt.core.features import save_features as save_features
+    from protoadapt.core.methods import METHODS as METHODS
 
-__version__ = VERSION
-
-__all__ = [
-    "METHODS",
-    "BAPAClassifier",
-    "CIPAClassifier",
-    "Episodes",
-    "Features",
-    "LabelledKFold",
-    "PTMAPClassifier",
-    "ProtoNetClassifier",
-    "Protocol",
-    "Result",
-    "SemiProtoNetClassifier",
-    "SoftKMeansClassifier",
-    "UserError",
-    "compare",
-    "evaluate",
-    "load_features",
-    "save_features",
-]
+HOME = {
+    "METHODS": "core.methods",
+    "BAPAClassifier": "core.estimators",
+    "CIPAClassifier": "core.estimators",
+    "Episodes": "core.episodes",
+    "Features": "core.features",
+    "LabelledKFold": "core.estimators",
+    "PTMAPClassifier": "core.estimators",
+    "ProtoNetClassifier": "core.estimators",
+    "Protocol": "core.episodes",
+    "Result": "core.evaluate",
+    "SemiProtoNetClassifier": "core.estimators",
+    "SoftKMeansClassifier": "core.estimators",
+    "UserError": "core.errors",
+    "compare": "core.evaluate",
+    "evaluate": "core.evaluate",
+    "load_features": "core.features",
+    "save_features": "core.features",
+}
+__all__ = list(HOME)
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators, when asked for: scikit-learn takes a second to import, and no command should wait for it."""
-    if name not in __all__:
+    if name not in HOME:
         raise AttributeError(f"module 'protoadapt' has no attribute {name!r}")
-    from protoadapt import estimators
+    return getattr(import_module(f"protoadapt.{HOME[name]}"), name)
 
-    return getattr(estimators, name)
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from protoadapt import models
+from protoadapt.vision import networks
 
 COLOURS = {"red": (220, 40, 40), "blue": (50, 60, 220), "green": (40, 200, 60)}
 
@@ -20,7 +20,7 @@ COLOURS = {"red": (220, 40, 40), "blue": (50, 60, 220), "green": (40, 200, 60)}
 @pytest.fixture(scope="session")
 def loaded(model):
     """(network, about)"""
-    return models.load(model)
+    return networks.load(model)
 
 
 @pytest.fixture(scope="session")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from protoadapt import BAPAClassifier
 from protoadapt.app.board import Board, Picture, add, class_name, drop, give, tell
-from protoadapt.errors import UserError
+from protoadapt.core.errors import UserError
 from protoadapt.labeling.outputs import COLUMNS, as_csv
-from protoadapt.labeling.pictures import Skipped
 from protoadapt.labeling.support import read_support, table_shots
+from protoadapt.vision.pictures.read import Skipped
 
 ABOUT = {
     "model": "tiny",

@@ -10,7 +10,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from protoadapt.app.guard import COOKIE, Guard, is_loopback
 from protoadapt.app.server import checked_token
-from protoadapt.errors import UserError
+from protoadapt.core.errors import UserError
 
 TOKEN = "0123456789abcdef-_"
 

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from report.pages import Parsed
+from helpers.pages import Parsed
 
 from protoadapt.app import view
 from protoadapt.app.board import Board, Picture, add
-from protoadapt.labeling.pictures import Skipped
+from protoadapt.vision.pictures.read import Skipped
 
 NASTY = [
     "<script>alert(1)</script>",

@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from protoadapt.errors import UserError
-from protoadapt.features import synthetic_features
+from protoadapt.core.errors import UserError
+from protoadapt.core.features import synthetic_features
 from protoadapt.labeling.classifier import (
     ESTIMATORS,
     Classifier,

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from protoadapt import models
-from protoadapt.errors import UserError
+from protoadapt.core.errors import UserError
 from protoadapt.labeling import label, outputs, predict
 from protoadapt.labeling import run as running
 from protoadapt.labeling.classifier import estimator
 from protoadapt.report.html import labels_page
 from protoadapt.report.labels import FIRST
+from protoadapt.vision import networks
 
 
 @pytest.fixture
@@ -420,10 +420,10 @@ def test_classes_with_dangerous_names_stay_inside(folder, named):
 @pytest.fixture
 def calibrated(model, monkeypatch):
     """The calibration of the model from now on, which a test may change."""
-    real = models.load
+    real = networks.load
     told = {"temperature": 0.5, "method": "bapa"}
     told["familiarity"] = {"way": [2, 4, 8], "threshold": [0.0, 0.4, 0.9]}
-    monkeypatch.setattr(models, "load", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": told}))
+    monkeypatch.setattr(networks, "load", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": told}))
     return told
 
 
@@ -472,8 +472,8 @@ def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrat
 def test_predict_wants_the_same_weights(folder, named, model, tmp_path_factory):
     named()
     other = tmp_path_factory.mktemp("other") / "tiny.safetensors"
-    from protoadapt.backbones import build
-    from protoadapt.checkpoint import save_fp16
+    from protoadapt.vision.networks.backbones import build
+    from protoadapt.vision.networks.model_files import save_fp16
 
     about = {"backbone": "resnet12", "width": 8, "crop": "none", "dataset": "x", "size": 24}
     save_fp16(build("resnet12", 8), about | {"mean": [0.5] * 3, "std": [0.25] * 3}, other)

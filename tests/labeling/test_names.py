@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protoadapt.core.untrusted import for_terminal
 from protoadapt.labeling.names import (
     class_cell,
     class_of_cell,
@@ -20,7 +21,6 @@ from protoadapt.labeling.names import (
     to_text,
 )
 from protoadapt.labeling.outputs import as_csv
-from protoadapt.told import for_terminal
 
 file_names = st.binary(min_size=1, max_size=40).map(lambda raw: os.fsdecode(raw.replace(b"\0", b"0")))
 class_names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from protoadapt.errors import UserError
+from protoadapt.core.errors import UserError
 from protoadapt.labeling.support import read_support
 
 

@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from protoadapt.methods import method
+from protoadapt.core.methods import method
 
 from . import REFERENCE, cipa, laplacian_shot, simpleshot, soft_kmeans
 from .balance_free import balance_free

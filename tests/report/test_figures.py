@@ -3,7 +3,7 @@
 import numpy as np
 from PIL import Image
 
-from protoadapt.report.paths import draw_paths
+from protoadapt.report.path_figure import draw_paths
 from protoadapt.report.task import draw_task
 
 GRAY = np.full((8, 8, 3), 128).tolist()

@@ -8,13 +8,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from helpers.pages import Parsed, labels, row, thumb
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report.pages import Parsed, labels, row, thumb
 
-from protoadapt.errors import UserError
+from protoadapt.core.errors import UserError
 from protoadapt.report.html import labels_page
-from protoadapt.report.page import COLORS, SHAPES, picture, visible
+from protoadapt.report.markup import COLORS, SHAPES, picture, visible
 
 NASTY = [
     "<script>alert(1)</script>.png",

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report.pages import Parsed, labels
+from helpers.pages import Parsed, labels
 
 from protoadapt.cli.report import report
-from protoadapt.episodes import Protocol
-from protoadapt.errors import UserError
-from protoadapt.evaluate import compare
-from protoadapt.features import synthetic_features
-from protoadapt.report.checks import results_of, sound
+from protoadapt.core.episodes import Protocol
+from protoadapt.core.errors import UserError
+from protoadapt.core.evaluate import compare
+from protoadapt.core.features import synthetic_features
 from protoadapt.report.html import evaluation_page, is_labels_page
+from protoadapt.report.result_checks import results_of, sound
 from protoadapt.report.results import _embedding
 from protoadapt.report.tables import comparison, render
 

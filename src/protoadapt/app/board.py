@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from protoadapt.errors import UserError
+from protoadapt.core.errors import UserError
 from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
-from protoadapt.labeling.pictures import Skipped, data_url
 from protoadapt.labeling.run import METHOD, named
+from protoadapt.vision.pictures.read import Skipped, data_url
 
 LONGEST = 80
 """Characters of a class name."""

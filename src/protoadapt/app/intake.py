@@ -8,11 +8,11 @@ import numpy as np
 from torch import nn
 
 from protoadapt.app.board import Board, Picture
-from protoadapt.labeling import pictures
-from protoadapt.labeling.embed import contents_of
-from protoadapt.labeling.pictures import Skipped
-from protoadapt.labeling.store import Store
-from protoadapt.threads import ahead
+from protoadapt.core.threads import ahead
+from protoadapt.vision.embed_files import contents_of
+from protoadapt.vision.feature_store import Store
+from protoadapt.vision.pictures import read
+from protoadapt.vision.pictures.read import Skipped
 
 
 class Upload(NamedTuple):
@@ -77,6 +77,6 @@ def _too_large(path: str, most: int) -> str | None:
 
 def _thumbnail(path: str) -> bytes | None:
     try:
-        return pictures.thumbnail(pictures.read(path))
+        return read.thumbnail(read.read(path))
     except Exception:  # a broken file may fail in any way
         return None

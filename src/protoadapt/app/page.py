@@ -17,8 +17,8 @@ from protoadapt.app.board import LONGEST, Board
 from protoadapt.app.intake import Limits
 from protoadapt.app.steps import Steps
 from protoadapt.labeling.outputs import as_csv
-from protoadapt.labeling.pictures import HEIC
 from protoadapt.report.html import labels_page
+from protoadapt.vision.pictures.read import HEIC
 
 SESSIONS = 50
 """Boards that are kept, the ones last used: some forty megabytes each when full."""

@@ -15,7 +15,7 @@ from torch import nn
 
 from protoadapt.app.guard import Guard, is_loopback
 from protoadapt.app.intake import Limits
-from protoadapt.errors import UserError
+from protoadapt.core.errors import UserError
 
 HARD = 10
 """A file of so many times the limit is cut off while it comes in; a smaller one is refused alone, its company kept."""

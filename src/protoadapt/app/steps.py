@@ -15,7 +15,7 @@ from torch import nn
 from protoadapt.app import view
 from protoadapt.app.board import Board, add, class_name, drop, give, tell
 from protoadapt.app.intake import Limits, Upload, take_in
-from protoadapt.errors import UserError
+from protoadapt.core.errors import UserError
 
 
 @dataclass(frozen=True)

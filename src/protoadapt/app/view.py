@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from protoadapt.app.board import Board
-from protoadapt.errors import count
-from protoadapt.labeling.pictures import Skipped, data_url
-from protoadapt.report.page import Html, name_of, tag, visible
+from protoadapt.core.errors import count
+from protoadapt.report.markup import Html, name_of, tag, visible
+from protoadapt.vision.pictures.read import Skipped, data_url
 
 SHOWN = 60
 """Pictures of a class on the page, the least certain; the table and the report have all."""

@@ -1,15 +1,22 @@
 """The command line: one command a verb. Errors are one sentence and exit code 2."""
 
+import os
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
-from protoadapt.cli import inference, labeling, models, report, reproduce, scale, training
-from protoadapt.cli.app import serve
-from protoadapt.errors import UserError
-from protoadapt.provenance import VERSION
+# OpenMP's threads spin while they wait: beside another program that takes a core, everything is two to three times
+# slower. These soon sleep instead. OpenMP reads this once, when torch is loaded; a user's own choice is kept.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+from protoadapt import __version__
+from protoadapt.cli import inference, labeling, models, report, scale, training
+from protoadapt.cli.serve_command import serve
+from protoadapt.core.errors import UserError
 
 app = typer.Typer(
     help="Few-shot image classification: evaluate, compare and use methods that let unlabelled pictures help.",
@@ -22,7 +29,7 @@ app = typer.Typer(
 
 def _say_version(asked: bool) -> None:
     if asked:
-        print(f"protoadapt {VERSION}")
+        print(f"protoadapt {__version__}")
         raise typer.Exit
 
 
@@ -45,7 +52,6 @@ for command in (
     inference.compare,
     inference.methods,
     report.report,
-    reproduce.reproduce,
     labeling.label,
     labeling.predict,
     serve,
@@ -56,13 +62,13 @@ for command in (
     app.command()(command)
 
 
-def main() -> None:
+def main(command: Callable[[], object] = app) -> None:
     """The entry point: a user's mistake is a sentence, not a traceback."""
     for stream in (sys.stdout, sys.stderr):  # a terminal without a letter must not end what was done in a traceback
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        command()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -9,14 +9,13 @@ import numpy as np
 import torch
 import typer
 
-from protoadapt.checkpoint import write_json
-from protoadapt.cli.common import Device, Set, find_device, progress
-from protoadapt.episodes import Protocol, redrawn
-from protoadapt.errors import UserError, count
-from protoadapt.evaluate import compare as run_compare
-from protoadapt.features import Features, base_mean_of, load_features
-from protoadapt.files import check_output
-from protoadapt.methods import METHODS, NEED_BASE_MEAN, Method, method, parse_assignments, split_specs
+from protoadapt.cli.options import Device, Set, find_device, progress
+from protoadapt.core.episodes import Protocol, redrawn
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.evaluate import compare as run_compare
+from protoadapt.core.features import Features, base_mean_of, load_features
+from protoadapt.core.files import check_output, write_json
+from protoadapt.core.methods import METHODS, NEED_BASE_MEAN, Method, method, parse_assignments, split_specs
 from protoadapt.report.tables import check_format, render
 
 FeatureFile = Annotated[Path, typer.Argument(metavar="FILE", help="features, .safetensors or .npz")]

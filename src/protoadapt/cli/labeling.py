@@ -22,10 +22,10 @@ from rich.progress import (
 from rich.text import Text
 
 from protoadapt.cli import scale
-from protoadapt.cli.common import Device, Set, find_device
-from protoadapt.errors import UserError, count
-from protoadapt.methods import parse_assignments
-from protoadapt.told import for_terminal
+from protoadapt.cli.options import Device, Set, find_device
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.methods import parse_assignments
+from protoadapt.core.untrusted import for_terminal
 
 MODEL = "lite0"
 SHOWN = 5  # of what was skipped

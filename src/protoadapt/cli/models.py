@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from protoadapt.cli.common import progress
-from protoadapt.errors import UserError
-from protoadapt.files import check_output, written_whole
+from protoadapt.cli.options import progress
+from protoadapt.core.errors import UserError
+from protoadapt.core.files import check_output, written_whole
+from protoadapt.core.untrusted import for_terminal
 from protoadapt.report import tables
-from protoadapt.told import for_terminal
 
 
 def models(
@@ -21,7 +21,7 @@ def models(
 
     With one of them: all that its card says.
     """
-    from protoadapt.models.cards import find_card, overview
+    from protoadapt.vision.networks.cards import find_card, overview
 
     if name:
         card = find_card(name)
@@ -47,7 +47,7 @@ def export(
 
     An embedding network, or a fitted classifier on top of it, checked against torch.
     """
-    from protoadapt import export as exporting
+    from protoadapt.labeling import onnx_export as exporting
     from protoadapt.labeling.classifier import load_classifier
 
     fitted = None
@@ -70,9 +70,9 @@ def calibrate(
 
     And when a picture is of no named class; what is learned is kept in the model's card.
     """
-    from protoadapt.features import load_features
+    from protoadapt.core.features import load_features
     from protoadapt.labeling.calibration import calibrate as learn
-    from protoadapt.models.cards import SCHEMA, read_card
+    from protoadapt.vision.networks.cards import SCHEMA, read_card
 
     if check_output(card, features).suffix != ".json":
         raise UserError(f"a model's card is JSON, not {card.name!r}: end the name in .json")

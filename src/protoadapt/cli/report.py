@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from protoadapt.errors import UserError, count
-from protoadapt.files import check_output, written_whole
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import check_output, written_whole
 
 LARGEST = 1 << 29  # bytes of a JSON file
 

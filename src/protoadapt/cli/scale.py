@@ -13,10 +13,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from protoadapt import shards
-from protoadapt.errors import UserError, count
-from protoadapt.files import check_output, check_output_folder
-from protoadapt.told import for_terminal
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import check_output, check_output_folder
+from protoadapt.core.untrusted import for_terminal
+from protoadapt.vision import shards
 
 LINE_EVERY = 30.0  # seconds between lines where there is no terminal
 

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from protoadapt import data as datasets
-from protoadapt import features, models
 from protoadapt.cli import scale
-from protoadapt.cli.common import Cache, Device, Set, find_device, progress
-from protoadapt.errors import UserError
-from protoadapt.files import check_output, check_output_folder
+from protoadapt.cli.options import Cache, Device, Set, find_device, progress
+from protoadapt.core.errors import UserError
+from protoadapt.core.features import save_features
+from protoadapt.core.files import check_output, check_output_folder
+from protoadapt.training import datasets
+from protoadapt.vision import embed, networks
 
 if TYPE_CHECKING:
-    from protoadapt.train import TrainConfig
+    from protoadapt.training import TrainConfig
 
 DataDir = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="the folder that holds the dataset")]
 SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="leave out pictures that cannot be read")]
@@ -30,7 +31,7 @@ def demo(out: Annotated[Path, typer.Option(help="where tables and figures go")] 
 
     A few minutes on two cores.
     """
-    from protoadapt import demo as demonstration
+    from protoadapt.cli import demonstration
 
     demonstration.run(out)
 
@@ -56,7 +57,7 @@ def data(
 
 def recipes() -> None:
     """The training recipes: command, time and result."""
-    from protoadapt.recipes import RECIPES
+    from protoadapt.training.recipes import RECIPES
 
     for name, function in RECIPES.items():
         print(f"{name}\n    " + inspect.getdoc(function).replace("\n", "\n    ") + "\n")  # type: ignore[union-attr]
@@ -82,8 +83,8 @@ def train(
 
     The one that names the validation classes best is kept.
     """
-    from protoadapt.train import load_splits
-    from protoadapt.train import train as run_training
+    from protoadapt.training import load_splits
+    from protoadapt.training import train as run_training
 
     check_output_folder(out)  # before the pictures are decoded
     config = _config(recipe_name, settings or [], out if resume else None)
@@ -111,8 +112,8 @@ def train(
 
 def _config(recipe_name: str, settings: list[str], resumed: Path | None) -> "TrainConfig":
     """A recipe with its settings; a run that is resumed without any keeps its own."""
-    from protoadapt.recipes import recipe
-    from protoadapt.train import stored_config
+    from protoadapt.training import stored_config
+    from protoadapt.training.recipes import recipe
 
     if resumed is None or settings:
         if not recipe_name:
@@ -164,8 +165,8 @@ def extract(
         return scale.extract_manifest(model, manifest, out, shard, engine, workers, views, find_device(device))
     if check_output(out, model if Path(model).is_file() else None).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
-    backbone, about = models.load(model, find_device(device))
-    features.check_pooling(backbone, pooling)  # before the pictures are decoded
+    backbone, about = networks.load(model, find_device(device))
+    embed.check_pooling(backbone, pooling)  # before the pictures are decoded
     if bool(images) == bool(dataset):
         raise UserError("give either --dataset NAME with --data DIR, --images DIR, or --manifest FILE")
     if images:
@@ -179,10 +180,8 @@ def extract(
     chosen = datasets.load(dataset, split, data_dir, **options)
     base = datasets.load(dataset, "base", data_dir, **options) if base_mean else None
     with progress(f"embedding {split}", (len(chosen) + (len(base) if base else 0)) * views) as done:
-        table = features.extract(
-            backbone, about, chosen, base, views=views, pooling=pooling, half=half, on_progress=done
-        )
-    features.save_index(out.with_suffix(".index.csv"), chosen)
-    features.save_features(out, table)
+        table = embed.extract(backbone, about, chosen, base, views=views, pooling=pooling, half=half, on_progress=done)
+    embed.save_index(out.with_suffix(".index.csv"), chosen)
+    save_features(out, table)
     rows, dim = table.features.shape
     print(f"{rows:,} rows × {dim} of {len(chosen.class_names)} classes: {out}")

@@ -26,9 +26,9 @@ from scipy.optimize import minimize_scalar
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from protoadapt.episodes import Draw, Episodes, Protocol, draw
-from protoadapt.errors import UserError, whole_number
-from protoadapt.evaluate import MOST_EPISODES, checked
+from protoadapt.core.episodes import Draw, Episodes, Protocol, draw
+from protoadapt.core.errors import UserError, whole_number
+from protoadapt.core.evaluate import MOST_EPISODES, checked
 from protoadapt.labeling.classifier import Classifier, estimator, familiarity
 
 TINY = 1e-30

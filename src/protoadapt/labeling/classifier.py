@@ -20,8 +20,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from protoadapt.errors import UserError, unknown
-from protoadapt.estimators import (
+from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.estimators import (
     BAPAClassifier,
     CIPAClassifier,
     ProtoNetClassifier,
@@ -30,12 +30,12 @@ from protoadapt.estimators import (
     SemiProtoNetClassifier,
     SoftKMeansClassifier,
 )
-from protoadapt.files import written_whole
-from protoadapt.methods.adaptation import Adaptation
-from protoadapt.methods.cipa import power_transform
-from protoadapt.methods.common import unit
-from protoadapt.methods.many import calibrated, chunk_size, logits, two_best
-from protoadapt.told import finite, normalisation, whole
+from protoadapt.core.files import written_whole
+from protoadapt.core.methods.adaptation import Adaptation
+from protoadapt.core.methods.cipa import power_transform
+from protoadapt.core.methods.common import unit
+from protoadapt.core.methods.many import calibrated, chunk_size, logits, two_best
+from protoadapt.core.untrusted import finite, normalisation, whole
 
 SCHEMA = "protoadapt-classifier/1"
 ESTIMATORS: dict[str, type[PrototypeClassifier]] = {

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from protoadapt import models
-from protoadapt.data.folders import size_of
-from protoadapt.errors import UserError, count
-from protoadapt.features import embed, to_half
+from protoadapt.core.errors import UserError, count
 from protoadapt.labeling.names import UNKNOWN, slips, to_text
-from protoadapt.labeling.pictures import Skipped
 from protoadapt.labeling.processes import of_all
 from protoadapt.labeling.support import Shot, by_content, listed_shots, of_folders
-from protoadapt.shards import Entry, stream
-from protoadapt.shards.decode import BATCH, decoded
+from protoadapt.vision import networks
+from protoadapt.vision.embed import embed, to_half
+from protoadapt.vision.pictures.read import Skipped
+from protoadapt.vision.pictures.walk import size_of
+from protoadapt.vision.shards import Entry, stream
+from protoadapt.vision.shards.batch_decode import BATCH, decoded
 
 
 class Given(NamedTuple):
@@ -112,7 +112,7 @@ def _embedded(
     """Those that can be read, and a row each. As extract embeds: the same decoding, batches, views and rounding."""
     if not shots:
         return [], [], []
-    network, own = models.load(model or about["model"]["model"], device)
+    network, own = networks.load(model or about["model"]["model"], device)
     if own["weights"] != about["weights"]:
         raise UserError(
             f"the features were made with other weights ({about['weights']}) than those of {own['model']!r} "

@@ -14,8 +14,8 @@ import unicodedata
 from collections.abc import Iterable
 from urllib.parse import unquote
 
-from protoadapt.data.folders import FORMULA
-from protoadapt.data.folders import file_cell as file_cell
+from protoadapt.core.files import FORMULA
+from protoadapt.core.files import file_cell as file_cell
 
 UNKNOWN = "unknown"
 """No class: pictures that are given this label, or none, have no label."""

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from protoadapt import models
-from protoadapt.errors import UserError
-from protoadapt.estimators import PrototypeClassifier
-from protoadapt.files import check_output, check_output_folder, unchanged_since_now
-from protoadapt.labeling import outputs, tables
+from protoadapt.core.errors import UserError
+from protoadapt.core.estimators import PrototypeClassifier
+from protoadapt.core.files import check_output, check_output_folder, unchanged_since_now
+from protoadapt.labeling import label_tables, outputs
 from protoadapt.labeling.classifier import Classifier, described, estimator, load_classifier, save_classifier
-from protoadapt.labeling.embed import contents_of
 from protoadapt.labeling.names import UNKNOWN, slips, to_folder, to_text
-from protoadapt.labeling.paths import prototype_paths
-from protoadapt.labeling.pictures import Skipped, find_pictures
+from protoadapt.labeling.prototype_paths import prototype_paths
 from protoadapt.labeling.sorting import WAYS, check_folders, sort_pictures
-from protoadapt.labeling.store import Store
 from protoadapt.labeling.support import Shot, by_content, nothing_lost, read_support, table_shots
+from protoadapt.vision import networks
+from protoadapt.vision.embed_files import contents_of
+from protoadapt.vision.feature_store import Store
+from protoadapt.vision.pictures.read import Skipped, find_pictures
 
 METHOD = "bapa"
 FILES = ("labels.csv", "labels.json", "classifier.safetensors", "report.html")
@@ -69,7 +69,7 @@ def label(
     found = find_pictures(images, leave=[out, cache])
     if not found.files:
         raise UserError(f"there are no pictures in {str(images)!r}: give a folder of JPEG, PNG, WebP, … files")
-    network, about = models.load(model, device)
+    network, about = networks.load(model, device)
     store = Store(cache, about["weights"], about["size"])
     files = list(dict.fromkeys([*found.files, *(shot.file for shot in shots), *no_class]))
     contents, wrong = contents_of(files, network, about, store, partial(on_progress, "embedding"))
@@ -126,7 +126,7 @@ def predict(
             files.append(path)
         else:
             raise UserError(f"there is no picture {to_text(path)!r}: check the name")
-    network, about = models.load(model or fitted.model["name"], device)
+    network, about = networks.load(model or fitted.model["name"], device)
     if about["weights"] != fitted.model["weights"]:
         raise UserError(
             f"the model {about['model']!r} has other weights than the one the classifier was made with "
@@ -241,7 +241,9 @@ def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: s
         raise UserError(f"--out and --support are both {str(out)!r}: give the results a folder of their own")
     for name in FILES:
         check_output(out / name)
-    if parts := tables.parts_in(out):  # would stay beside labels that say otherwise; of millions, so not ours to remove
+    if parts := label_tables.parts_in(
+        out
+    ):  # would stay beside labels that say otherwise; of millions, so not ours to remove
         raise UserError(
             f"{str(parts[0])!r} holds labels of label --features: remove it, or give these another folder as --out"
         )

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from protoadapt.errors import UserError
-from protoadapt.files import written_whole
+from protoadapt.core.errors import UserError
+from protoadapt.core.files import written_whole
 from protoadapt.labeling.names import from_text, to_folder, to_text
-from protoadapt.labeling.pictures import Skipped, reason
+from protoadapt.vision.pictures.read import Skipped, reason
 
 WAYS = ("copy", "link")
 LIST = ".sorted.json"

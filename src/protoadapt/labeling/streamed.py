@@ -14,20 +14,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from protoadapt.errors import UserError, count
-from protoadapt.files import check_output_folder, unchanged_since_now
-from protoadapt.labeling import outputs, pictures, tables
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import check_output_folder, unchanged_since_now
+from protoadapt.core.methods.many import Learned
+from protoadapt.labeling import label_tables, outputs
 from protoadapt.labeling.classifier import Answers, Classifier, described, estimator, save_classifier
 from protoadapt.labeling.given import Given, read_given
 from protoadapt.labeling.names import from_text, to_text
-from protoadapt.labeling.paths import prototype_paths
 from protoadapt.labeling.processes import joined, of_all
+from protoadapt.labeling.prototype_paths import prototype_paths
 from protoadapt.labeling.run import METHOD, model_of
 from protoadapt.labeling.support import listed_shots, nothing_lost
-from protoadapt.methods.many import Learned
-from protoadapt.models.cards import calibration_of, card_file, trained_on
-from protoadapt.shards import adapt, stream
-from protoadapt.shards.store import Header
+from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
+from protoadapt.vision.pictures import read
+from protoadapt.vision.shards import adapt, stream
+from protoadapt.vision.shards.shard_files import Header
 
 SAMPLE = 2000
 """Pictures in the report, beside those that were given."""
@@ -49,7 +50,7 @@ def label_features(
     """Names every row of a feature folder. Returns what labels.json holds, which tells of a sample."""
     with joined(device) as (rank, world, device):
         chosen = _streamable(method, settings or {}, device)
-        tables.check_pyarrow()
+        label_tables.check_pyarrow()
         check_output_folder(out)
         rows, about, total = _opened(features, rank, world)
         labels_csv = out / "labels.csv"
@@ -64,11 +65,11 @@ def label_features(
         classifier = _classifier(chosen, rows, given, about, calibration_of(card, about["weights"]), power, device)
 
         answer, one_of = _answering(classifier, power, device), -(-total // SAMPLE)
-        told_of = given.places | dict.fromkeys(given.unknown, tables.NO_CLASS)
-        path = out / tables.part_name(rank, world)
-        own = tables.write(path, rows, told_of, classifier.classes, answer, one_of, unchanged)
+        told_of = given.places | dict.fromkeys(given.unknown, label_tables.NO_CLASS)
+        path = out / label_tables.part_name(rank, world)
+        own = label_tables.write(path, rows, told_of, classifier.classes, answer, one_of, unchanged)
         parts = of_all((own._replace(few=None), _broken(rows)))
-        tables.remove_others(out, world)  # now that all parts are there
+        label_tables.remove_others(out, world)  # now that all parts are there
 
         network = about["model"] | {"trained_on": trained_on(card, about["model"].get("dataset"))}
         told = _told(features, total, parts, given, classifier, network, described(chosen))
@@ -109,7 +110,7 @@ def _opened(features: Path, rank: int, world: int) -> tuple[stream.Rows, dict[st
 def _told(
     features: Path,
     total: int,
-    parts: Sequence[tuple[tables.Answered, list[dict[str, str]]]],
+    parts: Sequence[tuple[label_tables.Answered, list[dict[str, str]]]],
     given: Given,
     classifier: Classifier,
     network: Mapping[str, Any],
@@ -207,7 +208,7 @@ def _answering(classifier: Classifier, power: adapt.Power, device: str) -> Calla
 
 def _thumbnail(file: str, side: int) -> str | None:
     try:
-        return pictures.data_url(pictures.thumbnail(pictures.read(file), side))
+        return read.data_url(read.thumbnail(read.read(file), side))
     except Exception:  # in a tar file, or on another machine; without a thumbnail its label is still right
         return None
 

@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from protoadapt.errors import UserError, count
+from protoadapt.core.errors import UserError, count
 from protoadapt.labeling.names import UNKNOWN, class_cell, class_of_cell, composed, from_folder, from_text, to_text
-from protoadapt.labeling.pictures import Skipped, find_pictures
+from protoadapt.vision.pictures.read import Skipped, find_pictures
 
 BY_FOLDER, BY_TABLE, BY_PAGE = "(folder)", "(table)", "(page)"
 DELIMITERS = ",;\t"  # spreadsheets of some countries write the others

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from protoadapt.report.page import COLORS, SHAPES, Html, inner, name_of, tag
+from protoadapt.report.markup import COLORS, SHAPES, Html, inner, name_of, tag
 
 MARGIN = 0.05
 Series = tuple[str, str, Sequence[tuple[float, float]]]  # words, style (a class of the style sheet), points

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from protoadapt.errors import UserError
-from protoadapt.report.checks import results_of
+from protoadapt.core.errors import UserError
 from protoadapt.report.labels import SCHEMA as LABELS
 from protoadapt.report.labels import labels_page
+from protoadapt.report.result_checks import results_of
 from protoadapt.report.results import evaluation_page
 
 __all__ = ["LABELS", "evaluation_page", "is_labels_page", "labels_page", "readable", "report_page"]

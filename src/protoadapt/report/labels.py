@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from protoadapt.errors import UserError, count
+from protoadapt.core.errors import UserError, count
 from protoadapt.report.charts import bar, color, mark
+from protoadapt.report.labels_json import Shown, Total, number, read_pictures, read_totals
+from protoadapt.report.markup import Html, facts, inner, name_of, page, section, tag
 from protoadapt.report.motion import motion
-from protoadapt.report.page import Html, facts, inner, name_of, page, section, tag
-from protoadapt.report.told import Shown, Total, number, read_pictures, read_totals
 
 SCHEMA = "protoadapt-labels/1"
 FIRST = 18  # pictures that are shown for checking before all others

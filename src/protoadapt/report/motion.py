@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from protoadapt.report.charts import HIDE, color, legend, mark, shape, star
-from protoadapt.report.page import Html, tag
+from protoadapt.report.markup import Html, tag
 
 WIDTH, HEIGHT, EDGE = 640, 440, 26
 Point = Sequence[float]

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from protoadapt.errors import UserError
+from protoadapt.core.errors import UserError
 from protoadapt.report.charts import HIDE, axis, color, grouped_bars, histogram, interval, lines, ticks
-from protoadapt.report.checks import Result, drawable, results_of, shown
 from protoadapt.report.history import Curve, accuracies, losses
+from protoadapt.report.markup import Html, facts, inner, page, section, tag
 from protoadapt.report.motion import motion
-from protoadapt.report.page import Html, facts, inner, page, section, tag
+from protoadapt.report.result_checks import Result, drawable, results_of, shown
 from protoadapt.report.tables import caption, comparison, dataset, origin, over_classes
 
 DASHES = {"-": "", "--": "dashed", ":": "dotted"}

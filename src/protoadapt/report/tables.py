@@ -10,8 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from protoadapt.errors import unknown
-from protoadapt.evaluate import class_half_width, half_width
+from protoadapt.core.errors import unknown
+from protoadapt.core.evaluate import class_half_width, half_width
 
 Row = Sequence[str]
 

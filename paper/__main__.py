@@ -1,0 +1,126 @@
+"""The command that does the paper's tables."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from protoadapt.cli import main
+from protoadapt.cli.options import Cache, Device, find_device, progress
+from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.files import check_output_folder
+from protoadapt.training.datasets import find_dataset
+
+
+def reproduce(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="which one; leave it out for a list")] = "",
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="DIR", help="a folder that holds datasets, or cub=DIR for one; may be repeated"),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="training runs, networks and features")] = Path("runs"),
+    results: Annotated[Path, typer.Option(help="result files, one folder a network")] = Path("results"),
+    cache: Cache = None,
+    weights: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="networks made elsewhere: NAME.safetensors, NAME-train.json")
+    ] = None,
+    only_evaluate: Annotated[bool, typer.Option("--only-evaluate", help="train nothing: use what is there")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="some of its results, such as 'cub-box/*'; may be repeated"),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="of every training run (default: each recipe's)")] = None,
+    episodes: Annotated[int | None, typer.Option(help="of every evaluation (default: the table's)")] = None,
+    per_class: Annotated[int | None, typer.Option(help="pictures of each class, to try it out")] = None,
+    device: Device = "auto",
+) -> None:
+    """A table of the paper from scratch.
+
+    Train, extract, evaluate. Asked again, it goes on where it stopped.
+    """
+    import paper as tables
+
+    if not table:
+        for name, plan in tables.TABLES.items():
+            print(f"{name:15} {plan.title}")
+        return
+    if table not in tables.TABLES:
+        raise unknown("table", table, tables.TABLES)
+    if weights and not weights.is_dir():
+        raise UserError(f"there is no folder {str(weights)!r}: --weights is one that holds NAME.safetensors files")
+    for folder in (out, results):
+        check_output_folder(folder)
+    for name, value in (("epochs", epochs), ("episodes", episodes), ("per-class", per_class)):
+        if value is not None and value < 1:
+            raise UserError(f"--{name} is {value}: at least one is needed")
+    work = tables.Work(
+        data=_folders(data or []),
+        out=out,
+        results=results,
+        cache=cache,
+        weights=weights,
+        only_evaluate=only_evaluate,
+        only=tuple(only or ()),
+        epochs=epochs,
+        episodes=episodes,
+        per_class=per_class,
+        device=find_device(device),
+        say=_say,
+        progress=_progress,
+    )
+    try:
+        missing = tables.reproduce(tables.TABLES[table], work)
+    except (tables.Stopped, KeyboardInterrupt) as stopped:
+        _say("stopped: the same command goes on from here")
+        sys.exit(130 if isinstance(stopped, KeyboardInterrupt) else 1)
+    found = tables.Results(results, {file: {} for file in missing})  # what a refused file holds is not of this run
+    print(tables.section(table, found, work.asks if only else None))
+    for file in tables.draw_figures(table, found, out / "figures"):
+        _say(f"drawn: {file}")
+    if missing:
+        sys.exit(1)
+
+
+def _folders(given: list[str]) -> dict[str, list[Path]]:
+    """["data", "cub=birds"] → {"": [data], "cub": [birds]}"""
+    folders: dict[str, list[Path]] = {"": []}
+    for text in given:
+        name, equals, path = text.partition("=")
+        dataset = find_dataset(name)[0] if equals and not Path(text).is_dir() else ""
+        place = Path(path if dataset else text)
+        if not place.is_dir():
+            raise UserError(f"there is no folder {str(place)!r}: give --data DIR, or --data cub=DIR for one dataset")
+        folders.setdefault(dataset, []).append(place)
+    return folders
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, a line every tenth of the way elsewhere."""
+    if sys.stderr.isatty():
+        with progress(title, total) as done:
+            yield done
+        return
+    said = 0
+
+    def line(done: int) -> None:
+        nonlocal said
+        if done * 10 // total > said:
+            said = done * 10 // total
+            _say(f"{title}: {10 * said} %")
+
+    yield line
+
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app.command()(reproduce)
+
+if __name__ == "__main__":
+    main(app)

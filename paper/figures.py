@@ -1,0 +1,31 @@
+"""The figures of the tables, drawn from result files alone."""
+
+from pathlib import Path
+
+from paper.bars import draw_bars
+from paper.results_page import Results, semi_curves
+from paper.tables import OTHERS, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED
+from protoadapt.report.path_figure import draw_paths
+
+CHART = list(SEMI_METHODS)[:3]  # what the paper's chart shows
+
+
+def draw_figures(name: str, results: Results, folder: Path) -> list[Path]:
+    """Those of a table, as far as their numbers are there."""
+    if name == "semi":
+        curves = semi_curves(results)
+        names = [f"{network} + {words}" for network in SEMI_NETWORKS for words in CHART]
+        if not all(name in curves for name in names):
+            return []
+        series = {name: [curves[name][m]["accuracy"] for m in UNLABELLED] for name in names}
+        title = "mini-ImageNet, 5-way 1-shot, semi-supervised"
+        draw_bars([str(m) for m in UNLABELLED], series, folder / "semi.png", "unlabelled pictures a class", "%", title)
+        return [folder / "semi.png"]
+    if name == "figure3":
+        files = [file for task in TABLES[name].tasks for file in task.files]
+        files += [f"{trial.run.name}/adaptation.json" for _, trial in OTHERS.values()]
+        picture = next((results.file(file) for file in files if results.file(file)), None)
+        if picture:
+            draw_paths(picture, folder / "adaptation.png")
+            return [folder / "adaptation.png"]
+    return []

@@ -1,0 +1,129 @@
+"""What a table is: rows, each a method on the features of a network. Data only; `engine` does the work."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from protoadapt.core.episodes import Protocol
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A network: NAME.safetensors beside NAME-train.json, and its results in results/NAME/."""
+
+    name: str
+    recipe: str
+    settings: tuple[str, ...] = ()  # "key=value", over the recipe's
+    teacher: "Run | None" = None  # trained before it: what it learns from, and maybe where it starts
+    absent: str = ""  # why there is no result, where that is known beforehand
+
+    @property
+    def cycles(self) -> "list[Run]":
+        """The runs it came from, and itself."""
+        return [*(self.teacher.cycles if self.teacher else []), self]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Methods on the same episodes of novel classes, seen by one network: results/NAME/STEM-1shot.json and so on."""
+
+    run: Run
+    dataset: str
+    crop: str = "none"
+    views: int = 1
+    pooling: float = 1.0  # exponent of the mean over all places
+    stem: str = "novel"
+    methods: tuple[str, ...] = ("cipa",)
+    slow: tuple[str, ...] = ()  # methods that get only SLOW_EPISODES of the same episodes
+    kind: str = "balanced"
+    unlabeled: int = 0
+    shots: tuple[int, ...] = (1, 5)
+    episodes: int = 10_000
+
+    def protocol(self, shot: int) -> Protocol:
+        return Protocol(self.kind, shot=shot, unlabeled=self.unlabeled)
+
+    def file(self, shot: int) -> str:
+        return f"{self.run.name}/{self.stem}-{shot}shot.json"
+
+    @property
+    def files(self) -> list[str]:
+        return [self.file(shot) for shot in self.shots]
+
+    @property
+    def features(self) -> str:
+        pooled = "" if self.pooling == 1 else f"-pooling{self.pooling:g}"
+        return f"{self.run.name}-{self.dataset}-{self.crop}-views{self.views}{pooled}.safetensors"
+
+
+SLOW_EPISODES = 600
+"""For methods that take a tenth of a second an episode. Episode i is the same however many are drawn."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One episode as a picture of CIPA's prototypes on their way: results/NAME/adaptation.json."""
+
+    run: Run
+    dataset: str
+    way: int = 10
+    seed: int = 3  # of the episode
+    plane_seed: int = 1  # of t-SNE
+
+    @property
+    def trial(self) -> Trial:
+        """The features it is drawn from."""
+        return Trial(self.run, self.dataset)
+
+    @property
+    def views(self) -> int:
+        return self.trial.views
+
+    @property
+    def files(self) -> list[str]:
+        return [f"{self.run.name}/adaptation.json"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: the paper's numbers and where ours are."""
+
+    words: tuple[str, ...]  # its first cells
+    trial: Trial
+    method: str = "cipa"
+    paper: tuple[float | None, float | None] = (None, None)  # 1-shot, 5-shot
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    about: str
+    columns: tuple[str, ...] = ()  # over the rows' words
+    rows: tuple[Row, ...] = ()
+    more: tuple[Trial, ...] = ()  # trials that no row shows
+    tasks: tuple[Task, ...] = ()
+    first: int | None = None  # also shown: only the first so many episodes, as the paper has them
+
+    @property
+    def trials(self) -> list[Trial]:
+        return unique([*(row.trial for row in self.rows), *self.more])
+
+    @property
+    def parts(self) -> list[Trial | Task]:
+        return [*self.trials, *self.tasks]
+
+    def only(self, asks: Callable[[str], bool]) -> "Table":
+        """What of it has a file that is asked for."""
+
+        def asked(part: Trial | Task) -> bool:
+            return any(map(asks, part.files))
+
+        rows = tuple(row for row in self.rows if asked(row.trial))
+        return replace(self, rows=rows, more=tuple(filter(asked, self.more)), tasks=tuple(filter(asked, self.tasks)))
+
+
+def unique(things: Iterable[T]) -> list[T]:
+    """Without repetition, in order."""
+    return list(dict.fromkeys(things))

@@ -1,6 +1,0 @@
-"""Weak and strong views, batched on the training device, one draw an image."""
-
-from protoadapt.augment.strong import apply_strong, draw_strong, strong
-from protoadapt.augment.weak import apply_weak, draw_weak, weak
-
-__all__ = ["apply_strong", "apply_weak", "draw_strong", "draw_weak", "strong", "weak"]

@@ -1,0 +1,349 @@
+"""Episodes: who is support, who is query; and the samplers that draw them.
+
+Axes: E episodes, W classes ("way"), K labelled rows a class ("shot"), S = Σ K support rows,
+Q queries, U unlabelled rows, N rows of a feature table, D dimensions.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoadapt.core.errors import UserError, whole_number
+from protoadapt.core.untrusted import finite
+
+BLOCK = 256
+"""Episodes drawn from one seed. Blocks, not chunks, are seeded, so that episode i never depends on chunking."""
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """A batch of few-shot tasks over one table of rows.
+
+    The labels of the queries are not here, and queries come in random order: no method can peek.
+    Rows are gathered only when asked for, so work that is done row by row (a power, a norm) is done
+    once for the table by `each_row`, however many episodes use a row.
+    """
+
+    rows: Tensor  # (N, D)
+    support_index: Tensor  # (E, S) into rows
+    support_labels: Tensor  # (E, S) in 0 … W-1
+    query_index: Tensor  # (E, Q) into rows
+    n_way: int
+    unlabeled_index: Tensor | None = None  # (E, U) into rows
+    base_mean: Tensor | None = None  # (D), mean of the base classes' features
+    memo: dict[Hashable, "tuple[Tensor, dict]"] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def from_tensors(
+        cls,
+        support: Tensor,
+        support_labels: Tensor,
+        query: Tensor,
+        n_way: int,
+        unlabeled: Tensor | None = None,
+        base_mean: Tensor | None = None,
+    ) -> "Episodes":
+        """Episodes from support (E,S,D), support_labels (E,S), query (E,Q,D) and maybe unlabeled (E,U,D)."""
+        parts = [support, query] + ([] if unlabeled is None else [unlabeled])
+        shapes = [tuple(part.shape) for part in parts]
+        if any(len(shape) != 3 or shape[::2] != shapes[0][::2] or not all(shape) for shape in shapes):
+            raise UserError(
+                f"support, query and unlabeled have shapes {shapes}: each needs three axes (episode, row, dimension), "
+                f"none of them empty, and the same episodes and dimensions"
+            )
+        whole = not (support_labels.is_floating_point() or support_labels.is_complex())
+        if not whole or support_labels.min() < 0 or support_labels.max() >= n_way:
+            raise UserError(f"support_labels have to be whole numbers from 0 to n_way − 1 = {n_way - 1}")
+        rows = torch.cat([part.reshape(-1, part.shape[-1]) for part in parts])
+        ends = np.cumsum([0] + [part.shape[0] * part.shape[1] for part in parts])
+        index = [
+            torch.arange(start, stop, device=rows.device).view(part.shape[:2])
+            for start, stop, part in zip(ends, ends[1:], parts)
+        ]
+        third = index[2] if unlabeled is not None else None
+        return cls(rows, index[0], support_labels.long(), index[1], n_way, third, base_mean)
+
+    def __post_init__(self) -> None:
+        if self.support_labels.shape != self.support_index.shape:
+            raise UserError(
+                f"support_labels has shape {tuple(self.support_labels.shape)}, "
+                f"support rows have {tuple(self.support_index.shape)}: give one label a row"
+            )
+
+    def __len__(self) -> int:
+        return self.support_index.shape[0]
+
+    def __getitem__(self, which: slice | list[int]) -> "Episodes":
+        """Some of the episodes, over the same table (and the work already done on it)."""
+        unlabeled = None if self.unlabeled_index is None else self.unlabeled_index[which]
+        return replace(
+            self,
+            support_index=self.support_index[which],
+            support_labels=self.support_labels[which],
+            query_index=self.query_index[which],
+            unlabeled_index=unlabeled,
+        )
+
+    @property
+    def support(self) -> Tensor:
+        """(E, S, D)"""
+        return self.rows[self.support_index]
+
+    @property
+    def query(self) -> Tensor:
+        """(E, Q, D)"""
+        return self.rows[self.query_index]
+
+    @property
+    def unlabeled(self) -> Tensor | None:
+        """(E, U, D)"""
+        return None if self.unlabeled_index is None else self.rows[self.unlabeled_index]
+
+    @property
+    def shots(self) -> Tensor:
+        """(E, W): labelled rows of each class."""
+        return self.membership.sum(1)
+
+    @property
+    def membership(self) -> Tensor:
+        """(E, S, W): one-hot support labels in the rows' dtype."""
+        classes = torch.arange(self.n_way, device=self.rows.device)
+        return (self.support_labels[..., None] == classes).to(self.rows.dtype)
+
+    def each_row(self, function: Callable[..., Tensor], **arguments) -> "Episodes":
+        """The same episodes with `function(rows, **arguments)` in place of the rows, computed once a table."""
+        key = (function, *sorted(arguments.items()))
+        if key not in self.memo:
+            self.memo[key] = (function(self.rows, **arguments), {})
+        rows, memo = self.memo[key]
+        return replace(self, rows=rows, memo=memo)
+
+    def to(self, device: torch.device | str) -> "Episodes":
+        moved = {
+            name: value.to(device)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor) and value.device != torch.device(device)
+        }
+        return replace(self, memo=self.memo if "rows" not in moved else {}, **moved)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Indices of drawn episodes. The query labels live here, away from the methods."""
+
+    support: np.ndarray  # (E, S)
+    support_labels: np.ndarray  # (E, S)
+    query: np.ndarray  # (E, Q)
+    query_labels: np.ndarray  # (E, Q)
+    unlabeled: np.ndarray | None = None  # (E, U)
+
+    def __getitem__(self, which: slice) -> "Draw":
+        return Draw(*(None if part is None else part[which] for part in vars(self).values()))  # type: ignore[arg-type]
+
+    def episodes(self, rows: Tensor, n_way: int, base_mean: Tensor | None = None, **shared) -> Episodes:
+        def on_device(index: np.ndarray) -> Tensor:
+            return torch.from_numpy(index).to(rows.device)
+
+        unlabeled = None if self.unlabeled is None else on_device(self.unlabeled)
+        return Episodes(
+            rows,
+            on_device(self.support),
+            on_device(self.support_labels),
+            on_device(self.query),
+            n_way,
+            unlabeled,
+            base_mean,
+            **shared,
+        )
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How episodes are drawn.
+
+    kind       "balanced": `query` queries of each class. "dirichlet": way·query queries in all, class shares
+               from Dirichlet(alpha). "semi": balanced queries, and `unlabeled` rows a class from a part of the
+               table that support and query never touch.
+    """
+
+    kind: str = "balanced"
+    way: int = 5
+    shot: int = 1
+    query: int = 15
+    alpha: float = 2.0
+    unlabeled: int = 0
+    distractors: int = 0  # further classes whose rows are among the unlabelled ones
+    labeled_fraction: float = 0.6  # "semi": the share of each class that support and query come from
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("balanced", "dirichlet", "semi"):
+            raise UserError(f"protocol {self.kind!r} is unknown: choose balanced, dirichlet or semi")
+        for name, least in {"way": 2, "shot": 1, "query": 1, "unlabeled": 0, "distractors": 0}.items():
+            whole_number(name, getattr(self, name), least)
+        if not finite(self.alpha, 0, 1e6) or self.alpha == 0:
+            raise UserError(f"alpha is {self.alpha}: a Dirichlet distribution needs a positive, finite one")
+        if not finite(self.labeled_fraction, 0, 1) or self.labeled_fraction in (0, 1):
+            raise UserError(f"labeled_fraction is {self.labeled_fraction}: it must lie between 0 and 1")
+        if self.kind == "semi" and self.unlabeled < 1:
+            raise UserError("the semi-supervised protocol needs unlabelled rows: set --unlabeled to 1 or more")
+
+    @property
+    def classes(self) -> int:
+        """How many an episode holds, those that are only in the way counted in."""
+        return self.way + (self.distractors if self.kind == "semi" else 0)
+
+
+def check_seed(seed: int) -> None:
+    """numpy cuts seeds into words of 32 bits: a larger one with block 0 would be a small one with a later block."""
+    whole_number("seed", seed, 0, 2**32 - 1)
+
+
+def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int) -> Iterator[Draw]:
+    """Blocks of drawn episodes, `episodes` of them in all. Rows labelled −1 are never drawn.
+
+    Support, query and unlabelled rows of an episode never overlap. Block b depends on (seed, b) alone.
+    """
+    check_seed(seed)
+    pools = _Pools(np.asarray(labels), protocol, seed)
+    for block, start in enumerate(range(0, episodes, BLOCK)):
+        rng = np.random.default_rng([seed, block])
+        yield pools.block(rng)[: min(BLOCK, episodes - start)]
+
+
+class _Pools:
+    """The rows of each class, sorted once: `table[c, :size[c]]` are the rows of class c."""
+
+    def __init__(self, labels: np.ndarray, protocol: Protocol, seed: int):
+        self.protocol = p = protocol
+        classes, inverse = np.unique(labels, return_inverse=True)
+        self.known = np.flatnonzero(classes >= 0)
+        needed = p.classes
+        if needed > len(self.known):
+            most = len(self.known) - (needed - p.way)
+            way_out = f"lower the way to {most} or less" if most >= 2 else "label more classes, or ask for fewer"
+            raise UserError(
+                f"{needed} classes are asked for (way {p.way}) but the features have {len(self.known)}: {way_out}"
+            )
+        by_class = [np.flatnonzero(inverse == c) for c in self.known]
+        if p.kind == "semi":
+            # A split that the seed fixes once, before any episode: 60 % for support and query, the rest unlabelled.
+            rng = np.random.default_rng([seed, 0, 1])
+            by_class = [rng.permutation(rows) for rows in by_class]
+            cuts = [round(p.labeled_fraction * len(rows)) for rows in by_class]
+            spare = [rows[cut:] for rows, cut in zip(by_class, cuts)]
+            share = f"unlabelled rows ({1 - p.labeled_fraction:.0%} of each class are set aside for them)"
+            self._require(classes, spare, p.unlabeled, share, "lower --unlabeled", 1 - p.labeled_fraction)
+            self.spare, self.spare_size = _ragged(spare)
+            by_class = [rows[:cut] for rows, cut in zip(by_class, cuts)]
+        # Dirichlet counts vary; a class that can give less than its draw is handled by drawing counts again.
+        least = p.shot + (1 if p.kind == "dirichlet" else p.query)
+        part = p.labeled_fraction if p.kind == "semi" else 1.0
+        self._require(classes, by_class, least, f"rows (shot {p.shot} + query)", "lower --shot or --query", part)
+        self.table, self.size = _ragged(by_class)
+        if p.kind == "dirichlet" and np.sort(self.size - p.shot)[: p.way].sum() < p.way * p.query:
+            raise UserError(
+                f"{p.way * p.query} queries do not fit into the smallest {p.way} classes after {p.shot} support "
+                f"rows each: lower --query"
+            )
+
+    def _require(self, classes, pools, least: int, what: str, way_out: str, part: float) -> None:
+        """Of every class, of whose rows the pools are such a part."""
+        short = min(range(len(pools)), key=lambda c: len(pools[c]))
+        if len(pools[short]) < least:
+            enough = least if part == 1 else math.ceil((least + 0.5) / part)  # whichever way the part is rounded
+            raise UserError(
+                f"class {classes[self.known[short]]} has {len(pools[short])} of the {least} {what} an episode needs: "
+                f"{way_out}, or leave small classes out (--min-rows {enough})"
+            )
+
+    def block(self, rng: np.random.Generator) -> Draw:
+        p = self.protocol
+        n_classes = p.classes
+        chosen = rng.random((BLOCK, len(self.known))).argsort(1)[:, :n_classes]
+        targets = chosen[:, : p.way]
+        free = self.size[targets] - p.shot
+        counts = np.full((BLOCK, p.way), p.query)
+        if p.kind == "dirichlet":
+            counts = _dirichlet_counts(rng, p.way * p.query, p.alpha, free)
+        picked = _without_replacement(rng, self.table, self.size, targets, p.shot + counts.max())
+        support, rest = picked[..., : p.shot], picked[..., p.shot :]
+        taken = np.arange(rest.shape[2]) < counts[..., None]  # (E, W, ·): each class's first `counts` rows
+        label = np.broadcast_to(np.arange(p.way)[:, None], rest.shape)
+        query, query_labels = (part[taken].reshape(BLOCK, -1) for part in (rest, label))
+        order = rng.random(query.shape).argsort(1)
+        unlabeled = None
+        if p.kind == "semi":
+            unlabeled = _without_replacement(rng, self.spare, self.spare_size, chosen, p.unlabeled)
+            unlabeled = unlabeled.reshape(BLOCK, -1)
+        return Draw(
+            support.reshape(BLOCK, -1),
+            np.tile(np.repeat(np.arange(p.way), p.shot), (BLOCK, 1)),
+            np.take_along_axis(query, order, 1),
+            np.take_along_axis(query_labels, order, 1),
+            unlabeled,
+        )
+
+
+def _ragged(pools: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    size = np.array([len(rows) for rows in pools])
+    table = np.zeros((len(pools), size.max()), dtype=np.int64)
+    for c, rows in enumerate(pools):
+        table[c, : len(rows)] = rows
+    return table, size
+
+
+def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
+    """(E, W, k): k rows of each class in `classes` (E, W), by the first k steps of a Fisher–Yates shuffle.
+
+    Step j swaps places j and r_j ≥ j. No deck is laid out: a place still holds its own number unless an earlier step i
+    put something there (r_i = place; the latest counts), and what step i put there is remembered in moved[i].
+    A class with fewer than k rows repeats some at the end; callers take no more than it has.
+    """
+    n = size[classes.ravel()]
+    steps = np.arange(k)[:, None]
+    target = np.minimum(steps + (rng.random((k, len(n))) * (n - steps)).astype(np.int64), n - 1)
+    target = np.maximum(target, 0)
+    picked, moved = target.copy(), np.broadcast_to(steps, target.shape).copy()
+    every = np.arange(len(n))
+    for j in range(1, k):
+        order = steps[1 : j + 1]  # 1 … j, so that 0 means: never touched
+        for place, values in ((target[j], picked), (np.full(len(n), j), moved)):
+            latest = ((target[:j] == place) * order).max(0)
+            values[j] = np.where(latest > 0, moved[latest - 1, every], values[j])
+    return table[classes.ravel(), picked].T.reshape(*classes.shape, k)
+
+
+def redrawn(labels: np.ndarray, protocol: Protocol) -> float:
+    """The share of Dirichlet draws that some class has too few rows for. They are drawn again, so that the larger this
+    share, the more balanced are the episodes."""
+    if protocol.kind != "dirichlet":
+        return 0.0
+    sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
+    if protocol.way > len(sizes):
+        return 0.0  # drawing says so
+    rng, total = np.random.default_rng(0), protocol.way * protocol.query
+    chosen = rng.random((2000, len(sizes))).argsort(1)[:, : protocol.way]
+    shares = rng.dirichlet(np.full(protocol.way, protocol.alpha), size=len(chosen))
+    return float(np.any(np.round(total * shares) > sizes[chosen] - protocol.shot, axis=1).mean())
+
+
+def _dirichlet_counts(rng, total: int, alpha: float, free: np.ndarray) -> np.ndarray:
+    """(E, W) class sizes round(total·Dir(alpha)) that sum to total, drawn again where a class has too few rows.
+
+    Rounding keeps the sum by largest remainders: those with the largest fractions are rounded up.
+    """
+    counts = np.zeros_like(free)
+    missing = np.ones(len(free), dtype=bool)
+    for _ in range(10_000):
+        shares = total * rng.dirichlet(np.full(free.shape[1], alpha), size=missing.sum())
+        floor = np.floor(shares)
+        rank = (floor - shares).argsort(1, kind="stable").argsort(1, kind="stable")
+        counts[missing] = floor + (rank < (total - floor.sum(1, keepdims=True)))
+        missing = np.any(counts > free, axis=1)
+        if not missing.any():
+            return counts
+    raise UserError(f"{total} Dirichlet({alpha}) queries do not fit the classes' rows: lower --query or raise --alpha")

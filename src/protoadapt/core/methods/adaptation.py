@@ -1,0 +1,194 @@
+"""The loop that CIPA, SemiPN, soft k-means and PT+MAP share: unlabelled rows pull the class prototypes.
+
+With class sums s_c of K_c support rows, unlabelled rows u_j and soft assignments z_cj, one step is
+
+    p̃_c = (s_c + Σ_j z_cj u_j) / (K_c + Σ_j z_cj),    p_c ← σ p̃_c + (1 − σ) p_c .
+
+The papers differ in how rows are calibrated and in z (`ASSIGN`). Prototypes never leave the span of the
+episode's rows, so after one Gram matrix no D-dimensional work is left ("Gram form"): a prototype is kept as
+p = a·s + Σ_j A_j u_j together with V = p·u and t = p·s. A step changes all four by the same rule, and
+‖p‖² = a·t + Σ_j A_j V_j. With n_c = K_c + Σ_j z_cj, B = s·u and G = u·u:
+
+    a ← (1−σ)a + σ/n        A ← (1−σ)A + σz/n
+    V ← (1−σ)V + σ(B + zG)/n      t ← (1−σ)t + σ(‖s‖² + z·B)/n .
+
+Three forms give the same answers (a law in the tests): `prototype_path` in feature space, the one to read and
+to plot; `_gram_form` in torch, for any device; and the compiled loop of `native`, for the CPU.
+Axes: E episodes, W classes, S support rows, U unlabelled rows (the queries, unless others are given), Q, D.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
+from protoadapt.core.methods import native
+from protoadapt.core.methods.checks import shares, whole
+from protoadapt.core.methods.common import TINY
+
+CENTERS = ("none", "separate", "joint", "support")
+SMALL = 256
+"""Up to so many rows, or the rows' dimension if that is more, their Gram matrix is the cheaper form."""
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """One member of the family: calibration, assignment and steps."""
+
+    rule: str  # a key of ASSIGN
+    scale: float  # τ, or the factor of the squared distance
+    n_iter: int
+    sigma: float = 1.0
+    center: str = "none"  # which mean is taken off: each set's own, that of all rows, the support's
+    l2: bool = False  # unit length after centring
+    query_center: str = "none"  # semi-supervised only: "unlabeled" centres the queries by the unlabelled mean
+    class_prior: Tensor | None = None  # (W), Sinkhorn's column shares; None: equal
+
+    def __post_init__(self) -> None:
+        if self.center not in CENTERS:
+            raise UserError(f"center is {self.center!r}: choose one of {', '.join(CENTERS)}")
+        if self.query_center not in ("none", "unlabeled"):
+            raise UserError(f"query_center is {self.query_center!r}: choose none or unlabeled")
+        whole("n_iter", self.n_iter)
+        if not 0 <= self.sigma <= 1:
+            raise UserError(f"sigma is {self.sigma}: it must lie between 0 and 1")
+
+
+def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
+    """(E, Q, W): the queries' class probabilities at the adapted prototypes."""
+    semi = episodes.unlabeled_index is not None
+    if semi and how.rule == "sinkhorn":
+        raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa")
+    helping = episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
+    if helping.shape[1] > max(episodes.rows.shape[1], SMALL):
+        *_, prototypes = prototype_path(episodes, how)
+        answer = _assign(_calibrated_queries(episodes, how), prototypes, how)
+    elif native.usable(episodes.rows):
+        return native.adapt(episodes, how)
+    else:
+        answer = _gram_form(episodes, how)
+    return answer / answer.sum(-1, keepdim=True).clamp_min(TINY)  # a transport plan's rows sum to 1 only nearly
+
+
+def prototype_path(episodes: Episodes, how: Adaptation) -> Iterator[Tensor]:
+    """The n_iter + 1 positions (E, W, D) of the prototypes, in feature space."""
+    support, unlabeled = calibrate(episodes, how)
+    membership = episodes.membership
+    shots, sums = membership.sum(1)[..., None], membership.mT @ support
+    prototypes = sums / shots.clamp_min(TINY)
+    yield prototypes
+    for _ in range(how.n_iter):
+        z = _assign(unlabeled, prototypes, how).mT  # (E, W, U)
+        estimate = (sums + z @ unlabeled) / (shots + z.sum(-1, keepdim=True)).clamp_min(TINY)
+        prototypes = how.sigma * estimate + (1 - how.sigma) * prototypes
+        yield prototypes
+
+
+def calibrate(episodes: Episodes, how: Adaptation) -> tuple[Tensor, Tensor]:
+    """Support and unlabelled rows, centred and brought to unit length as asked."""
+    support, unlabeled = episodes.support, episodes.unlabeled
+    if unlabeled is None:
+        unlabeled = episodes.query
+    support_mean, unlabeled_mean = _means(support, unlabeled, how.center)
+    return calibrated_rows(support, support_mean, how.l2), calibrated_rows(unlabeled, unlabeled_mean, how.l2)
+
+
+def _calibrated_queries(episodes: Episodes, how: Adaptation) -> Tensor:
+    """Queries as they are predicted. Beside unlabelled rows they never see their own mean (inductive)."""
+    if episodes.unlabeled is None:
+        return calibrate(episodes, how)[1]
+    center = how.center if how.query_center == "unlabeled" else "none"
+    return calibrated_rows(episodes.query, _means(episodes.support, episodes.unlabeled, center)[1], how.l2)
+
+
+def _means(support: Tensor, unlabeled: Tensor, center: str) -> tuple[Tensor, Tensor]:
+    """What is taken off the support and off the unlabelled rows, each (E, 1, D)."""
+    if center == "none":
+        zero = torch.zeros_like(support[:, :1])
+        return zero, zero
+    if center == "joint":
+        joint = torch.cat([support, unlabeled], 1).mean(1, keepdim=True)
+        return joint, joint
+    mean = support.mean(1, keepdim=True)
+    return mean, mean if center == "support" else unlabeled.mean(1, keepdim=True)
+
+
+def calibrated_rows(rows: Tensor, mean: Tensor, l2: bool) -> Tensor:
+    """Centred rows, of unit length if asked. What is left of a row equal to the mean is rounding, not a direction:
+    it becomes zero."""
+    centred = rows - mean
+    if not l2:
+        return centred
+    length = centred.norm(dim=-1, keepdim=True)
+    floor = native.ROUNDING * rows.norm(dim=-1, keepdim=True)
+    return torch.where(length > floor, centred / length.clamp_min(TINY), 0)
+
+
+def _gram_form(episodes: Episodes, how: Adaptation) -> Tensor:
+    support, u = calibrate(episodes, how)
+    membership = episodes.membership
+    shots, s = membership.sum(1)[..., None], membership.mT @ support  # (E, W, 1), (E, W, D)
+    B, G, s2 = s @ u.mT, u @ u.mT, s.square().sum(-1, keepdim=True)  # (E, W, U), (E, U, U), (E, W, 1)
+    u2 = G.diagonal(dim1=1, dim2=2)
+    keep, a = 1 - how.sigma, 1 / shots.clamp_min(TINY)
+    A, V, t = torch.zeros_like(B), a * B, a * s2
+    for _ in range(how.n_iter):
+        z = ASSIGN[how.rule](V, _squared_norm(a, A, V, t), u2, how)
+        rate = how.sigma / (shots + z.sum(-1, keepdim=True)).clamp_min(TINY)
+        a, A = keep * a + rate, keep * A + rate * z
+        V, t = keep * V + rate * (B + z @ G), keep * t + rate * (s2 + (z * B).sum(-1, keepdim=True))
+    p2 = _squared_norm(a, A, V, t)
+    if episodes.unlabeled_index is None:
+        return ASSIGN[how.rule](V, p2, u2, how).mT
+    q = _calibrated_queries(episodes, how)
+    return ASSIGN[how.rule](a * (s @ q.mT) + A @ (u @ q.mT), p2, q.square().sum(-1), how).mT
+
+
+def _squared_norm(a: Tensor, A: Tensor, V: Tensor, t: Tensor) -> Tensor:
+    return (a * t + (A * V).sum(-1, keepdim=True)).clamp_min(0)
+
+
+def _assign(rows: Tensor, prototypes: Tensor, how: Adaptation) -> Tensor:
+    p2 = prototypes.square().sum(-1, keepdim=True)
+    return ASSIGN[how.rule](prototypes @ rows.mT, p2, rows.square().sum(-1), how).mT
+
+
+# Assignments z (E, W, U) from V = p·u (E, W, U), ‖p‖² (E, W, 1) and ‖u‖² (E, U).
+
+
+def cosine(V: Tensor, p2: Tensor, u2: Tensor, how: Adaptation) -> Tensor:
+    return (how.scale * V / (p2.sqrt() * u2.sqrt()[:, None]).clamp_min(TINY)).softmax(1)
+
+
+def euclid(V: Tensor, p2: Tensor, u2: Tensor, how: Adaptation) -> Tensor:
+    return (how.scale * (2 * V - p2)).softmax(1)  # ‖u‖² is the same for every class
+
+
+def sinkhorn(V: Tensor, p2: Tensor, u2: Tensor, how: Adaptation) -> Tensor:
+    """The transport plan of exp(−λ‖u−p‖²) whose rows sum to 1 and columns to the class sizes (Cuturi, 2013).
+
+    A round scales rows, then columns: plan = left · kernel · right, and only the scalings change. Each episode stops by
+    itself, when no row sum moved by more than 1e-6 in a round: its answer never depends on its neighbours.
+    """
+    n_way, n_rows = V.shape[1:]
+    kernel = torch.exp(-how.scale * (u2[:, None] - 2 * V + p2).clamp_min(0))
+    kernel = kernel / kernel.sum((1, 2), keepdim=True).clamp_min(TINY)
+    share = shares(how.class_prior, n_way, V)[:, None] * n_rows  # (W, 1)
+    left, right = torch.ones_like(kernel[:, :1]), torch.ones_like(kernel[:, :, :1])  # (E, 1, U), (E, W, 1)
+    row_sums, running = torch.zeros_like(left), torch.ones_like(left[..., :1], dtype=torch.bool)
+    for step in range(native.SINKHORN_ROUNDS):
+        fill = right.mT @ kernel
+        now = left * fill
+        running = running & ((now - row_sums).abs().amax(-1, keepdim=True) > native.SINKHORN_STOP)
+        if step % 8 == 0 and not running.any():  # asking waits for the device; what has stopped stays as it is
+            break
+        row_sums = now
+        left = torch.where(running, 1 / fill.clamp_min(TINY), left)
+        right = torch.where(running, share / (kernel @ left.mT).clamp_min(TINY), right)
+    return left * kernel * right
+
+
+ASSIGN = {"cosine": cosine, "euclid": euclid, "sinkhorn": sinkhorn}

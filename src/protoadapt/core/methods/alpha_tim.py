@@ -1,0 +1,42 @@
+"""α-TIM. Veilleux, Boudiaf, Piantanida, Ben Ayed: Realistic Evaluation of Transductive Few-Shot Learning
+(NeurIPS 2021).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
+from protoadapt.core.methods.checks import transductive_only
+from protoadapt.core.methods.tim import descend
+
+
+def alpha_tim(
+    episodes: Episodes,
+    *,
+    alpha: float | None = None,
+    n_iter: int = 1000,
+    lr: float = 1e-4,
+    temp: float = 15.0,
+    weights: Sequence[float] = (1.0, 1.0, 1.0),
+) -> Tensor:
+    """TIM-GD whose two query entropies are H_α(p) = (1 − Σ p^α)/(α − 1). Returns (E, Q, W).
+
+    H_α(Y) is flatter around equal class sizes than Shannon's entropy, so they may differ; the cross-entropy stays
+    Shannon's. α above 1; None: 2 with one shot a class, 5 with two to four, 7 from five on.
+    """
+    transductive_only(episodes, "α-TIM")
+    if alpha is not None and not alpha > 1:
+        raise UserError(f"alpha is {alpha}: it must be above 1 (1 itself is TIM, tim_gd)")
+    if alpha is None:
+        shots = episodes.shots.mean(1)[:, None, None]
+        power = torch.where(shots < 2, 2.0, torch.where(shots < 5, 5.0, 7.0)).to(episodes.rows)
+    else:
+        power = episodes.rows.new_full((len(episodes), 1, 1), alpha)
+
+    def slope(p: Tensor) -> Tensor:
+        return p ** (power - 1) * (power / (1 - power))
+
+    return descend(episodes, slope, n_iter, lr, temp, weights)

@@ -1,0 +1,157 @@
+"""BAPA: Balance-Agnostic Prototype Adaptation. Our own, beside the paper's CIPA.
+
+CIPA centres the queries by their own mean and lets every row pull as much as any other: both quietly assume that all
+classes are among the queries, and about equally often. BAPA asks the rows how far to believe that. With N unlabelled
+rows q, C classes, n̄ = N/C, rows of unit length after the power transform, m_S the mean of the support's class means,
+S_c the sum and K_c the number of class c's support rows, M = C²/Σ_c 1/K_c, q̄ the mean of the unlabelled rows:
+
+    0  α = N/(N + k_s) · min(1, V (1/M + 1/N) / ‖q̄ − m_S‖²)³,   V = ½ mean ‖q − s‖²
+
+and then n_iter times
+
+    1  μ = α Σ_q w_q q / Σ_q w_q + (1 − α) m_S;   x ← unit(x − μ) for all rows              (start: w = 1)
+    2  z = softmax_c(λ (2 q·p_c − ‖p_c‖²) + ℓ_c);   n_c = Σ_q z_qc                            (start: ℓ = 0)
+    3  p_c ← (1−σ) p_c + σ (S_c + Σ_q h_qc q) / (K_c + κ + Σ_q h_qc),   h = z²/max_c z    (start: S_c/(K_c + κ))
+    4  g = clip(1 − θ² / mean_c (n_c/n̄ − 1)², −1, 1), θ² = 0.015 + 0.25/n̄;   f_c = (n_c + κ)/(n̄ + κ)
+    5  ℓ_c = g log f_c;   w_q = Σ_c z_qc / (1 + max(g, 0)(f_c − 1)).
+
+The answer is 1 and 2 once more. α (0) is how far the unlabelled rows may choose the centre: two means of rows that are
+alike differ by V (1/M + 1/N) on average, and a mean that lies further off belongs to other classes than the support's,
+or to one of them. The centre (1) counts a row less if its class is large, so it does not follow the balance. h (3):
+a row pulls its likeliest class as far as it is sure, and the others less; κ pseudo-rows at the origin hold back classes
+that few rows support. g (4) is a James–Stein
+factor: near 1 when sizes differ by more than θ, negative when they differ less, and then ℓ (5) pulls towards balance.
+θ² is how much the estimated sizes of equal classes differ: by confusions that never average out, and by chance.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
+from protoadapt.core.methods import native, native_bapa
+from protoadapt.core.methods.checks import whole
+from protoadapt.core.methods.cipa import powered
+from protoadapt.core.methods.common import TINY
+
+CHANCE = 0.015, 0.25
+"""θ² = CHANCE[0] + CHANCE[1]/n̄: the spread of estimated sizes that equal classes show; from validation classes."""
+
+
+def bapa(
+    episodes: Episodes,
+    *,
+    n_iter: int = 20,
+    sigma: float = 0.2,
+    lam: float = 10.0,
+    kappa: float = 3.0,
+    k_s: float = 10.0,
+    beta: float = 0.5,
+    power: str = "auto",
+) -> Tensor:
+    """Needs no knowledge of the class sizes: many queries or one, mixed or of one class. Returns (E, Q, W).
+
+    kappa pseudo-rows hold back each prototype; k_s rows' weight has the support mean in the centre. Where unlabelled
+    rows are given they take the queries' place, and the queries are answered one by one.
+    """
+    check(n_iter, sigma, lam, kappa, k_s)
+    episodes = powered(episodes, beta, power)
+    if episodes.unlabeled_index is None and native.usable(episodes.rows):
+        return native_bapa.adapt(episodes, n_iter, sigma, lam, kappa, k_s, CHANCE)
+    return _gram_form(episodes, n_iter, sigma, lam, kappa, k_s)
+
+
+def _gram_form(episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: float, k_s: float) -> Tensor:
+    """In torch, for any device.
+
+    All vectors are mixtures of the N' = S + U rows, so one Gram matrix G is the only D-dimensional work: with μ = m·X
+    and d_i = 1/‖x_i − μ‖ the row unit(x_i − μ) is the mixture d_i (e_i − m), and (x_i − μ)·(x_j − μ) =
+    G_ij − (Gm)_i − (Gm)_j + m·Gm. Prototypes are kept as mixtures A (E, W, N').
+    """
+    helping = episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
+    X = episodes.rows[torch.cat([episodes.support_index, helping], 1)]
+    G = X @ X.mT
+    square = G.diagonal(dim1=1, dim2=2)[:, None]
+    y = episodes.membership.mT  # (E, W, S)
+    n_support, n_rows = y.shape[-1], helping.shape[1]
+    shots = y.sum(-1, keepdim=True)
+    share = (y / shots.clamp_min(TINY)).sum(1, keepdim=True)  # of each support row in m_S
+    from_support = pad(share / share.sum(-1, keepdim=True), (0, n_rows))
+
+    def from_unlabeled(w: Tensor) -> Tensor:
+        return pad(w / w.sum(-1, keepdim=True).clamp_min(TINY), (n_support, 0))
+
+    def center(w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """m (E, 1, N'), Gm (E, 1, N') and 1/‖x − μ‖ (E, 1, N') for weights w (E, 1, U) of the unlabelled rows."""
+        m = alpha * from_unlabeled(w) + (1 - alpha) * from_support
+        Gm = m @ G
+        return m, Gm, inverse_length(square, Gm, (m * Gm).sum(-1, keepdim=True))
+
+    def mixture(T: Tensor, m: Tensor, d: Tensor) -> Tensor:
+        """Σ_i T_i unit(x_i − μ), T (E, W, N'), as a mixture of the rows."""
+        return T * d - (T * d).sum(-1, keepdim=True) * m
+
+    def gaussian(A: Tensor, AG: Tensor, m: Tensor, inner: Tensor, d: Tensor) -> Tensor:
+        """λ(2 x·p − ‖p‖²) for rows x = unit(x − μ) with inner = p·x before that."""
+        along = d * (inner - (AG * m).sum(-1, keepdim=True))
+        return lam * (2 * along - (A * AG).sum(-1, keepdim=True))
+
+    w, size_term = X.new_ones(len(X), 1, n_rows), X.new_zeros(len(X), episodes.n_way, 1)
+    mean, apart = from_unlabeled(w), from_unlabeled(w) - from_support
+    # ½ mean ‖q − s‖² = ½ mean ‖q‖² + ½ mean ‖s‖² − q̄·m_S
+    spread = (square / 2 * (mean + from_support) - from_support @ G * mean).sum(-1, keepdim=True)
+    alpha = trust((apart @ G * apart).sum(-1, keepdim=True), spread, shots, n_rows, k_s)
+    m, Gm, d = center(w)
+    A = mixture(pad(y, (0, n_rows)), m, d) / (shots + kappa)
+    for _ in range(n_iter):
+        AG = A @ G
+        z = (gaussian(A, AG, m, AG, d)[..., n_support:] + size_term).softmax(1)
+        T = torch.cat([y, pulls(z, 1)], -1)
+        A = (1 - sigma) * A + sigma * mixture(T, m, d) / (kappa + T.sum(-1, keepdim=True))
+        size_term, weight = class_sizes(z.sum(-1, keepdim=True), n_rows, kappa)
+        m, Gm, d = center((weight * z).sum(1, keepdim=True))
+    AG = A @ G
+    if episodes.unlabeled_index is None:
+        return (gaussian(A, AG, m, AG, d)[..., n_support:] + size_term).softmax(1).mT
+    query = episodes.query
+    XQ = X @ query.mT  # (E, N', Q)
+    length = inverse_length(query.square().sum(-1)[:, None], m @ XQ, (m * Gm).sum(-1, keepdim=True))
+    return (gaussian(A, AG, m, A @ XQ, length) + size_term).softmax(1).mT
+
+
+def check(n_iter: int, sigma: float, lam: float, kappa: float, k_s: float) -> None:
+    whole("n_iter", n_iter)
+    if not (0 <= sigma <= 1 and lam > 0 and kappa >= 0 and k_s > 0):
+        raise UserError(
+            f"sigma={sigma}, lam={lam}, kappa={kappa}, k_s={k_s} do not fit: sigma lies between 0 and 1, lam and k_s "
+            f"are positive, kappa is 0 or more"
+        )
+
+
+def trust(apart2: Tensor, spread: Tensor, shots: Tensor, n_rows: int, k_s: float) -> Tensor:
+    """Step 0: α (…, 1, 1) from ‖q̄ − m_S‖² and V; shots (…, W, 1)."""
+    known = (shots > 0).to(spread.dtype)
+    noise = (known / shots.clamp_min(1)).sum(-2, keepdim=True) / known.sum(-2, keepdim=True).square()  # 1/M
+    return n_rows / (n_rows + k_s) * (spread * (noise + 1 / n_rows) / apart2.clamp_min(TINY)).clamp(0, 1) ** 3
+
+
+def pulls(z: Tensor, classes: int) -> Tensor:
+    """What a row weighs in each class's prototype (3); `classes` is their axis."""
+    return z.square() / z.amax(classes, keepdim=True)
+
+
+def class_sizes(n: Tensor, n_rows: int, kappa: float) -> tuple[Tensor, Tensor]:
+    """Steps 4 and 5: ℓ (…, W, 1), and what a row of each class counts in the centre, from soft class sizes n."""
+    n_mean = n_rows / n.shape[-2]
+    spread = (n / n_mean - 1).square().mean(-2, keepdim=True)
+    g = (1 - (CHANCE[0] + CHANCE[1] / n_mean) / spread.clamp_min(TINY)).clamp(-1, 1)
+    f = (n + kappa) / (n_mean + kappa)
+    return g * f.clamp_min(TINY).log(), 1 / (1 + g.clamp_min(0) * (f - 1)).clamp_min(TINY)
+
+
+def inverse_length(square: Tensor, inner: Tensor, mean_square: Tensor) -> Tensor:
+    """1/‖x − μ‖ from ‖x‖², x·μ and ‖μ‖²; 0 for a row at the centre itself, where only rounding is left."""
+    left = square - 2 * inner + mean_square
+    rounding = 32 * torch.finfo(left.dtype).eps * (square + mean_square)
+    return torch.where(left > rounding, left.clamp_min(TINY).rsqrt(), 0)

@@ -1,0 +1,39 @@
+"""What several methods share. Axes as in `episodes`: E, W, S, Q, D."""
+
+from torch import Tensor
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
+
+TINY = 1e-12
+
+
+def unit(x: Tensor) -> Tensor:
+    """x/‖x‖ along the last axis; a zero row stays zero."""
+    return x / x.norm(dim=-1, keepdim=True).clamp_min(TINY)
+
+
+def class_means(rows: Tensor, membership: Tensor) -> Tensor:
+    """(E, W, D): mean of each class's rows (E, S, D), weighted by membership (E, S, W)."""
+    return membership.transpose(1, 2) @ rows / membership.sum(1)[..., None].clamp_min(TINY)
+
+
+def sq_distances(x: Tensor, y: Tensor) -> Tensor:
+    """(E, X, Y) squared Euclidean distances between x (E, X, D) and y (E, Y, D), never negative."""
+    cross = x @ y.transpose(1, 2)
+    return (x.square().sum(-1)[:, :, None] - 2 * cross + y.square().sum(-1)[:, None, :]).clamp_min(0)
+
+
+def center_and_unit(rows: Tensor, mean: Tensor) -> Tensor:
+    return unit(rows - mean)
+
+
+def cl2n(episodes: Episodes, name: str) -> Episodes:
+    """Rows centred by the mean of the BASE features, then of unit length (SimpleShot's CL2N)."""
+    if episodes.base_mean is None:
+        raise UserError(
+            f"{name} centres by the mean of the base classes' features, which are not here: give them with --base FILE "
+            f"(for pictures of your own, features of other pictures by the same network; in Python base_mean), "
+            f"or leave {name} out"
+        )
+    return episodes.each_row(center_and_unit, mean=episodes.base_mean)

@@ -1,0 +1,135 @@
+"""TIM. Boudiaf, Masud, Rony, Dolz, Piantanida, Ben Ayed: Transductive Information Maximization (NeurIPS 2020).
+
+Class weights w, started at the support means, give p = softmax(−τ/2 ‖z − w‖²) on unit rows z. They minimise
+
+    λ₀ · cross-entropy(support) − λ₁ · H(Y) + λ₂ · H(Y|X),
+
+H(Y) the entropy of the queries' mean p, H(Y|X) the mean entropy of their p. The first of these two is largest when all
+classes are equally frequent among the queries: TIM assumes balance, and loses when it is absent (α-TIM does less so).
+Where the class shares π are known, `class_prior` puts −KL(mean p ‖ π) in the place of H(Y): the same, but for a
+constant, when π is uniform.
+Axes: E episodes, W classes, S support rows, Q queries, N = S + Q, D.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
+from protoadapt.core.methods.checks import shares, transductive_only, whole
+from protoadapt.core.methods.common import TINY, class_means, unit
+
+
+def tim_gd(
+    episodes: Episodes,
+    *,
+    n_iter: int = 1000,
+    lr: float = 1e-4,
+    temp: float = 15.0,
+    weights: Sequence[float] = (0.1, 1.0, 0.1),
+    class_prior: Sequence[float] | Tensor | None = None,
+) -> Tensor:
+    """The loss by n_iter steps of Adam; weights = (λ₀, λ₁, λ₂). Returns (E, Q, W)."""
+    transductive_only(episodes, "TIM")
+    prior = shares(class_prior, episodes.n_way, episodes.rows)
+    return descend(episodes, shannon_slope, n_iter, lr, temp, weights, prior)
+
+
+def tim_adm(
+    episodes: Episodes,
+    *,
+    n_iter: int = 150,
+    temp: float = 15.0,
+    weights: Sequence[float] = (0.1, 1.0, 0.1),
+    class_prior: Sequence[float] | Tensor | None = None,
+) -> Tensor:
+    """The loss by the alternating-direction method: auxiliary posteriors R, then w in closed form. Returns (E, Q, W).
+
+    R ∝ P^(1+λ₂) · (π / Σ_Q P^(1+λ₂))^(λ₁/(1+λ₁)), and with targets T = (c₁ y, c₂ R) and masses M = (c₁ P, c₂ P) of the
+    support rows and the queries
+
+        w ← Σ_i (T_i z_i + M_i (w − z_i)) / Σ_i T_i,   c₁ = λ₀/(1+λ₂), c₂ = S/Q .
+
+    w never leaves the span of the rows: w = A z with A (W, N), so z·zᵀ is all that is needed of them, and the update
+    reads A ← (T − M + Σ_i M_i A) / Σ_i T_i.
+    """
+    transductive_only(episodes, "TIM")
+    _check(n_iter, weights)
+    episodes = episodes.each_row(unit)
+    z = torch.cat([episodes.support, episodes.query], 1)
+    y = episodes.membership.mT  # (E, W, S)
+    n_support, n_query = y.shape[-1], z.shape[1] - y.shape[-1]
+    c1, c2 = weights[0] / (1 + weights[2]), n_support / n_query
+    balance = weights[1] / (1 + weights[1])
+    log_prior = shares(class_prior, episodes.n_way, z).log()[:, None]
+    gram = z @ z.mT if z.shape[1] <= z.shape[2] else None
+
+    def log_p(A: Tensor) -> Tensor:
+        """(E, W, N); ‖z‖² is the same for every class and drops out."""
+        inner = (A @ z) @ z.mT if gram is None else A @ gram
+        return (temp * (inner - (A * inner).sum(-1, keepdim=True) / 2)).log_softmax(1)
+
+    A = torch.nn.functional.pad(y / y.sum(-1, keepdim=True).clamp_min(TINY), (0, n_query))
+    scale = torch.cat([z.new_full((n_support,), c1), z.new_full((n_query,), c2)])
+    T = torch.nn.functional.pad(c1 * y, (0, n_query))
+    for _ in range(n_iter):
+        P = log_p(A)
+        R = (1 + weights[2]) * P[..., n_support:]
+        T[..., n_support:] = c2 * (R + balance * (log_prior - R.logsumexp(-1, keepdim=True))).softmax(1)
+        M = scale * P.exp()
+        A = (T - M + M.sum(-1, keepdim=True) * A) / T.sum(-1, keepdim=True)
+    return log_p(A)[..., n_support:].exp().mT
+
+
+def descend(
+    episodes: Episodes,
+    slope: Callable[[Tensor], Tensor],
+    n_iter: int,
+    lr: float,
+    temp: float,
+    weights: Sequence[float],
+    prior: Tensor | None = None,
+) -> Tensor:
+    """(E, Q, W): posteriors after n_iter steps of Adam on the loss; `slope` is the derivative of its entropy.
+
+    The gradient by hand: u = ∂loss/∂p passes through the softmax as g = p(u − Σ_c p_c u_c), and the logits
+    τ(z·w − ‖w‖²/2) turn that into ∂loss/∂w_c = τ Σ_i g_ic (z_i − w_c). Episodes share no weight and Adam works element
+    by element, so a batch is as many separate runs.
+    """
+    _check(n_iter, weights)
+    episodes = episodes.each_row(unit)
+    z, y = torch.cat([episodes.support, episodes.query], 1), episodes.membership.mT
+    w = class_means(episodes.support, episodes.membership)
+    n_support, n_query = y.shape[-1], z.shape[1] - y.shape[-1]
+    adam = torch.optim.Adam([w], lr=lr, fused=True)
+    log_prior = 0.0 if prior is None else prior.log()[:, None]
+
+    def posteriors() -> Tensor:
+        """(E, W, N)"""
+        return (temp * (w @ z.mT - w.square().sum(-1, keepdim=True) / 2)).softmax(1)
+
+    for _ in range(n_iter):
+        p_support, p = posteriors().split([n_support, n_query], -1)
+        u = weights[2] * slope(p) - weights[1] * (slope(p.mean(-1, keepdim=True)) + log_prior)
+        g = torch.cat([weights[0] / n_support * (p_support - y), through_softmax(p, u) / n_query], -1)
+        w.grad = temp * (g @ z - g.sum(-1, keepdim=True) * w)
+        adam.step()
+    return posteriors()[..., n_support:].mT
+
+
+def through_softmax(p: Tensor, u: Tensor) -> Tensor:
+    """∂loss/∂logits from u = ∂loss/∂p, p = softmax(logits); all (E, W, rows)."""
+    return p * (u - (p * u).sum(1, keepdim=True))
+
+
+def shannon_slope(p: Tensor) -> Tensor:
+    """Derivative of −Σ p log p, without its constant −1, which the softmax takes off again."""
+    return -(p + 1e-12).log()
+
+
+def _check(n_iter: int, weights: Sequence[float]) -> None:
+    whole("n_iter", n_iter)
+    if len(weights) != 3:
+        raise UserError(f"weights is {weights}: give three, for the cross-entropy, H(Y) and H(Y|X)")

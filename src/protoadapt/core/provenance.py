@@ -1,0 +1,68 @@
+"""What a number needs beside it to be believed: versions, hardware and the commit of the code."""
+
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+import protoadapt
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version(), "protoadapt": protoadapt.__version__}
+    for name in ("torch", "numpy", "numba", "scikit-learn", "lightning-fabric", "pillow"):
+        found[name] = _version(name) or "not installed"
+    if not _version("lightning-fabric") and (whole := _version("lightning")):  # the same code under its other name
+        found["lightning-fabric"] = f"in lightning {whole}"
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@cache
+def commit() -> str | None:
+    """The commit this code is at, with "+changes" where files of it differ from that; None where nobody knows.
+
+    A copy without its history can be told by the environment variable PROTOADAPT_COMMIT. A repository that merely
+    surrounds an installed package is not the package's: its own files have to be in it.
+    """
+    here = Path(protoadapt.__file__).parent
+
+    def git(*words: str) -> str | None:
+        try:
+            done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=20, check=False)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    if git("ls-files", "--error-unmatch", "__init__.py") is None:
+        return os.environ.get("PROTOADAPT_COMMIT") or None
+    head, changed = git("rev-parse", "HEAD"), git("status", "--porcelain", "--", ".")
+    return f"{head}+changes" if head and changed else head
+
+
+def hardware(device: torch.device | str = "cpu") -> str:
+    device = torch.device(device)
+    if device.type == "cuda":
+        return f"one {torch.cuda.get_device_name(device)}"
+    model = next(
+        (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
+        platform.processor() or platform.machine(),
+    )
+    return f"{os.cpu_count()} cores of {model}"
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []

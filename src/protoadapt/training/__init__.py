@@ -1,0 +1,7 @@
+"""Training: a config, pictures of base classes, one loop, a checkpoint."""
+
+from protoadapt.training.build import load_splits, stored_config
+from protoadapt.training.config import Phase, TrainConfig
+from protoadapt.training.loop import train
+
+__all__ = ["Phase", "TrainConfig", "load_splits", "stored_config", "train"]

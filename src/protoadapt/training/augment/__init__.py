@@ -1,0 +1,6 @@
+"""Weak and strong views, batched on the training device, one draw an image."""
+
+from protoadapt.training.augment.strong import apply_strong, draw_strong, strong
+from protoadapt.training.augment.weak import apply_weak, draw_weak, weak
+
+__all__ = ["apply_strong", "apply_weak", "draw_strong", "draw_weak", "strong", "weak"]

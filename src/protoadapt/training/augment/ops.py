@@ -1,0 +1,211 @@
+"""The 14 operations of RandAugment (Cubuk et al. 2020) that FixMatch (Sohn et al. 2020) draws from, equal to pillow's.
+
+Axes: B images, 3 colours, S×S pixels. An operation is `op(images (B,3,S,S) uint8, magnitude (B,)) -> (B,3,S,S) uint8`
+with one magnitude an image; OPS holds them in a fixed order. Only three things can happen to a picture: a table of 256
+values is looked up (point operations), the picture is blended with a duller copy of itself (colour, sharpness), or
+pixels move (geometric operations). So `strong` can do all 14 at once.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from protoadapt.core.errors import UserError
+
+# What a moved picture leaves empty, and the cutout square. FixMatch's public code paints both mid-gray: RandAugment on
+# CIFAR sets transparent pixels to 0 in [-1, 1], and its ImageNet operations name the value 128.
+GRAY = 128
+
+
+def check(images: Tensor) -> int:
+    """The side S of a batch of square uint8 RGB images."""
+    if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[1] != 3:
+        raise UserError(
+            f"images must be a uint8 tensor (B, 3, S, S), not {images.dtype} {tuple(images.shape)}: "
+            "decode to RGB and leave the normalisation to the training module"
+        )
+    height, width = images.shape[2:]
+    if height != width or height < 8:
+        raise UserError(f"images must be square and at least 8 pixels wide, not {height}x{width}: resize them first")
+    return height
+
+
+# Point operations: what becomes of each of the 256 values, (B, 3 or 1, 256).
+
+
+def values(images: Tensor) -> Tensor:
+    return torch.arange(256, dtype=torch.int32, device=images.device).view(1, 1, 256)
+
+
+def lookup(images: Tensor, table: Tensor) -> Tensor:
+    table = table.to(torch.uint8).expand(len(images), 3, 256)
+    return table.gather(2, images.flatten(2).long()).view_as(images)
+
+
+def autocontrast_table(images: Tensor, magnitude: Tensor) -> Tensor:
+    """Stretch each colour to 0…255. float64, because pillow truncates what Python's floats give."""
+    pixels = images.flatten(2).int()  # torch 2.13's compiler takes 0 for the least of uint8 values
+    low, high = pixels.amin(2, keepdim=True).double(), pixels.amax(2, keepdim=True).double()
+    scale = torch.full_like(low, 255) / (high - low)  # 255 / tensor would be a rounded reciprocal times 255
+    stretched = (values(images) * scale + -low * scale).clamp(0, 255)
+    return torch.where(high > low, stretched, values(images).double()).int()
+
+
+def equalize_table(images: Tensor, magnitude: Tensor) -> Tensor:
+    """Each colour's cumulative histogram in steps of 1/255 of its pixels, those of its highest value not counted."""
+    pixels = images.flatten(2)
+    counts = torch.zeros(len(images), 3, 256, dtype=torch.int32, device=images.device)
+    counts = counts.scatter_add(2, pixels.long(), torch.ones_like(pixels, dtype=torch.int32))
+    highest = counts.gather(2, pixels.amax(2, keepdim=True).long())
+    step = (pixels.shape[2] - highest) // 255
+    below = counts.cumsum(2, dtype=torch.int32) - counts
+    equal = ((step // 2 + below) // step.clamp_min(1)).clamp_max(255)
+    return torch.where(step > 0, equal, values(images))
+
+
+def solarize_table(images: Tensor, magnitude: Tensor) -> Tensor:
+    v = values(images)
+    return torch.where(v < magnitude[:, None, None], v, 255 - v)
+
+
+def posterize_table(images: Tensor, magnitude: Tensor) -> Tensor:
+    """Keep the highest bits; a magnitude of 4.7 keeps 4."""
+    dropped = (8 - magnitude.int()).clamp_min(0)[:, None, None]
+    return values(images) >> dropped << dropped
+
+
+def contrast_table(images: Tensor, magnitude: Tensor) -> Tensor:
+    """Blend with the mean of the gray picture, rounded (in integers: (2·sum + n) / 2n)."""
+    n = images.shape[2] * images.shape[3]
+    mean = (2 * gray(images).sum((2, 3), dtype=torch.int64) + n) // (2 * n)
+    return blend(mean[..., None], values(images), magnitude[:, None, None])
+
+
+def brightness_table(images: Tensor, magnitude: Tensor) -> Tensor:
+    return blend(torch.zeros_like(values(images)), values(images), magnitude[:, None, None])
+
+
+# Blends.
+
+
+def blend(dull: Tensor, bright: Tensor, factor: Tensor) -> Tensor:
+    """dull + factor·(bright − dull), clipped and truncated: pillow's Image.blend, float32 as there. Takes integers."""
+    return (dull + factor.float() * (bright.int() - dull)).clamp(0, 255).to(torch.uint8)
+
+
+def gray(images: Tensor) -> Tensor:
+    """(B,1,S,S) int32: ITU-R 601 luma in 16-bit fixed point, rounded, as pillow's convert("L")."""
+    red, green, blue = images.int().split(1, 1)
+    return (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16
+
+
+def smooth(images: Tensor) -> Tensor:
+    """(B,3,S,S) int32: 3×3 mean whose centre counts five times, rounded; the border stays, as pillow's SMOOTH.
+
+    Thirteenths are never half-way between integers, so the order of the float sums cannot change the rounding.
+    """
+    x = images.float()
+    total = F.avg_pool2d(x, 3, stride=1, padding=1, divisor_override=1) + 4 * x
+    i = torch.arange(x.shape[-1], device=x.device)
+    inner = (i > 0) & (i < x.shape[-1] - 1)
+    return torch.where(inner[:, None] & inner, total / 13 + 0.5, x).int()
+
+
+# Geometric operations: six coefficients an image in 16.16 fixed point, (B, 6) int32.
+
+
+def matrix(a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor, f: Tensor) -> Tensor:
+    """Output pixel (x, y) takes input pixel (ax + by + c, dx + ey + f), both at their centres; rounded as in pillow."""
+    c, f = c + a * 0.5 + b * 0.5, f + d * 0.5 + e * 0.5
+    return (torch.stack([a, b, c, d, e, f], -1) * 65536 + 0.5).floor().int()
+
+
+def rotate_matrix(magnitude: Tensor, side: int) -> Tensor:
+    """Degrees, anticlockwise about the picture's centre."""
+    angle = -torch.deg2rad(magnitude.double())
+    cos, sin = angle.cos(), angle.sin()
+    half = side / 2
+    return matrix(cos, sin, half - half * (cos + sin), -sin, cos, half - half * (cos - sin))
+
+
+def shear_x_matrix(magnitude: Tensor, side: int) -> Tensor:
+    m, zero, one = _scalars(magnitude)
+    return matrix(one, m, zero, zero, one, zero)
+
+
+def shear_y_matrix(magnitude: Tensor, side: int) -> Tensor:
+    m, zero, one = _scalars(magnitude)
+    return matrix(one, zero, zero, m, one, zero)
+
+
+def translate_x_matrix(magnitude: Tensor, side: int) -> Tensor:
+    """A part of the side; positive to the left, since the matrix says where a pixel comes from."""
+    m, zero, one = _scalars(magnitude)
+    return matrix(one, zero, m * side, zero, one, zero)
+
+
+def translate_y_matrix(magnitude: Tensor, side: int) -> Tensor:
+    m, zero, one = _scalars(magnitude)
+    return matrix(one, zero, zero, zero, one, m * side)
+
+
+def _scalars(magnitude: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    m = magnitude.double()
+    return m, torch.zeros_like(m), torch.ones_like(m)
+
+
+def warp(images: Tensor, coefficients: Tensor) -> Tensor:
+    """Move pixels without interpolation, gray where nothing comes from. coefficients (B, 6) of `matrix`."""
+    side = images.shape[-1]
+    i = torch.arange(side, dtype=torch.int32, device=images.device)
+    a, b, c, d, e, f = (k[:, None, None] for k in coefficients.unbind(1))
+    x = (a * i + (b * i[:, None] + c)) >> 16
+    y = (d * i + (e * i[:, None] + f)) >> 16
+    inside = (x >= 0) & (x < side) & (y >= 0) & (y < side)
+    source = (y.clamp(0, side - 1) * side + x.clamp(0, side - 1)).long()
+    moved = images.flatten(2).gather(2, source.flatten(1)[:, None].expand(-1, 3, -1)).view_as(images)
+    return torch.where(inside[:, None], moved, GRAY)
+
+
+# The operations by name.
+
+Operation = Callable[[Tensor, Tensor], Tensor]
+
+TABLES: dict[str, Operation] = {
+    "autocontrast": autocontrast_table,
+    "equalize": equalize_table,
+    "solarize": solarize_table,
+    "posterize": posterize_table,
+    "contrast": contrast_table,
+    "brightness": brightness_table,
+}
+DULL: dict[str, Callable[[Tensor], Tensor]] = {"color": gray, "sharpness": smooth}
+MATRICES: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "rotate": rotate_matrix,
+    "shear_x": shear_x_matrix,
+    "shear_y": shear_y_matrix,
+    "translate_x": translate_x_matrix,
+    "translate_y": translate_y_matrix,
+}
+
+
+def _point(table: Operation) -> Operation:
+    return lambda images, magnitude: lookup(images, table(images, magnitude))
+
+
+def _blended(dull: Callable[[Tensor], Tensor]) -> Operation:
+    return lambda images, magnitude: blend(dull(images), images, magnitude[:, None, None, None])
+
+
+def _moved(coefficients: Callable[[Tensor, int], Tensor]) -> Operation:
+    return lambda images, magnitude: warp(images, coefficients(magnitude, images.shape[-1]))
+
+
+OPS: dict[str, Operation] = {
+    "identity": lambda images, magnitude: images,
+    **{name: _point(table) for name, table in TABLES.items()},
+    **{name: _blended(dull) for name, dull in DULL.items()},
+    **{name: _moved(coefficients) for name, coefficients in MATRICES.items()},
+}

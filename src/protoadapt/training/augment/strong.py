@@ -1,0 +1,97 @@
+"""Strong views (FixMatch, Sohn et al. 2020): a weak view, two RandAugment operations, a gray cutout square.
+
+Operations are drawn per image. FixMatch's public code draws the two with replacement (numpy's `choice`), so that one
+can come twice. It also skips each with probability 1/2 and knows nine levels of magnitude; here, as its text has it,
+each is applied, with a magnitude uniform in its range.
+"""
+
+import torch
+from torch import Tensor
+
+from protoadapt.training.augment.ops import DULL, GRAY, MATRICES, OPS, TABLES, blend, check, lookup, values, warp
+from protoadapt.training.augment.weak import apply_weak, draw_weak, send
+
+# FixMatch's ranges. Posterize truncates: 4, 5, 6, 7 and 8 bits are equally likely.
+RANGES = {
+    "identity": (0.0, 0.0),
+    "autocontrast": (0.0, 0.0),
+    "equalize": (0.0, 0.0),
+    "solarize": (0.0, 256.0),
+    "posterize": (4.0, 9.0),
+    "contrast": (0.05, 0.95),
+    "brightness": (0.05, 0.95),
+    "color": (0.05, 0.95),
+    "sharpness": (0.05, 0.95),
+    "rotate": (-30.0, 30.0),
+    "shear_x": (-0.3, 0.3),
+    "shear_y": (-0.3, 0.3),
+    "translate_x": (-0.3, 0.3),
+    "translate_y": (-0.3, 0.3),
+}
+CODES = {name: code for code, name in enumerate(OPS)}
+
+
+def strong(images: Tensor, generator: torch.Generator, **options) -> Tensor:
+    """Strong views (B,3,S,S) uint8 of images (B,3,S,S) uint8; options are those of the weak view (`draw_weak`)."""
+    return apply_strong(images, draw_strong(len(images), check(images), generator, images.device, **options))
+
+
+def draw_strong(
+    n: int, side: int, generator: torch.Generator, device: torch.device | str = "cpu", **options
+) -> dict[str, Tensor]:
+    """What `apply_strong` does to each of n images, drawn with a CPU generator and sent to the device in one copy.
+
+    Beside the weak view's draws: op (n,2), magnitude (n,2), hole (n,2).
+    """
+    draws = draw_weak(n, side, generator, "cpu", **options)
+    u = torch.rand(3, n, 2, generator=generator)
+    op = (u[0] * len(OPS)).int()
+    low, high = torch.tensor([RANGES[name] for name in OPS]).unbind(1)
+    magnitude = low[op] + (high - low)[op] * u[1]
+    # The centre of the square is any pixel, so the square may reach over the edge (Cutout, DeVries & Taylor 2017).
+    hole = (u[2] * side).int() - side // 4
+    return send(draws | {"op": op, "magnitude": magnitude, "hole": hole}, device)
+
+
+def apply_strong(images: Tensor, draws: dict[str, Tensor]) -> Tensor:
+    """Strong views (B,3,S,S) uint8: weak view, two operations, cutout, as drawn."""
+    views = apply_weak(images, draws)
+    operate = one_by_one if images.device.type == "cpu" else all_at_once
+    for op, magnitude in zip(draws["op"].unbind(1), draws["magnitude"].unbind(1)):
+        views = operate(views, op, magnitude)
+    return cutout(views, draws["hole"])
+
+
+def one_by_one(images: Tensor, op: Tensor, magnitude: Tensor) -> Tensor:
+    """Each operation on the images that drew it: least work, but it asks the device how many they are."""
+    views = images.clone()
+    for name, apply in OPS.items():
+        rows = (op == CODES[name]).nonzero()[:, 0]
+        if name != "identity" and len(rows):
+            views[rows] = apply(images[rows], magnitude[rows])
+    return views
+
+
+def all_at_once(images: Tensor, op: Tensor, magnitude: Tensor) -> Tensor:
+    """The same on a GPU without waiting for it: every image is moved, looked up and blended, and what it did not draw
+    is an identity. A handful of kernels once compiled."""
+    side = images.shape[-1]
+    moves = MATRICES["rotate"](torch.zeros_like(magnitude), side)
+    for name, move in MATRICES.items():
+        moves = torch.where((op == CODES[name])[:, None], move(magnitude, side), moves)
+    table = values(images)
+    for name, make in TABLES.items():
+        table = torch.where((op == CODES[name])[:, None, None], make(images, magnitude).int(), table)
+    views = lookup(warp(images, moves), table)
+    op, factor = op[:, None, None, None], magnitude[:, None, None, None]
+    for name, dull in DULL.items():
+        views = torch.where(op == CODES[name], blend(dull(images), images, factor), views)
+    return views
+
+
+def cutout(images: Tensor, hole: Tensor) -> Tensor:
+    """A gray square of half the side with its top left corner at hole (B, 2), cut off at the edges."""
+    side = images.shape[-1]
+    i = torch.arange(side, dtype=torch.int32, device=images.device)
+    rows, columns = ((i >= k[:, None]) & (i < k[:, None] + side // 2) for k in hole.unbind(1))
+    return torch.where((rows[:, :, None] & columns[:, None, :])[:, None], GRAY, images)

@@ -1,0 +1,76 @@
+"""What a run is put together from: pictures, the module to train, teachers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from protoadapt.core.errors import UserError
+from protoadapt.training import checkpoint
+from protoadapt.training.config import TrainConfig
+from protoadapt.training.datasets import DATASETS, load
+from protoadapt.training.learner import Learner
+from protoadapt.vision.networks import model_files
+from protoadapt.vision.networks.backbones import build, initialise
+from protoadapt.vision.pictures.images import Images
+
+
+def make_learner(config: TrainConfig, n_classes: int, mean: list[float], std: list[float]) -> Learner:
+    """Backbone and heads, drawn from the config's seed or, the backbone, taken from `init_from`."""
+    learner = Learner(
+        build(config.backbone, config.width),
+        n_classes,
+        mean,
+        std,
+        config.objectives,
+        smoothing=config.label_smoothing,
+        softness=config.distill_temperature,
+        episode=(config.way, config.shot, config.query),
+        dropblock=config.dropblock,
+    )
+    initialise(learner, torch.Generator().manual_seed(config.seed))
+    if config.init_from:
+        weights, _ = model_files.load_weights(config.init_from)
+        own = {k.removeprefix("backbone."): w for k, w in weights.items() if k.startswith("backbone.")}
+        model_files.load_into(learner.backbone, own, config.init_from)
+    return learner
+
+
+def normalisation(config: TrainConfig, base: Any) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of each colour in [0, 1]: the dataset's, or measured on up to 2,000 base pictures."""
+    if config.dataset in DATASETS:
+        return list(DATASETS[config.dataset].mean), list(DATASETS[config.dataset].std)
+    some = np.asarray(base.pixels[:: max(1, len(base.pixels) // 2000)], dtype=np.float64) / 255
+    mean, std = some.mean((0, 2, 3)), some.std((0, 2, 3)).clip(1e-3)
+    return [round(float(m), 4) for m in mean], [round(float(s), 4) for s in std]
+
+
+def load_splits(config: TrainConfig, data_dir: str | Path | None, **options: Any) -> tuple[Images, Images]:
+    """The base and validation pictures of a config. Training opens no other split."""
+    base, val = (
+        load(config.dataset, split, data_dir, size=config.size, crop=config.crop, **options)
+        for split in ("base", "val")
+    )
+    return base, val
+
+
+def stored_config(run: str | Path) -> TrainConfig:
+    """What a run was started with, from its last checkpoint."""
+    last = checkpoint.latest(Path(run))
+    if last is None:
+        raise UserError(f"there is no checkpoint in {str(run)!r} to resume from: start without --resume")
+    return TrainConfig.from_dict(checkpoint.load(last).config["train"])
+
+
+def load_teacher(path: str, n_classes: int) -> Learner:
+    """A frozen classifier from an earlier run on the same classes."""
+    weights, about = model_files.load_weights(path)
+    if len(about["class_names"]) != n_classes:
+        raise UserError(
+            f"the teacher {path!r} knows {len(about['class_names'])} classes, not {n_classes}: choose another"
+        )
+    backbone = build(about["backbone"], about["width"])
+    learner = Learner(backbone, n_classes, about["mean"], about["std"], frozenset({"ce"}))
+    model_files.load_into(learner, {k: w for k, w in weights.items() if k in learner.state_dict()}, path)
+    return learner.eval().requires_grad_(False)

@@ -1,0 +1,129 @@
+"""Checkpoints: folders that are there whole or not at all, and models that stand alone.
+
+    RUN/checkpoints/step-00001200/
+        config.json         the training config, and the model: backbone, input mean and std, class names
+        model.safetensors   the weights to use (the weight average); alone, this file is a model
+        state.safetensors   what training needs to go on: its own weights and the optimiser's tensors
+        state.json          counters, history, and the checksums of these and of the files above
+    RUN/best.json           the step of the best checkpoint
+
+A folder is written under another name, synced to disk and renamed. There are no generator states: every random number
+of a run is a function of its seed and of the counters.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from
+from safetensors.torch import save as bytes_of
+from torch import Tensor
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.files import write_synced
+from protoadapt.vision.networks.model_files import MODEL, all_of, damaged, latest, plain, read_json
+
+SCHEMA = "protoadapt-checkpoint/1"
+CONFIG, TENSORS, SCALARS = "config.json", "state.safetensors", "state.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    folder: Path
+    config: dict[str, Any]  # {"schema", "train", "model"}
+    model: dict[str, Tensor]
+    tensors: dict[str, Tensor]
+    scalars: dict[str, Any]
+
+
+def save(
+    run: Path,
+    step: int,
+    config: Mapping[str, Any],
+    model: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor],
+    scalars: Mapping[str, Any],
+) -> Path:
+    """Write RUN/checkpoints/step-N, whole or not at all."""
+    folder = run / "checkpoints" / f"step-{step:08d}"
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    header = {"protoadapt": json.dumps(config["model"])}
+    files = {
+        CONFIG: json.dumps({"schema": SCHEMA, **config}, indent=1).encode(),
+        MODEL: bytes_of(plain(model), header),
+        TENSORS: bytes_of(plain(tensors)),
+    }
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    digests[SCALARS] = _digest_of(scalars)
+    files[SCALARS] = json.dumps({**scalars, "sha256": digests}, indent=1).encode()
+    try:
+        partial.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            write_synced(partial / name, content)
+        _sync_folder(partial)
+        if folder.exists():  # the same step once more; the old one goes when checkpoints are pruned
+            folder.rename(folder.with_name(f".{folder.name}.old.partial"))
+        partial.rename(folder)
+        _sync_folder(folder.parent)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        last = latest(run)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        raise UserError(
+            f"the checkpoint {folder.name} could not be written to {str(run)!r} "
+            f"({'no space is left' if full else error.strerror or error}): make room and continue with --resume; "
+            f"the last good checkpoint is {last.name if last else 'none'}"
+        ) from error
+    return folder
+
+
+def prune(run: Path, keep: Iterable[Path | None]) -> None:
+    """Remove all checkpoints but the last two and those in `keep`, and what a killed run left half-written."""
+    kept = {*all_of(run)[-2:], *keep}
+    for old in [*all_of(run), *(run / "checkpoints").glob(".step-*.partial")]:
+        if old not in kept:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def load(folder: Path) -> Checkpoint:
+    """A checkpoint, every file checked against its checksum."""
+    scalars = read_json(folder / SCALARS)
+    digests = scalars.pop("sha256", None)
+    if not isinstance(digests, dict) or digests.get(SCALARS) != _digest_of(scalars):
+        raise damaged(folder / SCALARS)
+    content = {name: _read(folder / name) for name in (CONFIG, MODEL, TENSORS)}
+    for name, found in content.items():
+        if hashlib.sha256(found).hexdigest() != digests.get(name):
+            raise damaged(folder / name)
+    config = json.loads(content[CONFIG])
+    try:
+        return Checkpoint(folder, config, tensors_from(content[MODEL]), tensors_from(content[TENSORS]), scalars)
+    except SafetensorError as error:
+        raise damaged(folder / MODEL) from error
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise damaged(path) from error
+
+
+def _digest_of(scalars: Mapping[str, Any]) -> str:
+    """Of counters and history whatever their layout: a run must not go on from a count that was changed by hand."""
+    return hashlib.sha256(json.dumps(scalars).encode()).hexdigest()

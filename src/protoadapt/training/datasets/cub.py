@@ -1,0 +1,76 @@
+"""CUB-200-2011 (Wah et al., 2011): the official folder, or its pictures in class folders with the boxes beside them."""
+
+import csv
+from pathlib import Path
+
+from protoadapt.core.errors import UserError
+from protoadapt.training.datasets.folders import File, class_files, inside, source_of_files
+from protoadapt.vision.pictures.decode import Box, Source
+from protoadapt.vision.pictures.walk import size_of
+
+
+def official(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+    """CUB_200_2011 as published: images/ and the lists beside it."""
+    needed = ("images.txt", "image_class_labels.txt", "classes.txt")
+    if not (root / "images").is_dir() or not all((root / name).is_file() for name in needed):
+        return None
+    images, numbers, names = (_list(root / name) for name in needed)
+    wanted = set(classes)
+    labels = {key: names.get(number, "") for key, number in numbers.items()}
+    rows = [(f"images/{inside(name, root / 'images.txt')}", labels.get(key, "")) for key, name in images.items()]
+    files = [File(name, label, size_of(f"{root}/{name}")) for name, label in rows if label in wanted]
+    return _source(root, files, classes, crop) if files else None
+
+
+def split_folders(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+    """Class folders, alone or under train/ and test/, official names, with boxes.csv or the official lists."""
+    files = class_files(root, classes)
+    return _source(root, files, classes, crop) if files else None
+
+
+def _source(root: Path, files: list[File], classes: list[str], crop: str) -> Source:
+    if crop == "none":
+        return source_of_files(root, files, classes)
+    known = _boxes(root)
+    boxes = {}
+    for file in files:
+        key = "/".join(file.name.split("/")[-2:])
+        if key not in known:
+            raise UserError(f"no box is given for {key} in {root}: get the list of boxes again, or use crop='none'")
+        boxes[file.name] = known[key]
+    return source_of_files(root, files, classes, boxes, lists=repr(sorted(boxes.items())))
+
+
+def _boxes(root: Path) -> dict[str, Box]:
+    """Boxes by '<class>/<file>'. The csv says how large the picture was, so smaller copies of it are cut right too."""
+    for path in (root / "boxes.csv", root / "cub-boxes.csv"):
+        if path.is_file():
+            with path.open(newline="", encoding="utf-8") as file:
+                return {row["image"]: _box(path, row) for row in csv.DictReader(file)}
+    if (root / "bounding_boxes.txt").is_file() and (root / "images.txt").is_file():
+        images, lines = _list(root / "images.txt"), _list(root / "bounding_boxes.txt")
+        keys = ("x", "y", "box_width", "box_height")
+        return {
+            images[key]: _box(root / "bounding_boxes.txt", dict(zip(keys, line.split())))
+            for key, line in lines.items()
+            if key in images
+        }
+    raise UserError(
+        f"crop='box' needs the boxes of CUB in {root}: put bounding_boxes.txt and images.txt of CUB_200_2011 there, "
+        "or boxes.csv with the columns image,width,height,x,y,box_width,box_height; or use crop='none'"
+    )
+
+
+def _box(path: Path, row: dict[str, str]) -> Box:
+    try:
+        x, y, width, height = (float(row[key]) for key in ("x", "y", "box_width", "box_height"))
+        size = (int(row["width"]), int(row["height"])) if "width" in row else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} has a row that is no box, {row}: get it again") from error
+    return Box(x, y, width, height, size)
+
+
+def _list(path: Path) -> dict[str, str]:
+    """Lines of 'number value'."""
+    pairs = (line.split(maxsplit=1) for line in path.read_text(encoding="utf-8").splitlines())
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}

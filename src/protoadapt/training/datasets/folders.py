@@ -1,0 +1,133 @@
+"""Class folders: one folder a class, its pictures inside. Every dataset is found in that layout somewhere."""
+
+import os
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from protoadapt.core.errors import UserError
+from protoadapt.vision.pictures.decode import SUFFIXES, Box, Picture, Source, stamp
+
+SPLIT_FOLDERS = {
+    "base": ("base", "train", "meta-train"),
+    "val": ("val", "validation", "valid", "meta-val"),
+    "novel": ("novel", "test", "meta-test"),
+}
+
+
+class File(NamedTuple):
+    name: str  # relative to the dataset's root
+    label: str
+    size: int  # bytes; -1: listed and not there
+
+
+def class_folders(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+    """The folders of the wanted classes, in the root, in data/ or images/, or in split folders.
+
+    The split is known by the names of the classes, never by the folder above them: CIFAR-100 and CUB are found
+    with half of each class in train/ and half in test/, and both halves are wanted. No other class is looked at.
+    """
+    files = class_files(root, classes)
+    return source_of_files(root, files, classes) if files else None
+
+
+def class_files(root: Path, classes: list[str]) -> list[File]:
+    """The pictures of these classes."""
+    return [file for folder, label in class_places(root, classes) for file in files_of_class(root, folder, label)]
+
+
+def class_places(root: Path, classes: list[str]) -> list[tuple[str, str]]:
+    """(folder, class) for these classes, from the first place that has pictures of any of them."""
+    halves = [name for names in SPLIT_FOLDERS.values() for name in names]
+    for places in ([""], ["data/"], ["images/"], [f"{name}/" for name in halves]):
+        found = [
+            (place + label, label) for place in places for label in classes if _has_picture(root / (place + label))
+        ]
+        if found:
+            return found
+    return []
+
+
+def files_of_class(root: Path, folder: str, label: str) -> list[File]:
+    """The pictures right inside a folder; what is hidden or has no picture's suffix is left alone."""
+    with os.scandir(root / folder) as entries:
+        return [
+            File(f"{folder}/{entry.name}", label, entry.stat().st_size)
+            for entry in entries
+            if _is_picture(entry.name) and entry.is_file()
+        ]
+
+
+def source_of_files(
+    root: Path, files: list[File], classes: list[str] | None, boxes: dict[str, Box] | None = None, lists: str = ""
+) -> Source:
+    """A source whose stamp is made of names, sizes and the text of the lists that name them."""
+
+    def read() -> list[Picture]:
+        base = str(root)
+        if boxes is None:
+            return [Picture(name, label, f"{base}/{name}") for name, label, _ in files]
+        return [Picture(name, label, f"{base}/{name}", boxes[name]) for name, label, _ in files]
+
+    listing = sorted(f"{name}\t{label}\t{size}" for name, label, size in files)
+    return Source(root, stamp([lists, *listing]), read, classes)
+
+
+def inside(name: str, listed_in: Path) -> str:
+    """A relative path from a list, refused when it leads out of the dataset."""
+    if os.path.isabs(name) or ".." in name.replace("\\", "/").split("/"):
+        raise UserError(f"{listed_in} names {name!r}, which is outside the dataset: get the list again")
+    return name
+
+
+def any_folder(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+    """A user's own pictures: split folders of class folders, or class folders alone.
+
+    Class folders alone are split by the rule that CUB uses: in sorted order, even ones are base, and of the odd ones
+    every other is validation, the rest novel. The split "all" is every class at once, for using a model, not training.
+    """
+    parts = {part: [root / name for name in names if (root / name).is_dir()] for part, names in SPLIT_FOLDERS.items()}
+    found = {
+        part: {name: folder for folder in folders for name in _subfolders(folder)} for part, folders in parts.items()
+    }
+    if found["base"] or found["novel"]:
+        names = sorted(name for part in found.values() for name in part)
+        if twice := [name for name, following in pairwise(names) if name == following]:
+            raise UserError(
+                f"class {twice[0]!r} is in two split folders of {root}: validation and novel classes must be new, "
+                "so put each class folder into one of them"
+            )
+        wanted = {name: folder for part in found if split in (part, "all") for name, folder in found[part].items()}
+    else:
+        names = _subfolders(root)
+        rule = {"base": names[::2], "val": names[1::4], "novel": names[3::4], "all": names}
+        wanted = {name: root for name in rule[split]}
+    files = [
+        file
+        for name, folder in wanted.items()
+        for file in files_of_class(root, (folder / name).relative_to(root).as_posix(), name)
+    ]
+    return source_of_files(root, files, sorted({file.label for file in files})) if files else None
+
+
+def _subfolders(folder: Path) -> list[str]:
+    """Class folders: not hidden, and with a picture inside."""
+    return sorted(name for name in os.listdir(folder) if name[0] != "." and _has_picture(folder / name))
+
+
+def _has_picture(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(_is_picture(entry.name) and entry.is_file() for entry in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _is_picture(name: str) -> bool:
+    return name[0] != "." and os.path.splitext(name)[1].lower() in SUFFIXES
+
+
+def packed_stamp(files: Iterable[Path]) -> str:
+    """Arrays in a file keep its size when they change, so the time of writing counts too."""
+    return stamp(f"{path.name}\t{path.stat().st_size}\t{path.stat().st_mtime_ns}" for path in files)

@@ -1,0 +1,78 @@
+"""mini-ImageNet (Vinyals et al., NeurIPS 2016, in the split of Ravi & Larochelle, ICLR 2017) as it is passed around:
+pictures with three csv files, or one pickle a split, or class folders (see `folders`). And tiered-ImageNet (Ren et al.,
+ICLR 2018): class folders too, of 779,165 pictures."""
+
+import csv
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+
+from protoadapt.core.errors import UserError
+from protoadapt.training.datasets.folders import File, class_files, class_places, inside, packed_stamp, source_of_files
+from protoadapt.training.datasets.unpickle import read_table, text
+from protoadapt.vision.pictures.decode import Picture, Source, stamp
+from protoadapt.vision.pictures.walk import size_of
+
+OLD_NAMES = {"base": "train", "val": "val", "novel": "test"}
+
+# Of the second family only pictures of the published split are read: train_phase_val and train_phase_test hold others.
+PICKLES = {
+    "base": ("mini-imagenet-cache-train.pkl", "miniImageNet_category_split_train_phase_train.pickle"),
+    "val": ("mini-imagenet-cache-val.pkl", "miniImageNet_category_split_val.pickle"),
+    "novel": ("mini-imagenet-cache-test.pkl", "miniImageNet_category_split_test.pickle"),
+}
+
+
+def csv_and_images(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+    """images/ with train.csv, val.csv and test.csv, whose rows are filename, label."""
+    path = root / f"{OLD_NAMES[split]}.csv"
+    if not path.is_file() or not (root / "images").is_dir():
+        return None
+    content, wanted = path.read_text(encoding="utf-8"), set(classes)
+    rows = [row[:2] for row in csv.reader(io.StringIO(content)) if len(row) >= 2]
+    names = [(f"images/{inside(name, path)}", label) for name, label in rows if label in wanted]
+    if not names:
+        return None
+    files = [File(name, label, size_of(f"{root}/{name}")) for name, label in names]
+    return source_of_files(root, files, classes, lists=content)
+
+
+def many_class_folders(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+    """Class folders known by their names and times: to ask for the size of half a million files takes seconds.
+
+    So a picture that is overwritten in place goes unnoticed here; one that is added, removed or replaced does not.
+    """
+    places = class_places(root, classes)
+
+    def read() -> list[Picture]:
+        return [Picture(file.name, file.label, f"{root}/{file.name}") for file in class_files(root, classes)]
+
+    listing = ([folder, os.stat(root / folder).st_mtime_ns, *sorted(os.listdir(root / folder))] for folder, _ in places)
+    return Source(root, stamp(part for folder in listing for part in folder), read, classes) if places else None
+
+
+def pickle_a_split(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+    """mini-imagenet-cache-*.pkl (image_data, class_dict) or miniImageNet_category_split_*.pickle (data, labels)."""
+    for path in (root / name for name in PICKLES[split]):
+        if path.is_file():
+            return Source(root, packed_stamp([path]), lambda path=path: _read(path))  # type: ignore[misc]
+    return None
+
+
+def _read(path: Path) -> list[Picture]:
+    table = read_table(path)
+    data = table.get("image_data", table.get("data"))
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 4 or data.shape[3] != 3:
+        raise UserError(f"{path} has no uint8 pictures (N, H, W, 3) under 'image_data' or 'data': get it again")
+    labels: dict[int, str] = {}
+    if "class_dict" in table:
+        labels = {int(row): text(name) for name, rows in table["class_dict"].items() for row in rows}
+    elif "labels" in table:
+        # Without the names of the classes their numbers have to do.
+        names = {int(number): text(name) for name, number in table.get("catname2label", {}).items()}
+        labels = {row: names.get(int(number), f"class {int(number)}") for row, number in enumerate(table["labels"])}
+    if not labels or max(labels) >= len(data) or min(labels) < 0:
+        raise UserError(f"{path} gives no labels that fit its {len(data)} pictures: get it again")
+    return [Picture(f"{path.name}/{row:05d}", label, data[row]) for row, label in labels.items()]

@@ -1,0 +1,99 @@
+"""One split of a dataset, by name."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from protoadapt.core.errors import UserError
+from protoadapt.training.datasets import glyphs
+from protoadapt.training.datasets.registry import class_list, find_dataset, find_split, had_at, search
+from protoadapt.vision.pictures import cache
+from protoadapt.vision.pictures.decode import Source, stamp
+from protoadapt.vision.pictures.images import Images
+
+
+def load(
+    name: str,
+    split: str,
+    data_dir: str | Path | None = None,
+    *,
+    size: int | None = None,
+    crop: str = "none",
+    per_class: int | None = None,
+    cache_dir: str | Path | None = None,
+    verify: bool = False,
+    on_corrupt: Literal["fatal", "skip"] = "fatal",
+    workers: int | None = None,
+    progress: bool = True,
+) -> Images:
+    """One split of a dataset as uint8 pixels, from the cache or decoded into it first.
+
+    It touches the pictures of that split and no others. `size`: 84 unless the dataset says otherwise. `per_class`: the
+    first so many pictures of each class (of glyphs, how many are drawn). `cache_dir`: `.protoadapt-cache` in the data
+    folder. `verify`: read the checksums of what is cached again. `on_corrupt`: a picture that cannot be read is an
+    error that names it ("fatal"), or is left out and listed in `skipped` ("skip"). `workers`: threads, one a core.
+    """
+    name, dataset = find_dataset(name)
+    split = find_split(name, split)
+    size = dataset.size if size is None else size
+    if crop not in dataset.crops:
+        raise UserError(f"{dataset.title} has no crop {crop!r}: there is {' and '.join(map(repr, dataset.crops))}")
+    if not 8 <= size <= 1024:
+        raise UserError(f"pictures of {size} pixels a side cannot be made: choose 8 to 1024")
+    if per_class is not None and per_class < 1:
+        raise UserError(f"{per_class} pictures a class are none: choose 1 or more")
+    if on_corrupt not in ("fatal", "skip"):
+        raise UserError(f"on_corrupt is {on_corrupt!r}: choose 'fatal' or 'skip'")
+    source, home = _source(name, split, data_dir, crop, per_class)
+    # Beside its pictures a cache may move with them; elsewhere it may hold those of a folder that looks the same.
+    where = [source.root.resolve()] if cache_dir and data_dir else []
+    key = stamp([cache.FORMAT, name, split, size, crop, per_class, source.stamp, *where])[:16]
+    entry = Path(cache_dir or home, f"{name}-{split}-{size}-{crop}-{key}")
+    cached = cache.read(entry, verify)
+    if cached is None:
+        with cache.alone(entry):  # whoever comes second waits, and finds it made
+            cached = cache.read(entry, verify)
+            if cached is None:
+                pictures, classes = cache.in_order(source, per_class, len(class_list(name, split)))
+                cache.write(entry, pictures, classes, size, on_corrupt == "skip", workers, progress)
+                cached = cache.read(entry, verify=False)
+    assert cached is not None
+    images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
+    if images.skipped and on_corrupt == "fatal":
+        raise cache.unreadable(images.skipped[0])
+    return images
+
+
+def _source(
+    name: str, split: str, data_dir: str | Path | None, crop: str, per_class: int | None
+) -> tuple[Source, Path]:
+    """Where the pictures come from, and the usual place of their cache."""
+    if name == "glyphs":
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return glyphs.drawn(class_list(name, split), per_class or glyphs.PER_CLASS), home / "protoadapt"
+    _, dataset = find_dataset(name)
+    if data_dir is None:
+        raise UserError(f"{dataset.title} needs a data folder: give the one that holds it with --data DIR")
+    source = search(name, split, Path(data_dir), crop)
+    if source is None:
+        if name == "folder":
+            raise _no_classes(split, Path(data_dir))
+        raise UserError(
+            f"the {split} classes of {dataset.title} are not in {data_dir}: expected is {dataset.looks_like}; "
+            f"{had_at(name, data_dir)}"
+        )
+    return source, Path(data_dir, ".protoadapt-cache")
+
+
+def _no_classes(split: str, folder: Path) -> UserError:
+    """What is wrong with a user's own folder."""
+    if search("folder", "all", folder, "none") is not None:
+        return UserError(
+            f"{str(folder)!r} has no {split} classes: put class folders into base/, val/ and novel/ inside it, "
+            f"or at least eight of them into it"
+        )
+    unnamed = "; for pictures without names use `protoadapt manifest` and `extract --manifest`"
+    return UserError(
+        f"no class folders in {str(folder)!r}: put the pictures of each class into a folder of its name"
+        + (unnamed if split == "all" else "")
+    )

@@ -1,0 +1,113 @@
+"""Pictures to the device: resident there when they fit, else read ahead of the step that wants them."""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoadapt.training.augment import apply_strong, apply_weak
+from protoadapt.training.plan import Plan
+
+RESIDENT_SHARE = 0.5
+"""Pictures stay on the device if they take no more than this share of its free memory."""
+AHEAD = 4
+"""Steps read ahead of the one that trains."""
+
+
+class Feed:
+    """The pictures (N, 3, H, H) uint8 and labels (N) of one split; `batches` makes the views of each step."""
+
+    def __init__(self, pixels: Any, labels: np.ndarray, device: torch.device, resident: bool | None = None):
+        self.pixels, self.device = pixels, device
+        self.labels = torch.from_numpy(np.asarray(labels, dtype=np.int64)).to(device)
+        self.resident = fits(pixels, device) if resident is None else resident
+        self.on_device = upload(pixels, device) if self.resident else None
+        self.apply_weak: Callable[..., Tensor] = apply_weak
+        self.apply_strong: Callable[..., Tensor] = apply_strong
+
+    def compile(self) -> None:
+        """Fuse the many small operations of a view into a few kernels."""
+        self.apply_weak = torch.compile(apply_weak, dynamic=False)
+        self.apply_strong = torch.compile(apply_strong, dynamic=False)
+
+    def batches(self, plan: Plan, start: int = 0) -> Iterator[tuple[dict[str, Tensor], dict[str, Any]]]:
+        """(batch, draw) of each step of the plan from `start` on, as `Learner.forward` takes them."""
+
+        def there(draws: dict[str, Tensor] | None) -> dict[str, Tensor]:
+            return {k: d.to(self.device).unflatten(0, plan.first.shape) for k, d in (draws or {}).items()}
+
+        both = plan.first if plan.second is None else np.concatenate([plan.first, plan.second], 1)
+        b = plan.first.shape[1]
+        weak, view, lams = there(plan.weak), there(plan.view), plan.lams.to(self.device)
+        index = torch.from_numpy(both).to(self.device)
+        partner = self.apply_strong if plan.strong else self.apply_weak
+        for t, images in zip(range(start, len(plan)), self.rows(both[start:], index[start:])):
+            labels = self.labels[index[t]]
+            batch = {"weak": self.apply_weak(images[:b], {k: d[t] for k, d in weak.items()}), "labels": labels[:b]}
+            if plan.second is not None:
+                batch["partner"] = partner(images[b:], {k: d[t] for k, d in view.items()})
+                batch["partner_labels"] = labels[b:]
+            yield batch, {"layer": plan.layers[t], "lam": lams[t], "noise": plan.noise[t]}
+
+    def rows(self, wanted: np.ndarray, index: Tensor) -> Iterator[Tensor]:
+        """The pictures (R, 3, H, H) of each line of `wanted` (T, R) in turn; `index` is the same on the device."""
+        if self.on_device is not None:
+            for line in index:
+                yield self.on_device[line]
+            return
+        for chunk, place in read_ahead(self.pixels, wanted, pin=self.device.type == "cuda"):
+            yield chunk.to(self.device, non_blocking=True)[place.to(self.device, non_blocking=True)]
+
+
+def fits(pixels: Any, device: torch.device) -> bool:
+    if device.type == "cuda":
+        return pixels.nbytes <= RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]
+    return False  # on the CPU the operating system's page cache does the same work
+
+
+def upload(pixels: Any, device: torch.device, chunk: int = 8192) -> Tensor:
+    """Piece by piece, so that a memory map never has to fit into the host's memory."""
+    whole = torch.empty(pixels.shape, dtype=torch.uint8, device=device)
+    for start in range(0, len(pixels), chunk):
+        whole[start : start + chunk] = torch.from_numpy(np.array(pixels[start : start + chunk]))
+    return whole
+
+
+def read_ahead(pixels: Any, wanted: np.ndarray, pin: bool) -> Iterator[tuple[Tensor, Tensor]]:
+    """For each line of `wanted`: the different pictures in it, read once and in file order, and where each goes."""
+    ready: queue.Queue = queue.Queue(AHEAD)
+    given_up = threading.Event()
+
+    def offer(item: Any) -> None:
+        while not given_up.is_set():
+            try:
+                return ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+
+    def read() -> None:
+        try:
+            for line in wanted:
+                if given_up.is_set():
+                    return
+                different, place = np.unique(line, return_inverse=True)
+                chunk, where = torch.from_numpy(np.array(pixels[different])), torch.from_numpy(place.reshape(-1))
+                offer((chunk.pin_memory(), where.pin_memory()) if pin else (chunk, where))
+            offer(None)
+        except BaseException as error:  # handed to the training thread, which raises it
+            offer(error)
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        given_up.set()
+        thread.join()

@@ -1,0 +1,67 @@
+"""Steps: the optimiser, its learning rate, and the average of the weights."""
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from protoadapt.training.config import TrainConfig
+
+
+def make_optimizer(config: TrainConfig, parameters: Iterable[nn.Parameter], fused: bool) -> torch.optim.Optimizer:
+    if config.optimizer == "adam":
+        return torch.optim.Adam(parameters, config.lr, weight_decay=config.weight_decay, fused=fused)
+    nesterov = config.momentum > 0
+    return torch.optim.SGD(
+        parameters, config.lr, config.momentum, weight_decay=config.weight_decay, nesterov=nesterov, fused=fused
+    )
+
+
+def learning_rate(config: TrainConfig, epoch: float) -> float:
+    """Linear warm-up, then `cycles` half cosines from lr to 0. `epoch` counts with fractions."""
+    if epoch < config.warmup:
+        return config.lr * epoch / config.warmup
+    done = (epoch - config.warmup) / max(config.epochs - config.warmup, 1e-9) * config.cycles
+    return config.lr * 0.5 * (1 + math.cos(math.pi * (done % 1.0)))
+
+
+class Average:
+    """A running average of a module's weights and BatchNorm statistics (Polyak and Juditsky 1992), kept in `module`.
+
+    Early on the decay is (1+t)/(10+t), so that the random start is forgotten even in a short run.
+    """
+
+    def __init__(self, module: nn.Module, source: nn.Module, decay: float):
+        self.module, self.decay = module, decay
+        mine, theirs = module.state_dict(), source.state_dict()
+        self.mine = [t for t in mine.values() if t.is_floating_point()]
+        self.theirs = [theirs[name] for name, t in mine.items() if t.is_floating_point()]
+        self.counters = [t for t in mine.values() if not t.is_floating_point()]
+        self.their_counters = [theirs[name] for name, t in mine.items() if not t.is_floating_point()]
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        decay = min(self.decay, (1 + step) / (10 + step)) if self.decay else 0.0
+        torch._foreach_lerp_(self.mine, self.theirs, 1 - decay)
+        if self.counters:
+            torch._foreach_copy_(self.counters, self.their_counters)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's state by name: all of it is tensors (momentum, moments, Adam's step counter)."""
+    state = optimizer.state_dict()["state"]
+    return {f"optimizer.{i}.{name}": t for i, slots in state.items() for name, t in slots.items() if t is not None}
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """The inverse of `optimizer_tensors`. Slots take their parameter's device and memory layout."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, t in tensors.items():
+        _, index, name = key.split(".")
+        p = parameters[int(index)]
+        # Adam's step counters are scalars and stay where load_state_dict wants them.
+        slot = torch.empty_like(p).copy_(t) if t.shape == p.shape and name != "step" else t
+        state.setdefault(int(index), {})[name] = slot
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,109 @@
+"""Who is in each batch of an epoch and what happens to it, drawn before the epoch starts.
+
+All of it is a function of (seed, epoch) for the whole batch; a process takes its slice. So a run does not depend on how
+many processes share it (but for DropBlock, whose noise is each one's own), and a stopped epoch goes on with the numbers
+it would have had.
+Axes: T steps, B pictures a step over all processes, b = B / processes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoadapt.core.errors import UserError
+from protoadapt.training.augment import draw_strong, draw_weak
+from protoadapt.training.config import Phase, TrainConfig
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One process's share of an epoch."""
+
+    first: np.ndarray  # (T, b) pictures
+    weak: dict[str, Tensor]  # (T·b, …) draws of their weak views
+    layers: list[int]  # T mixing layers
+    lams: Tensor  # (T) λ
+    noise: list[int]  # T seeds of DropBlock: each process draws for its own rows
+    second: np.ndarray | None = None  # (T, b) pictures to mix with
+    view: dict[str, Tensor] | None = None  # (T·b, …) draws of their strong (or weak) views
+    strong: bool = False
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def make_plan(
+    config: TrainConfig, epoch: int, labels: np.ndarray, n_layers: int, rank: int = 0, processes: int = 1
+) -> Plan:
+    """The plan of one epoch for process `rank`. labels (N) are those of the base pictures, n_layers the network's L."""
+    phase = config.phase(epoch)
+    rng = np.random.default_rng([config.seed, epoch])
+    order = episodes(config, labels, rng) if phase.sampler == "episodes" else batches(config, labels, rng)
+    steps, batch = order.shape
+    if batch % processes or ("rotated" in phase.needs and batch // processes % 4):
+        raise UserError(
+            f"a batch of {batch} cannot be split over {processes} processes: choose a multiple of {4 * processes}"
+        )
+    if phase.sampler == "episodes" and config.episode_batch % processes:
+        raise UserError(
+            f"{config.episode_batch} episodes a step cannot be split over {processes} processes: set episode_batch "
+            f"to a multiple of {processes}"
+        )
+    share = slice(rank * batch // processes, (rank + 1) * batch // processes)
+    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+
+    def slices(draws: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name: d.unflatten(0, (steps, batch))[:, share].flatten(0, 1) for name, d in draws.items()}
+
+    own = np.random.default_rng([config.seed, epoch, rank + 1])  # 0 would be as if it were not there
+    noise = [int(own.integers(2**62)) for _ in range(steps)]
+    weak = slices(draw_weak(steps * batch, config.size, generator, **config.weak_options))
+    if "mixed" not in phase.needs:
+        return Plan(order[:, share], weak, [0] * steps, torch.ones(steps), noise)
+    at = config.mixing_layers or tuple(range(n_layers + 1))
+    if not set(at) <= set(range(n_layers + 1)):
+        raise UserError(f"mixing_layers are {at}: {config.backbone} has the layers 0 to {n_layers}")
+    layers = rng.choice(at, steps).tolist()
+    lams = torch.from_numpy(rng.beta(config.alpha, config.alpha, steps)).float()
+    partner = rng.permuted(order, axis=1)
+    draw_view = draw_strong if "strong" in phase.needs else draw_weak
+    view = slices(draw_view(steps * batch, config.size, generator, **config.weak_options))
+    return Plan(order[:, share], weak, layers, lams, noise, partner[:, share], view, "strong" in phase.needs)
+
+
+def batches(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(T, B): every picture once, shuffled; what does not fill the last batch waits for another epoch."""
+    if len(labels) < config.batch:
+        raise UserError(f"batch is {config.batch} but there are {len(labels)} base pictures: lower it")
+    steps = len(labels) // config.batch
+    return rng.permutation(len(labels))[: steps * config.batch].reshape(steps, config.batch)
+
+
+def episodes(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(T, E·W·(K+Q)): few-shot tasks, class by class, each class's K support pictures first."""
+    each = config.shot + config.query
+    pools = [np.flatnonzero(labels == c) for c in np.unique(labels)]
+    if config.way > len(pools) or min(map(len, pools)) < each:
+        raise UserError(
+            f"an episode takes {each} pictures of {config.way} classes, but there are {len(pools)} base classes with "
+            f"{min(map(len, pools))} pictures or more: lower way, shot or query"
+        )
+    tasks = [
+        [rng.choice(pools[c], each, replace=False) for c in rng.choice(len(pools), config.way, replace=False)]
+        for _ in range(config.episodes // config.episode_batch * config.episode_batch)
+    ]
+    return np.array(tasks).reshape(-1, config.episode_batch * config.way * each)
+
+
+def rows_a_step(needs: frozenset[str], pictures: int) -> int:
+    """Pictures that pass forward and backward: weak views, as many rotated copies, as many mixed rows."""
+    return pictures * (1 + ("rotated" in needs) + ("mixed" in needs))
+
+
+def rows_an_epoch(config: TrainConfig, phase: Phase, n_images: int) -> int:
+    if phase.sampler == "episodes":
+        steps, pictures = config.episodes // config.episode_batch, config.way * (config.shot + config.query)
+        return steps * rows_a_step(phase.needs, config.episode_batch * pictures)
+    return n_images // config.batch * rows_a_step(phase.needs, config.batch)

@@ -1,0 +1,95 @@
+"""Model cards: what a network was trained on, how, how good it is, under which licence, and its calibration.
+
+A card is a JSON file beside the weights, NAME.json beside NAME.safetensors; any model file of one's own may have one.
+"""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from protoadapt.core.errors import UserError, install, unknown
+from protoadapt.core.untrusted import clean_json, finite
+from protoadapt.vision.networks import lite0
+
+SCHEMA = "protoadapt-model/1"
+SHIPPED = ("mini-imagenet", "cifar-fs", "cub")
+WEIGHTS = Path(__file__).with_name("weights")
+LIMIT = 1 << 20
+
+
+def names() -> list[str]:
+    """The models that have a name of their own, whether their weights are here or not."""
+    return [*SHIPPED, "lite0"]
+
+
+def card_file(name: str | Path) -> Path | None:
+    """Where the card of a model is, or would be: beside its file. Runs and timm's networks have none."""
+    if isinstance(name, str) and name in names():
+        return WEIGHTS / f"{name}.json"
+    return Path(name).with_suffix(".json") if Path(name).suffix in (".safetensors", ".onnx") else None
+
+
+def read_card(file: Path | None) -> dict[str, Any] | None:
+    """The card in a file; None where there is no file, or it is something else."""
+    if file is None or not file.is_file() or file.stat().st_size > LIMIT:
+        return None
+    try:
+        told = clean_json(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return told if isinstance(told, dict) and told.get("schema") == SCHEMA else None
+
+
+def trained_on(file: Path | None, dataset: str | None) -> str | None:
+    """The pictures a network was trained on, in the card's words; where it has none, in those of its file."""
+    told = (read_card(file) or {}).get("trained_on")
+    return told if isinstance(told, str) else dataset
+
+
+def calibration_of(file: Path | None, weights: str) -> dict[str, Any] | None:
+    """What `labeling.calibration` found for these weights, as the card tells; None: they are not calibrated."""
+    card = read_card(file) or {}
+    told = card.get("calibration")
+    if told is None or card.get("weights") != weights:
+        return None
+    try:
+        ways, thresholds = (told["familiarity"][key] for key in ("way", "threshold"))
+        rising = len(ways) == len(thresholds) > 0 and all(a < b for a, b in pairwise(ways))
+        fine = rising and all(finite(way, 2, 1e6) for way in ways) and all(finite(t, -1, 1) for t in thresholds)
+        fine = fine and finite(told["temperature"], 1e-3, 1e3)
+    except (KeyError, TypeError):
+        fine = False
+    if not fine or not isinstance(told.get("method"), str):
+        raise UserError(f"the calibration in {str(file)!r} is incomplete: run protoadapt calibrate, or set it to null")
+    return told
+
+
+def overview() -> list[dict[str, Any]]:
+    """A row for each named model: its card, its size in MB, and whether it is here or how to get it."""
+    here = [{"name": name, "state": _state(name), "mb": _megabytes(name)} for name in names()]
+    return [{**(find_card(str(row["name"])) or {}), **row} for row in here]
+
+
+def find_card(name: str) -> dict[str, Any] | None:
+    """The card of a named model or of a model file."""
+    file = card_file(name)
+    if file is None or (name not in names() and not Path(name).is_file()):
+        raise unknown("model", name, names())
+    return read_card(file)
+
+
+def weights_file(name: str) -> Path | None:
+    """The file of a named model's weights, if it is here."""
+    file = lite0.installed() if name == "lite0" else WEIGHTS / f"{name}.safetensors"
+    return file if file is not None and file.is_file() else None
+
+
+def _megabytes(name: str) -> float | None:
+    file = weights_file(name)
+    return None if file is None else file.stat().st_size / 1e6
+
+
+def _state(name: str) -> str:
+    if weights_file(name):
+        return "installed"
+    return install("lite0") if name == "lite0" else "not in this build"

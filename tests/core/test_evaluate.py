@@ -1,0 +1,253 @@
+"""Accuracies, intervals and paired differences against their definitions."""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from protoadapt import Protocol, UserError, compare
+from protoadapt.core.episodes import draw
+from protoadapt.core.evaluate import class_half_width, evaluate, half_width
+from protoadapt.core.features import synthetic_features
+from protoadapt.core.methods import METHODS, method, parse_assignments, split_specs
+
+TABLE = synthetic_features(classes=8, rows=40)
+X, Y = TABLE.features, TABLE.labels
+
+
+def test_the_accuracy_is_that_of_a_plain_loop():
+    result = evaluate(X, Y, "protonet", Protocol(shot=2), episodes=30, seed=7)
+    accuracies = []
+    drawn = next(draw(Y.numpy(), Protocol(shot=2), 7, 30))
+    unit = X / X.norm(dim=1, keepdim=True)
+    for e in range(30):
+        means = torch.stack([X[drawn.support[e][drawn.support_labels[e] == c]].mean(0) for c in range(5)])
+        means /= means.norm(dim=1, keepdim=True)
+        answer = (unit[drawn.query[e]] @ means.T).argmax(1).numpy()
+        accuracies.append(100 * (answer == drawn.query_labels[e]).mean())
+    assert result.accuracy == pytest.approx(np.mean(accuracies))
+    assert result.ci95 == pytest.approx(1.96 * np.std(accuracies, ddof=1) / np.sqrt(30))
+
+
+@pytest.mark.parametrize("chunk", [1, 100, 256, 300, 5000])
+def test_chunks_change_nothing(chunk):
+    whole = evaluate(X, Y, "cipa", episodes=600, seed=1)
+    assert np.array_equal(evaluate(X, Y, "cipa", episodes=600, seed=1, chunk=chunk).correct, whole.correct)
+
+
+def test_methods_share_their_episodes_and_differences_are_paired():
+    first, second = compare(X, Y, ["protonet", "cipa"], episodes=300)
+    assert np.array_equal(second.correct, evaluate(X, Y, "cipa", episodes=300).correct)
+    mean, half = second.minus(first)
+    difference = second.accuracies - first.accuracies
+    assert mean == pytest.approx(difference.mean())
+    assert half == pytest.approx(1.96 * difference.std(ddof=1) / np.sqrt(300))
+    assert half < np.hypot(first.ci95, second.ci95)  # pairing must pay on the same episodes
+
+
+@pytest.mark.parametrize("other", [{"seed": 1}, {"episodes": 9}, {"protocol": Protocol(shot=2)}], ids=str)
+def test_results_on_other_episodes_have_no_paired_difference(other):
+    first, second = evaluate(X, Y, "cipa", episodes=8), evaluate(X, Y, "cipa", **{"episodes": 8, **other})
+    with pytest.raises(UserError, match="same episodes"):
+        second.minus(first)
+
+
+# Had the classes been others
+
+
+@pytest.mark.parametrize("protocol", [Protocol(way=3), Protocol("semi", way=3, unlabeled=2, distractors=2)], ids=str)
+def test_the_interval_over_classes_leaves_out_a_class_at_a_time(protocol):
+    first, second = compare(X, Y, ["protonet", "cipa"], protocol, episodes=200, seed=4)
+    drawn = next(draw(Y.numpy(), protocol, 4, 200))
+    rows = drawn.support if drawn.unlabeled is None else np.concatenate([drawn.support, drawn.unlabeled], 1)
+    classes = [set(Y[row].tolist()) for row in rows]
+    d = len(classes[0])
+    assert d == 3 + protocol.distractors
+    for values, half in [
+        (second.accuracies, second.ci95_classes),
+        (second.accuracies - first.accuracies, second.minus_classes(first)),
+    ]:
+        means = [np.mean([v for v, held in zip(values, classes) if c not in held]) for c in range(8)]
+        drawn_too = np.var(values, ddof=1) / 200 * (d * 7 / (8 - d) - 1)
+        assert half == pytest.approx(1.96 * np.sqrt(7 / 8 * np.sum((means - np.mean(means)) ** 2) - drawn_too))
+
+
+def test_where_classes_only_add_up_it_is_that_of_their_mean():
+    """All 3 of 7 classes many times, each episode as good as its classes are in the mean."""
+    good = np.array([50.0, 61, 72, 44, 90, 66, 58])
+    subsets = list(combinations(range(7), 3)) * 2000
+    values = np.array([good[list(subset)].mean() for subset in subsets])
+    members = np.array([[c in subset for c in range(7)] for subset in subsets])
+    half = class_half_width(values, members.sum(0), values @ members)
+    assert half == pytest.approx(1.96 * good.std(ddof=1) / np.sqrt(7), rel=1e-4)
+
+
+def test_where_classes_are_all_alike_it_is_that_of_the_episodes():
+    rng = np.random.default_rng(0)
+    squares = []
+    for _ in range(200):
+        members = np.zeros((600, 20), bool)
+        np.put_along_axis(members, rng.permuted(np.tile(np.arange(20), (600, 1)), axis=1)[:, :5], True, 1)
+        values = rng.normal(70, 8, 600)
+        squares.append((class_half_width(values, members.sum(0), values @ members) / half_width(values)) ** 2)
+    assert 1 <= np.mean(squares) < 2.2  # never below, and not six times as before it is corrected
+
+
+def test_it_covers_what_other_classes_would_give():
+    """Classes that also disturb each other, 20 of them drawn 400 times: the mean over all classes there are is in 19 of
+    20 intervals, and in hardly any of those over episodes."""
+    rng = np.random.default_rng(0)
+    inside, too_narrow = 0, 0
+    for _ in range(400):
+        ease, looks = rng.normal(70, 8, 20), rng.normal(0, 3, 20)
+        members = np.zeros((2000, 20), bool)
+        np.put_along_axis(members, rng.permuted(np.tile(np.arange(20), (2000, 1)), axis=1)[:, :5], True, 1)
+        alike = ((members @ looks) ** 2 - members @ looks**2) / 20  # the mean product of two of the five
+        values = members @ ease / 5 + alike + rng.normal(0, 5, 2000)
+        inside += abs(values.mean() - 70) < class_half_width(values, members.sum(0), values @ members)
+        too_narrow += abs(values.mean() - 70) >= half_width(values)
+    assert 0.92 < inside / 400 < 0.98
+    assert too_narrow / 400 > 0.8
+
+
+def test_without_other_classes_there_is_no_such_interval():
+    five = Y < 5
+    result = evaluate(X[five], Y[five], "protonet", episodes=20)
+    assert result.ci95_classes is None
+    assert result.to_json()["classes"] == {
+        "ci95": None,
+        "episodes": [20] * 5,
+        "correct": [int(result.correct.sum())] * 5,
+    }
+
+
+def test_rows_without_a_class_are_no_class():
+    labels = Y.clone()
+    labels[Y == 7] = -1
+    result = evaluate(X, labels, "protonet", episodes=50)
+    assert (len(result.held), result.held.sum()) == (7, 5 * 50)
+
+
+def test_one_episode_has_no_spread():
+    assert evaluate(X, Y, "protonet", episodes=1).ci95 == 0
+
+
+def test_a_function_of_ones_own_is_a_method():
+    def first_class(episodes):
+        answer = torch.zeros(*episodes.query_index.shape, episodes.n_way)
+        answer[..., 0] = 1
+        return answer
+
+    assert evaluate(X, Y, first_class, episodes=50).accuracy == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda e: e.query, "returned"),
+        (lambda e: None, "NoneType"),
+        (lambda e: torch.full((*e.query_index.shape, e.n_way), float("nan")), "NaN"),
+    ],
+)
+def test_wrong_answers_of_a_method_are_said(answer, words):
+    with pytest.raises(UserError, match=words):
+        evaluate(X, Y, answer, episodes=3)
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "options", "words"),
+    [
+        (X[:, 0], Y, {}, "one row of real numbers a picture"),
+        (X.to(torch.complex64), Y, {}, "complex64"),
+        (X[:, :0], Y, {}, "shape"),
+        (X, Y.numpy().astype(np.uint64) + 2**63, {}, "fit int64"),
+        (X, Y, {"chunk": -1}, "chunk is -1"),
+        (X, Y, {"episodes": 10**12}, "from 1 to 100,000,000"),
+        (X, Y, {"base_mean": torch.full((64,), float("nan"))}, "finite"),
+        (X, Y[:-1], {}, "one label a row"),
+        (X, Y.float(), {}, "whole numbers"),
+        (torch.where(torch.arange(len(X))[:, None] == 3, float("nan"), X), Y, {}, "the first is row 3"),
+        (torch.where(torch.arange(len(X))[:, None] == 4, float("inf"), X), Y, {}, "the first is row 4"),
+        (1e20 * X, Y, {}, r"the features reach \d\.\d+e\+20, .*: scale them down"),
+        (-1e155 * X.double(), Y, {}, "scale them down"),
+        (X, Y, {"episodes": 0}, "episodes is 0: it must be a whole number from 1 to"),
+        (X, Y, {"episodes": 10.5}, "episodes is 10.5: it must be a whole number"),
+        (X, Y, {"seed": None}, "seed is None: it must be a whole number from 0 to"),
+        (X, Y, {"chunk": 2.5}, "chunk is 2.5: it must be a whole number"),
+        (X, Y, {"device": "junk"}, "device is 'junk', which torch does not know"),
+        (X, Y, {"base_mean": [["a"]]}, "base_mean cannot be read as an array of numbers"),
+        ([[1], [1, 2]], [0, 1], {}, "features cannot be read as an array of numbers"),
+        (np.ma.masked_less(X.numpy(), 0.1), Y, {}, "features are partly masked"),
+        (X, np.ma.masked_equal(Y.numpy(), 3), {}, "labels are partly masked"),
+        (X, Y, {"seed": -1}, "seed is -1: it must be a whole number from 0"),
+        (X, Y, {"seed": 2**32}, "4294967295|4,294,967,295"),
+        (X, Y, {"base_mean": torch.zeros(3)}, "base_mean"),
+    ],
+)
+def test_bad_input_is_named(features, labels, options, words):
+    with pytest.raises(UserError, match=words):
+        evaluate(features, labels, "protonet", **{"episodes": 3, **options})
+
+
+def test_data_frames_lists_and_plain_masked_arrays_are_read():
+    expected = evaluate(X, Y, "simpleshot", episodes=10, base_mean=X.mean(0)).correct
+    for rows, labels, mean in (
+        (pd.DataFrame(X.numpy()), pd.Series(Y.numpy(), index=np.arange(len(Y)) + 7), pd.Series(X.mean(0).numpy())),
+        (X.numpy()[::-1][::-1], Y.tolist(), X.mean(0).tolist()),
+        (np.ma.array(X.numpy()), np.ma.array(Y.numpy()), X.mean(0).requires_grad_()),
+        (X.clone().requires_grad_(), Y.int(), X.mean(0).double()),
+    ):
+        assert np.array_equal(evaluate(rows, labels, "simpleshot", episodes=10, base_mean=mean).correct, expected)
+    assert evaluate(X, Y, "simpleshot", episodes=10, base_mean=X.mean(0).bfloat16()).accuracy > 50
+
+
+def test_half_precision_features_are_read():
+    assert evaluate(X.half(), Y.numpy(), "cipa", episodes=20).accuracy > 50
+
+
+@pytest.mark.parametrize(("spec", "name"), [("simpleshot", "SimpleShot"), ("bd_cspn", "BD-CSPN")])
+def test_base_mean_is_asked_for_with_the_way_out(spec, name):
+    with pytest.raises(UserError, match=f"^{name} centres by .*--base FILE .* other pictures .* leave {name} out$"):
+        evaluate(X, Y, spec, episodes=3)
+
+
+def test_specs_carry_arguments():
+    parsed = method("semi_protonet(n_iter=5, metric=cosine)")
+    assert parsed.function is METHODS["semi_protonet"]
+    assert parsed.arguments == {"n_iter": 5, "metric": "cosine"}
+    assert parsed.label == "semi_protonet(n_iter=5, metric=cosine)"
+    assert method("tim_adm(weights=[1, 1, 1])").arguments == {"weights": [1, 1, 1]}
+    assert method("pt_map(class_prior=[0.5, 0.3, 0.2])").arguments == {"class_prior": [0.5, 0.3, 0.2]}
+    assert split_specs("a, b(x=1, y=2),c") == ["a", "b(x=1, y=2)", "c"]
+    assert parse_assignments(["l2=false", "tau=1e1", "power=off", "lam=None"]) == {
+        "l2": False, "tau": 10.0, "power": "off", "lam": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("cipi", "did you mean 'cipa'"),
+        ("cipa(tua=1)", "did you mean 'tau'"),
+        ("cipa(tau)", "name=value"),
+        ("no.such.module:f", "cannot be imported"),
+        ("math:no", "has no function"),
+        ("math:pi", "not a function"),
+        ("ci pa", "is not a method"),
+    ],
+)
+def test_unknown_methods_and_arguments_are_named(spec, words):
+    with pytest.raises(UserError, match=words):
+        method(spec)
+
+
+def test_a_result_tells_all():
+    told = evaluate(X, Y, "cipa(sigma=1)", Protocol("dirichlet"), episodes=20, seed=3).to_json(**TABLE.about)
+    assert told["arguments"]["sigma"] == 1
+    assert told["arguments"]["tau"] == 10.0
+    assert told["protocol"]["kind"] == "dirichlet"
+    assert told["features"]["hash"] == TABLE.hash
+    assert len(told["correct"]) == told["episodes"] == 20
+    assert {"versions", "hardware", "seed", "seconds", "ci95", "schema"} <= told.keys()

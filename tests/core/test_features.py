@@ -1,0 +1,223 @@
+"""Feature files: both formats, and every way of being broken."""
+
+import os
+import re
+import stat
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from protoadapt import Features, UserError, load_features, save_features
+from protoadapt.core.features import base_mean_of, synthetic_features
+from protoadapt.vision.embed import extract
+from protoadapt.vision.networks.backbones import Staged, build
+from protoadapt.vision.pictures.images import Images
+
+TABLE = synthetic_features(classes=4, rows=10, dim=6)
+
+
+def test_safetensors_come_back_whole(tmp_path):
+    save_features(tmp_path / "deep" / "f.safetensors", TABLE)
+    back = load_features(tmp_path / "deep" / "f.safetensors")
+    assert torch.equal(back.features, TABLE.features)
+    assert torch.equal(back.labels, TABLE.labels)
+    assert torch.equal(back.base_mean, TABLE.base_mean)
+    assert back.metadata == {"dataset": "synthetic clouds"}
+    assert back.hash == TABLE.hash
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["f.safetensors"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_npz_of_any_float_type(tmp_path, dtype):
+    np.savez(
+        tmp_path / "f.npz", features=TABLE.features.numpy().astype(dtype), labels=TABLE.labels.numpy().astype(np.int32)
+    )
+    back = load_features(tmp_path / "f.npz")
+    assert back.features.dtype == (torch.float64 if dtype is np.float64 else torch.float32)
+    torch.testing.assert_close(back.features.float(), TABLE.features, atol=1e-2, rtol=1e-3)
+    assert back.base_mean is None
+
+
+def test_the_base_mean_is_the_mean_of_the_base_rows(tmp_path):
+    save_features(tmp_path / "b.safetensors", TABLE)
+    torch.testing.assert_close(base_mean_of(tmp_path / "b.safetensors", TABLE), TABLE.features.mean(0))
+    about = {"weights": "a", "views": 1, "crop": "none"}
+    save_features(tmp_path / "b.safetensors", replace(TABLE, metadata=about))
+    for told, words in (
+        ({"pooling": 2.0}, "poolings (1.0 and 2.0)"),
+        ({"weights": "b"}, "networks (a and b)"),
+        ({"views": 8}, "views (1 and 8)"),
+        ({"crop": "box"}, "crops (none and box)"),
+    ):
+        with pytest.raises(UserError, match=re.escape(f"of different {words}: extract both alike")):
+            base_mean_of(tmp_path / "b.safetensors", replace(TABLE, metadata={**about, **told}))
+    for same in ({}, {**about, "pooling": 1, "split": "novel"}):
+        assert len(base_mean_of(tmp_path / "b.safetensors", replace(TABLE, metadata=same))) == 6
+
+
+def test_hashes_tell_features_apart():
+    other = Features(TABLE.features.clone(), TABLE.labels)
+    assert other.hash == TABLE.hash
+    changed = TABLE.features.clone()
+    changed[3, 2] += 1e-6 + changed[3, 2].abs() * 1e-6
+    assert Features(changed, TABLE.labels).hash != TABLE.hash
+
+
+def test_pooling_changes_rows_and_base_mean_and_is_told(tmp_path):
+    network, about = build("conv4", 4).eval(), {"mean": [0.5] * 3, "std": [0.25] * 3, "size": 32}
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 3, 32, 32), dtype=np.uint8)
+    images = Images(pixels, np.zeros(6, int), ["a"], list("abcdef"), [], "x", "novel", "none", tmp_path)
+    table = extract(network, about, images, images, pooling=2.0)
+    with torch.no_grad():
+        wanted = network.forward_to((torch.from_numpy(pixels) / 255 - 0.5) / 0.25, 4).pow(2).mean((2, 3)).sqrt()
+    assert torch.allclose(table.features, wanted, rtol=1e-4, atol=1e-5)
+    assert torch.allclose(table.base_mean, wanted.mean(0), rtol=1e-4, atol=1e-5)
+    assert table.metadata["pooling"] == 2
+    assert not torch.allclose(extract(network, about, images).features, wanted, rtol=0.01)
+    for exponent in (0.5, 9.0, float("nan")):
+        with pytest.raises(UserError, match="give 1 for the mean"):
+            extract(network, about, images, pooling=exponent)
+    with pytest.raises(UserError, match="pools its features itself"):
+        extract(torch.nn.Flatten(), about, images, pooling=2.0)
+
+
+class Strong(torch.nn.Module):
+    """Features as large as asked for."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(factor))
+
+    def forward(self, x):
+        return self.factor * x.abs()
+
+
+def test_rows_that_cannot_be_kept_are_refused_with_the_reason(tmp_path):
+    about = {"mean": [0.5] * 3, "std": [0.25] * 3, "size": 8}
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 8, 8), dtype=np.uint8)
+    images = Images(pixels, np.arange(2), ["a"], list("ab"), [], "x", "novel", "none", tmp_path)
+    strong, damaged = (Staged([Strong(factor)], dim=3).eval() for factor in (1e6, float("nan")))
+    assert torch.isfinite(extract(strong, about, images, images, pooling=2.0).features).all()
+    with pytest.raises(
+        UserError, match=r"features up to 1\.\d+e\+06, too large for float16: store them without --half"
+    ):
+        extract(strong, about, images, half=True)
+    with pytest.raises(UserError, match="raised to the power 8: lower pooling"):
+        extract(strong, about, images, pooling=8.0)
+    for how in ({}, {"half": True}, {"pooling": 8.0}):
+        with pytest.raises(UserError, match="its weights are damaged"):
+            extract(damaged, about, images, **how)
+
+
+def test_every_cut_of_a_file_is_refused(tmp_path):
+    whole = tmp_path / "f.safetensors"
+    save_features(whole, TABLE)
+    np.savez(tmp_path / "f.npz", features=TABLE.features.numpy(), labels=TABLE.labels.numpy())
+    for name in ("f.safetensors", "f.npz"):
+        content = (tmp_path / name).read_bytes()
+        for size in (0, 1, 8, len(content) // 2, len(content) - 1):
+            cut = tmp_path / f"cut{name[1:]}"
+            cut.write_bytes(content[:size])
+            with pytest.raises(UserError, match="truncated"):
+                load_features(cut)
+
+
+def test_foreign_files_are_refused(tmp_path):
+    for name in ("a.safetensors", "a.npz"):
+        (tmp_path / name).write_bytes(b"hello, this is no feature file at all")
+        with pytest.raises(UserError, match="cannot be read"):
+            load_features(tmp_path / name)
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(UserError, match="no feature file"):
+        load_features(tmp_path / "a.txt")
+    with pytest.raises(UserError, match="there is no feature file"):
+        load_features(tmp_path / "missing.npz")
+
+
+def test_an_npz_runs_no_code(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "pwned"), "w"))
+
+    np.savez(tmp_path / "e.npz", features=np.array([Evil()], dtype=object), labels=np.zeros(1, int))
+    with pytest.raises(UserError, match="cannot be read"):
+        load_features(tmp_path / "e.npz")
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_missing_arrays_and_bad_rows_are_named(tmp_path):
+    np.savez(tmp_path / "a.npz", features=TABLE.features.numpy())
+    with pytest.raises(UserError, match="no array 'labels'"):
+        load_features(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", features=np.full((3, 2), np.nan), labels=np.zeros(3, int))
+    with pytest.raises(UserError, match=r"b\.npz: .*NaN"):
+        load_features(tmp_path / "b.npz")
+
+
+def test_headers_that_lie_are_refused(tmp_path):
+    """A claim of 291 TiB must be an error, not an attempt."""
+    header = b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little")
+    header += repr({"descr": "<f8", "fortran_order": False, "shape": (10**10, 4000)}).encode().ljust(117) + b"\n"
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "f.npz", "w") as archive:
+        archive.writestr("features.npy", header + bytes(64))
+        archive.writestr("labels.npy", header + bytes(64))
+    with pytest.raises(UserError, match="cannot be read"):
+        load_features(tmp_path / "f.npz")
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"pooling": "two"}, "its pooling is 'two': extract"),
+        ({"pooling": None}, "its pooling is None"),
+        ({"pooling": [1]}, "its pooling is"),
+        ({"views": 0}, "its views is 0"),
+        ({"weights": ["a"]}, "its weights is"),
+        ({"dataset": {"a": 1}}, "its dataset is"),
+        ({"split": list(range(10**6))}, "its split is"),
+    ],
+    ids=["word", "null", "list", "views", "weights", "dataset", "split"],
+)
+def test_what_a_file_says_of_itself_is_not_trusted(tmp_path, told, words):
+    save_features(tmp_path / "f.safetensors", replace(TABLE, metadata=told))
+    with pytest.raises(UserError, match=words) as caught:
+        load_features(tmp_path / "f.safetensors")
+    assert len(str(caught.value)) < 200
+
+
+def test_names_that_a_file_gives_can_be_printed(tmp_path):
+    told = {"dataset": "a\ud800\x1b[2J\u202eb", "split": "x" * 10**6, "trained_on": None, "class_names": ["ж"]}
+    save_features(tmp_path / "f.safetensors", replace(TABLE, metadata=told))
+    back = load_features(tmp_path / "f.safetensors").metadata
+    assert back["dataset"] == r"a?\x1b[2J\u202eb"
+    assert len(back["split"]) == 200
+    assert (back["trained_on"], back["class_names"]) == (None, ["ж"])
+
+
+def test_text_labels_are_named(tmp_path):
+    np.savez(tmp_path / "f.npz", features=TABLE.features.numpy(), labels=np.array(["cat"] * 40))
+    with pytest.raises(UserError, match="holds text"):
+        load_features(tmp_path / "f.npz")
+
+
+def test_other_byte_orders_are_read(tmp_path):
+    np.savez(
+        tmp_path / "f.npz", features=TABLE.features.numpy().astype(">f4"), labels=TABLE.labels.numpy().astype(">i8")
+    )
+    assert torch.equal(load_features(tmp_path / "f.npz").features, TABLE.features)
+
+
+def test_a_device_or_a_folder_is_never_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    for target, words in (
+        (tmp_path / "pipe.safetensors", "no ordinary file"),
+        (tmp_path, "is a folder"),
+        ("", "is a folder"),
+    ):
+        with pytest.raises(UserError, match=words):
+            save_features(target, TABLE)
+    assert stat.S_ISFIFO((tmp_path / "pipe.safetensors").stat().st_mode)

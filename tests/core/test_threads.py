@@ -1,0 +1,35 @@
+"""Work that threads do ahead."""
+
+import threading
+
+import pytest
+
+from protoadapt.core.threads import ahead
+
+
+def test_threads_work_ahead_in_order_and_not_too_far():
+    started = []
+
+    def work(item):
+        started.append(item)
+        return item
+
+    for taken, item in enumerate(ahead(work, range(100), 5)):
+        assert item == taken
+        assert len(started) <= taken + 1 + 5
+    assert sorted(started) == list(range(100))
+
+
+def test_no_more_threads_than_asked_for_and_none_left_behind():
+    seen = set()
+
+    def work(item):
+        seen.add(threading.get_ident())
+        if item == 3:
+            raise ValueError("the fourth")
+        return item
+
+    before, done = threading.active_count(), []
+    with pytest.raises(ValueError, match="the fourth"):
+        done.extend(ahead(work, range(100), 5, threads=1))
+    assert (done, len(seen), threading.active_count()) == ([0, 1, 2], 1, before)

@@ -1,0 +1,60 @@
+"""Episodes for tests: clouds of non-negative rows, any shape, any type."""
+
+import numpy as np
+import torch
+
+from protoadapt.core.episodes import Episodes
+
+
+def clouds(
+    episodes=3,
+    way=3,
+    shots=(2, 1, 3),
+    queries=12,
+    dim=16,
+    spread=0.5,
+    seed=0,
+    dtype=torch.float64,
+    unlabeled=0,
+    balanced=False,
+) -> tuple[Episodes, torch.Tensor]:
+    """Episodes with unequal shots around random class centres, and the queries' labels (E, Q)."""
+    rng = np.random.default_rng(seed)
+    shots = [shots] * way if isinstance(shots, int) else list(shots)[:way]
+    centres = rng.gamma(1.0, size=(episodes, way, dim))
+    support_labels = np.tile(np.repeat(np.arange(way), shots), (episodes, 1))
+    query_labels = rng.integers(0, way, (episodes, queries))
+    if balanced:
+        query_labels = np.stack([rng.permutation(np.arange(queries) % way) for _ in range(episodes)])
+
+    def rows(labels):
+        picked = np.take_along_axis(centres, labels[..., None], 1)
+        return torch.from_numpy(np.maximum(picked + spread * rng.normal(size=picked.shape), 0)).to(dtype)
+
+    extra = rows(rng.integers(0, way, (episodes, unlabeled))) if unlabeled else None
+    mean = torch.from_numpy(centres.mean((0, 1))).to(dtype)
+    made = Episodes.from_tensors(
+        rows(support_labels), torch.from_numpy(support_labels), rows(query_labels), way, extra, base_mean=mean
+    )
+    return made, torch.from_numpy(query_labels)
+
+
+def slow(reference, episodes: Episodes, **arguments) -> torch.Tensor:
+    """A one-episode numpy reference, looped."""
+    answers = []
+    for e in range(len(episodes)):
+        one = episodes[e : e + 1]
+        extra = None if one.unlabeled is None else one.unlabeled[0].double().numpy()
+        mean = None if one.base_mean is None else one.base_mean.double().numpy()
+        answers.append(
+            reference(
+                one.support[0].double().numpy(),
+                one.support_labels[0].numpy(),
+                one.query[0].double().numpy(),
+                one.n_way,
+                unlabeled=extra,
+                base_mean=mean,
+                **arguments,
+            )
+        )
+    return torch.from_numpy(np.stack(answers))

@@ -1,0 +1,246 @@
+"""ONNX files: what is written answers as torch does, says what it is, and is not left behind when it differs."""
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import TensorProto, helper
+
+from protoadapt import UserError
+from protoadapt.cli import models as commands
+from protoadapt.core.estimators import (
+    BAPAClassifier,
+    CIPAClassifier,
+    ProtoNetClassifier,
+    PTMAPClassifier,
+    SoftKMeansClassifier,
+)
+from protoadapt.core.methods.cipa import power_transform
+from protoadapt.labeling import onnx_export
+from protoadapt.labeling.classifier import Classifier, save_classifier
+from protoadapt.vision import networks
+from protoadapt.vision.embed import embed
+from protoadapt.vision.networks.backbones import build, initialise
+from protoadapt.vision.networks.model_files import save_fp16
+
+SIZE = 16
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (7, 3, SIZE, SIZE), dtype=np.uint8)
+NAMES = ["cat", "Käfer, roter", "two\nlines"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model file, and the features that it gives PIXELS."""
+    network = build("conv4", 8)
+    initialise(network, torch.Generator().manual_seed(0))
+    file = tmp_path_factory.mktemp("model") / "toy.safetensors"
+    about = {"backbone": "conv4", "width": 8, "dim": 8, "size": SIZE, "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}
+    save_fp16(network, {**about, "crop": "none", "dataset": "toy"}, file)
+    return file, embed(*networks.load(file), PIXELS)
+
+
+@pytest.fixture(scope="module")
+def written(model):
+    """The exported network, and what was told of it."""
+    out = model[0].with_name("toy.onnx")
+    return out, onnx_export.export(model[0], out)
+
+
+def fitted(estimator, rows, weights="", temperature=1.0):
+    """A classifier of 3 classes on rows (n, D), the first six of them labelled."""
+    y = np.r_[np.arange(6) % 3, np.full(len(rows) - 6, -1)]
+    estimator.fit(rows, y)
+    model = {"name": "toy", "weights": weights, "size": SIZE, "mean": [0.0] * 3, "std": [1.0] * 3}
+    return replace(Classifier.of(estimator, NAMES, model, rows, y), temperature=temperature, threshold=0.4)
+
+
+def test_the_file_answers_as_torch_does_for_any_batch(model, written):
+    out, told = written
+    session = onnxruntime.InferenceSession(out)
+    for n in (1, 7):
+        [rows] = session.run(["features"], {"pixels": PIXELS[:n]})
+        np.testing.assert_allclose(rows, model[1][:n], rtol=1e-4, atol=1e-5)
+    assert told["difference"] < 1e-4
+    assert told["output"] == ("N", 8)
+    assert told["bytes"] == out.stat().st_size
+    assert [path.name for path in out.parent.glob("*.onnx*")] == ["toy.onnx"]  # no second file with the weights
+
+
+def test_the_file_says_what_it_is(written):
+    told = {p.key: json.loads(p.value) for p in onnx.load(written[0]).metadata_props}
+    assert (told["size"], told["mean"], told["std"]) == (SIZE, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4])
+    assert (told["backbone"], told["dataset"]) == ("conv4", "toy")
+
+
+def test_the_file_is_a_model_again(model, written):
+    network, about = networks.load(str(written[0]))
+    np.testing.assert_allclose(
+        embed(network, about, PIXELS, views=3), embed(*networks.load(model[0]), PIXELS, views=3), rtol=1e-4, atol=1e-4
+    )
+    assert (about["size"], about["dim"], about["backbone"], about["dataset"]) == (SIZE, 8, "conv4", "toy")
+    with pytest.raises(UserError, match="ONNX file already"):
+        onnx_export.export(written[0], written[0].with_name("again.onnx"))
+
+
+@pytest.mark.parametrize("power", ["off", "strict", "signed", "auto"])
+def test_the_power_is_the_methods(power):
+    rows = torch.randn(20, 6)
+    rows[0] = 0
+    if power == "strict":
+        rows = rows.clamp_min(0)
+    want = rows if power == "off" else power_transform(rows, 0.5, power)
+    torch.testing.assert_close(onnx_export.powered(rows, 0.5, power), want)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        BAPAClassifier(),
+        CIPAClassifier(power="signed"),
+        ProtoNetClassifier(),
+        ProtoNetClassifier(metric="euclid"),
+        SoftKMeansClassifier(),
+        PTMAPClassifier(),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_the_head_answers_as_the_estimator_does(estimator):
+    rows = RNG.normal(size=(60, 10)).astype(np.float32) + np.eye(3, 10, dtype=np.float32)[np.arange(60) % 3] * 3
+    classifier = fitted(estimator, rows)
+    new = RNG.normal(size=(9, 10)).astype(np.float32)
+    probability, close = onnx_export.Head(classifier)(torch.from_numpy(new))
+    np.testing.assert_allclose(probability, estimator.predict_proba(new), rtol=1e-3, atol=1e-5)
+    for least in (-0.5, 0.0, 0.5):
+        unknown = replace(classifier, threshold=least).answer(new).unknown
+        np.testing.assert_array_equal(close < least, unknown)
+
+
+def test_a_classifier_goes_from_pixels_to_named_probabilities(model, tmp_path, capsys):
+    file, rows = model
+    estimator = BAPAClassifier()
+    weights = networks.load(file)[1]["weights"]
+    classifier = fitted(estimator, rows.numpy(), weights, temperature=2.0)
+    save_classifier(tmp_path / "c.safetensors", classifier)
+    commands.export(str(file), tmp_path / "c.onnx", tmp_path / "c.safetensors")
+    assert "largest difference to torch" in capsys.readouterr().out
+    session = onnxruntime.InferenceSession(tmp_path / "c.onnx")
+    p, close = session.run(["probabilities", "familiarity"], {"pixels": PIXELS})
+    np.testing.assert_array_equal(close < 0.4, classifier.answer(rows.numpy()).unknown)
+    assert 0 < (close < 0.4).sum() < len(PIXELS)
+    sharp = estimator.predict_proba(rows.numpy())
+    np.testing.assert_allclose(p, sharp**0.5 / (sharp**0.5).sum(1, keepdims=True), rtol=1e-3, atol=1e-4)
+    told = session.get_modelmeta().custom_metadata_map
+    assert json.loads(told["classes"]) == NAMES
+    assert json.loads(told["threshold"]) == 0.4
+    with pytest.raises(UserError, match="is a classifier"):
+        networks.load(tmp_path / "c.onnx")
+
+
+def test_a_classifier_of_other_weights_is_refused(model, tmp_path):
+    with pytest.raises(UserError, match="other weights"):
+        onnx_export.export(model[0], tmp_path / "c.onnx", fitted(BAPAClassifier(), model[1].numpy(), "0" * 16))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_differs_is_not_left_behind(model, written, tmp_path, monkeypatch):
+    def wrong(network, *rest):
+        with torch.no_grad():
+            next(network.parameters()).mul_(1.5)  # the graph is right, torch then answers something else
+        return content
+
+    content = written[0].read_bytes()
+    monkeypatch.setattr(onnx_export, "_onnx", wrong)
+    (tmp_path / "old.onnx").write_text("mine")
+    with pytest.raises(UserError, match="differ from torch's"):
+        onnx_export.export(model[0], tmp_path / "old.onnx")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(("name", "said"), [("f.pt", "end it in .onnx"), ("", "is a folder")])
+def test_names_are_checked_before_the_work(model, tmp_path, name, said):
+    with pytest.raises(UserError, match=said):
+        onnx_export.export(model[0], tmp_path / name)
+
+
+def test_what_is_not_installed_is_named(model, tmp_path, written, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(UserError, match=r"'\.\[onnx\]'"):
+        onnx_export.export(model[0], tmp_path / "f.onnx")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(UserError, match=r"'\.\[onnx\]'"):
+        networks.load(written[0])
+
+
+# ONNX files of others: the mean over places of each channel
+
+
+def foreign(path, shape=("N", 3, SIZE, SIZE), kind=TensorProto.FLOAT, inputs=1, **metadata):
+    given = [helper.make_tensor_value_info(f"x{i}", kind, shape) for i in range(inputs)]
+    nodes = [helper.make_node("GlobalAveragePool", ["x0"], ["y"])]
+    answer = helper.make_tensor_value_info("y", kind, None)
+    graph = helper.make_model(
+        helper.make_graph(nodes, "g", given, [answer]), opset_imports=[helper.make_opsetid("", 18)]
+    )
+    graph.ir_version = 9
+    helper.set_model_props(graph, {key: json.dumps(value) for key, value in metadata.items()})
+    onnx.save(graph, path)
+    return path
+
+
+@pytest.mark.parametrize("batch", ["N", 1])
+def test_a_foreign_file_that_says_how_pictures_are_made(tmp_path, batch):
+    file = foreign(tmp_path / "f.onnx", (batch, 3, "H", "W"), size=SIZE, mean=[0.5, 0.5, 0.5], std=[0.25, 0.5, 1])
+    network, about = networks.load(file)
+    want = (PIXELS.mean((2, 3)) / 255 - 0.5) / [0.25, 0.5, 1]
+    np.testing.assert_allclose(embed(network, about, PIXELS), want, rtol=1e-4, atol=1e-5)
+    assert about["dim"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "size, mean and std into its metadata"),
+        ({"mean": [0, 0, 0], "std": [1, 0, 1]}, "size, mean and std into its metadata"),
+        ({"mean": [10**400] * 3, "std": [1, 1, 1]}, "size, mean and std into its metadata"),
+        ({"mean": [0, 0], "std": [1, 1]}, "size, mean and std into its metadata"),
+        ({"mean": [0, 0, 0], "std": [1, 1, 1], "shape": ("N", 3, 9000, 9000)}, "8 to 1024"),
+        ({"shape": ("N", 1, SIZE, SIZE)}, "does not take one batch of pictures"),
+        ({"inputs": 2}, "does not take one batch of pictures"),
+        ({"shape": (4, 3, SIZE, SIZE)}, "4 pictures at a time"),
+    ],
+)
+def test_foreign_files_that_cannot_be_fed_are_named(tmp_path, arguments, said):
+    with pytest.raises(UserError, match=said):
+        networks.load(foreign(tmp_path / "f.onnx", **arguments))
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (3, 5), (2, 5), (3, 0)])
+def test_a_network_whose_rows_are_not_its_pictures_is_named(tmp_path, shape):
+    """Its answer has one shape, whatever it is given."""
+    file = foreign(tmp_path / "f.onnx", size=SIZE, mean=[0, 0, 0], std=[1, 1, 1])
+    graph = onnx.load(file)
+    answer = helper.make_tensor("c", TensorProto.FLOAT, shape, np.zeros(shape, np.float32).ravel())
+    graph.graph.node[0].CopyFrom(helper.make_node("Constant", [], ["y"], value=answer))
+    onnx.save(graph, file)
+    with pytest.raises(UserError, match="a row each is wanted"):
+        networks.load(file)
+
+
+def test_words_of_a_file_are_text_that_can_be_written(tmp_path):
+    about = networks.load(
+        foreign(tmp_path / "f.onnx", size=SIZE, mean=[0, 0, 0], std=[1, 1, 1], dataset="\ud800", crop=[1])
+    )[1]
+    assert (about["dataset"], about["crop"]) == ("?", "[1]")
+
+
+def test_a_file_that_is_no_onnx_is_named(tmp_path):
+    (tmp_path / "f.onnx").write_bytes(b"hello, this is no network at all")
+    with pytest.raises(UserError, match="cannot be read as ONNX"):
+        networks.load(tmp_path / "f.onnx")

@@ -1,0 +1,378 @@
+"""A table from nothing: trained, extracted, evaluated; and what is there is not done again."""
+
+import json
+import os
+import shutil
+import signal
+from dataclasses import replace
+
+import pytest
+
+from paper import Stopped, Work, engine, networks, reproduce
+from paper.plan import Row, Run, Table, Task, Trial
+from protoadapt.core.errors import UserError
+from protoadapt.core.features import load_features, save_features
+from protoadapt.core.files import write_json
+from protoadapt.training import checkpoint
+from protoadapt.training.watch import Watch
+from protoadapt.vision.networks import model_files
+
+SMALL = ("size=16", "backbone=conv4", "width=4", "validation_episodes=5")
+RUN = Run("tiny", "hct_r_glyphs", SMALL)
+TRIAL = Trial(RUN, "glyphs", methods=("protonet", "cipa"))
+TABLE = Table("tiny", "in small", ("x",), (Row(("CIPA",), TRIAL),))
+
+
+def table(**changes) -> Table:
+    return Table("tiny", "in small", ("x",), (Row(("CIPA",), replace(TRIAL, **changes)),))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A whole table, once for this file."""
+    home = tmp_path_factory.mktemp("reproduce")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+        assert reproduce(TABLE, work(home)) == {}
+    return home
+
+
+@pytest.fixture
+def home(made, tmp_path, monkeypatch):
+    """A copy of it to change."""
+    shutil.copytree(made / "runs", tmp_path / "runs")
+    shutil.copytree(made / "results", tmp_path / "results")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(made / "cache"))
+    return tmp_path
+
+
+def work(home, **changes) -> Work:
+    plain = {"out": home / "runs", "results": home / "results", "epochs": 1, "episodes": 8, "per_class": 20}
+    return Work({}, **{**plain, "say": lambda words: None, **changes})
+
+
+def result(home, name="novel-1shot"):
+    return json.loads((home / "results" / "tiny" / f"{name}.json").read_text())
+
+
+def forbid(monkeypatch, *names):
+    def forbidden(*_, **__):
+        raise AssertionError("this was there already")
+
+    for owner, name in ((networks, "train"), (engine, "extract"), (engine, "embed"), (engine, "compare")):
+        if name in names:
+            monkeypatch.setattr(owner, name, forbidden)
+
+
+def test_results_say_how_they_came_about(made):
+    for shot in (1, 5):
+        told = result(made, f"novel-{shot}shot")
+        assert [r["label"] for r in told["results"]] == ["protonet", "cipa"]
+        assert told["training"]["config"]["seed"] == 0
+        assert told["training"]["config"]["epochs"] == 1
+        for r in told["results"]:
+            assert r["protocol"]["shot"] == shot
+            assert (r["episodes"], len(r["correct"]), r["seed"]) == (8, 8, 0)
+            assert {"versions", "hardware", "seconds", "commit"} <= r.keys()
+            features = r["features"]
+            assert (features["dataset"], features["split"], features["crop"]) == ("glyphs", "novel", "none")
+            assert (features["views"], features["per_class"]) == (1, 20)
+            assert features["weights"] == model_files.load_weights(made / "runs" / "tiny.safetensors")[1]["weights"]
+            file = made / "runs" / "features" / "tiny-glyphs-none-views1.safetensors"
+            assert features["hash"] == load_features(file).hash
+    assert result(made, "train")["finished"]
+    assert result(made, "train") == json.loads((made / "runs" / "tiny-train.json").read_text())
+
+
+def test_published_numbers_come_from_the_half_precision_file(made):
+    half, _ = model_files.load_weights(made / "runs" / "tiny.safetensors")
+    whole, _ = model_files.load_weights(made / "runs" / "tiny")
+    kernels = [name for name in half if half[name].ndim == 4]
+    assert all(half[name].dtype.itemsize == 2 and whole[name].dtype.itemsize == 4 for name in kernels)
+
+
+def test_asked_again_nothing_is_done_again(home, monkeypatch):
+    before = result(home)
+    forbid(monkeypatch, "train", "extract", "embed", "compare")
+    said = []
+    assert reproduce(TABLE, work(home, say=said.append)) == {}
+    assert said == ["tiny/novel: there"]
+    assert result(home) == before
+
+
+def test_another_pooling_has_features_and_results_of_its_own(home, monkeypatch):
+    before = result(home)
+    pooled = table(pooling=2.0, stem="novel-pooling2")
+    assert reproduce(pooled, work(home)) == {}
+    own = load_features(home / "runs" / "features" / "tiny-glyphs-none-views1-pooling2.safetensors")
+    told = result(home, "novel-pooling2-1shot")["results"][0]["features"]
+    assert (own.metadata["pooling"], told["pooling"], told["hash"]) == (2.0, 2.0, own.hash)
+    assert result(home) == before
+    forbid(monkeypatch, "train", "extract", "embed", "compare")
+    assert reproduce(pooled, work(home)) == {}
+
+
+def test_a_new_method_joins_the_others_on_the_same_episodes(home, monkeypatch):
+    forbid(monkeypatch, "train", "extract", "embed")
+    before = result(home)["results"]
+    more = table(methods=("protonet", "bapa", "cipa"))
+    asked = []
+    original = engine.compare
+    monkeypatch.setattr(engine, "compare", lambda *a, **k: asked.append(a[2]) or original(*a, **k))
+    assert reproduce(more, work(home)) == {}
+    assert asked == [["bapa"], ["bapa"]]
+    told = result(home)["results"]
+    assert [told[0], told[2]] == before
+    assert told[1]["label"] == "bapa"
+
+
+def test_more_episodes_are_drawn_and_fewer_are_there(home, monkeypatch):
+    before = result(home)["results"][1]["correct"]
+    reproduce(TABLE, work(home, episodes=12))
+    told = result(home)["results"][1]
+    assert told["episodes"] == 12
+    assert told["correct"][:8] == before, "the first episodes are the same"
+    forbid(monkeypatch, "compare")
+    reproduce(TABLE, work(home, episodes=8))
+    assert result(home)["results"][1]["episodes"] == 12
+
+
+def test_slow_methods_get_fewer_of_the_same_episodes(home, monkeypatch):
+    monkeypatch.setattr(engine, "SLOW_EPISODES", 3)
+    assert reproduce(table(slow=("ilpc(n_steps=5)",)), work(home)) == {}
+    _, cipa, slow = result(home)["results"]
+    assert (slow["label"], slow["episodes"], cipa["episodes"]) == ("ilpc(n_steps=5)", 3, 8)
+    forbid(monkeypatch, "compare")
+    assert reproduce(table(slow=("ilpc(n_steps=5)",)), work(home)) == {}
+
+
+def with_noise(home):
+    """Another network of the same name."""
+    backbone, about = model_files.load_model(home / "runs" / "tiny")
+    next(backbone.parameters()).data += 0.1
+    plain = {k: v for k, v in about.items() if k != "weights"}
+    model_files.save_fp16(backbone, plain, home / "runs" / "tiny.safetensors")
+
+
+def test_other_weights_make_everything_anew(home, made):
+    """The same name, another network: no feature of the old one is left, and its results are left alone."""
+    before = result(home)
+    with_noise(home)
+    (reason, _) = reproduce(TABLE, work(home)).values()
+    weights = before["results"][0]["features"]["weights"]
+    assert f"novel-1shot.json' holds results of weights {weights} (8 episodes): give another --results" in reason
+    assert result(home) == before
+    shutil.rmtree(home / "results")
+    assert reproduce(TABLE, work(home)) == {}
+    after = result(home)["results"][0]["features"]
+    assert after["weights"] != weights
+    assert after["hash"] != before["results"][0]["features"]["hash"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"per_class": 19}, "holds results of 20 pictures a class (8 episodes): give another --results"),
+        ({"per_class": None}, "holds results of 20 pictures a class (8 episodes): give another --results"),
+        ({"views": 2}, "holds results of views 1 (8 episodes): give another --results"),
+        ({"pooling": 2.0, "views": 2}, "holds results of views 1, pooling 1.0 (8 episodes): give another --results"),
+        ({"kind": "dirichlet"}, "holds results of other episodes (8 episodes): give another --results"),
+    ],
+)
+def test_a_trial_run_leaves_results_of_something_else_alone(home, monkeypatch, changes, said):
+    forbid(monkeypatch, "train", "extract", "embed", "compare")
+    before = result(home)
+    mine = work(home, only_evaluate=True, episodes=2, **{k: v for k, v in changes.items() if k == "per_class"})
+    missing = reproduce(table(**{k: v for k, v in changes.items() if k != "per_class"}), mine)
+    assert set(missing) == {"tiny/novel-1shot.json", "tiny/novel-5shot.json"}
+    assert said in missing["tiny/novel-1shot.json"]
+    assert result(home) == before
+
+
+def test_results_of_more_episodes_stay(home, monkeypatch):
+    """A new method gets as few as are asked for; where all had to be made again for it, that is refused."""
+    more, before = table(methods=("protonet", "bapa", "cipa")), result(home)
+    assert reproduce(more, work(home, episodes=4)) == {}
+    told = result(home)["results"]
+    assert [r["episodes"] for r in told] == [8, 4, 8]
+    write_json(home / "results" / "tiny" / "novel-1shot.json", before)
+    file = home / "runs" / "features" / "tiny-glyphs-none-views1.safetensors"
+    features = load_features(file)
+    save_features(file, replace(features, features=features.features * 1.001))  # as another machine would have them
+    with monkeypatch.context() as patch:
+        forbid(patch, "compare")
+        missing = reproduce(more, work(home, episodes=4))
+    assert "novel-1shot.json' holds results of protonet (8 episodes)" in missing["tiny/novel-1shot.json"]
+    assert result(home) == before
+    assert reproduce(more, work(home, episodes=8)) == {}
+    assert len({r["features"]["hash"] for r in result(home)["results"]}) == 1
+
+
+def test_a_method_that_was_not_asked_for_stays(home):
+    assert reproduce(table(methods=("protonet", "bapa", "cipa")), work(home, episodes=4)) == {}
+    assert reproduce(TABLE, work(home, episodes=12)) == {}
+    assert {r["label"]: r["episodes"] for r in result(home)["results"]} == {"protonet": 12, "cipa": 12, "bapa": 4}
+
+
+@pytest.mark.parametrize("text", ['{"results": null}', '{"results": [{"label": "cipa"}]}', "[1]", "[" * 100_000])
+def test_a_damaged_result_is_made_again(home, text):
+    before = result(home)["results"]
+    (home / "results" / "tiny" / "novel-1shot.json").write_text(text)
+    assert reproduce(TABLE, work(home)) == {}
+    assert [r["correct"] for r in result(home)["results"]] == [r["correct"] for r in before]
+
+
+def test_training_anew_beside_results_is_refused_before_it_begins(home, monkeypatch):
+    before = result(home, "train")
+    elsewhere = work(home, out=home / "other", epochs=2)
+    with monkeypatch.context() as patch:
+        forbid(patch, "train")
+        missing = reproduce(TABLE, elsewhere)
+    assert "is of a training run that is not in" in missing["tiny/novel-1shot.json"]
+    assert "give another --results to train anew" in missing["tiny/novel-1shot.json"]
+    assert result(home, "train") == before
+    assert reproduce(TABLE, replace(elsewhere, results=home / "mine")) == {}
+    assert reproduce(TABLE, elsewhere) != {}, "the other network is there now"
+    missing = reproduce(TABLE, replace(elsewhere, only_evaluate=True))
+    assert "train.json' is of another training (1 epoch) of tiny" in missing["tiny/novel-1shot.json"]
+    assert result(home, "train") == before
+
+
+@pytest.mark.parametrize("text", ["", '{"schema": "protoadapt-', "[]", '{"config": null}', '{"config": {}}'])
+def test_a_damaged_record_of_a_network_is_said(home, text):
+    (home / "runs" / "tiny-train.json").write_text(text)
+    for mine in (work(home), work(home, epochs=2), work(home, only_evaluate=True)):
+        assert "tiny-train.json' is damaged" in reproduce(TABLE, mine)["tiny/novel-1shot.json"]
+    (home / "runs" / "tiny-train.json").unlink()
+    assert reproduce(TABLE, work(home)) == {}
+
+
+def test_lost_features_come_again_and_a_base_mean_is_added_to_those_there(home, made, monkeypatch):
+    file = home / "runs" / "features" / "tiny-glyphs-none-views1.safetensors"
+    before = load_features(file)
+    assert before.base_mean is None
+    forbid(monkeypatch, "train", "extract")
+    assert reproduce(table(methods=("protonet", "simpleshot")), work(home)) == {}
+    after = load_features(file)
+    assert after.hash == before.hash
+    assert after.base_mean is not None
+    monkeypatch.undo()
+    file.unlink()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(made / "cache"))
+    shutil.rmtree(home / "results")
+    assert reproduce(TABLE, work(home)) == {}
+    assert load_features(file).hash == before.hash
+
+
+def test_weights_from_elsewhere_are_taken_as_they_are(home, made, monkeypatch):
+    forbid(monkeypatch, "train")
+    for name in ("tiny.safetensors", "tiny-train.json"):
+        shutil.copy(made / "runs" / name, home)
+    shutil.rmtree(home / "runs")
+    shutil.rmtree(home / "results")
+    assert reproduce(TABLE, work(home, weights=home, only_evaluate=True, epochs=77)) == {}
+    assert result(home)["results"][1]["correct"] == result(made)["results"][1]["correct"]
+    assert result(home, "train")["config"]["epochs"] == 1
+
+
+def test_what_is_not_there_is_told_and_the_rest_goes_on(home):
+    other = replace(TRIAL, run=Run("other", "hct_r_glyphs"))
+    far = replace(TRIAL, run=Run("far", "hct_r_tiered_imagenet", absent="for want of pictures"))
+    both = Table("two", "", ("x",), tuple(Row(("CIPA",), t) for t in (other, far, replace(TRIAL, stem="late"))))
+    missing = reproduce(both, work(home, only_evaluate=True))
+    assert set(missing) == {f"{name}/novel-{shot}shot.json" for name in ("other", "far") for shot in (1, 5)}
+    assert "there is no other.safetensors" in missing["other/novel-1shot.json"]
+    assert missing["far/novel-1shot.json"].startswith("there is no far.safetensors")
+    assert (home / "results" / "tiny" / "late-5shot.json").is_file()
+
+
+def test_results_without_their_network_are_good_enough_to_show(home, monkeypatch):
+    forbid(monkeypatch, "train", "extract", "compare")
+    shutil.rmtree(home / "runs")
+    assert reproduce(TABLE, work(home, only_evaluate=True)) == {}
+
+
+def test_another_config_under_the_same_name_is_refused(home):
+    missing = reproduce(TABLE, work(home, epochs=2))
+    assert "was trained with epochs=1 (now 2)" in missing["tiny/novel-1shot.json"]
+    assert result(home, "train")["config"]["epochs"] == 1
+
+
+def test_only_some_results(home):
+    with pytest.raises(UserError, match="no result of this table is called cub/"):
+        reproduce(TABLE, work(home, only=["cub/*"]))
+    shutil.rmtree(home / "results")
+    reproduce(TABLE, work(home, only=["*/novel-5shot"]))
+    assert [file.name for file in sorted((home / "results" / "tiny").iterdir())] == ["novel-5shot.json", "train.json"]
+    assert reproduce(TABLE, work(home, only=["tiny/novel-1shot.json"])) == {}, "as messages name it"
+    assert result(home)["results"]
+
+
+def test_an_interrupted_run_is_gone_on_with(made, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(made / "cache"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Watch, "step", lambda watch, rows: os.kill(os.getpid(), signal.SIGTERM))
+        with pytest.raises(Stopped):
+            reproduce(TABLE, work(tmp_path))
+    assert not (tmp_path / "results").exists()
+    assert reproduce(TABLE, work(tmp_path)) == {}
+    assert result(tmp_path)["results"][1]["correct"] == result(made)["results"][1]["correct"]
+
+
+def test_a_task_becomes_a_picture(home, monkeypatch):
+    task = Table("task", "", tasks=(Task(RUN, "glyphs", way=4),))
+    assert reproduce(task, work(home)) == {}
+    told = json.loads((home / "results" / "tiny" / "adaptation.json").read_text())
+    assert len(told["paths"]) == 21
+    assert len(told["paths"][0]) == len(told["support"]) == len(told["class_names"]) == 4
+    assert len(told["query"]) == 4 * 15
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "path_picture", None)
+        assert reproduce(task, work(home)) == {}, "it is there already"
+    (home / "results" / "tiny" / "adaptation.json").write_text('{"weights": "x"}')
+    assert reproduce(task, work(home)) == {}
+    assert json.loads((home / "results" / "tiny" / "adaptation.json").read_text()) == told
+    with_noise(home)
+    (reason,) = reproduce(task, work(home)).values()
+    assert f"is a picture of weights {told['weights']}: give another --results" in reason
+
+
+def test_a_second_cycle_learns_from_the_first(home, monkeypatch):
+    """From nothing both are trained; where the first is there, only the second."""
+    second = Run("second", "hct_r_distilled", ("dataset=glyphs", *SMALL), teacher=RUN)
+    trained = []
+
+    def train(config, *rest, **options):
+        trained.append(config)
+        return real(config, *rest, **options)
+
+    real = networks.train
+    monkeypatch.setattr(networks, "train", train)
+    assert reproduce(table(run=second), work(home)) == {}
+    (config,) = trained
+    assert config.init_from == config.phases[0].teacher == str(home / "runs" / "tiny")
+    shutil.rmtree(home / "runs")
+    shutil.rmtree(home / "results")
+    assert reproduce(table(run=second), work(home)) == {}
+    assert [c.init_from is None for c in trained] == [False, True, False]
+    assert checkpoint.latest(home / "runs" / "tiny") is not None
+    shutil.rmtree(home / "runs" / "tiny")  # its half precision file stays, without a classifier
+    shutil.rmtree(home / "runs" / "second")
+    (home / "runs" / "second.safetensors").unlink()
+    shutil.rmtree(home / "results")
+    assert reproduce(table(run=second), work(home)) == {}
+    assert len(trained) == 5
+
+
+def test_a_taught_network_starts_from_nothing(home):
+    """Its teacher is its run's, in every phase; a recipe's own names are of no run here."""
+    config = networks.config_of(Run("third", "hct_r_taught", ("dataset=glyphs", *SMALL), teacher=RUN), work(home))
+    assert config.init_from is None
+    assert [phase.teacher for phase in config.phases] == [str(home / "runs" / "tiny")] * 2
+
+
+def test_a_network_of_a_few_pictures_is_no_result(home):
+    """Nor is one whose number of pictures is another; how often a run was saved does not matter."""
+    assert "was trained with per_class=20" in next(iter(reproduce(TABLE, work(home, per_class=None)).values()))
+    often = replace(TABLE.rows[0].trial, run=replace(RUN, settings=(*SMALL, "checkpoint_every=7")))
+    assert reproduce(table(run=often.run), work(home)) == {}

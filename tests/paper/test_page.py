@@ -1,0 +1,230 @@
+"""Pages and figures from result files alone: what they say is in the files, and what is missing is said."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from paper import Results, draw_figures, results_page, section
+from paper.tables import MINI, SEEDS, SEMI, SEMI_METHODS, TABLES, UNLABELLED, seen
+from paper.trends import near, saturation, trends
+from protoadapt.core.methods import method
+from protoadapt.report.tables import first, paired
+
+
+def told(spec: str, correct, queries: int = 75) -> dict:
+    values = 100 * np.asarray(correct) / queries
+    ci95 = float(1.96 * values.std(ddof=1) / np.sqrt(len(values)))
+    numbers = {"accuracy": float(values.mean()), "ci95": ci95, "episodes": len(values), "queries": queries}
+    about = {"features": {"source_side": 375}, "protocol": {}, "seed": 0, "seconds": 1.0}
+    return {"label": method(spec).label, **about, **numbers, "correct": [int(c) for c in correct]}
+
+
+def write(folder, file: str, results: list[dict]) -> None:
+    (folder / file).parent.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_text(json.dumps({"results": results, "reference": results[0]["label"]}))
+
+
+def wrote_training(folder, name: str) -> None:
+    about = {"schema": "protoadapt-run/1", "seconds": 217.8, "hardware": "one GPU", "best": {"epoch": 36}}
+    about["config"] = {"epochs": 40, "seed": 3}
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / name / "train.json").write_text(json.dumps(about))
+
+
+@pytest.fixture
+def some(tmp_path):
+    """mini-ImageNet with one view: 1,000 episodes, of which the first 600 are worse."""
+    trial = seen(MINI)
+    for shot in (1, 5):
+        cipa = [54] * 600 + [60] * 400
+        cipa[0] += shot
+        write(tmp_path, trial.file(shot), [told("protonet", [45] * 500 + [47] * 500), told("cipa", cipa)])
+    wrote_training(tmp_path, trial.run.name)
+    return tmp_path
+
+
+def test_a_main_row_stands_beside_the_paper(some):
+    page = section("main", Results(some))
+    line = next(line for line in page.splitlines() if line.startswith("| mini-ImageNet | 1 | 1 |"))
+    cells = [cell.strip() for cell in line.split("|")[1:-1]]
+    here = 100 * (54 * 600 + 60 * 400 + 1) / 1000 / 75
+    assert cells[3] == "76.94"
+    assert cells[4].startswith(f"{here:.2f} ± ")
+    assert cells[5] == f"{here - 76.94:+.2f}"
+    assert cells[6].startswith("72.00 ± 0.0"), "the first 600 episodes, as if no more had been drawn"
+    assert cells[-4:] == ["218 s", "40", "3", "one GPU"]
+
+
+def test_what_is_missing_is_said_with_its_reason(some):
+    page = section("main", Results(some))
+    assert "| CIFAR-FS | 1 | 1 | 85.72 | not measured |" in page
+    reasons = page.splitlines()[-1]
+    assert reasons == (
+        "Not measured: tiered-imagenet (for want of ImageNet's pictures). "
+        "Not run yet, or not in full: cifar-fs, fc100, mini-imagenet, cub-box, cub."
+    )
+
+
+def test_the_literature_is_quoted_and_ours_is_not(some):
+    page = section("main", Results(some))
+    quoted = [line for line in page.splitlines() if line.endswith("| quoted |") or "| quoted, after" in line]
+    assert "| transductive | LaplacianShot | ResNet-18 | 72.11 ± 0.19 | 82.31 ± 0.14 | quoted |" in quoted
+    assert "| inductive | ProtoNet | ResNet-12 | 72.2 ± 0.7 | 83.5 ± 0.5 | quoted, after Lee et al. 2019 |" in quoted
+    ours = next(line for line in page.splitlines() if "**HCT_R, self-distilled, + CIPA, mini-ImageNet**" in line)
+    assert ours.endswith("| here |")
+    assert "| 75.20 ± 0.24 | 75.21 ± 0.24 |" in ours
+
+
+CLASSES = {
+    "what": "a",
+    "classes": "b",
+    "number": 20,
+    "weights": ["x", "y"],
+    "mean": 1,
+    "ci95": 0.1,
+    "ci95_classes": 1.0,
+}
+
+
+@pytest.mark.parametrize("key", ["mean", "ci95", "ci95_classes", "what", "weights"])
+@pytest.mark.parametrize("value", [None, 10**400, float("nan"), float("inf"), "x", [], "\ud800"])
+def test_what_is_said_of_classes_may_be_damaged(tmp_path, key, value):
+    rows = [{**CLASSES, "shot": shot} for shot in (1, 5)]
+    (tmp_path / "classes.json").write_text(json.dumps({"rows": rows, "protocol": "p"}))
+    assert "| a | b (20) | +1.00 ± 0.10 (± 1.00) | +1.00 ± 0.10 (± 1.00) |" in results_page(tmp_path)
+    rows = [{**row, key: value} for row in rows]
+    (tmp_path / "classes.json").write_text(json.dumps({"rows": rows, "protocol": "p"}))
+    page = results_page(tmp_path)
+    page.encode()
+    assert "nan" not in page.split("## Had")[-1] or "## Had" not in page
+
+
+def test_methods_on_the_same_episodes_are_paired(some):
+    page = section("main", Results(some))
+    one = Results(some).get(seen(MINI), 1, "cipa")
+    other = Results(some).get(seen(MINI), 1, "protonet")
+    gain = "{:+.2f} ± {:.2f}".format(*paired(one, other))
+    assert any(line.startswith("| cipa |") and gain in line for line in page.splitlines())
+    assert "mini-ImageNet, one view a picture, pooling 1 (from files whose short side is usually 375 pixels):" in page
+
+
+def test_pairs_of_unequal_length_share_their_first_episodes():
+    long, short = told("cipa", [60, 50, 40, 75]), told("ilpc", [59, 52])
+    difference = 100 * np.array([-1, 2]) / 75
+    assert paired(short, long)[0] == pytest.approx(difference.mean())
+    assert first(long, 2)["accuracy"] == pytest.approx(100 * 55 / 75)
+    assert first(long, 9)["episodes"] == 4
+
+
+def test_every_table_has_a_section_even_without_any_result(tmp_path):
+    page = results_page(tmp_path)
+    for name, table in TABLES.items():
+        assert (table.title in page) == (name != "glyphs")
+    for name in TABLES:
+        assert draw_figures(name, Results(tmp_path), tmp_path / "images") == []
+    assert not (tmp_path / "images").exists()
+
+
+DAMAGED = ['{"results": null}', '{"results": [1, {"label": "cipa"}]}', '"abc"', "[1]", '{"results": [', "[" * 100_000]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_result_is_not_measured(some, text):
+    before = section("main", Results(some))
+    file = some / seen(MINI).file(1)
+    whole = file.read_bytes()
+    file.write_text(text)
+    page = section("main", Results(some))
+    assert "| mini-ImageNet | 1 | 1 | 76.94 | not measured |" in page
+    file.write_bytes(whole.replace(b'"accuracy": ', b'"accuracy": 1', 1))  # of protonet: it no longer fits its answers
+    page = section("main", Results(some))
+    assert "| cipa | 75.20 ± 0.24 |" in page
+    assert "| protonet |" in before
+    assert "| protonet | not measured |" in page
+
+
+@pytest.mark.parametrize("text", [*DAMAGED, '{"seconds": 1}', '{"config": {}}', '{"rows": []}', '{"weights": "x"}'])
+def test_damaged_files_about_it_are_as_if_they_were_not_there(some, text):
+    (some / "mini-imagenet" / "train.json").write_text(text)
+    (some / "mini-imagenet" / "adaptation.json").write_text(text)
+    (some / "pooling.json").write_text(text)
+    (some / "classes.json").write_text(text)
+    page = section("main", Results(some))
+    line = next(line for line in page.splitlines() if line.startswith("| mini-ImageNet | 1 | 1 |"))
+    assert line.endswith("|  |  |  |  |"), "nothing of its training"
+    assert "### Pooling" not in page
+    assert "Had the classes" not in results_page(some)
+    assert "first run" in section("figure3", Results(some))
+    assert draw_figures("figure3", Results(some), some / "images") == []
+
+
+def test_seeds_are_averaged(tmp_path):
+    for row in SEEDS:
+        seed = int(row.trial.run.name[-1])
+        for shot in (1, 5):
+            write(tmp_path, row.trial.file(shot), [told(spec, [60 + seed, 60 + seed]) for spec in row.trial.methods])
+    page = section("hct_ablation", Results(tmp_path))
+    assert "| HCT_R | CIPA | 81.33 (s = 1.33), 3 seeds |" in page
+
+
+def curve(values, seed=0):
+    """Results whose accuracies are `values`, over the same 200 tasks of unequal difficulty."""
+    hard = np.random.default_rng(seed).integers(-8, 9, 200)
+    hard -= round(hard.mean())
+    return {m: told("cipa", np.round(0.75 * v + hard)) for m, v in zip(UNLABELLED, values)}
+
+
+AS_IN_THE_PAPER = {
+    "Base + SemiPN (1 step)": curve([50, 52, 54, 56, 57, 57, 57, 57]),
+    "Base + SemiPN (5 steps)": curve([52, 55, 58, 57, 56, 55, 54, 52]),
+    "Base + CIPA": curve([44, 50, 55, 58, 61, 63, 64, 64]),
+    "HCT_R + SemiPN (1 step)": curve([55, 58, 61, 63, 66, 66, 66, 66]),
+    "HCT_R + SemiPN (5 steps)": curve([57, 60, 63, 65, 67, 67, 65, 64]),
+    "HCT_R + CIPA": curve([58, 62, 65, 68, 70, 72, 75, 75]),
+}
+
+
+def test_the_papers_trends_hold_where_they_hold():
+    assert [t.paper for t in trends(AS_IN_THE_PAPER) if not t.holds] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "broken"),
+    [
+        ("HCT_R + SemiPN (1 step)", [55, 58, 58, 58, 58, 58, 58, 58], ["HCT_R + SemiPN saturates"]),
+        ("HCT_R + CIPA", [68, 69, 70, 70, 70, 70, 70, 70], ["HCT_R + CIPA saturates", "its lead"]),
+        ("Base + SemiPN (5 steps)", [52, 55, 58, 58, 58, 58, 59, 60], ["Base + SemiPN (5 steps) saturates"]),
+        ("HCT_R + CIPA", [40, 42, 44, 46, 48, 50, 52, 54], ["its lead", "HCT_R + CIPA is the best"]),
+        ("Base + CIPA", [53, 54, 55, 58, 61, 63, 64, 64], ["Base + CIPA starts below"]),
+    ],
+)
+def test_a_broken_trend_is_told(name, values, broken):
+    found = [t.paper for t in trends({**AS_IN_THE_PAPER, name: curve(values)}) if not t.holds]
+    assert all(any(paper.startswith(start) for paper in found) for start in broken), found
+
+
+def test_saturation_is_where_nothing_more_is_gained():
+    assert saturation(curve([50, 60, 70, 75, 80, 80, 80, 80])) == 16
+    assert saturation(curve([80, 70, 60, 50, 40, 30, 20, 10])) == 1
+    assert near(8, 16)
+    assert near(32, 16)
+    assert not near(4, 16)
+
+
+def test_the_semi_supervised_chart_and_its_trends(tmp_path):
+    for (network, m), trial in SEMI.items():
+        names = {f"{network} + {words}": spec for words, spec in SEMI_METHODS.items()}
+        results = [
+            {**AS_IN_THE_PAPER.get(name, AS_IN_THE_PAPER["Base + CIPA"])[m], "label": method(spec).label}
+            for name, spec in names.items()
+        ]
+        write(tmp_path, trial.file(1), results)
+    page = section("semi", Results(tmp_path))
+    assert "| HCT_R + CIPA saturates at M = 64 | holds | it saturates at M = 64 |" in page
+    assert "Not measured" not in page
+    drawn = draw_figures("semi", Results(tmp_path), tmp_path / "images")
+    with Image.open(drawn[0]) as picture:
+        assert min(picture.size) > 400
+        assert len(picture.convert("RGB").getcolors(1 << 20)) > 50

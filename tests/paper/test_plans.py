@@ -1,0 +1,103 @@
+"""The tables as data: consistent with each other, with the recipes, and with what the paper says twice."""
+
+import pytest
+import torch
+
+from paper.quoted import CIPA_SWITCHES, LITERATURE, TRAINING, own
+from paper.tables import MAIN, SEMI, SLOW, TABLES, runs
+from protoadapt.core.episodes import Protocol, draw
+from protoadapt.core.features import synthetic_features
+from protoadapt.core.methods import METHODS, method
+from protoadapt.training.recipes import recipe
+
+TRIALS = [trial for table in TABLES.values() for trial in table.trials]
+
+
+def config(run):
+    return recipe(run.recipe, run.settings)
+
+
+def test_a_file_has_one_meaning_in_all_tables():
+    meaning = {}
+    for trial in TRIALS:
+        for shot in trial.shots:
+            seen = (trial.dataset, trial.crop, trial.views, trial.protocol(shot), trial.methods, trial.slow)
+            assert meaning.setdefault(trial.file(shot), seen) == seen
+
+
+def test_a_name_is_one_network_whose_recipe_builds():
+    names = {}
+    for run in runs():
+        assert names.setdefault(run.name, run) == run
+        assert config(run).epochs >= 1
+    assert {run.name for run in runs()} >= {"cifar-fs", "fc100", "mini-imagenet", "cub-box", "cub", "tiered-imagenet"}
+
+
+def test_networks_are_tested_on_what_they_were_trained_on():
+    for trial in TRIALS:
+        own_config, cross = config(trial.run), trial.stem.startswith("cub-")
+        assert cross == (trial.dataset != own_config.dataset)
+        assert cross or trial.crop == own_config.crop
+
+
+def test_every_method_of_every_plan_is_known():
+    for trial in TRIALS:
+        for spec in (*trial.methods, *trial.slow):
+            method(spec)
+    every = {method(spec).name for t in TABLES["inference"].trials for spec in (*t.methods, *t.slow)}
+    assert every == set(METHODS)
+    assert set(SLOW) < set(METHODS)
+
+
+@pytest.mark.parametrize("data", ["mini-ImageNet", "CUB", "CIFAR-FS"])
+def test_rows_of_an_ablation_have_one_budget(data):
+    """They differ in what is learned, in α and in the seed, and in nothing else."""
+    rows = [
+        row for name in ("hct_ablation", "alpha_sweep") for row in TABLES[name].rows if row.words[0].startswith(data)
+    ]
+    configs = [config(row.trial.run).to_dict() for row in rows]
+    assert len({str({k: v for k, v in c.items() if k not in ("phases", "alpha", "seed")}) for c in configs}) == 1
+    assert {config(row.trial.run).alpha for row in rows if row.words[2]} <= {0.5, 1.0, 2.0}
+    for row in rows:
+        assert not row.words[2] or float(row.words[2]) == config(row.trial.run).alpha
+
+
+def test_what_the_paper_says_twice_agrees():
+    protonet, _, cipa = TRAINING["mini-ImageNet"]["hct_r", 2.0]
+    assert CIPA_SWITCHES["(a)"][2] == protonet
+    assert CIPA_SWITCHES["(g)"][2] == cipa
+    assert all(rows[-1].method == "HCT_R + CIPA" for rows in LITERATURE.values())
+    assert own("mini-ImageNet → CUB") == (62.15, 74.25)
+    for rows in LITERATURE.values():
+        assert all(20 < one < five < 100 for one, five in (row.accuracy for row in rows))
+    for rows in TRAINING.values():
+        assert all(pn[0] < semi[0] < cipa[0] for pn, semi, cipa in rows.values())
+
+
+def test_the_rows_asked_for_are_there():
+    assert len(TABLES["main"].rows) == 4 * len(MAIN) == 32
+    assert [row.words[0] for row in TABLES["cipa_ablation"].rows] == [f"({c})" for c in "abcdefg"]
+    rows = {row.words[:3] for row in TABLES["hct_ablation"].rows if row.words[0] == "CUB"}
+    assert {words[1:] for words in rows} == {
+        ("classifier baseline", ""), ("Manifold Mixup", "1"), ("Manifold Mixup", "2"), ("HCT", "1"), ("HCT", "2"),
+        ("S2M2_R", "2"), ("HCT_R", "2"),
+    }  # fmt: skip
+    seeds = {row.trial.run.name for row in TABLES["hct_ablation"].rows if row.words[0].startswith("CIFAR-FS, seed")}
+    assert len(seeds) == 6
+    assert len({row.trial.run for row in TABLES["alpha_sweep"].rows}) == 12
+    assert sorted({trial.unlabeled for trial in SEMI.values()}) == [1, 2, 4, 8, 16, 32, 64, 128]
+
+
+def test_the_switches_are_the_papers():
+    """(a) is cosine ProtoNet on raw rows; at one shot (b) and (c) are equal, as cosine forces; (g) is CIPA."""
+    table = synthetic_features(classes=8, rows=30)
+    for shot in (1, 5):
+        drawn = next(draw(table.labels.numpy(), Protocol(shot=shot), 0, 20))
+        episodes = drawn.episodes(table.features, 5)
+        answers = {letter: method(spec)(episodes) for letter, (_, spec, _) in CIPA_SWITCHES.items()}
+        torch.testing.assert_close(answers["(a)"], METHODS["protonet"](episodes))
+        torch.testing.assert_close(answers["(g)"], METHODS["cipa"](episodes))
+        same = torch.allclose(answers["(b)"], answers["(c)"], atol=1e-5)
+        assert same == (shot == 1)
+        kinds = [answers[f"({c})"] for c in "abdefg"]
+        assert all(not torch.allclose(x, y) for i, x in enumerate(kinds) for y in kinds[:i])

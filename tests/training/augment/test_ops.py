@@ -1,0 +1,88 @@
+"""Every operation against pillow on single images."""
+
+import pytest
+import torch
+from helpers.twins import PILLOW, by_pillow, pictures
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protoadapt.core.errors import UserError
+from protoadapt.training.augment.ops import OPS, check
+from protoadapt.training.augment.strong import RANGES
+
+GEOMETRIC = {"rotate", "shear_x", "shear_y", "translate_x", "translate_y"}
+ENHANCE = ["contrast", "brightness", "color", "sharpness"]
+
+
+def assert_like_pillow(name, images, magnitude):
+    ours, theirs = OPS[name](images, magnitude), by_pillow(name, images, magnitude)
+    assert ours.dtype == torch.uint8
+    if name in GEOMETRIC:
+        near = (ours.int() - theirs.int()).abs() <= 1
+        assert near.flatten(1).float().mean(1).min() >= 0.99
+    else:
+        assert torch.equal(ours, theirs)
+
+
+def test_fourteen_operations_have_a_range_and_a_pillow_twin():
+    assert len(OPS) == 14
+    assert OPS.keys() == RANGES.keys() == PILLOW.keys()
+
+
+@pytest.mark.parametrize("name", OPS)
+@settings(max_examples=40, deadline=None)
+@given(side=st.integers(8, 48), seed=st.integers(0, 2**32 - 1))
+def test_operation_equals_pillow(name, side, seed):
+    images = pictures(side, seed)
+    low, high = RANGES[name]
+    magnitude = low + (high - low) * torch.rand(len(images), generator=torch.Generator().manual_seed(seed))
+    before = images.clone()
+    assert_like_pillow(name, images, magnitude)
+    assert torch.equal(images, before)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_ends_of_the_range(name):
+    low, high = RANGES[name]
+    for m in (low, min(high, 8.0) if name == "posterize" else high):
+        assert_like_pillow(name, pictures(84, 0), torch.full((8,), m))
+
+
+@pytest.mark.parametrize("name", ENHANCE)
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), factor=st.floats(0, 2, width=32))
+def test_enhancement_beyond_the_original_is_clipped_as_in_pillow(name, seed, factor):
+    assert_like_pillow(name, pictures(16, seed), torch.full((8,), factor))
+
+
+def test_equalize_where_a_step_is_one_pixel():
+    """Just over 255 pixels below the highest value: the table runs past 255 and is cut there."""
+    side = 20
+    values = torch.arange(side * side) * 255 // (side * side - 1)
+    images = values.to(torch.uint8).view(1, 1, side, side).expand(1, 3, side, side).contiguous()
+    assert_like_pillow("equalize", images, torch.zeros(1))
+
+
+@pytest.mark.parametrize("name", sorted(GEOMETRIC))
+def test_geometric_operations_equal_pillow_to_the_pixel(name):
+    """Stricter than the law asks: the same fixed-point arithmetic, so nearest neighbours never disagree."""
+    images = pictures(84, 1)[:1].expand(200, -1, -1, -1)
+    low, high = RANGES[name]
+    magnitude = low + (high - low) * torch.rand(200, generator=torch.Generator().manual_seed(0))
+    same = (OPS[name](images, magnitude) == by_pillow(name, images, magnitude)).flatten(1).all(1)
+    assert same.float().mean() >= 0.99
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        torch.zeros(2, 3, 8, 9, dtype=torch.uint8),
+        torch.zeros(2, 3, 7, 7, dtype=torch.uint8),
+        torch.zeros(2, 1, 8, 8, dtype=torch.uint8),
+        torch.zeros(3, 8, 8, dtype=torch.uint8),
+        torch.zeros(2, 3, 8, 8),
+    ],
+)
+def test_images_of_another_form_are_refused(images):
+    with pytest.raises(UserError, match="images must be"):
+        check(images)

@@ -1,0 +1,122 @@
+"""Weak views against numpy's padding and pillow's resizing."""
+
+import numpy as np
+import pytest
+import torch
+from helpers.twins import pictures
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageEnhance
+
+from protoadapt.core.errors import UserError
+from protoadapt.training.augment import apply_weak, draw_weak, weak
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@settings(max_examples=25, deadline=None)
+@given(side=st.integers(8, 40), seed=st.integers(0, 2**32 - 1), pad=st.sampled_from([0, 1 / 8, 1 / 4, 0.9]))
+def test_padded_shift_equals_numpy(side, seed, pad):
+    images = pictures(side, seed)
+    draws = draw_weak(len(images), side, generator(seed), pad=pad)
+    views = apply_weak(images, draws)
+    p = int(pad * side)
+    for image, view, (dy, dx), flip in zip(images.numpy(), views.numpy(), draws["shift"].tolist(), draws["flip"]):
+        padded = np.pad(image, ((0, 0), (p, p), (p, p)), mode="reflect")
+        cut = padded[:, p + dy : p + dy + side, p + dx : p + dx + side]
+        assert (view == (cut[:, :, ::-1] if flip else cut)).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(side=st.integers(8, 40), seed=st.integers(0, 2**32 - 1))
+def test_resized_crop_equals_pillow_within_rounding(side, seed):
+    images = pictures(side, seed)
+    draws = draw_weak(len(images), side, generator(seed), crop="resized", scale=(0.1, 1.0))
+    views = apply_weak(images, draws)
+    for image, view, window, flip in zip(images, views.numpy(), draws["window"].double() * side, draws["flip"]):
+        top, left, height, width = window.tolist()
+        box = (left, top, min(left + width, side), min(top + height, side))
+        picture = Image.fromarray(image.permute(1, 2, 0).numpy())
+        cut = np.asarray(picture.resize((side, side), Image.Resampling.BILINEAR, box=box)).transpose(2, 0, 1)
+        assert np.abs(view.astype(int) - (cut[:, :, ::-1] if flip else cut)).max() <= 1
+
+
+@given(low=st.floats(0.05, 1), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_windows_lie_in_the_picture_with_the_area_and_ratio_asked_for(low, seed):
+    draws = draw_weak(200, 84, generator(seed), crop="resized", scale=(low, 1.0))
+    top, left, height, width = draws["window"].unbind(1)
+    assert min(top.min(), left.min()) >= 0
+    assert max((top + height).max(), (left + width).max()) <= 1 + 1e-6
+    area, ratio = height * width, width / height
+    assert area.min() >= low - 1e-5
+    assert ratio.min() >= 3 / 4 - 1e-5
+    assert ratio.max() <= 4 / 3 + 1e-5
+
+
+def test_jitter_is_brightness_then_contrast_then_saturation():
+    images = pictures(16, 3)
+    draws = draw_weak(len(images), 16, generator(), pad=0, jitter=0.4, flip=False)
+    assert (draws["jitter"] - 1).abs().max() <= 0.4
+    assert len(draws["jitter"].unique()) == 3 * len(images)
+    for image, view, factors in zip(images, apply_weak(images, draws), draws["jitter"].tolist()):
+        picture = Image.fromarray(image.permute(1, 2, 0).numpy())
+        for enhance, factor in zip((ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color), factors):
+            picture = enhance(picture).enhance(factor)
+        assert (view.permute(1, 2, 0).numpy() == np.asarray(picture)).all()
+
+
+def test_draws_cover_what_they_should_evenly():
+    draws = draw_weak(20_000, 84, generator())
+    assert 0.48 < draws["flip"].float().mean() < 0.52
+    for shift in draws["shift"].unbind(1):
+        counts = torch.bincount(shift + 10)
+        assert len(counts) == 21  # 84 / 8 = 10.5: ten pixels either way
+        assert counts.min() > 0.8 * 20_000 / 21
+
+
+@pytest.mark.parametrize("options", [{}, {"crop": "resized"}, {"crop": "resized", "jitter": 0.4}])
+def test_a_view_depends_on_its_own_image_and_the_generator_alone(options):
+    images = pictures(24, 5)
+    before = images.clone()
+    draws = draw_weak(len(images), 24, generator(7), **options)
+    views = apply_weak(images, draws)
+    for i in range(len(images)):
+        alone = {name: draw[i : i + 1] for name, draw in draws.items()}
+        assert torch.equal(apply_weak(images[i : i + 1], alone)[0], views[i])
+    assert torch.equal(weak(images, generator(7), **options), views)
+    assert not torch.equal(weak(images, generator(8), **options), views)
+    assert torch.equal(images, before)
+    assert views.dtype == torch.uint8
+    assert views.shape == images.shape
+
+
+def test_whole_window_and_no_flip_change_nothing():
+    images = pictures(33, 6)
+    assert torch.equal(weak(images, generator(), crop="resized", scale=(1, 1), flip=False), images)
+    assert torch.equal(weak(images, generator(), pad=0, flip=False), images)
+
+
+@pytest.mark.parametrize("crop", ["pad", "resized"])
+def test_one_graph_without_breaks(crop):
+    images = pictures(16, 0)
+    draws = draw_weak(len(images), 16, generator(), crop=crop, jitter=0.4)
+    compiled = torch.compile(apply_weak, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(images, draws), apply_weak(images, draws))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"crop": "resize"}, "did you mean 'resized'"),
+        ({"pad": 1.0}, "not 1.0"),
+        ({"scale": (0.5, 1.2)}, "not \\(0.5, 1.2\\)"),
+        ({"ratio": (1.5, 2.0)}, "not \\(1.5, 2.0\\)"),
+        ({"jitter": -0.1}, "not -0.1"),
+    ],
+)
+def test_bad_options_are_refused_by_value(options, message):
+    with pytest.raises(UserError, match=message):
+        draw_weak(4, 16, generator(), **options)

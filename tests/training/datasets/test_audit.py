@@ -1,0 +1,82 @@
+"""The check of a download says what is there, what is missing, and where to get it."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers.small_pictures import class_folders
+
+from protoadapt.core.errors import UserError
+from protoadapt.training.datasets import DATASETS, check, class_list
+
+SPLITS = ("base", "val", "novel")
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    report = check("tiered-imagenet", tmp_path)
+    assert not report.complete
+    assert "Nothing of it was found" in str(report)
+    assert "n01530575" in str(report)
+    assert "image-net.org" in str(report)
+    report = check("cub", tmp_path)
+    assert "--download" in str(report)
+    with pytest.raises(UserError, match=r"there is no folder .*missing --download` fetches it$"):
+        check("cub", tmp_path / "missing")
+    with pytest.raises(UserError, match=r"there is no folder .*image-net\.org$"):  # nothing to fetch it by
+        check("tiered-imagenet", tmp_path / "missing")
+    with pytest.raises(UserError, match="needs a data folder"):
+        check("cub")
+
+
+def test_complete_and_each_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = replace(DATASETS["cifar-fs"], per_class=2, images={"base": 128, "val": 32, "novel": 40})
+    monkeypatch.setitem(DATASETS, "cifar-fs", small)
+    for split in ("base", "val", "novel"):
+        class_folders(tmp_path / "cifar100" / "data", class_list("cifar-fs", split), 2)
+    report = check("cifar-fs", tmp_path)
+    assert report.complete
+    assert "base: 64 of 64 classes, 128 of 128 pictures" in str(report)
+    assert report.counts["val"] == dict.fromkeys(class_list("cifar-fs", "val"), 2)
+    gone, short = class_list("cifar-fs", "val")[:2]
+    (tmp_path / "cifar100" / "data" / gone).rename(tmp_path / "elsewhere")
+    next((tmp_path / "cifar100" / "data" / short).iterdir()).unlink()
+    report = check("cifar-fs", tmp_path)
+    assert not report.complete
+    assert "val: 15 of 16 classes, 29 of 32 pictures" in str(report)
+    assert f"classes that are missing: {gone}" in str(report)
+    assert f"{short} 1 instead of 2" in str(report)
+    assert "cs.toronto.edu" in str(report)
+
+
+def test_listed_and_not_there(tmp_path: Path) -> None:
+    label = class_list("mini-imagenet", "base")[0]
+    (tmp_path / "images").mkdir()
+    with (tmp_path / "train.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("filename", "label"), ("a.jpg", label)])
+    report = check("mini-imagenet", tmp_path)
+    assert "listed and not there: images/a.jpg" in str(report)
+    assert "occur twice" in str(report)
+
+
+def test_a_harmful_pickle_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mini-imagenet-cache-train.pkl").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+    report = check("mini-imagenet", tmp_path)
+    assert not report.complete
+    assert "do not trust it" in str(report)
+
+
+def test_cub_says_whether_boxes_are_there(tmp_path: Path) -> None:
+    class_folders(tmp_path / "train", [label for split in SPLITS for label in class_list("cub", split)], 1)
+    report = check("cub", tmp_path)
+    assert "crop='box' needs the boxes" in str(report)
+    assert "001.Black_footed_Albatross 1 instead of 60" in str(report)
+
+
+def test_own_folder_and_glyphs(mine: Path, tmp_path: Path) -> None:
+    report = check("folder", mine)
+    assert report.complete
+    assert "base: 4 classes, 12 pictures" in str(report)
+    (tmp_path / "empty").mkdir()
+    assert not check("folder", tmp_path / "empty").complete
+    assert check("glyphs").complete

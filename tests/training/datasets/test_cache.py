@@ -1,0 +1,274 @@
+"""What is cached is what was decoded, whole, or it is not there."""
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.small_pictures import class_folders, painted
+from PIL import Image
+
+from protoadapt.core.errors import UserError
+from protoadapt.training.datasets import load
+from protoadapt.vision.pictures import cache
+from protoadapt.vision.pictures.images import Images
+
+
+def loaded(folder: Path, **more: object) -> Images:
+    return load("folder", "all", folder, **{"size": 16, "progress": False, "workers": 2} | more)  # type: ignore[arg-type]
+
+
+def entries(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / ".protoadapt-cache").iterdir() if path.suffix != ".lock")
+
+
+def entry(folder: Path) -> Path:
+    (name,) = entries(folder)
+    return folder / ".protoadapt-cache" / name
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the pictures that were decoded."""
+    names: list[str] = []
+    plain = cache.decode
+    monkeypatch.setattr(cache, "decode", lambda picture, size: (names.append(picture.name), plain(picture, size))[1])
+    return names
+
+
+def test_decoded_once_then_read(mine: Path, counted: list[str]) -> None:
+    first = loaded(mine)
+    assert len(counted) == len(first) == 24
+    again = loaded(mine, verify=True)
+    assert len(counted) == 24
+    assert isinstance(again.pixels, np.memmap)
+    assert not again.pixels.flags.writeable
+    assert first.pixels.shape == (24, 3, 16, 16)
+    assert first.labels.dtype == np.int64
+    np.testing.assert_array_equal(first.pixels, again.pixels)
+    np.testing.assert_array_equal(first.labels, np.repeat(np.arange(8), 3))
+    assert (first.paths, first.class_names, first.skipped) == (again.paths, again.class_names, [])
+    for row, path in enumerate(first.paths):
+        want = Image.open(mine / path).resize((16, 16), Image.Resampling.BICUBIC)
+        np.testing.assert_array_equal(first.pixels[row], np.asarray(want).transpose(2, 0, 1))
+
+
+def test_many_threads_and_chunks_change_nothing(tmp_path: Path) -> None:
+    folder = class_folders(tmp_path, ["a", "b"], 2 * cache.CHUNK + 7)
+    one, many = (loaded(folder, workers=w, cache_dir=tmp_path / str(w)) for w in (1, 5))
+    np.testing.assert_array_equal(one.pixels, many.pixels)
+
+
+def test_every_choice_has_its_own_entry(mine: Path) -> None:
+    assert loaded(mine, size=20).pixels.shape[2:] == (20, 20)
+    few = loaded(mine, per_class=2)
+    assert few.paths == [path for i, path in enumerate(loaded(mine).paths) if i % 3 < 2]
+    assert len(load("folder", "base", mine, size=16, progress=False)) == 12
+    assert len(entries(mine)) == 4
+
+
+def test_a_changed_folder_is_decoded_anew(mine: Path) -> None:
+    before = loaded(mine)
+    painted(77).save(mine / "kind0" / "new.png")
+    more = loaded(mine)
+    assert len(more) == 25
+    assert "kind0/new.png" in more.paths
+    painted(5, 33, 44).save(mine / before.paths[0])  # another picture, another size in bytes
+    assert not np.array_equal(loaded(mine).pixels[0], before.pixels[0])
+    (mine / "kind7" / "kind7_000.png").rename(mine / "kind6" / "kind7_000.png")
+    assert np.bincount(loaded(mine).labels).tolist() == [4, 3, 3, 3, 3, 3, 4, 2]
+
+
+def test_a_copied_folder_needs_no_decoding(mine: Path, tmp_path: Path, counted: list[str]) -> None:
+    loaded(mine)
+    counted.clear()
+    shutil.copytree(mine, tmp_path / "copy")
+    assert loaded(tmp_path / "copy").root == tmp_path / "copy"
+    assert counted == []
+
+
+@pytest.mark.parametrize("file", ["pixels.bin", "labels.npy", "index.json", "SHA256SUMS"])
+@pytest.mark.parametrize("harm", ["cut", "removed"])
+def test_a_broken_entry_is_decoded_again(mine: Path, counted: list[str], file: str, harm: str) -> None:
+    want = np.array(loaded(mine).pixels)
+    path = entry(mine) / file
+    if harm == "removed" or file == "SHA256SUMS":
+        path.unlink()
+    else:
+        os.truncate(path, path.stat().st_size // 2)
+    counted.clear()
+    with pytest.warns(UserWarning, match="broken"):
+        images = loaded(mine)
+    assert len(counted) == 24
+    np.testing.assert_array_equal(images.pixels, want)
+    loaded(mine, verify=True)  # whole again
+
+
+@pytest.mark.parametrize("file", cache.FILES)
+def test_verify_finds_a_changed_byte(mine: Path, file: str) -> None:
+    loaded(mine)
+    path = entry(mine) / file
+    content = bytearray(path.read_bytes())
+    # a pixel, the lowest byte of the last label, a letter of the first class
+    place = {"pixels.bin": 5, "labels.npy": -8, "index.json": content.find(b"kind")}[file]
+    content[place] ^= 1
+    path.write_bytes(content)
+    loaded(mine)  # unnoticed, as nobody asked
+    with pytest.raises(UserError, match=f"{re.escape(file)} does not match its checksum"):
+        loaded(mine, verify=True)
+
+
+def test_checksums_are_those_of_sha256sum(mine: Path) -> None:
+    loaded(mine)
+    lines = (entry(mine) / "SHA256SUMS").read_text().splitlines()
+    assert lines == [f"{hashlib.sha256((entry(mine) / file).read_bytes()).hexdigest()}  {file}" for file in cache.FILES]
+
+
+def break_some(folder: Path) -> set[str]:
+    """Four pictures that cannot be read, each in its own way."""
+    painted(1, 200, 200).save(folder / "kind1" / "cut.jpg", quality=90)
+    os.truncate(folder / "kind1" / "cut.jpg", 900)
+    (folder / "kind2" / "text.png").write_text("this is no picture")
+    (folder / "kind2" / "empty.png").write_bytes(b"")
+    content = bytearray((folder / "kind3" / "kind3_000.png").read_bytes())
+    content[60] ^= 255
+    (folder / "kind3" / "kind3_000.png").write_bytes(content)
+    return {"kind1/cut.jpg", "kind2/text.png", "kind2/empty.png", "kind3/kind3_000.png"}
+
+
+def test_corrupt_pictures(mine: Path) -> None:
+    intact = loaded(mine)
+    rows = dict(zip(intact.paths, np.array(intact.pixels)))
+    bad = break_some(mine)
+    with pytest.raises(UserError, match=r"cannot be read, kind\d/(cut|text|empty|kind3_000)"):
+        loaded(mine)
+    assert len(entries(mine)) == 1, "a failed decode leaves nothing"
+    images = loaded(mine, on_corrupt="skip")
+    assert {line.split(" ")[0] for line in images.skipped} == bad
+    assert images.paths == [path for path in intact.paths if path not in bad]
+    assert images.labels.tolist() == [int(path[4]) for path in images.paths]
+    np.testing.assert_array_equal(images.pixels, np.stack([rows[path] for path in images.paths]))
+    assert loaded(mine, on_corrupt="skip", verify=True).skipped == images.skipped
+    with pytest.raises(UserError, match="cannot be read"):  # cached by one who skips, asked for by one who does not
+        loaded(mine)
+
+
+def test_gaps_are_closed_across_chunks(tmp_path: Path) -> None:
+    folder = class_folders(tmp_path, ["a"], 2 * cache.CHUNK + 9)
+    want = loaded(folder)
+    bad = [want.paths[i] for i in (0, 5, cache.CHUNK - 1, cache.CHUNK, 2 * cache.CHUNK + 8)]
+    kept = [i for i, path in enumerate(want.paths) if path not in bad]
+    for path in bad:
+        (folder / path).write_bytes(b"broken")
+    got = loaded(folder, on_corrupt="skip")
+    np.testing.assert_array_equal(got.pixels, want.pixels[kept])
+    assert len(got.skipped) == len(bad)
+
+
+def test_all_corrupt(tmp_path: Path) -> None:
+    folder = class_folders(tmp_path, ["a"], 2)
+    for path in folder.glob("a/*"):
+        path.write_bytes(b"")
+    with pytest.raises(UserError, match="cannot be read"):
+        loaded(folder, on_corrupt="skip")
+
+
+KILLED = """
+import sys, threading
+from protoadapt.data import cache, load
+plain, done = cache.decode, []
+def slow(picture, size):
+    done.append(picture)
+    if len(done) == 10:
+        print("halfway", flush=True)
+        threading.Event().wait()
+    return plain(picture, size)
+cache.decode = slow
+load("folder", "all", sys.argv[1], size=16, progress=False, workers=1)
+"""
+
+
+def test_a_killed_decode_is_not_taken_for_complete(mine: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED, mine], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "halfway\n"
+        (left,) = entries(mine)
+        assert left.endswith(".partial")
+        os.kill(process.pid, signal.SIGKILL)
+    images = loaded(mine, verify=True)
+    assert len(images) == 24
+    assert entries(mine) == [left.removesuffix(".partial")]
+    for row, path in enumerate(images.paths):
+        want = Image.open(mine / path).resize((16, 16), Image.Resampling.BICUBIC)
+        np.testing.assert_array_equal(images.pixels[row], np.asarray(want).transpose(2, 0, 1))
+
+
+def test_two_processes_decode_once(mine: Path) -> None:
+    """The second waits for the first, which decodes only when told that the second is there."""
+    script = """
+import sys
+from protoadapt.data import cache, load
+plain, done = cache.decode, []
+def counted(picture, size):
+    if not done:
+        print("decoding", flush=True)
+        sys.stdin.readline()
+    done.append(picture)
+    return plain(picture, size)
+cache.decode = counted
+images = load("folder", "all", sys.argv[1], size=16, progress=False, workers=1)
+print(len(done), int(images.pixels.sum()), flush=True)
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    start = lambda: subprocess.Popen([sys.executable, "-c", script, mine], **pipes)  # type: ignore[call-overload]  # noqa: E731
+    with start() as first:
+        assert first.stdout.readline() == "decoding\n"
+        with start() as second:
+            out, _ = first.communicate("go\n")
+            decoded, total = out.split()
+            assert second.communicate("")[0].split() == ["0", total]
+    assert decoded == "24"
+
+
+def test_folders_that_look_the_same_share_a_cache_without_being_mixed_up(tmp_path: Path) -> None:
+    """Bitmaps of one size have as many bytes, whatever they show."""
+    shown = []
+    for seed, name in enumerate(("one", "other")):
+        (tmp_path / name / "a").mkdir(parents=True)
+        painted(seed).save(tmp_path / name / "a" / "0.bmp")
+        shown.append(loaded(tmp_path / name, cache_dir=tmp_path / "cache").pixels)
+    assert not np.array_equal(*shown)
+
+
+def test_full_disk_and_unwritable_cache(mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"cannot be written .*--cache DIR"):
+        loaded(mine, cache_dir=tmp_path / "file" / "cache")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(UserError, match="No space left"):
+        loaded(mine)
+    assert entries(mine) == []
+
+
+@pytest.mark.parametrize("wrong", [{"size": 4}, {"size": 5000}, {"per_class": 0}, {"on_corrupt": "maybe"}])
+def test_wrong_arguments(mine: Path, wrong: dict) -> None:
+    with pytest.raises(UserError):
+        loaded(mine, **wrong)
+
+
+def test_progress_is_shown_on_stderr(mine: Path, capsys: pytest.CaptureFixture) -> None:
+    loaded(mine, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "decoding" in err
+    assert "24/24" in err

@@ -1,0 +1,169 @@
+"""Downloads from a server on this machine that knows ranges, forgets them, breaks off, or lies."""
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from protoadapt.core.errors import UserError
+from protoadapt.training.datasets import DATASETS, download
+from protoadapt.training.datasets.fetch import fetch, unpack
+
+CONTENT = np.random.default_rng(0).bytes(300_000)
+MD5 = hashlib.md5(CONTENT).hexdigest()
+
+
+class Handler(BaseHTTPRequestHandler):
+    def __init__(self, how: dict[str, Any], *args: Any) -> None:
+        self.how = how
+        super().__init__(*args)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        content, asked = self.how["content"], self.headers.get("Range")
+        self.how["asked"].append(asked)
+        if self.how.get("code"):
+            return self.send_error(self.how["code"])
+        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and self.how["ranges"] else 0
+        if start >= len(content):
+            return self.send_error(416)
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        stop = start + self.how["breaks"].pop(0) if self.how["breaks"] else len(content)
+        self.wfile.write(content[start:stop])  # fewer bytes than promised, then the connection closes
+        return None
+
+
+@pytest.fixture
+def server() -> Iterator[dict[str, Any]]:
+    how: dict[str, Any] = {"content": CONTENT, "ranges": True, "breaks": [], "asked": []}
+    http = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, how))
+    Thread(target=http.serve_forever, daemon=True).start()
+    how["url"] = f"http://127.0.0.1:{http.server_port}/file.tar.gz"
+    yield how
+    http.shutdown()
+    http.server_close()
+
+
+def test_whole(server: dict, tmp_path: Path) -> None:
+    fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    assert (tmp_path / "a").read_bytes() == CONTENT
+    assert server["asked"] == [None]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_transfer_that_breaks_off_goes_on(server: dict, tmp_path: Path) -> None:
+    server["breaks"] = [100_000, 50_000]
+    fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    assert (tmp_path / "a").read_bytes() == CONTENT
+    assert server["asked"] == [None, "bytes=100000-", "bytes=150000-"]
+
+
+def test_a_later_run_goes_on(server: dict, tmp_path: Path) -> None:
+    server["breaks"] = [100_000, 0, 0, 0]
+    with pytest.raises(UserError, match="goes on at 100,000 bytes"):
+        fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    assert not (tmp_path / "a").exists()
+    server["asked"].clear()
+    fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    assert server["asked"] == ["bytes=100000-"]
+    assert (tmp_path / "a").read_bytes() == CONTENT
+
+
+def test_a_server_without_ranges_starts_over(server: dict, tmp_path: Path) -> None:
+    server["ranges"] = False
+    (tmp_path / "a.part").write_bytes(CONTENT[:777])
+    fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    assert server["asked"] == ["bytes=777-"]
+    assert (tmp_path / "a").read_bytes() == CONTENT
+
+
+def test_a_part_that_is_already_whole(server: dict, tmp_path: Path) -> None:
+    (tmp_path / "a.part").write_bytes(CONTENT)
+    fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    assert (tmp_path / "a").read_bytes() == CONTENT
+
+
+def test_wrong_content_is_not_kept(server: dict, tmp_path: Path) -> None:
+    (tmp_path / "a.part").write_bytes(b"x" * 1000)  # the start of something else
+    with pytest.raises(UserError, match="md5"):
+        fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_of_the_server(server: dict, tmp_path: Path) -> None:
+    server["code"] = 404
+    with pytest.raises(UserError, match="answers 404"):
+        fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    server["code"] = 503
+    with pytest.raises(UserError, match="503"):
+        fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    assert len(server["asked"]) == 1 + 3
+    with pytest.raises(UserError, match="cannot be fetched"):
+        fetch("http://127.0.0.1:1/nobody", tmp_path / "a", MD5, progress=False)
+
+
+def tarball(**files: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def test_download_unpacks(server: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = tarball(**{"cifar-100-python/meta": b"m", "cifar-100-python/train": b"t", "cifar-100-python/test": b"t"})
+    server |= {"content": content, "breaks": [40]}
+    changed = replace(DATASETS["cifar-fs"], url=server["url"], md5=hashlib.md5(content).hexdigest())
+    monkeypatch.setitem(DATASETS, "cifar-fs", changed)
+    report = download("cifar-fs", tmp_path / "data", progress=False)
+    assert (tmp_path / "data" / "cifar-100-python" / "train").read_bytes() == b"t"
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["cifar-100-python"]
+    assert not report.complete  # these are no pictures
+    with pytest.raises(UserError, match="move it away"):
+        download("cifar-fs", tmp_path / "data", progress=False)
+
+
+def test_no_official_address(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no official direct download.*image-net\.org"):
+        download("mini-imagenet", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil"])
+def test_archives_cannot_write_outside(tmp_path: Path, name: str) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "a.tgz").write_bytes(tarball(**{name: b"x"}))
+    try:
+        unpack(tmp_path / "a.tgz", tmp_path / "data")
+    except UserError:
+        assert list((tmp_path / "data").iterdir()) == []
+    assert not (tmp_path / "evil").exists()
+    assert not Path("/evil").exists()
+
+
+def test_a_link_out_of_the_archive_is_refused(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        info = tarfile.TarInfo("link")
+        info.type, info.linkname = tarfile.SYMTYPE, "/etc"
+        tar.addfile(info)
+    with pytest.raises(UserError, match="cannot be unpacked"):
+        unpack(tmp_path / "a.tar", tmp_path)
+    (tmp_path / "b.tgz").write_bytes(tarball(a=CONTENT)[:1000])
+    with pytest.raises(UserError, match="cannot be unpacked"):
+        unpack(tmp_path / "b.tgz", tmp_path)

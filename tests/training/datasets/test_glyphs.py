@@ -1,0 +1,88 @@
+"""The built-in dataset: the same wherever it is drawn, and of characters that can be told apart."""
+
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+from protoadapt.training.datasets import class_list, glyphs, load
+
+CHARACTERS = sorted(character for split in ("base", "val", "novel") for character in class_list("glyphs", split))
+
+
+def test_three_numbers_fix_a_picture() -> None:
+    one = np.asarray(glyphs.draw("K", 3, 0, 32))
+    glyphs._ink.cache_clear()
+    np.testing.assert_array_equal(one, np.asarray(glyphs.draw("K", 3, 0, 32)))
+    for other in (glyphs.draw("K", 4, 0, 32), glyphs.draw("K", 3, 1, 32), glyphs.draw("M", 3, 0, 32)):
+        assert np.abs(one.astype(int) - np.asarray(other)).mean() > 5
+
+
+def test_load_draws_what_draw_draws(tmp_path: Path) -> None:
+    images = load("glyphs", "val", cache_dir=tmp_path, per_class=3, progress=False, workers=4)
+    assert images.pixels.shape == (180, 3, 32, 32)
+    assert images.class_names == class_list("glyphs", "val")
+    for row in range(180):  # threads share the fonts, and must not disturb each other
+        character = images.class_names[images.labels[row]]
+        assert images.paths[row] == f"U+{ord(character):04X}/{row % 3:05d}"
+        want = np.asarray(glyphs.draw(character, row % 3, 0, 32)).transpose(2, 0, 1)
+        np.testing.assert_array_equal(images.pixels[row], want)
+    more = load("glyphs", "val", cache_dir=tmp_path, per_class=5, progress=False)
+    np.testing.assert_array_equal(more.pixels[:3], images.pixels[:3])  # asking for more changes none
+
+
+def test_default_cache_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    load("glyphs", "val", per_class=1, progress=False)
+    assert (tmp_path / "protoadapt").is_dir()
+
+
+def plain(character: str, face: str) -> np.ndarray:
+    """The inked part, its longer side 28 pixels, in the middle of 32 × 32: drawn here by other means than there."""
+    font = ImageFont.truetype(glyphs._path(face), 64)
+    sheet = Image.new("L", (256, 256))
+    ImageDraw.Draw(sheet).text((96, 96), character, font=font, fill=255, anchor="ls")
+    ink = sheet.crop(sheet.getbbox())
+    ink.thumbnail((28, 28), Image.Resampling.BILINEAR) if max(ink.size) > 28 else None
+    scale = 28 / max(ink.size)
+    ink = ink.resize((max(1, round(ink.width * scale)), max(1, round(ink.height * scale))), Image.Resampling.BILINEAR)
+    middle = Image.new("L", (32, 32))
+    middle.paste(ink, ((32 - ink.width) // 2, (32 - ink.height) // 2))
+    return np.asarray(middle, np.float32) / 255
+
+
+def test_no_two_classes_print_alike() -> None:
+    """Neither as they are nor mirrored, in both faces that the choice was made by."""
+    for face in ("DejaVuSans", "DejaVuSerif"):
+        ink = np.stack([plain(character, face) for character in CHARACTERS])
+        for turned in (ink, ink[:, :, ::-1]):
+            for i, one in enumerate(ink):
+                shared = np.minimum(one, turned[i + 1 :]).sum((1, 2)) / np.maximum(one, turned[i + 1 :]).sum((1, 2))
+                assert shared.max(initial=0) < 0.75, (CHARACTERS[i], CHARACTERS[i + 1 + int(shared.argmax())])
+
+
+def test_characters_are_drawn_by_many_faces() -> None:
+    for character in CHARACTERS:
+        assert unicodedata.normalize("NFKD", character) == character, "no accents"
+        assert len(glyphs.faces(character)) >= 12
+    missing = "\U000f0000"  # private use: no face has it, so it shows the mark of a missing glyph
+    for face in glyphs.FACES:
+        box = np.asarray(glyphs._ink(missing, face, 48))
+        for character in CHARACTERS:
+            if face in glyphs.faces(character):
+                ink = np.asarray(glyphs._ink(character, face, 48))
+                assert ink.any()
+                assert ink.shape != box.shape or not np.array_equal(ink, box), (character, face)
+
+
+def test_pictures_vary_and_can_be_read() -> None:
+    """Ink stands out from the ground in every picture, and no two pictures of a class are near each other."""
+    for character in CHARACTERS[::40]:
+        pictures = np.stack([np.asarray(glyphs.draw(character, i, 0, 32), np.float64) for i in range(20)])
+        grey = pictures @ (0.299, 0.587, 0.114)
+        assert (grey.max((1, 2)) - grey.min((1, 2)) > 45).all()
+        distance = np.abs(pictures[:, None] - pictures[None]).mean((2, 3, 4)) + 255 * np.eye(20)
+        assert distance.min() > 8
+    assert glyphs.draw("K", 0, 0, 84).size == (84, 84)

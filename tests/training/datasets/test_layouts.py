@@ -1,0 +1,363 @@
+"""Every layout that users have leads to the same pictures under the same labels."""
+
+import csv
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.small_pictures import class_folders, painted, python2_table
+from PIL import Image
+
+from protoadapt.core.errors import UserError
+from protoadapt.training.datasets import DATASETS, class_list, load
+
+SPLITS = ("base", "val", "novel")
+
+
+def loaded(name: str, split: str, folder: Path, size: int = 16, **more: object):
+    return load(name, split, folder, size=size, progress=False, workers=1, **more)
+
+
+def cifar(folder: Path, python2: bool) -> dict[str, np.ndarray]:
+    """cifar-100-python with two training and one test picture a class; the pictures by name."""
+    names = sorted(label for split in SPLITS for label in class_list("cifar-fs", split))
+    rng = np.random.default_rng(0)
+    folder.mkdir(parents=True)
+    pictures: dict[str, np.ndarray] = {}
+    for half, each in (("train", 2), ("test", 1)):
+        labels = rng.permutation(np.repeat(np.arange(100), each)).tolist()
+        data = rng.integers(0, 256, (len(labels), 3072), dtype=np.uint8)
+        files = [f"{names[label]}_s_{i:06d}.png".encode() for i, label in enumerate(labels)]
+        for file, row in zip(files, data):
+            pictures[f"{half}/{file.decode()}"] = row.reshape(3, 32, 32)
+        if python2:
+            content = python2_table(data=data, fine_labels=labels, coarse_labels=labels, filenames=files)
+        else:
+            content = pickle.dumps({b"data": data, b"fine_labels": labels, b"filenames": files})
+        (folder / half).write_bytes(content)
+    meta = [name.encode() for name in names]
+    (folder / "meta").write_bytes(
+        python2_table(fine_label_names=meta) if python2 else pickle.dumps({b"fine_label_names": meta})
+    )
+    return pictures
+
+
+@pytest.mark.parametrize("python2", [True, False])
+@pytest.mark.parametrize("name", ["cifar-fs", "fc100"])
+def test_cifar_pickles(tmp_path: Path, name: str, python2: bool) -> None:
+    pictures = cifar(tmp_path / "cifar-100-python", python2)
+    seen = set()
+    for split, given in zip(SPLITS, ("train", "val", "test")):
+        images = loaded(name, given, tmp_path, size=32)
+        assert images.class_names == class_list(name, split)
+        assert images.split == split
+        assert len(images) == 3 * len(images.class_names)
+        assert (np.bincount(images.labels) == 3).all()
+        for row, path in enumerate(images.paths):
+            np.testing.assert_array_equal(images.pixels[row], pictures[path])
+            assert path.split("/")[1].rsplit("_s_", 1)[0] == images.class_names[images.labels[row]]
+        seen |= set(images.paths)
+    assert seen == set(pictures)
+
+
+def test_cifar_folders_equal_pickles(tmp_path: Path) -> None:
+    """PNG in train/<class> and test/<class>, one class of which is itself called train."""
+    for path, tile in cifar(tmp_path / "a", True).items():
+        half, file = path.split("/")
+        target = tmp_path / "b" / half / file.rsplit("_s_", 1)[0] / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(tile.transpose(1, 2, 0)).save(target)
+    for split in SPLITS:
+        pickled, foldered = loaded("cifar-fs", split, tmp_path / "a"), loaded("cifar-fs", split, tmp_path / "b")
+        assert pickled.class_names == foldered.class_names
+        # names differ between the layouts by the class folder alone
+        assert [p.replace("/", f"/{p.split('/')[1].rsplit('_s_', 1)[0]}/") for p in pickled.paths] == foldered.paths
+        np.testing.assert_array_equal(pickled.pixels, foldered.pixels)
+
+
+@pytest.fixture(scope="module")
+def mini() -> dict[str, dict[str, list[np.ndarray]]]:
+    """split → class → two 84 × 84 pictures"""
+    return {
+        split: {
+            label: [np.asarray(painted(10 * i + 1000 * s + k, 84, 84)) for k in range(2)]
+            for i, label in enumerate(class_list("mini-imagenet", split))
+        }
+        for s, split in enumerate(SPLITS)
+    }
+
+
+def mini_csv(root: Path, mini: dict) -> None:
+    (root / "images").mkdir(parents=True)
+    for split, old in zip(SPLITS, ("train", "val", "test")):
+        rows = [("filename", "label")]
+        for label, pictures in mini[split].items():
+            for k, picture in enumerate(pictures):
+                rows.append((f"{label}{k:08d}.png", label))
+                Image.fromarray(picture).save(root / "images" / rows[-1][0])
+        with (root / f"{old}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows(rows)
+
+
+def mini_folders(root: Path, mini: dict) -> None:
+    for old, classes in zip(("train", "val", "test"), mini.values()):
+        for label, pictures in classes.items():
+            (root / old / label).mkdir(parents=True)
+            for k, picture in enumerate(pictures):
+                Image.fromarray(picture).save(root / old / label / f"{k}.png")
+
+
+def mini_flat(root: Path, mini: dict) -> None:
+    mini_folders(root, mini)
+    for label in list(root.glob("*/*")):
+        label.rename(root / label.name)
+
+
+def mini_cache(root: Path, mini: dict) -> None:
+    root.mkdir()
+    for old, classes in zip(("train", "val", "test"), mini.values()):
+        rows = {label: [2 * i, 2 * i + 1] for i, label in enumerate(classes)}
+        table = {"image_data": np.concatenate([np.stack(p) for p in classes.values()]), "class_dict": rows}
+        (root / f"mini-imagenet-cache-{old}.pkl").write_bytes(pickle.dumps(table, 2))
+
+
+def mini_category(root: Path, mini: dict, names: bool = True) -> None:
+    root.mkdir()
+    for i, (old, classes) in enumerate(zip(("train_phase_train", "val", "test"), mini.values())):
+        numbers = {label: 100 * i + k for k, label in enumerate(classes)}
+        table = {
+            "data": np.concatenate([np.stack(p) for p in classes.values()]),
+            "labels": [n for n in numbers.values() for _ in range(2)],
+        }
+        if names:
+            table["catname2label"] = numbers
+        (root / f"miniImageNet_category_split_{old}.pickle").write_bytes(pickle.dumps(table, 2))
+
+
+@pytest.mark.parametrize("make", [mini_csv, mini_folders, mini_flat, mini_cache, mini_category])
+def test_mini_imagenet(tmp_path: Path, mini: dict, make: Callable) -> None:
+    make(tmp_path / "mini-imagenet", mini)
+    for split in SPLITS:
+        images = loaded("mini-imagenet", split, tmp_path, size=84)
+        assert images.class_names == list(mini[split])
+        assert images.labels.tolist() == np.repeat(np.arange(len(mini[split])), 2).tolist()
+        wanted = np.stack([picture for pictures in mini[split].values() for picture in pictures])
+        np.testing.assert_array_equal(images.pixels, wanted.transpose(0, 3, 1, 2))
+
+
+def test_mini_pickle_without_names(tmp_path: Path, mini: dict) -> None:
+    mini_category(tmp_path / "mini", mini, names=False)
+    images = loaded("mini-imagenet", "val", tmp_path / "mini", size=84)
+    assert images.class_names == [f"class {100 + k}" for k in range(16)]
+    assert np.bincount(images.labels).tolist() == [2] * 16
+
+
+def test_mini_csv_cannot_lead_outside(tmp_path: Path, mini: dict) -> None:
+    mini_csv(tmp_path / "mini", mini)
+    label = class_list("mini-imagenet", "val")[0]
+    with (tmp_path / "mini" / "val.csv").open("a") as file:
+        file.write(f"../../secret.png,{label}\n")
+    with pytest.raises(UserError, match="outside the dataset"):
+        loaded("mini-imagenet", "val", tmp_path / "mini")
+
+
+def test_tiered_imagenet(tmp_path: Path) -> None:
+    for split, old in zip(SPLITS, ("train", "val", "test")):
+        class_folders(tmp_path / "tiered_imagenet" / old, class_list("tiered-imagenet", split), 1, "jpg")
+    for split in SPLITS:
+        images = loaded("tiered-imagenet", split, tmp_path)
+        assert images.class_names == class_list("tiered-imagenet", split)
+        assert len(images) == {"base": 351, "val": 97, "novel": 160}[split]
+    painted(5).save(tmp_path / "tiered_imagenet" / "val" / class_list("tiered-imagenet", "val")[0] / "more.png")
+    assert len(loaded("tiered-imagenet", "val", tmp_path)) == 98
+
+
+def cub(root: Path) -> dict[str, tuple]:
+    """CUB_200_2011 with one or two pictures a class, and boxes; name → (picture, box)."""
+    names = sorted(label for split in SPLITS for label in class_list("cub", split))
+    made, images, labels, boxes = {}, [], [], []
+    for c, name in enumerate(names):
+        (root / "images" / name).mkdir(parents=True)
+        for k in range(1 + c % 2):
+            key, picture = f"{name}/Bird_{k}.png", painted(10 * c + k, 40 + c % 7, 30)
+            picture.save(root / "images" / key)
+            made[key] = (picture, (c % 5, k + 2, 20 + c % 9, 25))
+            images.append(f"{len(made)} {key}")
+            labels.append(f"{len(made)} {c + 1}")
+            boxes.append(" ".join([str(len(made)), *(f"{v:.1f}" for v in made[key][1])]))
+    (root / "images.txt").write_text("\n".join(images))
+    (root / "image_class_labels.txt").write_text("\n".join(labels))
+    (root / "classes.txt").write_text("\n".join(f"{c + 1} {name}" for c, name in enumerate(names)))
+    (root / "bounding_boxes.txt").write_text("\n".join(boxes))
+    return made
+
+
+def split_folders(official: Path, root: Path, made: dict, boxes: str) -> None:
+    """The same pictures under train/ and test/, reduced to half their size where a csv can say so."""
+    rows = []
+    for i, (key, (picture, box)) in enumerate(made.items()):
+        target = root / ("train", "test")[i % 2] / key
+        target.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(target)
+        rows.append([i + 1, key, 2 * picture.width, 2 * picture.height, *(2 * value for value in box)])
+    if boxes == "csv":
+        with (root / "boxes.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["id", "image", "width", "height", "x", "y", "box_width", "box_height"], *rows])
+    elif boxes == "txt":
+        for name in ("images.txt", "bounding_boxes.txt"):
+            (root / name).write_text((official / name).read_text())
+
+
+@pytest.mark.parametrize("layout", ["official", "csv", "txt"])
+def test_cub(tmp_path: Path, layout: str) -> None:
+    made = cub(tmp_path / "CUB_200_2011")
+    folder = tmp_path
+    if layout != "official":
+        folder = tmp_path / "other"
+        split_folders(tmp_path / "CUB_200_2011", folder, made, layout)
+    for split in SPLITS:
+        for crop in ("none", "box"):
+            images = loaded("cub", split, folder, crop=crop)
+            assert images.class_names == class_list("cub", split)
+            assert images.crop == crop
+            for row, path in enumerate(images.paths):
+                key = path.split("/", 1)[1]
+                picture, (x, y, width, height) = made[key]
+                assert key.split("/")[0] == images.class_names[images.labels[row]]
+                cut = picture.crop((x, y, x + width, y + height)) if crop == "box" else picture
+                want = np.asarray(cut.resize((16, 16), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
+                np.testing.assert_array_equal(images.pixels[row], want)
+
+
+def test_cub_without_boxes(tmp_path: Path) -> None:
+    made = cub(tmp_path / "a")
+    split_folders(tmp_path / "a", tmp_path / "b", made, "none")
+    assert len(loaded("cub", "val", tmp_path / "b")) == 100  # every second class has two
+    with pytest.raises(UserError, match="needs the boxes"):
+        loaded("cub", "val", tmp_path / "b", crop="box")
+    with pytest.raises(UserError, match="has no crop 'box'"):
+        loaded("mini-imagenet", "val", tmp_path / "b", crop="box")
+
+
+def test_own_folder_is_split_like_cub(mine: Path) -> None:
+    got = {split: loaded("folder", split, mine).class_names for split in (*SPLITS, "all")}
+    assert got["base"] == ["kind0", "kind2", "kind4", "kind6"]
+    assert got["val"] == ["kind1", "kind5"]
+    assert got["novel"] == ["kind3", "kind7"]
+    assert got["all"] == [f"kind{i}" for i in range(8)]
+
+
+def test_own_split_folders(tmp_path: Path) -> None:
+    class_folders(tmp_path / "train", ["a", "b"])
+    class_folders(tmp_path / "test", ["c"])
+    assert loaded("folder", "base", tmp_path).class_names == ["a", "b"]
+    assert loaded("folder", "novel", tmp_path).class_names == ["c"]
+    assert loaded("folder", "all", tmp_path).class_names == ["a", "b", "c"]
+    with pytest.raises(UserError, match="val classes"):
+        loaded("folder", "val", tmp_path)
+    class_folders(tmp_path / "test", ["b"])
+    with pytest.raises(UserError, match="'b' is in two split folders"):
+        loaded("folder", "base", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "split", "said"),
+    [
+        ("photos", "all", "no class folders in .*photos': put the pictures of each class .*`extract --manifest`$"),
+        ("photos", "base", "no class folders in .*photos': put the pictures of each class into a folder of its name$"),
+        ("two", "novel", r"two' has no novel classes: put class folders into base/, val/ and novel/ .*eight"),
+        ("none", "all", "no folder .*none': give one that holds a folder of pictures for each class$"),
+    ],
+)
+def test_own_folder_without_classes(tmp_path: Path, place: str, split: str, said: str) -> None:
+    class_folders(tmp_path, ["photos"])
+    class_folders(tmp_path / "two", ["a", "b"])
+    with pytest.raises(UserError, match=said):
+        loaded("folder", split, tmp_path / place)
+
+
+def test_what_is_no_picture_is_left_alone_and_any_name_will_do(tmp_path: Path) -> None:
+    names = ["Äpfel und Birnen", "日本", "a'b\"c", "-x"]
+    for i, name in enumerate(names):
+        (tmp_path / name).mkdir()
+        painted(i).save(tmp_path / name / "Größe 東.PNG")
+        (tmp_path / name / "notes.txt").write_text("no picture")
+        (tmp_path / name / ".hidden.png").write_bytes(b"")
+        (tmp_path / name / "folder.png").mkdir()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / ".git").mkdir()
+    painted(9).save(tmp_path / ".git" / "a.png")
+    for _ in range(2):  # decoded, then cached
+        images = loaded("folder", "all", tmp_path)
+        assert images.class_names == sorted(names)
+        assert images.paths == [f"{name}/Größe 東.PNG" for name in sorted(names)]
+        for row, path in enumerate(images.paths):
+            picture = Image.open(images.root / path).resize((16, 16), Image.Resampling.BICUBIC)
+            np.testing.assert_array_equal(images.pixels[row], np.asarray(picture).transpose(2, 0, 1))
+
+
+def test_missing_classes_are_named(tmp_path: Path) -> None:
+    classes = class_list("cifar-fs", "val")
+    class_folders(tmp_path, classes[1:], 1)
+    with pytest.raises(UserError, match=f"15 of the 16 classes.*{classes[0]}"):
+        loaded("cifar-fs", "val", tmp_path)
+    with pytest.raises(UserError, match=r"base classes of CIFAR-FS are not in .*cs\.toronto\.edu.*--download"):
+        loaded("cifar-fs", "base", tmp_path)
+
+
+@pytest.mark.parametrize(("name", "split"), [("cifar", "base"), ("cub", "bas"), ("cub", "all")])
+def test_unknown_names(tmp_path: Path, name: str, split: str) -> None:
+    with pytest.raises(UserError, match="there is no"):
+        load(name, split, tmp_path)
+
+
+def test_only_the_wanted_split_is_touched(tmp_path: Path) -> None:
+    """Python reports every file it opens and every folder it lists to an audit hook."""
+    root = class_folders(
+        tmp_path / "CUB_200_2011" / "train", [label for split in SPLITS for label in class_list("cub", split)], 1
+    )
+    script = """
+import sys
+touched = []
+watched = ("open", "os.scandir", "os.listdir")
+sys.addaudithook(lambda event, args: touched.append(str(args[0])) if event in watched else None)
+from protoadapt.data import load
+images = load("cub", "base", sys.argv[1], size=16, progress=False, workers=1)
+print(len(images), *(path for path in touched if path.startswith(sys.argv[1])), sep="\\n")
+"""
+    run = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
+    count, *touched = run.stdout.splitlines()
+    assert int(count) == 100
+    for split in SPLITS:
+        for label in class_list("cub", split):
+            opened = any(path.startswith(str(root / label)) for path in touched)
+            assert opened == (split == "base"), label
+
+
+def test_registry_as_a_whole() -> None:
+    sizes = {"cifar-fs": (64, 16, 20), "fc100": (60, 20, 20), "mini-imagenet": (64, 16, 20)}
+    sizes |= {"tiered-imagenet": (351, 97, 160), "cub": (100, 50, 50), "glyphs": (227, 60, 80), "folder": (0, 0, 0)}
+    assert set(sizes) == set(DATASETS)
+    for name, dataset in DATASETS.items():
+        lists = [class_list(name, split) for split in SPLITS]
+        assert tuple(map(len, lists)) == sizes[name]
+        everything = [label for classes in lists for label in classes]
+        assert len(set(everything)) == len(everything)
+        assert all(classes == sorted(classes) for classes in lists)
+        assert all(0 < value < 1 for value in (*dataset.mean, *dataset.std))
+        if dataset.per_class:
+            assert [dataset.images[split] for split in SPLITS] == [dataset.per_class * n for n in sizes[name]]
+        assert (dataset.url is None) == (dataset.md5 is None)
+    assert sum(DATASETS["tiered-imagenet"].images.values()) == 779_165
+    assert sum(DATASETS["cub"].images.values()) == 11_788
+    birds = sorted(label for split in SPLITS for label in class_list("cub", split))
+    rule = {0: "base", 2: "base", 1: "val", 3: "novel"}
+    for i, bird in enumerate(birds):
+        assert bird.startswith(f"{i + 1:03d}.")
+        assert bird in class_list("cub", rule[i % 4])
+    cifar_fs, fc100 = ({label for s in SPLITS for label in class_list(n, s)} for n in ("cifar-fs", "fc100"))
+    assert cifar_fs == fc100

@@ -1,0 +1,183 @@
+"""Every objective against a slow loop written straight from the equations."""
+
+import math
+
+import pytest
+import torch
+
+from protoadapt.training.learner import Learner
+from protoadapt.training.objectives import OBJECTIVES, distill, protonet
+from protoadapt.training.objectives.rotation import rotate
+from protoadapt.vision.networks.backbones import build, initialise
+
+MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
+B, C, SIDE = 8, 5, 16
+
+
+def make(weights, smoothing=0.0, training=False, **options):
+    """A learner in evaluation mode: without batch statistics, a row's result cannot depend on the other rows."""
+    learner = Learner(build("conv4", width=4), C, MEAN, STD, frozenset(weights), smoothing, **options)
+    initialise(learner, torch.Generator().manual_seed(1))
+    learner.set_phase(weights)
+    return learner.train(training)
+
+
+@pytest.fixture
+def batch():
+    g = torch.Generator().manual_seed(2)
+    pictures = torch.randint(0, 256, (2, B, 3, SIDE, SIDE), generator=g, dtype=torch.uint8)
+    labels = torch.randint(0, C, (2, B), generator=g)
+    return {"weak": pictures[0], "partner": pictures[1], "labels": labels[0], "partner_labels": labels[1]}
+
+
+def normal(image):
+    """One picture as the network wants it, colour by colour."""
+    return torch.stack([(image[c].float() / 255 - MEAN[c]) / STD[c] for c in range(3)])[None]
+
+
+def log_p(scores):
+    return [s - math.log(sum(math.exp(t) for t in scores)) for s in scores]
+
+
+def head(linear, feature):
+    return [float(w @ feature + b) for w, b in zip(linear.weight, linear.bias)]
+
+
+def draw(layer=0, lam=1.0):
+    return {"layer": layer, "lam": torch.tensor(lam, dtype=torch.float32)}
+
+
+def slow_cross_entropy(learner, images, labels):
+    total = 0.0
+    for image, label in zip(images, labels.tolist()):
+        total -= log_p(head(learner.classifier, learner.backbone(normal(image))[0]))[label]
+    return total / len(images)
+
+
+@torch.no_grad()
+def test_cross_entropy(batch):
+    learner = make({"ce": 1.0})
+    parts = learner(batch, draw())
+    assert float(parts["ce"]) == pytest.approx(slow_cross_entropy(learner, batch["weak"], batch["labels"]), rel=1e-4)
+    assert float(parts["loss"]) == float(parts["ce"])
+
+
+@torch.no_grad()
+def test_rotation(batch):
+    """A quarter of the batch in all four rotations; class cross-entropy is one mean over weak and rotated rows."""
+    learner = make({"ce": 1.0, "rotation": 0.5})
+    parts = learner(batch, draw())
+    images, labels, turned = list(batch["weak"]), batch["labels"].tolist(), 0.0
+    for i in range(0, B, 4):
+        for turns in range(4):
+            image = batch["weak"][i]
+            for _ in range(turns):  # one quarter turn against the clock: the last column becomes the first row
+                image = torch.stack([image[:, :, SIDE - 1 - r] for r in range(SIDE)], 1)
+            turned -= log_p(head(learner.rotation_head, learner.backbone(normal(image))[0]))[turns]
+            images.append(image)
+            labels.append(int(batch["labels"][i]))
+    assert float(parts["rotation"]) == pytest.approx(turned / B, rel=1e-4)
+    assert float(parts["ce"]) == pytest.approx(slow_cross_entropy(learner, images, torch.tensor(labels)), rel=1e-4)
+    assert float(parts["loss"]) == pytest.approx(float(parts["ce"]) + 0.5 * float(parts["rotation"]), rel=1e-6)
+
+
+def test_rotated_copies_are_as_many_as_pictures():
+    images = torch.randint(0, 256, (3, 3, 5, 5), dtype=torch.uint8)
+    turned = rotate(images)
+    assert torch.equal(turned[:3], images)
+    assert torch.equal(turned[6:9], images.flip(2, 3))
+    assert len(turned) == 12
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["hct", "manifold_mixup"])
+@pytest.mark.parametrize("layer", range(5))
+def test_mixing_at_every_layer(batch, name, layer):
+    """x̄ = λ f^l(x₁) + (1−λ) f^l(x̃₂), the rest of the network, −Σ_c ȳ_c log p_c."""
+    learner, lam = make({"ce": 1.0, name: 2.0}), 0.3
+    parts = learner(batch, draw(layer, lam))
+    total = 0.0
+    for i in range(B):
+        one = learner.backbone.forward_to(normal(batch["weak"][i]), layer)
+        two = learner.backbone.forward_to(normal(batch["partner"][i]), layer)
+        feature = learner.backbone.forward_from(lam * one + (1 - lam) * two, layer)[0]
+        target = [0.0] * C
+        target[int(batch["labels"][i])] += lam
+        target[int(batch["partner_labels"][i])] += 1 - lam
+        total -= sum(y * p for y, p in zip(target, log_p(head(learner.classifier, feature))))
+    assert float(parts[name]) == pytest.approx(total / B, rel=1e-4)
+    assert float(parts["loss"]) == pytest.approx(float(parts["ce"]) + 2 * float(parts[name]), rel=1e-6)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("layer", range(5))
+def test_lambda_one_is_cross_entropy_on_weak_views(batch, layer):
+    learner = make({"ce": 1.0, "hct": 1.0}, smoothing=0.1)
+    parts = learner(batch, draw(layer, 1.0))
+    assert float(parts["hct"]) == pytest.approx(float(parts["ce"]), rel=1e-6)
+
+
+def test_weak_and_strong_views_share_batch_statistics(batch):
+    """In training, layer by layer: BatchNorm before l sees weak and partner rows, after l weak and mixed rows."""
+    learner, seen = make({"ce": 1.0, "rotation": 1.0, "hct": 1.0}, training=True), {}
+    for number, stage in enumerate(learner.backbone.stages):
+        stage.register_forward_pre_hook(lambda _, inputs, n=number: seen.setdefault(n, inputs[0].detach()))
+    learner(batch, draw(2, 0.25))
+    weak, rotated, partner = seen[0][:B], seen[0][B : 2 * B], seen[0][2 * B :]
+    assert torch.allclose(weak[3], normal(batch["weak"][3])[0], atol=1e-5)
+    assert torch.allclose(partner[3], normal(batch["partner"][3])[0], atol=1e-5)
+    assert torch.allclose(rotated[:2], weak[::4])
+    assert [len(seen[n]) for n in range(4)] == [3 * B] * 4
+
+
+@torch.no_grad()
+def test_accuracy_counts_the_weak_views(batch):
+    learner = make({"ce": 1.0, "rotation": 1.0, "hct": 1.0})
+    scores = [head(learner.classifier, learner.backbone(normal(x))[0]) for x in batch["weak"]]
+    right = sum(s.index(max(s)) == y for s, y in zip(scores, batch["labels"].tolist()))
+    assert float(learner(batch, draw(1, 0.5))["accuracy"]) == pytest.approx(right / B)
+
+
+def test_protonet():
+    ways, shot, query, dim, temperature = 3, 2, 4, 5, 0.7
+    features = torch.randn(2, ways, shot + query, dim, dtype=torch.float64)
+    total = 0.0
+    for episode in features:
+        prototypes = [sum(rows[:shot]) / shot for rows in episode]
+        for c, rows in enumerate(episode):
+            for q in rows[shot:]:
+                total -= log_p([-temperature * float(((q - p) ** 2).sum()) for p in prototypes])[c]
+    loss = protonet(features, shot, torch.tensor(temperature, dtype=torch.float64))
+    assert float(loss) == pytest.approx(total / (2 * ways * query), rel=1e-9)
+
+
+def test_episodic_step_learns_its_temperature(batch):
+    learner = make({"protonet": 1.0}, training=True, episode=(2, 1, 3))
+    parts = learner(batch, draw())
+    parts["loss"].backward()
+    assert learner.classifier is None
+    assert learner.log_temperature.grad.abs() > 0
+    assert 0 <= float(parts["accuracy"]) <= 1
+
+
+def test_distillation_is_the_softened_divergence():
+    student, teacher, t = torch.randn(4, C).double(), torch.randn(4, C).double(), 3.0
+    total = 0.0
+    for s, u in zip((student / t).tolist(), (teacher / t).tolist()):
+        total += sum(math.exp(b) * (b - a) for a, b in zip(log_p(s), log_p(u)))
+    assert float(distill(student, teacher, t)) == pytest.approx(t * t * total / 4, rel=1e-9)
+    assert float(distill(student, student, t)) == pytest.approx(0, abs=1e-12)
+
+
+def test_a_head_that_a_phase_leaves_alone_gets_a_zero_gradient(batch):
+    """Distributed training waits for a gradient of every parameter."""
+    learner = make({"ce": 1.0, "rotation": 1.0, "protonet": 1.0}, training=True)
+    learner.set_phase({"ce": 1.0})
+    learner(batch, draw())["loss"].backward()
+    assert all(p.grad is not None for p in learner.parameters())
+    assert not learner.rotation_head.weight.grad.any()
+
+
+def test_every_objective_says_what_it_needs():
+    known = {"classifier", "rotated", "mixed", "strong", "episodes", "teacher"}
+    assert all(objective.needs <= known for objective in OBJECTIVES.values())

@@ -1,0 +1,261 @@
+"""The parts of the loop: what is drawn, fed, averaged, scheduled and kept."""
+
+import json
+import math
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from helpers import toy
+from PIL import Image
+
+from protoadapt.core.errors import UserError
+from protoadapt.training import Phase, TrainConfig, load_splits, train
+from protoadapt.training.fabric import launch
+from protoadapt.training.feed import Feed, read_ahead
+from protoadapt.training.loop import Run
+from protoadapt.training.optim import Average, learning_rate
+from protoadapt.training.plan import make_plan, rows_an_epoch
+from protoadapt.training.validate import protocols
+from protoadapt.vision.networks import model_files
+from protoadapt.vision.networks.backbones import build, initialise
+
+LABELS = np.repeat(np.arange(4), 12)
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_plan_does_not_depend_on_the_number_of_processes(epoch):
+    whole = make_plan(toy.config(), epoch, LABELS, 4)
+    halves = [make_plan(toy.config(), epoch, LABELS, 4, rank, 2) for rank in range(2)]
+    assert np.array_equal(np.concatenate([h.first for h in halves], 1), whole.first)
+    for name, draws in whole.weak.items():
+        joined = torch.cat([h.weak[name].unflatten(0, (3, 8)) for h in halves], 1).flatten(0, 1)
+        assert torch.equal(joined, draws)
+    assert halves[0].layers == halves[1].layers == whole.layers
+    assert torch.equal(halves[1].lams, whole.lams)
+    with pytest.raises(UserError, match="cannot be split over 3"):
+        make_plan(toy.config(), epoch, LABELS, 4, 0, 3)
+
+
+def test_a_plan_takes_every_picture_once_and_mixes_within_the_batch():
+    config = replace(toy.config(), phases=(Phase(1.0, {"ce": 1, "hct": 1}),), batch=4, mixing_layers=(0, 3))
+    plans = [make_plan(config, epoch, LABELS, 4) for epoch in range(40)]
+    for plan in plans:
+        assert sorted(plan.first.ravel()) == list(range(48))
+        assert all(sorted(a) == sorted(b) for a, b in zip(plan.first, plan.second))
+    assert {layer for plan in plans for layer in plan.layers} == {0, 3}
+    lams = torch.cat([plan.lams for plan in plans])  # 480 of Beta(2, 2): mean 1/2, variance 1/20
+    assert float(lams.mean()) == pytest.approx(0.5, abs=0.05)
+    assert float(lams.var()) == pytest.approx(0.05, abs=0.015)
+    assert not np.array_equal(plans[0].first, plans[1].first)
+
+
+def test_episodes_hold_different_pictures_of_the_right_classes():
+    phases = (Phase(1.0, {"protonet": 1.0}, sampler="episodes"),)
+    config = toy.config(phases=phases, way=3, shot=2, query=4, episodes=6, episode_batch=2)
+    tasks = make_plan(config, 0, LABELS, 4).first.reshape(-1, 3, 6)
+    assert len(tasks) == 6
+    for task in tasks:
+        classes = LABELS[task]
+        assert (classes == classes[:, :1]).all()
+        assert len(set(classes[:, 0])) == 3
+        assert len(set(task.ravel())) == 18
+    with pytest.raises(UserError, match="lower way, shot or query"):
+        make_plan(replace(config, query=11), 0, LABELS, 4)
+
+
+def test_streamed_and_resident_pictures_are_the_same(tmp_path):
+    base = toy.images()
+    path = tmp_path / "pixels"
+    path.write_bytes(base.pixels.tobytes())
+    mapped = np.memmap(path, np.uint8, "r", shape=base.pixels.shape)
+    plan = make_plan(toy.config(), 1, base.labels, 4)
+    streams = [Feed(mapped, base.labels, torch.device("cpu"), resident).batches(plan, 1) for resident in (True, False)]
+    steps = 0
+    for (a, draw_a), (b, draw_b) in zip(*streams, strict=True):
+        assert a.keys() == b.keys() == {"weak", "partner", "labels", "partner_labels"}
+        assert all(torch.equal(a[name], b[name]) for name in a)
+        assert draw_a["layer"] == draw_b["layer"]
+        assert np.array_equal(a["labels"], base.labels[plan.first[steps + 1]])
+        steps += 1
+    assert steps == len(plan) - 1
+
+
+def test_a_reading_error_reaches_the_training_thread():
+    with pytest.raises(IndexError):
+        list(read_ahead(np.zeros((2, 3, 4, 4), np.uint8), np.array([[0, 1], [1, 7]]), pin=False))
+
+
+def test_learning_rate_schedule():
+    config = TrainConfig(epochs=10, warmup=2, cycles=2, lr=0.4)
+    assert learning_rate(config, 0) == 0
+    assert learning_rate(config, 1) == pytest.approx(0.2)
+    assert learning_rate(config, 2) == learning_rate(config, 6) == pytest.approx(0.4)
+    assert learning_rate(config, 4) == learning_rate(config, 8) == pytest.approx(0.2)
+    assert learning_rate(config, 9.999999) == pytest.approx(0, abs=1e-6)
+    quarter = 0.4 * (1 + math.cos(math.pi / 4)) / 2
+    assert learning_rate(config, 3) == pytest.approx(quarter)
+
+
+def test_weight_average():
+    source, target = torch.nn.BatchNorm1d(1), torch.nn.BatchNorm1d(1)
+    average, expected = Average(target, source, 0.5), 1.0
+    for step, value in enumerate([3.0, 5.0, -1.0, 2.0, 9.0, 4.0, 4.0, 0.0, 8.0, 1.0]):
+        with torch.no_grad():
+            source.weight.fill_(value)
+            source.num_batches_tracked.add_(1)
+        average.update(step)
+        decay = min(0.5, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * value
+    assert float(target.weight.detach()) == pytest.approx(expected, rel=1e-6)
+    assert int(target.num_batches_tracked) == 10
+
+
+def test_validation_protocols_shrink_with_the_pictures():
+    full = protocols(np.repeat(np.arange(16), 600))
+    assert {shot: (p.way, p.shot, p.query) for shot, p in full.items()} == {1: (5, 1, 15), 5: (5, 5, 15)}
+    assert protocols(np.repeat(np.arange(3), 8))[5].query == 3
+    with pytest.raises(UserError, match="smallest has 5"):
+        protocols(np.repeat(np.arange(3), 5))
+
+
+ABOUT = {"backbone": "resnet12", "width": None, "mean": [0.5] * 3, "std": [0.25] * 3, "size": 84, "crop": "none"}
+ABOUT |= {"dataset": "cifar-fs"}
+
+
+def test_a_resnet12_ships_in_under_16_mebibytes(tmp_path):
+    network = build("resnet12")
+    initialise(network, torch.Generator().manual_seed(0))
+    network.eval()
+    about = {**ABOUT, "class_names": ["a"]}
+    model_files.save_fp16(network, about, tmp_path / "model.safetensors")
+    assert (tmp_path / "model.safetensors").stat().st_size < 16 << 20
+    loaded, found = model_files.load_model(tmp_path / "model.safetensors")
+    assert about.items() <= found.items()
+    x = torch.rand(2, 3, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(loaded(x), network(x), rtol=0, atol=0.01 * float(network(x).max()))
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\xff" * 100])
+def test_what_is_no_model_is_refused(tmp_path, content):
+    (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(UserError, match="truncated or no model"):
+        model_files.load_model(tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match="there is no model"):
+        model_files.load_model(tmp_path / "elsewhere")
+
+
+def test_weights_of_another_network_are_refused(tmp_path):
+    about = {**ABOUT, "backbone": "conv4", "width": 8}
+    model_files.save_fp16(build("conv4", 4), about, tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match="do not fit the network"):
+        model_files.load_model(tmp_path / "model.safetensors")
+
+
+def test_the_novel_split_is_never_opened(tmp_path):
+    """Every file that the process opens is watched; the novel pictures are broken besides."""
+    rng = np.random.default_rng(0)
+    for split, classes in {"base": "abc", "val": "de", "novel": "fg"}.items():
+        for name in classes:
+            folder = tmp_path / "data" / split / name
+            folder.mkdir(parents=True)
+            for i in range(8):
+                if split == "novel":
+                    (folder / f"{i}.png").write_bytes(b"broken")
+                else:
+                    Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+    opened, watching = [], True
+
+    def watch(event, arguments):
+        if watching and event == "open":
+            opened.append(str(arguments[0]))
+
+    sys.addaudithook(watch)
+    config = toy.config(dataset="folder", batch=8)
+    base, val = load_splits(config, tmp_path / "data", cache_dir=tmp_path / "cache", progress=False)
+    train(config, base, val, tmp_path / "run", progress=False, accelerator="cpu")
+    watching = False
+    pictures = [path for path in opened if path.endswith(".png")]
+    assert any("/base/" in path for path in pictures)
+    assert any("/val/" in path for path in pictures)
+    assert not any("/novel/" in path for path in opened)
+
+
+def test_the_log_and_the_result(tmp_path, capfd):
+    config = toy.config()
+    result = train(config, toy.images(), toy.images(seed=1), tmp_path, accelerator="cpu")
+    lines = (tmp_path / "log.csv").read_text().splitlines()
+    assert lines[0].startswith("epoch,step,loss,ce,rotation,accuracy,lr,images_per_second,seconds,val_cipa_1")
+    assert len(lines) == 3
+    assert json.loads((tmp_path / "result.json").read_text())["history"] == result["history"]
+    assert result["images"] == 3 * 16 * 2 + 3 * 16 * 3, "weak and rotated rows, then mixed ones too"
+    said = capfd.readouterr().err
+    assert "epoch 2/2" in said
+    assert "images/s" in said
+    assert "\x1b" not in said, "a log file gets plain lines"
+    assert list((tmp_path / "tensorboard").iterdir())
+
+
+@pytest.mark.parametrize("ends", [(1.0,), (0.5, 1.0), (0.01, 0.4, 1.0)], ids=str)
+def test_rows_left_are_those_of_every_epoch_to_come(tmp_path, ends):
+    names = ("ce", "rotation", "hct")
+    phases = tuple(Phase(until, dict.fromkeys(names[: i + 1], 1.0)) for i, until in enumerate(ends))
+    config = toy.config(epochs=7, phases=phases)
+    run = Run(launch("cpu", 1, 1, "auto", None), config, toy.images(), None, tmp_path, False, None, None)
+    for run.state.epoch in range(8):
+        each = [rows_an_epoch(config, config.phase(epoch), len(LABELS)) for epoch in range(run.state.epoch, 7)]
+        assert run.rows_left() == sum(each)
+
+
+def test_compiled_stages_are_one_graph_each_whatever_the_mixing_layer(tmp_path, monkeypatch):
+    """One graph a stage and a phase, all made before the first epoch; and compiled training is the same training."""
+    import torch._dynamo as dynamo
+
+    compile_stage = torch.nn.Module.compile
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **k: compile_stage(self, backend="aot_eager", **k))
+    dynamo.reset()
+    dynamo.utils.counters.clear()
+    config, base, after = toy.config(epochs=6), toy.images(), []
+    warm_up = Run.warm_up
+
+    def count(run):
+        warm_up(run)
+        after.append(dynamo.utils.counters["stats"]["unique_graphs"])
+
+    monkeypatch.setattr(Run, "warm_up", count)
+    options = {"progress": False, "accelerator": "cpu"}
+    compiled = train(config, base, None, tmp_path / "compiled", compiled=True, **options)
+    assert after == [4 * 2]
+    assert dynamo.utils.counters["stats"]["unique_graphs"] == 4 * 2
+    plain = train(config, base, None, tmp_path / "plain", compiled=False, **options)
+    assert compiled["history"][-1]["loss"] == pytest.approx(plain["history"][-1]["loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        *({key: None} for key in ("backbone", "mean", "std", "size", "crop", "dataset")),
+        *({"mean": [1, 2]}, {"mean": "abc"}, {"mean": [float("nan")] * 3}, {"std": [0.0] * 3}),
+        *({"size": 16.5}, {"width": "x"}, {"width": 2.0}, {"width": True}, {"backbone": ["a"]}),
+    ],
+    ids=str,
+)
+def test_what_a_model_says_of_itself_is_not_trusted(tmp_path, lie):
+    model_files.save_fp16(
+        build("conv4", 4), {**ABOUT, "backbone": "conv4", "width": 4, **lie}, tmp_path / "m.safetensors"
+    )
+    with pytest.raises(UserError, match="which network"):
+        model_files.load_model(tmp_path / "m.safetensors")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"batch": 4096}, {"mixing_layers": (99,)}, {"backbone": "resnet12", "width": 2, "size": 8}], ids=str
+)
+def test_settings_that_do_not_fit_leave_no_run_behind(tmp_path, wrong):
+    pictures = toy.images(side=wrong.get("size", toy.SIDE))
+    with pytest.raises(UserError):
+        train(toy.config(**wrong), pictures, None, tmp_path / "run", progress=False, accelerator="cpu")
+    assert not (tmp_path / "run").exists()

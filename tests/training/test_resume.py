@@ -1,0 +1,276 @@
+"""Stop and resume equals not stopping, bitwise on the CPU, however the run was stopped."""
+
+import errno
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import toy
+
+from protoadapt.core.errors import UserError
+from protoadapt.training import Phase, checkpoint, train
+from protoadapt.training.optim import Average
+from protoadapt.training.safeguards import differences
+from protoadapt.vision.networks import model_files
+from protoadapt.vision.networks.model_files import best
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the processes that are killed: sums are split the same way
+    yield
+    torch.set_num_threads(before)
+
+
+def run(out, *, resume=False, **settings):
+    return train(
+        toy.config(**settings), toy.images(), toy.images(seed=1), out, resume=resume, progress=False, accelerator="cpu"
+    )
+
+
+def killed(out, settings, **environment):
+    """A run in a process of its own that ends by SIGKILL."""
+    command = [sys.executable, str(Path(toy.__file__)), str(out), json.dumps(settings)]
+    ended = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    torch.set_num_threads(1)
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    assert run(out)["finished"]
+    return toy.files(out)
+
+
+@pytest.mark.parametrize(
+    "death",
+    [{"KILL_AT_STEP": "2"}, {"KILL_AT_STEP": "5"}, {"KILL_AT_WRITE": "2"}, {"KILL_AT_WRITE": "7"}],
+    ids=["in epoch 1", "in epoch 2", "in the first checkpoint", "in a later checkpoint"],
+)
+def test_killed_and_resumed_equals_uninterrupted(tmp_path, whole, death):
+    killed(tmp_path / "run", {}, **death)
+    if checkpoint.latest(tmp_path / "run") is None:  # killed before there was anything to lose
+        with pytest.raises(UserError, match="no checkpoint"):
+            run(tmp_path / "run", resume=True)
+        run(tmp_path / "run")
+    else:
+        run(tmp_path / "run", resume=True)
+    assert toy.files(tmp_path / "run") == whole
+    assert not list((tmp_path / "run" / "checkpoints").glob(".*")), "half-written folders are cleared away"
+
+
+def signalled(monkeypatch, number, times=1, step=5):
+    """A signal to this process in the middle of an epoch."""
+    monkeypatch.setattr(Average, "update", Average.update)  # restored at the end of the test
+    toy.call_at(Average, "update", step, lambda *_: [signal.raise_signal(number) for _ in range(times)])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+def test_a_signal_saves_in_the_middle_of_an_epoch_and_resumes(tmp_path, whole, monkeypatch, number):
+    before = signal.getsignal(number)
+    signalled(monkeypatch, number)
+    if number == signal.SIGINT:
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "run")
+    else:
+        result = run(tmp_path / "run")
+        assert not result["finished"]
+        assert result["steps"] == 5
+    assert checkpoint.latest(tmp_path / "run").name == "step-00000005"
+    assert signal.getsignal(number) == before
+    assert run(tmp_path / "run", resume=True)["finished"]
+    assert toy.files(tmp_path / "run") == whole
+
+
+def test_a_second_ctrl_c_ends_at_once(tmp_path, monkeypatch):
+    signalled(monkeypatch, signal.SIGINT, times=2)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run")
+    assert checkpoint.latest(tmp_path / "run").name == "step-00000003", "the last one before the signal"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_in_the_last_step_loses_no_result(tmp_path, monkeypatch):
+    signalled(monkeypatch, signal.SIGINT, step=6)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["finished"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": "adam", "lr": 0.01, "phases": (Phase(1.0, {"ce": 1.0, "manifold_mixup": 1.0}),)},
+        {"dropblock": 0.3},
+    ],
+    ids=["Adam", "DropBlock"],
+)
+def test_a_crash_and_a_resumption_leave_no_trace(tmp_path, monkeypatch, whole, settings):
+    run(tmp_path / "whole", **settings)
+    assert toy.files(tmp_path / "whole") != whole, "the settings matter"
+
+    class Crash(Exception):
+        pass
+
+    def crash(*_):
+        raise Crash
+
+    monkeypatch.setattr(Average, "update", Average.update)  # restored at the end of the test
+    toy.call_at(Average, "update", 5, crash)
+    with pytest.raises(Crash):
+        run(tmp_path / "run", **settings)
+    run(tmp_path / "run", resume=True, **settings)
+    assert toy.files(tmp_path / "run") == toy.files(tmp_path / "whole")
+
+
+def test_a_run_from_before_a_setting_existed_goes_on(tmp_path):
+    run(tmp_path / "run")
+    now = checkpoint.load(checkpoint.latest(tmp_path / "run")).config
+    older = {**now, "train": {name: value for name, value in now["train"].items() if name != "dropblock"}}
+    assert differences(older, now) == []
+    assert differences(older, {**now, "train": {**now["train"], "dropblock": 0.1}}) == ["dropblock=0.0 (now 0.1)"]
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path):
+    run(tmp_path / "run")
+    before, told = toy.files(tmp_path / "run"), (tmp_path / "run" / "result.json").read_bytes()
+    result = run(tmp_path / "run", resume=True)
+    assert result == json.loads(told)
+    assert result["finished"]
+    assert toy.files(tmp_path / "run") == before
+    assert (tmp_path / "run" / "result.json").read_bytes() == told, (
+        "the clock of the run is not that of the second call"
+    )
+    (tmp_path / "run" / "result.json").write_text("{")  # killed between its last checkpoint and its result
+    assert run(tmp_path / "run", resume=True)["history"] == result["history"]
+    with pytest.raises(UserError, match="holds a run already"):
+        run(tmp_path / "run")
+
+
+def test_the_last_two_and_the_best_are_kept(tmp_path):
+    run(tmp_path / "run", epochs=5)
+    kept = [folder.name for folder in checkpoint.all_of(tmp_path / "run")]
+    best = json.loads((tmp_path / "run" / "best.json").read_text())
+    scores = [row["val_score"] for row in json.loads((tmp_path / "run" / "result.json").read_text())["history"]]
+    assert best["score"] == max(scores)
+    assert best["epoch"] == 1 + scores.index(max(scores))
+    assert set(kept) == {"step-00000012", "step-00000015", f"step-{best['step']:08d}"}
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "state.safetensors", "state.json"])
+def test_a_truncated_checkpoint_is_an_error_that_names_it(tmp_path, name):
+    run(tmp_path / "run", epochs=1, phases=(Phase(1.0),))
+    file = checkpoint.latest(tmp_path / "run") / name
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(UserError, match=f"{name}.*truncated"):
+        run(tmp_path / "run", resume=True, epochs=1, phases=(Phase(1.0),))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda told: told.pop("state"),
+        lambda told: told.pop("sha256"),
+        lambda told: told.update(state=[1]),
+        lambda told: told.update(sha256=[1]),
+        lambda told: told["sha256"].update({"model.safetensors": 7}),
+        lambda told: told["state"].update(epoch="x"),
+        lambda told: told["state"].update(epoch=99),
+    ],
+    ids=["no state", "no sums", "state a list", "sums a list", "sum a number", "epoch a word", "epoch too large"],
+)
+def test_a_state_changed_by_hand_is_an_error_that_names_it(tmp_path, change):
+    checkpoint.save(tmp_path, 3, {"train": {}, "model": {}}, {}, {}, {"state": {"epoch": 1}})
+    file = tmp_path / "checkpoints" / "step-00000003" / "state.json"
+    told = json.loads(file.read_text())
+    file.write_text(json.dumps(told))  # laid out in another way, it is the same
+    assert checkpoint.load(file.parent).scalars == {"state": {"epoch": 1}}
+    change(told)
+    file.write_text(json.dumps(told))
+    with pytest.raises(UserError, match=r"damaged: remove the folder 'step-00000003'"):
+        run(tmp_path, resume=True)
+
+
+def test_a_changed_config_or_dataset_is_an_error_that_names_it(tmp_path):
+    run(tmp_path / "run", epochs=1, phases=(Phase(1.0),))
+    with pytest.raises(UserError, match=r"lr=0.05 \(now 0.1\)"):
+        run(tmp_path / "run", resume=True, epochs=1, phases=(Phase(1.0),), lr=0.1)
+    few, same = toy.images(each=11), toy.config(epochs=1, phases=(Phase(1.0),))
+    with pytest.raises(UserError, match="48 base pictures"):
+        train(same, few, toy.images(seed=1), tmp_path / "run", resume=True, progress=False, accelerator="cpu")
+
+
+def test_a_full_disk_is_an_error_and_leaves_the_last_checkpoint(tmp_path):
+    config = {"train": {}, "model": {"backbone": "conv4"}}
+    checkpoint.save(tmp_path, 1, config, {"a": torch.zeros(10)}, {}, {})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))  # no file may grow past a megabyte
+    try:
+        with pytest.raises(UserError, match=r"no space is left.*last good checkpoint is step-00000001") as caught:
+            checkpoint.save(tmp_path, 2, config, {"a": torch.zeros(1 << 19)}, {}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.__cause__.errno == errno.EFBIG
+    assert [p.name for p in (tmp_path / "checkpoints").iterdir()] == ["step-00000001"]
+    assert torch.equal(checkpoint.load(checkpoint.latest(tmp_path)).model["a"], torch.zeros(10))
+
+
+def test_nan_stops_with_the_step_and_the_last_good_checkpoint(tmp_path, monkeypatch):
+    original, calls = Average.update, []
+
+    def poison(self, step):
+        original(self, step)
+        calls.append(step)
+        if len(calls) == 4:
+            with torch.no_grad():
+                self.theirs[0].fill_(float("nan"))
+
+    monkeypatch.setattr(Average, "update", poison)
+    with pytest.raises(UserError, match=r"not a number at step 4 .*step-00000003"):
+        run(tmp_path / "run")
+    monkeypatch.setattr(Average, "update", original)
+    assert run(tmp_path / "run", resume=True)["finished"]
+
+
+def test_two_processes_equal_one(tmp_path):
+    """Without BatchNorm. Gradients are summed in another order: weights and losses equal to 1e-5."""
+    settings = {"backbone": "plain", "phases": [{"until": 1.0, "weights": {"ce": 1, "rotation": 1, "hct": 1}}]}
+    toy.BACKBONES["plain"] = toy.plain
+    try:
+        one = run(tmp_path / "one", backbone="plain", phases=[Phase(**phase) for phase in settings["phases"]])
+        script = [str(Path(toy.__file__)), str(tmp_path / "two"), json.dumps(settings)]
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *script]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        ended = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert ended.returncode == 0, ended.stderr.decode()[-3000:]
+    finally:
+        del toy.BACKBONES["plain"]
+    a, b = (checkpoint.load(checkpoint.latest(tmp_path / name)) for name in ("one", "two"))
+    assert a.tensors.keys() == b.tensors.keys()
+    for name, tensor in a.tensors.items():
+        if name.startswith("optimizer."):  # the last gradients, where a rounding can turn a ReLU on or off
+            continue
+        torch.testing.assert_close(tensor, b.tensors[name], rtol=0, atol=1e-5 * float(tensor.abs().max()), msg=name)
+    ours, theirs = one["history"][-1], b.scalars["state"]["history"][-1]
+    assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
+    assert ours["images_per_second"] > 0
+    assert json.loads((tmp_path / "two" / "result.json").read_text())["processes"] == 2
+
+
+def test_best_checkpoint_survives_a_copy_as_a_model(tmp_path):
+    run(tmp_path / "run")
+    shutil.copy(best(tmp_path / "run") / "model.safetensors", tmp_path / "alone.safetensors")
+    x = torch.rand(3, 3, 16, 16)
+    models = [model_files.load_model(path) for path in (tmp_path / "run", tmp_path / "alone.safetensors")]
+    assert torch.equal(models[0][0](x), models[1][0](x))
+    assert models[0][1] == models[1][1]
+    assert models[0][1]["class_names"] == [f"class {c}" for c in range(4)]

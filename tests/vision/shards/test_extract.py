@@ -1,0 +1,304 @@
+"""Sharded extraction: the same bytes whoever makes them, whatever is killed, cut or full on the way."""
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers.archive import contents, save_model, write_picture
+
+from protoadapt import UserError
+from protoadapt.cli import scale, training
+from protoadapt.vision import networks
+from protoadapt.vision.pictures.decode import Picture, decode
+from protoadapt.vision.shards import extract, find, hashed, list_broken, shard_files, write_manifest
+from protoadapt.vision.shards.batch_decode import BATCH
+
+
+def stamps(folder: Path) -> dict[str, tuple[int, int]]:
+    return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in folder.glob("shard-*")}
+
+
+@pytest.fixture(scope="module")
+def reference(model, manifest, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("reference")
+    done = extract(model, manifest, out, workers=1)
+    assert (done.made, done.kept, done.broken, done.made_pictures) == (12, 0, 2, 120)
+    return out
+
+
+def test_rows_are_the_networks_answer_to_each_picture_alone(model, archive, manifest, reference):
+    network = networks.load(model)[0]
+    seen = []
+    for number in range(12):
+        header = shard_files.check(shard_files.shard_path(reference, number))
+        names, rows = shard_files.read_names(header)
+        features = shard_files.read_rows(header)
+        assert features.dtype == np.float16
+        assert header.shape == features.shape == (len(names), 16)
+        seen += [manifest.read(number)[row].path for row in rows]
+        for name, row in zip(names, features):
+            pixels = torch.from_numpy(decode(Picture(name, "", str(archive / name)), 16).copy()).float() / 255
+            with torch.inference_mode():
+                alone = network(((pixels - 0.5) / 0.25)[None])[0]
+            torch.testing.assert_close(torch.from_numpy(row).float(), alone, atol=2e-3, rtol=2e-3)
+    everything = {str(p.relative_to(archive)) for p in archive.rglob("*.*")}
+    assert everything - set(seen) == {"b/050x.png", "c/text.jpg"}
+    assert len(seen) == 118
+
+
+def test_broken_pictures_are_listed_by_name(reference, tmp_path):
+    assert list_broken(reference, range(12), tmp_path / "broken.csv") == 2
+    lines = (tmp_path / "broken.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["name", "b/050x.png", "c/text.jpg"]
+    assert "truncated or damaged" in lines[1]
+    assert "no picture of a known kind" in lines[2]
+
+
+def test_only_our_own_list_of_broken_pictures_is_removed_or_replaced(reference, tmp_path):
+    file = tmp_path / "broken.csv"
+    whole, broken = [], []
+    for number in range(12):
+        (broken if shard_files.read_header(shard_files.shard_path(reference, number)).told["broken"] else whole).append(
+            number
+        )
+    file.write_text("my own notes\n")
+    assert list_broken(reference, whole, file) == 0
+    with pytest.raises(UserError, match="left alone"):
+        list_broken(reference, broken, file)
+    assert file.read_text() == "my own notes\n"
+    file.unlink()
+    assert list_broken(reference, broken, file) == list_broken(reference, broken, file) == 2
+    assert list_broken(reference, whole, file) == 0
+    assert not file.exists()
+
+
+def test_names_of_broken_pictures_are_no_formulas(tmp_path):
+    told = {"shard": 0, "broken": [{"row": 0, "name": "=HYPERLINK(1).png", "reason": "it is no picture"}]}
+    shard_files.write_shard(shard_files.shard_path(tmp_path, 0), np.zeros((0, 4)), np.zeros(0), [], told)
+    list_broken(tmp_path, [0], tmp_path / "b.csv")
+    assert (tmp_path / "b.csv").read_text().splitlines()[1].startswith("./=HYPERLINK")
+
+
+@pytest.mark.parametrize("how", ["2 workers", "parts", "device"])
+def test_the_bytes_do_not_depend_on_who_makes_them(how, model, manifest, reference, tmp_path):
+    if how == "2 workers":
+        extract(model, manifest, tmp_path, workers=2)
+    elif how == "parts":  # as a SLURM array of three, the last first
+        for part in (2, 0, 1):
+            extract(model, manifest, tmp_path, part=(part, 3), workers=1)
+    else:  # as with a GPU: workers decode, this process embeds
+        torch.set_num_threads(1)
+        extract(model, manifest, tmp_path, workers=2, device="cpu:0")
+    assert contents(tmp_path) == contents(reference)
+
+
+@pytest.mark.slow
+def test_a_local_ray_cluster_makes_the_same_bytes(model, manifest, reference, tmp_path):
+    pytest.importorskip("ray")
+    extract(model, manifest, tmp_path, engine="ray", workers=2)
+    assert contents(tmp_path) == contents(reference)
+
+
+def test_ray_not_installed_is_said(model, manifest, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UserError, match=r"'\.\[ray\]'"):
+        extract(model, manifest, tmp_path, engine="ray")
+
+
+def test_what_is_whole_is_kept_and_what_is_not_is_made_again(model, manifest, reference, tmp_path):
+    extract(model, manifest, tmp_path, workers=1)
+    cut, changed, gone = (shard_files.shard_path(tmp_path, number) for number in (3, 5, 7))
+    os.truncate(cut, cut.stat().st_size - 10)
+    data = bytearray(changed.read_bytes())
+    data[-3] ^= 1
+    changed.write_bytes(data)
+    gone.unlink()
+    before = stamps(tmp_path)
+    done = extract(model, manifest, tmp_path, workers=1)
+    assert (done.made, done.kept) == (3, 9)
+    assert [text.split(":")[0] for text in done.damaged] == [cut.name, changed.name]
+    after = stamps(tmp_path)
+    assert {name for name in after if before.get(name) != after[name]} == {cut.name, changed.name, gone.name}
+    assert contents(tmp_path) == contents(reference)
+
+
+def test_every_cut_of_a_shard_is_found(reference, tmp_path):
+    whole = shard_files.shard_path(reference, 0).read_bytes()
+    for size in (0, 7, 100, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "shard").write_bytes(whole[:size])
+        with pytest.raises(shard_files.Damaged):
+            shard_files.check(tmp_path / "shard")
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "protoadapt", "extract", *map(str, words), "--device", "cpu"]
+
+
+def children(process: int) -> list[int]:
+    tasks = Path(f"/proc/{process}/task/{process}/children")
+    return [int(child) for child in tasks.read_text().split()] if tasks.exists() else []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("victim", ["a worker", "the whole run"])
+def test_kill_9_loses_nothing_and_does_nothing_twice(victim, model, manifest, reference, tmp_path):
+    words = command(model, "--manifest", manifest.path, "--out", tmp_path, "--workers", 2)
+    rng, kept, killed = random.Random(victim), {}, 0
+    for wanted in (2, 7) if victim == "a worker" else (4,):  # killed once so many shards are there
+        run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while run.poll() is None and len(stamps(tmp_path)) < wanted:
+            time.sleep(0.002)  # until a file appears: what is awaited, not a guess
+        with suppress(IndexError, ProcessLookupError):  # it was faster
+            if victim == "a worker":
+                os.kill(rng.choice(children(run.pid)), signal.SIGKILL)
+            else:
+                run.send_signal(signal.SIGKILL)  # asks first whether it has ended: its number may be another's by then
+            killed += run.returncode is None
+        error = run.communicate(timeout=120)[1]
+        assert victim != "a worker" or not run.returncode or "ended from outside" in error, error
+        now = stamps(tmp_path)
+        assert kept.items() <= now.items()  # what was there has not been made again
+        for name in now:
+            shard_files.check(tmp_path / name)  # a name means a whole file
+        kept = now
+    assert killed
+    done = extract(model, manifest, tmp_path, workers=1)
+    assert (done.kept, done.made, done.damaged) == (len(kept), 12 - len(kept), [])
+    assert kept.items() <= stamps(tmp_path).items()
+    shards = {name: digest for name, digest in contents(tmp_path).items() if name.startswith("shard")}
+    assert shards.items() <= contents(reference).items()
+    assert len(shards) == 12
+
+
+def test_a_full_disk_is_said_and_leaves_no_half_file(model, manifest, reference, tmp_path):
+    (tmp_path / "about.json").write_bytes((reference / "about.json").read_bytes())
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))
+
+    words = command(model, "--manifest", manifest.path, "--out", tmp_path, "--workers", 1)
+    done = subprocess.run(words, capture_output=True, text=True, preexec_fn=small_files, timeout=120)
+    assert done.returncode == 2
+    assert "cannot be written (File too large): make room" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert os.listdir(tmp_path) == ["about.json"]
+    assert extract(model, manifest, tmp_path, workers=1).made == 12
+
+
+def test_features_of_another_model_or_manifest_are_never_mixed(model, manifest, archive, reference, tmp_path):
+    other = save_model(tmp_path / "other.safetensors", seed=1)
+    with pytest.raises(UserError, match="another model"):
+        extract(other, manifest, reference)
+    with pytest.raises(UserError, match="another manifest"):
+        extract(model, write_manifest(tmp_path / "m.jsonl", *find([archive]), shard_size=11), reference)
+    with pytest.raises(UserError, match="other --views"):
+        extract(model, manifest, reference, views=2)
+    extract(other, manifest, tmp_path / "o", part=(0, 12), workers=1)
+    strange = shard_files.shard_path(tmp_path / "o", 0)
+    strange.write_bytes(shard_files.shard_path(reference, 0).read_bytes())
+    with pytest.raises(UserError, match="another model or manifest"):
+        extract(other, manifest, tmp_path / "o", workers=1)
+
+
+def test_tar_members_give_the_rows_of_the_files(model, archive, reference, tmp_path):
+    with tarfile.open(tmp_path / "all.tar", "w") as tar:
+        for path in sorted(p for p in archive.rglob("*.*")):
+            tar.add(path, str(path.relative_to(archive)))
+    packed = write_manifest(tmp_path / "m.jsonl", *find([tmp_path / "all.tar"]), shard_size=10)
+    extract(model, packed, tmp_path / "out", workers=1)
+    for number in range(12):
+        ours, theirs = (
+            shard_files.check(shard_files.shard_path(folder, number)) for folder in (tmp_path / "out", reference)
+        )
+        assert np.array_equal(shard_files.read_rows(ours), shard_files.read_rows(theirs))
+        names = [name.removeprefix("all.tar/") for name in shard_files.read_names(ours)[0]]
+        assert names == shard_files.read_names(theirs)[0]
+
+
+def test_a_picture_that_changed_or_went_costs_one_row(model, tmp_path):
+    rng = np.random.default_rng(0)
+    for i in range(4):
+        write_picture(tmp_path / "in" / f"{i}.png", rng)
+    root, entries = find([tmp_path / "in"])
+    manifest = write_manifest(tmp_path / "m.jsonl", root, hashed(root, entries))
+    same_size = bytearray((root / "1.png").read_bytes())
+    same_size[-1] ^= 1
+    (root / "1.png").write_bytes(same_size)
+    (root / "2.png").unlink()
+    (root / "3.png").write_bytes((root / "3.png").read_bytes() + b"more")
+    extract(model, manifest, tmp_path / "out", workers=1)
+    told = shard_files.check(shard_files.shard_path(tmp_path / "out", 0)).told["broken"]
+    assert [b["name"] for b in told] == ["1.png", "2.png", "3.png"]
+    assert [b["reason"] for b in told][::2] == ["it changed after the manifest was written"] * 2
+    assert "No such file" in told[1]["reason"]
+
+
+def test_a_row_does_not_depend_on_the_pictures_beside_it(model, tmp_path):
+    """More than a batch in one shard, against the same pictures in shards of 7; views with random windows too."""
+    rng = np.random.default_rng(1)
+    for i in range(BATCH + 5):
+        write_picture(tmp_path / "in" / f"{i:03d}.png", rng)
+    tables = []
+    for size in (1000, 7):
+        manifest = write_manifest(tmp_path / f"{size}.jsonl", *find([tmp_path / "in"]), shard_size=size)
+        extract(model, manifest, tmp_path / f"{size}", workers=1, views=2)
+        headers = [
+            shard_files.check(shard_files.shard_path(tmp_path / f"{size}", n)) for n in range(len(manifest.shards))
+        ]
+        tables.append(np.concatenate([shard_files.read_rows(header) for header in headers]))
+    assert np.array_equal(*tables)
+
+
+def test_not_one_picture_that_can_be_read_is_an_error(model, tmp_path, capsys):
+    """What follows in a script must not start; the list of what was wrong stays. Other parts may have rows, so that one
+    without any ends well."""
+    for name in ("1.png", "2.png"):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / name).write_text("no picture")
+    scale.manifest([tmp_path / "in"], tmp_path / "m.jsonl", shard_size=1)
+    capsys.readouterr()
+    for _ in range(2):  # as well when the shards are there already
+        with pytest.raises(SystemExit) as ended:
+            scale.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "0/1", "local", 1, 1, "cpu")
+        out, err = capsys.readouterr()
+        assert (ended.value.code, out) == (1, "")
+        assert err.startswith(
+            f"error: not one picture could be read, {tmp_path / 'f' / 'broken.csv'} tells why: mend that"
+        )
+        assert err.count("\n") == 1
+        assert "2.png" in (tmp_path / "f" / "broken.csv").read_text()
+    scale.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "1/2", "local", 1, 1, "cpu")
+    assert "1 of 1 picture cannot be read and has no row" in capsys.readouterr().err
+    assert "2.png" in (tmp_path / "f" / "broken-1-of-2.csv").read_text()
+
+
+def test_bad_arguments_are_one_sentence(model, manifest, tmp_path):
+    for text in ("3/3", "1", "a/b", "-1/2", "1/0"):
+        with pytest.raises(UserError, match="i from 0 to n - 1"):
+            scale.parse_part(text)
+    with pytest.raises(UserError, match="leave out --dataset"):
+        training.extract(str(model), tmp_path / "out", dataset="cub", manifest=manifest.path)
+    with pytest.raises(UserError, match="leave out --pooling"):
+        training.extract(str(model), tmp_path / "out", pooling=2.0, manifest=manifest.path)
+    with pytest.raises(UserError, match="is a file"):
+        training.extract(str(model), model, manifest=manifest.path, device="cpu")
+    with pytest.raises(UserError, match="no engine 'rai'"):
+        extract(model, manifest, tmp_path / "out", engine="rai")
+    with pytest.raises(UserError, match="--workers is 0"):
+        extract(model, manifest, tmp_path / "out", workers=0)
+    assert not (tmp_path / "out").exists()
+
+
+def test_progress_tells_rate_and_time_left():
+    assert scale.progress_line("pictures", 1500, 10_000, 1000, 20.0) == "1,500 of 10,000 pictures, 50/s, 0:02:50 left"
+    assert scale.progress_line("pictures", 3, 0, 3, 2.0) == "3 pictures, 1.5/s"

@@ -1,0 +1,484 @@
+"""`label --features`: from shards, the labels of a fit with all rows in memory; in one process and in two."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.archive import save_model
+
+from protoadapt import CIPAClassifier, UserError
+from protoadapt.cli import scale
+from protoadapt.core.estimators import BAPAClassifier
+from protoadapt.labeling import label_tables, load_classifier, predict
+from protoadapt.labeling.onnx_export import export
+from protoadapt.labeling.streamed import label_features
+from protoadapt.vision import networks
+from protoadapt.vision.shards import extract, find, hashed, shard_files, write_manifest
+
+pq = pytest.importorskip("pyarrow.parquet")
+CLASSES = {"a": "dark", "b": "mid", "c": "light"}  # by folder, as the archive's pictures are shaded
+
+
+@pytest.fixture(scope="module")
+def features(model, manifest, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("features")
+    extract(model, manifest, out, workers=1)
+    return out
+
+
+@pytest.fixture(scope="module")
+def table(features) -> tuple[list[str], np.ndarray]:
+    """All names and rows, in memory."""
+    paths = sorted(features.glob("shard-*"))
+    names = [name for path in paths for name in shard_files.read_names(shard_files.check(path))[0]]
+    return names, np.concatenate([shard_files.read_rows(shard_files.check(path)) for path in paths]).astype(np.float32)
+
+
+def write_csv(path: Path, names: list[str], shots: int) -> dict[str, str]:
+    chosen = {n: CLASSES[f] for f in "abc" for n in [n for n in names if n[0] == f][:shots]}
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([("file", "label"), *chosen.items()])
+    return chosen
+
+
+def of(folder: Path) -> dict[str, dict]:
+    rows = [row for path in sorted(folder.glob("labels*.parquet")) for row in pq.read_table(path).to_pylist()]
+    return {row["file"]: row for row in rows}
+
+
+@pytest.mark.parametrize("method", ["bapa", "cipa"])
+def test_the_labels_are_those_of_a_fit_in_memory(method, features, table, tmp_path):
+    names, rows = table
+    given = write_csv(tmp_path / "s.csv", names, shots=3)
+    told = label_features([tmp_path / "s.csv"], features, tmp_path / "out", method=method)
+    y = np.array([given.get(name) for name in names], object)
+    model = {"bapa": BAPAClassifier, "cipa": CIPAClassifier}[method]().fit(rows, y)
+    found = of(tmp_path / "out")
+    assert list(found) == names
+    assert [row["label"] for row in found.values()] == model.transduction_.tolist()
+    for row, best, p in zip(found.values(), model.two_best_, model.two_best_proba_):
+        if row["file"] in given:
+            assert (row["support"], row["confidence"], row["runner_up"], row["margin"]) == (True, 1, None, 1)
+        else:
+            assert row["runner_up"] == model.classes_[best[1]]
+            assert row["confidence"] == pytest.approx(p[0], abs=1e-4)
+            assert row["margin"] == pytest.approx(p[0] - p[1], abs=1e-4)
+    counts = {one["name"]: (one["support"], one["found"]) for one in told["classes"]}
+    unasked = [row["label"] for row in found.values() if not row["support"]]
+    assert counts == {name: (3, unasked.count(name)) for name in ("dark", "light", "mid")}
+    assert sorted(one["file"] for one in told["skipped"]) == ["b/050x.png", "c/text.jpg"]
+    right = [row["label"] == CLASSES[name[0]] for name, row in found.items()]
+    assert np.mean(right) > 0.9
+
+
+def test_rows_lead_back_to_the_manifest(features, manifest, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=1)
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out", method="cipa", settings={"n_iter": 1})
+    for name, row in of(tmp_path / "out").items():
+        assert manifest.read(row["shard"])[row["row"]].path == name
+
+
+def test_a_folder_of_class_folders_is_embedded_as_extract_does(features, archive, model, table, tmp_path):
+    names, rows = table
+    for name in write_csv(tmp_path / "s.csv", names, shots=2):
+        copy = tmp_path / "support" / CLASSES[name[0]] / Path(name).name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes((archive / name).read_bytes())
+    told = label_features([tmp_path / "support"], features, tmp_path / "out", model=model)
+    assert [one["support"] for one in told["classes"]] == [2, 2, 2]
+    assert not any(row["support"] for row in of(tmp_path / "out").values())  # copies: the archive's own stay unnamed
+    saved = load_classifier(tmp_path / "out" / "classifier.safetensors")
+    best = saved.answer(rows).best
+    assert [saved.classes[b] for b in best[:, 0]] == [row["label"] for row in of(tmp_path / "out").values()]
+    assert saved.model["weights"] == networks.load(model)[1]["weights"]
+
+
+def test_pictures_of_no_class_are_unknown_as_in_memory(features, model, table, tmp_path):
+    """The shade that nobody named, by the model's card as it is now, and as the saved classifier says of the rows."""
+    names, rows = table
+    write_csv(tmp_path / "all.csv", names, shots=4)
+    lines = (tmp_path / "all.csv").read_text().splitlines()
+    (tmp_path / "s.csv").write_text("\n".join(line for line in lines if not line.startswith("c/")))
+    assert not label_features([tmp_path / "s.csv"], features, tmp_path / "plain")["calibrated"]
+    assert not any(row["unknown"] for row in of(tmp_path / "plain").values())
+    calibration = {"temperature": 2.0, "method": "bapa", "familiarity": {"way": [2], "threshold": [0.4]}}
+    card = {"schema": "protoadapt-model/1", "weights": networks.load(model)[1]["weights"], "calibration": calibration}
+    own = tmp_path / model.name
+    own.write_bytes(model.read_bytes())
+    own.with_suffix(".json").write_text(json.dumps(card))
+    told = label_features([tmp_path / "s.csv"], features, tmp_path / "out", model=own)
+    assert (told["calibrated"], told["temperature"], told["threshold"]) == (True, 2.0, 0.4)
+    found = of(tmp_path / "out")
+    asked = {name: row["unknown"] for name, row in found.items() if not row["support"]}
+    assert all(asked[name] for name in asked if name[0] == "c")
+    assert np.mean([asked[name] for name in asked if name[0] != "c"]) < 0.1
+    saved = load_classifier(tmp_path / "out" / "classifier.safetensors").answer(rows).unknown
+    assert [asked.get(name, False) for name in names] == [n in asked and bool(no) for n, no in zip(names, saved)]
+    with open(tmp_path / "out" / "labels.csv", newline="") as file:
+        assert {row["file"]: row["unknown"] == "yes" for row in csv.DictReader(file)} == {
+            name: row["unknown"] for name, row in found.items()
+        }
+    assert {p["file"]: p["unknown"] for p in told["pictures"]} == {name: row["unknown"] for name, row in found.items()}
+
+
+def test_features_of_two_models_never_mix(features, archive, tmp_path):
+    other = save_model(tmp_path / "other.safetensors", seed=5)
+    (tmp_path / "s" / "x").mkdir(parents=True)
+    (tmp_path / "s" / "y").mkdir()
+    (tmp_path / "s" / "x" / "1.png").write_bytes((archive / "a" / "000.png").read_bytes())
+    (tmp_path / "s" / "y" / "1.png").write_bytes((archive / "b" / "004.png").read_bytes())
+    with pytest.raises(UserError, match="features of two models do not mix"):
+        label_features([tmp_path / "s"], features, tmp_path / "out", model=other)
+    assert not (tmp_path / "out").exists()
+
+
+def test_few_rows_have_a_csv_and_a_report_too(features, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    told = label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    with open(tmp_path / "out" / "labels.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["file"]: row["label"] for row in rows} == {n: r["label"] for n, r in of(tmp_path / "out").items()}
+    assert told == json.loads((tmp_path / "out" / "labels.json").read_text())
+    assert told["paths"]["rows"]
+    assert all(picture["thumb"].startswith("data:image/jpeg") for picture in told["pictures"])
+    # the guesses that a labels.csv holds are no labels when it comes back
+    with open(tmp_path / "guesses.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(row for row in rows if row["guess"] == row["label"])
+    with pytest.raises(UserError, match="two are needed"):
+        label_features([tmp_path / "guesses.csv"], features, tmp_path / "again")
+
+
+def test_mistakes_are_one_sentence_and_leave_nothing(features, table, tmp_path, monkeypatch):
+    (tmp_path / "s.csv").write_text("file,label\nnot/there.png,x\na/000.png,y\n")
+    with pytest.raises(UserError, match=r"1 picture without a row, such as 'not/there.png'"):
+        label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    with pytest.raises(UserError, match="bapa, or cipa"):
+        label_features([tmp_path / "s.csv"], features, tmp_path / "out", method="pt_map")
+    with pytest.raises(UserError, match="there are no features"):
+        label_features([tmp_path / "s.csv"], tmp_path, tmp_path / "out")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(UserError, match=r"'\.\[scale\]'"):
+        label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_processes_that_add_up_their_sums_equal_one(features, table, tmp_path):
+    """The command itself, under torchrun, each process with half of the shards (gloo)."""
+    given = write_csv(tmp_path / "s.csv", table[0], shots=3)
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "labels-00002-of-00003.parquet").write_text("an earlier run's")
+    words = ["label", "--features", features, "--support", tmp_path / "s.csv", "--out", tmp_path / "two"]
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "protoadapt"]
+    run = subprocess.run(map(str, [*start, *words, "--device", "cpu"]), capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    label_features([tmp_path / "s.csv"], features, tmp_path / "one")
+    assert sorted(p.name for p in (tmp_path / "two").glob("*.parquet")) == [
+        "labels-00000-of-00002.parquet",
+        "labels-00001-of-00002.parquet",
+    ]
+    one, two = of(tmp_path / "one"), of(tmp_path / "two")
+    assert one.keys() == two.keys()
+    assert sum(row["support"] for row in two.values()) == len(given)
+    for name, row in one.items():
+        assert row["label"] == two[name]["label"]
+        assert row["confidence"] == pytest.approx(two[name]["confidence"], abs=1e-6)
+    first, second = (json.loads((tmp_path / name / "labels.json").read_text()) for name in ("one", "two"))
+    assert first["classes"] == second["classes"]
+    assert (tmp_path / "two" / "report.html").is_file()
+
+
+@pytest.fixture(scope="module")
+def hashed_features(archive, model, tmp_path_factory) -> Path:
+    """As `features`, of a manifest that knows what the pictures hold."""
+    folder = tmp_path_factory.mktemp("hashed")
+    root, entries = find([archive])
+    extract(model, write_manifest(folder / "m.jsonl", root, hashed(root, entries), 10), folder / "out", workers=1)
+    return folder / "out"
+
+
+def copy_of(archive: Path, name: str, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes((archive / name).read_bytes())
+
+
+def corrected(table: Path, name: str, label: str) -> None:
+    with open(table, newline="") as file:
+        rows = list(csv.DictReader(file))
+    with open(table, "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(row | {"label": label} if row["file"] == name else row for row in rows)
+
+
+def test_corrections_are_not_lost_and_count_when_they_come_back(features, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out, wrong = tmp_path / "out", table[0][-1]
+    label_features([tmp_path / "s.csv"], features, out)
+    for labels, lost in ((("dark", "mid"), 4), (("x", "y"), 6)):  # of s.csv's own six, two are the same or all differ
+        (tmp_path / "other.csv").write_text("file,label\na/000.png,{}\nb/001.jpg,{}\n".format(*labels))
+        with pytest.raises(UserError, match=f"holds {lost} corrections that would be lost"):
+            label_features([tmp_path / "other.csv"], features, out)
+    corrected(out / "labels.csv", wrong, "dark")
+    before = (out / "labels.csv").read_bytes()
+    with pytest.raises(UserError, match=f"holds 1 correction that would be lost, such as '{wrong}'"):
+        label_features([tmp_path / "s.csv"], features, out)
+    assert (out / "labels.csv").read_bytes() == before
+    told = label_features([tmp_path / "s.csv", out / "labels.csv"], features, out)
+    assert [one["support"] for one in told["classes"]] == [3, 2, 2]  # those in both tables once
+    assert (of(out)[wrong]["label"], of(out)[wrong]["support"]) == ("dark", True)
+    label_features([out / "labels.csv"], features, out)
+    with pytest.raises(UserError, match="holds 1 correction that"):  # still people's work, runs later
+        label_features([tmp_path / "s.csv"], features, out)
+
+
+@pytest.mark.parametrize("few", [label_tables.FEW, 10])
+def test_what_is_edited_while_it_runs_is_not_lost(few, features, table, tmp_path, monkeypatch):
+    """Neither replaced, nor removed where the rows are many."""
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out = tmp_path / "out"
+    label_features([tmp_path / "s.csv"], features, out)
+    monkeypatch.setattr(label_tables, "FEW", few)
+    edited = []
+
+    def edit(done, total):
+        if not edited:
+            corrected(out / "labels.csv", table[0][-1], "dark")
+            edited.append((out / "labels.csv").read_bytes())
+
+    kept = [out / "labels.json", out / "labels.parquet", out / "classifier.safetensors"]
+    before = [path.read_bytes() for path in kept]
+    with pytest.raises(UserError, match=r"labels\.csv' was changed while this ran, and is left as it is: run the same"):
+        label_features([tmp_path / "s.csv"], features, out, on_progress=edit, method="cipa")
+    assert [(out / "labels.csv").read_bytes()] == edited
+    assert [path.read_bytes() for path in kept] == before
+    assert not list(out.glob(".*partial"))
+
+
+def test_an_example_that_was_corrected_is_not_lost(hashed_features, archive, model, tmp_path):
+    """Its row says "(folder) dark"; the folder that would give it that label again is not what the user wrote since."""
+    for name in ("a/000.png", "b/001.jpg"):
+        copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / Path(name).name)
+    arguments, out = ([tmp_path / "s"], hashed_features, tmp_path / "out"), tmp_path / "out"
+    label_features(*arguments, model=model)
+    label_features(*arguments, model=model)  # a folder's labels are no corrections
+    corrected(out / "labels.csv", "a/000.png", "mid")
+    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as 'a/000\.png'"):
+        label_features(*arguments, model=model)
+
+
+@pytest.mark.parametrize("word", ["unknown", "Unknown"])
+def test_unknown_is_a_correction_that_is_kept(word, features, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out, none = tmp_path / "out", table[0][-1]
+    label_features([tmp_path / "s.csv"], features, out)
+    guess = of(out)[none]["label"]
+    corrected(out / "labels.csv", none, word)
+    with pytest.raises(UserError, match=f"holds 1 correction that would be lost, such as '{none}'"):
+        label_features([tmp_path / "s.csv"], features, out)
+    for _ in range(2):  # and it counts as well when it comes back a second time
+        told = label_features([tmp_path / "s.csv", out / "labels.csv"], features, out)
+        assert [one["support"] for one in told["classes"]] == [2, 2, 2]
+        with open(out / "labels.csv", newline="") as file:
+            row = next(row for row in csv.DictReader(file) if row["file"] == none)
+        assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", guess)
+        assert [of(out)[none][key] for key in ("label", "unknown", "support")] == ["unknown", True, False]
+        assert of(out)[none]["confidence"] == pytest.approx(float(row["confidence"]), abs=1e-4)
+        assert [p["file"] for p in told["pictures"] if p.get("no_class")] == [none]
+    (tmp_path / "t.csv").write_text(f"file,label\n{none},light\n")
+    with pytest.raises(UserError, match=rf"'{none}' is given as 'unknown' and in .* as 'light': keep one"):
+        label_features([tmp_path / "s.csv", out / "labels.csv", tmp_path / "t.csv"], features, out)
+
+
+def test_unknown_in_a_table_without_guesses_is_kept_too(features, table, tmp_path):
+    """Whoever has checked every row may remove that column."""
+    chosen = write_csv(tmp_path / "s.csv", table[0], shots=2)
+    with open(tmp_path / "s.csv", "a") as file:
+        file.write(f"{table[0][-1]},unknown\n")
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    row = of(tmp_path / "out")[table[0][-1]]
+    assert (row["unknown"], row["support"]) == (True, False)
+    write_csv(tmp_path / "t.csv", list(chosen), shots=1)
+    (tmp_path / "out" / "labels.csv").write_text((tmp_path / "s.csv").read_text())
+    with pytest.raises(UserError, match="holds 4 corrections that would be lost"):
+        label_features([tmp_path / "t.csv"], features, tmp_path / "out")
+
+
+def test_one_table_that_contradicts_itself_is_said(features, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    with open(tmp_path / "s.csv", "a") as file:
+        file.write(f"{table[0][-1]},dark\n{table[0][-1]},light\n")
+    with pytest.raises(UserError, match=r"is given as 'dark' and in .* as 'light': keep one"):
+        label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+
+
+def test_a_class_that_nobody_can_see_is_said_and_other_broken_files_are_listed(features, archive, model, tmp_path):
+    for name in ("a/000.png", "b/001.jpg"):
+        copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / Path(name).name)
+    (tmp_path / "s" / "dark" / "broken.png").write_text("no picture")
+    (tmp_path / "s" / "stray.png").write_text("in no class")
+    told = label_features([tmp_path / "s"], features, tmp_path / "out", model=model)
+    assert {Path(one["file"]).name for one in told["skipped"]} >= {"broken.png", "stray.png"}
+    (tmp_path / "s" / "light").mkdir()
+    (tmp_path / "s" / "light" / "bad.png").write_text("no picture either")
+    with pytest.raises(UserError, match=r"no picture of the class 'light' can be read, such as .*bad\.png"):
+        label_features([tmp_path / "s"], features, tmp_path / "out", model=model)
+
+
+def test_a_name_of_several_rows_and_no_rows_at_all_are_said(archive, model, tmp_path):
+    names = ["a/000.png", "b/001.jpg"]
+    (tmp_path / "twice").write_text("".join(f"{archive / name}\n" for name in [*names, names[0]]))
+    (tmp_path / "empty.png").touch()
+    (tmp_path / "none").write_text("empty.png\n")
+    for name in ("twice", "none"):
+        made = write_manifest(tmp_path / f"{name}.jsonl", *find([tmp_path / name]))
+        extract(model, made, tmp_path / f"features-{name}", workers=1)
+    (tmp_path / "s.csv").write_text("file,label\n" + "".join(f"{archive / n},{CLASSES[n[0]]}\n" for n in names))
+    with pytest.raises(UserError, match="several rows are called"):
+        label_features([tmp_path / "s.csv"], tmp_path / "features-twice", tmp_path / "out")
+    with pytest.raises(UserError, match="has no rows"):
+        label_features([tmp_path / "s.csv"], tmp_path / "features-none", tmp_path / "out")
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="is a file: give a folder"):
+        label_features([tmp_path / "s.csv"], tmp_path / "features-twice", tmp_path / "file")
+
+
+def test_a_classifier_of_two_views_sees_pictures_twice_when_it_answers(model, manifest, archive, tmp_path):
+    extract(model, manifest, tmp_path / "features", workers=1, views=2)
+    shards = map(shard_files.check, sorted((tmp_path / "features").glob("shard-*")))
+    names = [name for shard in shards for name in shard_files.read_names(shard)[0]]
+    write_csv(tmp_path / "s.csv", names, shots=3)
+    label_features([tmp_path / "s.csv"], tmp_path / "features", tmp_path / "out")
+    made = tmp_path / "out" / "classifier.safetensors"
+    assert load_classifier(made).model["views"] == 2
+    found = of(tmp_path / "out")
+    for picture in predict(made, [archive / name for name in names], model=model)["pictures"]:
+        row = found[str(Path(picture["file"]).relative_to(archive))]
+        assert row["support"] or picture["confidence"] == pytest.approx(
+            row["confidence"], abs=2e-3
+        )  # shards hold half precision
+    with pytest.raises(UserError, match="2 views"):
+        export(model, tmp_path / "x.onnx", load_classifier(made))
+
+
+def test_labels_of_a_run_with_more_processes_do_not_stay(features, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out = tmp_path / "out"
+    label_features([tmp_path / "s.csv"], features, out)
+    earlier = [label_tables.part_name(rank, world) for world in (2, 3) for rank in range(world)]
+    for name in (*earlier, "labels-of-mine.parquet"):
+        (out / name).write_bytes((out / "labels.parquet").read_bytes())
+    label_features([tmp_path / "s.csv"], features, out)
+    assert sorted(path.name for path in out.glob("*.parquet")) == ["labels-of-mine.parquet", "labels.parquet"]
+    for name in earlier:
+        (out / name).write_text("")
+    label_tables.remove_others(out, 2)
+    assert sorted(path.name for path in out.glob("*.parquet")) == ["labels-00000-of-00002.parquet"] + [
+        "labels-00001-of-00002.parquet",
+        "labels-of-mine.parquet",
+    ]
+
+
+def test_a_csv_that_is_read_for_its_corrections_stays(features, table, tmp_path, monkeypatch):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out = tmp_path / "out"
+    label_features([tmp_path / "s.csv"], features, out)
+    corrected(out / "labels.csv", table[0][-1], "dark")
+    before = (out / "labels.csv").read_bytes()
+    monkeypatch.setattr(label_tables, "FEW", 10)
+    label_features([out / "labels.csv"], features, out)
+    assert (out / "labels.csv").read_bytes() == before
+
+
+def test_an_earlier_csv_does_not_stay_beside_the_labels_of_many(features, table, tmp_path, monkeypatch):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    monkeypatch.setattr(label_tables, "FEW", 10)
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    assert not (tmp_path / "out" / "labels.csv").exists()
+
+
+def test_folders_and_tables_add_up(features, archive, model, tmp_path):
+    copy_of(archive, "a/000.png", tmp_path / "one" / "dark" / "1.png")
+    copy_of(archive, "b/001.jpg", tmp_path / "two" / "mid" / "1.jpg")
+    (tmp_path / "s.csv").write_text("file,label\nc/002.png,light\nc/005.jpg,light\n")
+    support = [tmp_path / name for name in ("one", "s.csv", "two")]
+    told = label_features(support, features, tmp_path / "out", model=model)
+    assert {one["name"]: one["support"] for one in told["classes"]} == {"dark": 1, "light": 2, "mid": 1}
+    found = of(tmp_path / "out")
+    assert {name for name, row in found.items() if row["support"]} == {"c/002.png", "c/005.jpg"}
+    assert np.mean([row["label"] == CLASSES[name[0]] for name, row in found.items()]) > 0.9
+    (tmp_path / "t.csv").write_text("file,label\nc/002.png,dark\n")
+    with pytest.raises(UserError, match=r"'c/002.png' is given as 'light' and in .* as 'dark'"):
+        label_features([tmp_path / "s.csv", tmp_path / "t.csv"], features, tmp_path / "o")
+    with pytest.raises(UserError, match="of 1 class, and two are needed"):
+        label_features([tmp_path / "one"], features, tmp_path / "o", model=model)
+
+
+def test_examples_among_the_rows_count_once_where_their_content_is_known(hashed_features, archive, model, tmp_path):
+    for name in ("a/000.png", "a/003.jpg", "b/001.jpg", "b/004.png"):
+        copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / f"copy-{Path(name).name}")
+    copy_of(archive, "a/000.png", tmp_path / "s" / "dark" / "again.png")
+    (tmp_path / "s.csv").write_text("file,label\na/003.jpg,dark\nc/002.png,light\n")
+    told = label_features([tmp_path / "s", tmp_path / "s.csv"], hashed_features, tmp_path / "out", model=model)
+    given = {name: row["label"] for name, row in of(tmp_path / "out").items() if row["support"]}
+    same = {"a/000.png": "dark", "a/003.jpg": "dark", "b/001.jpg": "mid", "b/004.png": "mid", "c/002.png": "light"}
+    assert given == same
+    assert {one["name"]: one["support"] for one in told["classes"]} == {"dark": 2, "light": 1, "mid": 2}
+    with open(tmp_path / "out" / "labels.csv", newline="") as file:
+        guess = {row["file"]: row["guess"] for row in csv.DictReader(file)}
+    assert {name: guess[name] for name in given} == {name: f"(folder) {label}" for name, label in given.items()} | {
+        "a/003.jpg": "(table)",
+        "c/002.png": "(table)",
+    }
+    (tmp_path / "s.csv").write_text("file,label\na/003.jpg,light\n")
+    with pytest.raises(UserError, match=r"'a/003.jpg' is given as 'light' and .*, the same picture, as 'dark'"):
+        label_features([tmp_path / "s", tmp_path / "s.csv"], hashed_features, tmp_path / "o", model=model)
+
+
+def test_the_columns_are_those_that_the_page_names(features, tmp_path):
+    (tmp_path / "s.csv").write_text("file,label\na/000.png,dark\nb/001.jpg,mid\n")
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    page = (Path(__file__).parents[3] / "docs" / "scale.md").read_text()
+    (sentence,) = re.findall(r"`labels.parquet`, with the columns (.*?);", page, re.DOTALL)
+    assert set(re.findall(r"`(.*?)`", sentence)) == set(pq.read_schema(tmp_path / "out" / "labels.parquet").names)
+
+
+def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, capsys):
+    (tmp_path / "s.csv").write_text("file,label\na/000.png,dark\na/003.jpg,dark\nb/001.jpg,mid\nb/004.png,mid\n")
+    card = {"schema": "protoadapt-model/1", "weights": networks.load(model)[1]["weights"]}
+    card["calibration"] = {"temperature": 2.0, "method": "bapa", "familiarity": {"way": [2], "threshold": [0.4]}}
+    own = tmp_path / model.name
+    own.write_bytes(model.read_bytes())
+    own.with_suffix(".json").write_text(json.dumps(card))
+    out = tmp_path / "out"
+    scale.label_shards([tmp_path / "s.csv"], features, out, str(own), "bapa", {}, "cpu")
+    said = capsys.readouterr()
+    *_, unknown, written = said.out.splitlines()
+    assert said.err == ""
+    number = sum(row["unknown"] for row in of(out).values())
+    assert number > 0
+    assert unknown.split() == f"{number} of them may be of no class: column unknown".split()
+    assert written == f"{out / 'labels.parquet'}, {out / 'labels.csv'}, {out / 'report.html'}"
+    assert "114 pictures named as 2 classes from 4 examples." in (out / "report.html").read_text()
+    (tmp_path / "t.csv").write_text("file,label\nc/002.png,Dark\n")
+    scale.label_shards([tmp_path / "s.csv", tmp_path / "t.csv"], features, out, str(own), "bapa", {}, "cpu")
+    assert capsys.readouterr().err == "note: new class 'dark' beside 'Dark': one of them may be a slip\n"
+
+
+def test_one_of_anything_is_said_as_one(archive, model, tmp_path, capsys):
+    copy_of(archive, "a/000.png", tmp_path / "photos" / "1.png")
+    (tmp_path / "photos" / "2.png").write_text("no picture")
+    scale.manifest([tmp_path / "photos"], tmp_path / "m.jsonl", sha256=True)
+    scale.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "0/1", "local", 1, 1, "cpu")
+    out, err = capsys.readouterr()
+    assert out.startswith("2 pictures in 1 shard: ")
+    assert "1 shard made, 0 kept, 1 row: " in out
+    assert "1 of 2 pictures cannot be read and has no row: " in err

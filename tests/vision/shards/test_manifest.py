@@ -1,0 +1,266 @@
+"""Manifests: every picture once, in an order that all machines share, in memory that does not grow."""
+
+import hashlib
+import io
+import json
+import os
+import sys
+import tarfile
+import tracemalloc
+
+import pytest
+
+from protoadapt import UserError
+from protoadapt.vision.pictures import walk
+from protoadapt.vision.shards import Entry, find, hashed, load_manifest, write_manifest
+
+ODD = [b"plain.jpg", b"line\nbreak.png", b"caf\xe9 \xff.jpg", "日本.webp".encode(), b"a.jpg", b"quote\"'.PNG"]
+
+
+def rows(manifest):
+    return [entry for number in range(len(manifest.shards)) for entry in manifest.read(number)]
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Folders whose names sort differently with and without a slash, and names that are hard to write down."""
+    root = os.fsencode(tmp_path / "tree")
+    for folder in (b"", b"a", b"a.b", b"a/deep/er", b"a-b", b".hidden"):
+        os.makedirs(os.path.join(root, folder), exist_ok=True)
+        for name in ODD + [b"notes.txt", b".hidden.jpg"]:
+            with open(os.path.join(root, folder, name), "wb") as file:
+                file.write(folder + name)
+    os.symlink(root, os.path.join(root, b"ring"))
+    return tmp_path / "tree"
+
+
+def expected(tree):
+    """Every picture's path as bytes, in order, the slow way."""
+    root = os.fsencode(tree)
+    found = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(b".")]
+        found += [os.path.relpath(os.path.join(folder, f), root) for f in files if not f.startswith(b".")]
+    return sorted(path for path in found if not path.endswith(b".txt"))
+
+
+@pytest.mark.parametrize("run", [2, 500_000])
+def test_a_tree_is_listed_in_the_order_of_its_paths(tree, tmp_path, monkeypatch, run):
+    monkeypatch.setattr(walk, "RUN", run)  # 2: every folder is sorted in runs on disk
+    manifest = write_manifest(tmp_path / "m.jsonl", *find([tree]), shard_size=4)
+    found = rows(manifest)
+    assert [os.fsencode(entry.path) for entry in found] == expected(tree)
+    assert all(entry.size == os.path.getsize(os.path.join(tree, entry.path)) for entry in found)
+    assert [shard.pictures for shard in manifest.shards] == [4] * 7 + [2]
+    assert manifest.pictures == 30
+
+
+def test_two_manifests_of_one_tree_are_the_same_and_say_when_a_picture_changes(tree, tmp_path):
+    first = write_manifest(tmp_path / "1.jsonl", *find([tree]), shard_size=4)
+    second = write_manifest(tmp_path / "2.jsonl", *find([tree]), shard_size=4)
+    assert first.sha256 == second.sha256
+    assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "2.jsonl").read_bytes()
+    (tree / "a" / "plain.jpg").write_bytes(b"longer than before")
+    third = write_manifest(tmp_path / "3.jsonl", *find([tree]), shard_size=4)
+    changed = [a.sha256 != b.sha256 for a, b in zip(first.shards, third.shards)]
+    assert sum(changed) == 1
+    assert third.sha256 != first.sha256
+
+
+def test_hashes_are_of_the_files(tree, tmp_path):
+    root, entries = find([tree])
+    for entry in rows(write_manifest(tmp_path / "m.jsonl", root, hashed(root, entries))):
+        assert entry.sha256 == hashlib.sha256((tree / entry.path).read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\0"])
+def test_lists(tree, tmp_path, end):
+    paths = [path for path in expected(tree) if end == b"\0" or b"\n" not in path]
+    paths += [b"is/not/there.jpg", os.fsencode(tree / "a.jpg")]
+    (tree / "list").write_bytes(end.join(paths) + end)
+    found = rows(write_manifest(tmp_path / "m.jsonl", *find([tree / "list"])))
+    assert [os.fsencode(entry.path) for entry in found] == paths
+    assert [entry.size for entry in found[-2:]] == [-1, 5]
+
+
+def test_a_dot_before_a_name_is_not_part_of_it(tree, tmp_path):
+    """`find .` and `tar cf x.tar .` write "./a.jpg"; people do not."""
+    some = ["a.jpg"]
+    (tree / "list.txt").write_text("".join(f"./{name}\n" for name in some))
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        for name in some:
+            tar.add(tree / name, f"./{name}")
+    names = [[entry.name for entry in find([source])[1]] for source in (tree / "list.txt", tmp_path / "x.tar")]
+    assert names == [some, [f"x.tar/{name}" for name in some]]
+
+
+def test_what_is_no_list_is_said(tree, tmp_path):
+    made = write_manifest(tmp_path / "m.jsonl", *find([tree]))
+    (tmp_path / "wide").write_bytes("a.jpg\n".encode("utf-16"))
+    for path, said in ((tree / "a.jpg", "is a picture"), (made.path, "is a manifest"), (tmp_path / "wide", "UTF-16")):
+        with pytest.raises(UserError, match=said):
+            list(find([path])[1])
+    (tree / "marked").write_bytes(b"\xef\xbb\xbfa.jpg\n")
+    assert [(entry.name, entry.size > 0) for entry in find([tree / "marked"])[1]] == [("a.jpg", True)]
+
+
+@pytest.mark.parametrize("lines", [b"file,label\na.jpg,x\n", b'"a.jpg"\n', b"a.jpg\ra.jpg\r", b".\n..\n/\n"])
+def test_a_list_that_names_no_file_leaves_no_manifest(tree, tmp_path, lines):
+    (tree / "list").write_bytes(lines)
+    with pytest.raises(UserError, match="one name a line"):
+        write_manifest(tmp_path / "m.jsonl", *find([tree / "list"]))
+    assert not (tmp_path / "m.jsonl").exists()
+
+
+def test_a_tar_given_twice_and_a_shard_beyond_memory_are_said(tree, tmp_path):
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        tar.add(tree / "a.jpg", "a.jpg")
+    with pytest.raises(UserError, match="twice"):
+        find([tmp_path / "x.tar", tmp_path / "." / "x.tar"])
+    with pytest.raises(UserError, match="--shard-size"):
+        write_manifest(tmp_path / "m.jsonl", *find([tree]), 2**63)
+
+
+def test_tar_members_lie_where_the_manifest_says(tmp_path):
+    for number in range(2):
+        with tarfile.open(tmp_path / f"{number}.tar", "w") as tar:
+            for name in ("x/é.jpg", "y.cls", "z" * 120 + ".png"):
+                data = f"{number}{name}".encode()
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    found = rows(write_manifest(tmp_path / "m.jsonl", *find([tmp_path / "0.tar", tmp_path / "1.tar"])))
+    assert [entry.name for entry in found] == [
+        f"{n}.tar/{name}" for n in "01" for name in ("x/é.jpg", "z" * 120 + ".png")
+    ]
+    for entry in found:
+        data = (tmp_path / entry.path).read_bytes()[entry.offset : entry.offset + entry.size]
+        assert data == f"{entry.path[0]}{entry.member}".encode()
+
+
+def test_a_cut_tar_a_compressed_one_and_none_at_all_are_said(tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        info = tarfile.TarInfo("x.jpg")
+        info.size = 5000
+        tar.addfile(info, io.BytesIO(bytes(5000)))
+    (tmp_path / "cut.tar").write_bytes((tmp_path / "a.tar").read_bytes()[:3000])
+    with pytest.raises(UserError, match="truncated"):
+        write_manifest(tmp_path / "m.jsonl", *find([tmp_path / "cut.tar"]))
+    assert not (tmp_path / "m.jsonl").exists()
+    (tmp_path / "b.tar.gz").write_bytes(b"x")
+    with pytest.raises(UserError, match="unpack it first"):
+        find([tmp_path / "b.tar.gz"])
+    with pytest.raises(UserError, match="there is no"):
+        find([tmp_path / "missing"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="no picture"):
+        write_manifest(tmp_path / "m.jsonl", *find([tmp_path / "empty"]))
+
+
+def test_every_cut_or_change_of_a_manifest_is_found(tree, tmp_path):
+    path = tmp_path / "m.jsonl"
+    write_manifest(path, *find([tree]), shard_size=4)
+    whole = path.read_bytes()
+    for size in (0, 1, 50, len(whole) // 2, len(whole) - 20):
+        path.write_bytes(whole[:size])
+        with pytest.raises(UserError, match="truncated or no manifest"):
+            load_manifest(path)
+    path.write_bytes(whole.replace(b"plain", b"pla1n", 1))
+    with pytest.raises(UserError, match="was changed"):
+        rows(load_manifest(path))
+    path.write_text(json.dumps({"hello": 1}) + "\n")
+    with pytest.raises(UserError, match="no manifest"):
+        load_manifest(path)
+
+
+def test_memory_does_not_grow_with_the_pictures(tmp_path):
+    def peak(count):
+        tracemalloc.start()
+        write_manifest(tmp_path / "m.jsonl", tmp_path, (Entry(f"folder/{i:09d}.jpg", i) for i in range(count)), 100)
+        top = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return top
+
+    peak(1000)
+    small, large = peak(2_000), peak(20_000)
+    assert large - small < 180 * 500 + 2**16  # half a kilobyte a shard of the index, nothing a picture
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux")
+def test_a_folder_of_many_files_holds_no_list_of_them(tmp_path, monkeypatch):
+    folder = tmp_path / "flat"
+    folder.mkdir()
+    for i in range(3000):
+        (folder / f"{i * 7919 % 3001:05d}.jpg").touch()
+    monkeypatch.setattr(walk, "RUN", 100)
+    monkeypatch.setattr(walk, "BLOCK", 256)
+    _, entries = find([folder])
+    names = [entry.path for entry in entries]
+    assert names == sorted(names)
+    assert len(set(names)) == 3000
+
+
+def test_pipes_are_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "p.jpg")
+    os.mkfifo(tmp_path / "p.tar")
+    for pipe in ("p.jpg", "p.tar"):
+        with pytest.raises(UserError, match="a pipe or a device"):
+            find([tmp_path / pipe])
+    (tmp_path / "list.txt").write_text("p.jpg\n")
+    root, entries = find([tmp_path / "list.txt"])
+    assert [entry.sha256 for entry in hashed(root, entries)] == [""]
+
+
+def test_a_tar_whose_headers_lie_is_said(tmp_path):
+    file = tmp_path / "t.tar"
+    with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as tar:
+        member = tarfile.TarInfo("a.jpg")
+        member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.size": "many"}
+        member.size = 512
+        tar.addfile(member, io.BytesIO(b"what\n" * 103))
+    with pytest.raises(UserError, match="no plain tar file"):
+        list(find([file])[1])
+
+
+def forged(path, entry, shard=None, trailer=None):
+    """A manifest of one picture whose hashes fit, whatever it says."""
+    lines = [json.dumps({"schema": "protoadapt-manifest/1", "root": "/", "shard_size": 1}), json.dumps(entry)]
+    head, text = (line.encode() + b"\n" for line in lines)
+    row = [len(head), len(text), 1, hashlib.sha256(text).hexdigest()]
+    index = {"pictures": 1, "shards": [row]} | (shard(row) if shard else {})
+    last = {"index": len(head) + len(text)} | (trailer or {})
+    path.write_bytes(head + text + json.dumps(index).encode() + b"\n" + json.dumps(last).encode() + b"\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [{"color": 1}, {"size": "9"}, {"size": None}, {"size": -2}, {"path": "a\0.jpg"}, {"path": ""}, {"path": 7}]
+    + [{"path": "\ud800"}, {"offset": 2**70}, {"offset": -1}, {"member": 3}, {"sha256": "ff"}, {"sha256": 5}],
+)
+def test_lines_that_describe_no_picture_are_said(tmp_path, lie):
+    fine = {"path": "a.jpg", "size": 9}
+    assert load_manifest(forged(tmp_path / "m.jsonl", fine)).read(0) == [Entry("a.jpg", 9)]
+    with pytest.raises(UserError, match="describes no picture"):
+        load_manifest(forged(tmp_path / "m.jsonl", fine | lie)).read(0)
+    with pytest.raises(UserError, match="describes no picture"):
+        load_manifest(forged(tmp_path / "m.jsonl", {"path": "a.jpg"})).read(0)
+
+
+@pytest.mark.parametrize(
+    ("shard", "trailer"),
+    [
+        (None, {"index": -1}),
+        (None, {"index": "3"}),
+        (None, {"index": 2**70}),
+        (lambda row: {"pictures": float("inf")}, None),
+        (lambda row: {"pictures": 2}, None),
+        (lambda row: {"shards": ["abcd"]}, None),
+        (lambda row: {"shards": [[row[0], 2**70, *row[2:]]]}, None),
+        (lambda row: {"shards": [[-1, *row[1:]]]}, None),
+        (lambda row: {"shards": [[*row[:3], 5]]}, None),
+    ],
+)
+def test_an_index_that_lies_is_said(tmp_path, shard, trailer):
+    with pytest.raises(UserError, match="truncated or no manifest"):
+        load_manifest(forged(tmp_path / "m.jsonl", {"path": "a.jpg", "size": 9}, shard, trailer))

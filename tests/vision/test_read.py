@@ -1,0 +1,232 @@
+"""What is read of a folder, and how."""
+
+import io
+import os
+import struct
+import sys
+import threading
+import types
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image, ImageFile
+
+from protoadapt.core.errors import UserError
+from protoadapt.vision.pictures import read
+from protoadapt.vision.pictures.read import find_pictures, pixels, thumbnail
+
+
+def saved(image, kind, **options):
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def half(first, second, size=(40, 40)):
+    """The left half of one colour, the right of another."""
+    image = Image.new("RGB", size, first)
+    image.paste(second, (size[0] // 2, 0, *size))
+    return image
+
+
+def relative(found, root):
+    return [os.path.relpath(file, root) for file in found.files]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF"])
+def test_every_format_gives_the_same_picture(kind):
+    seen = pixels(saved(half("red", "blue"), kind), 16).astype(int)
+    expected = pixels(saved(half("red", "blue"), "BMP"), 16).astype(int)
+    assert np.abs(seen - expected).mean() < 6
+
+
+def test_the_first_frame_of_a_gif_counts():
+    frames = [Image.new("RGB", (20, 20), colour) for colour in ("red", "blue")]
+    moving = saved(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    assert pixels(moving, 8)[:, 4, 4].tolist() == [255, 0, 0]
+
+
+@pytest.mark.parametrize("turn", range(1, 9))
+def test_turned_photographs_stand_upright(turn):
+    """A camera stores the turned picture and says how to turn it back; thumbnails too."""
+    upright = half("red", "blue", (60, 40))
+    back = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # pillow's transpositions, each the inverse of EXIF's
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    stored = upright.transpose(Image.Transpose(back[turn])) if turn > 1 else upright
+    content = saved(stored, "JPEG", quality=95, exif=exif)
+    for seen in (pixels(content, 16), np.asarray(Image.open(io.BytesIO(thumbnail(content)))).transpose(2, 0, 1)):
+        left, right = seen[:, 4, 2].astype(int), seen[:, 4, -3].astype(int)
+        assert left[0] > 200 > 100 > left[2], turn
+        assert right[2] > 200 > 100 > right[0], turn
+
+
+def test_thumbnails_are_small_keep_their_shape_and_tell_nothing():
+    exif = Image.Exif()
+    exif[0x010E] = "where I live"
+    content = thumbnail(saved(half("red", "blue", (800, 400)), "JPEG", exif=exif))
+    image = Image.open(io.BytesIO(content))
+    assert image.size == (96, 48)
+    assert Image.open(io.BytesIO(thumbnail(saved(half("red", "blue", (800, 400)), "JPEG"), 256))).size == (256, 128)
+    assert not image.getexif()
+    assert b"where" not in content
+
+
+def bomb(side):
+    """A PNG of a few bytes that claims side × side pixels."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize("side", [10_000, 100_000])
+def test_bombs_are_refused_before_they_are_decoded(side):
+    for reading in (lambda: pixels(bomb(side), 16), lambda: thumbnail(bomb(side))):
+        with pytest.raises((ValueError, Image.DecompressionBombError), match="pixels"):
+            reading()
+
+
+def test_what_is_no_picture_is_said_in_words():
+    for content, words in ((b"", "empty"), (b"hello", "no picture"), (b"%!PS-Adobe-3.0 EPSF", "no picture")):
+        with pytest.raises(Exception) as error:  # noqa: PT011
+            pixels(content, 16)
+        assert words in read.reason(error.value)
+        assert "0x" not in read.reason(error.value)
+
+
+HEIC = b"\0\0\0\x18ftypheic" + bytes(40)
+
+
+def test_heic_asks_for_its_plug_in(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    read._heic.cache_clear()
+    with pytest.raises(ValueError, match="pillow-heif"):
+        pixels(HEIC, 16)
+    read._heic.cache_clear()
+
+
+def test_heic_is_read_with_its_plug_in(monkeypatch):
+    """A plug-in that registers the format as pillow-heif does; every HEIC is green to it."""
+
+    class Reader(ImageFile.ImageFile):
+        format = "HEIF"
+
+        def _open(self):
+            self._size, self._mode = (4, 4), "RGB"
+            self.tile = []
+
+        def load(self):
+            if self._im is None:
+                self._im = Image.new("RGB", (4, 4), (0, 255, 0)).im
+            return super().load()
+
+    def register():
+        Image.register_open("HEIF", Reader, lambda prefix: prefix[4:12] == b"ftypheic")
+
+    monkeypatch.setitem(sys.modules, "pillow_heif", types.SimpleNamespace(register_heif_opener=register))
+    read._heic.cache_clear()
+    try:
+        assert pixels(HEIC, 8)[:, 4, 4].tolist() == [0, 255, 0]
+    finally:
+        read._heic.cache_clear()
+        Image.OPEN.pop("HEIF")
+        Image.ID.remove("HEIF")
+
+
+def test_pictures_are_found_at_any_depth_and_nothing_else(tmp_path, paint):
+    for name in ("b.png", "a/c.JPG", "a/d e/ü.webp", "-x.gif", ".hidden.png", ".git/e.png", "new\nline.png"):
+        paint(tmp_path / name, "red")
+    (tmp_path / "notes.txt").write_text("no picture")
+    (tmp_path / "phone.HEIC").write_bytes(HEIC)
+    expected = ["-x.gif", "b.png", "new\nline.png", "phone.HEIC", "a/c.JPG", "a/d e/ü.webp"]
+    assert relative(find_pictures(tmp_path), tmp_path) == expected
+
+
+def test_names_of_other_bytes_are_found(tmp_path, paint):
+    paint(tmp_path / "a.png", "red")
+    os.rename(tmp_path / "a.png", os.fsencode(tmp_path) + b"/caf\xe9.png")
+    (file,) = find_pictures(tmp_path).files
+    assert os.fsencode(file).endswith(b"caf\xe9.png")
+    assert read.read(file)
+
+
+def test_links_to_pictures_are_followed_and_links_to_folders_listed(tmp_path, paint):
+    elsewhere = paint(tmp_path / "elsewhere" / "x.png", "red")
+    root = tmp_path / "images"
+    paint(root / "a.png", "red")
+    (root / "linked.png").symlink_to(elsewhere)
+    (root / "gone.png").symlink_to(tmp_path / "nothing")
+    (root / "loop").symlink_to(root)
+    (root / "disk").symlink_to("/")
+    found = find_pictures(root)
+    assert relative(found, root) == ["a.png", "gone.png", "linked.png"]
+    assert {os.path.basename(one.file) for one in found.skipped} == {"loop", "disk"}
+    assert read.read(str(root / "linked.png")) == elsewhere.read_bytes()
+    with pytest.raises(OSError, match="No such file"):
+        read.read(str(root / "gone.png"))
+
+
+def test_what_is_no_ordinary_file_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")  # opening it would wait for ever
+    (tmp_path / "zero.png").symlink_to("/dev/zero")
+    for name in ("pipe.png", "zero.png"):
+        with pytest.raises(ValueError, match="ordinary"):
+            read.read(str(tmp_path / name))
+
+
+def test_output_folders_are_left_alone(tmp_path, paint):
+    paint(tmp_path / "a.png", "red")
+    for name in ("now", "earlier"):
+        paint(tmp_path / name / "sorted" / "red" / "a.png", "red")
+    for name in ("labels.json", "classifier.safetensors"):
+        (tmp_path / "earlier" / name).write_text("")
+    assert relative(find_pictures(tmp_path, leave=[tmp_path / "now"]), tmp_path) == ["a.png"]
+    assert relative(find_pictures(tmp_path), tmp_path) == ["a.png", "now/sorted/red/a.png"]
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(UserError, match="there is no folder"):
+        find_pictures(tmp_path / "nowhere")
+
+
+def test_a_deep_picture_is_shown_as_it_is_read():
+    grey = np.linspace(0, 65535, 64 * 64).reshape(64, 64).astype(np.uint16)
+    content = saved(Image.fromarray(grey), "PNG")
+    shown = np.asarray(Image.open(io.BytesIO(thumbnail(content))).convert("L")).astype(int)
+    assert np.abs(shown - grey / 257).max() < 12, "what JPEG makes of it"
+    assert np.abs(pixels(content, 64)[0] - grey / 257).max() <= 0.5
+
+
+def test_large_pictures_are_decoded_one_after_the_other():
+    """Room for two of three: the third begins when one ends. Ordinary JPEG files take no room."""
+    room, inside, ended = read.Room(2 * 100), threading.Semaphore(0), threading.Event()
+    image = Image.new("L", (10, 10))
+    most = []
+
+    def decode():
+        with room.of(image):
+            most.append(room.taken)
+            inside.release()
+            ended.wait(30)
+
+    threads = [threading.Thread(target=decode) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert inside.acquire(timeout=30)
+    assert inside.acquire(timeout=30)
+    with room.of(Image.open(io.BytesIO(saved(half("red", "blue"), "JPEG")))):
+        assert room.taken == 200
+    assert not inside.acquire(blocking=False)
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert max(most) <= 200
+    assert room.taken == 0
+    with read.Room(50).of(image):
+        pass  # larger than all the room: alone
