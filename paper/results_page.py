@@ -69,7 +69,7 @@ def results_page(folder: Path) -> str:
         "commit), the training config, and the right answers of every episode; those of the earliest runs have neither "
         "commit nor config. Accuracies are in percent with 95 % "
         "confidence intervals, 10,000 episodes unless said; networks are one ResNet-12. "
-        "`protoadapt reproduce TABLE --data DIR` makes each table from scratch, or goes on where it stopped.",
+        "`python -m paper TABLE --data DIR` makes each table from scratch, or goes on where it stopped.",
     ]
     shown = [name for name in TABLES if name != "glyphs"]
     return "\n\n".join([*parts, *(section(name, results) for name in shown), *_classes(results), EXTREMES]) + "\n"
@@ -94,7 +94,7 @@ def section(name: str, results: Results, asks: Callable[[str], bool] | None = No
         body += [f"{one.run.name}, {one.stem}:\n\n{same_episodes(one, results)}" for one in there]
     else:
         body = own[name](table, results) if name in own else [beside(table, table.rows, results)]
-    told = [f"## {table.title}", f"`protoadapt reproduce {name}`. {table.about}", *body]
+    told = [f"## {table.title}", f"`python -m paper {name}`. {table.about}", *body]
     return "\n\n".join([*told, *_reasons(table, results)])
 
 

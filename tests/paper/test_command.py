@@ -1,4 +1,4 @@
-"""`protoadapt reproduce` as a user meets it."""
+"""`python -m paper` as a user meets it."""
 
 import re
 from pathlib import Path

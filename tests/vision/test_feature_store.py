@@ -147,9 +147,9 @@ KILLED = """
 import sys
 from safetensors.numpy import load_file, save_file
 
-from protoadapt import UserError, models
-from protoadapt.labeling import embed
-from protoadapt.labeling.store import Store
+from protoadapt.vision import embed_files as embed
+from protoadapt.vision import networks
+from protoadapt.vision.feature_store import Store
 embed.CPU_BATCH, embed.SAVE_ROWS = 1, 2
 network, about = networks.load(sys.argv[1])
 def told(done, total):

@@ -181,7 +181,8 @@ def test_all_corrupt(tmp_path: Path) -> None:
 
 KILLED = """
 import sys, threading
-from protoadapt.data import cache, load
+from protoadapt.training.datasets import load
+from protoadapt.vision.pictures import cache
 plain, done = cache.decode, []
 def slow(picture, size):
     done.append(picture)
@@ -213,7 +214,8 @@ def test_two_processes_decode_once(mine: Path) -> None:
     """The second waits for the first, which decodes only when told that the second is there."""
     script = """
 import sys
-from protoadapt.data import cache, load
+from protoadapt.training.datasets import load
+from protoadapt.vision.pictures import cache
 plain, done = cache.decode, []
 def counted(picture, size):
     if not done:

@@ -325,7 +325,7 @@ import sys
 touched = []
 watched = ("open", "os.scandir", "os.listdir")
 sys.addaudithook(lambda event, args: touched.append(str(args[0])) if event in watched else None)
-from protoadapt.data import load
+from protoadapt.training.datasets import load
 images = load("cub", "base", sys.argv[1], size=16, progress=False, workers=1)
 print(len(images), *(path for path in touched if path.startswith(sys.argv[1])), sep="\\n")
 """

@@ -241,13 +241,14 @@ def test_timm_networks_say_how_pictures_are_made(monkeypatch):
 
 TIMM = """
 import sys, torch
-from protoadapt import UserError, models
+from protoadapt import UserError
+from protoadapt.vision.networks.timm_features import timm_features
 if "shim" in sys.argv:  # beside a CPU build of torch, torchvision's usual wheels lack operators that they describe
     library = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 try:
-    network = networks.timm_features("resnet18", pretrained=False)
+    network = timm_features("resnet18", pretrained=False)
     print(tuple(network(torch.zeros(1, 3, 64, 64)).shape), network.mean)
 except UserError as error:
     print(error)
