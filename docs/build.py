@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from paper import TABLES, Results, draw_figures, extremes_page, results_page, scale_page
 from paper.quoted import own
 from paper.tables import MAIN, POOLING, seen
-from protoadapt.cli import app
+from protoadapt.cli.verbs import app
 from protoadapt.core.methods import METHODS, adaptation, method
 from protoadapt.report.tables import by_task, markdown, paired
 

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from protoadapt.cli import main
-from protoadapt.cli.options import Cache, Device, find_device, progress
+from protoadapt.cli.options import Cache, Device, find_device
+from protoadapt.cli.progress import progress
 from protoadapt.core.errors import UserError, unknown
 from protoadapt.core.files import check_output_folder
 from protoadapt.training.datasets import find_dataset

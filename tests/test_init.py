@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+HEAVY = {"torch", "numpy", "scipy", "sklearn", "numba", "matplotlib", "PIL", "rich", "filelock"}
 PROBE = """
 import os, sys
 
@@ -15,7 +16,9 @@ class Watch:
             sys.exit(os.environ.get("GOMP_SPINCOUNT", "unset"))
 
 sys.meta_path.insert(0, Watch())
-import protoadapt.cli
+from protoadapt.cli import main
+sys.argv[1:] = ["methods"]
+main()
 """
 
 
@@ -24,7 +27,14 @@ import protoadapt.cli
     [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "unset")],
     ids=["none", "a count", "a policy"],
 )
-def test_threads_are_told_to_sleep_before_torch_is_loaded_unless_the_user_chose(own, found):
+def test_the_command_line_lets_waiting_threads_sleep_unless_the_user_chose(own, found):
     rest = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     done = subprocess.run([sys.executable, "-c", PROBE], env={**rest, **own}, capture_output=True, text=True)
     assert done.stderr.strip() == found
+
+
+def test_importing_sets_nothing_and_loads_nothing_heavy():
+    probe = "import os, sys; before = dict(os.environ); import protoadapt; import protoadapt.cli.verbs; "
+    probe += "assert dict(os.environ) == before; print(*sorted(HEAVY & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", f"HEAVY = {HEAVY}; {probe}"], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("\n", "")

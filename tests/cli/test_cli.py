@@ -10,14 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.command import run
 
 from protoadapt import save_features
 from protoadapt.core.features import synthetic_features
-
-
-def run(*words, cwd=None):
-    command = [sys.executable, "-m", "protoadapt", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +60,7 @@ def test_dirichlet_draws_that_do_not_fit_are_told(tmp_path, features):
     """Classes of 20 rows cannot be more than 19 of 75 queries: hardly a draw of Dirichlet(2) is like that."""
     save_features(tmp_path / "small.safetensors", synthetic_features(classes=8, rows=20))
     words = ("evaluate", tmp_path / "small.safetensors", "--protocol", "dirichlet", "--episodes", 20)
-    assert "draws do not fit the classes' rows" in run(*words).stderr
+    assert "draws need more rows than a class has" in run(*words).stderr
     assert "note" not in run(*words, "--query", 4).stderr
 
 
@@ -110,7 +106,7 @@ def test_a_users_own_method_runs_without_touching_the_package(features, tmp_path
         (("--set", "n_iter=2.5"), "takes a value of type int"),
         (("--protocol", "odd"), "choose balanced"),
         (("--protocol", "semi"), "set --unlabeled to 1"),
-        (("--unlabeled", "20"), "belong to --protocol semi"),
+        (("--unlabeled", "20"), "need --protocol semi"),
         (("--episodes", "0"), "a whole number from 1"),
         (("--format", "html"), "table format"),
         (("--device", "abacus"), "--device cpu"),

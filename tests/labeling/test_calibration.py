@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from protoadapt import Features, UserError, save_features
-from protoadapt.cli.models import calibrate as command
+from protoadapt.cli.calibrate_command import calibrate as command
 from protoadapt.core.evaluate import checked
 from protoadapt.core.features import synthetic_features
 from protoadapt.labeling import calibration
@@ -174,12 +174,12 @@ def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
     for words, said in (
         ((file, card), "extract them again"),
         ((file, tmp_path / "card.txt"), r"end the name in \.json"),
-        ((file, notes), "left alone"),
+        ((file, notes), "left as is"),
         ((tmp_path / "bare.safetensors", tmp_path / "new.json"), "which weights made it"),
         ((tmp_path / "none.npz", tmp_path / "new.json"), "no feature file"),
-        ((tmp_path / "views.safetensors", tmp_path / "new.json"), "extract it without --views"),
-        ((tmp_path / "pooling.safetensors", tmp_path / "new.json"), "extract it without --pooling"),
-        ((tmp_path / "base.safetensors", tmp_path / "new.json"), "that the model was trained on"),
+        ((tmp_path / "views.safetensors", tmp_path / "new.json"), "made with --views"),
+        ((tmp_path / "pooling.safetensors", tmp_path / "new.json"), "made with --pooling"),
+        ((tmp_path / "base.safetensors", tmp_path / "new.json"), "that the network was trained on"),
     ):
         with pytest.raises(UserError, match=said):
             command(*words)

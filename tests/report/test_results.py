@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers.pages import Parsed, labels
 
-from protoadapt.cli.report import report
+from protoadapt.cli.report_command import report
 from protoadapt.core.episodes import Protocol
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
@@ -286,11 +286,11 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(told, tmp_path):
     empty.mkdir()
     (tmp_path / "cut.json").write_text('{"schema": "protoadapt-la')
     cases = [
-        ([tmp_path / "none.json"], "there is no file"),
-        ([empty], "there is no result in"),
-        ([tmp_path / "cut.json"], "truncated or of another kind"),
-        ([write(tmp_path / "other.json", {"a": 1})], "no result, run or labels file"),
-        ([write(tmp_path / "list.json", [1])], "no result, run or labels file"),
+        ([tmp_path / "none.json"], "no file"),
+        ([empty], "no result in"),
+        ([tmp_path / "cut.json"], "truncated or another kind of file"),
+        ([write(tmp_path / "other.json", {"a": 1})], "not a result, run or labels file"),
+        ([write(tmp_path / "list.json", [1])], "not a result, run or labels file"),
         ([mine, write(tmp_path / "r.json", told)], "leave out"),
         (
             [write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/1"}]})],
@@ -327,14 +327,14 @@ def test_without_out_nothing_is_replaced_but_labels_made_anew(told, tmp_path, mo
     assert not is_labels_page(before)
     here = write(tmp_path / "labels.json", labels())
     for given in (other, here):
-        with pytest.raises(UserError, match=r"'.*report.html' is there already: give --out .*report.html to replace"):
+        with pytest.raises(UserError, match=r"'.*report.html' exists: give --out .*report.html to replace"):
             report([given])
     assert (tmp_path / "report.html").read_bytes() == before
     report([here], tmp_path / "report.html")
     report([tmp_path / "named"])
     assert is_labels_page((tmp_path / "report.html").read_bytes())
     (tmp_path / "named" / "report.html").write_text("notes of mine")
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists"):
         report([mine])
 
 

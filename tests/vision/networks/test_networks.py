@@ -16,7 +16,8 @@ from sklearn.datasets import load_sample_images
 from torch import nn
 
 from protoadapt import UserError, load_features, save_features
-from protoadapt.cli import models as commands
+from protoadapt.cli.calibrate_command import calibrate
+from protoadapt.cli.models_command import models
 from protoadapt.core.features import synthetic_features
 from protoadapt.report.tables import markdown
 from protoadapt.vision import networks
@@ -270,24 +271,24 @@ def test_a_real_timm_network():
 
 
 def test_models_lists_them_and_prints_a_card(capsys):
-    commands.models()
+    models()
     lines = capsys.readouterr().out.splitlines()
     assert all(any(line.startswith(f" {name} ") for line in lines) for name in networks.names())
-    commands.models("lite0")
+    models("lite0")
     card = capsys.readouterr().out
     assert "ImageNet" in card
     assert "licence: " in card
     assert "temperature" in card
     with pytest.raises(UserError, match="did you mean 'lite0'"):
-        commands.models("lite1")
+        models("lite1")
 
 
 def test_calibration_takes_features_as_label_makes_them(tmp_path):
     table = synthetic_features(classes=4, rows=8, dim=6)
     file = tmp_path / "f.safetensors"
     save_features(file, replace(table, metadata={"weights": "a", "pooling": 2.0}))
-    with pytest.raises(UserError, match="extract it without --pooling"):
-        commands.calibrate(file, tmp_path / "card.json")
+    with pytest.raises(UserError, match="made with --pooling"):
+        calibrate(file, tmp_path / "card.json")
     assert not (tmp_path / "card.json").exists()
 
 
@@ -299,7 +300,7 @@ def test_every_accuracy_says_what_it_was_measured_on(shipped, capsys):
     told = [dict(zip(("data", "method", "way", "shot", "accuracy"), number)) for number in numbers]
     told += [told[1] | {"views": 8, "accuracy": 99.0}]
     (folder / "cub.json").write_text(json.dumps(card | {"numbers": told}))
-    commands.models()
+    models()
     header, *lines = capsys.readouterr().out.splitlines()
     assert header.split()[-6:] == ["5-way", "1-shot", "5-shot", "measured", "on", "calibrated"]
     rows = {line.split()[0]: line.split() for line in lines if line.strip()}
@@ -310,10 +311,10 @@ def test_every_accuracy_says_what_it_was_measured_on(shipped, capsys):
 @pytest.mark.parametrize(
     ("lie", "said"),
     [
-        ({"calibration": {"method": "bapa"}}, "its calibration is incomplete"),
-        ({"calibration": [1]}, "its calibration is incomplete"),
-        ({"numbers": [{"way": 5}]}, "its numbers are incomplete"),
-        ({"numbers": 7}, "its numbers are incomplete"),
+        ({"calibration": {"method": "bapa"}}, "the card's calibration is incomplete"),
+        ({"calibration": [1]}, "the card's calibration is incomplete"),
+        ({"numbers": [{"way": 5}]}, "the card's numbers are incomplete"),
+        ({"numbers": 7}, "the card's numbers are incomplete"),
         ({"licence": "\x1b[2Jfree"}, "licence: \\x1b[2Jfree"),
         ({"licence": "\ud800"}, "licence: ?"),
     ],
@@ -321,7 +322,7 @@ def test_every_accuracy_says_what_it_was_measured_on(shipped, capsys):
 def test_a_card_that_lacks_something_is_printed_all_the_same(shipped, capsys, lie, said):
     _, card, folder = shipped
     (folder / "cub.json").write_text(json.dumps(card | lie))
-    commands.models("cub")
+    models("cub")
     assert said in capsys.readouterr().out
 
 
@@ -349,8 +350,8 @@ def test_half_characters_in_a_model_become_question_marks(shipped):
 def test_a_model_without_a_card_says_so(shipped):
     _, _, folder = shipped
     (folder / "cub.json").unlink()
-    with pytest.raises(UserError, match="has no card"):
-        commands.models("cub")
+    with pytest.raises(UserError, match="no card for the model"):
+        models("cub")
 
 
 @needs_lite0

@@ -17,7 +17,9 @@ import torch
 from helpers.archive import contents, save_model, write_picture
 
 from protoadapt import UserError
-from protoadapt.cli import scale, training
+from protoadapt.cli import extract_command
+from protoadapt.cli.manifest_command import manifest as manifest_command
+from protoadapt.cli.progress import progress_line
 from protoadapt.vision import networks
 from protoadapt.vision.pictures.decode import Picture, decode
 from protoadapt.vision.shards import extract, find, hashed, list_broken, shard_files, write_manifest
@@ -265,19 +267,17 @@ def test_not_one_picture_that_can_be_read_is_an_error(model, tmp_path, capsys):
     for name in ("1.png", "2.png"):
         (tmp_path / "in").mkdir(exist_ok=True)
         (tmp_path / "in" / name).write_text("no picture")
-    scale.manifest([tmp_path / "in"], tmp_path / "m.jsonl", shard_size=1)
+    manifest_command([tmp_path / "in"], tmp_path / "m.jsonl", shard_size=1)
     capsys.readouterr()
     for _ in range(2):  # as well when the shards are there already
         with pytest.raises(SystemExit) as ended:
-            scale.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "0/1", "local", 1, 1, "cpu")
+            extract_command.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "0/1", "local", 1, 1, "cpu")
         out, err = capsys.readouterr()
         assert (ended.value.code, out) == (1, "")
-        assert err.startswith(
-            f"error: not one picture could be read, {tmp_path / 'f' / 'broken.csv'} tells why: mend that"
-        )
+        assert err.startswith(f"error: not one picture can be read, see {tmp_path / 'f' / 'broken.csv'}: repair them")
         assert err.count("\n") == 1
         assert "2.png" in (tmp_path / "f" / "broken.csv").read_text()
-    scale.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "1/2", "local", 1, 1, "cpu")
+    extract_command.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "1/2", "local", 1, 1, "cpu")
     assert "1 of 1 picture cannot be read and has no row" in capsys.readouterr().err
     assert "2.png" in (tmp_path / "f" / "broken-1-of-2.csv").read_text()
 
@@ -285,13 +285,13 @@ def test_not_one_picture_that_can_be_read_is_an_error(model, tmp_path, capsys):
 def test_bad_arguments_are_one_sentence(model, manifest, tmp_path):
     for text in ("3/3", "1", "a/b", "-1/2", "1/0"):
         with pytest.raises(UserError, match="i from 0 to n - 1"):
-            scale.parse_part(text)
-    with pytest.raises(UserError, match="leave out --dataset"):
-        training.extract(str(model), tmp_path / "out", dataset="cub", manifest=manifest.path)
+            extract_command.parse_part(text)
+    with pytest.raises(UserError, match="replaces --dataset"):
+        extract_command.extract(str(model), tmp_path / "out", dataset="cub", manifest=manifest.path)
     with pytest.raises(UserError, match="leave out --pooling"):
-        training.extract(str(model), tmp_path / "out", pooling=2.0, manifest=manifest.path)
+        extract_command.extract(str(model), tmp_path / "out", pooling=2.0, manifest=manifest.path)
     with pytest.raises(UserError, match="is a file"):
-        training.extract(str(model), model, manifest=manifest.path, device="cpu")
+        extract_command.extract(str(model), model, manifest=manifest.path, device="cpu")
     with pytest.raises(UserError, match="no engine 'rai'"):
         extract(model, manifest, tmp_path / "out", engine="rai")
     with pytest.raises(UserError, match="--workers is 0"):
@@ -300,5 +300,5 @@ def test_bad_arguments_are_one_sentence(model, manifest, tmp_path):
 
 
 def test_progress_tells_rate_and_time_left():
-    assert scale.progress_line("pictures", 1500, 10_000, 1000, 20.0) == "1,500 of 10,000 pictures, 50/s, 0:02:50 left"
-    assert scale.progress_line("pictures", 3, 0, 3, 2.0) == "3 pictures, 1.5/s"
+    assert progress_line("pictures", 1500, 10_000, 1000, 20.0) == "1,500 of 10,000 pictures, 50/s, 0:02:50 left"
+    assert progress_line("pictures", 3, 0, 3, 2.0) == "3 pictures, 1.5/s"

@@ -12,7 +12,9 @@ import pytest
 from helpers.archive import save_model
 
 from protoadapt import CIPAClassifier, UserError
-from protoadapt.cli import scale
+from protoadapt.cli.extract_command import extract_manifest
+from protoadapt.cli.label_command import label_shards
+from protoadapt.cli.manifest_command import manifest as manifest_command
 from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.labeling import label_tables, load_classifier, predict
 from protoadapt.labeling.onnx_export import export
@@ -459,25 +461,25 @@ def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, cap
     own.write_bytes(model.read_bytes())
     own.with_suffix(".json").write_text(json.dumps(card))
     out = tmp_path / "out"
-    scale.label_shards([tmp_path / "s.csv"], features, out, str(own), "bapa", {}, "cpu")
+    label_shards([tmp_path / "s.csv"], features, out, str(own), "bapa", {}, "cpu")
     said = capsys.readouterr()
     *_, unknown, written = said.out.splitlines()
     assert said.err == ""
     number = sum(row["unknown"] for row in of(out).values())
     assert number > 0
-    assert unknown.split() == f"{number} of them may be of no class: column unknown".split()
+    assert unknown.split() == f"{number} of them may belong to none of these classes: column unknown".split()
     assert written == f"{out / 'labels.parquet'}, {out / 'labels.csv'}, {out / 'report.html'}"
     assert "114 pictures named as 2 classes from 4 examples." in (out / "report.html").read_text()
     (tmp_path / "t.csv").write_text("file,label\nc/002.png,Dark\n")
-    scale.label_shards([tmp_path / "s.csv", tmp_path / "t.csv"], features, out, str(own), "bapa", {}, "cpu")
+    label_shards([tmp_path / "s.csv", tmp_path / "t.csv"], features, out, str(own), "bapa", {}, "cpu")
     assert capsys.readouterr().err == "note: new class 'dark' beside 'Dark': one of them may be a slip\n"
 
 
 def test_one_of_anything_is_said_as_one(archive, model, tmp_path, capsys):
     copy_of(archive, "a/000.png", tmp_path / "photos" / "1.png")
     (tmp_path / "photos" / "2.png").write_text("no picture")
-    scale.manifest([tmp_path / "photos"], tmp_path / "m.jsonl", sha256=True)
-    scale.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "0/1", "local", 1, 1, "cpu")
+    manifest_command([tmp_path / "photos"], tmp_path / "m.jsonl", sha256=True)
+    extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "0/1", "local", 1, 1, "cpu")
     out, err = capsys.readouterr()
     assert out.startswith("2 pictures in 1 shard: ")
     assert "1 shard made, 0 kept, 1 row: " in out

@@ -3,16 +3,23 @@
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
+import pytest
+from helpers import command
+from helpers.small_pictures import class_folders
 
-from protoadapt import cli
 from protoadapt.report.html import evaluation_page
 
 
 def run(*words: object) -> str:
-    done = CliRunner().invoke(cli.app, [str(word) for word in words], catch_exceptions=False)
-    assert done.exit_code == 0, done.stderr
+    done = command.run(*words)
+    assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A user's folder: eight classes of three pictures."""
+    return class_folders(tmp_path / "mine", [f"kind{i}" for i in range(8)], 3)
 
 
 def test_nothing_is_written_among_ones_own_pictures(mine: Path, model: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from protoadapt import cli
+from protoadapt.cli.verbs import app
 from protoadapt.core.errors import UserError
 
 SETTINGS = "dataset=folder size=16 backbone=conv4 width=4 batch=16 validation_episodes=3 checkpoint_every=1".split()  # noqa: SIM905
@@ -26,8 +26,8 @@ def data(tmp_path_factory):
 
 
 def train(data, out, *words):
-    where = ["--data", str(data), "--out", str(out), "--accelerator", "cpu"]
-    return CliRunner().invoke(cli.app, ["train", *words, *where], catch_exceptions=False)
+    where = ["--data", str(data), "--out", str(out), "--device", "cpu"]
+    return CliRunner().invoke(app, ["train", *words, *where], catch_exceptions=False)
 
 
 def test_resume_needs_neither_recipe_nor_settings(data, tmp_path):
@@ -45,7 +45,7 @@ def test_resume_needs_neither_recipe_nor_settings(data, tmp_path):
 
     with pytest.raises(UserError, match=r"epochs=2 \(now 3\)"):
         train(data, tmp_path / "run", "hct_r", *given, "--set", "epochs=3", "--resume")
-    with pytest.raises(UserError, match="learns ce, hct, rotation, which is not classifier_baseline"):
+    with pytest.raises(UserError, match="trains ce, hct, rotation, which is not classifier_baseline"):
         train(data, tmp_path / "run", "classifier_baseline", "--resume")
     with pytest.raises(UserError, match="no checkpoint"):
         train(data, tmp_path / "none", "--resume")

@@ -1,4 +1,4 @@
-"""The commands as people type them."""
+"""`label` and `predict` as a user meets them."""
 
 import csv
 import json
@@ -7,23 +7,17 @@ import subprocess
 import sys
 
 import pytest
-
-from protoadapt.cli import main
+from helpers import command
 
 
 @pytest.fixture
-def protoadapt(folder, monkeypatch, capsys):
-    """The entry point, in this process: a process of its own takes seconds to start."""
+def protoadapt(folder):
+    """protoadapt(*words, code=0) → output and error output."""
 
     def run(*words, code=0):
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["protoadapt", *map(str, words)])
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        assert (ended.value.code or 0) == code, err
-        return out, err
+        done = command.run(*words, cwd=folder)
+        assert done.returncode == code, done.stderr
+        return done.stdout, done.stderr
 
     return run
 
@@ -34,7 +28,7 @@ def test_label_then_predict(protoadapt, folder, model):
     (folder / "images" / "broken.png").write_text("no picture")
     places = ["--support", "support", "--images", "images", "--out", "out"]
     out, err = protoadapt("label", *places, "--model", model, "--sort", "link", "--set", "n_iter=5")
-    assert "6 red (from 2 given)" in out
+    assert "6 red (from 2 examples)" in out
     assert "broken.png: no picture" in err
     assert sorted(os.listdir(folder / "out")) == [
         ".features", "classifier.safetensors", "labels.csv", "labels.json", "report.html", "sorted",
@@ -69,7 +63,7 @@ def test_mistakes_are_one_sentence(protoadapt, model):
 def test_a_model_given_with_features_is_always_meant(protoadapt, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "protoadapt.cli.scale.label_shards", lambda support, features, out, model, *_: asked.append(model)
+        "protoadapt.cli.label_command.label_shards", lambda support, features, out, model, *_: asked.append(model)
     )
     places = ("label", "--support", "support", "--features", "f", "--out", "o")
     for words in ((), ("--model", "lite0"), ("--model", "cub")):
@@ -87,9 +81,9 @@ def test_a_class_that_may_be_misspelt_is_said_in_one_line(protoadapt, folder, mo
 def test_nothing_to_name_is_said_and_one_file_is_no_files(protoadapt, folder, model):
     (folder / "support" / "red" / "broken.png").write_text("no picture")
     out, err = protoadapt("label", "--support", "support", "--images", "support", "--out", "out", "--model", model)
-    assert "nothing was left to be named" in out
-    assert "given)" not in out
-    assert "1 file was left out:" in err
+    assert "no picture is left to name" in out
+    assert "example" not in out.replace("among your examples", "")
+    assert "1 file was skipped:" in err
     assert "Nothing was left to be named: there are only your 6 examples." in (folder / "out/report.html").read_text()
 
 

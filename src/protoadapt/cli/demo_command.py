@@ -1,0 +1,16 @@
+"""`protoadapt demo`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def demo(out: Annotated[Path, typer.Option(metavar="DIR", help="directory for the results")] = Path("demo")) -> None:
+    """Train, evaluate and report on built-in pictures.
+
+    Takes a few minutes on two cores and needs no data. After an interruption the same command continues.
+    """
+    from protoadapt.cli import demonstration
+
+    demonstration.run(out)

@@ -1,0 +1,156 @@
+"""`protoadapt extract`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from protoadapt.cli.options import DataDir, DatasetName, Device, Model, SkipCorrupt, find_device
+from protoadapt.cli.progress import bars, progress
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import check_output, check_output_folder
+
+
+def extract(
+    model: Model,
+    out: Annotated[Path, typer.Option(metavar="PATH", help="feature file (.safetensors); of --manifest, a directory")],
+    dataset: DatasetName = "",
+    data_dir: DataDir = None,
+    split: Annotated[
+        str, typer.Option(help="split of --dataset: base, val or novel (also: train, val, test)")
+    ] = "novel",
+    images: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="one folder per class of your own pictures; replaces --dataset")
+    ] = None,
+    manifest: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="file from `protoadapt manifest`, for millions; replaces --dataset"),
+    ] = None,
+    crop: Annotated[str, typer.Option(help="none, or box: the bounding boxes of CUB (default: as in training)")] = "",
+    views: Annotated[
+        int, typer.Option(help="average the features of this many views: 1 the picture, 2 adds its mirror image, …")
+    ] = 1,
+    pooling: Annotated[
+        float, typer.Option(help="exponent of the mean over image positions; above 1, strong activations count more")
+    ] = 1.0,
+    base_mean: Annotated[
+        bool | None,
+        typer.Option(
+            "--base-mean/--no-base-mean",
+            help="store the mean feature of the base classes, which three methods need (default: if they are there)",
+        ),
+    ] = None,
+    half: Annotated[bool, typer.Option("--half", help="store float16, half the size")] = False,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="directory for decoded pictures (default: in --data; of --images, beside --out)"
+        ),
+    ] = None,
+    skip_corrupt: SkipCorrupt = False,
+    device: Device = "auto",
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", help="of --manifest: only every N-th shard from the I-th, counted from 0")
+    ] = "0/1",
+    engine: Annotated[str, typer.Option(help="of --manifest: local processes, or ray for a cluster")] = "local",
+    workers: Annotated[
+        int | None, typer.Option(help="of --manifest: number of processes (default: one per core)")
+    ] = None,
+) -> None:
+    """Compute the features of pictures and store them.
+
+    Of a dataset's split or your own class folders, as one file for `evaluate` and `compare`; of a manifest, as a
+    directory of shards for `label --features`. Finished shards are kept when the command runs again.
+    """
+    if manifest:
+        if images or dataset or cache:
+            raise UserError("--manifest replaces --dataset and --images and needs no --cache: leave those out")
+        if pooling != 1:
+            raise UserError("shards of a manifest are pooled by the mean: leave out --pooling")
+        return extract_manifest(model, manifest, out, shard, engine, workers, views, find_device(device))
+    if check_output(out, model if Path(model).is_file() else None).suffix != ".safetensors":
+        raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
+    from protoadapt.core.features import save_features
+    from protoadapt.training import datasets
+    from protoadapt.training.datasets.registry import search
+    from protoadapt.vision import embed, networks
+
+    network, metadata = networks.load(model, find_device(device))
+    embed.check_pooling(network, pooling)  # before pictures are decoded
+    if bool(images) == bool(dataset):
+        raise UserError("give one of --dataset NAME with --data DIR, --images DIR, or --manifest FILE")
+    if images:
+        dataset, split, data_dir, base_mean = "folder", "all", images, False
+        cache = cache or out.parent / ".protoadapt-cache"  # nothing is written among a user's own pictures
+    options: dict[str, Any] = {
+        "size": metadata["size"],
+        "crop": crop or (metadata["crop"] if dataset == metadata["dataset"] else "none"),
+        "cache_dir": cache,
+        "on_corrupt": "skip" if skip_corrupt else "fatal",
+    }
+    chosen = datasets.load(dataset, split, data_dir, **options)
+    if base_mean is None:
+        base_mean = data_dir is None or search(chosen.name, "base", data_dir, options["crop"]) is not None
+        if not base_mean:
+            print(
+                "note: there are no base classes here, so the features have no base mean (needed by simpleshot, "
+                "bd_cspn and laplacian_shot)",
+                file=sys.stderr,
+            )
+    base = datasets.load(dataset, "base", data_dir, **options) if base_mean else None
+    with progress(f"views of {split} pictures", (len(chosen) + (len(base) if base else 0)) * views) as report:
+        table = embed.extract(
+            network, metadata, chosen, base, views=views, pooling=pooling, half=half, on_progress=report
+        )
+    embed.save_index(out.with_suffix(".index.csv"), chosen)
+    save_features(out, table)
+    rows, dim = table.features.shape
+    print(f"{rows:,} rows × {dim} of {len(chosen.class_names)} classes: {out}")
+
+
+def extract_manifest(
+    model: str | Path, manifest: Path, out: Path, shard: str, engine: str, workers: int | None, views: int, device: str
+) -> None:
+    """Features of a manifest's pictures, one file per shard; shards that are there and whole are kept."""
+    from protoadapt.vision import shards
+
+    check_output_folder(out)
+    listed, part = shards.load_manifest(manifest), parse_part(shard)
+    with bars(lines=True) as report:
+        done = shards.extract(
+            model,
+            listed,
+            out,
+            part=part,
+            engine=engine,
+            workers=workers,
+            views=views,
+            device=device,
+            on_progress=lambda d: report("pictures", d.kept_pictures + d.made_pictures, d.pictures, d.made_pictures),
+        )
+    for damaged in done.damaged:
+        print(f"damaged, made again: {damaged}", file=sys.stderr)
+    listing = out / ("broken.csv" if part == (0, 1) else f"broken-{part[0]}-of-{part[1]}.csv")
+    broken = shards.list_broken(out, range(part[0], len(listed.shards), part[1]), listing)
+    if broken and broken == done.pictures and part == (0, 1):  # a script must not go on with no rows
+        print(
+            f"error: not one picture can be read, see {listing}: repair them, remove their shards from {out} and run "
+            f"the same command again",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+    if broken:
+        have = "has" if broken == 1 else "have"
+        pictures = count(done.pictures, "picture")
+        print(f"{broken:,} of {pictures} cannot be read and {have} no row: {listing}", file=sys.stderr)
+    rows = count(done.pictures - broken, "row")
+    print(f"{count(done.made, 'shard')} made, {done.kept:,} kept, {rows}: {out}")
+
+
+def parse_part(text: str) -> tuple[int, int]:
+    """'3/64' → (3, 64): the fourth of 64 parts."""
+    first, slash, of = text.partition("/")
+    if not (slash and all(word.isascii() and word.isdigit() for word in (first, of)) and int(first) < int(of)):
+        raise UserError(f"--shard is {text!r}: give i/n with i from 0 to n - 1, such as 0/64")
+    return int(first), int(of)

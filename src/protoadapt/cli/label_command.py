@@ -1,0 +1,143 @@
+"""`protoadapt label`."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from protoadapt.cli.options import MODEL_HELP, Device, Set, find_device
+from protoadapt.cli.progress import bars
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.untrusted import for_terminal
+
+MODEL = "lite0"
+LISTED = 5  # of the skipped files
+
+
+def label(
+    support: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="DIR|CSV", help="labelled examples: one folder per class, or a csv file,label; repeatable"
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="directory for labels.csv, report.html, classifier, …")],
+    images: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="pictures to name, in this directory and those below it")
+    ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="directory of feature shards from `extract --manifest`; replaces --images"),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help=f"{MODEL_HELP} (default: {MODEL}; of --features, the one that made them)")
+    ] = None,
+    method: Annotated[str, typer.Option(help="bapa, cipa, protonet, semi_protonet, soft_kmeans or pt_map")] = "bapa",
+    settings: Set = None,
+    sort: Annotated[
+        str | None, typer.Option(metavar="copy|link", help="copy or link the pictures into OUT/sorted/CLASS/")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="directory for computed features (default: OUT/.features)")
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Name pictures from a few labelled examples per class.
+
+    Unlabelled pictures also shape the classifier (transductive). Writes labels.csv, a report to check them in, and a
+    classifier for `predict`.
+    """
+    from protoadapt import labeling
+    from protoadapt.core.methods import parse_assignments
+    from protoadapt.labeling.outputs import write_text
+    from protoadapt.report.html import labels_page
+
+    chosen = parse_assignments(settings or [])
+    if features:
+        if images or sort or cache:
+            raise UserError("--features replaces --images and takes neither --sort nor --cache: leave those out")
+        return label_shards(support, features, out, model, method, chosen, find_device(device))
+    if images is None:
+        raise UserError("there are no pictures to name: give --images DIR, or --features DIR from extract --manifest")
+    with bars() as report:
+        result = labeling.label(
+            support,
+            images,
+            out,
+            model=model or MODEL,
+            method=method,
+            settings=chosen,
+            sort=sort,
+            cache=cache,
+            device=find_device(device),
+            on_progress=report,
+        )
+    write_text(out / "report.html", labels_page(result))
+    if all(picture["support"] for picture in result["pictures"]):
+        print("no picture is left to name: every one is among your examples")
+    else:
+        _print_classes(result, sum(picture["unknown"] for picture in result["pictures"]))
+    _print_notes(result["notes"])
+    print_skipped(result["skipped"])
+    if result.get("left_alone"):
+        print(f"not written by protoadapt and left as is: {count(result['left_alone'], 'file')} in {out / 'sorted'}")
+    print(f"{out / 'labels.csv'}, {out / 'report.html'}")
+
+
+def label_shards(
+    support: list[Path],
+    features: Path,
+    out: Path,
+    model: str | None,
+    method: str,
+    settings: dict[str, Any],
+    device: str,
+) -> None:
+    """Name every row of a directory of shards: labels.parquet, labels.csv if they are few, a report on a sample."""
+    from protoadapt.labeling.outputs import write_text
+    from protoadapt.labeling.streamed import label_features
+    from protoadapt.report.html import labels_page
+
+    with bars(lines=True) as report:
+        result = label_features(
+            support,
+            features,
+            out,
+            model=model,
+            method=method,
+            settings=settings,
+            device=device,
+            on_progress=lambda done, total: report("rows, all passes", done, total),
+        )
+    if int(os.environ.get("RANK", "0")):
+        return
+    write_text(out / "report.html", labels_page(result))
+    _print_classes(result, sum(one["unknown"] for one in result["classes"]))
+    _print_notes(result["notes"])
+    written = [*sorted(out.glob("labels*.parquet")), *out.glob("labels.csv"), out / "report.html"]
+    print(", ".join(map(str, written)))
+
+
+def _print_classes(result: dict[str, Any], unknown: int) -> None:
+    """How many pictures each class got, and how many may be of no class."""
+    for one in result["classes"]:
+        print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')})")
+    if result["calibrated"]:
+        print(f"{unknown:11,} of them may belong to none of these classes: column unknown")
+
+
+def _print_notes(notes: list[str]) -> None:
+    for note in notes:
+        print(f"note: {for_terminal(note)}", file=sys.stderr)
+
+
+def print_skipped(skipped: list[dict[str, Any]]) -> None:
+    """The first few files that could not be used, and why."""
+    if skipped:
+        print(f"{count(len(skipped), 'file')} {'was' if len(skipped) == 1 else 'were'} skipped:", file=sys.stderr)
+    for one in skipped[:LISTED]:
+        print(f"  {for_terminal(one['file'])}: {for_terminal(one['reason'])}", file=sys.stderr)
+    if len(skipped) > LISTED:
+        print("  …", file=sys.stderr)

@@ -1,0 +1,52 @@
+"""`protoadapt manifest`."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from protoadapt.cli.progress import bars
+from protoadapt.core.errors import count
+from protoadapt.core.files import check_output
+
+if TYPE_CHECKING:
+    from protoadapt.vision import shards
+
+SHARD_SIZE = 1024
+
+
+def manifest(
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="DIR|LIST|TAR…", help="one directory, one text file of paths, or tar files")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="the manifest, as JSON lines")],
+    sha256: Annotated[bool, typer.Option("--sha256", help="store a checksum per picture; reads every byte")] = False,
+    shard_size: Annotated[int, typer.Option(help="pictures per shard; a shard is the unit of work")] = SHARD_SIZE,
+) -> None:
+    """List millions of pictures in shards for extract.
+
+    The manifest is the input of `protoadapt extract --manifest`, on one machine or many.
+    """
+    from protoadapt.vision import shards
+
+    check_output(out, *sources)
+    root, listed = shards.find(sources)
+    absent = 0
+
+    def entries() -> Iterator["shards.Entry"]:
+        nonlocal absent
+        for entry in listed:
+            absent += entry.size < 0
+            yield entry
+
+    with bars(lines=True) as report:
+        rows = shards.hashed(root, entries()) if sha256 else entries()
+        made = shards.write_manifest(out, root, rows, shard_size, lambda done: report("pictures", done))
+    if absent:
+        print(
+            f"{absent:,} of {count(made.pictures, 'picture')} do not exist; relative paths start at {str(root)!r}",
+            file=sys.stderr,
+        )
+    print(f"{count(made.pictures, 'picture')} in {count(len(made.shards), 'shard')}: {out}")

@@ -1,0 +1,90 @@
+"""`protoadapt models`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.untrusted import for_terminal
+
+
+def models(name: Annotated[str, typer.Argument(help="a name or a model file: print its card")] = "") -> None:
+    """List the networks that have a name, or describe one.
+
+    With the accuracies measured with each and whether its confidences are calibrated.
+    """
+    from protoadapt.report.tables import text
+    from protoadapt.vision.networks.cards import find_card, overview
+
+    if name:
+        card = find_card(name)
+        if card is None:
+            raise UserError(f"no card for the model {name!r}: `protoadapt models` lists the named ones")
+        print("\n".join(map(for_terminal, _card(card))))
+        return
+    header = ["name", "trained on", "network", "pixels", "dims", "MB"]
+    header += ["5-way 1-shot", "5-shot", "measured on", "calibrated", ""]
+    print(text(header, [_row(card) for card in overview()]))
+    print("\nCompare accuracies only where they are measured on the same pictures: docs/models.md does so.")
+    print("A model is also timm:NAME, FILE.onnx, or a training run, checkpoint or model file of your own.")
+
+
+def _row(card: dict[str, Any]) -> list[str]:
+    numbers = [n for n in card.get("numbers") or [] if n["way"] == 5]
+    measured = [f"{n.get('data')} ({n.get('method')})" for n in numbers]
+    accuracy: dict[int, str] = {}
+    for number, on in zip(numbers, measured):
+        if on == measured[0]:
+            accuracy.setdefault(number["shot"], f"{number['accuracy']:.1f}")
+    plain = [card.get(key) for key in ("name", "trained_on", "backbone", "size", "dim")]
+    size = f"{card['mb']:.1f}" if card["mb"] else None
+    calibrated = "yes" if card.get("calibration") else "no"
+    row = [*plain, size, accuracy.get(1), accuracy.get(5), measured[0] if measured else None]
+    row += [calibrated if card.get("numbers") else None, card["state"]]
+    return ["–" if value is None else str(value) for value in row]
+
+
+def _card(card: dict[str, Any]) -> list[str]:
+    """A card as lines; a user's own may lack anything."""
+    plain = {key: value for key, value in card.items() if not isinstance(value, (dict, list)) and key != "schema"}
+    lines = [f"{key.replace('_', ' ')}: {value}" for key, value in plain.items() if value is not None]
+    for key, describe, absent in (("numbers", _numbers, ""), ("calibration", describe_calibration, "not calibrated")):
+        try:
+            part = describe(card[key]) if card.get(key) else absent
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
+            part = f"the card's {key} {'are' if key == 'numbers' else 'is'} incomplete"
+        lines += ["", *part.split("\n")] if part else []
+    return lines
+
+
+def _numbers(numbers: list[dict[str, Any]]) -> str:
+    from protoadapt.report.tables import text
+
+    header = ["pictures", "method", "way", "shot", "accuracy", "episodes"]
+    rows = [
+        [n["data"], n["method"], str(n["way"]), str(n["shot"]), f"{n['accuracy']:.2f} ± {n['ci95']:.2f}"]
+        + [f"{n['episodes']:,}"]
+        for n in numbers
+    ]
+    return text(header, rows)
+
+
+def describe_calibration(calibration: dict[str, Any]) -> str:
+    """Temperature, calibration error and the thresholds of the unknown class, in words and a table."""
+    from protoadapt.report.tables import text
+
+    close = calibration["familiarity"]
+    rows = [
+        [str(close["way"][i]), f"{close['threshold'][i]:.3f}"]
+        + [f"{100 * close[key][i]:.0f} %" for key in ("kept", "found")]
+        + [f"{close['auroc'][i]:.3f}"]
+        for i in range(len(close["way"]))
+    ]
+    return (
+        f"calibrated for {calibration['method']} on {calibration['features']}: temperature "
+        f"{calibration['temperature']:.3f}, calibration error (ECE) {100 * calibration['ece_before']:.1f} → "
+        f"{100 * calibration['ece']:.1f} %\n"
+        f"a picture counts as unknown when its familiarity is below the threshold "
+        f"(AUROC of the class probability alone: {calibration['auroc']:.3f})\n"
+        + text(["classes", "threshold", "known kept", "unknown found", "AUROC"], rows)
+    )

@@ -1,0 +1,53 @@
+"""`protoadapt predict`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from protoadapt.cli.label_command import print_skipped
+from protoadapt.cli.options import Device, find_device
+from protoadapt.cli.progress import bars
+from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.untrusted import for_terminal
+
+FORMATS = ("text", "csv", "json")
+
+
+def predict(
+    classifier: Annotated[Path, typer.Argument(help="classifier.safetensors from `protoadapt label`")],
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGE|DIR...", help="pictures, or directories of them")],
+    form: Annotated[
+        str, typer.Option("--format", help="text; csv: the columns of labels.csv; json: everything there is")
+    ] = "text",
+    as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,  # old spellings of --format
+    as_csv: Annotated[bool, typer.Option("--csv", hidden=True)] = False,
+    model: Annotated[
+        str | None, typer.Option(help="the classifier's network, where it is not found under its stored name")
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Name new pictures with a classifier from `label`.
+
+    Each picture is named by itself: the others have no influence (inductive).
+    """
+    if as_json and as_csv:
+        raise UserError("--json and --csv are two formats: give one of them")
+    form = "json" if as_json else "csv" if as_csv else form
+    if form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    from protoadapt import labeling
+    from protoadapt.labeling import outputs
+
+    with bars() as report:
+        result = labeling.predict(classifier, images, model=model, device=find_device(device), on_progress=report)
+    if form == "json":
+        print(json.dumps(result))
+    elif form == "csv":
+        print(outputs.as_csv(result), end="")
+    else:
+        for one in result["pictures"]:
+            doubt = ", perhaps none of the classes" if one["unknown"] else ""
+            print(f"{for_terminal(one['file'])}: {for_terminal(one['label'])} ({one['confidence']:.0%}{doubt})")
+    print_skipped(result["skipped"])

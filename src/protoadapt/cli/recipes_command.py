@@ -1,0 +1,15 @@
+"""`protoadapt recipes`."""
+
+import inspect
+from textwrap import indent
+
+
+def recipes() -> None:
+    """List the training recipes.
+
+    Each with its command, its training time and the accuracy to expect.
+    """
+    from protoadapt.training.recipes import RECIPES
+
+    for name, function in RECIPES.items():
+        print(f"{name}\n{indent(inspect.getdoc(function) or '', '    ')}\n")

@@ -1,0 +1,93 @@
+"""`protoadapt report`."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import check_output, written_whole
+
+LARGEST = 1 << 29  # bytes of a JSON file
+
+
+def report(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULT.json|RUN|labels.json...", help="result files, training runs, or directories"),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="the HTML page (default: report.html; of labels, beside labels.json)"),
+    ] = None,
+) -> None:
+    """Make one HTML page from results or labels.
+
+    Of results: accuracy tables, charts and training curves. Of labels: the named pictures, to be checked. The page is
+    one file that opens in any browser without a network.
+    """
+    from protoadapt.report.html import report_page
+
+    if out is not None:
+        check_output(out, *sources)
+    documents = {str(file): document for path in sources for file, document in _documents(path)}
+    out = out or _usual_place(documents)
+    for name, document in documents.items():
+        if Path(name).resolve().parent != out.resolve().parent:
+            document.pop("folder", None)  # links to pictures start at its own directory
+    page = report_page(documents)
+    with written_whole(out) as partial:
+        partial.write_bytes(page.encode())
+    print(f"{count(len(documents), 'file')} → {out}")
+
+
+def _usual_place(documents: Mapping[str, Any]) -> Path:
+    """The page's default path. As the user did not name it, it replaces nothing but a page of labels."""
+    from protoadapt.report.html import LABELS, is_labels_page
+
+    first, document = next(iter(documents.items()))
+    labels = document.get("schema") == LABELS  # labels are never mixed with results
+    out = check_output(Path(first).with_name("report.html") if labels else Path("report.html"))
+    if out.exists() and not (labels and is_labels_page(out.read_bytes())):
+        raise UserError(f"{str(out)!r} exists: give --out {out} to replace it, or another name")
+    return out
+
+
+def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The file, or all readable results below the directory."""
+    from protoadapt.report.html import readable
+
+    if not path.is_dir():
+        document = _read(path)
+        if not readable(document):
+            raise UserError(
+                f"{str(path)!r} is not a result, run or labels file of protoadapt: give one that --json wrote"
+            )
+        yield path, document
+        return
+    empty = True
+    for file in sorted(path.rglob("*.json")):
+        try:
+            document = _read(file)
+        except UserError as error:
+            print(f"skipped: {error}", file=sys.stderr)
+            continue
+        if readable(document):
+            empty = False
+            yield file, document
+    if empty:
+        raise UserError(f"no result in {str(path)!r}: `evaluate --json` writes them, and `train` at the end of a run")
+
+
+def _read(file: Path) -> Any:
+    if not file.is_file():
+        raise UserError(f"no file {str(file)!r}: check the path")
+    if file.stat().st_size > LARGEST:
+        raise UserError(f"{str(file)!r} is larger than {LARGEST >> 20} MB, the limit of a report: give a result file")
+    try:
+        return json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{str(file)!r} cannot be read as JSON: it is truncated or another kind of file") from error

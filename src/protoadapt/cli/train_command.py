@@ -1,0 +1,109 @@
+"""`protoadapt train`."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from protoadapt.cli.options import Cache, DataDir, Device, Set, SkipCorrupt
+from protoadapt.core.errors import UserError
+from protoadapt.core.files import check_output_folder
+
+if TYPE_CHECKING:
+    from protoadapt.training import TrainConfig
+
+STOPPED = 143
+"""Exit code after SIGTERM, as shells report it: a checkpoint is saved, and the run can be resumed."""
+
+
+def train(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="directory for the run: checkpoints, log, network")],
+    recipe_name: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="a name that `protoadapt recipes` lists; not needed with --resume")
+    ] = "",
+    dataset: Annotated[
+        str, typer.Option(metavar="NAME", help="dataset to train on, with its settings (default: the recipe's)")
+    ] = "",
+    data_dir: DataDir = None,
+    settings: Set = None,
+    seed: Annotated[int | None, typer.Option(help="random seed of the run (default: the recipe's)")] = None,
+    cache: Cache = None,
+    skip_corrupt: SkipCorrupt = False,
+    resume: Annotated[bool, typer.Option("--resume", help="continue from the last checkpoint in --out")] = False,
+    device: Device = "auto",
+    accelerator: Annotated[str, typer.Option(hidden=True)] = "",  # the old spelling of --device: auto, cpu, gpu
+    devices: Annotated[str, typer.Option(help="number of GPUs or CPU processes on this machine, or auto")] = "1",
+    nodes: Annotated[int, typer.Option(help="number of machines")] = 1,
+    strategy: Annotated[str, typer.Option(help="auto, ddp, …: a strategy of lightning-fabric")] = "auto",
+    compiled: Annotated[
+        bool | None, typer.Option("--compile/--no-compile", help="use torch.compile (default: on a GPU)")
+    ] = None,
+) -> None:
+    """Train a network on the base classes of a dataset.
+
+    Keeps the epoch with the best accuracy on the validation classes; the novel classes are never read. Ctrl-C or
+    SIGTERM saves a checkpoint first (exit codes 130 and 143); --resume continues from it.
+    """
+    from protoadapt.training import load_splits
+    from protoadapt.training import train as run_training
+
+    check_output_folder(out)  # before pictures are decoded
+    given = [*([f"dataset={dataset}"] if dataset else []), *(settings or [])]
+    given += [] if seed is None else [f"seed={seed}"]
+    config = _config(recipe_name, given, out if resume else None)
+    kind, places = _devices(accelerator or device, devices)
+    base, val = load_splits(config, data_dir, cache_dir=cache, on_corrupt="skip" if skip_corrupt else "fatal")
+    result = run_training(
+        config,
+        base,
+        val,
+        out,
+        resume=resume,
+        accelerator=kind,
+        devices=places,
+        num_nodes=nodes,
+        strategy=strategy,
+        compiled=compiled,
+    )
+    if not result["finished"]:
+        print(f"stopped before the end: continue with `protoadapt train --resume --out {out}`")
+        sys.exit(STOPPED)
+    if result["best"]:
+        print(f"best: epoch {result['best']['epoch']}, validation score {result['best']['score']:.2f} ({out})")
+
+
+def _config(recipe_name: str, settings: list[str], resumed: Path | None) -> "TrainConfig":
+    """A recipe with its settings; a run that is resumed without settings keeps its own."""
+    from protoadapt.training import stored_config
+    from protoadapt.training.recipes import recipe
+
+    if resumed is None or settings:
+        if not recipe_name:
+            raise UserError("no recipe is named: give one that `protoadapt recipes` lists, such as hct_r")
+        return recipe(recipe_name, settings)
+    stored = stored_config(resumed)
+    if recipe_name and recipe(recipe_name).objectives != stored.objectives:
+        raise UserError(
+            f"the run in {str(resumed)!r} trains {', '.join(sorted(stored.objectives))}, which is not {recipe_name}: "
+            f"leave the recipe out to continue it, or start a new run in another directory"
+        )
+    return stored
+
+
+def _devices(device: str, number: str) -> tuple[str, str | int]:
+    """lightning-fabric's accelerator and devices: ("cuda:1", "1") → ("cuda", "1,"), a list of one."""
+    kind, colon, index = device.partition(":")
+    if kind not in ("auto", "cpu", "gpu", "cuda", "mps") or (colon and not (kind == "cuda" and _digits(index))):
+        raise UserError(f"device {device!r} cannot be used here: use --device cpu, cuda, cuda:1 or auto")
+    if number != "auto" and not (_digits(number) and 1 <= int(number) <= 1024):
+        raise UserError(f"--devices is {number!r}: give a number from 1 to 1024, or auto")
+    if colon:
+        if number != "1":
+            raise UserError(f"--device {device} is one device: leave out --devices, or give --device cuda")
+        return kind, f"{index},"
+    return kind, number if number == "auto" else int(number)
+
+
+def _digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()

@@ -1,0 +1,28 @@
+"""`protoadapt …` in this process: a process of its own takes seconds to load torch."""
+
+import io
+import os
+import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from subprocess import CompletedProcess
+from unittest import mock
+
+from protoadapt.cli import main
+
+
+def run(*words: object, cwd: Path | str = ".", program=None) -> CompletedProcess:
+    """The entry point with these words in `cwd`: exit code, output and error output as of a process."""
+    argv, out, err = ["protoadapt", *map(str, words)], io.StringIO(), io.StringIO()
+    modules, code = set(sys.modules), 0
+    patches = mock.patch.object(sys, "argv", argv), mock.patch.object(sys, "path", list(sys.path))
+    with patches[0], patches[1], mock.patch.dict(os.environ), chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+        try:
+            main(program)
+        except SystemExit as ended:
+            code = ended.code or 0
+    for name in set(sys.modules) - modules:  # a user's own modules, which another test may have by the same name
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).resolve().is_relative_to(Path(cwd).resolve()):
+            del sys.modules[name]
+    return CompletedProcess(argv, code, out.getvalue(), err.getvalue())
