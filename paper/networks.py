@@ -113,11 +113,8 @@ def _check_not_claimed(run: Run, work: Work) -> None:
 
 
 def config_of(run: Run, work: Work) -> TrainConfig:
-    config = recipe(run.recipe, run.settings)
-    if run.teacher:
-        first = str(work.out / run.teacher.name)
-        taught = tuple(replace(phase, teacher=first) if phase.teacher else phase for phase in config.phases)
-        config = replace(config, init_from=first if config.init_from else None, phases=taught)
+    teacher = [f"teacher={work.out / run.teacher.name}"] if run.teacher else []
+    config = recipe(run.recipe, [*run.settings, *teacher])
     if not work.epochs:
         return config
     return replace(config, epochs=work.epochs, warmup=min(config.warmup, work.epochs / 2))  # a try of one epoch learns

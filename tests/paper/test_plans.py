@@ -14,7 +14,8 @@ TRIALS = [trial for table in TABLES.values() for trial in table.trials]
 
 
 def config(run):
-    return recipe(run.recipe, run.settings)
+    teacher = [f"teacher={run.teacher.name}"] if run.teacher else []
+    return recipe(run.recipe, [*run.settings, *teacher])
 
 
 def test_a_file_has_one_meaning_in_all_tables():

@@ -17,7 +17,7 @@ from protoadapt.training.fabric import launch
 from protoadapt.training.feed import Feed, read_ahead
 from protoadapt.training.loop import Run
 from protoadapt.training.optim import Average, learning_rate
-from protoadapt.training.plan import make_plan, rows_an_epoch
+from protoadapt.training.plan import make_plan, rows_per_epoch
 from protoadapt.training.validate import protocols
 from protoadapt.vision.networks import model_files
 from protoadapt.vision.networks.backbones import build, initialise
@@ -206,7 +206,7 @@ def test_rows_left_are_those_of_every_epoch_to_come(tmp_path, ends):
     config = toy.config(epochs=7, phases=phases)
     run = Run(launch("cpu", 1, 1, "auto", None), config, toy.images(), None, tmp_path, False, None, None)
     for run.state.epoch in range(8):
-        each = [rows_an_epoch(config, config.phase(epoch), len(LABELS)) for epoch in range(run.state.epoch, 7)]
+        each = [rows_per_epoch(config, config.phase(epoch), len(LABELS)) for epoch in range(run.state.epoch, 7)]
         assert run.rows_left() == sum(each)
 
 

@@ -1,30 +1,35 @@
 """Every recipe builds and trains; configs are checked, kept and changed as said."""
 
 import json
+import typing
 from dataclasses import fields, replace
 
 import pytest
 import torch
 from helpers import toy
+from safetensors.torch import load_file
 
 from protoadapt.core.errors import UserError
 from protoadapt.training import Phase, TrainConfig, train
+from protoadapt.training.build import make_learner, normalisation
+from protoadapt.training.config import describe_settings, plain_type
 from protoadapt.training.datasets import DATASETS
-from protoadapt.training.recipes import RECIPES, apply_overrides, recipe
+from protoadapt.training.feed import Feed
+from protoadapt.training.plan import make_plan
+from protoadapt.training.recipes import RECIPES, apply_overrides, needs_teacher, recipe, rows, trains_same
 from protoadapt.training.recipes.dataset_settings import SETTINGS
+from protoadapt.vision.networks import model_files
 
 TINY = ["size=16", "backbone=conv4", "width=4", "epochs=3", "batch=8", "way=2", "shot=1", "query=2", "episodes=1"]
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_trains(name, tmp_path):
-    config, images = recipe(name, TINY), toy.images(each=3)
-    taught = [number for number, phase in enumerate(config.phases) if phase.teacher]
-    if taught:  # by an earlier network: here it is
-        first = str(tmp_path / "first")
-        train(recipe("hct_r", TINY), images, None, first, progress=False, accelerator="cpu")
-        start = [f"init_from={first}"] if config.init_from else []
-        config = apply_overrides(config, [*start, *(f"phases.{number}.teacher={first}" for number in taught)])
+    images, earlier = toy.images(each=3), []
+    if needs_teacher(name):
+        train(recipe("hct_r", TINY), images, None, tmp_path / "first", progress=False, accelerator="cpu")
+        earlier = [f"teacher={tmp_path / 'first'}"]
+    config = recipe(name, [*TINY, *earlier])
     result = train(config, images, None, tmp_path / "run", progress=False, accelerator="cpu")
     assert result["finished"]
     assert result["steps"] >= 2
@@ -35,10 +40,36 @@ def test_every_recipe_trains(name, tmp_path):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_says_command_and_survives_json(name):
-    config = recipe(name)
+    config = recipe(name, ["teacher=runs/first"] if needs_teacher(name) else [])
     data = "" if config.dataset == "glyphs" else " --data DIR"  # glyphs are drawn
-    assert f"protoadapt train {name}{data} --out" in RECIPES[name].__doc__
+    command = RECIPES[name].__doc__.splitlines()[0]
+    assert command.startswith(f"protoadapt train {name}{data} --out runs/")
+    assert ("--set teacher=runs/" in command) == needs_teacher(name)
     assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_no_recipe_invents_a_folder(name):
+    """A run that another one starts from or learns from is named by the user."""
+    if not needs_teacher(name):
+        assert "runs/" not in json.dumps(recipe(name).to_dict())
+        return
+    with pytest.raises(UserError, match=f"{name} learns from an earlier run: name its folder with --set teacher=RUN"):
+        recipe(name)
+    config = recipe(name, ["teacher=elsewhere", "dataset=glyphs"])
+    assert {phase.teacher for phase in config.phases} == {"elsewhere"}
+    assert config.init_from in (None, "elsewhere")
+    assert config.dataset == "glyphs"
+    assert trains_same(name, config)
+    assert not trains_same("hct_r", config)
+
+
+def test_a_recipe_with_another_dataset():
+    assert recipe("hct_r", ["dataset=folder", "epochs=3"]) == replace(rows.hct_r("folder"), epochs=3)
+    assert recipe("hct_r", ["dataset=mini_imagenet"]).dataset == "mini-imagenet"
+    assert recipe("hct_r_cub_box", ["dataset=folder"]).dataset == "folder"
+    with pytest.raises(UserError, match="did you mean 'cub'"):
+        recipe("hct_r", ["dataset=cubs"])
 
 
 def test_settings_cover_every_dataset():
@@ -96,7 +127,7 @@ def test_overrides_are_read_as_the_field_wants_them():
         ("phases.4.hct=1", "names no phase"),
         (f"phases.{'9' * 5000}.hct=1", "names no phase"),
         ("phases.1.hctt=1", "did you mean 'hct'"),
-        ("phases.1.teacher=runs/first", "distill and a teacher belong together"),
+        ("phases.1.teacher=runs/first", "no objective uses a teacher: add the objective distill"),
         ("dropblock=1", r"dropblock is 1.0: it must be in \[0, 1\)"),
         ("epochs=0", "epochs is 0: it must be a whole number from 1 to 1000000"),
         ("epochs=2147483646", "epochs is 2147483646: it must be a whole number from 1 to 1000000"),
@@ -104,7 +135,7 @@ def test_overrides_are_read_as_the_field_wants_them():
         ("lr=inf", "lr is inf: it must be a number from 1e-30 to 1e30"),
         ("weight_decay=inf", "weight_decay is inf: it must be a number from 0 to 1e30"),
         ("phases.1.hct=inf", "the weight of hct is inf: it must be a number from 0 to 1e30"),
-        ("warmup=41", "warmup is 41.0: it must be a number from 0 to epochs, which is 40"),
+        ("warmup=41", "warmup is 41.0: it must be at most epochs, which is 40"),
         ("warmup=-1", "warmup is -1.0: it must be a number from 0"),
         ("episode_batch=101", "episode_batch is 101: it must be at most episodes, which is 100"),
         ("validation_episodes=100000001", "it must be a whole number from 1 to 100000000"),
@@ -126,7 +157,7 @@ def test_wrong_configs_are_refused():
         Phase(1.0, {"hct": 1, "manifold_mixup": 1})
     with pytest.raises(UserError, match="sampler"):
         Phase(1.0, {"protonet": 1})
-    with pytest.raises(UserError, match="teacher"):
+    with pytest.raises(UserError, match="distill learns from a teacher and none is given"):
         Phase(1.0, {"ce": 1, "distill": 1})
     for seed in (-1, 2**32):
         with pytest.raises(UserError, match=f"seed is {seed}: it must be a whole number from 0"):
@@ -135,24 +166,24 @@ def test_wrong_configs_are_refused():
         TrainConfig.from_dict({"epoch": 3})
 
 
-def test_every_field_has_a_comment():
-    """A config field without words is a knob nobody can turn."""
-    import inspect
+OUTSIDE = {int: [0, -1, 1.5, True, "3", 2**40], float: [-1.0, float("nan"), float("inf"), "1", True], bool: [1, "no"]}
 
-    source = inspect.getsource(TrainConfig)
-    plain = {
-        "label_smoothing",
-        "momentum",
-        "lr",
-        "seed",
-        "epochs",
-        "distill_temperature",
-        "phases",
-        "validation_episodes",
-    }
-    for f in fields(TrainConfig):
-        line = next(text for text in source.splitlines() if text.strip().startswith(f"{f.name}:"))
-        assert "#" in line or f.name in plain, f.name
+
+@pytest.mark.parametrize("setting", fields(TrainConfig), ids=lambda setting: setting.name)
+def test_every_setting_has_help_and_refuses_what_is_not_in_its_range(setting):
+    """One sentence with the name, the value and what it should be."""
+    help_line = {row[0]: row[3] for row in describe_settings(TrainConfig)}[setting.name]
+    assert len(help_line.split()) >= 3
+    kind = plain_type(typing.get_type_hints(TrainConfig)[setting.name])
+    wrong = [value for value in OUTSIDE.get(kind, [3.5]) if not (value == 0 and setting.metadata["low"] == 0)]
+    for value in wrong:
+        with pytest.raises(UserError) as caught:
+            TrainConfig(**{setting.name: value})
+        assert str(caught.value).startswith((f"{setting.name} is ", f"there is no {setting.name} "))
+    for limit in ("high", "below"):
+        if setting.metadata[limit] is not None:
+            with pytest.raises(UserError, match=f"^{setting.name} is .*: it must be "):
+                TrainConfig(**{setting.name: setting.metadata[limit] + (limit == "high")})
 
 
 def test_a_teacher_and_a_start_from_an_earlier_run(tmp_path):
@@ -162,7 +193,39 @@ def test_a_teacher_and_a_start_from_an_earlier_run(tmp_path):
     phases = (Phase(1.0, {"ce": 0.5, "distill": 0.5}, teacher=str(tmp_path / "first")),)
     second = replace(first, phases=phases, init_from=str(tmp_path / "first"), lr=1e-9)
     result = train(second, base, None, tmp_path / "second", **options)
-    assert result["history"][0]["distill"] >= 0
+
+    earlier, later = (load_file(model_files.latest(tmp_path / run) / model_files.MODEL) for run in ("first", "second"))
+    for name, tensor in earlier.items():  # at this learning rate, the backbone stays the one that it started from
+        if name.startswith("backbone.") and name.endswith((".weight", ".bias")):
+            torch.testing.assert_close(later[name], tensor, rtol=0, atol=1e-6)
+    assert not torch.equal(later["classifier.weight"], earlier["classifier.weight"]), "a new classifier is drawn"
+
+    # T² KL(teacher ‖ student), the student with the statistics of each batch, the teacher with its running ones
+    student = make_learner(second, 4, *normalisation(second, base)).train()
+    teacher, _ = model_files.load_model(tmp_path / "first")
+    total, steps, t = 0.0, 0, second.distill_temperature
+    with torch.no_grad():
+        for batch, _ in Feed(base.pixels, base.labels, torch.device("cpu")).batches(
+            make_plan(second, 0, base.labels, 4)
+        ):
+            features = teacher(student.normalise(batch["weak"]))
+            p = ((features @ earlier["classifier.weight"].T + earlier["classifier.bias"]) / t).softmax(1)
+            q = (student.classify(batch["weak"]) / t).softmax(1)
+            total, steps = total + t * t * float((p * (p / q).log()).sum(1).mean()), steps + 1
+    assert total / steps > 0.01
+    assert result["history"][0]["distill"] == pytest.approx(total / steps, rel=1e-3)
+
     other = toy.images(classes=3, each=16)
     with pytest.raises(UserError, match="knows 4 classes, not 3"):
         train(second, other, None, tmp_path / "third", **options)
+
+
+def test_training_lowers_the_loss_and_beats_chance(tmp_path):
+    """Eight noisy pictures, each in copies: base classes to be learned, new ones to be told apart by the embedding."""
+    config = toy.config(phases=(Phase(1.0, {"ce": 1.0}),), epochs=8, width=8, lr=0.1, ema=0.5, validation_episodes=20)
+    base, val = toy.images(classes=8, each=16), toy.images(classes=8, each=16, seed=1)
+    result = train(config, base, val, tmp_path / "run", progress=False, accelerator="cpu")
+    first, last = result["history"][0], result["history"][-1]
+    assert last["loss"] < 0.5 * first["loss"]
+    assert last["accuracy"] > 4 * 100 / 8
+    assert result["best"]["cipa_1"] > 2 * 100 / 5

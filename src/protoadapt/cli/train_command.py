@@ -76,14 +76,14 @@ def train(
 def _config(recipe_name: str, settings: list[str], resumed: Path | None) -> "TrainConfig":
     """A recipe with its settings; a run that is resumed without settings keeps its own."""
     from protoadapt.training import stored_config
-    from protoadapt.training.recipes import recipe
+    from protoadapt.training.recipes import recipe, trains_same
 
     if resumed is None or settings:
         if not recipe_name:
             raise UserError("no recipe is named: give one that `protoadapt recipes` lists, such as hct_r")
         return recipe(recipe_name, settings)
     stored = stored_config(resumed)
-    if recipe_name and recipe(recipe_name).objectives != stored.objectives:
+    if recipe_name and not trains_same(recipe_name, stored):
         raise UserError(
             f"the run in {str(resumed)!r} trains {', '.join(sorted(stored.objectives))}, which is not {recipe_name}: "
             f"leave the recipe out to continue it, or start a new run in another directory"

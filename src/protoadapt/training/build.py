@@ -18,17 +18,7 @@ from protoadapt.vision.pictures.images import Images
 
 def make_learner(config: TrainConfig, n_classes: int, mean: list[float], std: list[float]) -> Learner:
     """Backbone and heads, drawn from the config's seed or, the backbone, taken from `init_from`."""
-    learner = Learner(
-        build(config.backbone, config.width),
-        n_classes,
-        mean,
-        std,
-        config.objectives,
-        smoothing=config.label_smoothing,
-        softness=config.distill_temperature,
-        episode=(config.way, config.shot, config.query),
-        dropblock=config.dropblock,
-    )
+    learner = Learner(build(config.backbone, config.width), n_classes, mean, std, config)
     initialise(learner, torch.Generator().manual_seed(config.seed))
     if config.init_from:
         weights, _ = model_files.load_weights(config.init_from)
@@ -71,6 +61,6 @@ def load_teacher(path: str, n_classes: int) -> Learner:
             f"the teacher {path!r} knows {len(about['class_names'])} classes, not {n_classes}: choose another"
         )
     backbone = build(about["backbone"], about["width"])
-    learner = Learner(backbone, n_classes, about["mean"], about["std"], frozenset({"ce"}))
+    learner = Learner(backbone, n_classes, about["mean"], about["std"], TrainConfig())
     model_files.load_into(learner, {k: w for k, w in weights.items() if k in learner.state_dict()}, path)
     return learner.eval().requires_grad_(False)

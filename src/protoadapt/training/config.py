@@ -1,142 +1,217 @@
-"""What a training run is: every choice that changes its result, and nothing else."""
+"""The config of a training run: every choice that changes its result, and nothing else.
+
+A setting is declared once, with its default, its range and one line of help; validation, overrides and the table of
+settings in the documentation come from that declaration.
+"""
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+import typing
+from collections.abc import Iterable
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from itertools import pairwise
+from types import UnionType
 from typing import Any
 
-from protoadapt.core.episodes import check_seed
 from protoadapt.core.errors import UserError, unknown
 from protoadapt.core.evaluate import MOST_EPISODES
 from protoadapt.core.untrusted import finite, whole
 from protoadapt.training.augment.weak import CROPS
-from protoadapt.training.objectives import OBJECTIVES, needs
+from protoadapt.training.objectives import OBJECTIVES, Needs, combined_needs
 from protoadapt.vision.networks.backbones import BACKBONES
 
 SAMPLERS = ("batches", "episodes")
 OPTIMIZERS = ("sgd", "adam")
-COUNTS = {"epochs": 10**6, "validation_episodes": MOST_EPISODES}
-COUNTS |= dict.fromkeys(("size", "batch", "cycles", "shot", "query", "episodes", "episode_batch"), 2**31 - 1)
-COUNTS |= dict.fromkeys(("validate_every", "checkpoint_every"), 2**31 - 1)
-"""Settings that are whole numbers from 1, and the most of each."""
+LARGEST_INT, LARGEST_FLOAT, SMALLEST = 2**31 - 1, 1e30, 1e-30
 
 
-def _require(name: str, value: Any, fine: bool, rule: str) -> None:
-    if not fine:
-        raise UserError(f"{name} is {value}: it must be {rule}")
+def setting(
+    default: Any,
+    help: str,
+    *,
+    low: float = 0,
+    high: float | None = None,
+    below: float | None = None,
+    choices: Iterable[str] | None = None,
+) -> Any:
+    """A field of a config: default, help, and the values it may take: low … high, low ≤ value < below, or a choice."""
+    metadata = {"help": help, "low": low, "high": high, "below": below, "choices": choices}
+    if isinstance(default, dict):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def check_settings(config: Any) -> None:
+    """Raise a UserError for the first field of a config whose value is not of its type or not in its range."""
+    types = typing.get_type_hints(type(config))
+    for one in fields(config):
+        value, rule = getattr(config, one.name), one.metadata
+        kind = plain_type(types[one.name])
+        if value is None and kind is not types[one.name]:
+            continue
+        if rule["choices"] is not None and value not in rule["choices"]:
+            raise unknown(one.name, str(value), rule["choices"])
+        if not _accepts(kind, value, rule):
+            raise UserError(f"{one.name} is {value!r}: it must be {_words(kind, rule)} ({rule['help']})")
+
+
+def plain_type(kind: Any) -> Any:
+    """`T` of an optional type `T | None`, else the type itself."""
+    if isinstance(kind, UnionType):
+        return next(one for one in typing.get_args(kind) if one is not type(None))
+    return kind
+
+
+def _limits(kind: Any, rule: typing.Mapping[str, Any]) -> tuple[float, float]:
+    most = LARGEST_INT if kind is int else LARGEST_FLOAT
+    return rule["low"], most if rule["high"] is None else rule["high"]
+
+
+def _accepts(kind: Any, value: Any, rule: typing.Mapping[str, Any]) -> bool:
+    low, high = _limits(kind, rule)
+    if kind is int:
+        return whole(value, int(low), int(high))
+    if kind is float:
+        return finite(value, low, high) and (rule["below"] is None or value < rule["below"])
+    return isinstance(value, typing.get_origin(kind) or kind)
+
+
+def _words(kind: Any, rule: typing.Mapping[str, Any]) -> str:
+    low, high = _limits(kind, rule)
+    if kind is float and rule["below"] is not None:
+        return f"in [{low:g}, {rule['below']:g})"
+    if kind in (int, float):
+        top = str(high) if kind is int else f"{high:g}".replace("e+", "e")
+        return f"a {'whole ' if kind is int else ''}number from {low:g} to {top}"
+    return {bool: "true or false", str: "text"}.get(kind, "a list")
+
+
+def describe_settings(kind: type) -> list[tuple[str, str, str, str]]:
+    """(name, default, allowed values, help) of every setting of `TrainConfig` or `Phase`."""
+    rows, types = [], typing.get_type_hints(kind)
+    for one in fields(kind):
+        default = one.default_factory() if one.default_factory is not MISSING else one.default
+        choices, plain = one.metadata["choices"], plain_type(types[one.name])
+        allowed = ", ".join(choices) if choices else _words(plain, one.metadata)
+        rows.append((one.name, str(default), allowed, one.metadata["help"]))
+    return rows
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of the run with its own objectives."""
+    """A part of the run with its own objectives: loss = Σ weight · objective.
 
-    until: float  # end of the phase, as a share of all epochs; the last phase ends at 1
-    weights: dict[str, float] = field(default_factory=lambda: {"ce": 1.0})  # loss = Σ weight · objective
-    sampler: str = "batches"  # "batches" of shuffled pictures, or few-shot "episodes"
-    teacher: str | None = None  # run or checkpoint folder of the teacher, for the objective "distill"
+    Example: `Phase(1 / 3, {"ce": 1.0, "rotation": 1.0})` for the first third of the epochs.
+    """
+
+    until: float = setting(1.0, "end as a share of all epochs; the last is 1", low=SMALLEST, high=1)
+    weights: dict[str, float] = setting({"ce": 1.0}, "weight of each objective in the loss")  # noqa: RUF009
+    sampler: str = setting("batches", '"batches" of shuffled pictures, or few-shot "episodes"', choices=SAMPLERS)
+    teacher: str | None = setting(None, "run or checkpoint folder of the teacher, for the objective distill")
 
     def __post_init__(self) -> None:
-        if not 0 < self.until <= 1:
-            raise UserError(f"a phase lasts until {self.until}: give a share of the epochs in (0, 1]")
+        check_settings(self)
         if not self.weights:
             raise UserError('a phase has no objectives: give weights such as {"ce": 1}')
         for name, weight in self.weights.items():
             if name not in OBJECTIVES:
                 raise unknown("objective", name, OBJECTIVES)
-            _require(f"the weight of {name}", weight, finite(weight, 0, 1e30), "a number from 0 to 1e30")
-        if self.sampler not in SAMPLERS:
-            raise unknown("sampler", self.sampler, SAMPLERS)
-        if "episodes" in self.needs and self.sampler != "episodes":
-            raise UserError('the objective protonet learns from episodes: set sampler to "episodes"')
-        if len({"hct", "manifold_mixup"} & set(self.weights)) == 2:
-            raise UserError("hct and manifold_mixup both mix the same rows: choose one of them a phase")
-        if ("teacher" in self.needs) != (self.teacher is not None):
-            raise UserError("the objective distill and a teacher belong together: give both or neither")
+            if not finite(weight, 0, LARGEST_FLOAT):
+                raise UserError(f"the weight of {name} is {weight}: it must be a number from 0 to 1e30")
+        needs = self.needs
+        if needs.episodes and self.sampler != "episodes":
+            raise UserError(
+                f'{_which(self.weights, "episodes")} learns from episodes: set the sampler of its phase to "episodes"'
+            )
+        if needs.teacher and self.teacher is None:
+            raise UserError(
+                f"{_which(self.weights, 'teacher')} learns from a teacher and none is given: name the teacher's run"
+            )
+        if self.teacher is not None and not needs.teacher:
+            raise UserError(
+                f"the teacher {self.teacher!r} is given but no objective uses a teacher: add the objective distill, "
+                f"or leave the teacher out"
+            )
 
     @property
-    def needs(self) -> frozenset[str]:
-        return needs(self.weights)
+    def needs(self) -> Needs:
+        """What the objectives of the phase need of a training step."""
+        return combined_needs(self.weights)
+
+
+def _which(names: Iterable[str], need: str) -> str:
+    users = [name for name in names if getattr(OBJECTIVES[name].needs, need)]
+    return f"the objective {users[0]}"
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A run, complete: config and seed fix the result (on one kind of machine)."""
+    """A run, complete: config and seed fix the result (on one kind of machine).
+
+    Example: `TrainConfig(dataset="cub", epochs=80, phases=(Phase(1.0, {"ce": 1.0, "rotation": 1.0}),))`.
+    """
 
     # data
-    dataset: str = "cifar-fs"  # name in protoadapt.training.datasets.DATASETS
-    size: int = 84  # side of the pictures in pixels
-    crop: str = "none"  # what is cut out of each picture when it is decoded: "none", or CUB's bounding "box"
+    dataset: str = setting("cifar-fs", "name of the dataset, as `protoadapt data` takes it")
+    size: int = setting(84, "side of the pictures in pixels", low=1)
+    crop: str = setting("none", 'part of each picture that is used: "none" for all of it, or CUB\'s bounding "box"')
     # views
-    weak_crop: str = "pad"  # "pad": shift by up to 1/8 of the side; "resized": random window, enlarged
-    scale: float = 0.35  # smallest share of the picture's area in a "resized" window
-    flip: bool = True  # mirror every other weak view; not where left and right matter, as in letters
-    jitter: float = 0.0  # colour jitter of weak views: brightness, contrast and saturation change by 1 ± jitter
+    weak_crop: str = setting(
+        "pad", '"pad": shift by up to 1/8 of the side; "resized": random window, enlarged', choices=CROPS
+    )
+    scale: float = setting(0.35, 'smallest share of the picture\'s area in a "resized" window', low=SMALLEST, high=1)
+    flip: bool = setting(True, "mirror half of the weak views; switch off where left and right matter, as in letters")
+    jitter: float = setting(
+        0.0, "colour jitter of weak views: brightness, contrast and saturation change by 1 ± jitter", high=1
+    )
     # network
-    backbone: str = "resnet12"  # name in protoadapt.vision.networks.backbones.BACKBONES
-    width: int | None = None  # channels of its first stage; None: as published
-    dropblock: float = 0.0  # about this share of places is blotted out after each of the last two stages in training
-    sync_batchnorm: bool = False  # BatchNorm statistics over all processes (True) or over each one's share (False)
-    init_from: str | None = None  # run, checkpoint or model file whose backbone is the start; None: random
+    backbone: str = setting("resnet12", "network to train", choices=BACKBONES)
+    width: int | None = setting(None, "channels of the first stage; none: as published", low=1)
+    dropblock: float = setting(0.0, "share of places that DropBlock sets to 0 after the last two stages", below=1)
+    sync_batchnorm: bool = setting(False, "BatchNorm statistics over all processes instead of each one's own rows")
+    init_from: str | None = setting(None, "run, checkpoint or model file to start the backbone from; none: random")
     # objectives
-    phases: tuple[Phase, ...] = (Phase(until=1.0),)
-    alpha: float = 2.0  # λ ~ Beta(alpha, alpha)
-    mixing_layers: tuple[int, ...] | None = None  # layers to mix at, 0 is the input; None: all of them
-    label_smoothing: float = 0.0
-    distill_temperature: float = 4.0
-    way: int = 5  # classes in an episode, for the sampler "episodes"
-    shot: int = 5  # support pictures of each
-    query: int = 15  # query pictures of each
-    episodes: int = 100  # an epoch
-    episode_batch: int = 1  # episodes a step
+    phases: tuple[Phase, ...] = setting((Phase(),), "parts of the run, each with its own objectives")
+    alpha: float = setting(2.0, "mixing weights are drawn from Beta(alpha, alpha)", low=SMALLEST)
+    mixing_layers: tuple[int, ...] | None = setting(None, "layers to mix at, 0 is the input; none: all of them")
+    label_smoothing: float = setting(0.0, "share of each target that is spread over all classes", below=1)
+    distill_temperature: float = setting(4.0, "temperature of the softmax in distillation", low=SMALLEST)
+    way: int = setting(5, "classes per training episode", low=2)
+    shot: int = setting(5, "support pictures per class of a training episode", low=1)
+    query: int = setting(15, "query pictures per class of a training episode", low=1)
+    episodes: int = setting(100, "training episodes per epoch", low=1)
+    episode_batch: int = setting(1, "training episodes per step", low=1)
     # optimisation
-    epochs: int = 40
-    batch: int = 256  # pictures a step over all processes, before copies and views
-    optimizer: str = "sgd"  # "sgd" with Nesterov momentum, or "adam"
-    lr: float = 0.05
-    momentum: float = 0.9
-    weight_decay: float = 5e-4  # on all parameters
-    warmup: float = 0.0  # epochs over which the learning rate grows from 0
-    cycles: int = 1  # cosine cycles, each from lr to 0
-    ema: float = 0.999  # decay of the weight average that is validated and kept; 0: no average
-    seed: int = 0
+    epochs: int = setting(40, "passes over the base pictures", low=1, high=10**6)
+    batch: int = setting(256, "pictures per step over all processes, before rotated copies and mixed rows", low=1)
+    optimizer: str = setting("sgd", '"sgd" with Nesterov momentum, or "adam"', choices=OPTIMIZERS)
+    lr: float = setting(0.05, "highest learning rate", low=SMALLEST)
+    momentum: float = setting(0.9, "momentum of sgd", below=1)
+    weight_decay: float = setting(5e-4, "weight decay on all parameters")
+    warmup: float = setting(0.0, "epochs over which the learning rate rises from 0")
+    cycles: int = setting(1, "cosine cycles of the learning rate, each from lr to 0", low=1)
+    ema: float = setting(0.999, "decay of the weight average that is validated and kept; 0: no average", below=1)
+    seed: int = setting(0, "seed of every random number of the run", high=2**32 - 1)
     # validation and checkpoints
-    validate_every: int = 2  # epochs
-    validation_episodes: int = 600
-    checkpoint_every: int = 1  # epochs
+    validate_every: int = setting(2, "epochs between validations", low=1)
+    validation_episodes: int = setting(600, "episodes per validation and shot", low=1, high=MOST_EPISODES)
+    checkpoint_every: int = setting(1, "epochs between checkpoints", low=1)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "phases", tuple(self.phases))
-        if self.mixing_layers is not None:
-            object.__setattr__(self, "mixing_layers", tuple(self.mixing_layers))
-        if self.backbone not in BACKBONES:
-            raise unknown("backbone", self.backbone, BACKBONES)
-        if self.weak_crop not in CROPS:
-            raise unknown("weak_crop", self.weak_crop, CROPS)
-        if self.optimizer not in OPTIMIZERS:
-            raise unknown("optimizer", self.optimizer, OPTIMIZERS)
-        for name, most in COUNTS.items():
-            _require(name, getattr(self, name), whole(getattr(self, name), 1, most), f"a whole number from 1 to {most}")
-        for name, least in {"lr": 1e-30, "alpha": 1e-30, "distill_temperature": 1e-30, "weight_decay": 0}.items():
-            value = getattr(self, name)
-            _require(name, value, finite(value, least, 1e30), f"a number from {least} to 1e30")
-        rising = finite(self.warmup, 0, self.epochs)
-        _require("warmup", self.warmup, rising, f"a number from 0 to epochs, which is {self.epochs}")
-        _require(
-            *("episode_batch", self.episode_batch, self.episode_batch <= self.episodes),
-            f"at most episodes, which is {self.episodes}",
-        )
-        for name in ("momentum", "ema", "label_smoothing", "dropblock"):
-            _require(name, getattr(self, name), 0 <= getattr(self, name) < 1, "in [0, 1)")
-        check_seed(self.seed)
-        _require("way", self.way, self.way >= 2, "at least 2")
-        _require("scale", self.scale, 0 < self.scale <= 1, "in (0, 1]")
-        _require("jitter", self.jitter, 0 <= self.jitter <= 1, "in [0, 1]")
+        for name in ("phases", "mixing_layers"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        check_settings(self)
+        for name, most in (("warmup", "epochs"), ("episode_batch", "episodes")):
+            value, limit = getattr(self, name), getattr(self, most)
+            if value > limit:
+                raise UserError(f"{name} is {value}: it must be at most {most}, which is {limit}")
         ends = [phase.until for phase in self.phases]
         if not ends or ends != sorted(set(ends)) or ends[-1] != 1:
             raise UserError(f"the phases last until {ends}: their ends must grow, and the last must be 1")
-        if any("rotated" in phase.needs for phase in self.phases) and self.batch % 4:
+        every = max(phase.needs.rotate_every for phase in self.phases)
+        if every and self.batch % every:
             raise UserError(
-                f"batch is {self.batch}: rotation takes every fourth picture, so it must be a multiple of 4"
+                f"batch is {self.batch}: every {every}th picture is rotated, so it must be a multiple of {every}"
             )
 
     def phase(self, epoch: int) -> Phase:
@@ -145,12 +220,13 @@ class TrainConfig:
 
     @property
     def phases_without_epochs(self) -> list[int]:
-        """Phases that the number of epochs leaves no room for."""
+        """Numbers of the phases that end before their first epoch, because there are few epochs."""
         ends = [0, *(round(phase.until * self.epochs) for phase in self.phases)]
         return [number for number, (start, end) in enumerate(pairwise(ends)) if start == end]
 
     @property
     def objectives(self) -> frozenset[str]:
+        """Names of the objectives of all phases."""
         return frozenset(name for phase in self.phases for name in phase.weights)
 
     @property
@@ -164,14 +240,14 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TrainConfig":
+        """The inverse of `to_dict`. A missing setting has its default, as in files from before it existed."""
         known = {f.name for f in fields(cls)}
         for name in values:
             if name not in known:
                 raise unknown("setting", name, known)
-        phases = values.get("phases")
         try:
-            if phases is not None:
-                values = values | {"phases": tuple(Phase(**phase) for phase in phases)}
+            if "phases" in values:
+                values = values | {"phases": tuple(Phase(**phase) for phase in values["phases"])}
             return cls(**values)
         except TypeError as error:
             raise UserError(f"the config does not describe a run ({error}): compare it with a recipe's") from error

@@ -19,7 +19,7 @@ from protoadapt.training.config import Phase, TrainConfig
 from protoadapt.training.fabric import Fabric, launch
 from protoadapt.training.feed import Feed
 from protoadapt.training.optim import Average, learning_rate, make_optimizer, optimizer_tensors, restore_optimizer
-from protoadapt.training.plan import Plan, make_plan, rows_a_step, rows_an_epoch
+from protoadapt.training.plan import Plan, make_plan, rows_per_epoch
 from protoadapt.training.safeguards import State, Tally, asked_to_stop, differences
 from protoadapt.training.validate import embed, protocols, validate
 from protoadapt.training.watch import Watch
@@ -177,7 +177,7 @@ class Run:
         self.enter(phase)
         plan = self.plan(state.epoch)
         tally = Tally(state.sums, self.device)
-        rows = rows_a_step(phase.needs, plan.first.shape[1]) * fabric.world_size
+        rows = phase.needs.rows(plan.first.shape[1]) * fabric.world_size
         watch.epoch_starts(state.epoch, state.images)
         start, first, before = time.perf_counter(), state.within, state.seconds
         for batch, draw in self.feed.batches(plan, state.within):
@@ -240,7 +240,7 @@ class Run:
         config, rows, done = self.config, 0, self.state.epoch
         for phase in config.phases:
             end = max(done, round(phase.until * config.epochs))
-            rows, done = rows + (end - done) * rows_an_epoch(config, phase, len(self.labels)), end
+            rows, done = rows + (end - done) * rows_per_epoch(config, phase, len(self.labels)), end
         return rows
 
     def must_be_finite(self, tally: Tally) -> None:

@@ -42,9 +42,11 @@ def make_plan(
     rng = np.random.default_rng([config.seed, epoch])
     order = episodes(config, labels, rng) if phase.sampler == "episodes" else batches(config, labels, rng)
     steps, batch = order.shape
-    if batch % processes or ("rotated" in phase.needs and batch // processes % 4):
+    needs = phase.needs
+    multiple = processes * max(needs.rotate_every, 1)
+    if batch % multiple:
         raise UserError(
-            f"a batch of {batch} cannot be split over {processes} processes: choose a multiple of {4 * processes}"
+            f"a batch of {batch} cannot be split over {processes} processes: choose a multiple of {multiple}"
         )
     if phase.sampler == "episodes" and config.episode_batch % processes:
         raise UserError(
@@ -60,7 +62,7 @@ def make_plan(
     own = np.random.default_rng([config.seed, epoch, rank + 1])  # 0 would be as if it were not there
     noise = [int(own.integers(2**62)) for _ in range(steps)]
     weak = slices(draw_weak(steps * batch, config.size, generator, **config.weak_options))
-    if "mixed" not in phase.needs:
+    if not needs.partner:
         return Plan(order[:, share], weak, [0] * steps, torch.ones(steps), noise)
     at = config.mixing_layers or tuple(range(n_layers + 1))
     if not set(at) <= set(range(n_layers + 1)):
@@ -68,9 +70,10 @@ def make_plan(
     layers = rng.choice(at, steps).tolist()
     lams = torch.from_numpy(rng.beta(config.alpha, config.alpha, steps)).float()
     partner = rng.permuted(order, axis=1)
-    draw_view = draw_strong if "strong" in phase.needs else draw_weak
+    strong = needs.partner == "strong"
+    draw_view = draw_strong if strong else draw_weak
     view = slices(draw_view(steps * batch, config.size, generator, **config.weak_options))
-    return Plan(order[:, share], weak, layers, lams, noise, partner[:, share], view, "strong" in phase.needs)
+    return Plan(order[:, share], weak, layers, lams, noise, partner[:, share], view, strong)
 
 
 def batches(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -97,13 +100,9 @@ def episodes(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) 
     return np.array(tasks).reshape(-1, config.episode_batch * config.way * each)
 
 
-def rows_a_step(needs: frozenset[str], pictures: int) -> int:
-    """Pictures that pass forward and backward: weak views, as many rotated copies, as many mixed rows."""
-    return pictures * (1 + ("rotated" in needs) + ("mixed" in needs))
-
-
-def rows_an_epoch(config: TrainConfig, phase: Phase, n_images: int) -> int:
+def rows_per_epoch(config: TrainConfig, phase: Phase, n_images: int) -> int:
+    """Rows that pass forward and backward in one epoch of a phase."""
     if phase.sampler == "episodes":
         steps, pictures = config.episodes // config.episode_batch, config.way * (config.shot + config.query)
-        return steps * rows_a_step(phase.needs, config.episode_batch * pictures)
-    return n_images // config.batch * rows_a_step(phase.needs, config.batch)
+        return steps * phase.needs.rows(config.episode_batch * pictures)
+    return n_images // config.batch * phase.needs.rows(config.batch)

@@ -5,18 +5,26 @@ import math
 import pytest
 import torch
 
-from protoadapt.training.learner import Learner
-from protoadapt.training.objectives import OBJECTIVES, distill, protonet
-from protoadapt.training.objectives.rotation import rotate
+from protoadapt.core.errors import UserError
+from protoadapt.training.config import Phase, TrainConfig
+from protoadapt.training.learner import Learner, rotations
+from protoadapt.training.objectives import OBJECTIVES, Needs, Objective
+from protoadapt.training.objectives.distillation import distillation
+from protoadapt.training.objectives.episodic_protonet import protonet_loss
+from protoadapt.training.plan import make_plan
 from protoadapt.vision.networks.backbones import build, initialise
 
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
 B, C, SIDE = 8, 5, 16
 
 
-def make(weights, smoothing=0.0, training=False, **options):
+def make(weights, training=False, **settings):
     """A learner in evaluation mode: without batch statistics, a row's result cannot depend on the other rows."""
-    learner = Learner(build("conv4", width=4), C, MEAN, STD, frozenset(weights), smoothing, **options)
+    needs = [OBJECTIVES[name].needs for name in weights]
+    sampler = "episodes" if any(need.episodes for need in needs) else "batches"
+    teacher = "none" if any(need.teacher for need in needs) else None
+    config = TrainConfig(phases=(Phase(1.0, weights, sampler, teacher),), size=SIDE, batch=B, **settings)
+    learner = Learner(build("conv4", width=4), C, MEAN, STD, config)
     initialise(learner, torch.Generator().manual_seed(1))
     learner.set_phase(weights)
     return learner.train(training)
@@ -83,7 +91,7 @@ def test_rotation(batch):
 
 def test_rotated_copies_are_as_many_as_pictures():
     images = torch.randint(0, 256, (3, 3, 5, 5), dtype=torch.uint8)
-    turned = rotate(images)
+    turned = rotations(images)
     assert torch.equal(turned[:3], images)
     assert torch.equal(turned[6:9], images.flip(2, 3))
     assert len(turned) == 12
@@ -112,7 +120,7 @@ def test_mixing_at_every_layer(batch, name, layer):
 @torch.no_grad()
 @pytest.mark.parametrize("layer", range(5))
 def test_lambda_one_is_cross_entropy_on_weak_views(batch, layer):
-    learner = make({"ce": 1.0, "hct": 1.0}, smoothing=0.1)
+    learner = make({"ce": 1.0, "hct": 1.0}, label_smoothing=0.1)
     parts = learner(batch, draw(layer, 1.0))
     assert float(parts["hct"]) == pytest.approx(float(parts["ce"]), rel=1e-6)
 
@@ -147,15 +155,15 @@ def test_protonet():
         for c, rows in enumerate(episode):
             for q in rows[shot:]:
                 total -= log_p([-temperature * float(((q - p) ** 2).sum()) for p in prototypes])[c]
-    loss = protonet(features, shot, torch.tensor(temperature, dtype=torch.float64))
+    loss = protonet_loss(features, shot, torch.tensor(temperature, dtype=torch.float64))
     assert float(loss) == pytest.approx(total / (2 * ways * query), rel=1e-9)
 
 
 def test_episodic_step_learns_its_temperature(batch):
-    learner = make({"protonet": 1.0}, training=True, episode=(2, 1, 3))
+    learner = make({"protonet": 1.0}, training=True, way=2, shot=1, query=3)
     parts = learner(batch, draw())
     parts["loss"].backward()
-    assert learner.classifier is None
+    assert not hasattr(learner, "classifier")
     assert learner.log_temperature.grad.abs() > 0
     assert 0 <= float(parts["accuracy"]) <= 1
 
@@ -165,8 +173,8 @@ def test_distillation_is_the_softened_divergence():
     total = 0.0
     for s, u in zip((student / t).tolist(), (teacher / t).tolist()):
         total += sum(math.exp(b) * (b - a) for a, b in zip(log_p(s), log_p(u)))
-    assert float(distill(student, teacher, t)) == pytest.approx(t * t * total / 4, rel=1e-9)
-    assert float(distill(student, student, t)) == pytest.approx(0, abs=1e-12)
+    assert float(distillation(student, teacher, t)) == pytest.approx(t * t * total / 4, rel=1e-9)
+    assert float(distillation(student, student, t)) == pytest.approx(0, abs=1e-12)
 
 
 def test_a_head_that_a_phase_leaves_alone_gets_a_zero_gradient(batch):
@@ -178,6 +186,71 @@ def test_a_head_that_a_phase_leaves_alone_gets_a_zero_gradient(batch):
     assert not learner.rotation_head.weight.grad.any()
 
 
-def test_every_objective_says_what_it_needs():
-    known = {"classifier", "rotated", "mixed", "strong", "episodes", "teacher"}
-    assert all(objective.needs <= known for objective in OBJECTIVES.values())
+class Watched(dict):
+    """A batch that remembers which of its entries were read."""
+
+    def __init__(self, entries):
+        super().__init__(entries)
+        self.read = set()
+
+    def __getitem__(self, key):
+        self.read.add(key)
+        return super().__getitem__(key)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_an_objective_uses_all_that_it_declares_and_nothing_else(batch, name):
+    """A row, head or teacher that is declared and not used would cost time for nothing; the reverse would crash."""
+    objective, teacher, asked = OBJECTIVES[name], make({"ce": 1.0}), []
+    learner = make({name: 1.0}, training=True, way=2, shot=1, query=3)
+    classify = teacher.classify
+    teacher.classify = lambda images: asked.append(len(images)) or classify(images)
+    learner.set_phase({name: 1.0}, teacher if objective.needs.teacher else None)
+    rows = []
+    learner.backbone.stages[-1].register_forward_hook(lambda _, inputs, output: rows.append(len(output)))
+    watched = Watched(batch)
+    parts = learner(watched, draw(1, 0.3))
+    parts["loss"].backward()
+    assert list(parts) == ["loss", name, "accuracy"]
+    assert ({"partner", "partner_labels"} <= watched.read) == bool(objective.needs.partner)
+    assert rows == [objective.needs.rows(B)]
+    assert asked == ([B] if objective.needs.teacher else [])
+    trained = {key.split(".")[0] for key, p in learner.named_parameters() if p.grad is not None and p.grad.any()}
+    assert trained == {"backbone", *objective.needs.heads}
+    assert (objective.accuracy is None) == (name == "rotation")
+
+
+def test_every_phase_gets_the_views_that_its_objectives_declare():
+    labels = torch.arange(40).numpy() % 4
+    for name, objective in OBJECTIVES.items():
+        needs = objective.needs
+        sampler, teacher = "episodes" if needs.episodes else "batches", "none" if needs.teacher else None
+        config = TrainConfig(
+            phases=(Phase(1.0, {name: 1.0}, sampler, teacher),),
+            **{"size": SIDE, "batch": B, "way": 2, "shot": 1, "query": 3, "episodes": 2},
+        )
+        plan = make_plan(config, 0, labels, 4)
+        assert (plan.second is not None) == bool(needs.partner)
+        assert plan.strong == (needs.partner == "strong")
+        assert ("op" in (plan.view or {})) == (needs.partner == "strong"), "strong views draw operations"
+
+
+def test_a_new_objective_is_one_entry_of_the_table(batch, monkeypatch):
+    """Its head, its rows and its accuracy come from what it declares."""
+    needs = Needs(heads={"cosine": lambda dim, classes: torch.nn.Linear(dim, classes, bias=True)}, rotate_every=1)
+
+    def loss(outputs):
+        assert outputs.rotated_features.shape == (4 * B, outputs.features.shape[1])
+        assert torch.equal(outputs.labels[B:], outputs.labels[:B].repeat(4))
+        return outputs.heads["cosine"](outputs.rotated_features).square().mean()
+
+    one = Objective(loss, needs, lambda outputs: torch.tensor(0.25))
+    monkeypatch.setitem(OBJECTIVES, "new", one)
+    learner = make({"ce": 1.0, "new": 0.5}, training=True)
+    assert "cosine.weight" in learner.state_dict()
+    parts = learner(batch, draw())
+    assert float(parts["loss"].detach()) == pytest.approx(float(parts["ce"].detach() + 0.5 * parts["new"].detach()))
+    learner.set_phase({"new": 1.0})
+    assert float(learner(batch, draw())["accuracy"]) == 0.25
+    with pytest.raises(UserError, match="rotation and new rotate different pictures: choose one of them per phase"):
+        Phase(1.0, {"rotation": 1.0, "new": 1.0})

@@ -1,78 +1,52 @@
-"""Objectives: what one training pass gives → one number to make small. One paper, one file.
+"""Training objectives, one file each.
 
-`Rows` is what the pass of a step leaves behind; an objective picks from it and says in `needs` what has to be there.
-Axes: B images of the batch, R = B plus rotated copies, C classes, D feature dimensions.
+To add one: write a file with an `OBJECTIVE` (see `objective` for the contract) and list it in `OBJECTIVES`. Learner,
+config and loop know objectives by this table only.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import Any
 
-from torch import Tensor
-
-from protoadapt.training.objectives.cross_entropy import cross_entropy
-from protoadapt.training.objectives.distill import distill
-from protoadapt.training.objectives.episodic_protonet import protonet
-from protoadapt.training.objectives.hct import hct
-from protoadapt.training.objectives.manifold_mixup import manifold_mixup
-from protoadapt.training.objectives.rotation import rotation
-
-
-@dataclass
-class Rows:
-    """Outputs of one pass. What the phase's objectives do not need is None."""
-
-    labels: Tensor  # (R) class of every unmixed row
-    smoothing: float
-    logits: Tensor | None = None  # (R, C) of the unmixed rows, the B weak views first
-    turned: Tensor | None = None  # (R−B, 4) logits of the rotation head
-    mixed: Tensor | None = None  # (B, C) logits of the mixed rows
-    partners: Tensor | None = None  # (B) class of the second picture of each mixed row
-    lam: Tensor | None = None  # () share of the first picture
-    teacher: Tensor | None = None  # (B, C) teacher's logits of the weak views
-    softness: float = 4.0  # temperature of distillation
-    episodes: Tensor | None = None  # (E, W, K+Q, D) features of the weak views
-    shot: int = 0
-    temperature: Tensor | None = None  # () learned
-
-
-@dataclass(frozen=True)
-class Objective:
-    loss: Callable[..., Tensor]
-    needs: frozenset[str]
-
-
-def _mixed(loss: Callable[..., Tensor]) -> Callable[[Rows], Tensor]:
-    return lambda rows: loss(rows.mixed, rows.labels[: len(rows.mixed)], rows.partners, rows.lam, rows.smoothing)  # type: ignore[arg-type]
-
-
-def _distill(rows: Rows) -> Tensor:
-    return distill(rows.logits[: len(rows.teacher)], rows.teacher, rows.softness)  # type: ignore[index,arg-type]
-
+from protoadapt.core.errors import UserError
+from protoadapt.training.objectives import (
+    cross_entropy,
+    distillation,
+    episodic_protonet,
+    hct,
+    manifold_mixup,
+    rotation,
+)
+from protoadapt.training.objectives.objective import Needs, Objective, Outputs
 
 OBJECTIVES: dict[str, Objective] = {
-    "ce": Objective(lambda rows: cross_entropy(rows.logits, rows.labels, rows.smoothing), frozenset({"classifier"})),
-    "rotation": Objective(lambda rows: rotation(rows.turned), frozenset({"rotated"})),
-    "manifold_mixup": Objective(_mixed(manifold_mixup), frozenset({"classifier", "mixed"})),
-    "hct": Objective(_mixed(hct), frozenset({"classifier", "mixed", "strong"})),
-    "protonet": Objective(lambda rows: protonet(rows.episodes, rows.shot, rows.temperature), frozenset({"episodes"})),
-    "distill": Objective(_distill, frozenset({"classifier", "teacher"})),
+    "ce": cross_entropy.OBJECTIVE,
+    "rotation": rotation.OBJECTIVE,
+    "manifold_mixup": manifold_mixup.OBJECTIVE,
+    "hct": hct.OBJECTIVE,
+    "distill": distillation.OBJECTIVE,
+    "protonet": episodic_protonet.OBJECTIVE,
 }
+"""Name in a phase's weights → objective. Heads are built in this order; the first accuracy of a phase is logged."""
 
 
-def needs(weights: dict[str, float]) -> frozenset[str]:
-    """What the objectives of a phase need together."""
-    return frozenset().union(*(OBJECTIVES[name].needs for name in weights))
+def combined_needs(names: Iterable[str]) -> Needs:
+    """What objectives that train together need; an error where two want different rows in the same place."""
+    needs = {name: OBJECTIVES[name].needs for name in names}
+    return Needs(
+        heads={head: make for need in needs.values() for head, make in need.heads.items()},
+        rotate_every=_only(needs, "rotate_every", "rotate different pictures"),
+        partner=_only(needs, "partner", "mix the rows with different views"),
+        episodes=any(need.episodes for need in needs.values()),
+        teacher=any(need.teacher for need in needs.values()),
+    )
 
 
-__all__ = [
-    "OBJECTIVES",
-    "Objective",
-    "Rows",
-    "cross_entropy",
-    "distill",
-    "hct",
-    "manifold_mixup",
-    "needs",
-    "protonet",
-    "rotation",
-]
+def _only(needs: dict[str, Needs], kind: str, conflict: str) -> Any:
+    """The one value that the objectives want, or that of an objective without needs."""
+    users = {getattr(need, kind): name for name, need in needs.items() if getattr(need, kind)}
+    if len(users) > 1:
+        raise UserError(f"{' and '.join(users.values())} {conflict}: choose one of them per phase")
+    return next(iter(users), getattr(Needs(), kind))
+
+
+__all__ = ["OBJECTIVES", "Needs", "Objective", "Outputs", "combined_needs"]

@@ -3,10 +3,22 @@
 import torch.nn.functional as F
 from torch import Tensor
 
+from protoadapt.training.objectives.objective import CLASSIFIER, Needs, Objective, classifier_accuracy
+
 
 def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Mean of −log p_y over the rows: logits (R, C), labels (R).
+    """Mean of −log p_y over all rows.
 
     With rotation in the same phase, the rotated copies are rows like any others: one mean over all of them.
+
+    Parameters: logits (R, C), labels (R), smoothing: share of the target spread over all classes.
+    Returns: scalar ().
     """
     return F.cross_entropy(logits, labels, label_smoothing=smoothing)
+
+
+OBJECTIVE = Objective(
+    lambda outputs: cross_entropy(outputs.logits, outputs.labels, outputs.config.label_smoothing),
+    Needs(heads=CLASSIFIER),
+    classifier_accuracy,
+)

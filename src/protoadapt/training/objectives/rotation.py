@@ -2,15 +2,25 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+
+from protoadapt.training.objectives.objective import Needs, Objective, apply_head
+
+EVERY = 4
+"""Every fourth picture is rotated, in all four ways: as many rotated rows as pictures."""
 
 
-def rotate(images: Tensor) -> Tensor:
-    """Images (n, 3, H, H) in all four rotations: (4n, 3, H, H), all upright ones first, then 90°, 180°, 270°."""
-    return torch.cat([torch.rot90(images, turns, (2, 3)) for turns in range(4)])
+def rotation_loss(logits: Tensor) -> Tensor:
+    """4-way cross-entropy of the rotation head: by how many quarter turns was the picture rotated?
 
-
-def rotation(logits: Tensor) -> Tensor:
-    """4-way cross-entropy of the rotation head's logits (4n, 4), whose rows are in the order of `rotate`."""
+    Parameters: logits (4n, 4), whose rows are in the order of `learner.rotations`: all n upright pictures first.
+    Returns: scalar ().
+    """
     turns = torch.arange(4, device=logits.device).repeat_interleave(len(logits) // 4)
     return F.cross_entropy(logits, turns)
+
+
+OBJECTIVE = Objective(
+    lambda outputs: rotation_loss(apply_head(outputs.heads["rotation_head"], outputs.rotated_features)),
+    Needs(heads={"rotation_head": lambda dim, classes: nn.Linear(dim, 4)}, rotate_every=EVERY),
+)

@@ -1,0 +1,114 @@
+"""The contract between the training step and its objectives.
+
+An objective declares what it needs (`Needs`) and computes one loss from the outputs of the step's forward pass
+(`Outputs`). It lives in one file of this package and is listed in one line of `OBJECTIVES`.
+
+Axes: B pictures of the batch, R = B + rotated copies, D feature dimensions, C base classes, E episodes, W classes per
+episode, K support and Q query pictures per class.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from protoadapt.training.config import TrainConfig
+
+Head = nn.Module | nn.Parameter
+MakeHead = Callable[[int, int], Head]
+"""(D, C) → a module or a parameter that is trained and saved with the backbone."""
+
+CLASSIFIER: dict[str, MakeHead] = {"classifier": nn.Linear}
+"""The linear classifier of the base classes, shared by all objectives that declare it."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an objective needs besides the weak view and the label of each picture.
+
+    heads         name → (D, C) → module or parameter; objectives that give the same name share the head
+    rotate_every  every n-th picture is also passed in its four rotations; 0: no rotated rows
+    partner       "weak" or "strong": each row is mixed with that view of another picture at a random layer; "": no
+                  mixed rows
+    episodes      the batch must consist of few-shot episodes (sampler "episodes")
+    teacher       the class logits of a frozen network, which the phase names
+    """
+
+    heads: Mapping[str, MakeHead] = field(default_factory=dict)
+    rotate_every: int = 0
+    partner: Literal["", "weak", "strong"] = ""
+    episodes: bool = False
+    teacher: bool = False
+
+    def rows(self, pictures: int) -> int:
+        """Rows that pass forward and backward for so many pictures: weak views, rotated copies, mixed rows."""
+        rotated = 4 * pictures // self.rotate_every if self.rotate_every else 0
+        return pictures + rotated + (pictures if self.partner else 0)
+
+
+def apply_head(head: Head, features: Tensor) -> Tensor:
+    """A head's output for features (n, D), in full precision.
+
+    Full precision costs nothing here, and bfloat16 logits would carry three digits only.
+    """
+    with torch.autocast(features.device.type, enabled=False):
+        return head(features.float())  # type: ignore[operator]
+
+
+@dataclass
+class Outputs:
+    """The outputs of one forward pass. What no objective of the phase needs is None."""
+
+    features: Tensor  # (R, D): B weak views, then rotated copies; with mixed rows (R + B, D), the mixed rows last
+    labels: Tensor  # (R) class of every row that is not mixed
+    batch: int  # B
+    heads: Mapping[str, Head]
+    config: "TrainConfig"
+    partner_labels: Tensor | None = None  # (B) class of the second picture of each mixed row
+    lam: Tensor | None = None  # () weight λ of the first picture
+    teacher_logits: Tensor | None = None  # (B, C) of the weak views
+
+    @cached_property
+    def all_logits(self) -> Tensor:
+        """Class logits of all rows, computed once for all objectives."""
+        return apply_head(self.heads["classifier"], self.features)
+
+    @property
+    def logits(self) -> Tensor:
+        """(R, C) class logits of the rows that are not mixed."""
+        return self.all_logits[: len(self.labels)]
+
+    @property
+    def mixed_logits(self) -> Tensor:
+        """(B, C) class logits of the mixed rows."""
+        return self.all_logits[len(self.labels) :]
+
+    @property
+    def rotated_features(self) -> Tensor:
+        """(R − B, D) features of the rotated copies, in the order of `learner.rotations`."""
+        return self.features[self.batch : len(self.labels)]
+
+    @property
+    def episode_features(self) -> Tensor:
+        """(E, W, K + Q, D) features of the weak views as episodes, the K support rows of each class first."""
+        config = self.config
+        return self.features[: self.batch].unflatten(0, (-1, config.way, config.shot + config.query))
+
+
+def classifier_accuracy(outputs: Outputs) -> Tensor:
+    """Share () of the weak views that the classifier puts into their own class."""
+    b = outputs.batch
+    return (outputs.logits[:b].argmax(1) == outputs.labels[:b]).float().mean()
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One loss: what it needs, how it is computed, and optionally a training accuracy to log."""
+
+    loss: Callable[[Outputs], Tensor]  # → () mean loss
+    needs: Needs
+    accuracy: Callable[[Outputs], Tensor] | None = None  # → () share of pictures answered correctly
