@@ -1,5 +1,6 @@
 """Every command and every snippet in README and docs runs, on small fixtures; every page is what its files say."""
 
+import contextlib
 import importlib.util
 import re
 import shlex
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.command import run as in_process
 from PIL import Image
 
 from protoadapt import save_features
@@ -19,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 SMALL_RUN = "epochs=1 warmup=0 size=16 width=2 batch=64 validation_episodes=5"
 SLOWER = ("make", "pre-commit", "protoadapt serve")  # what CI itself runs, and what runs until it is stopped
+PROCESS = ("protoadapt models lite0", "--devices")  # one plain command, and one that starts further processes
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -53,7 +56,7 @@ def write_pictures(folder: Path, rng: np.random.Generator, count: int = 8) -> No
 
 
 def shortened(command: str) -> list[str]:
-    """The command as written, with as little work as shows that it runs."""
+    """The words of a command as written, with as little work as shows that it runs."""
     words = shlex.split(command)
     assert words[0] == "protoadapt", command
     extra = []
@@ -61,26 +64,36 @@ def shortened(command: str) -> list[str]:
         extra = ["--episodes", "10", "--query", "5"]
     if words[1] == "train":
         extra = [part for setting in SMALL_RUN.split() for part in ("--set", setting)]
-    return [sys.executable, "-m", "protoadapt", *words[1:], *extra]
+    return [*words[1:], *extra]
+
+
+def run(command: str, home: Path) -> subprocess.CompletedProcess:
+    """In this process, which has torch loaded; a few in one of their own."""
+    words = shortened(command)
+    if any(part in command for part in PROCESS):
+        words = [sys.executable, "-m", "protoadapt", *words]
+        return subprocess.run(words, cwd=home, capture_output=True, text=True, timeout=300)
+    return in_process(*words, cwd=home)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_run_in_order(page, home):
     for command in commands(page):
-        done = subprocess.run(shortened(command), cwd=home, capture_output=True, text=True, timeout=300)
-        incomplete = (
-            command.startswith("protoadapt data") and done.returncode == 1
-        )  # the fixture has 8 pictures a class
+        done = run(command, home)
+        incomplete = command.startswith("protoadapt data") and done.returncode == 1  # only 8 pictures per class here
         assert done.returncode == 0 or incomplete, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
-def test_python_snippets_run(home):
-    for page in PAGES:
-        for snippet in blocks(page, "python"):
-            done = subprocess.run(
-                [sys.executable, "-c", snippet], cwd=home, capture_output=True, text=True, timeout=300
-            )
-            assert done.returncode == 0, f"{snippet}\n{done.stderr}"
+def test_some_commands_run_in_a_process_of_their_own():
+    every = [command for page in PAGES for command in commands(page)]
+    assert all(any(part in command for command in every) for part in PROCESS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_snippets_run(page, home):
+    for snippet in blocks(page, "python"):
+        with contextlib.chdir(home):
+            exec(compile(snippet, page.name, "exec"), {"__name__": "__main__"})
 
 
 def build():
