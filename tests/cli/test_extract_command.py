@@ -7,6 +7,7 @@ import pytest
 from helpers import command
 from helpers.small_pictures import class_folders
 
+from protoadapt.core.features import load_features
 from protoadapt.report.html import evaluation_page
 
 
@@ -41,3 +42,31 @@ def test_results_on_ones_own_pictures_bear_their_name(mine: Path, model: Path, t
     assert "<h1>Evaluation: mine</h1>" in evaluation_page([told])
     del told["features"]["folder"]  # as older files are
     assert "<h1>Evaluation: folder</h1>" in evaluation_page([told])
+
+
+def test_novel_classes_alone_are_enough(model: Path, tmp_path: Path) -> None:
+    """Where there are no base classes the features have no base mean, which is said; a base mean asked for is due."""
+    class_folders(tmp_path / "data" / "novel", ["kind0", "kind1"], 3)
+    words = ("extract", model, "--dataset", "folder", "--data", tmp_path / "data", "--out", tmp_path / "f.safetensors")
+    done = command.run(*words, "--split", "novel")
+    assert done.returncode == 0, done.stderr
+    assert "no base classes" in done.stderr
+    table = load_features(tmp_path / "f.safetensors")
+    assert (len(table.features), table.base_mean) == (6, None)
+    asked = command.run(*words, "--base-mean")
+    assert (asked.returncode, "no base classes" in asked.stderr) == (2, True)
+    quiet = command.run(*words, "--no-base-mean")
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+    class_folders(tmp_path / "data" / "base", ["kind2", "kind3"], 3)
+    assert command.run(*words).returncode == 0
+    assert load_features(tmp_path / "f.safetensors").base_mean is not None
+
+
+def test_a_dataset_is_named_by_an_option_or_in_the_old_way(tmp_path: Path) -> None:
+    folders = class_folders(tmp_path / "novel", ["kind0", "kind1"], 3)
+    new, old = (command.run("data", *words, "--data", folders) for words in (("--dataset", "folder"), ("folder",)))
+    assert (new.returncode, new.stdout) == (old.returncode, old.stdout)
+    assert new.stdout
+    for words in ((), ("cub", "--dataset", "cub")):
+        wrong = command.run("data", *words, "--data", folders)
+        assert (wrong.returncode, "--dataset NAME" in wrong.stderr) == (2, True)

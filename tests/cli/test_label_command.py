@@ -41,11 +41,13 @@ def test_label_then_predict(protoadapt, folder, model):
     out, _ = protoadapt(*words)
     assert [line.split(": ")[1].split()[0] for line in out.splitlines()] == ["red", "blue", "blue"]
     assert r"caf\xe9\x1b[31m.png" in out
-    told = json.loads(protoadapt(*words, "--json")[0])
+    told = json.loads(protoadapt(*words, "--format", "json")[0])
+    assert json.loads(protoadapt(*words, "--json")[0])["pictures"] == told["pictures"]  # the old spelling
     assert [one["label"] for one in told["pictures"]] == ["red", "blue", "blue"]
-    rows = list(csv.DictReader(protoadapt(*words, "--csv")[0].splitlines()))
+    rows = list(csv.DictReader(protoadapt(*words, "--format", "csv")[0].splitlines()))
     assert [row["label"] for row in rows] == ["red", "blue", "blue"]
     assert rows[0]["unknown"] == "uncalibrated"
+    assert protoadapt(*words, "--csv") == protoadapt(*words, "--format", "csv")
 
 
 def test_mistakes_are_one_sentence(protoadapt, model):
@@ -53,6 +55,10 @@ def test_mistakes_are_one_sentence(protoadapt, model):
         (("label", "--support", "nowhere", "--images", "images", "--out", "o", "--model", model), "there is no"),
         (("label", "--support", "support", "--images", "images", "--out", "o", "--model", "lite1"), "no model"),
         (("predict", "nowhere.safetensors", "images"), "no classifier"),
+        (("predict", "nowhere.safetensors", "images", "--format", "xml"), "no format 'xml'"),
+        (("predict", "nowhere.safetensors", "images", "--csv", "--json"), "two formats"),
+        (("label", "--support", "support", "--out", "o"), "give --images DIR"),
+        (("label", "--support", "support", "--out", "o", "--features", "f", "--sort", "copy"), "replaces --images"),
     ):
         _, err = protoadapt(*words, code=2)
         assert err.startswith("error: ")
@@ -87,12 +93,13 @@ def test_nothing_to_name_is_said_and_one_file_is_no_files(protoadapt, folder, mo
     assert "Nothing was left to be named: there are only your 6 examples." in (folder / "out/report.html").read_text()
 
 
-@pytest.mark.parametrize("start", [["-m", "protoadapt"], ["-c", "from protoadapt.cli import main; main()"]])
-def test_code_beside_the_pictures_does_not_run(folder, model, start):
+def test_code_beside_the_pictures_does_not_run(folder, model):
     """HEIC pictures ask for a package that may be missing; the current folder is no place to look for it."""
     (folder / "pillow_heif.py").write_text("import os; os.mkdir('ran')\nraise ImportError\n")
-    flags = ["-P"] if start[0] == "-c" else []  # as the installed command starts: the current folder is not on its path
     words = ["label", "--support", "support", "--images", "images", "--out", "out", "--model", str(model)]
-    done = subprocess.run([sys.executable, *flags, *start, *words], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert not (folder / "ran").exists()
+    for done in (
+        subprocess.run([sys.executable, "-m", "protoadapt", *words], cwd=folder, capture_output=True, text=True),
+        command.run(*words, cwd=folder),  # as the installed command starts: the current folder is not on its path
+    ):
+        assert done.returncode == 0, done.stderr
+        assert not (folder / "ran").exists()

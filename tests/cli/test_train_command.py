@@ -1,9 +1,13 @@
 """`protoadapt train` as a user meets it: `--resume` goes on with the run's own settings."""
 
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
+import torch
+from helpers import command
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -60,3 +64,41 @@ def test_a_file_in_the_place_of_the_run_is_said_before_pictures_are_read(tmp_pat
     for words in (("hct_r",), ("--resume",)):
         with pytest.raises(UserError, match="run' is a file: give a folder"):
             train(tmp_path / "no-pictures", tmp_path / "run", *words)
+
+
+def test_dataset_seed_and_device_are_options_as_in_other_verbs(data, tmp_path):
+    """`--dataset folder --seed 3` is `--set dataset=folder --set seed=3`, with that dataset's settings."""
+    given = [word for setting in [*SETTINGS[1:], "epochs=1"] for word in ("--set", setting)]
+    done = train(data, tmp_path / "run", "hct_r", "--dataset", "folder", "--seed", "3", *given)
+    assert done.exit_code == 0, done.stderr
+    config = json.loads((tmp_path / "run" / "result.json").read_text())["config"]
+    assert (config["dataset"], config["seed"], config["weak_crop"]) == ("folder", 3, "resized")
+    for device, said in (("abacus", "device 'abacus'"), ("cuda:x", "device 'cuda:x'"), ("cuda:0", "is one device")):
+        wrong = command.run("train", "hct_r", "--out", tmp_path / "no", "--device", device, "--devices", 2)
+        assert (wrong.returncode, said in wrong.stderr) == (2, True)
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_run_that_is_asked_to_stop_says_how_to_continue(data, tmp_path, monkeypatch):
+    """SIGTERM at the first step: exit code 143, a checkpoint, and the way to go on; Ctrl-C: 130."""
+    step = torch.optim.SGD.step
+    words = ["--dataset", "folder", "--data", data, "--accelerator", "cpu"]
+    words += [word for setting in [*SETTINGS[1:], "epochs=2"] for word in ("--set", setting)]
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        out = tmp_path / str(code)
+
+        def stopped(optimizer, *arguments, number=number, **options):
+            os.kill(os.getpid(), number)
+            return step(optimizer, *arguments, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(torch.optim.SGD, "step", stopped)
+            done = command.run("train", "hct_r", "--out", out, *words)
+        assert done.returncode == code
+        assert "Traceback" not in done.stderr
+        assert not (out / "result.json").exists()
+        resumed = command.run("train", "--resume", "--out", out, "--data", data, "--device", "cpu")
+        assert resumed.returncode == 0, resumed.stderr
+        assert (out / "result.json").exists()
+        if code == 143:
+            assert f"continue with `protoadapt train --resume --out {out}`" in done.stdout

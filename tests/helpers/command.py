@@ -11,9 +11,13 @@ from unittest import mock
 from protoadapt.cli import main
 
 
-def run(*words: object, cwd: Path | str = ".", program=None) -> CompletedProcess:
-    """The entry point with these words in `cwd`: exit code, output and error output as of a process."""
-    argv, out, err = ["protoadapt", *map(str, words)], io.StringIO(), io.StringIO()
+def run(*words: object, cwd: Path | str = ".", encoding: str = "utf-8", program=None) -> CompletedProcess:
+    """The entry point with these words in `cwd`: exit code, output and error output as of a process.
+
+    `encoding` is the terminal's; `program` a command line other than protoadapt's.
+    """
+    argv = ["protoadapt", *map(str, words)]
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding, "strict", write_through=True) for _ in range(2))
     modules, code = set(sys.modules), 0
     patches = mock.patch.object(sys, "argv", argv), mock.patch.object(sys, "path", list(sys.path))
     with patches[0], patches[1], mock.patch.dict(os.environ), chdir(cwd), redirect_stdout(out), redirect_stderr(err):
@@ -25,4 +29,4 @@ def run(*words: object, cwd: Path | str = ".", program=None) -> CompletedProcess
         file = getattr(sys.modules[name], "__file__", None)
         if file and Path(file).resolve().is_relative_to(Path(cwd).resolve()):
             del sys.modules[name]
-    return CompletedProcess(argv, code, out.getvalue(), err.getvalue())
+    return CompletedProcess(argv, code, *(stream.buffer.getvalue().decode(encoding) for stream in (out, err)))
