@@ -74,7 +74,13 @@ def main() -> None:
                 second, *others = measured(*two, shot)
                 weights += others
                 (mean, ci95), over_classes = first.minus(second), first.minus_classes(second)
-            told = {"what": what, "classes": classes, "number": len(first.held), "shot": shot, "weights": weights}
+            told = {
+                "what": what,
+                "classes": classes,
+                "number": len(first.class_episodes),
+                "shot": shot,
+                "weights": weights,
+            }
             rows.append({**told, "mean": mean, "ci95": ci95, "ci95_classes": over_classes})
             print(json.dumps(rows[-1], ensure_ascii=False), flush=True)
     protocol = f"5-way, 15 queries a class, {EPISODES:,} episodes"

@@ -19,11 +19,11 @@ import torch
 
 from paper.extremes_page import table
 from protoadapt.core.episodes import Draw
-from protoadapt.core.evaluate import half_width
 from protoadapt.core.features import Features, load_features
 from protoadapt.core.files import written_whole
 from protoadapt.core.methods import method
 from protoadapt.core.provenance import hardware, versions
+from protoadapt.core.statistics import half_width
 from protoadapt.report.tables import markdown
 
 WAY, SHOTS, FOREIGN = 5, (1, 5), 5

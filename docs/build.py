@@ -21,7 +21,8 @@ from paper.quoted import own
 from paper.tables import MAIN, POOLING, seen
 from protoadapt.cli.verbs import app
 from protoadapt.core.methods import METHODS, adaptation, method
-from protoadapt.report.tables import by_task, markdown, paired
+from protoadapt.core.records import paired_difference
+from protoadapt.report.tables import by_task, markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -183,7 +184,7 @@ def readme() -> str:
             continue
         for shot, published in zip((1, 5), own(table)):
             found = [results.get(trial, shot, name) for name in names]
-            gain = "{:+.2f} ± {:.2f}".format(*paired(found[2], found[0]))
+            gain = "{:+.2f} ± {:.2f}".format(*paired_difference(found[2], found[0]))
             better = results.get(seen(trial, pooling=POOLING), shot, "cipa")
             cells = [*(f"{r['accuracy']:.2f}" for r in found), f"{better['accuracy']:.2f}" if better else ""]
             rows.append([words, str(shot), *cells, gain, f"{published:.2f}"])

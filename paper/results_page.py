@@ -28,8 +28,9 @@ from paper.tables import (
 from paper.trends import Curve, trends
 from protoadapt.core.errors import count
 from protoadapt.core.methods import method
+from protoadapt.core.records import first_episodes, paired_difference
 from protoadapt.core.untrusted import finite
-from protoadapt.report.tables import first, markdown, paired
+from protoadapt.report.tables import markdown
 
 NOT_MEASURED = "not measured"
 SHOTS = (1, 5)
@@ -116,7 +117,7 @@ def _numbers(row: Row, some: int | None, results: Results) -> list[str]:
         cells.append(accuracy(found))
         cells.append(f"{found['accuracy'] - paper:+.2f}" if found and paper else "")
         if some:
-            cells.append(accuracy(first(found, some)) if found else "")
+            cells.append(accuracy(first_episodes(found, some)) if found else "")
     return cells
 
 
@@ -158,7 +159,7 @@ def same_episodes(trial: Trial, results: Results) -> str:
         row = [label]
         for found in by_shot.values():
             one, reference = found.get(label), found.get(labels[0])
-            apart = paired(one, reference) if one and reference and one is not reference else None
+            apart = paired_difference(one, reference) if one and reference and one is not reference else None
             row += [accuracy(one), "{:+.2f} ± {:.2f}".format(*apart) if apart else ""]
         rows.append([*row, f"{max(f[label]['episodes'] for f in by_shot.values() if label in f):,}"])
     return markdown([*header, "episodes"], rows)

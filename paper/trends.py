@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from protoadapt.report.tables import paired
+from protoadapt.core.records import paired_difference
 
 Curve = Mapping[int, dict[str, Any]]
 """M, the number of unlabelled pictures a class → result. Support and queries are the same for all M."""
@@ -25,10 +25,10 @@ def trends(curves: Mapping[str, Curve]) -> list[Trend]:
     sizes = sorted(ours)
     few, many = sizes[0], sizes[-1]
     peak = max(sizes, key=lambda m: base5[m]["accuracy"])
-    fall = paired(base5[many], base5[peak])
+    fall = paired_difference(base5[many], base5[peak])
     ahead = [m for m in sizes if base5[m]["accuracy"] > base1[m]["accuracy"]]
     turn = next((m for m in sizes if ours5[m]["accuracy"] <= ours1[m]["accuracy"]), None)
-    start, end = paired(base[few], base1[few]), paired(base[many], base1[many])
+    start, end = paired_difference(base[few], base1[few]), paired_difference(base[many], base1[many])
     lead = {m: ours[m]["accuracy"] - ours1[m]["accuracy"] for m in sizes}
     beaten = [
         m for m in sizes if any(c[m]["accuracy"] > ours[m]["accuracy"] for c in (base1, base5, base, ours1, ours5))

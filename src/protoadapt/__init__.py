@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from protoadapt.core.estimators import PTMAPClassifier as PTMAPClassifier
     from protoadapt.core.estimators import SemiProtoNetClassifier as SemiProtoNetClassifier
     from protoadapt.core.estimators import SoftKMeansClassifier as SoftKMeansClassifier
-    from protoadapt.core.evaluate import Result as Result
     from protoadapt.core.evaluate import compare as compare
     from protoadapt.core.evaluate import evaluate as evaluate
     from protoadapt.core.features import Features as Features
     from protoadapt.core.features import load_features as load_features
     from protoadapt.core.features import save_features as save_features
     from protoadapt.core.methods import METHODS as METHODS
+    from protoadapt.core.records import Result as Result
 
 HOME = {
     "METHODS": "core.methods",
@@ -37,7 +37,7 @@ HOME = {
     "PTMAPClassifier": "core.estimators",
     "ProtoNetClassifier": "core.estimators",
     "Protocol": "core.episodes",
-    "Result": "core.evaluate",
+    "Result": "core.records",
     "SemiProtoNetClassifier": "core.estimators",
     "SoftKMeansClassifier": "core.estimators",
     "UserError": "core.errors",

@@ -11,6 +11,7 @@ from helpers.command import run
 
 from protoadapt import save_features
 from protoadapt.core.features import synthetic_features
+from protoadapt.core.records import right_answers
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,7 @@ def test_compare_gives_paired_differences_in_every_format(features, tmp_path):
     rows = list(csv.DictReader(io.StringIO(table.stdout)))
     assert [row["method"] for row in rows] == ["protonet", "cipa(sigma=1, tau=5)"]
     told = json.loads((tmp_path / "r.json").read_text())
-    first, second = (np.array(r["correct"]) for r in told["results"])
+    first, second = (right_answers(r) for r in told["results"])
     assert float(rows[1]["minus protonet"]) == pytest.approx(100 * (second - first).mean() / 75, abs=1e-4)
     about, _, header, *_ = run(*words, "--format", "markdown").stdout.splitlines()
     assert "5-way 1-shot, 15 queries a class, 50 episodes" in about

@@ -9,6 +9,7 @@ from PIL import Image
 
 from protoadapt.cli import demonstration
 from protoadapt.core.features import load_features
+from protoadapt.core.records import right_answers
 from protoadapt.training.watch import Watch
 
 SMALL = ["epochs=1", "size=16", "backbone=conv4", "width=4", "validation_episodes=5"]
@@ -47,7 +48,7 @@ def test_results_say_how_they_came_about(done):
         told = json.loads(file.read_text())
         assert told["features"]["split"] == "novel"
         assert told["features"]["hash"] == load_features(done / "features.safetensors").hash
-        assert (told["seed"], told["episodes"], len(told["correct"])) == (0, 8, 8)
+        assert (told["seed"], told["episodes"], len(right_answers(told))) == (0, 8, 8)
         assert told["training"]["config"]["epochs"] == 1
         assert told["training"]["config"]["seed"] == 0
         assert {"ce", "rotation", "hct"} == set(told["training"]["config"]["phases"][1]["weights"])

@@ -29,7 +29,8 @@ def drawn(protocol, seed=0, episodes=BLOCK, labels=LABELS):
     seed=st.integers(0, 2**31),
 )
 def test_rows_never_overlap_and_labels_are_true(kind, way, shot, query, unlabeled, distractors, seed):
-    protocol = Protocol(kind, way, shot, query, unlabeled=unlabeled, distractors=distractors)
+    semi = {"unlabeled": unlabeled, "distractors": distractors} if kind == "semi" else {}
+    protocol = Protocol(kind, way, shot, query, **semi)
     d = drawn(protocol, seed, episodes=20)
     rng = np.random.default_rng(seed)
     shuffled = rng.permutation(8)[LABELS]  # names of classes need not be sorted in the table

@@ -9,9 +9,11 @@ import torch
 
 from protoadapt import Protocol, UserError, compare
 from protoadapt.core.episodes import draw
-from protoadapt.core.evaluate import class_half_width, evaluate, half_width
+from protoadapt.core.evaluate import evaluate
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, method, parse_assignments, split_specs
+from protoadapt.core.records import right_answers
+from protoadapt.core.statistics import class_half_width, half_width
 
 TABLE = synthetic_features(classes=8, rows=40)
 X, Y = TABLE.features, TABLE.labels
@@ -127,7 +129,7 @@ def test_rows_without_a_class_are_no_class():
     labels = Y.clone()
     labels[Y == 7] = -1
     result = evaluate(X, labels, "protonet", episodes=50)
-    assert (len(result.held), result.held.sum()) == (7, 5 * 50)
+    assert (len(result.class_episodes), result.class_episodes.sum()) == (7, 5 * 50)
 
 
 def test_one_episode_has_no_spread():
@@ -249,5 +251,5 @@ def test_a_result_tells_all():
     assert told["arguments"]["tau"] == 10.0
     assert told["protocol"]["kind"] == "dirichlet"
     assert told["features"]["hash"] == TABLE.hash
-    assert len(told["correct"]) == told["episodes"] == 20
+    assert len(right_answers(told)) == told["episodes"] == 20
     assert {"versions", "hardware", "seed", "seconds", "ci95", "schema"} <= told.keys()

@@ -6,6 +6,7 @@ import shutil
 import signal
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from paper import Stopped, Work, engine, networks, reproduce
@@ -13,6 +14,7 @@ from paper.plan import Row, Run, Table, Task, Trial
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import load_features, save_features
 from protoadapt.core.files import write_json
+from protoadapt.core.records import right_answers
 from protoadapt.training import checkpoint
 from protoadapt.training.watch import Watch
 from protoadapt.vision.networks import model_files
@@ -72,7 +74,7 @@ def test_results_say_how_they_came_about(made):
         assert told["training"]["config"]["epochs"] == 1
         for r in told["results"]:
             assert r["protocol"]["shot"] == shot
-            assert (r["episodes"], len(r["correct"]), r["seed"]) == (8, 8, 0)
+            assert (r["episodes"], len(right_answers(r)), r["seed"]) == (8, 8, 0)
             assert {"versions", "hardware", "seconds", "commit"} <= r.keys()
             features = r["features"]
             assert (features["dataset"], features["split"], features["crop"]) == ("glyphs", "novel", "none")
@@ -127,11 +129,11 @@ def test_a_new_method_joins_the_others_on_the_same_episodes(home, monkeypatch):
 
 
 def test_more_episodes_are_drawn_and_fewer_are_there(home, monkeypatch):
-    before = result(home)["results"][1]["correct"]
+    before = right_answers(result(home)["results"][1])
     reproduce(TABLE, work(home, episodes=12))
     told = result(home)["results"][1]
     assert told["episodes"] == 12
-    assert told["correct"][:8] == before, "the first episodes are the same"
+    assert np.array_equal(right_answers(told)[:8], before), "the first episodes are the same"
     forbid(monkeypatch, "compare")
     reproduce(TABLE, work(home, episodes=8))
     assert result(home)["results"][1]["episodes"] == 12

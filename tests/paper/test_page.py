@@ -10,7 +10,7 @@ from paper import Results, draw_figures, results_page, section
 from paper.tables import MINI, SEEDS, SEMI, SEMI_METHODS, TABLES, UNLABELLED, seen
 from paper.trends import near, saturation, trends
 from protoadapt.core.methods import method
-from protoadapt.report.tables import first, paired
+from protoadapt.core.records import first_episodes, paired_difference
 
 
 def told(spec: str, correct, queries: int = 75) -> dict:
@@ -105,7 +105,7 @@ def test_methods_on_the_same_episodes_are_paired(some):
     page = section("main", Results(some))
     one = Results(some).get(seen(MINI), 1, "cipa")
     other = Results(some).get(seen(MINI), 1, "protonet")
-    gain = "{:+.2f} ± {:.2f}".format(*paired(one, other))
+    gain = "{:+.2f} ± {:.2f}".format(*paired_difference(one, other))
     assert any(line.startswith("| cipa |") and gain in line for line in page.splitlines())
     assert "mini-ImageNet, one view a picture, pooling 1 (from files whose short side is usually 375 pixels):" in page
 
@@ -113,9 +113,9 @@ def test_methods_on_the_same_episodes_are_paired(some):
 def test_pairs_of_unequal_length_share_their_first_episodes():
     long, short = told("cipa", [60, 50, 40, 75]), told("ilpc", [59, 52])
     difference = 100 * np.array([-1, 2]) / 75
-    assert paired(short, long)[0] == pytest.approx(difference.mean())
-    assert first(long, 2)["accuracy"] == pytest.approx(100 * 55 / 75)
-    assert first(long, 9)["episodes"] == 4
+    assert paired_difference(short, long)[0] == pytest.approx(difference.mean())
+    assert first_episodes(long, 2)["accuracy"] == pytest.approx(100 * 55 / 75)
+    assert first_episodes(long, 9)["episodes"] == 4
 
 
 def test_every_table_has_a_section_even_without_any_result(tmp_path):

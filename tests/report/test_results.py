@@ -17,8 +17,9 @@ from protoadapt.core.episodes import Protocol
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import synthetic_features
+from protoadapt.core.records import read_results
 from protoadapt.report.html import evaluation_page, is_labels_page
-from protoadapt.report.result_checks import results_of, sound
+from protoadapt.report.result_checks import sound
 from protoadapt.report.results import _embedding
 from protoadapt.report.tables import comparison, render
 
@@ -153,7 +154,7 @@ def test_what_is_told_of_classes_follows_from_the_episodes(told, key, change):
     result = told["results"][0]
     value = result["classes"][key]
     wrong = value + change if key == "ci95" else [value[0] + change, *value[1:]]
-    with pytest.raises(UserError, match="lacks 'classes' or has it wrong"):
+    with pytest.raises(UserError, match="has no valid 'classes'"):
         evaluation_page([{**result, "classes": {**result["classes"], key: wrong}}])
 
 
@@ -181,8 +182,8 @@ def test_older_results_tell_nothing_of_other_classes(told):
 @pytest.mark.parametrize("key", ["label", "features", "episodes", "accuracy", "ci95", "correct", "queries", "protocol"])
 def test_results_that_lack_something_are_refused(told, key):
     part = {name: value for name, value in told["results"][0].items() if name != key}
-    with pytest.raises(UserError, match=f"lacks '{key}'"):
-        results_of({"results": [part]})
+    with pytest.raises(UserError, match=f"has no valid '{key}'"):
+        read_results({"results": [part]})
     assert sound({"results": [part]}) == {}
 
 
@@ -294,7 +295,7 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(told, tmp_path):
         ([mine, write(tmp_path / "r.json", told)], "leave out"),
         (
             [write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/1"}]})],
-            "bad.json: a result lacks 'accuracy'",
+            "bad.json: a result has no valid 'accuracy'",
         ),
         ([write(tmp_path / "half.json", {"schema": "protoadapt-labels/1"})], "half.json: the labels' classes"),
     ]

@@ -13,6 +13,7 @@ from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, save_features
 from protoadapt.core.files import write_json, written_whole
 from protoadapt.core.methods import method
+from protoadapt.core.records import right_answers
 from protoadapt.report.curves import draw_curves
 from protoadapt.report.path_figure import draw_paths, path_picture
 from protoadapt.report.tables import render
@@ -106,7 +107,7 @@ def figures(out: Path, told: dict[str, Any], table: Features, novel: Images, res
     """A 1-shot task of `results` as pictures and as paths, and the training curves."""
     first = next(draw(table.labels.numpy(), Protocol(), results[0]["seed"], results[0]["episodes"]))
     # Neither the prettiest nor the ugliest task: the one where every method comes nearest to its average.
-    correct = np.array([result["correct"] for result in results])
+    correct = np.array([right_answers(result) for result in results])
     task = int(np.abs(correct - correct.mean(1, keepdims=True))[:, : len(first.query)].sum(0).argmin())
     drawn = first[task : task + 1]
     episode, truth = drawn.episodes(table.features, 5), drawn.query_labels[0]

@@ -5,8 +5,9 @@ Q queries, U unlabelled rows, N rows of a feature table, D dimensions.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.untrusted import finite
 
+MOST_EPISODES = 10**8
 BLOCK = 256
 """Episodes drawn from one seed. Blocks, not chunks, are seeded, so that episode i never depends on chunking."""
 
@@ -161,6 +163,14 @@ class Draw:
         )
 
 
+KIND_SETTINGS: dict[str, tuple[str, ...]] = {
+    "balanced": (),
+    "dirichlet": ("alpha",),
+    "semi": ("unlabeled", "distractors", "labeled_fraction"),
+}
+"""Kinds of protocols, and the settings that only one kind uses."""
+
+
 @dataclass(frozen=True)
 class Protocol:
     """How episodes are drawn.
@@ -180,21 +190,40 @@ class Protocol:
     labeled_fraction: float = 0.6  # "semi": the share of each class that support and query come from
 
     def __post_init__(self) -> None:
-        if self.kind not in ("balanced", "dirichlet", "semi"):
-            raise UserError(f"protocol {self.kind!r} is unknown: choose balanced, dirichlet or semi")
+        if self.kind not in KIND_SETTINGS:
+            raise UserError(f"protocol {self.kind!r} is unknown: choose {', '.join(KIND_SETTINGS)}")
         for name, least in {"way": 2, "shot": 1, "query": 1, "unlabeled": 0, "distractors": 0}.items():
             whole_number(name, getattr(self, name), least)
+            object.__setattr__(self, name, int(getattr(self, name)))  # numpy's integers are not JSON
         if not finite(self.alpha, 0, 1e6) or self.alpha == 0:
             raise UserError(f"alpha is {self.alpha}: a Dirichlet distribution needs a positive, finite one")
         if not finite(self.labeled_fraction, 0, 1) or self.labeled_fraction in (0, 1):
             raise UserError(f"labeled_fraction is {self.labeled_fraction}: it must lie between 0 and 1")
         if self.kind == "semi" and self.unlabeled < 1:
             raise UserError("the semi-supervised protocol needs unlabelled rows: set --unlabeled to 1 or more")
+        for name in ("alpha", "labeled_fraction"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+        for kind, names in KIND_SETTINGS.items():
+            for name in names if kind != self.kind else ():
+                if getattr(self, name) != DEFAULTS[name]:
+                    raise UserError(
+                        f"{name} is {getattr(self, name)} but the {self.kind} protocol does not use it: choose the "
+                        f"{kind} protocol, or leave {name} out"
+                    )
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Protocol":
+        """The protocol of a result record, without settings that its kind does not use (old records state some)."""
+        unused = [name for kind, names in KIND_SETTINGS.items() for name in names if kind != record.get("kind")]
+        return cls(**{name: value for name, value in record.items() if name not in unused})
 
     @property
     def classes(self) -> int:
         """How many an episode holds, those that are only in the way counted in."""
         return self.way + (self.distractors if self.kind == "semi" else 0)
+
+
+DEFAULTS = {field.name: field.default for field in fields(Protocol)}
 
 
 def check_seed(seed: int) -> None:

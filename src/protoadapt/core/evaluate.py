@@ -7,7 +7,6 @@ one likes. `ci95_classes`: had the novel classes been others? Only more classes 
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,117 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.core.episodes import Draw, Episodes, Protocol, draw
+from protoadapt.core.episodes import MOST_EPISODES, Draw, Episodes, Protocol, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.methods import Method, method
-from protoadapt.core.provenance import commit, hardware, versions
+from protoadapt.core.records import Result
 
-SCHEMA = "protoadapt-result/1"
-MOST_EPISODES = 10**8
 LARGEST = {4: 1e15, 8: 1e150}
 """Of a feature, by the bytes that it is computed in: the squares of larger ones may sum to infinity."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """One method on one sequence of episodes."""
-
-    method: Method
-    protocol: Protocol
-    seed: int
-    correct: np.ndarray  # (E,) right answers in each episode
-    queries: int  # answers in each episode
-    seconds: float  # wall time, sampling included, after one episode of warm-up
-    device: str
-    held: np.ndarray  # (C,) episodes that hold each class
-    held_correct: np.ndarray  # (C,) right answers in these
-
-    @property
-    def accuracies(self) -> np.ndarray:
-        return 100 * self.correct / self.queries
-
-    @property
-    def accuracy(self) -> float:
-        return float(self.accuracies.mean())
-
-    @property
-    def ci95(self) -> float:
-        return half_width(self.accuracies)
-
-    @property
-    def ci95_classes(self) -> float | None:
-        """95 % half-width had the classes been others (`class_half_width`); None where all of them are always there."""
-        return class_half_width(self.accuracies, self.held, 100 * self.held_correct / self.queries)
-
-    def minus(self, reference: "Result") -> tuple[float, float]:
-        """Paired difference in points and its 95 % half-width: both ran on the same episodes."""
-        difference = self.accuracies - self._paired(reference).accuracies
-        return float(difference.mean()), half_width(difference)
-
-    def minus_classes(self, reference: "Result") -> float | None:
-        """The half-width of the same difference had the classes been others."""
-        difference = self.accuracies - self._paired(reference).accuracies
-        return class_half_width(
-            difference, self.held, 100 * (self.held_correct - reference.held_correct) / self.queries
-        )
-
-    def _paired(self, reference: "Result") -> "Result":
-        mine, other = ((len(r.correct), r.queries, r.seed, r.protocol, r.held.tolist()) for r in (self, reference))
-        if mine != other:
-            raise UserError("a paired difference needs two results on the same episodes")
-        return reference
-
-    def to_json(self, **about: Any) -> dict[str, Any]:
-        """A plain dict; `about` tells of the features (hash, dataset, views, …)."""
-        over_classes = self.ci95_classes
-        return {
-            "schema": SCHEMA,
-            "method": self.method.name,
-            "label": self.method.label,
-            "arguments": {name: _plain(value) for name, value in self.method.settings.items()},
-            "protocol": asdict(self.protocol),
-            "seed": self.seed,
-            "features": about,
-            "accuracy": round(self.accuracy, 4),
-            "ci95": round(self.ci95, 4),
-            "episodes": len(self.correct),
-            "queries": self.queries,
-            "seconds": round(self.seconds, 4),
-            "correct": self.correct.tolist(),
-            "classes": {
-                "ci95": None if over_classes is None else round(over_classes, 4),
-                "episodes": self.held.tolist(),
-                "correct": self.held_correct.tolist(),
-            },
-            "versions": versions(),
-            "hardware": hardware(self.device),
-            "commit": commit(),
-        }
-
-
-def half_width(values: np.ndarray) -> float:
-    """Half of the 95 % confidence interval of the mean: 1.96·s/√E (0 where one episode leaves no spread)."""
-    return float(1.96 * values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
-
-
-def class_half_width(values: np.ndarray, held: np.ndarray, held_sums: np.ndarray) -> float | None:
-    """Half of the 95 % confidence interval of the mean of values (E,) when the classes are drawn too: the jackknife
-    that leaves out a class at a time (for means over subsets Arvesen 1969).
-
-        θ_c = mean of the episodes without class c        s² = (C−1)/C · Σ_c (θ_c − θ̄)²        1.96·s
-
-    held (C,): episodes that hold class c, held_sums (C,): the sum of their values. With d classes an episode, of which
-    every θ_c sees another part, episodes that only spread by σ² around one mean would give s² = k·σ²/E with
-    k = d(C−1)/(C−d). All but the σ²/E that is the mean's own is taken off again. None where some class is always there.
-    """
-    episodes, classes, without = len(values), len(held), len(values) - held
-    if classes < 2 or episodes < 2 or not without.all():
-        return None
-    means = (values.sum() - held_sums) / without
-    drawn, own = (classes - 1) * means.var(), values.var(ddof=1) / episodes
-    a_time = held.sum() / episodes
-    k = a_time * (classes - 1) / (classes - a_time)
-    return float(1.96 * np.sqrt(max(drawn - (k - 1) * own, own)))
 
 
 def evaluate(
@@ -175,7 +70,8 @@ def compare(
     correct = np.zeros((len(methods), episodes), dtype=np.int64)
     seconds = np.zeros(len(methods))
     known, code = np.unique(wanted, return_inverse=True)
-    held, held_correct = np.zeros(len(known), np.int64), np.zeros((len(methods), len(known)), np.int64)
+    class_episodes = np.zeros(len(known), np.int64)
+    class_correct = np.zeros((len(methods), len(known)), np.int64)
     memo: dict = {}
     done, queries = 0, 0
     with torch.no_grad():
@@ -196,15 +92,15 @@ def compare(
             for rows_of in (drawn.support, drawn.unlabeled):  # among the unlabelled, classes that are only in the way
                 if rows_of is not None:
                     np.put_along_axis(members, code[rows_of], True, 1)
-            held += members.sum(0)
-            held_correct += correct[:, done:upto] @ members
+            class_episodes += members.sum(0)
+            class_correct += correct[:, done:upto] @ members
             done, queries = upto, drawn.query_labels.shape[1]
             on_progress(done)
             start = time.perf_counter()
     drawn_from = known >= 0  # −1 are rows that are never drawn
-    held, held_correct = held[drawn_from], held_correct[:, drawn_from]
+    counts, device = (class_episodes[drawn_from], class_correct[:, drawn_from]), str(rows.device)
     return [
-        Result(run, protocol, seed, correct[m], queries, float(seconds[m]), str(rows.device), held, held_correct[m])
+        Result(run, protocol, seed, correct[m], queries, float(seconds[m]), device, counts[0], counts[1][m])
         for m, run in enumerate(methods)
     ]
 
@@ -323,7 +219,3 @@ def _chunks(blocks: Iterable[Draw], size: int) -> Iterator[Draw]:
 def _joined(a: Draw, b: Draw) -> Draw:
     pairs = zip(vars(a).values(), vars(b).values())
     return Draw(*(None if x is None else np.concatenate([x, y]) for x, y in pairs))  # type: ignore[arg-type]
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, (Tensor, np.ndarray)) else value

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from protoadapt.core.errors import UserError
+from protoadapt.core.records import SCHEMAS, read_results
 from protoadapt.report.labels import SCHEMA as LABELS
 from protoadapt.report.labels import labels_page
-from protoadapt.report.result_checks import results_of
 from protoadapt.report.results import evaluation_page
 
 __all__ = ["LABELS", "evaluation_page", "is_labels_page", "labels_page", "readable", "report_page"]
 
-RESULTS = ("protoadapt-result/1", "protoadapt-run/1", "protoadapt-picture/1")
+RESULTS = (*SCHEMAS, "protoadapt-run/1", "protoadapt-picture/1")
 
 
 def readable(document: Any) -> bool:
@@ -19,7 +19,7 @@ def readable(document: Any) -> bool:
     if not isinstance(document, dict):
         return False
     inside = document.get("results")
-    several = isinstance(inside, list) and any(isinstance(r, dict) and r.get("schema") == RESULTS[0] for r in inside)
+    several = isinstance(inside, list) and any(isinstance(r, dict) and r.get("schema") in SCHEMAS for r in inside)
     return several or document.get("schema") in (LABELS, *RESULTS)
 
 
@@ -38,7 +38,7 @@ def report_page(documents: Mapping[str, Any]) -> str:
         try:
             if name in labels:
                 return labels_page(document)
-            results_of(document)
+            read_results(document)
         except UserError as error:
             raise UserError(f"{name}: {error}") from error
     return evaluation_page(list(documents.values()))

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from protoadapt.core.errors import UserError
+from protoadapt.core.records import class_interval, read_results, right_answers
 from protoadapt.report.charts import HIDE, axis, color, grouped_bars, histogram, interval, lines, ticks
 from protoadapt.report.history import Curve, accuracies, losses
 from protoadapt.report.markup import Html, facts, inner, page, section, tag
 from protoadapt.report.motion import motion
-from protoadapt.report.result_checks import Result, drawable, results_of, shown
-from protoadapt.report.tables import caption, comparison, dataset, origin, over_classes
+from protoadapt.report.result_checks import Result, drawable, shown
+from protoadapt.report.tables import caption, comparison, dataset, origin
 
 DASHES = {"-": "", "--": "dashed", ":": "dotted"}
 
@@ -22,14 +23,14 @@ def evaluation_page(documents: Sequence[dict[str, Any]]) -> str:
     A document is a result, {"results": […], "reference": …}, a training run, or a picture of prototypes on their way.
     Results on the same episodes share a table; semi-supervised ones that differ in their unlabelled pictures, a chart.
     """
-    results = [result for document in documents for result in results_of(document)]
+    results = [result for document in documents for result in read_results(document)]
     runs = [d for d in documents if d.get("schema") == "protoadapt-run/1" and isinstance(d.get("history"), list)]
     runs = [run for run in runs if run["history"]]
     pictures = [d for d in documents if d.get("schema") == "protoadapt-picture/1"]
     semi = [group for group in gathered(results, _all_but_unlabeled) if len(_amounts(group)) > 1]
     drawn = {id(result) for group in semi for result in group}
     tables = [_table(group) for group in gathered([r for r in results if id(r) not in drawn], _episodes)]
-    note = READ + (OTHERS if any(over_classes(r) is not None for r in results) else "")
+    note = READ + (OTHERS if any(class_interval(r) is not None for r in results) else "")
     sections: list[tuple[str, str, Html | None]] = [
         ("accuracy", "Accuracy", section("Accuracy", tables, id_="accuracy", note=note) if tables else None),
         ("semi", "Semi-supervised", _semi(semi) if semi else None),
@@ -58,13 +59,15 @@ def gathered(results: Iterable[Result], key: Callable[[Result], Hashable]) -> li
     """Results with the same key together, in order of their first; the same result twice counts once."""
     groups: dict[Hashable, dict[Hashable, Result]] = {}
     for result in results:
-        groups.setdefault(key(result), {}).setdefault((result["label"], _episodes(result), *result["correct"]), result)
+        groups.setdefault(key(result), {}).setdefault(
+            (result["label"], _episodes(result), *right_answers(result)), result
+        )
     return [list(group.values()) for group in groups.values()]
 
 
 def _episodes(result: Result) -> Hashable:
     """What has to be equal for two results to be on the same episodes."""
-    return (_source(result), tuple(result["protocol"].items()), result["seed"], len(result["correct"]))
+    return (_source(result), tuple(result["protocol"].items()), result["seed"], result["episodes"])
 
 
 def _all_but_unlabeled(result: Result) -> Hashable:
@@ -119,7 +122,7 @@ def _table(group: Sequence[Result]) -> Html:
     for result, row in zip(group, rows):
         first = result["label"] == reference
         style = "none" if first else "c0"
-        share = 100 * np.array(result["correct"], float) / max(result["queries"], 1)
+        share = 100 * right_answers(result) / max(result["queries"], 1)
         cells = [
             tag("th", result["label"], scope="row", role="rowheader"),
             tag("td", interval(result["accuracy"], result["ci95"], low, high, style), class_="chart-cell", role="cell"),

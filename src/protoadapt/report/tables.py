@@ -5,13 +5,12 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from protoadapt.core.errors import unknown
-from protoadapt.core.evaluate import class_half_width, half_width
+from protoadapt.core.records import class_interval, paired_difference
 
 Row = Sequence[str]
 
@@ -29,7 +28,9 @@ def comparison(results: Sequence[dict[str, Any]], reference: str | None = None) 
         row = [result["label"], f"{result['accuracy']:.2f} ± {result['ci95']:.2f}"]
         if reference_result:
             row.append(
-                "" if result is reference_result else "{:+.2f} ± {:.2f}".format(*paired(result, reference_result))
+                ""
+                if result is reference_result
+                else "{:+.2f} ± {:.2f}".format(*paired_difference(result, reference_result))
             )
         if told:
             row.append(", ".join(f"± {width:.1f}" for width in both if width is not None))
@@ -47,47 +48,19 @@ def numbers(results: Sequence[dict[str, Any]], reference: str | None = None) -> 
     for r in results:
         row = [r["label"], f"{r['accuracy']:.4f}", f"{r['ci95']:.4f}"]
         if reference_result:
-            row += ["", ""] if r is reference_result else [f"{value:.4f}" for value in paired(r, reference_result)]
+            row += (
+                ["", ""]
+                if r is reference_result
+                else [f"{value:.4f}" for value in paired_difference(r, reference_result)]
+            )
         row += ["" if width is None else f"{width:.4f}" for width in _widths(r, reference_result)[: len(classes)]]
         rows.append([*row, f"{r['seconds']:.4f}", f"{r['episodes'] / max(r['seconds'], 1e-9):.1f}"])
     return ["method", "accuracy", "ci95", *difference, *classes, "seconds", "episodes/s"], rows
 
 
-def paired(result: dict[str, Any], reference: dict[str, Any]) -> tuple[float, float]:
-    """Difference in points and its 95 % half-width, over the episodes that both have: the first ones are the same."""
-    count = min(result["episodes"], reference["episodes"])
-    one, other = (np.array(r["correct"][:count]) for r in (result, reference))
-    difference = 100 * (one - other) / result["queries"]
-    return float(difference.mean()), half_width(difference)
-
-
 def _widths(result: dict[str, Any], reference: dict[str, Any] | None) -> tuple[float | None, float | None]:
-    """`over_classes` of the accuracy, and of the difference to a reference that is another result."""
-    return over_classes(result), over_classes(result, reference) if reference and reference is not result else None
-
-
-def over_classes(result: dict[str, Any], reference: dict[str, Any] | None = None) -> float | None:
-    """95 % half-width of the accuracy, or of the paired difference to a reference, had the classes been others. None
-    where the results do not tell, as older ones, or are of other episodes."""
-    both = [result, reference] if reference else [result]
-    if not all(r.get("classes") for r in both):
-        return None
-    one, *other = ([r["protocol"], r["seed"], r["episodes"], r["classes"]["episodes"]] for r in both)
-    if other not in ([], [one]):
-        return None
-    scale = 100 / result["queries"]
-    values, sums = ([np.array(r["correct"]) * scale for r in told] for told in (both, [r["classes"] for r in both]))
-    if reference:
-        values, sums = [values[0] - values[1]], [sums[0] - sums[1]]
-    return class_half_width(values[0], np.array(result["classes"]["episodes"]), sums[0])
-
-
-def first(result: dict[str, Any], episodes: int) -> dict[str, Any]:
-    """The result as if only its first episodes had been drawn: episode i never depends on how many follow."""
-    correct = np.array(result["correct"][:episodes])
-    accuracies = 100 * correct / result["queries"]
-    shorter = {"accuracy": float(accuracies.mean()), "ci95": half_width(accuracies), "episodes": len(correct)}
-    return {**result, **shorter, "correct": correct.tolist(), "classes": None}
+    """`class_interval` of the accuracy, and of the difference to a reference that is another result."""
+    return class_interval(result), class_interval(result, reference) if reference and reference is not result else None
 
 
 def dataset(features: Mapping[str, Any]) -> str:

@@ -1,0 +1,126 @@
+"""Confidence intervals, paired differences and a correction for multiple comparisons.
+
+Two intervals answer two questions. Over episodes: how far would the mean move with other episodes of the same classes?
+More episodes make it smaller. Over classes (jackknife): how far would it move with other novel classes? Only more
+classes make that one smaller.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def half_width(values: np.ndarray) -> float:
+    """Half-width of the 95 % confidence interval of a mean over episodes: 1.96·s/√E.
+
+    Parameters
+    ----------
+    values : array (E,)
+        One accuracy, or one paired difference, per episode.
+
+    Returns
+    -------
+    float
+        0 for a single episode, which has no spread.
+
+    Examples
+    --------
+    >>> round(half_width(np.array([70.0, 80.0, 90.0])), 2)
+    11.32
+    """
+    return float(1.96 * values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def class_half_width(values: np.ndarray, class_episodes: np.ndarray, class_sums: np.ndarray) -> float | None:
+    """Half-width of the 95 % confidence interval over classes (jackknife; Arvesen 1969 for means over subsets).
+
+    Leaves out one class at a time:
+
+        θ_c = mean of the episodes without class c        s² = (C−1)/C · Σ_c (θ_c − θ̄)²        1.96·s
+
+    With d classes per episode, every θ_c is a mean over a different part of the episodes. Episodes that only vary by
+    σ² around one mean would give s² = k·σ²/E with k = d(C−1)/(C−d); all but the σ²/E of the mean itself is subtracted.
+
+    Parameters
+    ----------
+    values : array (E,)
+        One accuracy, or one paired difference, per episode.
+    class_episodes : array (C,)
+        Number of episodes that contain each class.
+    class_sums : array (C,)
+        Sum of the values of these episodes.
+
+    Returns
+    -------
+    float or None
+        None where some class is in every episode, or with fewer than two classes or episodes.
+    """
+    episodes, classes, without = len(values), len(class_episodes), len(values) - class_episodes
+    if classes < 2 or episodes < 2 or not without.all():
+        return None
+    means = (values.sum() - class_sums) / without
+    jackknife, own = (classes - 1) * means.var(), values.var(ddof=1) / episodes
+    way = class_episodes.sum() / episodes
+    k = way * (classes - 1) / (classes - way)
+    return float(1.96 * np.sqrt(max(jackknife - (k - 1) * own, own)))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values that control the chance of any false discovery (Holm 1979, a step-down Bonferroni).
+
+    Parameters
+    ----------
+    p_values : sequence of m floats
+
+    Returns
+    -------
+    list of m floats
+        In the same order; compare each with the level of the whole family, for example 0.05.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted, largest = [1.0] * len(p_values), 0.0
+    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = largest
+    return adjusted
+
+
+def mean_over_runs(runs: Sequence[np.ndarray]) -> tuple[float, float, float | None]:
+    """Mean, 95 % half-width over episodes and spread over runs: several seeds, feature files, or both.
+
+    The mean weighs every run equally. The half-width takes the runs as they are (1.96·√(Σ s_r²/E_r)/R); the spread, the
+    standard deviation of the runs' means, shows how much the choice of seed or file matters.
+
+    Parameters
+    ----------
+    runs : sequence of R arrays (E_r,)
+        One accuracy, or one paired difference, per episode of each run.
+
+    Returns
+    -------
+    mean : float
+    half_width : float
+    spread : float or None
+        None for a single run.
+    """
+    means = [float(run.mean()) for run in runs]
+    width = math.sqrt(sum(half_width(run) ** 2 for run in runs)) / len(runs)
+    return float(np.mean(means)), width, float(np.std(means, ddof=1)) if len(runs) > 1 else None
+
+
+def p_value(mean: float, ci95: float) -> float:
+    """Two-sided p-value of "the mean is 0" from a 95 % half-width, by the normal distribution.
+
+    Examples
+    --------
+    >>> round(p_value(1.0, 1.0), 2)
+    0.05
+    """
+    if ci95 == 0:
+        return float(mean == 0)
+    return math.erfc(abs(mean) * 1.96 / ci95 / math.sqrt(2))
