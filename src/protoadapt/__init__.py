@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from protoadapt.core.errors import UserError as UserError
     from protoadapt.core.estimators import BAPAClassifier as BAPAClassifier
     from protoadapt.core.estimators import CIPAClassifier as CIPAClassifier
-    from protoadapt.core.estimators import LabelledKFold as LabelledKFold
     from protoadapt.core.estimators import ProtoNetClassifier as ProtoNetClassifier
     from protoadapt.core.estimators import PTMAPClassifier as PTMAPClassifier
     from protoadapt.core.estimators import SemiProtoNetClassifier as SemiProtoNetClassifier
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from protoadapt.core.features import load_features as load_features
     from protoadapt.core.features import save_features as save_features
     from protoadapt.core.methods import METHODS as METHODS
+    from protoadapt.core.partial_labels import LabelledKFold as LabelledKFold
     from protoadapt.core.records import Result as Result
 
 HOME = {
@@ -33,7 +33,7 @@ HOME = {
     "CIPAClassifier": "core.estimators",
     "Episodes": "core.episodes",
     "Features": "core.features",
-    "LabelledKFold": "core.estimators",
+    "LabelledKFold": "core.partial_labels",
     "PTMAPClassifier": "core.estimators",
     "ProtoNetClassifier": "core.estimators",
     "Protocol": "core.episodes",

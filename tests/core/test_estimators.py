@@ -22,14 +22,14 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import (
     BAPAClassifier,
     CIPAClassifier,
-    LabelledKFold,
     ProtoNetClassifier,
     PTMAPClassifier,
     SemiProtoNetClassifier,
     SoftKMeansClassifier,
 )
-from protoadapt.core.methods import many
+from protoadapt.core.methods import row_source
 from protoadapt.core.methods.bapa import bapa
+from protoadapt.core.partial_labels import LabelledKFold
 
 CLASSIFIERS = [
     BAPAClassifier,
@@ -193,16 +193,16 @@ def test_chunks_change_nothing_and_no_more_rows_are_taken_at_a_time(make, monkey
     X, y, _ = task(queries=80, dtype=np.float32)
     whole = make().fit(X, y)
     taken = []
-    table = many.Table.__iter__
+    table = row_source.MemorySource.__iter__
 
     def watched(self):
         for chunk in table(self):
             taken.append(len(chunk))
             yield chunk
 
-    monkeypatch.setattr(many.Table, "__iter__", watched)
-    monkeypatch.setattr("protoadapt.core.estimators.chunk_size", lambda way, dim: 23)
-    monkeypatch.setattr(many, "KEEP", 0)
+    monkeypatch.setattr(row_source.MemorySource, "__iter__", watched)
+    monkeypatch.setattr("protoadapt.core.estimators.block_size", lambda way, dim: 23)
+    monkeypatch.setattr(row_source, "KEPT_BYTES", 0)
     parts = make().fit(X, y)
     assert max(taken) == 23
     np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-5)

@@ -13,34 +13,29 @@ Memory beyond X is bounded by a chunk of rows and some fifty bytes a row, howeve
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import BaseCrossValidator
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import check_size, refuse_mask, usable
 from protoadapt.core.methods.adaptation import Adaptation
-from protoadapt.core.methods.cipa import power_transform
-from protoadapt.core.methods.many import (
-    Chunks,
-    Learned,
-    Table,
-    calibrated,
-    chunk_size,
-    learn,
-    learn_bapa,
-    logits,
+from protoadapt.core.methods.normalize import power_transform
+from protoadapt.core.methods.protonet import rule, scale
+from protoadapt.core.methods.row_learner import (
+    PrototypeModel,
+    Support,
+    bapa_steps,
+    prototype_steps,
     two_best,
 )
-from protoadapt.core.methods.protonet import rule, scale
+from protoadapt.core.methods.row_source import DenseBlock, MemorySource, RowSource, Source, block_size
+from protoadapt.core.partial_labels import encode
 from protoadapt.core.untrusted import finite
 
 FLOATS = [np.float32, np.float64]
@@ -91,7 +86,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
             if isinstance(usual[name], bool) and not isinstance(value, (bool, np.bool_)):
                 raise UserError(f"{name} is {value!r}: it must be true or false")
         self._how()
-        self._power(torch.empty(1, 0))  # both refuse words that they do not know
+        self._power(torch.empty(0, 1))  # both refuse words that they do not know
 
     def _power(self, rows: Tensor) -> Tensor:
         return rows if self.power == "off" else power_transform(rows, self.beta, self.power)
@@ -108,11 +103,49 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.classes_, codes = encode(y)
         labelled, rest = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
         labels = torch.from_numpy(codes[labelled]).to(usable(self.device))
-        learned = self._learn(self._rows(X, labelled, X.dtype), labels, self._rows(X, rest, X.dtype), X.shape[1])
-        self.center_, self.prototypes_, self.class_bias_ = (part.cpu().numpy().astype(X.dtype) for part in learned)
+        self._learn(self._source(X, labelled, X.dtype), labels, self._source(X, rest, X.dtype))
         self.two_best_, self.two_best_proba_ = self._two_best(X)
         self.transduction_ = self.classes_[np.where(codes < 0, self.two_best_[:, 0], codes)]
         return self
+
+    def fit_rows(self, support, labels, source: RowSource):
+        """Fits from labelled rows and a row source that holds the unlabelled rows, in memory or elsewhere.
+
+        Afterwards `classes_`, `center_`, `prototypes_`, `class_bias_` and `n_features_in_` are set, and `predict`,
+        `predict_proba` and `model` answer; there is no `transduction_`, as rows of a source are never held.
+
+        Parameters
+        ----------
+        support : (S, D) array of labelled rows, features as they were extracted (the power transform is applied here)
+        labels : (S) their labels, each class at least once
+        source : the unlabelled rows, see `core.methods.row_source.RowSource`; `vision.shards.shard_source.ShardSource`
+            reads them from a feature folder
+
+        Returns
+        -------
+        self
+
+        >>> fitted = BAPAClassifier().fit_rows(support, labels, ShardSource(rows))       # doctest: +SKIP
+        >>> fitted.model.logits(block)         # (W, n) for a power-transformed block    # doctest: +SKIP
+        """
+        self.check_settings()
+        support = validate_data(self, support, dtype=FLOATS)
+        check_size(support, support.dtype.itemsize)
+        check_consistent_length(support, labels)
+        self.classes_, codes = encode(labels)
+        if (codes < 0).any():
+            raise UserError("fit_rows takes labelled rows only: put rows without a label into the source")
+        labelled = self._source(support, np.arange(len(support)), support.dtype)
+        self._learn(labelled, torch.from_numpy(codes).to(usable(self.device)), source)
+        return self
+
+    @property
+    def model(self) -> PrototypeModel:
+        """The fitted state as tensors on the estimator's device; answers blocks of power-transformed rows."""
+        how, fitted = self._how(), (self.center_, self.prototypes_, self.class_bias_)
+        center, prototypes, bias = (torch.from_numpy(part).to(usable(self.device)) for part in fitted)
+        rule = "cosine" if how.rule == "cosine" else "euclid"  # a transport plan is distances and biases
+        return PrototypeModel(center, prototypes, bias, rule, how.scale, how.l2)
 
     def predict(self, X) -> np.ndarray:
         """(n): the likeliest class of each row; the first of those that tie."""
@@ -127,13 +160,20 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
             answer[rows] = scores.softmax(1).cpu().numpy()
         return answer
 
-    def _learn(self, support: Iterable[Tensor], labels: Tensor, unlabeled: Iterable[Tensor], dim: int) -> Learned:
-        return learn(support, labels, unlabeled, len(self.classes_), dim, self._how())
+    def _learn(self, support: MemorySource, labels: Tensor, source: RowSource) -> None:
+        dim = support.table.shape[1]
+        labelled = Support(support.powered_blocks(self.beta, self.power), labels, len(self.classes_), dim)
+        *_, model = self._steps(labelled, source.powered(self.beta, self.power))
+        fitted = (part.cpu().numpy() for part in (model.center, model.prototypes, model.bias))
+        self.center_, self.prototypes_, self.class_bias_ = (part.astype(support.table.dtype) for part in fitted)
 
-    def _rows(self, X: np.ndarray, index: np.ndarray, dtype: np.dtype) -> Iterable[Tensor]:
-        """Rows of X after the power, chunk by chunk."""
-        size = chunk_size(len(self.classes_), X.shape[1])
-        return Chunks(Table(X, index, size, getattr(torch, dtype.name), self.device), self._power)
+    def _steps(self, support: Support, source: Source) -> Iterator[PrototypeModel]:
+        """The models after 0, 1, … n_iter steps."""
+        return prototype_steps(support, source, self._how())
+
+    def _source(self, X: np.ndarray, index: np.ndarray, dtype: np.dtype) -> MemorySource:
+        size = block_size(len(self.classes_), X.shape[1])
+        return MemorySource(X, index, size, getattr(torch, dtype.name), self.device)
 
     def _checked(self, X) -> np.ndarray:
         check_is_fitted(self)
@@ -144,12 +184,10 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _logits(self, X: np.ndarray) -> Iterator[tuple[slice, Tensor]]:
         """Logits, chunk by chunk, in the type of what was fitted."""
-        how, fitted = self._how(), (self.center_, self.prototypes_, self.class_bias_)
-        center, prototypes, bias = (torch.from_numpy(part).to(usable(self.device)) for part in fitted)
-        start = 0
-        for u in calibrated(self._rows(X, np.arange(len(X)), self.center_.dtype), center, how):
-            yield slice(start, start + len(u)), logits(u, prototypes, bias, how)
-            start += len(u)
+        model, start = self.model, 0
+        for rows in self._source(X, np.arange(len(X)), self.center_.dtype):
+            yield slice(start, start + len(rows)), model.logits(DenseBlock(self._power(rows))).mT
+            start += len(rows)
 
     def _two_best(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n_best = min(2, len(self.classes_))
@@ -192,8 +230,8 @@ class BAPAClassifier(PrototypeClassifier):
     def _how(self) -> Adaptation:
         return Adaptation("euclid", self.lam, self.n_iter, self.sigma, l2=True)
 
-    def _learn(self, support: Iterable[Tensor], labels: Tensor, unlabeled: Iterable[Tensor], dim: int) -> Learned:
-        return learn_bapa(support, labels, unlabeled, len(self.classes_), dim, self._how(), self.kappa, self.k_s)
+    def _steps(self, support: Support, source: Source) -> Iterator[PrototypeModel]:
+        return bapa_steps(support, source, self._how(), self.kappa, self.k_s)
 
 
 class CIPAClassifier(PrototypeClassifier):
@@ -299,67 +337,3 @@ class PTMAPClassifier(PrototypeClassifier):
     def _how(self) -> Adaptation:
         prior = None if self.class_prior is None else torch.as_tensor(self.class_prior)
         return Adaptation("sinkhorn", self.lam, self.n_iter, self.step, "separate", True, class_prior=prior)
-
-
-class LabelledKFold(BaseCrossValidator):
-    """Folds for partly labelled data: only labelled rows are tested, unlabelled ones are always trained with.
-
-    Each class's rows are dealt out in turn, so folds are stratified and, as a class's only labelled row is never
-    tested, no class is missing from a training fold. Use it as `cv` of GridSearchCV or cross_val_score.
-    """
-
-    def __init__(self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None):
-        self.n_splits = n_splits
-        self.shuffle = shuffle
-        self.random_state = random_state
-
-    def get_n_splits(self, X=None, y=None, groups=None) -> int:
-        return self.n_splits
-
-    def _iter_test_indices(self, X=None, y=None, groups=None) -> Iterator[np.ndarray]:
-        _, codes = encode(y)
-        order = np.flatnonzero(codes >= 0)
-        order = order[np.bincount(codes[order])[codes[order]] > 1]
-        if not 2 <= self.n_splits <= len(order):
-            raise UserError(
-                f"n_splits is {self.n_splits}: it must be 2 or more, and at most the {len(order)} labelled rows of "
-                f"classes with two or more of them"
-            )
-        if self.shuffle:
-            order = check_random_state(self.random_state).permutation(order)
-        order = order[np.argsort(codes[order], kind="stable")]
-        for fold in range(self.n_splits):
-            yield np.sort(order[fold :: self.n_splits])
-
-
-def encode(y) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted classes, and for each row its position among them, or -1 where y is -1, None, NaN or NaT."""
-    refuse_mask(y, "labels y")
-    if isinstance(y, (list, tuple)):
-        y = np.array(y, dtype=object)  # numpy would turn NaN beside names into the name "nan"
-    y = column_or_1d(y, warn=True)
-    if y.dtype == object:
-        marks = ("-1", "-1.0", "None", "nan", "<NA>", "NaT")  # as printed, but for names
-        labelled = np.array([isinstance(v, str) or str(v) not in marks for v in y], bool)
-    elif y.dtype.kind in "iuf":
-        labelled = ~((y == -1) | np.isnan(y))
-    elif y.dtype.kind in "mM":
-        labelled = ~np.isnat(y)
-    else:
-        labelled = np.ones(len(y), bool)
-        if y.dtype.kind == "U" and np.isin(y, ["-1", "nan"]).any():
-            raise UserError(
-                "y holds the text '-1' or 'nan', which numpy makes of -1 and NaN beside names: mark rows "
-                "without a label by None, or build y with dtype=object if that is a name"
-            )
-    known = y[labelled]
-    if not len(known):
-        raise UserError("no row of y has a label: give each class at least one, and -1 to the rows without")
-    if y.dtype == object:
-        if len({isinstance(v, str) for v in known}) > 1:
-            raise UserError("y mixes names with other labels: give all labels the same type")
-        known = np.array(known.tolist())
-    codes = np.full(len(y), -1)
-    classes, codes[labelled] = np.unique(known, return_inverse=True)
-    check_classification_targets(np.tile(classes, 2))  # twice: one row a class it would take for a regression, and warn
-    return classes, codes

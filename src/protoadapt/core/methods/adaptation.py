@@ -27,7 +27,8 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import native
 from protoadapt.core.methods.checks import shares, whole
-from protoadapt.core.methods.common import TINY
+from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY
+from protoadapt.core.methods.normalize import calibrated_rows
 
 CENTERS = ("none", "separate", "joint", "support")
 SMALL = 256
@@ -116,17 +117,6 @@ def _means(support: Tensor, unlabeled: Tensor, center: str) -> tuple[Tensor, Ten
     return mean, mean if center == "support" else unlabeled.mean(1, keepdim=True)
 
 
-def calibrated_rows(rows: Tensor, mean: Tensor, l2: bool) -> Tensor:
-    """Centred rows, of unit length if asked. What is left of a row equal to the mean is rounding, not a direction:
-    it becomes zero."""
-    centred = rows - mean
-    if not l2:
-        return centred
-    length = centred.norm(dim=-1, keepdim=True)
-    floor = native.ROUNDING * rows.norm(dim=-1, keepdim=True)
-    return torch.where(length > floor, centred / length.clamp_min(TINY), 0)
-
-
 def _gram_form(episodes: Episodes, how: Adaptation) -> Tensor:
     support, u = calibrate(episodes, how)
     membership = episodes.membership
@@ -179,10 +169,10 @@ def sinkhorn(V: Tensor, p2: Tensor, u2: Tensor, how: Adaptation) -> Tensor:
     share = shares(how.class_prior, n_way, V)[:, None] * n_rows  # (W, 1)
     left, right = torch.ones_like(kernel[:, :1]), torch.ones_like(kernel[:, :, :1])  # (E, 1, U), (E, W, 1)
     row_sums, running = torch.zeros_like(left), torch.ones_like(left[..., :1], dtype=torch.bool)
-    for step in range(native.SINKHORN_ROUNDS):
+    for step in range(SINKHORN_ROUNDS):
         fill = right.mT @ kernel
         now = left * fill
-        running = running & ((now - row_sums).abs().amax(-1, keepdim=True) > native.SINKHORN_STOP)
+        running = running & ((now - row_sums).abs().amax(-1, keepdim=True) > SINKHORN_STOP)
         if step % 8 == 0 and not running.any():  # asking waits for the device; what has stopped stays as it is
             break
         row_sums = now

@@ -32,8 +32,8 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import native, native_bapa
 from protoadapt.core.methods.checks import whole
-from protoadapt.core.methods.cipa import powered
 from protoadapt.core.methods.common import TINY
+from protoadapt.core.methods.normalize import inverse_length, powered
 
 CHANCE = 0.015, 0.25
 """θ² = CHANCE[0] + CHANCE[1]/n̄: the spread of estimated sizes that equal classes show; from validation classes."""
@@ -148,10 +148,3 @@ def class_sizes(n: Tensor, n_rows: int, kappa: float) -> tuple[Tensor, Tensor]:
     g = (1 - (CHANCE[0] + CHANCE[1] / n_mean) / spread.clamp_min(TINY)).clamp(-1, 1)
     f = (n + kappa) / (n_mean + kappa)
     return g * f.clamp_min(TINY).log(), 1 / (1 + g.clamp_min(0) * (f - 1)).clamp_min(TINY)
-
-
-def inverse_length(square: Tensor, inner: Tensor, mean_square: Tensor) -> Tensor:
-    """1/‖x − μ‖ from ‖x‖², x·μ and ‖μ‖²; 0 for a row at the centre itself, where only rounding is left."""
-    left = square - 2 * inner + mean_square
-    rounding = 32 * torch.finfo(left.dtype).eps * (square + mean_square)
-    return torch.where(left > rounding, left.clamp_min(TINY).rsqrt(), 0)

@@ -9,13 +9,12 @@ of all classes; where that is not known, use `bapa`.
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError
 from protoadapt.core.methods.adaptation import Adaptation, adapt, prototype_path
-from protoadapt.core.methods.common import unit
+from protoadapt.core.methods.normalize import power_transform as power_transform
+from protoadapt.core.methods.normalize import powered as powered
 
 
 def cipa(
@@ -56,26 +55,3 @@ def cipa_steps(
     """The n_iter + 1 positions (E, W, D) of CIPA's prototypes among the calibrated rows."""
     how = Adaptation("cosine", tau, n_iter, sigma, center, l2)
     return prototype_path(powered(episodes, beta, power), how)
-
-
-def powered(episodes: Episodes, beta: float, power: str) -> Episodes:
-    """Rows raised to the power β and brought to unit length, once for the whole table (Hu et al., 2020)."""
-    return episodes if power == "off" else episodes.each_row(power_transform, beta=beta, power=power)
-
-
-def power_transform(rows: Tensor, beta: float, power: str) -> Tensor:
-    if power not in ("strict", "signed", "auto"):
-        raise UserError(f"power is {power!r}: choose strict, signed, auto or off")
-    if not beta > 0:
-        raise UserError(f"beta is {beta}: the power transform needs a positive one")
-    if power == "signed":
-        return unit(rows.sign() * rows.abs() ** beta)
-    lowest = rows.min() if rows.numel() else 0
-    if lowest >= 0:
-        return unit((rows + 1e-6) ** beta)
-    if power == "strict":
-        raise UserError(
-            f"the power transform needs non-negative features but the lowest is {lowest:.3g}: take them after a ReLU, "
-            f"or set power=signed (or power=auto)"
-        )
-    return unit(torch.where(rows < 0, -(rows.abs() ** beta), (rows.clamp_min(0) + 1e-6) ** beta))

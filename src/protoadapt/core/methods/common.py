@@ -1,16 +1,25 @@
 """What several methods share. Axes as in `episodes`: E, W, S, Q, D."""
 
+import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 
 TINY = 1e-12
+SINKHORN_ROUNDS = 1000
+SINKHORN_STOP = 1e-6
+"""Sinkhorn's iteration ends when no row sum moved by more than this in a round."""
 
 
 def unit(x: Tensor) -> Tensor:
-    """x/‖x‖ along the last axis; a zero row stays zero."""
-    return x / x.norm(dim=-1, keepdim=True).clamp_min(TINY)
+    """x/‖x‖ along the last axis, whatever the scale of x; a zero row stays zero."""
+    length = x.norm(dim=-1, keepdim=True)
+    if bool((length < TINY).any()):  # the squares of such small entries may be zero: scale them up first
+        largest = x.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
+        x = torch.where(length < TINY, x / largest, x)
+        length = x.norm(dim=-1, keepdim=True)
+    return x / length.clamp_min(TINY)
 
 
 def class_means(rows: Tensor, membership: Tensor) -> Tensor:

@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.core.methods import native
-from protoadapt.core.methods.adaptation import Adaptation, calibrated_rows
+from protoadapt.core.methods.adaptation import Adaptation
 from protoadapt.core.methods.bapa import class_sizes, pulls, trust
 from protoadapt.core.methods.checks import shares
-from protoadapt.core.methods.common import TINY
+from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY
+from protoadapt.core.methods.normalize import calibrated_rows
 from protoadapt.core.methods.ties import slack
 
 CHUNK = 2**21
@@ -235,7 +235,7 @@ def transport(rows: Iterable[Tensor], prototypes: Tensor, how: Adaptation) -> tu
     share = shares(how.class_prior, len(prototypes), prototypes)
     scores = kept(Chunks(rows, lambda u: logits(u, prototypes, zero, how).double()))
     norm = row_sums = zero.new_tensor(torch.inf)
-    for _ in range(native.SINKHORN_ROUNDS):
+    for _ in range(SINKHORN_ROUNDS):
         now = bias + weight[:, 0].log()
         found, norms = zero.clone(), [zero[:0]]
         for score in scores:
@@ -243,7 +243,7 @@ def transport(rows: Iterable[Tensor], prototypes: Tensor, how: Adaptation) -> tu
             found += (score + now - norms[-1][:, None]).exp().sum(0)
         last, norm = norm, torch.cat(norms)
         last_sums, row_sums = row_sums, (norm - last).exp()
-        if (row_sums - last_sums).abs().le(native.SINKHORN_STOP).all():
+        if (row_sums - last_sums).abs().le(SINKHORN_STOP).all():
             break
         bias, weight = now, (len(norm) * share / found.clamp_min(TINY))[:, None]
     return bias, weight

@@ -18,6 +18,8 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.checks import shares
+from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP
+from protoadapt.core.methods.normalize import ROUNDING
 
 if TYPE_CHECKING:
     from protoadapt.core.methods.adaptation import Adaptation
@@ -26,11 +28,6 @@ try:
     from numba import njit
 except ImportError:  # pragma: no cover
     njit = None  # type: ignore[assignment]
-
-SINKHORN_ROUNDS = 1000
-SINKHORN_STOP = 1e-6
-ROUNDING = 1e-6
-"""A centred row shorter than this share of its length before centring is zero: what is left is rounding."""
 
 RULES = {"cosine": 0, "euclid": 1, "sinkhorn": 2}
 CENTERS = {"none": 0, "separate": 1, "joint": 2, "support": 3}

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.methods import native
-from protoadapt.core.methods.adaptation import Adaptation, calibrated_rows
-from protoadapt.core.methods.bapa import class_sizes, inverse_length, pulls
-from protoadapt.core.methods.cipa import power_transform
+from protoadapt.core.methods.adaptation import Adaptation
+from protoadapt.core.methods.bapa import class_sizes, pulls
 from protoadapt.core.methods.common import TINY
 from protoadapt.core.methods.many import Learned, bapa_center, bapa_step
+from protoadapt.core.methods.normalize import calibrated_rows, inverse_length, power_transform
 from protoadapt.vision.shards.shard_files import Header
 from protoadapt.vision.shards.stream import Rows, summed
 

@@ -1,0 +1,98 @@
+"""Calibration of feature rows: power transform, centre, unit length.
+
+The power transform is Hu, Gripon, Pateux: Leveraging the Feature Distribution in Transfer-based Few-Shot Learning
+(ICANN 2021). It works row by row, so it is applied once to the whole table of features.
+"""
+
+import torch
+from torch import Tensor
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
+from protoadapt.core.methods.common import unit
+
+ROUNDING = 1e-6
+"""A centred row no longer than this share of its length before centring is *at the centre*: what is left is rounding,
+not a direction, and becomes zero. Where lengths come from inner products instead of differences (`inverse_length`),
+their squares are rounded too, and in float32 the share is 2e-3."""
+
+POWERS = ("strict", "signed", "auto", "off")
+
+
+def powered(episodes: Episodes, beta: float, power: str) -> Episodes:
+    """The same episodes over the power-transformed table; "strict" refuses episodes that use a negative row."""
+    _check(beta, power)
+    if power == "off":
+        return episodes
+    if power == "strict":
+        lowest = episodes.each_row(_lowest).rows
+        if bool((lowest < 0).any()):
+            index = (episodes.support_index, episodes.query_index, episodes.unlabeled_index)
+            _refuse_negative(min(lowest[part].min() for part in index if part is not None))
+        power = "auto"  # which is the same for rows without negative entries
+    return episodes.each_row(power_transform, beta=beta, power=power)
+
+
+def power_transform(rows: Tensor, beta: float, power: str) -> Tensor:
+    """Each entry raised to the power β, then rows of unit length.
+
+    Parameters
+    ----------
+    rows : (n, D)
+    beta : exponent
+    power : "strict" takes (x + 1e-6)^β and refuses negative features; "signed" takes sign(x)·|x|^β; "auto" takes the
+        first for entries of at least 0 and the second for the others; "off" returns the rows unchanged.
+
+    Returns
+    -------
+    (n, D), unit rows unless `power` is "off"
+
+    >>> power_transform(torch.tensor([[0.0, 9.0, 16.0]]), 0.5, "signed")
+    tensor([[0.0000, 0.6000, 0.8000]])
+    """
+    _check(beta, power)
+    if power == "off":
+        return rows
+    if power == "signed":
+        return unit(rows.sign() * rows.abs() ** beta)
+    if not rows.numel() or (lowest := rows.min()) >= 0:
+        return unit((rows + 1e-6) ** beta)
+    if power == "strict":
+        _refuse_negative(lowest)
+    return unit(torch.where(rows < 0, -(rows.abs() ** beta), (rows.clamp_min(0) + 1e-6) ** beta))
+
+
+def _check(beta: float, power: str) -> None:
+    if power not in POWERS:
+        raise UserError(f"power is {power!r}: choose {', '.join(POWERS[:-1])} or {POWERS[-1]}")
+    if not beta > 0:
+        raise UserError(f"beta is {beta}: the power transform needs a positive exponent")
+
+
+def _lowest(rows: Tensor) -> Tensor:
+    return rows.amin(1)
+
+
+def _refuse_negative(lowest: Tensor) -> None:
+    if lowest < 0:
+        raise UserError(
+            f"the power transform needs non-negative features but the lowest is {lowest:.3g}: use features after a "
+            f"ReLU, or set power=signed (or power=auto)"
+        )
+
+
+def calibrated_rows(rows: Tensor, mean: Tensor, l2: bool) -> Tensor:
+    """rows − mean, of unit length if `l2`; a row at the centre becomes zero."""
+    centred = rows - mean
+    if not l2:
+        return centred
+    length = centred.norm(dim=-1, keepdim=True)
+    floor = ROUNDING * rows.norm(dim=-1, keepdim=True)
+    return torch.where(length > floor, centred / length.clamp_min(torch.finfo(rows.dtype).tiny), 0)
+
+
+def inverse_length(square: Tensor, inner: Tensor, mean_square: Tensor) -> Tensor:
+    """1/‖x − μ‖ from ‖x‖², x·μ and ‖μ‖², for forms that never hold x − μ; 0 for a row at the centre."""
+    left = square - 2 * inner + mean_square
+    floor = max(ROUNDING**2 / 2, 32 * torch.finfo(left.dtype).eps) * (square + mean_square)
+    return torch.where(left > floor, left.clamp_min(torch.finfo(left.dtype).tiny).rsqrt(), 0)

@@ -1,0 +1,227 @@
+"""The prototype family for one task with any number of rows: what is learned from labelled rows and a row source.
+
+This is the loop of `adaptation` and of `bapa`, written with sums over blocks of rows (`row_source`). Memory is bounded
+by a block; sums are kept in float64 whatever the rows' type. The result answers any row, fitted or new.
+
+Sinkhorn's transport plan (N × W) is never held. It is the exponential of the logits scaled by rows and by columns, so
+one number b_c per class describes it (`transport`): with rows scaled to sum 1 the plan is softmax_c(logits + b_c). That
+makes PT+MAP inductive: a new row is answered with the b of the fitted rows, and a fitted row gets its row of the plan.
+
+Axes: W classes, S labelled rows, D dimensions, N unlabelled rows in all, n rows of a block.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from protoadapt.core.methods.adaptation import Adaptation
+from protoadapt.core.methods.bapa import class_sizes, pulls, trust
+from protoadapt.core.methods.checks import shares
+from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY, unit
+from protoadapt.core.methods.normalize import calibrated_rows
+from protoadapt.core.methods.row_source import DenseBlock, RowBlock, Source, Sums
+from protoadapt.core.methods.ties import slack
+
+
+@dataclass(frozen=True)
+class PrototypeModel:
+    """What answers a power-transformed row x: u = x − center, of unit length if `l2`, then softmax over the classes of
+    scale·cos(u, p_c) + bias_c (rule "cosine") or −scale·‖u − p_c‖² + bias_c (rule "euclid")."""
+
+    center: Tensor  # (D)
+    prototypes: Tensor  # (W, D)
+    bias: Tensor  # (W)
+    rule: str
+    scale: float
+    l2: bool
+
+    def logits(self, block: RowBlock) -> Tensor:
+        """(W, n) for the rows of a block after the power transform."""
+        return self.scores(block.about(self.center, self.l2))
+
+    def scores(self, block: RowBlock) -> Tensor:
+        """`logits` of rows that are centred already."""
+        if self.rule == "cosine":
+            cosines = block.dot(self.scale * unit(self.prototypes))
+            if not self.l2:
+                length = block.squares().sqrt()
+                cosines = cosines / torch.where(length > 0, length, 1)
+            return cosines + self.bias.to(cosines)[:, None]
+        # −λ‖u − p‖² without λ‖u‖², which is the same for every class
+        inner = block.dot(2 * self.scale * self.prototypes)
+        return inner + (self.bias - self.scale * self.prototypes.square().sum(1)).to(inner)[:, None]
+
+
+@dataclass(frozen=True)
+class Support:
+    """The labelled rows, block by block after the power transform, and their labels (S) in 0 … W−1."""
+
+    blocks: Iterable[DenseBlock]
+    labels: Tensor
+    n_way: int
+    dim: int
+
+    def class_sums(self, function: Callable[[Tensor], Tensor] = lambda rows: rows) -> Tensor:
+        """(W, ·) in float64: Σ function(row) over each class's rows."""
+        sums, start = None, 0
+        for block in self.blocks:
+            values = function(block.rows).double()
+            sums = values.new_zeros(self.n_way, values.shape[1]) if sums is None else sums
+            sums.index_add_(0, self.labels[start : start + len(values)], values)
+            start += len(values)
+        assert sums is not None  # every class has a labelled row
+        return sums
+
+    def calibrated_sums(self, center: Tensor, l2: bool) -> Tensor:
+        """(W, D): the class sums of the rows about a centre."""
+        return self.class_sums(lambda rows: calibrated_rows(rows, center.to(rows), l2))
+
+    @property
+    def shots(self) -> Tensor:
+        """(W, 1): the number of labelled rows per class."""
+        return torch.bincount(self.labels, minlength=self.n_way).double()[:, None]
+
+
+def prototype_steps(support: Support, source: Source, how: Adaptation) -> Iterator[PrototypeModel]:
+    """The n_iter + 1 models of `adaptation`'s loop; the last one is the answer.
+
+    Rows that are answered are centred like the unlabelled rows, or like the support where there are none.
+    """
+    sums, shots = support.class_sums(), support.shots
+    zero, no_mass = torch.zeros_like(sums), torch.zeros_like(shots)
+    total, _, n_rows = totals(source, zero[0])
+    support_mean, center = _centers(sums.sum(0), int(shots.sum()), total, n_rows, how.center)
+    sums = support.calibrated_sums(support_mean, how.l2)
+    rows = source.each(lambda block: block.about(center, how.l2))
+    rule = "cosine" if how.rule == "cosine" else "euclid"
+    model = PrototypeModel(center, sums / shots, zero[:, 0], rule, how.scale, how.l2)
+
+    def part(block: RowBlock) -> Sums:
+        z = model.scores(block).softmax(0)
+        return block.pull(z), z.sum(1, keepdim=True)
+
+    for step in range(how.n_iter + 1):
+        bias, weight = transport(rows, model, how, n_rows)
+        yield replace(model, bias=bias + weight[:, 0].log())
+        if step < how.n_iter:
+            model = replace(model, bias=bias)
+            pull, mass = rows.sums(part, (zero, no_mass))
+            estimate = (sums + weight * pull) / (shots + weight * mass)
+            moved = how.sigma * estimate + (1 - how.sigma) * model.prototypes
+            model = replace(model, prototypes=moved, bias=zero[:, 0])
+
+
+def bapa_steps(support: Support, source: Source, how: Adaptation, kappa: float, k_s: float) -> Iterator[PrototypeModel]:
+    """The n_iter + 1 models of BAPA's loop, steps numbered as in `bapa`; the last one is the answer.
+
+    A row's weight in the centre depends on the row only through z, so Σ_q w_q q = Σ_c weight_c Σ_q z_qc q. Where class
+    sizes do not differ (g ≤ 0) all rows have the same weight and the centre stays: the products Σ_q z_qc q are formed
+    from the first step on that needs them, which is then computed again. Without unlabelled rows nothing moves.
+    """
+    sums, shots = support.class_sums(), support.shots
+    zero, no_mass = torch.zeros_like(sums), torch.zeros_like(shots)
+    total, squares, n_rows = totals(source, zero[0])
+    support_mean = (sums / shots).mean(0)
+    center, alpha = support_mean, 0.0 * squares
+    if n_rows:
+        support_squares = (support.class_sums(lambda rows: rows.square().sum(1, keepdim=True)) / shots).mean()
+        spread = (squares / n_rows + support_squares) / 2 - total / n_rows @ support_mean
+        apart2 = (total / n_rows - support_mean).square().sum()
+        alpha = trust(apart2, spread.view(1, 1), shots, n_rows, k_s)[0, 0]  # 0
+        center = alpha * total / n_rows + (1 - alpha) * support_mean  # 1
+    prototypes = support.calibrated_sums(center, how.l2) / (shots + kappa)
+    model = PrototypeModel(center, prototypes, zero[:, 0], "euclid", how.scale, how.l2)
+    yield model
+
+    def part(block: RowBlock) -> Sums:
+        u = block.about(model.center, how.l2)
+        z = model.scores(u).softmax(0)  # 2
+        h = pulls(z, 0)
+        parts = z.sum(1, keepdim=True), h.sum(1, keepdim=True), u.pull(h)
+        return (*parts, block.pull(z)) if uneven else parts
+
+    step, uneven = 0, False
+    while n_rows and step < how.n_iter:
+        zeros = (no_mass, no_mass, zero, zero)
+        n, mass, pull, *of_class = source.sums(part, zeros if uneven else zeros[:-1])
+        size_term, weight = class_sizes(n, n_rows, kappa)  # 4, 5
+        if not uneven and bool((weight != 1).any()):
+            uneven = True
+            continue
+        estimate = (support.calibrated_sums(model.center, how.l2) + pull) / (shots + kappa + mass)
+        prototypes = how.sigma * estimate + (1 - how.sigma) * model.prototypes  # 3
+        if uneven:
+            center = alpha * (weight * of_class[0]).sum(0) / (weight * n).sum() + (1 - alpha) * support_mean  # 1
+        model = replace(model, center=center, prototypes=prototypes, bias=size_term[:, 0])
+        step += 1
+        yield model
+
+
+def transport(rows: Source, model: PrototypeModel, how: Adaptation, n_rows: int) -> tuple[Tensor, Tensor]:
+    """Class biases b (W) and weights w (W, 1) of the assignment z = w·softmax(logits + b): 0 and 1 but for Sinkhorn.
+
+    A round of Sinkhorn is a softmax, which scales the rows to sum 1, and weights w_c = size_c / Σ_j softmax_jc, which
+    scale the columns and go into b for the next round. As in `adaptation.sinkhorn` it ends when no row sum moved by
+    more than SINKHORN_STOP. Nothing is kept per row: with z = softmax(logits + b) and b′, b″ the biases one and two
+    rounds ago, Σ_c z_c exp(b′_c − b_c) and Σ_c z_c exp(b″_c − b_c) are the inverse products of the last row sums.
+    Float64 throughout: rounding in float32 alone moves the sums by more than the stop test allows.
+    """
+    bias, weight = model.bias, torch.ones_like(model.prototypes[:, :1])
+    if how.rule != "sinkhorn":
+        return bias, weight
+    size = n_rows * shares(how.class_prior, len(bias), bias)
+    scores = rows.each(lambda block: model.scores(block).double())
+    last: list[Tensor] = []  # the biases of the rounds before
+
+    def part(score: Tensor) -> Sums:
+        z = (score + now[:, None]).softmax(0)
+        if len(last) < 2:
+            return z.sum(1), torch.ones_like(now[0])
+        one, two = torch.stack([(before - now).exp() for before in last]) @ z
+        moved = (1 / one - one / two).abs() > SINKHORN_STOP
+        return z.sum(1), moved.sum()
+
+    for _ in range(SINKHORN_ROUNDS if n_rows else 0):
+        now = bias + weight[:, 0].log()
+        found, moved = scores.sums(part, (torch.zeros_like(bias), torch.zeros_like(bias[0])))
+        if not moved:
+            break
+        last = [now, *last[:1]]
+        bias, weight = now, (size / found.clamp_min(TINY))[:, None]
+    return bias, weight
+
+
+def totals(source: Source, zero: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Σ x (D), Σ ‖x‖² and the number of rows."""
+
+    def part(block: RowBlock) -> Sums:
+        squares = block.squares()
+        return block.total(), squares.sum(dtype=zero.dtype), torch.ones_like(squares).sum(dtype=zero.dtype)
+
+    total, squares, n_rows = source.sums(part, (zero, zero[0], zero[0]))
+    return total, squares, round(float(n_rows))
+
+
+def _centers(support: Tensor, n: int, unlabeled: Tensor, m: int, center: str) -> tuple[Tensor, Tensor]:
+    """What is taken off the support and off other rows, each (D), from the sums of both and their sizes."""
+    if center == "none":
+        return torch.zeros_like(support), torch.zeros_like(support)
+    if center == "joint":
+        return (support + unlabeled) / (n + m), (support + unlabeled) / (n + m)
+    return support / n, unlabeled / m if m and center == "separate" else support / n
+
+
+def two_best(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """The two likeliest classes of each row of logits (n, W), best first, and their probabilities: (n, 2), or (n, 1)
+    where there is one class.
+
+    Of classes that tie to within rounding the first is taken, so that a row's label does not depend on its block.
+    """
+    best, rest = [], scores
+    for _ in range(min(2, scores.shape[1])):
+        best.append((rest >= rest.amax(1, keepdim=True) - slack(rest)).byte().argmax(1, keepdim=True))
+        rest = rest.scatter(1, best[-1], -torch.inf)
+    chosen = torch.cat(best, 1)
+    return chosen, scores.softmax(1).gather(1, chosen)
