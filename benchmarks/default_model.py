@@ -8,13 +8,15 @@ The pictures should be ones that none of the models was trained on, and of the k
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from protoadapt import Features, Protocol, UserError, compare, load_features
 from protoadapt.core.provenance import hardware, versions
-from protoadapt.report.tables import by_task
+from protoadapt.report.tables import markdown
 
 METHODS = ("protonet", "cipa(power=auto)", "bapa")
 
@@ -39,6 +41,15 @@ def measured(tables: dict[str, Features], ways: list[int], shots: list[int], epi
                 entry = {"model": model, "method": result.method.label, "way": way, "shot": shot}
                 told.append({**entry, "accuracy": round(result.accuracy, 4), "ci95": round(result.ci95, 4)})
     return told
+
+
+def by_task(entries: Sequence[Mapping[str, Any]]) -> str:
+    """Markdown: one row per task and method, one column per network."""
+    models = list(dict.fromkeys(e["model"] for e in entries))
+    cells = {(e["way"], e["shot"], e["method"], e["model"]): f"{e['accuracy']:.2f} ± {e['ci95']:.2f}" for e in entries}
+    lines = dict.fromkeys((e["way"], e["shot"], e["method"]) for e in entries)
+    rows = [[f"{w}-way {k}-shot", method, *(cells[w, k, method, model] for model in models)] for w, k, method in lines]
+    return markdown(["task", "method", *models], rows)
 
 
 def main() -> None:

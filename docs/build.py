@@ -16,13 +16,14 @@ from statistics import median
 
 from typer.testing import CliRunner
 
+from benchmarks.default_model import by_task
 from paper import TABLES, Results, draw_figures, extremes_page, results_page, scale_page
 from paper.quoted import own
 from paper.tables import MAIN, POOLING, seen
 from protoadapt.cli.verbs import app
 from protoadapt.core.methods import METHODS, adaptation, method
 from protoadapt.core.records import paired_difference
-from protoadapt.report.tables import by_task, markdown
+from protoadapt.report.tables import markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"

@@ -16,7 +16,6 @@ from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
-import torch
 from PIL import Image
 
 from paper.networks import Absent, Network, Work, folder_of, network, read
@@ -27,7 +26,7 @@ from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, load_features, save_features, stated
 from protoadapt.core.files import write_json
 from protoadapt.core.methods import NEED_BASE_MEAN, method
-from protoadapt.report.path_figure import path_picture
+from protoadapt.core.projection import episode_paths
 from protoadapt.training.datasets import load
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
@@ -262,10 +261,9 @@ def _drawn(task: Task, net: Network | UserError, work: Work) -> str:
         raise UserError(f"{str(file)!r} is a picture of weights {there}: give another --results")
     table = features_of(task.trial, net, work, base_mean=False)
     drawn = next(draw(table.labels.numpy(), Protocol(way=task.way), task.seed, 1))
-    with torch.no_grad():
-        picture = path_picture(drawn.episodes(table.features, task.way), drawn.query_labels[0], task.plane_seed)
+    paths = episode_paths(drawn.episodes(table.features, task.way), drawn.query_labels[0], task.plane_seed)
     names = [table.metadata["class_names"][int(table.labels[row])] for row in drawn.support[0]]
-    words = f"{task.way}-way 1-shot, 15 queries a class, {task.dataset} novel classes"
-    about = {"schema": "protoadapt-picture/1", "protocol": words, "seed": task.seed, "weights": net.weights}
-    write_json(file, {**about, "features": table.hash, **picture, "class_names": names})
+    words = f"{task.way}-way 1-shot, 15 queries per class, {task.dataset} novel classes"
+    about = {"protocol": words, "seed": task.seed, "weights": net.weights, "features": table.hash}
+    write_json(file, {**about, **paths, "class_names": names})
     return f"{name}: a {task.way}-way task in the plane"

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from paper.bars import draw_bars
+from paper.drawing import draw_bars, draw_paths
 from paper.results_page import Results, semi_curves
 from paper.tables import OTHERS, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED
-from protoadapt.report.path_figure import draw_paths
 
 CHART = list(SEMI_METHODS)[:3]  # what the paper's chart shows
 

@@ -1,15 +1,21 @@
 """The demonstration in small: everything it promises is there, and it can be asked for again."""
 
+import base64
+import io
 import json
 import os
 import signal
 
+import numpy as np
 import pytest
+from helpers.pages import Parsed
 from PIL import Image
 
 from protoadapt.cli import demonstration
+from protoadapt.cli.report_command import report
 from protoadapt.core.features import load_features
 from protoadapt.core.records import right_answers
+from protoadapt.training.datasets import load
 from protoadapt.training.watch import Watch
 
 SMALL = ["epochs=1", "size=16", "backbone=conv4", "width=4", "validation_episodes=5"]
@@ -23,20 +29,47 @@ def done(tmp_path_factory):
     return out
 
 
-def test_tables_figures_and_features_are_there(done):
-    told = (done / "results.md").read_text()
+def test_tables_report_and_features_are_there(done):
+    tables = (done / "results.md").read_text()
     for words in ("glyphs novel: 5-way 1-shot", "5-way 5-shot", "| protonet |", "| cipa |", "minus protonet"):
-        assert words in told
-    for name in demonstration.FIGURES:
-        assert f"({name})" in told
-        with Image.open(done / name) as picture:
-            assert min(picture.size) > 300
-            assert len(picture.convert("RGB").resize((64, 64)).getcolors(4096)) > 20, "more than an empty sheet"
+        assert words in tables
+    page = Parsed((done / "report.html").read_text())
+    links = [a["href"] for a, _ in page.all("a")]
+    assert links == ["#accuracy", "#task", "#motion", "#training", "#provenance"]
+    assert len(page.all("table", "results")) == 2, "one per number of shots"
+    assert len(page.all("img")) == 5 * (1 + 15)
+    curves = [a for a, _ in page.all("polyline") if not a["class"].startswith("path")]
+    assert len(curves) >= 3, "losses and accuracies"
+    assert [len(a["points"].split()) for a, _ in page.all("polyline", "path")] == [21] * 5
+    task = json.loads((done / "task.json").read_text())
+    wrong = sum(a["class"] != "frame" for a, _ in page.all("img"))
+    assert wrong == sum({*item["answers"].values()} != {item["class"]} for item in task["query"])
     table = load_features(done / "features.safetensors")
     assert table.features.shape == (80 * 20, 4)
     assert table.base_mean is not None
     assert len((done / "features.index.csv").read_text().splitlines()) == 1 + 80 * 20
     assert not [*done.rglob(".*.partial")]
+
+
+def test_the_task_shows_the_pictures_and_answers_of_an_episode(done):
+    """As many right answers as the results have in that episode, and pictures as they lie in the cache."""
+    task = json.loads((done / "task.json").read_text())
+    right = {m: sum(q["answers"][m] == q["class"] for q in task["query"]) for m in ("protonet", "cipa")}
+    stored = {m: right_answers(json.loads((done / "results" / f"1-shot-{m}.json").read_text())).tolist() for m in right}
+    assert (right["protonet"], right["cipa"]) in zip(stored["protonet"], stored["cipa"])
+    with Image.open(io.BytesIO(base64.b64decode(task["support"][0]["picture"].partition(",")[2]))) as picture:
+        assert (picture.format, picture.size) == ("PNG", (16, 16))
+        shown = np.asarray(picture).transpose(2, 0, 1)
+    novel = load("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
+    own = novel.pixels[novel.labels == novel.class_names.index(task["class_names"][0])]
+    assert (own == shown).all((1, 2, 3)).any()
+
+
+def test_the_report_command_makes_the_same_page_from_the_files(done, tmp_path, monkeypatch):
+    report([done], tmp_path / "again.html")
+    again, first = (Parsed(file.read_text()) for file in (tmp_path / "again.html", done / "report.html"))
+    for kind in ("a", "polyline", "img", "circle"):
+        assert sorted(map(str, again.all(kind))) == sorted(map(str, first.all(kind)))
 
 
 def test_results_say_how_they_came_about(done):
@@ -45,22 +78,22 @@ def test_results_say_how_they_came_about(done):
         f"{shot}-shot-{name}.json" for shot in demonstration.SHOTS for name in ("cipa", "protonet", "semi_protonet")
     ]
     for file in files:
-        told = json.loads(file.read_text())
-        assert told["features"]["split"] == "novel"
-        assert told["features"]["hash"] == load_features(done / "features.safetensors").hash
-        assert (told["seed"], told["episodes"], len(right_answers(told))) == (0, 8, 8)
-        assert told["training"]["config"]["epochs"] == 1
-        assert told["training"]["config"]["seed"] == 0
-        assert {"ce", "rotation", "hct"} == set(told["training"]["config"]["phases"][1]["weights"])
-        assert told["versions"]["torch"]
-        assert "cores" in told["hardware"]
+        result = json.loads(file.read_text())
+        assert result["features"]["split"] == "novel"
+        assert result["features"]["hash"] == load_features(done / "features.safetensors").hash
+        assert (result["seed"], result["episodes"], len(right_answers(result))) == (0, 8, 8)
+        assert result["training"]["config"]["epochs"] == 1
+        assert result["training"]["config"]["seed"] == 0
+        assert {"ce", "rotation", "hct"} == set(result["training"]["config"]["phases"][1]["weights"])
+        assert result["versions"]["torch"]
+        assert "cores" in result["hardware"]
 
 
 def test_once_more_evaluates_the_same_network(done, capsys):
     before = (done / "results" / "1-shot-cipa.json").read_text()
     log = (done / "run" / "log.csv").read_bytes()
     demonstration.run(done, SMALL, **LITTLE)
-    assert "holds a run already" in capsys.readouterr().out
+    assert "continuing the run" in capsys.readouterr().out
     assert (done / "run" / "log.csv").read_bytes() == log
     after = (done / "results" / "1-shot-cipa.json").read_text()
     assert json.loads(after)["correct"] == json.loads(before)["correct"]
@@ -73,7 +106,7 @@ def test_an_interrupted_run_is_gone_on_with(done, tmp_path, monkeypatch, capsys)
     with monkeypatch.context() as patch:
         patch.setattr(Watch, "step", lambda watch, rows: os.kill(os.getpid(), signal.SIGTERM))
         demonstration.run(tmp_path, SMALL, **LITTLE)
-    assert "the same command goes on from here" in capsys.readouterr().out
+    assert "run the same command to continue" in capsys.readouterr().out
     assert not (tmp_path / "results.md").exists()
     demonstration.run(tmp_path, SMALL, **LITTLE)
     whole, parts = (json.loads((out / "results" / "5-shot-cipa.json").read_text()) for out in (done, tmp_path))

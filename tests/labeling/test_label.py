@@ -16,7 +16,7 @@ from protoadapt.labeling import label, outputs, predict
 from protoadapt.labeling import run as running
 from protoadapt.labeling.classifier import estimator
 from protoadapt.report.html import labels_page
-from protoadapt.report.labels import FIRST
+from protoadapt.report.label_page import FIRST
 from protoadapt.vision import networks
 
 

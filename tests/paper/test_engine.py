@@ -15,6 +15,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.features import load_features, save_features
 from protoadapt.core.files import write_json
 from protoadapt.core.records import right_answers
+from protoadapt.report.html import evaluation_page
 from protoadapt.training import checkpoint
 from protoadapt.training.watch import Watch
 from protoadapt.vision.networks import model_files
@@ -325,11 +326,12 @@ def test_a_task_becomes_a_picture(home, monkeypatch):
     task = Table("task", "", tasks=(Task(RUN, "glyphs", way=4),))
     assert reproduce(task, work(home)) == {}
     told = json.loads((home / "results" / "tiny" / "adaptation.json").read_text())
-    assert len(told["paths"]) == 21
-    assert len(told["paths"][0]) == len(told["support"]) == len(told["class_names"]) == 4
-    assert len(told["query"]) == 4 * 15
+    assert [len(path) for path in told["steps"]] == [21] * 4
+    assert sum(told["support"]) == len(told["class_names"]) == 4
+    assert len(told["rows"]) == len(told["row_label"]) == 4 + 4 * 15
+    assert "<polyline" in evaluation_page([told])
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "path_picture", None)
+        patch.setattr(engine, "episode_paths", None)
         assert reproduce(task, work(home)) == {}, "it is there already"
     (home / "results" / "tiny" / "adaptation.json").write_text('{"weights": "x"}')
     assert reproduce(task, work(home)) == {}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from protoadapt.core.errors import UserError
 from protoadapt.report.html import labels_page
-from protoadapt.report.markup import COLORS, SHAPES, picture, visible
+from protoadapt.report.markup import COLORS, picture, visible
 
 NASTY = [
     "<script>alert(1)</script>.png",
@@ -113,7 +113,7 @@ def test_links_lead_inside_the_page_and_pictures_are_described():
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     targets = [attributes["href"] for attributes, _ in page.all("a")]
-    assert {"#check", "#counts", "#motion", "#skipped", "#made", "#class-1"} <= set(targets)
+    assert {"#check", "#counts", "#motion", "#skipped", "#provenance", "#class-1"} <= set(targets)
     assert {target.removeprefix("#") for target in targets} <= set(ids)
     assert all(a["alt"] and a["loading"] == "lazy" for a, _ in page.all("img"))
     assert all(a.get("aria-hidden") == "true" or a.get("aria-label") for a, _ in page.all("svg") if "class" in a)
@@ -147,19 +147,19 @@ def test_counts_and_bars_are_what_was_told():
     pictures += [row("u", "dog", 0.2, unknown=True), row("v", "dog")]
     page = parsed(labels(pictures))
     (table,) = [text for attributes, text in page.all("table") if attributes["class"] == "balance"]
-    assert table == "classfoundunknownexamples" + "cat302" + "dog210"
+    assert table == "classlabelledunknownexamples" + "cat302" + "dog210"
     by_style = {a["class"]: a["width"] for a, _ in page.all("rect") if {"solid", "faint"} & set(a["class"].split())}
     assert by_style == {"c0 solid": "40.00%", "c1 faint": "20.00%"}
     lead = page.all("p", "lead")[0][1]
-    assert lead == "5 pictures named as 2 classes from 2 examples. 1 may be of no class."
+    assert lead == "5 pictures labelled with 2 classes from 2 examples. 1 may belong to no class."
 
 
 def test_confidence_is_a_probability_only_where_it_was_calibrated():
     sure, unsure = parsed(labels()), parsed(labels(calibrated=False, threshold=None))
-    assert "like none of the examples is called unknown" in sure.all("header")[0][1]
+    assert "resembles none of the examples is marked unknown" in sure.all("header")[0][1]
     assert "unknown below familiarity 0.3" in sure.all("main")[0][1]
     assert "55 %" in sure.all("main")[0][1]
-    assert "Uncalibrated" in unsure.all("header")[0][1]
+    assert "Confidences are not calibrated" in unsure.all("header")[0][1]
     assert "%" not in unsure.all("main")[0][1]
     assert "0.55" in unsure.all("main")[0][1]
 
@@ -168,7 +168,7 @@ def test_much_is_left_out_of_the_page_but_said():
     page = parsed(labels([row(f"{i:04d}.png", "cat", thumb=None) for i in range(1000)]))
     (gallery, _) = [text for a, text in page.all("div") if a.get("class") == "gallery"]
     assert "and 900 more, all in labels.csv" in gallery
-    assert "No picture is here." in page.all("main")[0][1]
+    assert "No pictures." in page.all("main")[0][1]
 
 
 def test_two_thousand_pictures_weigh_little_more_than_their_previews():
@@ -188,7 +188,7 @@ def test_values_of_any_kind_give_a_page_or_a_sentence(key, inside, value):
     try:
         parsed({**labels(), key: value})
     except UserError as error:
-        assert "write labels.json again" in str(error)  # noqa: PT017
+        assert re.search("write (labels.json|the file) again", str(error))  # noqa: PT017
 
 
 @pytest.mark.parametrize(
@@ -208,12 +208,23 @@ def test_values_of_any_kind_give_a_page_or_a_sentence(key, inside, value):
 def test_paths_that_cannot_be_drawn_are_said(wrong):
     right = {"rows": [[0, 0]], "row_label": [0], "support": [False], "steps": [[[0, 0], [1, 2]]]}
     assert parsed(labels(paths=right)).all("polyline")
-    with pytest.raises(UserError, match="paths cannot be drawn"):
+    with pytest.raises(UserError, match="paths of the prototypes cannot be drawn"):
         labels_page(labels(paths={**right, **wrong}))
 
 
 def test_forty_classes_look_different():
-    assert len({(i % COLORS, i % SHAPES) for i in range(40)}) == 40
+    names = tuple(f"class {i}" for i in range(40))
+    page = parsed(labels([row(name, name) for name in names], names))
+    table = page.elements[next(i for i, (_, a) in enumerate(page.elements) if a.get("class") == "balance") :]
+    marks = [(a["class"], path["d"]) for (_, a), (_, path) in pairwise(table) if "mark" in (a.get("class") or "")][:40]
+    assert len(marks) == len(set(marks)) == 40
+    css = page.all("style")[0][1]
+    for ground in css.split("@media")[:2]:
+        values = dict(re.findall(r"--(c\d): (#\w{6})", ground))
+        assert len(set(values.values())) == len({style for style, _ in marks}) == COLORS
+    for style, _ in marks:
+        name = style.removeprefix("mark ")
+        assert f".{name} {{ --c: var(--{name}); }}" in css
 
 
 # Vision without one kind of cone (Machado, Oliveira & Fernandes, 2009), on linear RGB.
@@ -325,13 +336,13 @@ def test_totals_are_those_of_all_pictures_though_a_sample_is_shown():
     ]
     page = parsed(labels([row("a", "cat"), row("b", "cat", unknown=True), row("c", "dog")], classes=classes))
     lead = page.all("p", "lead")[0][1]
-    assert lead == "4,000 pictures named as 2 classes from 3 examples. 40 may be of no class."
+    assert lead == "4,000 pictures labelled with 2 classes from 3 examples. 40 may belong to no class."
     (table,) = [text for attributes, text in page.all("table") if attributes["class"] == "balance"]
-    assert table == "classfoundunknownexamples" + "cat3,000402" + "dog1,00001"
+    assert table == "classlabelledunknownexamples" + "cat3,000402" + "dog1,00001"
     unknown, cat, dog = (text for _, text in page.all("h3"))
-    assert "40 found, 1 shown here" in unknown
-    assert "3,000 found, 40 of them unknown, 2 shown here · 2 examples" in cat
-    assert "1,000 found, 1 shown here · 1 example" in dog
+    assert "40 labelled, 1 shown here" in unknown
+    assert "3,000 labelled, 40 of them unknown, 2 shown here · 2 examples" in cat
+    assert "1,000 labelled, 1 shown here · 1 example" in dog
 
 
 def test_what_is_checked_first_is_unsure_and_the_unknown_are_told_apart():
@@ -339,9 +350,9 @@ def test_what_is_checked_first_is_unsure_and_the_unknown_are_told_apart():
     page = parsed(labels(pictures))
     assert files_in(page, "check", "counts") == ["a"]
     (check,) = [text for a, text in page.all("section") if a.get("id") == "check"]
-    assert "1 picture whose name is least certain, besides the unknown ones" in check
-    assert "besides" not in labels_page(labels(pictures[:2]))
+    assert "1 picture with the lowest confidence, not counting the unknown ones" in check
+    assert "not counting" not in labels_page(labels(pictures[:2]))
     assert 'id="check"' not in labels_page(labels(pictures[:1]))
-    assert "if it is of one of your classes" in page.all("header")[0][1]
+    assert "provided that they belong to one of your classes" in page.all("header")[0][1]
     (card,) = [text for a, text in page.all("summary") if "dog?" in text]
     assert card.startswith("dog?20 %"), "the name first"

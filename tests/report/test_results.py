@@ -18,10 +18,10 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.records import read_results
+from protoadapt.report.captions import embedding
+from protoadapt.report.documents import sound
 from protoadapt.report.html import evaluation_page, is_labels_page
-from protoadapt.report.result_checks import sound
-from protoadapt.report.results import _embedding
-from protoadapt.report.tables import comparison, render
+from protoadapt.report.tables import OVER_CLASSES, comparison, render
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 
@@ -125,8 +125,8 @@ def test_the_results_kept_here_make_a_page():
     page = evaluation_page([json.loads(file.read_text()) for file in files])
     seen = Parsed(page)
     assert len(page) < 3_000_000
-    assert {"#accuracy", "#training", "#made"} <= {a["href"] for a, _ in seen.all("a")}
-    assert not re.search(r"https?:|nan|inf\b", page.split("</style>")[1])
+    assert {"#accuracy", "#training", "#provenance"} <= {a["href"] for a, _ in seen.all("a")}
+    assert not re.search(r"https?:|\bnan\b|\binf\b", page.split("</style>")[1])
     assert "script-src" not in page
 
 
@@ -167,16 +167,16 @@ def test_classes_do_not_hide_a_wrong_protocol(told, way):
     assert sound({"results": [lie]}) == {}
 
 
-def test_older_results_tell_nothing_of_other_classes(told):
+def test_older_results_have_no_interval_over_classes(told):
     older = [{key: value for key, value in result.items() if key != "classes"} for result in told["results"]]
     header, rows = comparison(older, "protonet")
-    assert "other classes" not in header
+    assert OVER_CLASSES not in header
     assert all(len(row) == len(header) for row in rows)
     some, _ = comparison([older[0], told["results"][1]], "protonet")
-    assert "other classes" in some
-    assert "had others been drawn" not in render(older, "protonet", "markdown")
-    assert "had others been drawn" in render(told["results"], "protonet", "markdown")
-    assert "other classes" not in evaluation_page([{**told, "results": older}]).split("</style>")[1].lower()
+    assert OVER_CLASSES in some
+    assert "jackknife" not in render(older, "protonet", "markdown")
+    assert "jackknife" in render(told["results"], "protonet", "markdown")
+    assert "over classes" not in evaluation_page([{**told, "results": older}]).split("</style>")[1].lower()
 
 
 @pytest.mark.parametrize("key", ["label", "features", "episodes", "accuracy", "ci95", "correct", "queries", "protocol"])
@@ -250,11 +250,57 @@ def test_csv_holds_one_plain_number_a_cell(told):
 
 
 def test_markdown_and_latex_say_what_was_measured(told):
-    assert render(told["results"], None, "markdown").startswith("synthetic clouds: 5-way 1-shot, 10 queries a class")
+    assert render(told["results"], None, "markdown").startswith("synthetic clouds: 5-way 1-shot, 10 queries per class")
     printed = render([{**told["results"][0], "label": r"a_b{c}\d~#$%&^"}], None, "latex")
-    assert r"\caption{synthetic clouds: 5-way 1-shot, 10 queries a class, 40 episodes, seed 0, 95 \% CI; o" in printed
+    assert (
+        r"\caption{synthetic clouds: 5-way 1-shot, 10 queries per class, 40 episodes, seed 0, 95 \% CI; $\pm$ over"
+        in printed
+    )
     assert r"a\_b\{c\}\textbackslash{}d\~{}\#\$\%\&\^{}" in printed
     assert printed.count(r"\begin") == printed.count(r"\end") == 2
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a line of LaTeX; one over several columns counts as many times."""
+    out = []
+    for cell in re.split(r"(?<!\\) & ", line.removesuffix(r" \\")):
+        span = re.match(r"\\multicolumn{(\d)}", cell)
+        out += [cell] * (int(span[1]) if span else 1)
+    return out
+
+
+def test_latex_sets_shots_side_by_side_with_the_best_in_bold_and_no_seconds(told):
+    five = measured(Protocol(shot=5, query=10), ["protonet", "cipa"])["results"]
+    printed = render([*told["results"], *five], "protonet", "latex").splitlines()
+    (columns,) = [len(line.partition("{l")[2]) for line in printed if line.startswith(r"\begin{tabular}")]
+    start, middle, end = (printed.index(rf"\{rule}rule") for rule in ("top", "mid", "bottom"))
+    titles, rules, header = printed[start + 1 : middle]
+    assert all(len(cells(line)) == columns == 7 for line in (titles, header, *printed[middle + 1 : end]))
+    assert rules == r"\cmidrule(lr){2-4} \cmidrule(lr){5-7}"
+    assert [cell.rpartition("{")[2] for cell in cells(titles)[1:]] == ["1-shot}"] * 3 + ["5-shot}"] * 3
+    assert cells(header) == ["method", *["accuracy", "minus protonet", r"$\pm$ over classes"] * 2]
+    body = {row[0]: row for row in map(cells, printed[middle + 1 : end])}
+    assert [*body] == [r"semi\_protonet", "protonet", "cipa"]
+    assert body[r"semi\_protonet"][4:] == [""] * 3, "not measured with five shots"
+    for column, results in ((1, told["results"]), (4, five)):
+        best = max(results, key=lambda r: r["accuracy"])
+        bold = [label.replace("\\", "") for label, row in body.items() if row[column].startswith(r"\textbf{")]
+        assert bold == [best["label"]]
+        assert body[bold[0].replace("_", r"\_")][column].startswith(rf"\textbf{{{best['accuracy']:.2f}}} $\pm$ ")
+    assert "1- and 5-shot" in printed[2]
+    assert "seconds" not in "".join(printed)
+    assert "episodes/s" not in "".join(printed)
+
+
+def test_several_protocols_make_several_tables_and_one_csv(told):
+    five = measured(Protocol(shot=5, query=10), ["protonet", "cipa"])["results"]
+    both = [*told["results"], *five]
+    pages = render(both, "protonet", "markdown")
+    assert pages == "\n\n".join(render(part, "protonet", "markdown") for part in (told["results"], five))
+    rows = list(csv.DictReader(io.StringIO(render(both, "protonet", "csv"))))
+    assert [row["method"] for row in rows] == [r["label"] for r in both]
+    assert ["5-way 5-shot" in row["measured on"] for row in rows] == [False] * 3 + [True] * 2
+    assert [float(row["accuracy"]) for row in rows] == pytest.approx([r["accuracy"] for r in both], abs=1e-4)
 
 
 # The command
@@ -297,7 +343,10 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(told, tmp_path):
             [write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/1"}]})],
             "bad.json: a result has no valid 'accuracy'",
         ),
-        ([write(tmp_path / "half.json", {"schema": "protoadapt-labels/1"})], "half.json: the labels' classes"),
+        (
+            [write(tmp_path / "half.json", {"schema": "protoadapt-labels/1"})],
+            "half.json: the field 'classes' is not a list",
+        ),
     ]
     for given, words in cases:
         with pytest.raises(UserError, match=re.escape(words)):
@@ -349,7 +398,7 @@ def test_links_to_pictures_are_kept_where_they_lead_to_them(tmp_path):
 
 def test_what_is_unusual_about_the_features_is_told():
     features = {"backbone": "resnet12", "views": 1, "pooling": 1.0, "crop": "box"}
-    assert _embedding({"features": features}) == "resnet12, crop box"
+    assert embedding({"features": features}) == "resnet12, crop box"
     assert (
-        _embedding({"features": features | {"views": 8, "pooling": 2.0}}) == "resnet12, crop box, views 8, pooling 2.0"
+        embedding({"features": features | {"views": 8, "pooling": 2.0}}) == "resnet12, crop box, views 8, pooling 2.0"
     )

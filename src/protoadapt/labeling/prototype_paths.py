@@ -1,55 +1,47 @@
-"""The prototypes' way through the pictures, in one joint t-SNE (the paper's Figure 3), for the report."""
+"""The path of the prototypes through the labelled and unlabelled rows, for the report."""
 
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.base import clone
-from sklearn.manifold import TSNE
 
 from protoadapt.core.estimators import PrototypeClassifier
+from protoadapt.core.projection import plane_paths
 from protoadapt.labeling.classifier import Classifier
 
 ROWS = 500
 POINTS = 400
-"""Of prototypes, all steps together; with more classes than fit, the start and the end alone are drawn."""
+"""Of prototypes, all steps together; with more classes than fit, only the start and the end are drawn."""
 
 
 def prototype_paths(
     unfitted: PrototypeClassifier, classifier: Classifier, rows: np.ndarray, codes: np.ndarray
 ) -> dict[str, Any] | None:
-    """Plane positions of at most ROWS rows and of every step of the prototypes; None where they would say nothing.
+    """Plane positions of at most ROWS rows and of every step of the prototypes; see `core.projection.plane_paths`.
 
-    rows (n, D), codes (n): the class a row was given, or -1. Where rows are many the steps are those on a sample, and
-    only the last is the classifier's own.
+    Parameters
+    ----------
+    unfitted : the estimator that `classifier` comes from, with its settings.
+    classifier : the fitted classifier, whose prototypes are the last step.
+    rows : (n, D) features; where they are many, the steps before the last are those on a sample.
+    codes : (n) class of a labelled row, −1 for the others.
+
+    Returns
+    -------
+    Points as plain lists, or None where rows are too few or classes too many for a chart.
     """
     n_way = len(classifier.classes)
     if 2 * n_way > POINTS or len(rows) < 5:
         return None
     rng = np.random.default_rng(0)
-    labelled, others = (rng.permutation(np.flatnonzero(found)) for found in (codes >= 0, codes < 0))
+    labelled, others = (rng.permutation(np.flatnonzero(chosen)) for chosen in (codes >= 0, codes < 0))
     kept = np.concatenate([_some_of_each(labelled, codes), others])[:ROWS]
-    sample, given = rows[kept], codes[kept]
-    steps = _steps(unfitted, classifier, sample, given, full=22 * n_way <= POINTS)
-    positions = torch.stack(steps).double()  # (T, W, D)
-    u = classifier.calibrate(sample).double()
-    everything = torch.cat([u, positions.flatten(0, 1)]).numpy()
-    # Directions only, as classes differ by those. Neighbourhoods reach beyond one class: with small ones the classes
-    # fly apart, and what moves inside one shrinks to a dot.
-    everything /= np.linalg.norm(everything, axis=1, keepdims=True).clip(1e-12)
-    # Of pictures that are all the same there is nothing to draw, and scikit-learn's t-SNE crashes on it.
-    if not np.isfinite(everything).all() or np.ptp(everything, axis=0).max() < 1e-6:
-        return None
-    wide = {"perplexity": min(len(everything) / 3, 100), "early_exaggeration": 2.0, "max_iter": 500}
-    plane = TSNE(init="pca", random_state=0, **wide).fit_transform(everything).round(3)
-    place = plane[len(kept) :].reshape(len(steps), n_way, 2).swapaxes(0, 1)
-    best = classifier.answer(sample).best
-    return {
-        "rows": plane[: len(kept)].tolist(),
-        "row_label": np.where(given >= 0, given, best[:, 0]).tolist(),
-        "support": (given >= 0).tolist(),
-        "steps": place.tolist(),
-    }
+    sample, labels = rows[kept], codes[kept]
+    steps = _steps(unfitted, classifier, sample, labels, full=22 * n_way <= POINTS)
+    best = classifier.answer(sample).best[:, 0]
+    calibrated = classifier.calibrate(sample).numpy()
+    return plane_paths(calibrated, np.where(labels >= 0, labels, best), labels >= 0, torch.stack(steps).numpy())
 
 
 def _steps(
@@ -64,7 +56,7 @@ def _steps(
 
 
 def _some_of_each(labelled: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Labelled rows that leave room for others: at least one of each class, as otherwise nothing can be fitted."""
+    """Labelled rows that leave room for others: at least one per class, without which nothing can be fitted."""
     _, first = np.unique(codes[labelled], return_index=True)
     rest = np.delete(labelled, first)
     return np.concatenate([labelled[first], rest[: max(0, ROWS // 2 - len(first))]])

@@ -1,1 +1,1 @@
-"""Tables and pictures. Reads result JSON only."""
+"""Tables and pages. Reads result JSON only."""

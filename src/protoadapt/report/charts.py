@@ -1,27 +1,35 @@
-"""Charts as SVG inside the page. Places are percents of the width, so letters keep their size on a phone.
+"""Charts as SVG inside the page. Positions are percentages of the width, so text keeps its size on a phone.
 
-Colours are the page's, by class name (c0 … c7), so that they change with dark mode; a class also has a shape.
+Colours come from the style sheet by name (c0 … c7), so that they change with dark mode; a class also has a shape.
 """
 
 from collections.abc import Sequence
 from math import ceil, cos, floor, log10, pi, sin
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from protoadapt.report.markup import COLORS, SHAPES, Html, inner, name_of, tag
 
 MARGIN = 0.05
-Series = tuple[str, str, Sequence[tuple[float, float]]]  # words, style (a class of the style sheet), points
+HIDE: dict[str, Any] = {"aria_hidden": "true"}  # of what the text beside it says already
+
+
+class Series(NamedTuple):
+    """One curve of a chart."""
+
+    name: str
+    style: str  # classes of the style sheet, such as "c1 dashed"
+    points: Sequence[tuple[float, float]]
 
 
 def color(i: int) -> str:
-    """The style of class i; of none where i is negative."""
+    """The style of class i; grey where i is negative."""
     return f"c{i % COLORS}" if i >= 0 else "none"
 
 
 def shape(i: int, x: float, y: float, r: float) -> str:
-    """Path data of class i's mark: circle, square, triangle, diamond or cross, of much the same area."""
+    """Path data of the mark of class i: circle, square, triangle, diamond or cross, of about the same area."""
     outlines = (
         f"M{x - r:.1f} {y:.1f}a{r} {r} 0 1 0 {2 * r} 0a{r} {r} 0 1 0 {-2 * r} 0z",
         _polygon(x, y, [(-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)], r),
@@ -44,16 +52,14 @@ def _polygon(x: float, y: float, corners: Sequence[tuple[float, float]], r: floa
 
 
 def star(x: float, y: float, r: float = 9) -> str:
+    """Path data of a prototype's mark."""
     turns = [(i * pi / 5 - pi / 2, 1 if i % 2 == 0 else 0.42) for i in range(10)]
     return _polygon(x, y, [(cos(a) * k, sin(a) * k) for a, k in turns], r)
 
 
 def mark(i: int) -> Html:
-    """A class's sign beside its name."""
+    """The mark of class i, to stand beside its name."""
     return tag("svg", tag("path", d=shape(i, 8, 8, 5.5)), class_=f"mark {color(i)}", viewBox="0 0 16 16", **HIDE)
-
-
-HIDE: dict[str, Any] = {"aria_hidden": "true"}  # what the text beside it says already
 
 
 def bar(*parts: tuple[float, str]) -> Html:
@@ -68,11 +74,12 @@ def bar(*parts: tuple[float, str]) -> Html:
 
 
 def percent(share: float) -> str:
+    """A share from 0 to 1 as a length in SVG."""
     return f"{100 * share:.2f}%"
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round numbers between low and high, five or a few less or more."""
+    """About five round numbers between low and high."""
     raw = max(high - low, 1e-9) / 5
     size = 10.0 ** floor(log10(raw))
     step = next(k * size for k in (1, 2, 5, 10) if k * size >= 0.999 * raw)
@@ -80,7 +87,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def axis(low: float, high: float, marks: Sequence[float], words: str = "") -> Html:
-    """The numbers under a chart; the outermost stay inside its width."""
+    """Numbers under a chart; the outermost stay inside its width."""
     where = [(at - low) / (high - low or 1) for at in marks]
     texts = [
         tag("text", f"{at:g}", x=percent(x), y=13, class_="first" if x < 0.03 else "last" if x > 0.97 else None)
@@ -90,7 +97,7 @@ def axis(low: float, high: float, marks: Sequence[float], words: str = "") -> Ht
 
 
 def interval(mean: float, half: float, low: float, high: float, style: str) -> Html:
-    """A dot at the mean, a line over its confidence interval, on a scale with fine lines."""
+    """A dot at the mean and a line over its confidence interval, on a scale with grid lines."""
 
     def at(value: float) -> str:
         return percent((value - low) / (high - low or 1))
@@ -101,7 +108,7 @@ def interval(mean: float, half: float, low: float, high: float, style: str) -> H
 
 
 def histogram(values: np.ndarray, style: str, bins: int = 25) -> Html:
-    """How often each accuracy from 0 to 100 % was had."""
+    """A histogram of accuracies from 0 to 100 %."""
     counts, _ = np.histogram(values, bins, (0, 100))
     rects = [
         tag("rect", x=percent(i / bins), width=percent(0.86 / bins), y=percent(1 - h), height=percent(h))
@@ -111,30 +118,27 @@ def histogram(values: np.ndarray, style: str, bins: int = 25) -> Html:
     return tag("svg", rects, class_=f"histogram {style}", **HIDE)
 
 
-def lines(series: Sequence[Series], low: float, high: float, told: str) -> Html:
-    """Curves over the same x, numbers of the y axis on its fine lines."""
-    xs = [x for _, _, points in series for x, _ in points]
+def lines(series: Sequence[Series], low: float, high: float, label: str) -> Html:
+    """Curves over epochs, with the numbers of the y axis on its grid lines; `label` is read aloud."""
+    xs = [x for one in series for x, _ in one.points]
     first, last = min(xs), max(xs)
 
     def place(x: float, y: float) -> str:
         return f"{1000 * (x - first) / (last - first or 1):.1f},{1000 * (1 - (y - low) / (high - low or 1)):.1f}"
 
-    curves = [
-        tag(
-            "polyline",
-            points=" ".join(place(x, y) for x, y in points),
-            class_=style,
-            vector_effect="non-scaling-stroke",
-        )
-        for _, style, points in series
-    ]
-    sheet = tag("svg", curves, viewBox="0 0 1000 1000", preserveAspectRatio="none", width="100%", height="100%")
-    grid = _grid(low, high)
+    def curve(one: Series) -> Html:
+        points = " ".join(place(x, y) for x, y in one.points)
+        return tag("polyline", points=points, class_=one.style, vector_effect="non-scaling-stroke")
+
+    sheet = tag(
+        "svg", [*map(curve, series)], viewBox="0 0 1000 1000", preserveAspectRatio="none", width="100%", height="100%"
+    )
+    under, over = _grid(low, high)
     whole = [t for t in ticks(first, last) if t == int(t)]
-    plot = tag("svg", grid[0], sheet, grid[1], class_="plot", role="img", aria_label=told)
+    plot = tag("svg", under, sheet, over, class_="plot", role="img", aria_label=label)
     keys = [
-        (tag("svg", tag("line", x2="100%", y1=5, y2=5, class_=style), class_="key", **HIDE), w)
-        for w, style, _ in series
+        (tag("svg", tag("line", x2="100%", y1=5, y2=5, class_=one.style), class_="key", **HIDE), one.name)
+        for one in series
     ]
     return tag("figure", plot, axis(first, last, whole, "epoch"), legend(keys), class_="chart")
 
@@ -142,10 +146,10 @@ def lines(series: Sequence[Series], low: float, high: float, told: str) -> Html:
 def grouped_bars(
     groups: Sequence[str], series: Sequence[str], values: Sequence[Sequence[tuple[float, float] | None]], low: float
 ) -> Html:
-    """Bars side by side: values[s][g] = (value, half-width) of series s in group g; they rise from `low` to 100."""
-    high = max([value for row in values for value in row if value], key=lambda pair: pair[0])[0]
+    """Bars side by side: values[s][g] = (value, half-width) of series s in group g; they start at `low`."""
+    high = max(value[0] for row in values for value in row if value)
     high = min(100.0, ticks(low, high + 10)[-1])
-    room = (1 - MARGIN) / len(groups)  # of a group; left of the first are the numbers
+    room = (1 - MARGIN) / len(groups)  # of a group; the numbers are left of the first
     rects, width = [], 0.82 * room / len(series)
     for s, row in enumerate(values):
         for g, value in enumerate(row):
@@ -156,7 +160,7 @@ def grouped_bars(
                 box = {"x": percent(x), "width": percent(0.92 * width), "y": percent(1 - tall), "height": percent(tall)}
                 rects.append(tag("rect", words, class_=f"{color(s)} h{s // COLORS}", **box))
     under, over = _grid(low, high)
-    told = "Accuracy in percent against the number of unlabelled pictures a class; the table below has the numbers."
+    label = "Accuracy in percent by the number of unlabelled pictures per class; the table below has the numbers."
     names = [tag("text", name, x=percent(MARGIN + (g + 0.5) * room), y=13) for g, name in enumerate(groups)]
     keys = [
         (tag("svg", tag("rect", width=12, height=12, rx=2), class_=f"mark {color(s)}", viewBox="0 0 12 12", **HIDE), n)
@@ -164,20 +168,21 @@ def grouped_bars(
     ]
     return tag(
         "figure",
-        tag("svg", under, rects, over, class_="plot", role="img", aria_label=told),
+        tag("svg", under, rects, over, class_="plot", role="img", aria_label=label),
         tag("svg", names, class_="axis", **HIDE),
-        tag("p", "M, unlabelled pictures a class", class_="axis-name"),
+        tag("p", "M, unlabelled pictures per class", class_="axis-name"),
         legend(keys),
         class_="chart wide",
     )
 
 
 def _grid(low: float, high: float) -> tuple[Html, Html]:
-    """Fine lines to lie under a chart, and their numbers to lie over it."""
+    """Grid lines to lie under a chart, and their numbers to lie over it."""
     where = [(t, percent(1 - (t - low) / (high - low or 1))) for t in ticks(low, high)]
     under = inner(*(tag("line", x2="100%", y1=y, y2=y, class_="grid") for _, y in where))
     return under, inner(*(tag("text", f"{t:g}", y=y, dy=-3, class_="number") for t, y in where))
 
 
 def legend(keys: Sequence[tuple[Html, object]]) -> Html:
+    """Signs with their names, in a line that wraps."""
     return tag("ul", [tag("li", sign, " ", name_of(words)) for sign, words in keys], class_="legend")

@@ -1,39 +1,43 @@
-"""Reports as one HTML file that opens without a network: of labels, of results, or of whatever JSON files are given."""
+"""Reports as one HTML file that opens without a network: from labels, or from any number of result files."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.records import SCHEMAS, read_results
-from protoadapt.report.labels import SCHEMA as LABELS
-from protoadapt.report.labels import labels_page
-from protoadapt.report.results import evaluation_page
+from protoadapt.report.documents import OLD_PATHS, PATHS, RUN, TASK
+from protoadapt.report.label_page import SCHEMA as LABELS
+from protoadapt.report.label_page import labels_page
+from protoadapt.report.result_page import evaluation_page
 
 __all__ = ["LABELS", "evaluation_page", "is_labels_page", "labels_page", "readable", "report_page"]
 
-RESULTS = (*SCHEMAS, "protoadapt-run/1", "protoadapt-picture/1")
-
 
 def readable(document: Any) -> bool:
-    """Whether a report can be made of it."""
+    """Whether a parsed JSON file is something a report can be made of: labels, results, a run, a task or paths."""
     if not isinstance(document, dict):
         return False
     inside = document.get("results")
     several = isinstance(inside, list) and any(isinstance(r, dict) and r.get("schema") in SCHEMAS for r in inside)
-    return several or document.get("schema") in (LABELS, *RESULTS)
+    return several or document.get("schema") in (LABELS, *SCHEMAS, RUN, TASK, PATHS, OLD_PATHS)
 
 
 def is_labels_page(page: bytes) -> bool:
-    """Whether `labels_page` made it; its beginning is enough."""
+    """Whether `labels_page` wrote this page; its beginning is enough."""
     return b'content="protoadapt, labels"' in page.partition(b"<style>")[0]
 
 
 def report_page(documents: Mapping[str, Any]) -> str:
-    """JSON documents by their names → the page for them: labels stand alone, results together."""
+    """Return the HTML page for parsed JSON files.
+
+    Parameters
+    ----------
+    documents : by file name, which error messages use. One labels document, or any number of the others.
+    """
     labels = [name for name, document in documents.items() if document.get("schema") == LABELS]
-    if len(labels) > 1 or (labels and len(documents) > 1):
+    if labels and len(documents) > 1:
         other = next(name for name in documents if name != labels[0])
-        raise UserError(f"{labels[0]} holds labels and fills a report alone: leave out {other}, or report on it apart")
+        raise UserError(f"{labels[0]} holds labels, which need a report of their own: leave out {other}")
     for name, document in documents.items():
         try:
             if name in labels:

@@ -1,7 +1,7 @@
-"""The sheet that pages are written on: HTML that is escaped by construction, in one file that asks for nothing.
+"""HTML that is escaped by construction, and the frame of a page that loads nothing from outside.
 
-Whatever is not `Html` already is text from outside and is escaped where it enters, so a file name can be anything. A
-page carries its own style and script, and a policy that lets nothing else run or load.
+Everything that is not `Html` is text from outside and is escaped where it enters, so a file name can be anything. A
+page carries its own style and script, and a policy under which nothing else runs or loads.
 """
 
 import base64
@@ -14,24 +14,24 @@ from importlib import resources
 from urllib.parse import quote
 
 VOID = {"br", "img", "input", "link", "meta"}
-# Controls, line and paragraph separators, characters that turn the direction of what follows, halves of pairs.
+# Control characters, line and paragraph separators, characters that change the writing direction, lone surrogates.
 HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 PICTURE = re.compile(r"data:image/(?:jpeg|png);base64,[A-Za-z0-9+/]+={0,2}")
 NEAR = 2  # folders that a link may go up
-COLORS, SHAPES = 8, 5  # class i has colour i mod 8 and shape i mod 5: forty classes before two look alike
+COLORS, SHAPES = 8, 5  # class i has colour i mod 8 and shape i mod 5, so forty classes look different
 
 
 class Html(str):
-    """Markup that needs no escaping any more."""
+    """Markup: text that needs no escaping."""
 
     __slots__ = ()
 
 
 def visible(value: object) -> str:
-    """Text as it can be shown: a newline in a file name, or a byte that is no text, becomes a sign one can see."""
+    """Text with a visible sign for each invisible character, such as a newline or an undecodable byte."""
 
-    def sign(found: re.Match[str]) -> str:
-        code = ord(found[0])
+    def sign(match: re.Match[str]) -> str:
+        code = ord(match[0])
         if code < 0x20:
             return chr(0x2400 + code)
         return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else "\ufffd"  # Python's escaped bytes
@@ -40,7 +40,7 @@ def visible(value: object) -> str:
 
 
 def inner(*children: object) -> Html:
-    """Children joined: markup as it is, all else as text; None and False vanish, lists are opened."""
+    """Join children: markup as it is, everything else as text; None and False are left out, lists are flattened."""
     out: list[str] = []
     for child in children:
         if isinstance(child, Html):
@@ -65,44 +65,49 @@ def tag(element: str, /, *children: object, **attributes: object) -> Html:
 
 
 def picture(url: object) -> str | None:
-    """A picture that lies in the page itself, or None for anything else."""
+    """The URL if it is a JPEG or PNG picture held in the URL itself, else None."""
     return url if isinstance(url, str) and PICTURE.fullmatch(url) else None
 
 
 def link(folder: object, file: str) -> str | None:
-    """To a file as seen from the page, by a path that stays near it; None for anything else."""
-    if not isinstance(folder, str) or "\\" in folder + file:  # a name that is no plain text is written otherwise
+    """A relative link from the page to a file at most NEAR folders up, else None."""
+    if not isinstance(folder, str) or "\\" in folder + file:  # such a name stands for bytes that are no text
         return None
-    way = posixpath.normpath(posixpath.join(folder, file))
-    near = not way.startswith("/") and way.split("/").count("..") <= NEAR
-    return quote(way, errors="replace") if near else None
+    path = posixpath.normpath(posixpath.join(folder, file))
+    near = not path.startswith("/") and path.split("/").count("..") <= NEAR
+    return quote(path, errors="replace") if near else None
 
 
 def name_of(value: object) -> Html:
-    """A name from outside, apart from its surroundings: a name written from right to left turns nothing but itself."""
+    """A name from outside, isolated so that one written from right to left does not reorder the text around it."""
     return tag("bdi", value)
 
 
 def section(title: str, *children: object, id_: str, note: object = None) -> Html:
-    head = [tag("h2", title, id=f"{id_}-title"), tag("p", note, class_="note") if note else None]
-    return tag("section", head, *children, id=id_, aria_labelledby=f"{id_}-title")
+    """A section with its heading and a line on how to read it."""
+    heading = [tag("h2", title, id=f"{id_}-title"), tag("p", note, class_="note") if note else None]
+    return tag("section", heading, *children, id=id_, aria_labelledby=f"{id_}-title")
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Html:
-    """What is known, as a list of terms; what is empty is left out."""
-    shown = [(term, value) for term, value in pairs if value not in (None, "", [], {})]
-    return tag("dl", [tag("div", tag("dt", term), tag("dd", value)) for term, value in shown], class_="facts")
+    """A list of terms with their values; empty values are left out."""
+    known = [(term, value) for term, value in pairs if value not in (None, "", [], {})]
+    return tag("dl", [tag("div", tag("dt", term), tag("dd", value)) for term, value in known], class_="facts")
 
 
-def page(title: str, *body: object, of: str, script: bool = False) -> str:
-    """The whole file, which says what it is a page `of`.
+def page(title: str, *lines: object, sections: Iterable[tuple[str, str, Html | None]], of: str, script: bool) -> str:
+    """The whole file: a header of `lines` with links to the sections, then the sections.
 
-    Its policy names style and script by their hash: nothing else runs, nothing is fetched.
+    Its policy names style and script by their hash, so nothing else runs and nothing is loaded. `sections` are given as
+    (id, words of the link, content), those without content are left out. `of` says in the file what the page is about.
     """
+    present = [(id_, words, part) for id_, words, part in sections if part is not None]
+    nav = tag("nav", [tag("a", words, href=f"#{id_}") for id_, words, _ in present], aria_label="Sections")
+    main = tag("main", tag("header", tag("h1", name_of(title)), *lines, nav), [part for *_, part in present])
     css, js = (resources.files(__package__).joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
     policy = f"default-src 'none'; img-src data:; style-src {_hash(css)}; base-uri 'none'; form-action 'none'"
     policy += f"; script-src {_hash(js)}" if script else ""
-    head = [
+    metadata = [
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
@@ -114,7 +119,7 @@ def page(title: str, *body: object, of: str, script: bool = False) -> str:
         tag("style", Html(css)),
     ]
     end = tag("script", Html(js)) if script else None
-    return "<!doctype html>\n" + tag("html", tag("head", head), tag("body", tag("main", *body), end), lang="en") + "\n"
+    return "<!doctype html>\n" + tag("html", tag("head", metadata), tag("body", main, end), lang="en") + "\n"
 
 
 def _hash(text: str) -> str:

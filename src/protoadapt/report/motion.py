@@ -1,57 +1,61 @@
-"""The paper's Figure 3 as SVG: pictures in the plane of one joint t-SNE, and the prototypes' paths through them."""
+"""Figure 3 of Ye et al. (2020) as SVG: rows in the plane of one joint t-SNE, and the prototypes' paths through them."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from protoadapt.report.charts import HIDE, color, legend, mark, shape, star
-from protoadapt.report.markup import Html, tag
+from protoadapt.report.documents import Paths
+from protoadapt.report.markup import Html, section, tag
 
 WIDTH, HEIGHT, EDGE = 640, 440, 26
-Point = Sequence[float]
+NOTE = (
+    "Each mark is a picture, in a plane where similar pictures lie close together (t-SNE). Stars are class prototypes: "
+    "they start at the labelled examples and end where the unlabelled pictures have moved them."
+)
 
 
-def motion(
-    rows: Sequence[Point],
-    labels: Sequence[int],
-    support: Sequence[bool],
-    steps: Sequence[Sequence[Point]],
-    names: Sequence[str],
-) -> Html:
-    """rows (N, 2) with their class (−1: none) and whether they are labelled; steps[c]: prototype c's positions."""
-    points, *ways = _fitted([np.array(part, float).reshape(-1, 2) for part in (rows, *steps)])
-    kinds = np.array([c if 0 <= c < len(names) else -1 for c in labels], int)
-    known = np.array(support, bool)
-    if not len(points) == len(kinds) == len(known):
-        raise ValueError("rows, their classes and whether they are labelled differ in number")
-    r = 4.5 if len(points) < 300 else 3.5 if len(points) < 1000 else 2.6
+def motion_section(*charts: object) -> Html:
+    """The section of a page that holds such charts."""
+    return section("How the prototypes moved", charts, id_="motion", note=NOTE)
+
+
+def motion(paths: Paths, names: Sequence[str]) -> Html:
+    """Draw rows as marks of their class and the path of each prototype as a dashed line between two stars.
+
+    Parameters
+    ----------
+    paths : plane coordinates, as `documents.paths_of` returns them.
+    names : of the classes; a row whose class has no name is drawn in grey.
+    """
+    rows, *ways = _fitted([paths.rows, *paths.steps])
+    classes = np.where(paths.labels < len(names), paths.labels, -1)
+    r = 4.5 if len(rows) < 300 else 3.5
     layers = []
-    for labelled in (False, True):
+    for example in (False, True):
         for c in range(-1, len(names)):
-            chosen = points[(kinds == c) & (known == labelled)]
-            if len(chosen):
-                d = "".join(shape(c, x, y, r + labelled) for x, y in chosen)
-                layers.append(tag("path", d=d, class_=f"{color(c)} {'example' if labelled else 'row'}"))
-    paths = [(c, way) for c, way in enumerate(ways) if len(way) and c < len(names)]
+            points = rows[(classes == c) & (paths.support == example)]
+            if len(points):
+                d = "".join(shape(c, x, y, r + example) for x, y in points)
+                layers.append(tag("path", d=d, class_=f"{color(c)} {'example' if example else 'row'}"))
+    ends = list(enumerate(ways[: len(names)]))
     layers += [
         tag("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in way), class_=f"path {color(c)}")
-        for c, way in paths
+        for c, way in ends
     ]
-    layers += [tag("path", d=star(*way[0]), class_=f"start {color(c)}") for c, way in paths]
-    layers += [tag("path", d=star(*way[-1]), class_=f"end {color(c)}") for c, way in paths]
-    layers += _words([(names[c], way[-1]) for c, way in paths])
-    told = f"{len(points)} pictures and the paths of {len(paths)} class prototypes, in the plane."
-    plot = tag("svg", layers, class_="motion", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=told)
-    classes = legend([(mark(c), name) for c, name in enumerate(names)])
-    return tag("figure", plot, legend(_signs()), classes, class_="chart wide")
+    layers += [tag("path", d=star(*way[0]), class_=f"start {color(c)}") for c, way in ends]
+    layers += [tag("path", d=star(*way[-1]), class_=f"end {color(c)}") for c, way in ends]
+    layers += _words([(names[c], way[-1]) for c, way in ends])
+    label = f"{len(rows)} pictures and the paths of {len(ends)} class prototypes in the plane."
+    plot = tag("svg", layers, class_="motion", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=label)
+    keys = legend([(mark(c), name) for c, name in enumerate(names)])
+    return tag("figure", plot, legend(_signs()), keys, class_="chart wide")
 
 
 def _fitted(parts: list[np.ndarray]) -> list[np.ndarray]:
-    """All points moved and scaled, alike in both directions, to fill the sheet."""
-    everything = np.concatenate(parts)
-    if not (np.abs(everything) < 1e12).all():
-        raise ValueError("a position is not finite, or beyond all measure")
-    low, high = (everything.min(0), everything.max(0)) if len(everything) else (np.zeros(2), np.ones(2))
+    """All points moved and scaled, alike in both directions, to fill the chart."""
+    points = np.concatenate(parts)
+    low, high = (points.min(0), points.max(0)) if len(points) else (np.zeros(2), np.ones(2))
     room = np.array([WIDTH - 2 * EDGE, HEIGHT - 2 * EDGE])
     scale = float((room / np.maximum(high - low, 1e-9)).min())
     middle = np.array([WIDTH, HEIGHT]) / 2
@@ -59,9 +63,9 @@ def _fitted(parts: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _words(ends: Sequence[tuple[str, np.ndarray]]) -> list[Html]:
-    """Names beside the stars, each where it covers no other; one without such a place is in the legend only."""
+    """Names beside the stars, each where it covers no other; a name without such a place is in the legend only."""
     taken = [(x - 10, y - 10, x + 10, y + 10) for _, (x, y) in ends]
-    out = []
+    words = []
     for name, (x, y) in ends:
         short = name if len(name) <= 18 else name[:17] + "…"
         long = 7.4 * len(short)
@@ -71,13 +75,13 @@ def _words(ends: Sequence[tuple[str, np.ndarray]]) -> list[Html]:
             free = all(box[2] < t[0] or t[2] < box[0] or box[3] < t[1] or t[3] < box[1] for t in taken)
             if inside and free:
                 taken.append(box)
-                out.append(tag("text", short, x=f"{left:.1f}", y=f"{base:.1f}"))
+                words.append(tag("text", short, x=f"{left:.1f}", y=f"{base:.1f}"))
                 break
-    return out
+    return words
 
 
 def _signs() -> list[tuple[Html, str]]:
-    kinds = [("row", shape(0, 8, 8, 4.5), "to be named"), ("example", shape(0, 8, 8, 5.5), "example")]
+    kinds = [("row", shape(0, 8, 8, 4.5), "unlabelled"), ("example", shape(0, 8, 8, 5.5), "labelled example")]
     kinds += [("start", star(8, 9, 8), "prototype, start"), ("end", star(8, 9, 8), "prototype, end")]
     return [
         (tag("svg", tag("path", d=d, class_=f"none {kind}"), class_="mark motion", viewBox="0 0 16 16", **HIDE), words)

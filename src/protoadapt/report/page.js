@@ -1,5 +1,5 @@
 "use strict";
-// Find a picture by file or class, and turn the order of the galleries. Everything is in the page without this, too.
+// Search by file or class, and reverse the order of the galleries. Without this script the page is otherwise complete.
 const tools = document.querySelector(".tools");
 const galleries = [...document.querySelectorAll(".gallery")].map((box) => ({
   box,
@@ -11,18 +11,18 @@ const find = document.getElementById("find");
 const found = document.getElementById("found");
 
 find.addEventListener("input", () => {
-  const asked = find.value.trim().toLowerCase();
+  const query = find.value.trim().toLowerCase();
   let count = 0;
   for (const { box, title, items } of galleries) {
     let here = 0;
     for (const { item, words } of items) {
-      item.hidden = !(title.includes(asked) || words.includes(asked));
+      item.hidden = !(title.includes(query) || words.includes(query));
       here += !item.hidden;
     }
-    box.hidden = asked !== "" && here === 0;
+    box.hidden = query !== "" && here === 0;
     count += here;
   }
-  found.textContent = asked === "" ? "" : `${count} found`;
+  found.textContent = query === "" ? "" : `${count} found`;
 });
 
 document.getElementById("order").addEventListener("change", () => {

@@ -1,0 +1,81 @@
+"""Rows and the path of the class prototypes in the plane, by one joint t-SNE (Figure 3 of Ye et al., 2020)."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
+from protoadapt.core.methods.adaptation import Adaptation, calibrate
+from protoadapt.core.methods.cipa import cipa_steps, powered
+
+SCHEMA = "protoadapt-paths/1"
+
+
+def plane_paths(
+    rows: np.ndarray, labels: np.ndarray, support: np.ndarray, steps: np.ndarray, seed: int = 0
+) -> dict[str, Any] | None:
+    """Project rows and every position of the prototypes into one plane.
+
+    Parameters
+    ----------
+    rows : (N, D) calibrated rows.
+    labels : (N) class of each row, 0 … W−1, or −1.
+    support : (N) whether the row is a labelled example.
+    steps : (T, W, D) positions of the W prototypes, from the start to the end.
+    seed : of t-SNE.
+
+    Returns
+    -------
+    A dict that JSON can hold: `rows` (N, 2), `row_label` (N), `support` (N) and `steps` (W, T, 2), which
+    `protoadapt.report.motion` draws. None where all rows are the same, so that there is nothing to draw.
+
+    >>> points = plane_paths(np.eye(6, 4), np.arange(6) % 2, np.arange(6) < 2, np.eye(4)[None, :2])
+    >>> np.array(points["steps"]).shape
+    (2, 1, 2)
+    """
+    from sklearn.manifold import TSNE
+
+    vectors = np.concatenate([rows, steps.reshape(-1, steps.shape[-1])]).astype(np.float64)
+    # Classes differ by direction, so everything goes to the unit sphere: a prototype lies inside it.
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
+    if (
+        not np.isfinite(vectors).all() or np.ptp(vectors, axis=0).max() < 1e-6
+    ):  # scikit-learn's t-SNE crashes on equal rows
+        return None
+    # Neighbourhoods reach beyond one class: with small ones the classes fly apart, and what moves inside a class
+    # shrinks to a dot.
+    wide: dict[str, Any] = {"perplexity": min(len(vectors) / 2, 100), "early_exaggeration": 2.0, "max_iter": 500}
+    plane = TSNE(init="pca", random_state=seed, **wide).fit_transform(vectors).round(3)
+    return {
+        "rows": plane[: len(rows)].tolist(),
+        "row_label": np.asarray(labels).tolist(),
+        "support": np.asarray(support, bool).tolist(),
+        "steps": plane[len(rows) :].reshape(*steps.shape[:2], 2).swapaxes(0, 1).tolist(),
+    }
+
+
+def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) -> dict[str, Any]:
+    """Project the first episode with the 21 positions of CIPA's prototypes; support rows come before queries.
+
+    Parameters
+    ----------
+    episode : its support and queries; only the first one is used.
+    query_labels : (Q) true classes of the queries, 0 … W−1.
+    seed : of t-SNE.
+
+    Returns
+    -------
+    A document of schema `protoadapt-paths/1`, as `plane_paths` describes it.
+    """
+    one = episode[:1]
+    with torch.no_grad():
+        calibrated = calibrate(powered(one, 0.5, "auto"), Adaptation("cosine", 10.0, 0, center="separate", l2=True))
+        support, query = (part[0].numpy() for part in calibrated)
+        steps = np.stack([position[0].numpy() for position in cipa_steps(one, power="auto")])
+    labels = np.concatenate([one.support_labels[0].numpy(), query_labels])
+    points = plane_paths(np.concatenate([support, query]), labels, np.arange(len(labels)) < len(support), steps, seed)
+    if points is None:
+        raise UserError("all rows of the episode are equal: there is no plane to show them in, choose another episode")
+    return {"schema": SCHEMA, **points}

@@ -1,0 +1,225 @@
+"""The page on labels, made for checking them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from protoadapt.core.errors import count
+from protoadapt.report.charts import bar, color, mark
+from protoadapt.report.documents import paths_of
+from protoadapt.report.label_records import LabelledPicture, Total, number, read_records, read_totals
+from protoadapt.report.markup import Html, facts, inner, name_of, page, section, tag
+from protoadapt.report.motion import motion, motion_section
+
+SCHEMA = "protoadapt-labels/1"
+FIRST = 18  # pictures to check first
+SURE = 0.99  # above it nobody need check
+LISTED = 100  # pictures per class that are listed without a preview; labels.csv has all
+ORDER = "Your examples come first, then the pictures with the highest confidence. Open a picture for its details."
+CALIBRATED = (
+    "Confidences are calibrated on other classes: of the pictures labelled with 80 % confidence, about 80 % are right, "
+    "provided that they belong to one of your classes. A picture that resembles none of the examples is marked "
+    "unknown, whatever its confidence."
+)
+UNCALIBRATED = (
+    "Confidences are not calibrated for this model. Use them to sort the pictures, not as probabilities; "
+    "`protoadapt calibrate` measures them."
+)
+Words = Callable[[float | None], str]
+
+
+def labels_page(document: dict[str, Any]) -> str:
+    """Return one HTML page: what to check first, counts, all pictures by class, paths of the prototypes, skipped files.
+
+    Parameters
+    ----------
+    document : parsed labels.json, as `protoadapt label` writes it.
+    """
+    records, names = read_records(document)
+    totals = read_totals(document, names, records)
+    say = _percent if document.get("calibrated") else _score
+    unknown = _ordered(r for r in records if r.unknown)
+    named = [r for r in records if not r.unknown]
+    unsure = [r for r in named if not r.support and _rank(r) <= SURE]
+    unsure = sorted(unsure, key=lambda r: (_rank(r), r.margin or 0, r.file))[:FIRST]
+    skipped, paths = document.get("skipped") or [], document.get("paths")
+    galleries = []
+    for k, name in enumerate(names):
+        words = _counted(totals[k], sum(r.class_ == k and not r.support for r in records))
+        galleries.append(_gallery(name, k, _ordered(r for r in named if r.class_ == k), say, f"class-{k}", words))
+    if unknown:
+        strays = sum(r.class_ < 0 for r in unknown)
+        words = _counted(Total(sum(total.unknown for total in totals) + strays, 0, 0), len(unknown))
+        galleries.insert(0, _gallery("Unknown", -1, unknown, say, "unknown", words))
+    sections = [
+        ("check", "Check first", _check_first(unsure, say, bool(unknown)) if unsure else None),
+        ("unknown", "Unknown", Html() if unknown else None),
+        ("counts", "Counts", _counts(names, totals)),
+        ("classes", "Classes", section("All pictures", _tools(), galleries, id_="classes", note=ORDER)),
+        ("motion", "Prototypes", motion_section(motion(paths_of(paths), names)) if paths else None),
+        ("skipped", "Skipped", _skipped(skipped) if skipped else None),
+        ("provenance", "Provenance", _provenance(document)),
+    ]
+    trust = CALIBRATED if document.get("calibrated") else UNCALIBRATED
+    trust += "" if document.get("calibrated") or unknown else " No picture is marked unknown."
+    lines = [tag("p", _summary(records, totals, len(skipped)), class_="lead"), tag("p", trust, class_="note")]
+    return page(str(document.get("title") or "Labels"), *lines, sections=sections, of="labels", script=True)
+
+
+def _counted(total: Total, present: int) -> str:
+    words = f"{total.labelled:,} labelled" + (f", {total.unknown:,} of them unknown" if total.unknown else "")
+    words += f", {present:,} shown here" if present < total.labelled else ""
+    return words + (f" · {count(total.examples, 'example')}" if total.examples else "")
+
+
+def _rank(r: LabelledPicture) -> float:
+    return -1.0 if r.confidence is None else r.confidence
+
+
+def _ordered(records: Iterable[LabelledPicture]) -> list[LabelledPicture]:
+    return sorted(records, key=lambda r: (not r.support, -_rank(r), r.file))
+
+
+def _percent(share: float | None) -> str:
+    if share is None:
+        return "–"
+    return "> 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+
+
+def _score(share: float | None) -> str:
+    return "–" if share is None else f"{share:.2f}"
+
+
+def _summary(records: Sequence[LabelledPicture], totals: Sequence[Total], skipped: int) -> str:
+    strays = sum(r.class_ < 0 for r in records)
+    labelled, unknown = (sum(getattr(t, key) for t in totals) + strays for key in ("labelled", "unknown"))
+    words = f"{count(labelled, 'picture')} labelled" if labelled else "No picture was left to label:"
+    words += f" with {count(len(totals), 'class', 'classes')} from " if labelled else " there are only your "
+    words += f"{count(sum(total.examples for total in totals), 'example')}."
+    rest = [f"{unknown:,} may belong to no class"] if unknown else []
+    rest += [f"{skipped:,} {'was' if skipped == 1 else 'were'} skipped"] if skipped else []
+    return f"{words} {'; '.join(rest)}." if rest else words
+
+
+def _card(r: LabelledPicture, say: Words, rival: bool = False) -> Html:
+    """A picture that opens to show its details. With `rival`, the runner-up stands beside the label."""
+    lines = []
+    if r.support:
+        lines.append(tag("span", "example", class_="badge"))
+    else:
+        label = tag("span", f"{r.label}?" if r.unknown else r.label, class_="who") if rival or r.unknown else None
+        lines.append(tag("span", label, tag("span", say(r.confidence), class_="share"), class_="line"))
+        lines.append(bar((r.confidence or 0, color(r.class_))))
+        if rival and r.runner_up:
+            rest = None if r.confidence is None or r.margin is None else max(0.0, r.confidence - r.margin)
+            other = tag("span", f"or {r.runner_up}", class_="who")
+            lines.append(tag("span", other, tag("span", say(rest), class_="share"), class_="line rival"))
+            lines.append(bar((rest or 0, color(r.runner_up_class))))
+    short = r.file.replace("\\", "/").rsplit("/", 1)[-1]
+    source = r.preview if rival or r.unknown else r.thumb
+    image = tag("img", src=source, alt=f"Picture {r.file}", loading="lazy", decoding="async", width=128, height=128)
+    summary = tag("summary", image, lines, tag("span", name_of(short), class_="file"))
+    file = tag("a", name_of(r.file), href=r.link) if r.link else name_of(r.file)
+    known: list[tuple[str, object]] = [("file", file), ("label", None if r.unknown else name_of(r.label))]
+    if not r.support:
+        known += [("confidence", say(r.confidence)), ("runner-up", name_of(r.runner_up) if r.runner_up else None)]
+        known += [("margin", _score(r.margin))]
+    return tag("details", summary, facts(known), class_="card example" if r.support else "card")
+
+
+def _line(r: LabelledPicture, *words: object) -> Html:
+    return tag("li", name_of(r.file), *words)
+
+
+def _gallery(name: str, class_: int, records: Sequence[LabelledPicture], say: Words, id_: str, words: str) -> Html:
+    """One class: cards, then a line for each picture without a preview. `words`: how many there are."""
+    cards = [_card(r, say) for r in records if r.thumb]
+    lines = []
+    for r in records:
+        if not r.thumb:
+            label = [": ", name_of(r.label), "?"] if r.unknown else None
+            lines.append(_line(r, label, " ", tag("small", "example" if r.support else say(r.confidence))))
+    rest = tag("li", f"and {len(lines) - LISTED:,} more, all in labels.csv") if len(lines) > LISTED else None
+    more = tag("summary", f"{len(lines):,} without a preview"), tag("ul", lines[:LISTED], rest, class_="plain")
+    return tag(
+        "div",
+        tag("h3", mark(class_), name_of(name), " ", tag("small", words)),
+        tag("div", cards, class_="grid") if cards else None,
+        tag("details", *more) if lines else None,
+        tag("p", "No pictures.", class_="note") if not records else None,
+        class_="gallery",
+        id=id_,
+    )
+
+
+def _check_first(unsure: Sequence[LabelledPicture], say: Words, unknown: bool) -> Html:
+    note = f"The {count(len(unsure), 'picture')} with the lowest confidence"
+    note += ", not counting the unknown ones; lowest first." if unknown else ", lowest first."
+    cards = [_card(r, say, rival=True) for r in unsure if r.thumb]
+    lines = [
+        _line(r, ": ", name_of(r.label), f" {say(r.confidence)}", f" or {r.runner_up}" if r.runner_up else None)
+        for r in unsure
+        if not r.thumb
+    ]
+    grid = tag("div", cards, class_="grid large") if cards else None
+    rest = tag("ul", lines, class_="plain") if lines else None
+    return section("Check these first", grid, rest, id_="check", note=note)
+
+
+def _counts(names: Sequence[str], totals: Sequence[Total]) -> Html:
+    """Class balance: a table whose bars are the chart."""
+    unsure = any(total.unknown for total in totals)
+    most = max((total.labelled + total.examples for total in totals), default=0) or 1
+    rows = []
+    for k, (name, total) in enumerate(zip(names, totals)):
+        solid, faint = (total.examples, f"{color(k)} solid"), (total.unknown, f"{color(k)} faint")
+        parts = (solid, (max(0, total.labelled - total.unknown), color(k)), faint)
+        numbers = [total.labelled, *([total.unknown] if unsure else []), total.examples]
+        link = tag("a", mark(k), name_of(name), href=f"#class-{k}")
+        chart = tag("td", bar(*((n / most, style) for n, style in parts)))
+        rows.append(tag("tr", tag("th", link, scope="row"), chart, [tag("td", f"{n:,}") for n in numbers]))
+    columns = ["class", "", "labelled", *(["unknown"] if unsure else []), "examples"]
+    heads = [tag("th", column, scope="col") for column in columns]
+    table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="balance")
+    note = "Solid: your examples. Pale: pictures that were given this label"
+    note += "; faint: those of them that may belong to no class (unknown)." if unsure else "."
+    return section("Counts", table, id_="counts", note=note)
+
+
+def _tools() -> Html:
+    """Search and order; the script shows them, without it the page is complete but for these."""
+    orders = {"": "highest confidence first", "up": "lowest confidence first"}
+    options = [tag("option", words, value=value) for value, words in orders.items()]
+    search = tag("input", type="search", id="find", placeholder="file or class", autocomplete="off")
+    order = tag("label", "Order ", tag("select", options, id="order"))
+    output = tag("output", id="found", for_="find")
+    return tag("div", tag("label", "Search ", search), order, output, class_="tools", hidden=True)
+
+
+def _skipped(skipped: Sequence[dict[str, Any]]) -> Html:
+    lines = [tag("li", name_of(s.get("file")), " ", tag("small", s.get("reason"))) for s in skipped]
+    note = f"{count(len(skipped), 'file')} could not be used."
+    return section("Skipped", tag("ul", lines, class_="plain"), id_="skipped", note=note)
+
+
+def _provenance(document: dict[str, Any]) -> Html:
+    def pairs(value: object) -> str:
+        return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else ""
+
+    model, method = (part if isinstance(part, dict) else {} for part in (document.get("model"), document.get("method")))
+    data, size = model.get("dataset"), model.get("size")
+    calibration = "none"
+    if document.get("calibrated"):
+        calibration = f"temperature {document.get('temperature')}"
+        if number(document.get("threshold")) is not None:
+            calibration += f", unknown below familiarity {round(document['threshold'], 3)}"
+    known = [
+        ("written", str(document.get("made") or "").replace("T", " ")[:16]),
+        ("model", inner(model.get("name"), ", trained on ", data) if data else model.get("name")),
+        ("weights", model.get("weights")),
+        ("input", f"{size} pixels" if size else None),
+        ("method", method.get("name")),
+        ("settings", pairs(method.get("settings"))),
+        ("calibration", calibration),
+        ("versions", pairs(document.get("versions"))),
+    ]
+    return section("Provenance", facts(known), id_="provenance")

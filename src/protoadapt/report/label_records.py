@@ -1,0 +1,80 @@
+"""labels.json as the page needs it: one record per picture, totals per class."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from protoadapt.core.errors import UserError
+from protoadapt.report.markup import link, picture
+
+
+class LabelledPicture(NamedTuple):
+    """One picture and the label it was given."""
+
+    file: str
+    label: str
+    class_: int  # number of its class, −1 for none
+    confidence: float | None
+    runner_up: str
+    runner_up_class: int
+    margin: float | None
+    support: bool
+    unknown: bool
+    thumb: str | None
+    preview: str | None  # the same, larger, where there is one
+    link: str | None  # to the file itself
+
+
+class Total(NamedTuple):
+    """How many pictures a class has, whether the page shows them or not."""
+
+    labelled: int
+    unknown: int  # of those labelled
+    examples: int
+
+
+def read_records(document: dict[str, Any]) -> tuple[list[LabelledPicture], list[str]]:
+    """The pictures, and the names of all classes: those listed, then any other that a picture has as its label."""
+    for part in ("classes", "pictures", "skipped"):
+        rows = document.get(part, [] if part == "skipped" else None)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise UserError(f"the field {part!r} is not a list: write labels.json again with protoadapt label")
+    rows = document["pictures"]
+    labels = [str(p.get("label")) for p in rows if not p.get("unknown") and p.get("label") is not None]
+    names = list(dict.fromkeys([str(c.get("name")) for c in document["classes"]] + labels))
+    index = {name: k for k, name in enumerate(names)}
+    records = []
+    for p in rows:
+        label, second = (str(p.get(key)) if p.get(key) is not None else "" for key in ("label", "runner_up"))
+        thumb, preview = (picture(p.get(key)) for key in ("thumb", "preview"))
+        file = str(p.get("file"))
+        records.append(
+            LabelledPicture(
+                *(file, label, index.get(label, -1), number(p.get("confidence"))),
+                *(second, index.get(second, -1), number(p.get("margin"))),
+                *(bool(p.get("support")), bool(p.get("unknown")) or label not in index),
+                *(thumb or preview, preview or thumb, link(document.get("folder"), file)),
+            )
+        )
+    return records, names
+
+
+def read_totals(document: dict[str, Any], names: Sequence[str], records: Sequence[LabelledPicture]) -> list[Total]:
+    """Totals as the file gives them, since a page on millions of pictures shows a sample; else counted."""
+    classes = {str(one.get("name")): one for one in document["classes"]}
+    totals = []
+    for k, name in enumerate(names):
+        members = [r for r in records if r.class_ == k]
+        examples, unknown = sum(r.support for r in members), sum(r.unknown for r in members)
+        counted = {"found": len(members) - examples, "unknown": unknown, "support": examples}
+        stored = {key: number(classes.get(name, {}).get(key)) for key in counted}
+        totals.append(Total(*(n if (s := stored[key]) is None else max(0, int(s)) for key, n in counted.items())))
+    return totals
+
+
+def number(value: object) -> float | None:
+    """A finite number, or None for anything else."""
+    try:
+        return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
+    except OverflowError:  # a whole number beyond all floats
+        return None

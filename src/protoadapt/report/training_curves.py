@@ -1,0 +1,65 @@
+"""The section of a report on training runs: losses and validation accuracies by epoch."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from protoadapt.report.charts import Series, color, lines, ticks
+from protoadapt.report.documents import plottable
+from protoadapt.report.markup import Html, facts, inner, section, tag
+
+LOSSES = {"ce": "cross-entropy", "rotation": "rotation", "hct": "HCT", "manifold_mixup": "Manifold Mixup"}
+ACCURACIES = {
+    "val_cipa_5": ("CIPA, 5-shot", "c1"),
+    "val_cipa_1": ("CIPA, 1-shot", "c1 dashed"),
+    "val_protonet_5": ("ProtoNet, 5-shot", "c0"),
+    "val_protonet_1": ("ProtoNet, 1-shot", "c0 dashed"),
+    "accuracy": ("base classes", "none dotted"),
+}
+NO_LOSSES = {"epoch", "step", "lr", "seconds", "images_per_second", "loss", "accuracy"}
+NOTE = (
+    "Losses are on base classes. Accuracies of CIPA and ProtoNet are on validation classes, which are not trained on."
+)
+
+
+def training_section(runs: Iterable[dict[str, Any]]) -> Html:
+    """Two charts and a list of facts per training run (documents of schema `protoadapt-run/1`)."""
+    return section("Training", [_run(run) for run in runs], id_="training", note=NOTE)
+
+
+def _run(run: dict[str, Any]) -> Html:
+    history = [row for row in run["history"] if isinstance(row, dict) and plottable(row.get("epoch"))]
+    config, best = (run[key] if isinstance(run.get(key), dict) else {} for key in ("config", "best"))
+    score = f"epoch {best.get('epoch')}, validation score {best['score']:.2f}" if plottable(best.get("score")) else None
+    known = [("data", config.get("dataset")), ("network", config.get("backbone")), ("epochs", config.get("epochs"))]
+    known += [("best", score)]
+    known += [("time", f"{run['seconds']:,.0f} s on {run.get('hardware')}" if plottable(run.get("seconds")) else None)]
+    charts = [_chart("Training loss", losses(history)), _chart("Accuracy, %", accuracies(history), 100.0)]
+    return inner(tag("h3", str(run.get("run") or "run")), facts(known), tag("div", charts, class_="charts"))
+
+
+def _chart(title: str, series: Sequence[Series], high: float | None = None) -> Html | None:
+    values = [y for one in series for _, y in one.points]
+    if not values:
+        return None
+    high = high or ticks(0, 1.15 * max(0.0, *values))[-1]
+    return tag("div", tag("h4", title), lines(series, 0.0, high, f"{title} by epoch."))
+
+
+def losses(history: Sequence[dict[str, Any]]) -> list[Series]:
+    """Every part of the loss, the known ones first."""
+    present = {name for row in history for name in row if name not in NO_LOSSES and not name.startswith("val_")}
+    names = [name for name in LOSSES if name in present] + sorted(present - LOSSES.keys())
+    return _drawn(Series(LOSSES.get(name, name), color(i), _points(history, name)) for i, name in enumerate(names))
+
+
+def accuracies(history: Sequence[dict[str, Any]]) -> list[Series]:
+    """Accuracies on validation classes and on base classes, as far as they were measured."""
+    return _drawn(Series(*style, _points(history, name)) for name, style in ACCURACIES.items())
+
+
+def _drawn(series: Iterable[Series]) -> list[Series]:
+    return [one for one in series if one.points]
+
+
+def _points(history: Sequence[dict[str, Any]], name: str) -> list[tuple[float, float]]:
+    return [(row["epoch"], row[name]) for row in history if plottable(row.get(name))]
