@@ -108,7 +108,7 @@ def test_a_whole_round(page, files):
         page.click("#save-report")
     assert coming.value.suggested_filename == "report.html"
     report = coming.value.path().read_text("utf-8")
-    assert "14 pictures named as 3 classes from 5 examples" in report
+    assert "14 pictures labelled with 3 classes from 5 examples" in report
     assert "note.png" in report
     assert "How the prototypes moved" in report
 

@@ -72,7 +72,7 @@ def test_compare_gives_paired_differences_in_every_format(features, tmp_path):
     first, second = (right_answers(r) for r in told["results"])
     assert float(rows[1]["minus protonet"]) == pytest.approx(100 * (second - first).mean() / 75, abs=1e-4)
     about, _, header, *_ = run(*words, "--format", "markdown").stdout.splitlines()
-    assert "5-way 1-shot, 15 queries a class, 50 episodes" in about
+    assert "5-way 1-shot, 15 queries per class, 50 episodes" in about
     assert header.startswith("| method | accuracy |")
     printed = run(*words, "--format", "latex").stdout
     assert r"\begin{tabular}" in printed

@@ -459,7 +459,7 @@ def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrat
     assert {path.name for path in (folder / "out" / "sorted" / "unknown").iterdir()} == noise
     again = predict(folder / "out" / "classifier.safetensors", [folder / "images"])
     assert all(p["unknown"] == unknown[os.path.relpath(p["file"], folder / "images")] for p in again["pictures"])
-    assert "like none of the examples" in labels_page(result)
+    assert "resembles none of the examples" in labels_page(result)
     calibrated["familiarity"]["threshold"] = [1.1, 1.1, 1.1]  # nothing is that familiar: given labels alone are known
     strict = named(sort="copy")
     assert [p["unknown"] for p in strict["pictures"]] == [not p["support"] for p in strict["pictures"]]

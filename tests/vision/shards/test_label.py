@@ -469,7 +469,7 @@ def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, cap
     assert number > 0
     assert unknown.split() == f"{number} of them may belong to none of these classes: column unknown".split()
     assert written == f"{out / 'labels.parquet'}, {out / 'labels.csv'}, {out / 'report.html'}"
-    assert "114 pictures named as 2 classes from 4 examples." in (out / "report.html").read_text()
+    assert "114 pictures labelled with 2 classes from 4 examples." in (out / "report.html").read_text()
     (tmp_path / "t.csv").write_text("file,label\nc/002.png,Dark\n")
     label_shards([tmp_path / "s.csv", tmp_path / "t.csv"], features, out, str(own), "bapa", {}, "cpu")
     assert capsys.readouterr().err == "note: new class 'dark' beside 'Dark': one of them may be a slip\n"
