@@ -90,7 +90,7 @@ def test_nothing_to_name_is_said_and_one_file_is_no_files(protoadapt, folder, mo
     assert "no picture is left to name" in out
     assert "example" not in out.replace("among your examples", "")
     assert "1 file was skipped:" in err
-    assert "Nothing was left to be named: there are only your 6 examples." in (folder / "out/report.html").read_text()
+    assert "No picture was left to label: there are only your 6 examples." in (folder / "out/report.html").read_text()
 
 
 def test_code_beside_the_pictures_does_not_run(folder, model):
