@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
 
-.PHONY: demo test check format lint types bench clean
+.PHONY: demo test check format lint types docs dist bench clean
 
 demo: $(READY)           ## see it work: figures and tables under demo/
 	$(BIN)/protoadapt demo --out demo
@@ -22,11 +22,20 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+docs: $(READY)           ## the documentation site in site/; a broken link or a missing docstring fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+dist: $(READY)           ## sdist and wheel in dist/, checked, installed into empty environments and tried there
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
+	bash .ci/try-wheel
+
 bench: $(READY)          ## speed, side by side with the naive way
 	$(BIN)/python benchmarks/inference.py
 
 clean:
-	rm -rf .venv build dist demo
+	rm -rf .venv build dist demo site
 
 # One environment for everything; made again when a dependency changes.
 $(READY): pyproject.toml constraints.txt

