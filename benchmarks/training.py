@@ -83,7 +83,7 @@ def loop(options: argparse.Namespace, weights: dict[str, float], device: torch.d
     )
     with tempfile.TemporaryDirectory() as folder:
         accelerator = "cuda" if device.type == "cuda" else "cpu"
-        result = train(config, base, None, folder, progress=False, accelerator=accelerator)
+        result = train(config, base, None, folder, accelerator=accelerator)
     return [row["images_per_second"] for row in result["history"]][1:]
 
 

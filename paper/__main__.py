@@ -11,6 +11,7 @@ import typer
 from protoadapt.cli import main
 from protoadapt.cli.options import Cache, Device, find_device
 from protoadapt.cli.progress import progress
+from protoadapt.cli.training_progress import training_progress
 from protoadapt.core.errors import UserError, unknown
 from protoadapt.core.files import check_output_folder
 from protoadapt.training.datasets import find_dataset
@@ -71,6 +72,7 @@ def reproduce(
         device=find_device(device),
         say=_say,
         progress=_progress,
+        watch=training_progress,
     )
     try:
         missing = tables.reproduce(tables.TABLES[table], work)

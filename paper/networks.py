@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from protoadapt.report.documents import sound
 from protoadapt.training import TrainConfig, checkpoint, load_splits, train
 from protoadapt.training.datasets.registry import search
 from protoadapt.training.recipes import recipe
+from protoadapt.training.run_log import OnEvent
 from protoadapt.vision.networks import model_files
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -42,6 +43,7 @@ class Work:
     device: str = "cpu"
     say: Callable[[str], None] = print
     progress: Progress = silent
+    watch: Callable[[], AbstractContextManager[OnEvent | None]] = nullcontext  # shows the events of training
 
     def asks(self, file: str) -> bool:
         """Whether a result file is among those to be done."""
@@ -130,7 +132,8 @@ def _trained(run: Run, work: Work) -> dict[str, Any]:
     work.say(f"{run.name}: training {run.recipe} for {config.epochs} epochs on {len(base):,} pictures")
     again = checkpoint.latest(folder) is not None
     where = "cpu" if work.device == "cpu" else "auto"
-    told = train(config, base, val, folder, resume=again, accelerator=where)
+    with work.watch() as show:
+        told = train(config, base, val, folder, resume=again, accelerator=where, on_event=show)
     if not told["finished"]:
         raise Stopped
     return told | ({"per_class": work.per_class} if work.per_class else {})

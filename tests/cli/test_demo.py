@@ -16,7 +16,7 @@ from protoadapt.cli.report_command import report
 from protoadapt.core.features import load_features
 from protoadapt.core.records import right_answers
 from protoadapt.training.datasets import load
-from protoadapt.training.watch import Watch
+from protoadapt.training.run_log import RunLog
 
 SMALL = ["epochs=1", "size=16", "backbone=conv4", "width=4", "validation_episodes=5"]
 LITTLE = {"per_class": 20, "episodes": 8}
@@ -104,7 +104,7 @@ def test_an_interrupted_run_is_gone_on_with(done, tmp_path, monkeypatch, capsys)
     """Asked to stop after its first step it leaves no tables; asked again it ends as if nothing had been."""
     (tmp_path / "pictures").symlink_to(done / "pictures")
     with monkeypatch.context() as patch:
-        patch.setattr(Watch, "step", lambda watch, rows: os.kill(os.getpid(), signal.SIGTERM))
+        patch.setattr(RunLog, "step", lambda log, rows: os.kill(os.getpid(), signal.SIGTERM))
         demonstration.run(tmp_path, SMALL, **LITTLE)
     assert "run the same command to continue" in capsys.readouterr().out
     assert not (tmp_path / "results.md").exists()

@@ -96,5 +96,5 @@ if __name__ == "__main__":
     spread = {"devices": processes, "strategy": "ddp"} if processes > 1 else {}
     train(
         config(**settings), images(), images(seed=1), sys.argv[1],
-        resume="resume" in sys.argv, progress=False, accelerator="cpu", **spread,
+        resume="resume" in sys.argv, accelerator="cpu", **spread,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from protoadapt.core.files import write_json
 from protoadapt.core.records import right_answers
 from protoadapt.report.html import evaluation_page
 from protoadapt.training import checkpoint
-from protoadapt.training.watch import Watch
+from protoadapt.training.run_log import RunLog
 from protoadapt.vision.networks import model_files
 
 SMALL = ("size=16", "backbone=conv4", "width=4", "validation_episodes=5")
@@ -314,7 +314,7 @@ def test_only_some_results(home):
 def test_an_interrupted_run_is_gone_on_with(made, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(made / "cache"))
     with monkeypatch.context() as patch:
-        patch.setattr(Watch, "step", lambda watch, rows: os.kill(os.getpid(), signal.SIGTERM))
+        patch.setattr(RunLog, "step", lambda log, rows: os.kill(os.getpid(), signal.SIGTERM))
         with pytest.raises(Stopped):
             reproduce(TABLE, work(tmp_path))
     assert not (tmp_path / "results").exists()

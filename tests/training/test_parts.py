@@ -117,7 +117,7 @@ def test_validation_protocols_shrink_with_the_pictures():
     full = protocols(np.repeat(np.arange(16), 600))
     assert {shot: (p.way, p.shot, p.query) for shot, p in full.items()} == {1: (5, 1, 15), 5: (5, 5, 15)}
     assert protocols(np.repeat(np.arange(3), 8))[5].query == 3
-    with pytest.raises(UserError, match="smallest has 5"):
+    with pytest.raises(UserError, match="smallest with 5"):
         protocols(np.repeat(np.arange(3), 5))
 
 
@@ -175,8 +175,8 @@ def test_the_novel_split_is_never_opened(tmp_path):
 
     sys.addaudithook(watch)
     config = toy.config(dataset="folder", batch=8)
-    base, val = load_splits(config, tmp_path / "data", cache_dir=tmp_path / "cache", progress=False)
-    train(config, base, val, tmp_path / "run", progress=False, accelerator="cpu")
+    base, val = load_splits(config, tmp_path / "data", cache_dir=tmp_path / "cache")
+    train(config, base, val, tmp_path / "run", accelerator="cpu")
     watching = False
     pictures = [path for path in opened if path.endswith(".png")]
     assert any("/base/" in path for path in pictures)
@@ -184,19 +184,43 @@ def test_the_novel_split_is_never_opened(tmp_path):
     assert not any("/novel/" in path for path in opened)
 
 
-def test_the_log_and_the_result(tmp_path, capfd):
+def test_the_log_the_events_and_the_result(tmp_path, capfd):
+    events = []
     config = toy.config()
-    result = train(config, toy.images(), toy.images(seed=1), tmp_path, accelerator="cpu")
+    result = train(config, toy.images(), toy.images(seed=1), tmp_path, on_event=events.append, accelerator="cpu")
     lines = (tmp_path / "log.csv").read_text().splitlines()
     assert lines[0].startswith("epoch,step,loss,ce,rotation,accuracy,lr,images_per_second,seconds,val_cipa_1")
     assert len(lines) == 3
     assert json.loads((tmp_path / "result.json").read_text())["history"] == result["history"]
     assert result["images"] == 3 * 16 * 2 + 3 * 16 * 3, "weak and rotated rows, then mixed ones too"
-    said = capfd.readouterr().err
-    assert "epoch 2/2" in said
-    assert "images/s" in said
-    assert "\x1b" not in said, "a log file gets plain lines"
+    assert [event.kind for event in events] == ["epoch starts", "step", "step", "step", "epoch ends"] * 2
+    assert [event.images for event in events if event.kind == "step"] == [32, 64, 96, 144, 192, 240]
+    assert {(event.epochs, event.total_images) for event in events} == {(2, 240)}
+    ends = [event for event in events if event.kind == "epoch ends"]
+    assert [event.record for event in ends] == result["history"]
+    assert ends[0].seconds_left == pytest.approx(144 / result["history"][0]["images_per_second"])
+    assert ends[1].seconds_left == 0
+    assert capfd.readouterr() == ("", ""), "the loop itself prints nothing"
     assert list((tmp_path / "tensorboard").iterdir())
+
+
+def test_without_tensorboard_a_note_says_so_and_nothing_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # importing it raises ImportError
+    events = []
+    train(toy.config(), toy.images(), None, tmp_path, on_event=events.append, accelerator="cpu")
+    assert [event.text for event in events if event.kind == "note"] == [events[0].text]
+    assert events[0].text.startswith("TensorBoard is not installed, so losses go to log.csv only: pip install")
+    assert not (tmp_path / "tensorboard").exists()
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 3
+
+
+def test_a_phase_without_an_epoch_is_noted(tmp_path):
+    events = []
+    phases = (Phase(0.1), Phase(1.0, {"ce": 1.0, "rotation": 1.0}))
+    train(toy.config(phases=phases, epochs=1), toy.images(), None, tmp_path, on_event=events.append, accelerator="cpu")
+    assert [event.text for event in events if event.kind == "note"] == [
+        "note: phase 0 has no epoch, so its objectives are not trained: raise epochs"
+    ]
 
 
 @pytest.mark.parametrize("ends", [(1.0,), (0.5, 1.0), (0.01, 0.4, 1.0)], ids=str)
@@ -204,7 +228,7 @@ def test_rows_left_are_those_of_every_epoch_to_come(tmp_path, ends):
     names = ("ce", "rotation", "hct")
     phases = tuple(Phase(until, dict.fromkeys(names[: i + 1], 1.0)) for i, until in enumerate(ends))
     config = toy.config(epochs=7, phases=phases)
-    run = Run(launch("cpu", 1, 1, "auto", None), config, toy.images(), None, tmp_path, False, None, None)
+    run = Run(launch("cpu", 1, 1, "auto", None), config, toy.images(), None, tmp_path)
     for run.state.epoch in range(8):
         each = [rows_per_epoch(config, config.phase(epoch), len(LABELS)) for epoch in range(run.state.epoch, 7)]
         assert run.rows_left() == sum(each)
@@ -226,7 +250,7 @@ def test_compiled_stages_are_one_graph_each_whatever_the_mixing_layer(tmp_path, 
         after.append(dynamo.utils.counters["stats"]["unique_graphs"])
 
     monkeypatch.setattr(Run, "warm_up", count)
-    options = {"progress": False, "accelerator": "cpu"}
+    options = {"accelerator": "cpu"}
     compiled = train(config, base, None, tmp_path / "compiled", compiled=True, **options)
     assert after == [4 * 2]
     assert dynamo.utils.counters["stats"]["unique_graphs"] == 4 * 2
@@ -257,5 +281,12 @@ def test_what_a_model_says_of_itself_is_not_trusted(tmp_path, lie):
 def test_settings_that_do_not_fit_leave_no_run_behind(tmp_path, wrong):
     pictures = toy.images(side=wrong.get("size", toy.SIDE))
     with pytest.raises(UserError):
-        train(toy.config(**wrong), pictures, None, tmp_path / "run", progress=False, accelerator="cpu")
+        train(toy.config(**wrong), pictures, None, tmp_path / "run", accelerator="cpu")
     assert not (tmp_path / "run").exists()
+
+
+def test_without_lightning_training_says_what_to_install(monkeypatch):
+    for name in ("lightning_fabric", "lightning"):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it raises ImportError
+    with pytest.raises(UserError, match=r"training needs lightning-fabric, which is not installed: pip install"):
+        launch("cpu", 1, 1, "auto", None)

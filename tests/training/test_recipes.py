@@ -27,10 +27,10 @@ TINY = ["size=16", "backbone=conv4", "width=4", "epochs=3", "batch=8", "way=2", 
 def test_every_recipe_trains(name, tmp_path):
     images, earlier = toy.images(each=3), []
     if needs_teacher(name):
-        train(recipe("hct_r", TINY), images, None, tmp_path / "first", progress=False, accelerator="cpu")
+        train(recipe("hct_r", TINY), images, None, tmp_path / "first", accelerator="cpu")
         earlier = [f"teacher={tmp_path / 'first'}"]
     config = recipe(name, [*TINY, *earlier])
-    result = train(config, images, None, tmp_path / "run", progress=False, accelerator="cpu")
+    result = train(config, images, None, tmp_path / "run", accelerator="cpu")
     assert result["finished"]
     assert result["steps"] >= 2
     assert all(torch.isfinite(torch.tensor(row["loss"])) for row in result["history"])
@@ -60,6 +60,8 @@ def test_no_recipe_invents_a_folder(name):
     assert {phase.teacher for phase in config.phases} == {"elsewhere"}
     assert config.init_from in (None, "elsewhere")
     assert config.dataset == "glyphs"
+    one_by_one = ["init_from=elsewhere", *(f"phases.{i}.teacher=elsewhere" for i in range(len(config.phases)))]
+    assert recipe(name, [*one_by_one[not config.init_from :], "dataset=glyphs"]) == config
     assert trains_same(name, config)
     assert not trains_same("hct_r", config)
 
@@ -188,7 +190,7 @@ def test_every_setting_has_help_and_refuses_what_is_not_in_its_range(setting):
 
 def test_a_teacher_and_a_start_from_an_earlier_run(tmp_path):
     first = toy.config(phases=(Phase(1.0),), epochs=1)
-    base, options = toy.images(), {"progress": False, "accelerator": "cpu"}
+    base, options = toy.images(), {"accelerator": "cpu"}
     train(first, base, None, tmp_path / "first", **options)
     phases = (Phase(1.0, {"ce": 0.5, "distill": 0.5}, teacher=str(tmp_path / "first")),)
     second = replace(first, phases=phases, init_from=str(tmp_path / "first"), lr=1e-9)
@@ -224,7 +226,7 @@ def test_training_lowers_the_loss_and_beats_chance(tmp_path):
     """Eight noisy pictures, each in copies: base classes to be learned, new ones to be told apart by the embedding."""
     config = toy.config(phases=(Phase(1.0, {"ce": 1.0}),), epochs=8, width=8, lr=0.1, ema=0.5, validation_episodes=20)
     base, val = toy.images(classes=8, each=16), toy.images(classes=8, each=16, seed=1)
-    result = train(config, base, val, tmp_path / "run", progress=False, accelerator="cpu")
+    result = train(config, base, val, tmp_path / "run", accelerator="cpu")
     first, last = result["history"][0], result["history"][-1]
     assert last["loss"] < 0.5 * first["loss"]
     assert last["accuracy"] > 4 * 100 / 8

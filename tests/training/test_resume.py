@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 from helpers import toy
+from safetensors.torch import load_file
 
 from protoadapt.core.errors import UserError
-from protoadapt.training import Phase, checkpoint, train
+from protoadapt.training import Phase, checkpoint, stored_config, train
 from protoadapt.training.optim import Average
 from protoadapt.training.safeguards import differences
 from protoadapt.vision.networks import model_files
@@ -31,9 +32,7 @@ def _one_thread():
 
 
 def run(out, *, resume=False, **settings):
-    return train(
-        toy.config(**settings), toy.images(), toy.images(seed=1), out, resume=resume, progress=False, accelerator="cpu"
-    )
+    return train(toy.config(**settings), toy.images(), toy.images(seed=1), out, resume=resume, accelerator="cpu")
 
 
 def killed(out, settings, **environment):
@@ -140,6 +139,21 @@ def test_a_run_from_before_a_setting_existed_goes_on(tmp_path):
     assert differences(older, {**now, "train": {**now["train"], "dropblock": 0.1}}) == ["dropblock=0.0 (now 0.1)"]
 
 
+def test_a_run_of_the_first_version_is_resumed(tmp_path):
+    """`old_run` was written before objectives declared their heads: stopped at step 5 of 6, and the end it came to."""
+    stored = Path(__file__).parent / "old_run"
+    shutil.copytree(stored / "stopped", tmp_path / "run")
+    assert stored_config(tmp_path / "run") == toy.config()
+    result = run(tmp_path / "run", resume=True)
+    assert (result["finished"], result["steps"]) == (True, 6)
+    last = checkpoint.latest(tmp_path / "run")
+    for name in ("model.safetensors", "state.safetensors"):
+        ours, theirs = load_file(last / name), load_file(stored / "finished" / name)
+        assert ours.keys() == theirs.keys()
+        for key, tensor in theirs.items():  # bitwise on one kind of machine; convolutions round otherwise on others
+            torch.testing.assert_close(ours[key], tensor, rtol=1e-3, atol=1e-4, msg=key)
+
+
 def test_a_finished_run_is_not_trained_again(tmp_path):
     run(tmp_path / "run")
     before, told = toy.files(tmp_path / "run"), (tmp_path / "run" / "result.json").read_bytes()
@@ -152,7 +166,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
     )
     (tmp_path / "run" / "result.json").write_text("{")  # killed between its last checkpoint and its result
     assert run(tmp_path / "run", resume=True)["history"] == result["history"]
-    with pytest.raises(UserError, match="holds a run already"):
+    with pytest.raises(UserError, match="already holds a run"):
         run(tmp_path / "run")
 
 
@@ -206,7 +220,7 @@ def test_a_changed_config_or_dataset_is_an_error_that_names_it(tmp_path):
         run(tmp_path / "run", resume=True, epochs=1, phases=(Phase(1.0),), lr=0.1)
     few, same = toy.images(each=11), toy.config(epochs=1, phases=(Phase(1.0),))
     with pytest.raises(UserError, match="48 base pictures"):
-        train(same, few, toy.images(seed=1), tmp_path / "run", resume=True, progress=False, accelerator="cpu")
+        train(same, few, toy.images(seed=1), tmp_path / "run", resume=True, accelerator="cpu")
 
 
 def test_a_full_disk_is_an_error_and_leaves_the_last_checkpoint(tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from protoadapt.cli.training_progress import clock, training_progress
 from protoadapt.core.episodes import Protocol, draw
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, save_features
@@ -23,7 +24,6 @@ from protoadapt.report.tables import render
 from protoadapt.training import checkpoint, load_splits, train
 from protoadapt.training.datasets import load
 from protoadapt.training.recipes import recipe
-from protoadapt.training.watch import clock
 from protoadapt.vision import networks
 from protoadapt.vision.embed import extract, save_index
 from protoadapt.vision.pictures.images import Images
@@ -61,7 +61,8 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
         if again
         else f"training HCT_R on {len(base):,} pictures of {len(base.class_names)} characters"
     )
-    training = train(config, base, val, out / "run", resume=again, accelerator="cpu")
+    with training_progress() as show:
+        training = train(config, base, val, out / "run", resume=again, accelerator="cpu", on_event=show)
     if not training["finished"]:
         return say("interrupted: run the same command to continue")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from protoadapt.cli.options import Cache, DataDir, Device, Set, SkipCorrupt
+from protoadapt.cli.training_progress import training_progress
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output_folder
 
@@ -54,18 +55,20 @@ def train(
     config = _config(recipe_name, given, out if resume else None)
     kind, places = _devices(accelerator or device, devices)
     base, val = load_splits(config, data_dir, cache_dir=cache, on_corrupt="skip" if skip_corrupt else "fatal")
-    result = run_training(
-        config,
-        base,
-        val,
-        out,
-        resume=resume,
-        accelerator=kind,
-        devices=places,
-        num_nodes=nodes,
-        strategy=strategy,
-        compiled=compiled,
-    )
+    with training_progress() as show:
+        result = run_training(
+            config,
+            base,
+            val,
+            out,
+            resume=resume,
+            on_event=show,
+            accelerator=kind,
+            devices=places,
+            num_nodes=nodes,
+            strategy=strategy,
+            compiled=compiled,
+        )
     if not result["finished"]:
         print(f"stopped before the end: continue with `protoadapt train --resume --out {out}`")
         sys.exit(STOPPED)

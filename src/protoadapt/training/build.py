@@ -1,4 +1,4 @@
-"""What a run is put together from: pictures, the module to train, teachers."""
+"""The parts of a run: pictures, the module to train, teachers."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from protoadapt.vision.pictures.images import Images
 
 
 def make_learner(config: TrainConfig, n_classes: int, mean: list[float], std: list[float]) -> Learner:
-    """Backbone and heads, drawn from the config's seed or, the backbone, taken from `init_from`."""
+    """Backbone and heads, initialised from the config's seed; the backbone from `init_from` where that is set."""
     learner = Learner(build(config.backbone, config.width), n_classes, mean, std, config)
     initialise(learner, torch.Generator().manual_seed(config.seed))
     if config.init_from:
@@ -28,16 +28,21 @@ def make_learner(config: TrainConfig, n_classes: int, mean: list[float], std: li
 
 
 def normalisation(config: TrainConfig, base: Any) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each colour in [0, 1]: the dataset's, or measured on up to 2,000 base pictures."""
+    """Mean and standard deviation per colour in [0, 1]: those of the dataset, or of up to 2,000 base pictures."""
     if config.dataset in DATASETS:
         return list(DATASETS[config.dataset].mean), list(DATASETS[config.dataset].std)
-    some = np.asarray(base.pixels[:: max(1, len(base.pixels) // 2000)], dtype=np.float64) / 255
-    mean, std = some.mean((0, 2, 3)), some.std((0, 2, 3)).clip(1e-3)
+    sample = np.asarray(base.pixels[:: max(1, len(base.pixels) // 2000)], dtype=np.float64) / 255
+    mean, std = sample.mean((0, 2, 3)), sample.std((0, 2, 3)).clip(1e-3)
     return [round(float(m), 4) for m in mean], [round(float(s), 4) for s in std]
 
 
 def load_splits(config: TrainConfig, data_dir: str | Path | None, **options: Any) -> tuple[Images, Images]:
-    """The base and validation pictures of a config. Training opens no other split."""
+    """The base and validation pictures of a config. Training opens no other split.
+
+    data_dir: folder that holds the dataset; None for built-in ones. options: further arguments of `datasets.load`.
+
+    Example: `base, val = load_splits(recipe("hct_r_cub"), "data")`.
+    """
     base, val = (
         load(config.dataset, split, data_dir, size=config.size, crop=config.crop, **options)
         for split in ("base", "val")
@@ -46,19 +51,20 @@ def load_splits(config: TrainConfig, data_dir: str | Path | None, **options: Any
 
 
 def stored_config(run: str | Path) -> TrainConfig:
-    """What a run was started with, from its last checkpoint."""
+    """The config of a run, from its last checkpoint."""
     last = checkpoint.latest(Path(run))
     if last is None:
-        raise UserError(f"there is no checkpoint in {str(run)!r} to resume from: start without --resume")
+        raise checkpoint.nothing_to_resume(Path(run))
     return TrainConfig.from_dict(checkpoint.load(last).config["train"])
 
 
 def load_teacher(path: str, n_classes: int) -> Learner:
-    """A frozen classifier from an earlier run on the same classes."""
+    """The frozen classifier of an earlier run on the same classes."""
     weights, about = model_files.load_weights(path)
     if len(about["class_names"]) != n_classes:
         raise UserError(
-            f"the teacher {path!r} knows {len(about['class_names'])} classes, not {n_classes}: choose another"
+            f"the teacher {path!r} knows {len(about['class_names'])} classes, not {n_classes}: choose one that was "
+            f"trained on the same base classes"
         )
     backbone = build(about["backbone"], about["width"])
     learner = Learner(backbone, n_classes, about["mean"], about["std"], TrainConfig())

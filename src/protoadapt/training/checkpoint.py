@@ -1,14 +1,14 @@
-"""Checkpoints: folders that are there whole or not at all, and models that stand alone.
+"""Checkpoints: folders that are complete or absent; the model file in each can be used alone.
 
     RUN/checkpoints/step-00001200/
-        config.json         the training config, and the model: backbone, input mean and std, class names
-        model.safetensors   the weights to use (the weight average); alone, this file is a model
-        state.safetensors   what training needs to go on: its own weights and the optimiser's tensors
-        state.json          counters, history, and the checksums of these and of the files above
+        config.json         training config and model metadata: backbone, input mean and std, class names
+        model.safetensors   the weights to use (the weight average); this file alone is a model
+        state.safetensors   what training needs to continue: backbone, heads and the tensors of the optimiser
+        state.json          counters, history, and the checksums of all four files
     RUN/best.json           the step of the best checkpoint
 
-A folder is written under another name, synced to disk and renamed. There are no generator states: every random number
-of a run is a function of its seed and of the counters.
+A folder is written under a temporary name, synced to disk and renamed. There are no generator states: every random
+number of a run is a function of its seed and of the counters.
 """
 
 import errno
@@ -36,6 +36,8 @@ CONFIG, TENSORS, SCALARS = "config.json", "state.safetensors", "state.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
+    """The content of one checkpoint folder."""
+
     folder: Path
     config: dict[str, Any]  # {"schema", "train", "model"}
     model: dict[str, Tensor]
@@ -51,7 +53,10 @@ def save(
     tensors: Mapping[str, Tensor],
     scalars: Mapping[str, Any],
 ) -> Path:
-    """Write RUN/checkpoints/step-N, whole or not at all."""
+    """Write RUN/checkpoints/step-N completely or not at all. Returns the folder.
+
+    config {"train", "model", …} · model: weights to use · tensors: training state · scalars: counters and history
+    """
     folder = run / "checkpoints" / f"step-{step:08d}"
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     header = {"protoadapt": json.dumps(config["model"])}
@@ -68,7 +73,7 @@ def save(
         for name, content in files.items():
             write_synced(partial / name, content)
         _sync_folder(partial)
-        if folder.exists():  # the same step once more; the old one goes when checkpoints are pruned
+        if folder.exists():  # the same step again; the old one is removed by `prune`
             folder.rename(folder.with_name(f".{folder.name}.old.partial"))
         partial.rename(folder)
         _sync_folder(folder.parent)
@@ -78,14 +83,14 @@ def save(
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise UserError(
             f"the checkpoint {folder.name} could not be written to {str(run)!r} "
-            f"({'no space is left' if full else error.strerror or error}): make room and continue with --resume; "
+            f"({'no space is left' if full else error.strerror or error}): free some space and continue with --resume; "
             f"the last good checkpoint is {last.name if last else 'none'}"
         ) from error
     return folder
 
 
 def prune(run: Path, keep: Iterable[Path | None]) -> None:
-    """Remove all checkpoints but the last two and those in `keep`, and what a killed run left half-written."""
+    """Remove all checkpoints but the last two and those in `keep`, and partial folders of killed runs."""
     kept = {*all_of(run)[-2:], *keep}
     for old in [*all_of(run), *(run / "checkpoints").glob(".step-*.partial")]:
         if old not in kept:
@@ -93,20 +98,25 @@ def prune(run: Path, keep: Iterable[Path | None]) -> None:
 
 
 def load(folder: Path) -> Checkpoint:
-    """A checkpoint, every file checked against its checksum."""
+    """Read a checkpoint and check every file against its checksum. Raises UserError where one is damaged."""
     scalars = read_json(folder / SCALARS)
     digests = scalars.pop("sha256", None)
     if not isinstance(digests, dict) or digests.get(SCALARS) != _digest_of(scalars):
         raise damaged(folder / SCALARS)
     content = {name: _read(folder / name) for name in (CONFIG, MODEL, TENSORS)}
-    for name, found in content.items():
-        if hashlib.sha256(found).hexdigest() != digests.get(name):
+    for name, data in content.items():
+        if hashlib.sha256(data).hexdigest() != digests.get(name):
             raise damaged(folder / name)
     config = json.loads(content[CONFIG])
     try:
         return Checkpoint(folder, config, tensors_from(content[MODEL]), tensors_from(content[TENSORS]), scalars)
     except SafetensorError as error:
         raise damaged(folder / MODEL) from error
+
+
+def nothing_to_resume(run: Path) -> UserError:
+    """The error for a run folder without checkpoints."""
+    return UserError(f"there is no checkpoint in {str(run)!r} to resume from: start without --resume")
 
 
 def _sync_folder(path: Path) -> None:
@@ -125,5 +135,5 @@ def _read(path: Path) -> bytes:
 
 
 def _digest_of(scalars: Mapping[str, Any]) -> str:
-    """Of counters and history whatever their layout: a run must not go on from a count that was changed by hand."""
+    """Checksum of counters and history, whatever the layout of the file: detects values changed by hand."""
     return hashlib.sha256(json.dumps(scalars).encode()).hexdigest()

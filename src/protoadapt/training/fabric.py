@@ -1,17 +1,27 @@
-"""Precision, devices and processes: lightning-fabric, in one place."""
+"""Precision, devices and processes: the only module that imports lightning-fabric, when training starts."""
+
+from typing import TYPE_CHECKING
 
 import torch
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, install
 
-try:
+if TYPE_CHECKING:
     from lightning_fabric import Fabric
-except ImportError:  # the same code under its other name
-    from lightning.fabric import Fabric  # type: ignore[no-redef]
 
 
-def launch(accelerator: str, devices: int | str, num_nodes: int, strategy: str, precision: str | None) -> Fabric:
-    """The processes of a run: started here, or found when torchrun or SLURM started them."""
+def launch(accelerator: str, devices: int | str, num_nodes: int, strategy: str, precision: str | None) -> "Fabric":
+    """The processes of a run: started here, or recognised when torchrun or SLURM started them.
+
+    Arguments as in lightning-fabric; precision None: bf16-mixed on a GPU, 32-true elsewhere.
+    """
+    try:
+        from lightning_fabric import Fabric
+    except ImportError:
+        try:
+            from lightning.fabric import Fabric  # type: ignore[no-redef]  # the same code in another package
+        except ImportError as error:
+            raise UserError(f"training needs lightning-fabric, which is not installed: {install('train')}") from error
     if precision is None:
         gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
         precision = "bf16-mixed" if gpu else "32-true"
@@ -30,6 +40,3 @@ def launch(accelerator: str, devices: int | str, num_nodes: int, strategy: str, 
         ) from error
     fabric.launch()
     return fabric
-
-
-__all__ = ["Fabric", "launch"]

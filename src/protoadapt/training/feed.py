@@ -1,4 +1,4 @@
-"""Pictures to the device: resident there when they fit, else read ahead of the step that wants them."""
+"""Pictures to the device: resident there when they fit, else read ahead of the step that uses them."""
 
 import queue
 import threading
@@ -15,11 +15,11 @@ from protoadapt.training.plan import Plan
 RESIDENT_SHARE = 0.5
 """Pictures stay on the device if they take no more than this share of its free memory."""
 AHEAD = 4
-"""Steps read ahead of the one that trains."""
+"""Steps read ahead."""
 
 
 class Feed:
-    """The pictures (N, 3, H, H) uint8 and labels (N) of one split; `batches` makes the views of each step."""
+    """Pictures (N, 3, H, H) uint8 and labels (N) of one split; `batches` makes the views of each step."""
 
     def __init__(self, pixels: Any, labels: np.ndarray, device: torch.device, resident: bool | None = None):
         self.pixels, self.device = pixels, device
@@ -35,14 +35,14 @@ class Feed:
         self.apply_strong = torch.compile(apply_strong, dynamic=False)
 
     def batches(self, plan: Plan, start: int = 0) -> Iterator[tuple[dict[str, Tensor], dict[str, Any]]]:
-        """(batch, draw) of each step of the plan from `start` on, as `Learner.forward` takes them."""
+        """(batch, draw) of each step of the plan from step `start`, as `Learner.forward` takes them."""
 
-        def there(draws: dict[str, Tensor] | None) -> dict[str, Tensor]:
+        def on_device(draws: dict[str, Tensor] | None) -> dict[str, Tensor]:
             return {k: d.to(self.device).unflatten(0, plan.first.shape) for k, d in (draws or {}).items()}
 
         both = plan.first if plan.second is None else np.concatenate([plan.first, plan.second], 1)
         b = plan.first.shape[1]
-        weak, view, lams = there(plan.weak), there(plan.view), plan.lams.to(self.device)
+        weak, view, lams = on_device(plan.weak), on_device(plan.view), plan.lams.to(self.device)
         index = torch.from_numpy(both).to(self.device)
         partner = self.apply_strong if plan.strong else self.apply_weak
         for t, images in zip(range(start, len(plan)), self.rows(both[start:], index[start:])):
@@ -54,23 +54,24 @@ class Feed:
             yield batch, {"layer": plan.layers[t], "lam": lams[t], "noise": plan.noise[t]}
 
     def rows(self, wanted: np.ndarray, index: Tensor) -> Iterator[Tensor]:
-        """The pictures (R, 3, H, H) of each line of `wanted` (T, R) in turn; `index` is the same on the device."""
+        """The pictures (R, 3, H, H) of each row of `wanted` (T, R) in turn; `index` is the same on the device."""
         if self.on_device is not None:
-            for line in index:
-                yield self.on_device[line]
+            for row in index:
+                yield self.on_device[row]
             return
         for chunk, place in read_ahead(self.pixels, wanted, pin=self.device.type == "cuda"):
             yield chunk.to(self.device, non_blocking=True)[place.to(self.device, non_blocking=True)]
 
 
 def fits(pixels: Any, device: torch.device) -> bool:
+    """Whether pictures should be held in the memory of the device."""
     if device.type == "cuda":
         return pixels.nbytes <= RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]
-    return False  # on the CPU the operating system's page cache does the same work
+    return False  # on the CPU the page cache of the operating system does the same
 
 
 def upload(pixels: Any, device: torch.device, chunk: int = 8192) -> Tensor:
-    """Piece by piece, so that a memory map never has to fit into the host's memory."""
+    """The pictures on the device, copied in chunks, so that a memory map never has to fit into host memory."""
     whole = torch.empty(pixels.shape, dtype=torch.uint8, device=device)
     for start in range(0, len(pixels), chunk):
         whole[start : start + chunk] = torch.from_numpy(np.array(pixels[start : start + chunk]))
@@ -78,12 +79,13 @@ def upload(pixels: Any, device: torch.device, chunk: int = 8192) -> Tensor:
 
 
 def read_ahead(pixels: Any, wanted: np.ndarray, pin: bool) -> Iterator[tuple[Tensor, Tensor]]:
-    """For each line of `wanted`: the different pictures in it, read once and in file order, and where each goes."""
+    """For each row of `wanted` (T, R): its distinct pictures, read in file order by a thread, and the index (R) of each
+    wanted one among them."""
     ready: queue.Queue = queue.Queue(AHEAD)
-    given_up = threading.Event()
+    closed = threading.Event()
 
     def offer(item: Any) -> None:
-        while not given_up.is_set():
+        while not closed.is_set():
             try:
                 return ready.put(item, timeout=0.1)
             except queue.Full:
@@ -91,14 +93,14 @@ def read_ahead(pixels: Any, wanted: np.ndarray, pin: bool) -> Iterator[tuple[Ten
 
     def read() -> None:
         try:
-            for line in wanted:
-                if given_up.is_set():
+            for row in wanted:
+                if closed.is_set():
                     return
-                different, place = np.unique(line, return_inverse=True)
-                chunk, where = torch.from_numpy(np.array(pixels[different])), torch.from_numpy(place.reshape(-1))
+                distinct, place = np.unique(row, return_inverse=True)
+                chunk, where = torch.from_numpy(np.array(pixels[distinct])), torch.from_numpy(place.reshape(-1))
                 offer((chunk.pin_memory(), where.pin_memory()) if pin else (chunk, where))
             offer(None)
-        except BaseException as error:  # handed to the training thread, which raises it
+        except BaseException as error:  # passed to the training thread, which raises it
             offer(error)
 
     thread = threading.Thread(target=read, daemon=True)
@@ -109,5 +111,5 @@ def read_ahead(pixels: Any, wanted: np.ndarray, pin: bool) -> Iterator[tuple[Ten
                 raise item
             yield item
     finally:
-        given_up.set()
+        closed.set()
         thread.join()

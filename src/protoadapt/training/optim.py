@@ -1,4 +1,4 @@
-"""Steps: the optimiser, its learning rate, and the average of the weights."""
+"""The optimiser, its learning rate, and the average of the weights."""
 
 import math
 from collections.abc import Iterable
@@ -10,6 +10,7 @@ from protoadapt.training.config import TrainConfig
 
 
 def make_optimizer(config: TrainConfig, parameters: Iterable[nn.Parameter], fused: bool) -> torch.optim.Optimizer:
+    """SGD with Nesterov momentum, or Adam, as the config says."""
     if config.optimizer == "adam":
         return torch.optim.Adam(parameters, config.lr, weight_decay=config.weight_decay, fused=fused)
     nesterov = config.momentum > 0
@@ -29,7 +30,7 @@ def learning_rate(config: TrainConfig, epoch: float) -> float:
 class Average:
     """A running average of a module's weights and BatchNorm statistics (Polyak and Juditsky 1992), kept in `module`.
 
-    Early on the decay is (1+t)/(10+t), so that the random start is forgotten even in a short run.
+    Early on the decay is (1+t)/(10+t), so that the random initialisation is forgotten even in a short run.
     """
 
     def __init__(self, module: nn.Module, source: nn.Module, decay: float):
@@ -42,6 +43,7 @@ class Average:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
+        """Move the average towards the source after `step` earlier updates; counters are copied."""
         decay = min(self.decay, (1 + step) / (10 + step)) if self.decay else 0.0
         torch._foreach_lerp_(self.mine, self.theirs, 1 - decay)
         if self.counters:
@@ -61,7 +63,7 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
     for key, t in tensors.items():
         _, index, name = key.split(".")
         p = parameters[int(index)]
-        # Adam's step counters are scalars and stay where load_state_dict wants them.
+        # Adam's step counters are scalars and stay where load_state_dict puts them.
         slot = torch.empty_like(p).copy_(t) if t.shape == p.shape and name != "step" else t
         state.setdefault(int(index), {})[name] = slot
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,9 +1,9 @@
-"""Who is in each batch of an epoch and what happens to it, drawn before the epoch starts.
+"""The plan of an epoch: which pictures are in each batch and all random draws, made before the epoch starts.
 
-All of it is a function of (seed, epoch) for the whole batch; a process takes its slice. So a run does not depend on how
-many processes share it (but for DropBlock, whose noise is each one's own), and a stopped epoch goes on with the numbers
-it would have had.
-Axes: T steps, B pictures a step over all processes, b = B / processes.
+Everything is a function of (seed, epoch) for the whole batch; a process takes its slice. So a run does not depend on
+the number of processes (except for DropBlock, whose noise each process draws for its own rows), and a stopped epoch
+continues with the numbers it would have had.
+Axes: T steps, B pictures per step over all processes, b = B / processes.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Plan:
     weak: dict[str, Tensor]  # (T·b, …) draws of their weak views
     layers: list[int]  # T mixing layers
     lams: Tensor  # (T) λ
-    noise: list[int]  # T seeds of DropBlock: each process draws for its own rows
+    noise: list[int]  # T seeds of DropBlock
     second: np.ndarray | None = None  # (T, b) pictures to mix with
     view: dict[str, Tensor] | None = None  # (T·b, …) draws of their strong (or weak) views
     strong: bool = False
@@ -37,7 +37,10 @@ class Plan:
 def make_plan(
     config: TrainConfig, epoch: int, labels: np.ndarray, n_layers: int, rank: int = 0, processes: int = 1
 ) -> Plan:
-    """The plan of one epoch for process `rank`. labels (N) are those of the base pictures, n_layers the network's L."""
+    """The share of process `rank` in an epoch.
+
+    config: the run · epoch: from 0 · labels (N): classes of the base pictures · n_layers: stages L of the backbone
+    """
     phase = config.phase(epoch)
     rng = np.random.default_rng([config.seed, epoch])
     order = episodes(config, labels, rng) if phase.sampler == "episodes" else batches(config, labels, rng)
@@ -50,7 +53,7 @@ def make_plan(
         )
     if phase.sampler == "episodes" and config.episode_batch % processes:
         raise UserError(
-            f"{config.episode_batch} episodes a step cannot be split over {processes} processes: set episode_batch "
+            f"{config.episode_batch} episodes per step cannot be split over {processes} processes: set episode_batch "
             f"to a multiple of {processes}"
         )
     share = slice(rank * batch // processes, (rank + 1) * batch // processes)
@@ -59,7 +62,7 @@ def make_plan(
     def slices(draws: dict[str, Tensor]) -> dict[str, Tensor]:
         return {name: d.unflatten(0, (steps, batch))[:, share].flatten(0, 1) for name, d in draws.items()}
 
-    own = np.random.default_rng([config.seed, epoch, rank + 1])  # 0 would be as if it were not there
+    own = np.random.default_rng([config.seed, epoch, rank + 1])  # numpy ignores a trailing 0
     noise = [int(own.integers(2**62)) for _ in range(steps)]
     weak = slices(draw_weak(steps * batch, config.size, generator, **config.weak_options))
     if not needs.partner:
@@ -77,7 +80,7 @@ def make_plan(
 
 
 def batches(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """(T, B): every picture once, shuffled; what does not fill the last batch waits for another epoch."""
+    """(T, B): every picture once, shuffled; pictures that do not fill the last batch are left out this epoch."""
     if len(labels) < config.batch:
         raise UserError(f"batch is {config.batch} but there are {len(labels)} base pictures: lower it")
     steps = len(labels) // config.batch
@@ -85,13 +88,13 @@ def batches(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) -
 
 
 def episodes(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """(T, E·W·(K+Q)): few-shot tasks, class by class, each class's K support pictures first."""
+    """(T, E·W·(K+Q)): few-shot episodes, class by class, the K support pictures of each class first."""
     each = config.shot + config.query
     pools = [np.flatnonzero(labels == c) for c in np.unique(labels)]
     if config.way > len(pools) or min(map(len, pools)) < each:
         raise UserError(
-            f"an episode takes {each} pictures of {config.way} classes, but there are {len(pools)} base classes with "
-            f"{min(map(len, pools))} pictures or more: lower way, shot or query"
+            f"an episode takes {each} pictures of {config.way} classes each, but there are {len(pools)} base classes "
+            f"and the smallest has {min(map(len, pools))} pictures: lower way, shot or query"
         )
     tasks = [
         [rng.choice(pools[c], each, replace=False) for c in rng.choice(len(pools), config.way, replace=False)]

@@ -1,4 +1,4 @@
-"""How well the network names classes it has not seen: fixed episodes of the validation classes."""
+"""Validation: accuracy on fixed few-shot episodes of the validation classes, which training does not see."""
 
 import numpy as np
 import torch
@@ -12,16 +12,19 @@ from protoadapt.training.learner import Learner
 METHODS = ("cipa", "protonet")
 SHOTS = (1, 5)
 SEED = 0
-"""Of the validation episodes: the same for every run, so that runs can be compared."""
+"""Seed of the validation episodes: the same for every run, so that runs can be compared."""
 
 
 def protocols(labels: np.ndarray) -> dict[int, Protocol]:
-    """5-way episodes with 15 queries by shot; fewer where the validation classes are few or small."""
+    """Shot → protocol: 5-way episodes with 15 queries per class; fewer where there are few classes or pictures.
+
+    labels (N): classes of the validation pictures.
+    """
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2 or counts.min() <= max(SHOTS):
         raise UserError(
-            f"validation needs two classes with {max(SHOTS) + 1} pictures each, there are {len(classes)} and the "
-            f"smallest has {counts.min() if len(counts) else 0}: add pictures, or train without validation"
+            f"validation needs two classes with {max(SHOTS) + 1} pictures each, but there are {len(classes)} classes, "
+            f"the smallest with {counts.min() if len(counts) else 0}: add pictures, or train without validation"
         )
     way, query = min(5, len(classes)), min(15, int(counts.min()) - max(SHOTS))
     return {shot: Protocol(way=way, shot=shot, query=query) for shot in SHOTS}
@@ -29,20 +32,23 @@ def protocols(labels: np.ndarray) -> dict[int, Protocol]:
 
 @torch.no_grad()
 def embed(learner: Learner, pixels, device: torch.device, chunk: int = 512) -> Tensor:
-    """Features (N, D) of pictures (N, 3, H, H) uint8 as they are, without augmentation."""
-    out = []
+    """Features (N, D) of pictures (N, 3, H, H) uint8, without augmentation, `chunk` at a time."""
+    parts = []
     for start in range(0, len(pixels), chunk):
         images = torch.from_numpy(np.array(pixels[start : start + chunk])).to(device)
-        out.append(learner.backbone(learner.normalise(images)))
-    return torch.cat(out)
+        parts.append(learner.backbone(learner.normalise(images)))
+    return torch.cat(parts)
 
 
 def validate(features: Tensor, labels: np.ndarray, episodes: int) -> dict[str, float]:
-    """Accuracy in percent by method and shot, and "score", the mean of CIPA's: what selects the model."""
-    found = {}
+    """Accuracy in percent as "cipa_1", …, and "score", the mean of CIPA's, which selects the best checkpoint.
+
+    features (N, D), labels (N), episodes: number per shot.
+    """
+    scores = {}
     for shot, protocol in protocols(labels).items():
         for result in compare(
             features, labels, METHODS, protocol, episodes=episodes, seed=SEED, device=features.device
         ):
-            found[f"{result.method.name}_{shot}"] = result.accuracy
-    return {**found, "score": float(np.mean([found[f"cipa_{shot}"] for shot in SHOTS]))}
+            scores[f"{result.method.name}_{shot}"] = result.accuracy
+    return {**scores, "score": float(np.mean([scores[f"cipa_{shot}"] for shot in SHOTS]))}

@@ -49,6 +49,8 @@ def recipe(name: str, overrides: Iterable[str] = ()) -> TrainConfig:
             arguments[key] = value
         else:
             settings.append(text)
+            if needs_teacher(name) and key.startswith("phases.") and key.endswith(".teacher"):
+                arguments.setdefault("teacher", value)  # the teacher of a phase, named by itself
     if needs_teacher(name) and not arguments.get("teacher"):
         raise UserError(f"the recipe {name} learns from an earlier run: name its folder with --set teacher=RUN")
     return apply_overrides(function(**arguments), settings)

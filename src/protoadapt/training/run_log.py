@@ -1,0 +1,99 @@
+"""The log of a run: a CSV file, TensorBoard where it is installed, and events for a callback. Nothing is drawn here."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from protoadapt.core.errors import install
+from protoadapt.core.files import written_whole
+
+
+@dataclass(frozen=True)
+class Event:
+    """What `train` reports to its callback while it runs.
+
+    kind          "epoch starts", "step", "epoch ends", or "note"
+    epoch         epochs finished so far, of `epochs`
+    images        rows that passed forward and backward so far, of `total_images`
+    record        of an epoch that ends: its line of log.csv (losses, accuracy, learning rate, speed, validation)
+    seconds_left  of an epoch that ends: training time left at its speed
+    text          of a note: one sentence for the user
+    """
+
+    kind: Literal["epoch starts", "step", "epoch ends", "note"]
+    epoch: int
+    epochs: int
+    images: int
+    total_images: int
+    record: Mapping[str, Any] = field(default_factory=dict)
+    seconds_left: float = 0.0
+    text: str = ""
+
+
+OnEvent = Callable[[Event], None]
+
+
+class RunLog:
+    """Writes RUN/log.csv and RUN/tensorboard and reports events; does nothing unless `main`, one process of several."""
+
+    def __init__(self, run: Path, epochs: int, total_images: int, on_event: OnEvent | None = None, main: bool = True):
+        self.run, self.epochs, self.total_images, self.main = run, epochs, total_images, main
+        self.on_event = on_event if main else None
+        self.epoch = self.images = 0
+        self.board = self._board() if main else None
+
+    def _board(self) -> Any:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            self.note(f"TensorBoard is not installed, so losses go to log.csv only: {install('train')}")
+            return None
+        return SummaryWriter(str(self.run / "tensorboard"))
+
+    def __enter__(self) -> "RunLog":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.board:
+            self.board.close()
+
+    def _report(self, kind: Any, **details: Any) -> None:
+        if self.on_event:
+            self.on_event(Event(kind, self.epoch, self.epochs, self.images, self.total_images, **details))
+
+    def note(self, text: str) -> None:
+        """Report one sentence."""
+        self._report("note", text=text)
+
+    def epoch_starts(self, epoch: int, images: int) -> None:
+        """Report the start of an epoch, after `epoch` finished ones and `images` rows."""
+        self.epoch, self.images = epoch, images
+        self._report("epoch starts")
+
+    def step(self, images: int) -> None:
+        """Report a step of so many rows."""
+        self.images += images
+        self._report("step")
+
+    def epoch_ends(self, history: list[dict[str, Any]], seconds_left: float) -> None:
+        """Write the whole history, so that a resumed run never repeats a line, and report its last record."""
+        if not self.main:
+            return
+        record = history[-1]
+        self.epoch = record["epoch"]
+        names = list(dict.fromkeys(name for one in history for name in one))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(history)
+        with written_whole(self.run / "log.csv") as partial:
+            partial.write_text(text.getvalue())
+        if self.board:
+            for name, value in record.items():
+                if name != "epoch":
+                    self.board.add_scalar(name, value, self.epoch)
+            self.board.flush()
+        self._report("epoch ends", record=record, seconds_left=seconds_left)
