@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from paper.tables import COPIES
 from protoadapt.cli import main
 from protoadapt.cli.options import Cache, Device, find_device
 from protoadapt.cli.progress import progress
@@ -92,7 +93,9 @@ def _folders(given: list[str]) -> dict[str, list[Path]]:
     folders: dict[str, list[Path]] = {"": []}
     for text in given:
         name, equals, path = text.partition("=")
-        dataset = find_dataset(name)[0] if equals and not Path(text).is_dir() else ""
+        dataset = ""
+        if equals and not Path(text).is_dir():
+            dataset = name if name in COPIES else find_dataset(name)[0]
         place = Path(path if dataset else text)
         if not place.is_dir():
             raise UserError(f"there is no folder {str(place)!r}: give --data DIR, or --data cub=DIR for one dataset")

@@ -74,8 +74,8 @@ def _can_begin(part: Trial | Task, work: Work) -> bool:
     if part.dataset == "glyphs" or any(file.is_file() for file in made):
         return True
     try:
-        place = folder_of(trial.dataset, trial.crop, work)
-        return place is not None and search(trial.dataset, "novel", place, trial.crop) is not None
+        place = folder_of(trial.dataset, trial.crop, work, trial.copy)
+        return place is not None and search(trial.dataset, trial.split, place, trial.crop) is not None
     except UserError:  # something is there, and the part itself says what is wrong with it
         return True
 
@@ -91,18 +91,18 @@ def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Feat
         table = None
     if table is not None and not (base_mean and table.base_mean is None):
         return table
-    data = folder_of(trial.dataset, trial.crop, work)
+    data = folder_of(trial.dataset, trial.crop, work, trial.copy)
     backbone, about = networks.load(net.path, work.device)
     options: dict[str, Any] = {"size": about["size"], "crop": trial.crop, "per_class": work.per_class}
     options["cache_dir"] = work.cache
     how: dict[str, Any] = {"views": trial.views, "pooling": trial.pooling}
     if table is None:
-        images = load(trial.dataset, "novel", data, **options)
+        images = load(trial.dataset, trial.split, data, **options)
         title = f"{trial.run.name}: embedding {len(images):,} {trial.dataset} pictures, {_views(trial)}"
         with work.progress(title, len(images) * trial.views) as done:
             table = extract(backbone, about, images, **how, on_progress=done)
         told = {**table.metadata, "per_class": work.per_class, "source_side": _source_side(images)}
-        table = replace(table, metadata=told)
+        table = replace(table, metadata=told | ({"copy": trial.copy} if trial.copy else {}))
     if base_mean:
         base = load(trial.dataset, "base", data, **options)
         title = f"{trial.run.name}: embedding {len(base):,} pictures of base classes, {_views(trial)}"
@@ -121,7 +121,8 @@ def _views(trial: Trial) -> str:
 def _identity(trial: Trial, weights: str | None, work: Work) -> dict[str, Any]:
     """What features say of themselves when they are those of a trial."""
     own = {"weights": weights} if weights else {}
-    pictures = {"dataset": trial.dataset, "split": "novel", "crop": trial.crop, "views": trial.views}
+    own |= {"copy": trial.copy} if trial.copy else {}
+    pictures = {"dataset": trial.dataset, "split": trial.split, "crop": trial.crop, "views": trial.views}
     return {**own, **pictures, "pooling": trial.pooling, "per_class": work.per_class}
 
 

@@ -127,7 +127,7 @@ def _trained(run: Run, work: Work) -> dict[str, Any]:
     if run.teacher:  # a shipped file will not do: it has no classifier to learn from
         there = checkpoint.latest(work.out / run.teacher.name) is not None
         (network if there else _made)(run.teacher, replace(work, weights=None))
-    data = folder_of(config.dataset, config.crop, work)
+    data = folder_of(config.dataset, config.crop, work, run.copy)
     base, val = load_splits(config, data, per_class=work.per_class, cache_dir=work.cache)
     work.say(f"{run.name}: training {run.recipe} for {config.epochs} epochs on {len(base):,} pictures")
     again = checkpoint.latest(folder) is not None
@@ -171,8 +171,15 @@ def _known(net: Network, run: Run, work: Work) -> Network:
     return net if net.record or work.weights else replace(net, record=there)
 
 
-def folder_of(dataset: str, crop: str, work: Work) -> Path | None:
-    """The dataset's own folder, or the first that holds its novel classes, or the first of all."""
+def folder_of(dataset: str, crop: str, work: Work, copy: str = "") -> Path | None:
+    """The dataset's own folder, or the first that holds its novel classes, or the first of all.
+
+    A copy of the dataset has a folder of its own name, and the published files never stand in for it.
+    """
+    if copy:
+        if not work.data.get(copy):
+            raise UserError(f"{copy} is a copy of {dataset} with other files: give its folder with --data {copy}=DIR")
+        return work.data[copy][0]
     places = work.data.get(dataset) or work.data.get("", ())
     if dataset == "glyphs" or not places:
         return None

@@ -18,6 +18,7 @@ class Run:
     settings: tuple[str, ...] = ()  # "key=value", over the recipe's
     teacher: "Run | None" = None  # trained before it: what it learns from, and maybe where it starts
     absent: str = ""  # why there is no result, where that is known beforehand
+    copy: str = ""  # name in `--data NAME=DIR` of the copy it is trained on; "": the dataset's files as published
 
     @property
     def cycles(self) -> "list[Run]":
@@ -27,7 +28,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Trial:
-    """Methods on the same episodes of novel classes, seen by one network: results/NAME/STEM-1shot.json and so on."""
+    """Methods on the same episodes of novel (or validation) classes, embedded by one network.
+
+    Its files are results/NAME/STEM-1shot.json and so on.
+    """
 
     run: Run
     dataset: str
@@ -41,6 +45,8 @@ class Trial:
     unlabeled: int = 0
     shots: tuple[int, ...] = (1, 5)
     episodes: int = 10_000
+    split: str = "novel"  # or "val"
+    copy: str = ""  # tested on a copy of the dataset's files, as `Run.copy`
 
     def protocol(self, shot: int) -> Protocol:
         return Protocol(self.kind, shot=shot, unlabeled=self.unlabeled)
@@ -54,8 +60,9 @@ class Trial:
 
     @property
     def features(self) -> str:
-        pooled = "" if self.pooling == 1 else f"-pooling{self.pooling:g}"
-        return f"{self.run.name}-{self.dataset}-{self.crop}-views{self.views}{pooled}.safetensors"
+        other = "" if self.pooling == 1 else f"-pooling{self.pooling:g}"
+        other += ("" if self.split == "novel" else f"-{self.split}") + (f"-{self.copy}" if self.copy else "")
+        return f"{self.run.name}-{self.dataset}-{self.crop}-views{self.views}{other}.safetensors"
 
 
 SLOW_EPISODES = 600

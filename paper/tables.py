@@ -165,6 +165,10 @@ SEMI = {
     for m in UNLABELLED
 }
 
+SMALL = "cub-84"
+COPIES = {SMALL: "CUB's pictures as 84 × 84 JPEG files (`python -m paper.small_files`)"}
+"""Copies of a dataset with other files, by their name in `--data NAME=DIR`."""
+
 TABLES: dict[str, Table] = {
     "main": Table(
         "HCT_R + CIPA beside the paper (its Tables 1 to 4)",

@@ -115,6 +115,55 @@ def test_another_pooling_has_features_and_results_of_its_own(home, monkeypatch):
     assert reproduce(pooled, work(home)) == {}
 
 
+def test_validation_classes_have_features_and_results_of_their_own(home):
+    before = result(home)
+    assert reproduce(table(split="val", stem="val"), work(home)) == {}
+    own = load_features(home / "runs" / "features" / "tiny-glyphs-none-views1-val.safetensors")
+    novel = load_features(home / "runs" / "features" / "tiny-glyphs-none-views1.safetensors")
+    assert not set(own.metadata["class_names"]) & set(novel.metadata["class_names"])
+    told = result(home, "val-1shot")["results"][0]["features"]
+    assert (told["split"], told["hash"]) == ("val", own.hash)
+    assert result(home) == before
+
+
+def test_a_copy_of_a_dataset_has_its_own_folder_features_and_results(home, monkeypatch):
+    """The files as published never stand in for it."""
+    original = engine.load
+    opened = []
+
+    def load(name, split, data_dir, **options):
+        opened.append(data_dir)
+        return original(name, split, None, **options)
+
+    monkeypatch.setattr(engine, "load", load)
+    copied = table(copy="small", stem="novel-small")
+    missing = reproduce(copied, replace(work(home), data={"glyphs": [home], "": [home]}))
+    assert all("--data small=DIR" in why for why in missing.values())
+    assert len(missing) == 2
+    assert not opened
+    assert reproduce(copied, replace(work(home), data={"small": [home / "small"]})) == {}
+    assert opened == [home / "small"]
+    told = result(home, "novel-small-1shot")["results"][0]["features"]
+    own = load_features(home / "runs" / "features" / "tiny-glyphs-none-views1-small.safetensors")
+    assert (told["copy"], told["hash"]) == ("small", own.hash)
+    assert "copy" not in result(home)["results"][0]["features"]
+
+
+def test_a_network_is_trained_on_its_copy(tmp_path, monkeypatch):
+    opened = []
+
+    def load_splits(config, data, **options):
+        opened.append(data)
+        raise UserError("seen enough")
+
+    monkeypatch.setattr(networks, "load_splits", load_splits)
+    small = replace(RUN, copy="small")
+    for data in ({"": [tmp_path]}, {"": [tmp_path], "small": [tmp_path / "small"]}):
+        with pytest.raises(UserError, match="seen enough" if "small" in data else "--data small=DIR"):
+            networks.network(small, replace(work(tmp_path), data=data))
+    assert opened == [tmp_path / "small"]
+
+
 def test_a_new_method_joins_the_others_on_the_same_episodes(home, monkeypatch):
     forbid(monkeypatch, "train", "extract", "embed")
     before = result(home)["results"]

@@ -22,7 +22,8 @@ def test_a_file_has_one_meaning_in_all_tables():
     meaning = {}
     for trial in TRIALS:
         for shot in trial.shots:
-            seen = (trial.dataset, trial.crop, trial.views, trial.protocol(shot), trial.methods, trial.slow)
+            seen = (trial.dataset, trial.split, trial.copy, trial.crop, trial.views, trial.protocol(shot))
+            seen = (*seen, trial.methods, trial.slow)
             assert meaning.setdefault(trial.file(shot), seen) == seen
 
 
