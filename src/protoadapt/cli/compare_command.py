@@ -12,7 +12,9 @@ from protoadapt.core.errors import UserError
 
 
 def compare(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="feature file, .safetensors or .npz")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="feature files, .safetensors or .npz: one run each")
+    ],
     methods: Annotated[
         str, typer.Option(help="names separated by commas, settings in brackets: protonet,cipa(sigma=1); or: all")
     ] = "protonet,semi_protonet,cipa,pt_map",
@@ -24,6 +26,7 @@ def compare(
     query: evaluation.Query = 15,
     episodes: evaluation.EpisodeCount = 10_000,
     seed: evaluation.Seed = 0,
+    seeds: Annotated[int, typer.Option(help="runs per feature file, with the seeds from --seed on")] = 1,
     protocol: evaluation.Kind = "balanced",
     alpha: evaluation.Alpha = 2.0,
     unlabeled: evaluation.Unlabeled = 0,
@@ -36,27 +39,38 @@ def compare(
 ) -> None:
     """Compare several methods on the same episodes.
 
-    Prints their accuracies and the paired differences to a reference method, with 95 % confidence intervals.
+    Prints their accuracies and the paired differences to a reference method, with 95 % confidence intervals. With
+    several feature files or seeds: the means over all runs, their spread, and p-values with Holm's correction for
+    multiple comparisons.
     """
     from protoadapt.core.methods import METHODS, NEED_BASE_MEAN, method, split_specs
 
-    evaluation.check(form, json_out, file, base)
-    table = evaluation.read_table(file, base, min_rows)
-    every = methods == "all"
-    left_out = [name for name in METHODS if every and table.base_mean is None and name in NEED_BASE_MEAN]
+    evaluation.check(form, json_out, *files, base)
+    if not 1 <= seeds <= 1000:
+        raise UserError(f"--seeds is {seeds}: it must be a whole number from 1 to 1,000")
+    tables = {file: evaluation.read_table(file, base, min_rows) for file in files}
+    if len({table.hash for table in tables.values()}) < len(files):
+        raise UserError("two of the files hold the same features: give each once")
+    every, bare = methods == "all", any(table.base_mean is None for table in tables.values())
+    left_out = [name for name in METHODS if every and bare and name in NEED_BASE_MEAN]
     specs = [name for name in METHODS if name not in left_out] if every else split_specs(methods)
-    chosen = [method(spec) for spec in specs]
+    chosen = {one.label: one for one in map(method, specs)}  # a method that is named twice runs once
     if not chosen:
         raise UserError("no method is named: give --methods protonet,cipa or --methods all")
-    labels = [one.label for one in chosen]
-    against = method(reference).label if reference else labels[0]
-    if against not in labels:
-        raise UserError(f"the reference {against!r} is not among the methods {', '.join(labels)}: add it to --methods")
+    against = method(reference).label if reference else next(iter(chosen))
+    if against not in chosen:
+        raise UserError(f"the reference {against!r} is not among the methods {', '.join(chosen)}: add it to --methods")
     drawn = evaluation.protocol_of(protocol, way, shot, query, alpha, unlabeled, distractors)
     if left_out:
         print(
             f"left out, as they need the mean of the base classes (--base FILE): {', '.join(left_out)}", file=sys.stderr
         )
-    results = evaluation.run(table, chosen, drawn, episodes, seed, device)
-    content = {"results": results, "reference": against}
-    evaluation.show(results, against if len(results) > 1 else None, form, json_out, content)
+    results = [
+        result
+        for table in tables.values()
+        for run_seed in range(seed, seed + seeds)
+        for result in evaluation.run(table, [*chosen.values()], drawn, episodes, run_seed, device)
+    ]
+    evaluation.show(
+        results, against if len(chosen) > 1 else None, form, json_out, {"results": results, "reference": against}
+    )

@@ -113,10 +113,12 @@ def run(
 def show(
     results: list[dict[str, Any]], reference: str | None, form: str, json_out: Path | None, content: dict[str, Any]
 ) -> None:
-    """Write `content` as JSON where asked to, and print the table."""
+    """Write `content` as JSON where asked to, and print the table: of one run, or of all runs together."""
     from protoadapt.core.files import write_json
+    from protoadapt.report.run_tables import render_runs
     from protoadapt.report.tables import render
 
     if json_out:
         write_json(json_out, content)
-    print(render(results, reference, form))
+    runs = {(result["features"].get("hash"), result["seed"]) for result in results}
+    print(render(results, reference, form) if len(runs) == 1 else render_runs(results, reference, form))

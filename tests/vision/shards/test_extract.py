@@ -19,7 +19,6 @@ from helpers.archive import contents, save_model, write_picture
 from protoadapt import UserError
 from protoadapt.cli import extract_command
 from protoadapt.cli.manifest_command import manifest as manifest_command
-from protoadapt.cli.progress import progress_line
 from protoadapt.vision import networks
 from protoadapt.vision.pictures.decode import Picture, decode
 from protoadapt.vision.shards import extract, find, hashed, list_broken, shard_files, write_manifest
@@ -297,8 +296,3 @@ def test_bad_arguments_are_one_sentence(model, manifest, tmp_path):
     with pytest.raises(UserError, match="--workers is 0"):
         extract(model, manifest, tmp_path / "out", workers=0)
     assert not (tmp_path / "out").exists()
-
-
-def test_progress_tells_rate_and_time_left():
-    assert progress_line("pictures", 1500, 10_000, 1000, 20.0) == "1,500 of 10,000 pictures, 50/s, 0:02:50 left"
-    assert progress_line("pictures", 3, 0, 3, 2.0) == "3 pictures, 1.5/s"
