@@ -9,7 +9,7 @@ from protoadapt.report.captions import caption, origin
 from protoadapt.report.latex import Columns, latex_table
 from protoadapt.report.tables import as_csv, check_format, markdown, text
 
-NOTE = "spread: standard deviation of the runs' means; p: Holm-corrected over the methods"
+NOTE = "spread: standard deviation of the runs' means; p: over episodes, corrected for the number of methods (Holm)"
 
 
 def render_runs(records: Sequence[Record], reference: str | None, form: str) -> str:
@@ -30,7 +30,9 @@ def render_runs(records: Sequence[Record], reference: str | None, form: str) -> 
     if form == "latex":
         highest = max(round(line["accuracy"], 2) for line in lines)
         best = {line["label"] for line in lines if round(line["accuracy"], 2) == highest}
-        columns = Columns("", header[1:], {label: cells for label, *cells in rows}, best)
+        columns = Columns(
+            f"mean of {count(lines[0]['runs'], 'run')}", header[1:], {label: cells for label, *cells in rows}, best
+        )
         return latex_table([columns], _caption(records, lines))
     table = markdown(header, rows) if form == "markdown" else text(header, rows)
     return _caption(records, lines) + ("\n\n" if form == "markdown" else "\n") + table
@@ -40,7 +42,7 @@ def _caption(records: Sequence[Record], lines: Sequence[dict[str, Any]]) -> str:
     files = len({record["features"].get("hash") for record in records})
     seeds = list(dict.fromkeys(record["seed"] for record in records))
     sources = ", ".join(filter(None, dict.fromkeys(origin(record["features"]) for record in records)))
-    setting = caption({**records[0], "features": {}}).replace(f"seed {seeds[0]}", "per run")
+    setting = caption({**records[0], "features": {}}).replace(f" episodes, seed {seeds[0]}", " episodes per run")
     runs = f"{count(lines[0]['runs'], 'run')}: {count(files, 'feature file')} × {count(len(seeds), 'seed')}"
     return f"{sources + ': ' if sources else ''}{setting}; {runs}; {NOTE}"
 
@@ -48,7 +50,10 @@ def _caption(records: Sequence[Record], lines: Sequence[dict[str, Any]]) -> str:
 def _cells(line: dict[str, Any], reference: str | None) -> list[str]:
     cells = [f"{line['accuracy']:.2f} ± {line['ci95']:.2f}", _or_empty(line["spread"], ".2f")]
     if reference and "p" in line:
-        cells += [f"{line['difference']:+.2f} ± {line['difference_ci95']:.2f}", f"{line['p_holm']:.2g}"]
+        cells += [
+            f"{line['difference']:+.2f} ± {line['difference_ci95']:.2f}",
+            f"{line['p_holm']:.3f}" if line["p_holm"] >= 0.001 else "< 0.001",
+        ]
     return cells + ["", ""] if reference and "p" not in line else cells
 
 
