@@ -27,9 +27,9 @@ def test_evaluate_prints_a_table_and_writes_json(features, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "5-way 1-shot" in done.stdout
-    told = json.loads((tmp_path / "r.json").read_text())
-    assert told["arguments"]["tau"] == 15
-    assert f"{told['accuracy']:.2f} ± {told['ci95']:.2f}" in done.stdout
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert result["arguments"]["tau"] == 15
+    assert f"{result['accuracy']:.2f} ± {result['ci95']:.2f}" in done.stdout
 
 
 def test_small_classes_are_left_out_on_request(tmp_path):
@@ -68,8 +68,8 @@ def test_compare_gives_paired_differences_in_every_format(features, tmp_path):
     assert table.returncode == 0, table.stderr
     rows = list(csv.DictReader(io.StringIO(table.stdout)))
     assert [row["method"] for row in rows] == ["protonet", "cipa(sigma=1, tau=5)"]
-    told = json.loads((tmp_path / "r.json").read_text())
-    first, second = (right_answers(r) for r in told["results"])
+    result = json.loads((tmp_path / "r.json").read_text())
+    first, second = (right_answers(r) for r in result["results"])
     assert float(rows[1]["minus protonet"]) == pytest.approx(100 * (second - first).mean() / 75, abs=1e-4)
     about, _, header, *_ = run(*words, "--format", "markdown").stdout.splitlines()
     assert "5-way 1-shot, 15 queries per class, 50 episodes" in about

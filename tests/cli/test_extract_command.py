@@ -38,10 +38,10 @@ def test_results_on_ones_own_pictures_bear_their_name(mine: Path, model: Path, t
     run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors")
     words = ("--query", 1, "--episodes", 5, "--json", tmp_path / "r.json")
     assert run("evaluate", tmp_path / "f.safetensors", *words).startswith("mine all: 5-way 1-shot")
-    told = json.loads((tmp_path / "r.json").read_text())
-    assert "<h1>Evaluation: mine</h1>" in evaluation_page([told])
-    del told["features"]["folder"]  # as older files are
-    assert "<h1>Evaluation: folder</h1>" in evaluation_page([told])
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert "<h1><bdi>Evaluation: mine</bdi></h1>" in evaluation_page([result])
+    del result["features"]["folder"]  # as older files are
+    assert "<h1><bdi>Evaluation: folder</bdi></h1>" in evaluation_page([result])
 
 
 def test_novel_classes_alone_are_enough(model: Path, tmp_path: Path) -> None:

@@ -41,9 +41,9 @@ def test_label_then_predict(protoadapt, folder, model):
     out, _ = protoadapt(*words)
     assert [line.split(": ")[1].split()[0] for line in out.splitlines()] == ["red", "blue", "blue"]
     assert r"caf\xe9\x1b[31m.png" in out
-    told = json.loads(protoadapt(*words, "--format", "json")[0])
-    assert json.loads(protoadapt(*words, "--json")[0])["pictures"] == told["pictures"]  # the old spelling
-    assert [one["label"] for one in told["pictures"]] == ["red", "blue", "blue"]
+    result = json.loads(protoadapt(*words, "--format", "json")[0])
+    assert json.loads(protoadapt(*words, "--json")[0])["pictures"] == result["pictures"]  # the old spelling
+    assert [one["label"] for one in result["pictures"]] == ["red", "blue", "blue"]
     rows = list(csv.DictReader(protoadapt(*words, "--format", "csv")[0].splitlines()))
     assert [row["label"] for row in rows] == ["red", "blue", "blue"]
     assert rows[0]["unknown"] == "uncalibrated"

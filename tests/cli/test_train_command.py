@@ -38,14 +38,14 @@ def test_resume_needs_neither_recipe_nor_settings(data, tmp_path):
     given = [word for setting in [*SETTINGS, "epochs=2"] for word in ("--set", setting)]
     done = train(data, tmp_path / "run", "hct_r", *given)
     assert done.exit_code == 0, done.stderr
-    told = (tmp_path / "run" / "result.json").read_bytes()
+    result = (tmp_path / "run" / "result.json").read_bytes()
     for words in (("--resume",), ("hct_r", "--resume"), ("hct_r", *given, "--resume")):
         again = train(data, tmp_path / "run", *words)
         assert again.exit_code == 0, again.stderr
         assert "epoch 3" not in again.stdout + again.stderr
         assert "best: epoch" in again.stdout
-        assert (tmp_path / "run" / "result.json").read_bytes() == told
-    assert json.loads(told)["config"]["width"] == 4
+        assert (tmp_path / "run" / "result.json").read_bytes() == result
+    assert json.loads(result)["config"]["width"] == 4
 
     with pytest.raises(UserError, match=r"epochs=2 \(now 3\)"):
         train(data, tmp_path / "run", "hct_r", *given, "--set", "epochs=3", "--resume")
