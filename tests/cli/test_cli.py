@@ -153,7 +153,7 @@ def test_bad_files_are_one_sentence(tmp_path):
     (tmp_path / "cut.npz").write_bytes((tmp_path / "neg.npz").read_bytes()[:300])
     for name, said in (
         ("neg", "power=signed"),
-        ("short", "one label a row"),
+        ("short", "one label per row"),
         ("cut", "truncated"),
         ("none", "no feature file"),
     ):

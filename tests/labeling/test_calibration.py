@@ -8,7 +8,7 @@ import torch
 
 from protoadapt import Features, UserError, save_features
 from protoadapt.cli.calibrate_command import calibrate as command
-from protoadapt.core.evaluate import checked
+from protoadapt.core.arrays import checked
 from protoadapt.core.features import synthetic_features
 from protoadapt.labeling import calibration
 from protoadapt.labeling.calibration import (

@@ -26,9 +26,10 @@ from scipy.optimize import minimize_scalar
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from protoadapt.core.episodes import Draw, Episodes, Protocol, draw
+from protoadapt.core.arrays import checked
+from protoadapt.core.episodes import Draw, Episodes, draw
 from protoadapt.core.errors import UserError, whole_number
-from protoadapt.core.evaluate import MOST_EPISODES, checked
+from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.labeling.classifier import Classifier, estimator, familiarity
 
 TINY = 1e-30
