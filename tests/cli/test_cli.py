@@ -94,7 +94,7 @@ def test_a_users_own_method_runs_without_touching_the_package(features, tmp_path
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--way", "9"), "lower the way to 8"),
+        (("--way", "9"), "lower --way to 8"),
         (("--shot", "30"), "lower --shot"),
         (("--method", "cipi"), "did you mean 'cipa'"),
         (("--set", "tua=1"), "did you mean 'tau'"),

@@ -176,7 +176,7 @@ def test_wrong_protocols_are_refused(wrong):
         ({"kind": "dirichlet", "unlabeled": 5}, "unlabeled is 5 but the dirichlet protocol"),
         ({"alpha": 1.0}, "alpha is 1.0 but the balanced protocol does not use it: choose the dirichlet protocol"),
         ({"kind": "semi", "unlabeled": 5, "alpha": 1.0}, "alpha is 1.0 but the semi protocol"),
-        ({"kind": "semi", "unlabeled": 0}, r"--unlabeled\) is 0 .*: set it to 1 or more per class, or .* balanced"),
+        ({"kind": "semi", "unlabeled": 0}, "unlabeled is 0 .*: set --unlabeled to 1 or more per class, or .* balanced"),
     ],
     ids=str,
 )

@@ -67,8 +67,8 @@ class Protocol:
             raise UserError(f"labeled_fraction is {self.labeled_fraction}: it must lie between 0 and 1")
         if self.kind == "semi" and self.unlabeled < 1:
             raise UserError(
-                "unlabeled (--unlabeled) is 0 but the semi protocol needs unlabelled rows: set it to 1 or more per "
-                "class, or evaluate without them by the balanced protocol"
+                "unlabeled is 0 but the semi protocol needs unlabelled rows: set --unlabeled to 1 or more per class, "
+                "or evaluate without them by the balanced protocol"
             )
         for name in ("alpha", "labeled_fraction"):
             object.__setattr__(self, name, float(getattr(self, name)))
