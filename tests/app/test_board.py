@@ -14,7 +14,7 @@ from protoadapt.app.board import Board, Picture, add, class_name, drop, give, te
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.outputs import COLUMNS, as_csv
 from protoadapt.labeling.support import read_support, table_shots
-from protoadapt.vision.pictures.read import Skipped
+from protoadapt.vision.pictures.walk import Skipped
 
 ABOUT = {
     "model": "tiny",

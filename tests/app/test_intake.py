@@ -1,5 +1,6 @@
 """Uploads: what is no picture is listed with its reason, the rest is kept, nothing is computed twice."""
 
+import hashlib
 import struct
 import zlib
 from io import BytesIO
@@ -12,7 +13,7 @@ from torch import nn
 from protoadapt.app.board import Board, add
 from protoadapt.app.intake import Limits, Upload, take_in
 from protoadapt.vision.embed import embed
-from protoadapt.vision.pictures import read
+from protoadapt.vision.pictures.decode import decode_bytes
 
 LIMITS = Limits(bytes=100_000, pictures=50)
 
@@ -43,10 +44,10 @@ def test_pictures_come_with_feature_and_thumbnail(upload, painted, loaded):
     network, about = loaded
     seen, skipped = take_in([upload("a.png", painted("red"))], Board(), network, about, LIMITS)
     ((key, picture),) = seen.items()
-    assert key == read.digest(painted("red")).hex()
+    assert key == hashlib.sha256(painted("red")).hexdigest()
     assert (picture.name, picture.label, skipped) == ("a.png", None, [])
     assert Image.open(BytesIO(picture.thumb)).size == (30, 26)
-    expected = embed(network, about, read.pixels(painted("red"), about["size"])[None]).numpy()[0]
+    expected = embed(network, about, decode_bytes(painted("red"), about["size"])[None]).numpy()[0]
     np.testing.assert_array_equal(picture.feature, expected)
 
 

@@ -8,7 +8,7 @@ from helpers.pages import Parsed
 
 from protoadapt.app import view
 from protoadapt.app.board import Board, Picture, add
-from protoadapt.vision.pictures.read import Skipped
+from protoadapt.vision.pictures.walk import Skipped
 
 NASTY = [
     "<script>alert(1)</script>",

@@ -17,7 +17,8 @@ from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.run import METHOD, named
-from protoadapt.vision.pictures.read import Skipped, data_url
+from protoadapt.vision.pictures.decode import data_url
+from protoadapt.vision.pictures.walk import Skipped
 
 LONGEST = 80
 """Characters of a class name."""

@@ -9,10 +9,11 @@ from torch import nn
 
 from protoadapt.app.board import Board, Picture
 from protoadapt.core.threads import ahead
-from protoadapt.vision.embed_files import contents_of
+from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
-from protoadapt.vision.pictures import read
-from protoadapt.vision.pictures.read import Skipped
+from protoadapt.vision.pictures.decode import thumbnail
+from protoadapt.vision.pictures.read import read_file
+from protoadapt.vision.pictures.walk import Skipped
 
 
 class Upload(NamedTuple):
@@ -50,7 +51,7 @@ def take_in(
     if board.pictures:
         known = [bytes.fromhex(key) for key in board.pictures]
         store.add(known, np.stack([picture.feature for picture in board.pictures.values()]))
-    contents, broken = contents_of([upload.path for upload in fine], network, about, store, on_progress)
+    contents, broken = embed_files([upload.path for upload in fine], network, about, store, on_progress)
     skipped += [Skipped(fine[place].name, reason) for place, reason in broken.items()]
 
     # The first file of each content; a picture that is here already comes back as it is.
@@ -77,6 +78,6 @@ def _too_large(path: str, most: int) -> str | None:
 
 def _thumbnail(path: str) -> bytes | None:
     try:
-        return read.thumbnail(read.read(path))
+        return thumbnail(read_file(path))
     except Exception:  # a broken file may fail in any way
         return None

@@ -18,7 +18,7 @@ from protoadapt.app.intake import Limits
 from protoadapt.app.steps import Steps
 from protoadapt.labeling.outputs import as_csv
 from protoadapt.report.html import labels_page
-from protoadapt.vision.pictures.read import HEIC
+from protoadapt.vision.pictures.formats import SUFFIXES
 
 SESSIONS = 50
 """Boards that are kept, the ones last used: some forty megabytes each when full."""
@@ -94,7 +94,7 @@ def style() -> dict[str, Any]:
 
 
 def _dropzone(label: str, name: str) -> gr.File:
-    kinds = ["image", *sorted(HEIC)]
+    kinds = ["image", *sorted(SUFFIXES)]
     return gr.File(label=label, file_count="multiple", file_types=kinds, height=150, elem_id=name)
 
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from protoadapt.app.board import Board
 from protoadapt.core.errors import count
 from protoadapt.report.markup import Html, name_of, tag, visible
-from protoadapt.vision.pictures.read import Skipped, data_url
+from protoadapt.vision.pictures.decode import data_url
+from protoadapt.vision.pictures.walk import Skipped
 
 SHOWN = 60
 """Pictures of a class on the page, the least certain; the table and the report have all."""

@@ -13,11 +13,9 @@ from protoadapt.labeling.names import UNKNOWN, slips, to_text
 from protoadapt.labeling.processes import of_all
 from protoadapt.labeling.support import Shot, by_content, listed_shots, of_folders
 from protoadapt.vision import networks
-from protoadapt.vision.embed import embed, to_half
-from protoadapt.vision.pictures.read import Skipped
-from protoadapt.vision.pictures.walk import size_of
+from protoadapt.vision.pictures.walk import Skipped, size_of
 from protoadapt.vision.shards import Entry, stream
-from protoadapt.vision.shards.batch_decode import BATCH, decoded
+from protoadapt.vision.shards.make import decode_entries, embed_decoded
 
 
 class Given(NamedTuple):
@@ -118,18 +116,12 @@ def _embedded(
             f"the features were made with other weights ({about['weights']}) than those of {own['model']!r} "
             f"({own['weights']}), and features of two models do not mix: give --model their own"
         )
-    kept: list[Shot] = []
-    rows: list[np.ndarray] = []
-    skipped: list[Skipped] = []
-    for start in range(0, len(shots), BATCH):
-        part = shots[start : start + BATCH]
-        entries = [Entry(os.path.abspath(shot.file), size_of(shot.file)) for shot in part]
-        pixels, broken = decoded(Path(), entries, own["size"])
-        good = sorted(set(range(len(part))) - {row for row, _ in broken})
-        rows += list(to_half(embed(network, own, pixels, about["views"], batch=BATCH)).numpy()[good])
-        kept += [part[row] for row in good]
-        skipped += [Skipped(part[row].file, reason) for row, reason in broken]
-    return kept, rows, skipped
+    entries = [Entry(os.path.abspath(shot.file), size_of(shot.file)) for shot in shots]
+    batches = decode_entries(Path(), entries, own["size"], own.get("resize"))
+    rows, errors = embed_decoded(batches, len(entries), network, own, about["views"])
+    good = [row for row in range(len(shots)) if row not in errors]
+    skipped = [Skipped(shots[row].file, reason) for row, reason in errors.items()]
+    return [shots[row] for row in good], list(rows[good]), skipped
 
 
 def _every_class_is_seen(shots: Sequence[Shot], labels: set[str]) -> None:

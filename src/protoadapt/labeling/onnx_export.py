@@ -94,6 +94,8 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     if isinstance(network, OnnxFeatures):
         raise UserError(f"{str(name)!r} is an ONNX file already: export the model it was made from")
     metadata = {key: about[key] for key in TOLD}
+    if about.get("resize"):
+        metadata["resize"] = about["resize"]
     whole: nn.Module = FromPixels(network, about)
     outputs = ["features"]
     if classifier is not None:

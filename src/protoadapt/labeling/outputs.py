@@ -18,7 +18,9 @@ from protoadapt.core.threads import ahead
 from protoadapt.labeling.classifier import Answers, Classifier
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
 from protoadapt.labeling.support import BY_PAGE, BY_TABLE, by_folder
-from protoadapt.vision.pictures import read
+from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, thumbnail
+from protoadapt.vision.pictures.read import read_file
+from protoadapt.vision.pictures.walk import Skipped
 
 SCHEMA = "protoadapt-labels/1"
 COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "unknown", "guess")
@@ -74,7 +76,7 @@ def tell(
     }
 
 
-def tell_skipped(skipped: Sequence[read.Skipped], name: Callable[[str], str]) -> list[dict[str, str]]:
+def tell_skipped(skipped: Sequence[Skipped], name: Callable[[str], str]) -> list[dict[str, str]]:
     return [{"file": name(file), "reason": to_text(reason)} for file, reason in dict.fromkeys(skipped)]
 
 
@@ -138,7 +140,7 @@ def pictured(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, str, int]]:
     strange = sorted((i for i, row in enumerate(rows) if row["unknown"]), key=lambda i: -rows[i]["confidence"])
     large = unsure[:UNSURE] + strange[:STRANGE]
     small = shown(rows, THUMBS - WEIGHT * len(large))
-    return [(i, "thumb", read.THUMB) for i in small] + [(i, "preview", read.PREVIEW) for i in large]
+    return [(i, "thumb", THUMB) for i in small] + [(i, "preview", PREVIEW) for i in large]
 
 
 def thumbnails(wanted: Sequence[tuple[str, bytes, int]], cache: Path) -> Iterator[str | None]:
@@ -146,13 +148,13 @@ def thumbnails(wanted: Sequence[tuple[str, bytes, int]], cache: Path) -> Iterato
 
     def work(one: tuple[str, bytes, int]) -> str | None:
         file, content, side = one
-        kept = cache / ".thumbs" / f"{content.hex()}{f'-{side}' if side != read.THUMB else ''}.jpg"
+        kept = cache / ".thumbs" / f"{content.hex()}{f'-{side}' if side != THUMB else ''}.jpg"
         try:
             if not kept.is_file():
-                small = read.thumbnail(read.read(file), side)
+                small = thumbnail(read_file(file), side)
                 with written_whole(kept) as partial:
                     partial.write_bytes(small)
-            return read.data_url(kept.read_bytes())
+            return data_url(kept.read_bytes())
         except Exception:  # it was a picture a moment ago; without a thumbnail its label is still right
             return None
 

@@ -18,9 +18,9 @@ from protoadapt.labeling.prototype_paths import prototype_paths
 from protoadapt.labeling.sorting import WAYS, check_folders, sort_pictures
 from protoadapt.labeling.support import Shot, by_content, nothing_lost, read_support, table_shots
 from protoadapt.vision import networks
-from protoadapt.vision.embed_files import contents_of
+from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
-from protoadapt.vision.pictures.read import Skipped, find_pictures
+from protoadapt.vision.pictures.walk import Skipped, find_pictures
 
 METHOD = "bapa"
 FILES = ("labels.csv", "labels.json", "classifier.safetensors", "report.html")
@@ -72,7 +72,7 @@ def label(
     network, about = networks.load(model, device)
     store = Store(cache, about["weights"], about["size"])
     files = list(dict.fromkeys([*found.files, *(shot.file for shot in shots), *no_class]))
-    contents, wrong = contents_of(files, network, about, store, partial(on_progress, "embedding"))
+    contents, wrong = embed_files(files, network, about, store, partial(on_progress, "embedding"))
     skipped += [*found.skipped, *(Skipped(files[place], reason) for place, reason in wrong.items())]
     content_of = dict(zip(files, contents))
     there = {content_of[file] for file in found.files}
@@ -133,7 +133,7 @@ def predict(
             f"({fitted.model['name']!r}, {fitted.model['weights']}): give that one with --model, or label again"
         )
     store, views = Store(None, about["weights"], about["size"]), fitted.model.get("views", 1)
-    contents, wrong = contents_of(files, network, about, store, partial(on_progress, "embedding"), views)
+    contents, wrong = embed_files(files, network, about, store, partial(on_progress, "embedding"), views)
     skipped += [Skipped(files[place], reason) for place, reason in wrong.items()]
     read = [(file, content) for file, content in zip(files, contents) if content is not None]
     if not read:
@@ -165,12 +165,14 @@ def gather(
     extra = [shot.file for content, shot in label_of.items() if content not in there]
     named = [(file, content) for file in [*files, *extra] if (content := contents[file]) is not None]
     if not any(contents[file] for file in files):
-        raise UserError(f"no picture can be read, the first because it is {skipped[-1].reason!r}: give other pictures")
+        raise UserError(
+            f"no picture can be read ({to_text(skipped[-1].file)!r}: {skipped[-1].reason}): give other pictures"
+        )
     classes = sorted({shot.label for shot in label_of.values()})
     if len(classes) < 2:
         raise UserError(
             f"readable pictures were given for {len(classes)} class only, and two are needed: "
-            f"{to_text(skipped[-1].file)!r} is {skipped[-1].reason}"
+            f"of {to_text(skipped[-1].file)!r}: {skipped[-1].reason}"
         )
     row = {content: place for place, content in enumerate(dict.fromkeys(content for _, content in named))}
     number = {name: code for code, name in enumerate(classes)}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import written_whole
 from protoadapt.labeling.names import from_text, to_folder, to_text
-from protoadapt.vision.pictures.read import Skipped, reason
+from protoadapt.vision.pictures.walk import Skipped
 
 WAYS = ("copy", "link")
 LIST = ".sorted.json"
@@ -61,7 +61,7 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
         try:
             _put(target, source, way)
         except (OSError, UserError) as error:  # a name too long for this disk, a picture that has gone, …
-            failed.append(Skipped(source, f"not sorted: {reason(error)}"))
+            failed.append(Skipped(source, f"not sorted: {getattr(error, 'strerror', None) or error}"))
             new[place] = made.get(place, "")  # if the old one is still there, it is still ours
     _write(folder, {place: mark for place, mark in new.items() if mark})
     return Sorted(left, failed)

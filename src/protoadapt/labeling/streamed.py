@@ -26,7 +26,8 @@ from protoadapt.labeling.prototype_paths import prototype_paths
 from protoadapt.labeling.run import METHOD, model_of
 from protoadapt.labeling.support import listed_shots, nothing_lost
 from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
-from protoadapt.vision.pictures import read
+from protoadapt.vision.pictures.decode import data_url, thumbnail
+from protoadapt.vision.pictures.read import read_file
 from protoadapt.vision.shards import adapt, stream
 from protoadapt.vision.shards.shard_files import Header
 
@@ -208,7 +209,7 @@ def _answering(classifier: Classifier, power: adapt.Power, device: str) -> Calla
 
 def _thumbnail(file: str, side: int) -> str | None:
     try:
-        return read.data_url(read.thumbnail(read.read(file), side))
+        return data_url(thumbnail(read_file(file), side))
     except Exception:  # in a tar file, or on another machine; without a thumbnail its label is still right
         return None
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.labeling.names import UNKNOWN, class_cell, class_of_cell, composed, from_folder, from_text, to_text
-from protoadapt.vision.pictures.read import Skipped, find_pictures
+from protoadapt.vision.pictures.walk import Skipped, find_pictures
 
 BY_FOLDER, BY_TABLE, BY_PAGE = "(folder)", "(table)", "(page)"
 DELIMITERS = ",;\t"  # spreadsheets of some countries write the others

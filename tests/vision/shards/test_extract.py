@@ -22,7 +22,7 @@ from protoadapt.cli.manifest_command import manifest as manifest_command
 from protoadapt.vision import networks
 from protoadapt.vision.pictures.decode import Picture, decode
 from protoadapt.vision.shards import extract, find, hashed, list_broken, shard_files, write_manifest
-from protoadapt.vision.shards.batch_decode import BATCH
+from protoadapt.vision.shards.make import BATCH
 
 
 def stamps(folder: Path) -> dict[str, tuple[int, int]]:
