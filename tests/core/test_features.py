@@ -287,7 +287,7 @@ def test_other_byte_orders_are_read(tmp_path):
 def test_a_device_or_a_folder_is_never_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe.safetensors")
     for target, words in (
-        (tmp_path / "pipe.safetensors", "no ordinary file"),
+        (tmp_path / "pipe.safetensors", "not an ordinary file"),
         (tmp_path, "is a folder"),
         ("", "is a folder"),
     ):

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Writing files: whole or not at all, and never over something else."""
 
 import errno
 import json
@@ -13,32 +13,35 @@ from typing import Any
 from protoadapt.core.errors import UserError
 
 FULL = {getattr(errno, name, -1) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS")}
-"""Only writing fails for these."""
+"""Errors that only writing raises: the disk is full or read-only."""
 
 
 def check_output(path: str | Path, *inputs: str | Path | None) -> Path:
-    """A path that can become a file: not a folder or a device, not one of the inputs. Asked before the work is done."""
+    """The path of an output file. Raises UserError, before any work is done, where nothing can be written there.
+
+    That is a folder, a device, or one of the inputs.
+    """
     path = Path(path)
     if not path.name or path.is_dir():
         raise UserError(f"{str(path)!r} is a folder: give the name of a file")
     if path.exists() and not path.is_file():
-        raise UserError(f"{str(path)!r} is no ordinary file and is left alone: give another name")
-    for given in inputs:
-        if given is not None and path.exists() and Path(given).exists() and path.samefile(given):
-            raise UserError(f"{str(path)!r} is also read: writing there would destroy it, give another name")
+        raise UserError(f"{str(path)!r} is not an ordinary file: give another name")
+    for source in inputs:
+        if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
+            raise UserError(f"{str(path)!r} is also read, and writing would destroy it: give another name")
     return path
 
 
 def check_output_folder(path: Path) -> None:
-    """Asked before the work is done."""
+    """Raises UserError, before any work is done, where the output folder is a file."""
     if path.exists() and not path.is_dir():
         raise UserError(f"{str(path)!r} is a file: give a folder")
 
 
 def unchanged_since_now(path: Path) -> Callable[[], None]:
-    """A function to call before the file is replaced: it refuses if somebody wrote to it meanwhile.
+    """A function to call before the file is replaced: it raises UserError if the file was edited meanwhile.
 
-    It compares contents, so that it sees every edit, also one that takes an earlier one back.
+    It compares contents, not times, which a quick edit may leave as they are.
     """
 
     def content() -> bytes | None:
@@ -48,24 +51,31 @@ def unchanged_since_now(path: Path) -> Callable[[], None]:
 
     def check() -> None:
         if content() != before:
-            raise UserError(f"{str(path)!r} was changed while this ran, and is left as it is: run the same again")
+            raise UserError(
+                f"{str(path)!r} was changed while this ran, and is left as it is: run the same command again"
+            )
 
     return check
 
 
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
-    """A hidden name to write to, which takes the place of `path` when all went well and vanishes otherwise.
+    """A temporary path to write to. It replaces `path` when the block ends without an error and is removed otherwise.
 
-    It is another one each time, as threads may write the same file, and short, as the file's may be as long as can be.
+    Its name is unique, as threads may write the same file, and short, as the file's name may be of maximal length.
+
+    Examples
+    --------
+    >>> with written_whole("table.csv") as partial:
+    ...     partial.write_text(text)
     """
     path = check_output(path)
     partial = path.with_name(f".{uuid.uuid4().hex}.partial")
-    ours = True  # not what the caller does besides writing, such as reading another file
+    ours = True  # whether an OSError is of this function: the caller may also read other files
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.touch()
-        mode = partial.stat().st_mode  # as any new file here has it; some libraries write theirs for the owner alone
+        mode = partial.stat().st_mode  # of any new file here; some libraries write files that only the owner may read
         ours = False
         yield partial
         ours = True
@@ -75,7 +85,9 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         if not ours and error.errno not in FULL and str(partial) not in map(str, (error.filename, error.filename2)):
             raise
         reason = error.strerror or str(error)
-        raise UserError(f"{str(path)!r} cannot be written ({reason}): make room or choose another place") from error
+        raise UserError(
+            f"{str(path)!r} cannot be written ({reason}): make room on the disk or choose another place"
+        ) from error
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -85,13 +97,14 @@ LIST_OF_NUMBERS = re.compile(r"\[\n[-+\d.eE,\s]+\]")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """One JSON file, whole or not at all; long lists of numbers take one line each."""
-    text = LIST_OF_NUMBERS.sub(lambda found: " ".join(found[0].split()), json.dumps(value, indent=1))
+    """Writes one JSON file, whole or not at all; each list of numbers takes one line."""
+    text = LIST_OF_NUMBERS.sub(lambda match: " ".join(match[0].split()), json.dumps(value, indent=1))
     with written_whole(path) as partial:
         write_synced(partial, text.encode() + b"\n")
 
 
 def write_synced(path: Path, content: bytes) -> None:
+    """Writes bytes and waits until the disk has them."""
     with open(path, "wb") as file:
         file.write(content)
         file.flush()
@@ -102,5 +115,5 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def file_cell(name: str) -> str:
-    """A file's name in a csv, where a spreadsheet would take it for a formula: ./ leads to the same file."""
+    """A file name for a CSV cell, with ./ before it where a spreadsheet would take it for a formula."""
     return f"./{name}" if name.startswith(FORMULA) else name

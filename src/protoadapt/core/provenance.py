@@ -1,4 +1,4 @@
-"""What a number needs beside it to be believed: versions, hardware and the commit of the code."""
+"""Provenance of a number: versions, hardware and the commit of the code."""
 
 import os
 import platform
@@ -13,12 +13,13 @@ import protoadapt
 
 
 def versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "protoadapt": protoadapt.__version__}
+    """Versions of Python, protoadapt and the packages that decide results."""
+    installed = {"python": platform.python_version(), "protoadapt": protoadapt.__version__}
     for name in ("torch", "numpy", "numba", "scikit-learn", "lightning-fabric", "pillow"):
-        found[name] = _version(name) or "not installed"
-    if not _version("lightning-fabric") and (whole := _version("lightning")):  # the same code under its other name
-        found["lightning-fabric"] = f"in lightning {whole}"
-    return found
+        installed[name] = _version(name) or "not installed"
+    if not _version("lightning-fabric") and (package := _version("lightning")):  # the same code under its other name
+        installed["lightning-fabric"] = f"in lightning {package}"
+    return installed
 
 
 def _version(package: str) -> str | None:
@@ -30,10 +31,10 @@ def _version(package: str) -> str | None:
 
 @cache
 def commit() -> str | None:
-    """The commit this code is at, with "+changes" where files of it differ from that; None where nobody knows.
+    """The commit of this code, with "+changes" where its files differ from the commit; None where it is unknown.
 
-    A copy without its history can be told by the environment variable PROTOADAPT_COMMIT. A repository that merely
-    surrounds an installed package is not the package's: its own files have to be in it.
+    For a copy without history, set the environment variable PROTOADAPT_COMMIT. A repository that only surrounds an
+    installed package is not the package's own: the package's files must be tracked in it.
     """
     here = Path(protoadapt.__file__).parent
 
@@ -51,6 +52,7 @@ def commit() -> str | None:
 
 
 def hardware(device: torch.device | str = "cpu") -> str:
+    """The GPU by name, or the number of CPU cores and their model."""
     device = torch.device(device)
     if device.type == "cuda":
         return f"one {torch.cuda.get_device_name(device)}"

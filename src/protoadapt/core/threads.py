@@ -1,4 +1,4 @@
-"""How many threads there are to work with, and work that they do ahead of what is asked for."""
+"""Threads: how many cores there are, and work done ahead."""
 
 import os
 from collections import deque
@@ -11,12 +11,12 @@ R = TypeVar("R")
 
 
 def cores() -> int:
-    """Those that this process may use, which can be fewer than the machine has."""
+    """CPU cores that this process may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def ahead(function: Callable[[T], R], items: Iterable[T], distance: int, threads: int | None = None) -> Iterator[R]:
-    """function(item) of each item, in order, worked out by threads up to so many items ahead."""
+    """Yields function(item) per item, in order; threads compute up to `distance` items ahead."""
     pool = ThreadPoolExecutor(threads or cores())
     waiting: deque[Future[R]] = deque()
     try:
