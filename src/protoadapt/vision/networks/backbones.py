@@ -1,4 +1,4 @@
-"""The networks that protoadapt trains: images (B, 3, H, W) → non-negative features (B, D). One file per network."""
+"""Networks: images (B, 3, H, W) → non-negative features (B, D). One network, one file."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,6 +8,7 @@ from protoadapt.vision.networks.conv4 import conv4
 from protoadapt.vision.networks.resnet12 import resnet12
 from protoadapt.vision.networks.resnet18 import resnet18
 from protoadapt.vision.networks.staged import Staged, initialise
+from protoadapt.vision.networks.timm_features import TimmFeatures, timm_features
 from protoadapt.vision.networks.wrn import wrn_28_10
 
 BACKBONES: dict[str, Callable[..., Staged]] = {
@@ -20,23 +21,14 @@ BACKBONES: dict[str, Callable[..., Staged]] = {
 
 
 def build(name: str, width: int | None = None) -> Staged:
-    """Build a backbone with random weights.
-
-    Parameters
-    ----------
-    name : one of BACKBONES.
-    width : channels of its first stage, which the later ones follow in proportion (default: as published).
-
-    >>> build("conv4", width=8).dim
-    8
-    """
+    """The backbone `name`; `width` replaces the channels of its first stage, and the later ones in proportion."""
     if name not in BACKBONES:
         raise unknown("backbone", name, BACKBONES)
     if width is None:
         return BACKBONES[name]()
     if not 1 <= width <= 4096:
-        raise UserError(f"width is {width}: give 1 to 4096 channels for the first stage")
+        raise UserError(f"width is {width}: the first stage has 1 to 4096 channels")
     return BACKBONES[name](width=width)
 
 
-__all__ = ["BACKBONES", "Staged", "build", "initialise"]
+__all__ = ["BACKBONES", "Staged", "TimmFeatures", "build", "initialise", "timm_features"]
