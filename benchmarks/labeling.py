@@ -2,7 +2,7 @@
 
     python benchmarks/labeling.py [--pictures 256] [--rounds 5] [--model FILE] [--json FILE]
 
-JPEGs of 500 × 375 pixels, as photographs of ImageNet are on average, are embedded from their files by `contents_of`,
+JPEGs of 500 × 375 pixels, as photographs of ImageNet are on average, are embedded from their files by `embed_files`,
 what `protoadapt label` does, and the bare network computes the same in ready batches, by turns; the ratio is the
 turns' median. Without --model the network is a ResNet-12 at 84 pixels with random weights, which are as fast as any.
 """
@@ -20,7 +20,7 @@ from PIL import Image
 
 from protoadapt.core.provenance import hardware, versions
 from protoadapt.vision import networks
-from protoadapt.vision.embed_files import batch_size, contents_of
+from protoadapt.vision.embed import batch_size, embed_files
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
@@ -77,7 +77,7 @@ def main() -> None:
             store = Store(Path(folder, str(turn)), about["weights"], about["size"])
             for name, work in {
                 "bare": lambda: bare(network, batches),
-                "files": lambda store=store: contents_of(files, network, about, store),
+                "files": lambda store=store: embed_files(files, network, about, store),
             }.items():
                 start = time.perf_counter()
                 work()

@@ -33,12 +33,12 @@ from PIL import Image
 
 from protoadapt.core.files import write_json
 from protoadapt.core.provenance import hardware, versions
-from protoadapt.labeling import label_features
+from protoadapt.labeling.streamed import label_features
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
 from protoadapt.vision.shards import adapt, extract, find, load_manifest, shard_files, stream, write_manifest
-from protoadapt.vision.shards.batch_decode import BATCH, decoded
+from protoadapt.vision.shards.make import BATCH, decode_batch
 
 DIM, CLASSES, SHOTS, SHARD_ROWS = 512, 100, 5, 8192
 EVEN, UNEVEN = "one size", "100 to 1"
@@ -203,7 +203,7 @@ def label_one(folder: Path, method: str, steps: int, threads: int) -> dict:
     before = read_and_multiply(folder)
     marks: dict[int, float] = {}
 
-    def on_progress(stage: str, done: int, total: int) -> None:
+    def on_progress(done: int, total: int) -> None:
         if done % count == 0 and done // count not in marks:
             marks[done // count] = time.perf_counter()
             say(f"{method}: pass {done // count} of {total // count} over {count:,} rows")
@@ -280,7 +280,7 @@ def extraction(home: Path, options: argparse.Namespace) -> dict:
     listed = write_manifest(home / "photographs.jsonl", *find([home / "photographs"]), shard_size=64)
     entries = listed.read(0)
     torch.set_num_threads(1)
-    decoding = rate(lambda: decoded(listed.root, entries, 84), len(entries))
+    decoding = rate(lambda: decode_batch(listed.root, entries, 84), len(entries))
     torch.set_num_threads(options.threads)
     from protoadapt.vision import networks
 

@@ -10,7 +10,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from protoadapt.core.episodes import Episodes as Episodes
-    from protoadapt.core.episodes import Protocol as Protocol
     from protoadapt.core.errors import UserError as UserError
     from protoadapt.core.estimators import BAPAClassifier as BAPAClassifier
     from protoadapt.core.estimators import CIPAClassifier as CIPAClassifier
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from protoadapt.core.features import save_features as save_features
     from protoadapt.core.methods import METHODS as METHODS
     from protoadapt.core.partial_labels import LabelledKFold as LabelledKFold
+    from protoadapt.core.protocol import Protocol as Protocol
     from protoadapt.core.records import Result as Result
 
 HOME = {
@@ -36,7 +36,7 @@ HOME = {
     "LabelledKFold": "core.partial_labels",
     "PTMAPClassifier": "core.estimators",
     "ProtoNetClassifier": "core.estimators",
-    "Protocol": "core.episodes",
+    "Protocol": "core.protocol",
     "Result": "core.records",
     "SemiProtoNetClassifier": "core.estimators",
     "SoftKMeansClassifier": "core.estimators",

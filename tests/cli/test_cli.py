@@ -94,7 +94,7 @@ def test_a_users_own_method_runs_without_touching_the_package(features, tmp_path
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--way", "9"), "lower the way to 8"),
+        (("--way", "9"), "lower --way to 8"),
         (("--shot", "30"), "lower --shot"),
         (("--method", "cipi"), "did you mean 'cipa'"),
         (("--set", "tua=1"), "did you mean 'tau'"),
@@ -153,7 +153,7 @@ def test_bad_files_are_one_sentence(tmp_path):
     (tmp_path / "cut.npz").write_bytes((tmp_path / "neg.npz").read_bytes()[:300])
     for name, said in (
         ("neg", "power=signed"),
-        ("short", "one label a row"),
+        ("short", "one label per row"),
         ("cut", "truncated"),
         ("none", "no feature file"),
     ):

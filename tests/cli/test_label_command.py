@@ -81,7 +81,7 @@ def test_a_class_that_may_be_misspelt_is_said_in_one_line(protoadapt, folder, mo
     (folder / "t.csv").write_text("file,label\nday 0/green-0.png,Green\n")
     places = ["--support", "support", "--support", "t.csv", "--images", "images", "--out", "out"]
     _, err = protoadapt("label", *places, "--model", model)
-    assert err == "note: the new class 'Green' is almost 'green': check whether one is misspelt\n"
+    assert err == "note: new class 'Green' beside 'green': one of them may be a slip\n"
 
 
 def test_nothing_to_name_is_said_and_one_file_is_no_files(protoadapt, folder, model):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from protoadapt.core.episodes import BLOCK, Episodes, Protocol, _dirichlet_counts, draw
 from protoadapt.core.errors import UserError
+from protoadapt.core.methods.protonet import protonet
 
 LABELS = np.repeat(np.arange(8), 40)
 
@@ -130,10 +131,10 @@ def test_unlabelled_rows_of_the_table_are_never_drawn():
 @pytest.mark.parametrize(
     ("protocol", "labels", "words"),
     [
-        (Protocol(way=9), LABELS, "have 8: lower the way to 8"),
+        (Protocol(way=9), LABELS, "have 8: lower --way to 8"),
         (Protocol(shot=30), LABELS, "has 40 of the 45"),
         (Protocol("semi", unlabeled=17), LABELS, "unlabelled rows"),
-        (Protocol("semi", unlabeled=2, way=7, distractors=2), LABELS, "9 classes are asked for"),
+        (Protocol("semi", unlabeled=2, way=7, distractors=2), LABELS, "needs 9 classes"),
         (Protocol("dirichlet", query=39, shot=2), LABELS, "lower --query"),
         (Protocol(), np.full(50, -1), "have 0"),
     ],
@@ -167,6 +168,34 @@ def test_wrong_protocols_are_refused(wrong):
         Protocol(**wrong)
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"unlabeled": 20}, "unlabeled is 20 but the balanced protocol does not use it: choose the semi protocol"),
+        ({"distractors": 2}, "distractors is 2 but the balanced protocol does not use it"),
+        ({"kind": "dirichlet", "unlabeled": 5}, "unlabeled is 5 but the dirichlet protocol"),
+        ({"alpha": 1.0}, "alpha is 1.0 but the balanced protocol does not use it: choose the dirichlet protocol"),
+        ({"kind": "semi", "unlabeled": 5, "alpha": 1.0}, "alpha is 1.0 but the semi protocol"),
+        ({"kind": "semi", "unlabeled": 0}, "unlabeled is 0 .*: set --unlabeled to 1 or more per class, or .* balanced"),
+    ],
+    ids=str,
+)
+def test_settings_that_a_protocol_does_not_use_are_refused(settings, words):
+    """They were once ignored and recorded all the same."""
+    with pytest.raises(UserError, match=words):
+        Protocol(**settings)
+
+
+def test_whole_rows_become_floats():
+    rows = torch.randint(0, 9, (2, 5, 3)), torch.randint(0, 9, (2, 4, 3))
+    labels = torch.arange(5).expand(2, 5)
+    whole, real = (Episodes.from_tensors(s, labels, q, 5) for s, q in (rows, [part.float() for part in rows]))
+    assert whole.rows.dtype == torch.float32
+    assert torch.equal(protonet(whole), protonet(real))
+    with pytest.raises(UserError, match="complex"):
+        Episodes.from_tensors(rows[0].to(torch.complex64), labels, rows[1], 5)
+
+
 def test_episodes_from_a_table_are_episodes_from_tensors():
     rows = torch.rand(len(LABELS), 7)
     d = next(draw(LABELS, Protocol("semi", unlabeled=3), 0, 6))
@@ -196,7 +225,7 @@ def test_row_work_is_done_once_a_table():
 @pytest.mark.parametrize(
     ("support", "labels", "query", "words"),
     [
-        (torch.rand(1, 5, 3), torch.zeros(1, 4).long(), torch.rand(1, 2, 3), "one label a row"),
+        (torch.rand(1, 5, 3), torch.zeros(1, 4).long(), torch.rand(1, 2, 3), "one label per row"),
         (torch.rand(1, 2, 3), torch.tensor([[0, 5]]), torch.rand(1, 2, 3), "from 0 to n_way"),
         (torch.rand(1, 2, 3), torch.tensor([[0, -1]]), torch.rand(1, 2, 3), "from 0 to n_way"),
         (torch.rand(1, 2, 3), torch.tensor([[0.0, 1.0]]), torch.rand(1, 2, 3), "whole numbers"),

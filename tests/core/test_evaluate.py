@@ -161,15 +161,16 @@ def test_wrong_answers_of_a_method_are_said(answer, words):
 @pytest.mark.parametrize(
     ("features", "labels", "options", "words"),
     [
-        (X[:, 0], Y, {}, "one row of real numbers a picture"),
+        (X[:, 0], Y, {}, r"must be a real \(n_rows, n_dims\) array"),
         (X.to(torch.complex64), Y, {}, "complex64"),
         (X[:, :0], Y, {}, "shape"),
         (X, Y.numpy().astype(np.uint64) + 2**63, {}, "fit int64"),
         (X, Y, {"chunk": -1}, "chunk is -1"),
         (X, Y, {"episodes": 10**12}, "from 1 to 100,000,000"),
         (X, Y, {"base_mean": torch.full((64,), float("nan"))}, "finite"),
-        (X, Y[:-1], {}, "one label a row"),
-        (X, Y.float(), {}, "whole numbers"),
+        (X, Y[:-1], {}, "one label per row"),
+        (X, Y + 0.5, {}, "whole numbers"),
+        (X, [*Y.tolist()[:-1], float("nan")], {}, "whole numbers"),
         (torch.where(torch.arange(len(X))[:, None] == 3, float("nan"), X), Y, {}, "the first is row 3"),
         (torch.where(torch.arange(len(X))[:, None] == 4, float("inf"), X), Y, {}, "the first is row 4"),
         (1e20 * X, Y, {}, r"the features reach \d\.\d+e\+20, .*: scale them down"),
@@ -203,6 +204,31 @@ def test_data_frames_lists_and_plain_masked_arrays_are_read():
     ):
         assert np.array_equal(evaluate(rows, labels, "simpleshot", episodes=10, base_mean=mean).correct, expected)
     assert evaluate(X, Y, "simpleshot", episodes=10, base_mean=X.mean(0).bfloat16()).accuracy > 50
+
+
+def test_labels_may_be_whole_floats_or_class_names():
+    expected = evaluate(X, Y, "cipa", episodes=10)
+    names = np.array([f"class {c}" for c in range(8)])[Y]
+    for labels in (Y.float(), Y.double().numpy(), names, names.tolist(), pd.Series(names), pd.Series(names, dtype="O")):
+        assert np.array_equal(evaluate(X, labels, "cipa", episodes=10).correct, expected.correct)
+
+
+@pytest.mark.parametrize(("way", "query", "dim", "most"), [(5, 15, 64, 512), (5, 15, 640, 512), (20, 100, 640, 30)])
+def test_chunks_are_as_large_as_memory_allows(way, query, dim, most):
+    """The last episode takes 21 MB: 512 of them at a time would take 11 GB."""
+    rows, sizes = way * (1 + query), []
+
+    def protonet_like(episodes):
+        sizes.append(len(episodes))
+        return torch.full((*episodes.query_index.shape, way), 1 / way)
+
+    features = torch.rand(rows, dim)
+    evaluate(features, np.arange(rows) % way, protonet_like, Protocol(way=way, query=query), episodes=513)
+    gathered, gram = rows * dim * 4, rows * rows * 4
+    assert sizes[0] == 1, "warm-up"
+    assert most / 2 < max(sizes) <= most
+    assert max(sizes) * (gathered + gram) < 2**30
+    assert sum(sizes[1:]) == 513
 
 
 def test_half_precision_features_are_read():

@@ -1,8 +1,11 @@
 """Feature files: both formats, and every way of being broken."""
 
+import io
 import os
 import re
 import stat
+import tracemalloc
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 import torch
 
 from protoadapt import Features, UserError, load_features, save_features
+from protoadapt.core import features
 from protoadapt.core.features import base_mean_of, synthetic_features
 from protoadapt.vision.embed import extract
 from protoadapt.vision.networks.backbones import Staged, build
@@ -130,7 +134,7 @@ def test_foreign_files_are_refused(tmp_path):
         with pytest.raises(UserError, match="cannot be read"):
             load_features(tmp_path / name)
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(UserError, match="no feature file"):
+    with pytest.raises(UserError, match="not a feature file"):
         load_features(tmp_path / "a.txt")
     with pytest.raises(UserError, match="there is no feature file"):
         load_features(tmp_path / "missing.npz")
@@ -160,8 +164,6 @@ def test_headers_that_lie_are_refused(tmp_path):
     """A claim of 291 TiB must be an error, not an attempt."""
     header = b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little")
     header += repr({"descr": "<f8", "fortran_order": False, "shape": (10**10, 4000)}).encode().ljust(117) + b"\n"
-    import zipfile
-
     with zipfile.ZipFile(tmp_path / "f.npz", "w") as archive:
         archive.writestr("features.npy", header + bytes(64))
         archive.writestr("labels.npy", header + bytes(64))
@@ -172,13 +174,13 @@ def test_headers_that_lie_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        ({"pooling": "two"}, "its pooling is 'two': extract"),
-        ({"pooling": None}, "its pooling is None"),
-        ({"pooling": [1]}, "its pooling is"),
-        ({"views": 0}, "its views is 0"),
-        ({"weights": ["a"]}, "its weights is"),
-        ({"dataset": {"a": 1}}, "its dataset is"),
-        ({"split": list(range(10**6))}, "its split is"),
+        ({"pooling": "two"}, "has pooling = 'two', which is not valid: extract"),
+        ({"pooling": None}, "has pooling = None"),
+        ({"pooling": [1]}, "has pooling = "),
+        ({"views": 0}, "has views = 0"),
+        ({"weights": ["a"]}, "has weights = "),
+        ({"dataset": {"a": 1}}, "has dataset = "),
+        ({"split": list(range(10**6))}, "has split = "),
     ],
     ids=["word", "null", "list", "views", "weights", "dataset", "split"],
 )
@@ -198,10 +200,81 @@ def test_names_that_a_file_gives_can_be_printed(tmp_path):
     assert (back["trained_on"], back["class_names"]) == (None, ["ж"])
 
 
-def test_text_labels_are_named(tmp_path):
-    np.savez(tmp_path / "f.npz", features=TABLE.features.numpy(), labels=np.array(["cat"] * 40))
-    with pytest.raises(UserError, match="holds text"):
+@pytest.mark.parametrize("kind", ["U", "S"])
+def test_class_names_as_labels_are_numbered_and_kept(tmp_path, kind):
+    names = np.array(["wren", "owl", "", "jay"])[TABLE.labels.numpy()]
+    np.savez(tmp_path / "f.npz", features=TABLE.features.numpy(), labels=names.astype(kind))
+    back = load_features(tmp_path / "f.npz")
+    assert back.metadata == {"class_names": ["jay", "owl", "wren"]}
+    assert torch.equal(back.labels, torch.tensor([2, 1, -1, 0])[TABLE.labels])
+    save_features(tmp_path / "f.safetensors", back)
+    assert load_features(tmp_path / "f.safetensors").metadata == back.metadata
+
+
+def test_whole_labels_of_any_type_are_read(tmp_path):
+    np.savez(tmp_path / "f.npz", features=TABLE.features.numpy(), labels=TABLE.labels.numpy().astype(np.float32) - 1)
+    assert torch.equal(load_features(tmp_path / "f.npz").labels, TABLE.labels - 1)
+    for wrong in (0.5, np.nan, np.inf, 1e300):
+        np.savez(tmp_path / "f.npz", features=TABLE.features.numpy(), labels=np.full(40, wrong))
+        with pytest.raises(UserError, match=r"f\.npz: labels .* whole numbers"):
+            load_features(tmp_path / "f.npz")
+
+
+def test_text_where_numbers_belong_is_named(tmp_path):
+    np.savez(tmp_path / "f.npz", features=np.array([["a", "b"]]), labels=np.zeros(1, int))
+    with pytest.raises(UserError, match=r"f\.npz: features holds text"):
         load_features(tmp_path / "f.npz")
+
+
+def npz(path, content=None, **archive):
+    """An .npz file of float32 rows; `content` changes the bytes of its features."""
+    whole = io.BytesIO()
+    np.save(whole, TABLE.features.numpy())
+    with zipfile.ZipFile(path, "w", **archive) as file:
+        file.writestr("features.npy", whole.getvalue() if content is None else content(whole.getvalue()))
+        file.writestr("labels.npy", whole.getvalue())
+    return path
+
+
+def test_damaged_archives_are_one_sentence(tmp_path):
+    """Each of these was once a traceback: of zlib, of tokenize, of zipfile."""
+    packed = npz(tmp_path / "deflated.npz", compression=zipfile.ZIP_DEFLATED)
+    content = packed.read_bytes()
+    packed.write_bytes(content[:60] + bytes(20) + content[80:])
+    npz(tmp_path / "header.npz", lambda data: data.replace(b"'descr': '<f4',", b"'descr': '<f4,(("))
+    npz(tmp_path / "open.npz", lambda data: data.replace(b"{'descr'", b"(['descr'"))
+    for name, place in (("encrypted", (6, 8)), ("method", (8, 10))):  # flags and method: in local and central headers
+        content = bytearray(npz(tmp_path / f"{name}.npz").read_bytes())
+        for offset in (place[0], content.index(b"PK\x01\x02") + place[1]):
+            content[offset] = 1 if name == "encrypted" else 97
+        (tmp_path / f"{name}.npz").write_bytes(content)
+    files = sorted(tmp_path.glob("*.npz"))
+    assert len(files) == 5
+    for file in files:
+        with pytest.raises(UserError, match=f"'{file.name}' cannot be read as npz: it is truncated, damaged"):
+            load_features(file)
+
+
+def test_members_that_are_no_arrays_are_not_there(tmp_path):
+    with zipfile.ZipFile(tmp_path / "f.npz", "w") as archive:
+        archive.writestr("features", b"raw")
+        archive.writestr("labels", b"raw")
+    with pytest.raises(UserError, match=r"'f\.npz' has no array 'features'"):
+        load_features(tmp_path / "f.npz")
+
+
+def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_does(tmp_path, monkeypatch):
+    """Zeros pack to a thousandth; tracemalloc counts the memory taken for them. The limit is lowered to save time."""
+    assert features.UNPACKED == 2**30
+    monkeypatch.setattr(features, "UNPACKED", 2**24)
+    np.savez_compressed(
+        tmp_path / "f.npz", features=np.zeros((2**12, 2**11 + 2**9), np.float32), labels=np.zeros(2**12)
+    )
+    tracemalloc.start()
+    with pytest.raises(UserError, match=r"f\.npz: features\.npy unpacks to 0\.0 GiB, more than 100 times"):
+        load_features(tmp_path / "f.npz")
+    assert tracemalloc.get_traced_memory()[1] < 2**22
+    tracemalloc.stop()
 
 
 def test_other_byte_orders_are_read(tmp_path):

@@ -1,4 +1,4 @@
-"""Features are computed once a content, survive a killed process, and are never taken from a broken piece."""
+"""Features are computed once per content, survive a killed process, and are never taken from a broken piece."""
 
 import os
 import signal
@@ -12,12 +12,10 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from protoadapt import UserError
-from protoadapt.vision import embed_files as embedding
+from protoadapt.vision import embed as embedding
 from protoadapt.vision import networks
-from protoadapt.vision.embed import embed
-from protoadapt.vision.embed_files import contents_of
+from protoadapt.vision.embed import embed, embed_files
 from protoadapt.vision.feature_store import Store
-from protoadapt.vision.pictures import read
 from protoadapt.vision.pictures.decode import Picture, decode
 
 
@@ -35,8 +33,8 @@ class Counting(torch.nn.Module):
 
 @pytest.fixture
 def loaded(model):
-    network, about = networks.load(model)
-    return Counting(network), about
+    network, metadata = networks.load(model)
+    return Counting(network), metadata
 
 
 @pytest.fixture
@@ -44,90 +42,90 @@ def files(tmp_path, paint):
     return [str(paint(tmp_path / "images" / f"{i}.png", "red", i)) for i in range(7)]
 
 
-def opened(tmp_path, about):
-    return Store(tmp_path / "cache", about["weights"], about["size"])
+def opened(tmp_path, metadata):
+    return Store(tmp_path / "cache", metadata["weights"], metadata["size"])
 
 
 def test_rows_are_what_the_network_says(tmp_path, loaded, files):
-    network, about = loaded
-    store = opened(tmp_path, about)
-    contents, wrong = contents_of(files, network, about, store)
-    assert not wrong
-    whole = np.stack([decode(Picture("", "", file), about["size"]) for file in files])
-    expected = embed(network, about, whole).numpy()
+    network, metadata = loaded
+    store = opened(tmp_path, metadata)
+    contents, errors = embed_files(files, network, metadata, store)
+    assert not errors
+    whole = np.stack([decode(Picture("", "", file), metadata["size"]) for file in files])
+    expected = embed(network, metadata, whole).numpy()
     np.testing.assert_allclose(store.rows(contents), expected, atol=1e-5)
-    np.testing.assert_allclose(opened(tmp_path, about).rows(contents[::-1]), expected[::-1], atol=1e-5)
+    np.testing.assert_allclose(opened(tmp_path, metadata).rows(contents[::-1]), expected[::-1], atol=1e-5)
 
 
 def test_a_second_run_neither_reads_nor_computes(tmp_path, loaded, files, monkeypatch):
-    network, about = loaded
-    first, _ = contents_of(files, network, about, opened(tmp_path, about))
+    network, metadata = loaded
+    first, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
     assert network.seen == 7
-    monkeypatch.setattr(read, "read", lambda path: pytest.fail(f"{path} is read again"))
-    again, _ = contents_of(files, network, about, opened(tmp_path, about))
+    monkeypatch.setattr(embedding, "read_file", lambda path: pytest.fail(f"{path} is read again"))
+    again, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
     assert again == first
     assert network.seen == 7
 
 
 def test_moved_copied_and_changed_files_are_known_by_their_content(tmp_path, loaded, files, paint):
-    network, about = loaded
-    contents_of(files, network, about, opened(tmp_path, about))
+    network, metadata = loaded
+    embed_files(files, network, metadata, opened(tmp_path, metadata))
     moved = str(tmp_path / "images" / "moved.png")
     os.rename(files[0], moved)
     Path(files[1]).write_bytes(Path(files[2]).read_bytes())
     paint(Path(files[3]), "blue", 77)
-    contents, _ = contents_of([moved, *files[1:]], network, about, opened(tmp_path, about))
+    contents, _ = embed_files([moved, *files[1:]], network, metadata, opened(tmp_path, metadata))
     assert network.seen == 8  # the painted one
     assert contents[1] == contents[2]
 
 
 def test_another_model_or_size_has_rows_of_its_own(tmp_path, loaded, files):
-    network, about = loaded
-    (content, *_), _ = contents_of(files, network, about, opened(tmp_path, about))
-    assert content in opened(tmp_path, about)
-    assert content not in opened(tmp_path, about | {"weights": "0" * 16})
-    assert content not in opened(tmp_path, about | {"size": 25})
+    network, metadata = loaded
+    (content, *_), _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
+    assert content in opened(tmp_path, metadata)
+    assert content not in opened(tmp_path, metadata | {"weights": "0" * 16})
+    assert content not in opened(tmp_path, metadata | {"size": 25})
 
 
 def test_broken_pieces_are_made_again(tmp_path, loaded, files):
-    network, about = loaded
-    contents, _ = contents_of(files, network, about, opened(tmp_path, about))
-    rows = opened(tmp_path, about).rows(contents)
+    network, metadata = loaded
+    contents, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
+    rows = opened(tmp_path, metadata).rows(contents)
     (piece,) = (tmp_path / "cache").rglob("*.safetensors")
     whole = piece.read_bytes()
     for size in (0, 1, 8, 200, len(whole) - 1):
         piece.write_bytes(whole[:size])
         with pytest.warns(UserWarning, match="broken"):
-            store = opened(tmp_path, about)
-        assert contents_of(files, network, about, store)[0] == contents
+            store = opened(tmp_path, metadata)
+        assert embed_files(files, network, metadata, store)[0] == contents
         np.testing.assert_allclose(store.rows(contents), rows, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["int8", "flat", "nan"])
 def test_pieces_of_another_kind_are_never_used(tmp_path, loaded, files, kind):
-    network, about = loaded
-    contents, _ = contents_of(files, network, about, opened(tmp_path, about))
-    rows = opened(tmp_path, about).rows(contents)
+    network, metadata = loaded
+    contents, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
+    rows = opened(tmp_path, metadata).rows(contents)
     (piece,) = (tmp_path / "cache").rglob("*.safetensors")
     tensors = load_file(piece)
     table = tensors["features"]
     lies = {"int8": table.astype(np.int8), "flat": table[:, 0].copy(), "nan": table * np.float32(np.nan)}
     save_file(tensors | {"features": lies[kind]}, piece)
     if kind == "nan":  # found when it is read: rows stay on disk until then
-        with pytest.raises(UserError, match="is removed: run the same again"):
-            opened(tmp_path, about).rows(contents)
-        store = opened(tmp_path, about)
+        with pytest.raises(UserError, match="is removed: run the same command again"):
+            opened(tmp_path, metadata).rows(contents)
+        store = opened(tmp_path, metadata)
     else:
         with pytest.warns(UserWarning, match="broken"):
-            store = opened(tmp_path, about)
-    assert contents_of(files, network, about, store)[0] == contents
+            store = opened(tmp_path, metadata)
+    assert embed_files(files, network, metadata, store)[0] == contents
     np.testing.assert_allclose(store.rows(contents), rows, atol=1e-6)
 
 
 def test_an_interruption_costs_one_piece(tmp_path, loaded, files, monkeypatch):
-    network, about = loaded
+    network, metadata = loaded
     monkeypatch.setattr(embedding, "CPU_BATCH", 2)
-    real, calls = embedding.embed, []
+    real, calls = embedding.view, []
 
     def interrupted(*arguments, **options):
         if len(calls) == 2:
@@ -135,57 +133,57 @@ def test_an_interruption_costs_one_piece(tmp_path, loaded, files, monkeypatch):
         calls.append(1)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(embedding, "embed", interrupted)
+    monkeypatch.setattr(embedding, "view", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        contents_of(files, network, about, opened(tmp_path, about))
-    monkeypatch.setattr(embedding, "embed", real)
-    contents_of(files, network, about, opened(tmp_path, about))
+        embed_files(files, network, metadata, opened(tmp_path, metadata))
+    monkeypatch.setattr(embedding, "view", real)
+    embed_files(files, network, metadata, opened(tmp_path, metadata))
     assert network.seen == 7  # none twice
 
 
 KILLED = """
 import sys
-from safetensors.numpy import load_file, save_file
-
-from protoadapt.vision import embed_files as embed
+from protoadapt.vision import embed
 from protoadapt.vision import networks
 from protoadapt.vision.feature_store import Store
 embed.CPU_BATCH, embed.SAVE_ROWS = 1, 2
-network, about = networks.load(sys.argv[1])
-def told(done, total):
+network, metadata = networks.load(sys.argv[1])
+def on_progress(done, total):
     if done == 5:
         print("now", flush=True)
         sys.stdin.read()  # until killed
-embed.contents_of(sys.argv[3:], network, about, Store(sys.argv[2], about["weights"], about["size"]), told)
+store = Store(sys.argv[2], metadata["weights"], metadata["size"])
+embed.embed_files(sys.argv[3:], network, metadata, store, on_progress)
 """
 
 
 def test_a_killed_process_leaves_whole_pieces(tmp_path, model, loaded, files):
-    network, about = loaded
+    network, metadata = loaded
     command = [sys.executable, "-c", KILLED, str(model), str(tmp_path / "cache"), *files]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "now\n"
         process.send_signal(signal.SIGKILL)
-    contents_of(files, network, about, opened(tmp_path, about))
+    embed_files(files, network, metadata, opened(tmp_path, metadata))
     assert network.seen == 7 - 4  # two pieces of two were there
 
 
-def test_broken_files_are_told_and_the_rest_goes_on(tmp_path, loaded, files):
-    network, about = loaded
+def test_broken_files_are_reported_and_the_rest_goes_on(tmp_path, loaded, files):
+    network, metadata = loaded
     Path(files[2]).write_bytes(Path(files[2]).read_bytes()[:60])
     Path(files[4]).write_text("no picture")
     os.remove(files[5])
-    contents, wrong = contents_of(files, network, about, opened(tmp_path, about))
-    assert sorted(wrong) == [2, 4, 5]
-    assert [content is None for content in contents] == [i in wrong for i in range(7)]
-    assert wrong[4] == "no picture, or of a kind that is not read"
-    assert wrong[5] == "no such file or directory"
+    contents, errors = embed_files(files, network, metadata, opened(tmp_path, metadata))
+    assert sorted(errors) == [2, 4, 5]
+    assert [content is None for content in contents] == [i in errors for i in range(7)]
+    assert errors[2].startswith("it is truncated or damaged")
+    assert errors[4].startswith("it is no picture of a known kind")
+    assert errors[5] == "it cannot be opened (No such file or directory)"
 
 
 def test_a_network_that_gives_nan_is_refused(tmp_path, loaded, files):
-    network, about = loaded
+    network, metadata = loaded
     network.network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(3))
-    network(torch.zeros(1, 3, about["size"], about["size"]))
+    network(torch.zeros(1, 3, metadata["size"], metadata["size"]))
     torch.nn.init.constant_(network.network[1].bias, torch.nan)
     with pytest.raises(ValueError, match="NaN"):
-        contents_of(files, network, about, opened(tmp_path, about))
+        embed_files(files, network, metadata, opened(tmp_path, metadata))

@@ -1,4 +1,4 @@
-"""Uploaded files → pictures with features. Files that are no pictures, too large or too many are listed as skipped."""
+"""Uploaded files → pictures with features. What is no picture, too large or too much is listed; the rest is kept."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -9,80 +9,75 @@ from torch import nn
 
 from protoadapt.app.board import Board, Picture
 from protoadapt.core.threads import ahead
-from protoadapt.vision.embed_files import contents_of
+from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
-from protoadapt.vision.pictures import read
-from protoadapt.vision.pictures.read import Skipped
+from protoadapt.vision.pictures.decode import thumbnail
+from protoadapt.vision.pictures.read import read_file
+from protoadapt.vision.pictures.walk import Skipped
 
 
 class Upload(NamedTuple):
-    """An uploaded file."""
-
-    path: str  # on the server
-    name: str  # on the computer it comes from
+    path: str  # where it lies here
+    name: str  # what its owner calls it
 
 
 class Limits(NamedTuple):
-    """The largest sizes that the page accepts."""
-
-    bytes: int  # per file
-    pictures: int  # per board
+    bytes: int  # of a file
+    pictures: int  # of a board
 
 
-class Intake(NamedTuple):
-    """The pictures of an upload by content, and the files that are left out."""
-
-    pictures: dict[str, Picture]
+class Taken(NamedTuple):
+    seen: dict[str, Picture]
     skipped: list[Skipped]
 
 
-def read_uploads(
+def take_in(
     uploads: Sequence[Upload],
     board: Board,
     network: nn.Module,
-    metadata: Mapping[str, Any],
+    about: Mapping[str, Any],
     limits: Limits,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Intake:
-    """Reads, checks and embeds files. Pictures of the board are not computed again and take no more room."""
-    full = f"a page holds at most {limits.pictures:,} pictures"
+) -> Taken:
+    """Reads, checks and embeds. Pictures that the board has are not computed again, and need no room."""
+    full = f"there is room for {limits.pictures:,} pictures"
     fine, skipped = [], [Skipped(upload.name, full) for upload in uploads[limits.pictures :]]
     for upload in uploads[: limits.pictures]:
         if (wrong := _too_large(upload.path, limits.bytes)) is None:
             fine.append(upload)
         else:
             skipped.append(Skipped(upload.name, wrong))
-    store = Store(None, metadata["weights"], metadata["size"])
+    store = Store(None, about["weights"], about["size"])
     if board.pictures:
         known = [bytes.fromhex(key) for key in board.pictures]
         store.add(known, np.stack([picture.feature for picture in board.pictures.values()]))
-    contents, broken = contents_of([upload.path for upload in fine], network, metadata, store, on_progress)
+    contents, broken = embed_files([upload.path for upload in fine], network, about, store, on_progress)
     skipped += [Skipped(fine[place].name, reason) for place, reason in broken.items()]
 
-    # The first file of each content; a picture of the board is returned as it is.
+    # The first file of each content; a picture that is here already comes back as it is.
     first = {content.hex(): upload for upload, content in zip(fine[::-1], contents[::-1]) if content is not None}
-    pictures = {key: board.pictures[key] for key in first if key in board.pictures}
-    new = [(key, upload) for key, upload in reversed(first.items()) if key not in pictures]
+    seen = {key: board.pictures[key] for key in first if key in board.pictures}
+    new = [(key, upload) for key, upload in reversed(first.items()) if key not in seen]
     room = max(0, limits.pictures - len(board.pictures))
     skipped += [Skipped(upload.name, full) for _, upload in new[room:]]
     for (key, upload), thumb in zip(new[:room], ahead(_thumbnail, [upload.path for _, upload in new[:room]], 64)):
         if thumb is None:
-            skipped.append(Skipped(upload.name, "no thumbnail can be made of it"))
+            skipped.append(Skipped(upload.name, "it cannot be shown"))
         else:
-            pictures[key] = Picture(upload.name, thumb, store.rows([bytes.fromhex(key)])[0])
-    return Intake(pictures, skipped)
+            seen[key] = Picture(upload.name, thumb, store.rows([bytes.fromhex(key)])[0])
+    return Taken(seen, skipped)
 
 
 def _too_large(path: str, most: int) -> str | None:
     try:
         size = os.stat(path).st_size
     except OSError:
-        return "no longer there: upload it again"
-    return None if size <= most else f"{size / (1 << 20):,.0f} MB; the limit is {most >> 20} MB"
+        return "it is gone: drop it once more"
+    return None if size <= most else f"{size / (1 << 20):,.0f} MB, and {most >> 20} MB is the most"
 
 
 def _thumbnail(path: str) -> bytes | None:
     try:
-        return read.thumbnail(read.read(path))
+        return thumbnail(read_file(path))
     except Exception:  # a broken file may fail in any way
         return None

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from protoadapt.cli.options import DataDir, DatasetName, Device, Model, SkipCorrupt, find_device
-from protoadapt.cli.progress import bars, progress
+from protoadapt.cli.progress import bars, decoding, progress
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, check_output_folder
 
@@ -88,8 +88,10 @@ def extract(
         "crop": crop or (metadata["crop"] if dataset == metadata["dataset"] else "none"),
         "cache_dir": cache,
         "on_corrupt": "skip" if skip_corrupt else "fatal",
+        "resize": metadata.get("resize"),
     }
-    chosen = datasets.load(dataset, split, data_dir, **options)
+    with decoding() as options["on_progress"]:
+        chosen = datasets.load(dataset, split, data_dir, **options)
     if base_mean is None:
         base_mean = data_dir is None or search(chosen.name, "base", data_dir, options["crop"]) is not None
         if not base_mean:
@@ -98,7 +100,8 @@ def extract(
                 "bd_cspn and laplacian_shot)",
                 file=sys.stderr,
             )
-    base = datasets.load(dataset, "base", data_dir, **options) if base_mean else None
+    with decoding() as options["on_progress"]:
+        base = datasets.load(dataset, "base", data_dir, **options) if base_mean else None
     with progress(f"views of {split} pictures", (len(chosen) + (len(base) if base else 0)) * views) as report:
         table = embed.extract(
             network, metadata, chosen, base, views=views, pooling=pooling, half=half, on_progress=report

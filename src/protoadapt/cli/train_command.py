@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from protoadapt.cli.options import Cache, DataDir, Device, Set, SkipCorrupt
+from protoadapt.cli.progress import decoding
 from protoadapt.cli.training_progress import training_progress
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output_folder
@@ -54,7 +55,9 @@ def train(
     given += [] if seed is None else [f"seed={seed}"]
     config = _config(recipe_name, given, out if resume else None)
     kind, places = _devices(accelerator or device, devices)
-    base, val = load_splits(config, data_dir, cache_dir=cache, on_corrupt="skip" if skip_corrupt else "fatal")
+    on_corrupt = "skip" if skip_corrupt else "fatal"
+    with decoding() as report:
+        base, val = load_splits(config, data_dir, cache_dir=cache, on_corrupt=on_corrupt, on_progress=report)
     with training_progress() as show:
         result = run_training(
             config,

@@ -1,33 +1,35 @@
-"""Episodes: who is support, who is query; and the samplers that draw them.
+"""Episodes (few-shot tasks over a table of features), and the samplers that draw them.
 
-Axes: E episodes, W classes ("way"), K labelled rows a class ("shot"), S = Σ K support rows,
+Axes: E episodes, W classes ("way"), K labelled rows per class ("shot"), S = Σ K support rows,
 Q queries, U unlabelled rows, N rows of a feature table, D dimensions.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from protoadapt.core.errors import UserError, whole_number
-from protoadapt.core.untrusted import finite
+from protoadapt.core.protocol import Protocol
 
-MOST_EPISODES = 10**8
 BLOCK = 256
-"""Episodes drawn from one seed. Blocks, not chunks, are seeded, so that episode i never depends on chunking."""
+"""Episodes drawn from one seed. Blocks, not chunks, are seeded, so that episode i does not depend on the chunk size."""
 
 
 @dataclass(frozen=True)
 class Episodes:
     """A batch of few-shot tasks over one table of rows.
 
-    The labels of the queries are not here, and queries come in random order: no method can peek.
-    Rows are gathered only when asked for, so work that is done row by row (a power, a norm) is done
-    once for the table by `each_row`, however many episodes use a row.
+    It holds no query labels, and queries are in random order, so no method can peek. Work per row (a power, a norm) is
+    done once for the table by `each_row`, however many episodes use a row.
+
+    Examples
+    --------
+    >>> episodes = Episodes.from_tensors(support, support_labels, query, n_way=5)
+    >>> cipa(episodes)  # probabilities (E, Q, W)
     """
 
     rows: Tensor  # (N, D)
@@ -49,8 +51,24 @@ class Episodes:
         unlabeled: Tensor | None = None,
         base_mean: Tensor | None = None,
     ) -> "Episodes":
-        """Episodes from support (E,S,D), support_labels (E,S), query (E,Q,D) and maybe unlabeled (E,U,D)."""
+        """Episodes from tensors of their rows.
+
+        Parameters
+        ----------
+        support : Tensor (E, S, D)
+            Integers become float32.
+        support_labels : Tensor (E, S)
+            Whole numbers from 0 to n_way − 1.
+        query : Tensor (E, Q, D)
+        n_way : int
+        unlabeled : Tensor (E, U, D), optional
+        base_mean : Tensor (D,), optional
+            Mean of the base classes' features, for methods that centre by it.
+        """
         parts = [support, query] + ([] if unlabeled is None else [unlabeled])
+        if any(part.is_complex() for part in parts):
+            raise UserError("support, query or unlabeled rows are complex: they must be real numbers")
+        parts = [part if part.is_floating_point() else part.float() for part in parts]
         shapes = [tuple(part.shape) for part in parts]
         if any(len(shape) != 3 or shape[::2] != shapes[0][::2] or not all(shape) for shape in shapes):
             raise UserError(
@@ -59,7 +77,7 @@ class Episodes:
             )
         whole = not (support_labels.is_floating_point() or support_labels.is_complex())
         if not whole or support_labels.min() < 0 or support_labels.max() >= n_way:
-            raise UserError(f"support_labels have to be whole numbers from 0 to n_way − 1 = {n_way - 1}")
+            raise UserError(f"support_labels must be whole numbers from 0 to n_way − 1 = {n_way - 1}")
         rows = torch.cat([part.reshape(-1, part.shape[-1]) for part in parts])
         ends = np.cumsum([0] + [part.shape[0] * part.shape[1] for part in parts])
         index = [
@@ -73,14 +91,14 @@ class Episodes:
         if self.support_labels.shape != self.support_index.shape:
             raise UserError(
                 f"support_labels has shape {tuple(self.support_labels.shape)}, "
-                f"support rows have {tuple(self.support_index.shape)}: give one label a row"
+                f"support rows have {tuple(self.support_index.shape)}: give one label per row"
             )
 
     def __len__(self) -> int:
         return self.support_index.shape[0]
 
     def __getitem__(self, which: slice | list[int]) -> "Episodes":
-        """Some of the episodes, over the same table (and the work already done on it)."""
+        """Some of the episodes over the same table, with the work already done on it."""
         unlabeled = None if self.unlabeled_index is None else self.unlabeled_index[which]
         return replace(
             self,
@@ -117,7 +135,7 @@ class Episodes:
         return (self.support_labels[..., None] == classes).to(self.rows.dtype)
 
     def each_row(self, function: Callable[..., Tensor], **arguments) -> "Episodes":
-        """The same episodes with `function(rows, **arguments)` in place of the rows, computed once a table."""
+        """The same episodes with `function(rows, **arguments)` in place of the rows, computed once per table."""
         key = (function, *sorted(arguments.items()))
         if key not in self.memo:
             self.memo[key] = (function(self.rows, **arguments), {})
@@ -125,6 +143,7 @@ class Episodes:
         return replace(self, rows=rows, memo=memo)
 
     def to(self, device: torch.device | str) -> "Episodes":
+        """The same episodes with their tensors on a device."""
         moved = {
             name: value.to(device)
             for name, value in vars(self).items()
@@ -135,7 +154,7 @@ class Episodes:
 
 @dataclass(frozen=True)
 class Draw:
-    """Indices of drawn episodes. The query labels live here, away from the methods."""
+    """Row indices of drawn episodes, with the query labels that methods do not see."""
 
     support: np.ndarray  # (E, S)
     support_labels: np.ndarray  # (E, S)
@@ -147,6 +166,8 @@ class Draw:
         return Draw(*(None if part is None else part[which] for part in vars(self).values()))  # type: ignore[arg-type]
 
     def episodes(self, rows: Tensor, n_way: int, base_mean: Tensor | None = None, **shared) -> Episodes:
+        """The episodes over a table of rows (N, D)."""
+
         def on_device(index: np.ndarray) -> Tensor:
             return torch.from_numpy(index).to(rows.device)
 
@@ -163,78 +184,36 @@ class Draw:
         )
 
 
-KIND_SETTINGS: dict[str, tuple[str, ...]] = {
-    "balanced": (),
-    "dirichlet": ("alpha",),
-    "semi": ("unlabeled", "distractors", "labeled_fraction"),
-}
-"""Kinds of protocols, and the settings that only one kind uses."""
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """How episodes are drawn.
-
-    kind       "balanced": `query` queries of each class. "dirichlet": way·query queries in all, class shares
-               from Dirichlet(alpha). "semi": balanced queries, and `unlabeled` rows a class from a part of the
-               table that support and query never touch.
-    """
-
-    kind: str = "balanced"
-    way: int = 5
-    shot: int = 1
-    query: int = 15
-    alpha: float = 2.0
-    unlabeled: int = 0
-    distractors: int = 0  # further classes whose rows are among the unlabelled ones
-    labeled_fraction: float = 0.6  # "semi": the share of each class that support and query come from
-
-    def __post_init__(self) -> None:
-        if self.kind not in KIND_SETTINGS:
-            raise UserError(f"protocol {self.kind!r} is unknown: choose {', '.join(KIND_SETTINGS)}")
-        for name, least in {"way": 2, "shot": 1, "query": 1, "unlabeled": 0, "distractors": 0}.items():
-            whole_number(name, getattr(self, name), least)
-            object.__setattr__(self, name, int(getattr(self, name)))  # numpy's integers are not JSON
-        if not finite(self.alpha, 0, 1e6) or self.alpha == 0:
-            raise UserError(f"alpha is {self.alpha}: a Dirichlet distribution needs a positive, finite one")
-        if not finite(self.labeled_fraction, 0, 1) or self.labeled_fraction in (0, 1):
-            raise UserError(f"labeled_fraction is {self.labeled_fraction}: it must lie between 0 and 1")
-        if self.kind == "semi" and self.unlabeled < 1:
-            raise UserError("the semi-supervised protocol needs unlabelled rows: set --unlabeled to 1 or more")
-        for name in ("alpha", "labeled_fraction"):
-            object.__setattr__(self, name, float(getattr(self, name)))
-        for kind, names in KIND_SETTINGS.items():
-            for name in names if kind != self.kind else ():
-                if getattr(self, name) != DEFAULTS[name]:
-                    raise UserError(
-                        f"{name} is {getattr(self, name)} but the {self.kind} protocol does not use it: choose the "
-                        f"{kind} protocol, or leave {name} out"
-                    )
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "Protocol":
-        """The protocol of a result record, without settings that its kind does not use (old records state some)."""
-        unused = [name for kind, names in KIND_SETTINGS.items() for name in names if kind != record.get("kind")]
-        return cls(**{name: value for name, value in record.items() if name not in unused})
-
-    @property
-    def classes(self) -> int:
-        """How many an episode holds, those that are only in the way counted in."""
-        return self.way + (self.distractors if self.kind == "semi" else 0)
-
-
-DEFAULTS = {field.name: field.default for field in fields(Protocol)}
-
-
 def check_seed(seed: int) -> None:
-    """numpy cuts seeds into words of 32 bits: a larger one with block 0 would be a small one with a later block."""
+    """Raises UserError for a seed above 32 bits: numpy would take it for a small seed with a later block."""
     whole_number("seed", seed, 0, 2**32 - 1)
 
 
 def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int) -> Iterator[Draw]:
-    """Blocks of drawn episodes, `episodes` of them in all. Rows labelled −1 are never drawn.
+    """Draws episodes, in blocks of at most BLOCK.
 
-    Support, query and unlabelled rows of an episode never overlap. Block b depends on (seed, b) alone.
+    Support, query and unlabelled rows of an episode never overlap, and queries are in random order. Block b depends on
+    (seed, b) alone.
+
+    Parameters
+    ----------
+    labels : int array (N,)
+        Class of each row; −1 for rows that are never drawn.
+    protocol : Protocol
+    seed : int
+        From 0 to 2³² − 1.
+    episodes : int
+        Number of episodes in all.
+
+    Yields
+    ------
+    Draw
+
+    Examples
+    --------
+    >>> block = next(draw(labels, Protocol(shot=5), seed=0, episodes=100))
+    >>> block.support.shape
+    (100, 25)
     """
     check_seed(seed)
     pools = _Pools(np.asarray(labels), protocol, seed)
@@ -253,22 +232,22 @@ class _Pools:
         needed = p.classes
         if needed > len(self.known):
             most = len(self.known) - (needed - p.way)
-            way_out = f"lower the way to {most} or less" if most >= 2 else "label more classes, or ask for fewer"
+            way_out = f"lower --way to {most} or less" if most >= 2 else "label more classes"
             raise UserError(
-                f"{needed} classes are asked for (way {p.way}) but the features have {len(self.known)}: {way_out}"
+                f"an episode needs {needed} classes (way {p.way}) but the features have {len(self.known)}: {way_out}"
             )
         by_class = [np.flatnonzero(inverse == c) for c in self.known]
         if p.kind == "semi":
-            # A split that the seed fixes once, before any episode: 60 % for support and query, the rest unlabelled.
+            # The seed fixes this split once, before any episode, so that no row is support here and unlabelled there.
             rng = np.random.default_rng([seed, 0, 1])
             by_class = [rng.permutation(rows) for rows in by_class]
             cuts = [round(p.labeled_fraction * len(rows)) for rows in by_class]
             spare = [rows[cut:] for rows, cut in zip(by_class, cuts)]
-            share = f"unlabelled rows ({1 - p.labeled_fraction:.0%} of each class are set aside for them)"
+            share = f"unlabelled rows ({1 - p.labeled_fraction:.0%} of each class are reserved for them)"
             self._require(classes, spare, p.unlabeled, share, "lower --unlabeled", 1 - p.labeled_fraction)
             self.spare, self.spare_size = _ragged(spare)
             by_class = [rows[:cut] for rows, cut in zip(by_class, cuts)]
-        # Dirichlet counts vary; a class that can give less than its draw is handled by drawing counts again.
+        # Dirichlet counts vary: those that a class has too few rows for are drawn again.
         least = p.shot + (1 if p.kind == "dirichlet" else p.query)
         part = p.labeled_fraction if p.kind == "semi" else 1.0
         self._require(classes, by_class, least, f"rows (shot {p.shot} + query)", "lower --shot or --query", part)
@@ -280,13 +259,13 @@ class _Pools:
             )
 
     def _require(self, classes, pools, least: int, what: str, way_out: str, part: float) -> None:
-        """Of every class, of whose rows the pools are such a part."""
+        """Raises UserError where the pool of some class, a `part` of its rows, has fewer than `least`."""
         short = min(range(len(pools)), key=lambda c: len(pools[c]))
         if len(pools[short]) < least:
             enough = least if part == 1 else math.ceil((least + 0.5) / part)  # whichever way the part is rounded
             raise UserError(
-                f"class {classes[self.known[short]]} has {len(pools[short])} of the {least} {what} an episode needs: "
-                f"{way_out}, or leave small classes out (--min-rows {enough})"
+                f"class {classes[self.known[short]]} has {len(pools[short])} of the {least} {what} that an episode "
+                f"needs: {way_out}, or leave small classes out (--min-rows {enough})"
             )
 
     def block(self, rng: np.random.Generator) -> Draw:
@@ -328,8 +307,8 @@ def _ragged(pools: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
     """(E, W, k): k rows of each class in `classes` (E, W), by the first k steps of a Fisher–Yates shuffle.
 
-    Step j swaps places j and r_j ≥ j. No deck is laid out: a place still holds its own number unless an earlier step i
-    put something there (r_i = place; the latest counts), and what step i put there is remembered in moved[i].
+    Step j swaps places j and r_j ≥ j. The array that is shuffled is never built: a place holds its own number unless an
+    earlier step i wrote there (r_i = place; the latest counts), and moved[i] is what step i wrote.
     A class with fewer than k rows repeats some at the end; callers take no more than it has.
     """
     n = size[classes.ravel()]
@@ -339,7 +318,7 @@ def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
     picked, moved = target.copy(), np.broadcast_to(steps, target.shape).copy()
     every = np.arange(len(n))
     for j in range(1, k):
-        order = steps[1 : j + 1]  # 1 … j, so that 0 means: never touched
+        order = steps[1 : j + 1]  # 1 … j, so that 0 means: never written
         for place, values in ((target[j], picked), (np.full(len(n), j), moved)):
             latest = ((target[:j] == place) * order).max(0)
             values[j] = np.where(latest > 0, moved[latest - 1, every], values[j])
@@ -347,13 +326,15 @@ def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
 
 
 def redrawn(labels: np.ndarray, protocol: Protocol) -> float:
-    """The share of Dirichlet draws that some class has too few rows for. They are drawn again, so that the larger this
-    share, the more balanced are the episodes."""
+    """The share of Dirichlet draws that some class has too few rows for.
+
+    They are drawn again, so a large share makes the episodes more balanced than the protocol says.
+    """
     if protocol.kind != "dirichlet":
         return 0.0
     sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
     if protocol.way > len(sizes):
-        return 0.0  # drawing says so
+        return 0.0  # `draw` raises the error
     rng, total = np.random.default_rng(0), protocol.way * protocol.query
     chosen = rng.random((2000, len(sizes))).argsort(1)[:, : protocol.way]
     shares = rng.dirichlet(np.full(protocol.way, protocol.alpha), size=len(chosen))
@@ -363,7 +344,7 @@ def redrawn(labels: np.ndarray, protocol: Protocol) -> float:
 def _dirichlet_counts(rng, total: int, alpha: float, free: np.ndarray) -> np.ndarray:
     """(E, W) class sizes round(total·Dir(alpha)) that sum to total, drawn again where a class has too few rows.
 
-    Rounding keeps the sum by largest remainders: those with the largest fractions are rounded up.
+    Largest remainders are rounded up, which keeps the sum.
     """
     counts = np.zeros_like(free)
     missing = np.ones(len(free), dtype=bool)

@@ -22,8 +22,8 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from protoadapt.core.arrays import check_size, refuse_mask, usable
 from protoadapt.core.errors import UserError
-from protoadapt.core.evaluate import check_size, refuse_mask, usable
 from protoadapt.core.methods.adaptation import Adaptation
 from protoadapt.core.methods.normalize import power_transform
 from protoadapt.core.methods.protonet import rule, scale

@@ -1,8 +1,11 @@
-"""Features: pictures embedded once, kept as safetensors with where they come from; plain .npz is read too."""
+"""Feature files: embedded pictures with their labels and origin, as safetensors; plain .npz is read too."""
 
 import hashlib
 import json
+import math
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,22 +17,42 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from protoadapt.core.arrays import checked, class_indices
 from protoadapt.core.errors import UserError
-from protoadapt.core.evaluate import checked
 from protoadapt.core.files import written_whole
 from protoadapt.core.untrusted import clean_json, finite, for_terminal, whole
 
 ARRAYS = ("features", "labels", "base_mean")
-WORDS = ("dataset", "split", "crop", "weights", "trained_on")
-"""What a file says of itself in words, if at all."""
+TEXTS = ("dataset", "split", "crop", "weights", "trained_on")
+"""Metadata that is text, or absent."""
 LONGEST = 200
 BROKEN = (OSError, ValueError, TypeError, KeyError, EOFError, OverflowError, MemoryError, RecursionError)
-"""What reading a file can end in when its header does not tell the truth."""
+BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, NotImplementedError, RuntimeError)
+"""What reading a damaged, encrypted or lying file can raise."""
+UNPACKED = 2**30
+RATIO = 100
+"""An array may unpack to 1 GiB, or to 100 times its packed size: features pack to a fifth at best."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """features (N, D); labels (N), −1 for none; base_mean (D) or None; metadata: dataset, split, views, backbone, …"""
+    """A table of features.
+
+    Parameters
+    ----------
+    features : Tensor (N, D)
+    labels : Tensor (N,)
+        Class of each row; −1 for none.
+    base_mean : Tensor (D,), optional
+        Mean of the base classes' features.
+    metadata : dict
+        Origin: dataset, split, crop, views, pooling, weights (hash), class_names, …
+
+    Examples
+    --------
+    >>> table = load_features("novel.safetensors")
+    >>> evaluate(table.features, table.labels, "cipa", base_mean=table.base_mean)
+    """
 
     features: Tensor
     labels: Tensor
@@ -38,7 +61,7 @@ class Features:
 
     @property
     def hash(self) -> str:
-        """Of rows and labels: two results with the same hash used the same features."""
+        """Digest of rows and labels: results with the same hash used the same features."""
         digest = hashlib.sha256()
         for array in (self.features, self.labels):
             digest.update(str((tuple(array.shape), array.dtype)).encode())
@@ -47,13 +70,28 @@ class Features:
 
     @property
     def about(self) -> dict[str, Any]:
+        """The metadata with hash, number of rows and dimensions, for the record of a result."""
         return {**self.metadata, "hash": self.hash, "rows": len(self.features), "dim": self.features.shape[1]}
 
 
 def synthetic_features(
     classes: int = 20, rows: int = 120, dim: int = 64, spread: float = 1.1, seed: int = 0
 ) -> Features:
-    """Rectified clouds around class directions: separable in the large, hard from one example."""
+    """Rectified Gaussian clouds around random class centres, for examples and tests.
+
+    Parameters
+    ----------
+    classes, rows, dim : int
+        Number of classes, rows per class and dimensions.
+    spread : float
+        Standard deviation around a centre; centres have 0.6 per dimension.
+    seed : int
+
+    Returns
+    -------
+    Features
+        features (classes·rows, dim), with a base_mean.
+    """
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(classes, dim))
     labels = np.repeat(np.arange(classes), rows)
@@ -65,7 +103,12 @@ def synthetic_features(
 
 
 def save_features(path: str | Path, table: Features) -> None:
-    """One safetensors file, whole or not at all."""
+    """Writes a feature file (safetensors), whole or not at all.
+
+    Examples
+    --------
+    >>> save_features("novel.safetensors", Features(rows, labels, metadata={"dataset": "birds"}))
+    """
     tensors = {"features": table.features.contiguous(), "labels": table.labels.long().contiguous()}
     if table.base_mean is not None:
         tensors["base_mean"] = table.base_mean.float().contiguous()
@@ -74,13 +117,32 @@ def save_features(path: str | Path, table: Features) -> None:
 
 
 def load_features(path: str | Path) -> Features:
-    """A feature file, .safetensors or .npz, checked: float rows without NaN, one label a row."""
+    """Reads and checks a feature file.
+
+    Parameters
+    ----------
+    path : str or Path
+        .safetensors as written by `save_features`, or .npz with arrays features (N, D), labels (N,) and optionally
+        base_mean (D,). Labels may be class names; they are numbered in sorted order and kept as
+        `metadata["class_names"]`.
+
+    Returns
+    -------
+    Features
+        Finite float rows, one label per row.
+
+    Examples
+    --------
+    >>> np.savez("mine.npz", features=rows, labels=["cat", "dog", "cat"])
+    >>> load_features("mine.npz").metadata["class_names"]
+    ['cat', 'dog']
+    """
     path = Path(path)
     if not path.is_file():
         raise UserError(f"there is no feature file {str(path)!r}: check the path, or make one with protoadapt extract")
     readers = {".safetensors": _read_safetensors, ".npz": _read_npz}
     if path.suffix not in readers:
-        raise UserError(f"{path.name!r} is no feature file: .safetensors and .npz are read")
+        raise UserError(f"{path.name!r} is not a feature file: give a .safetensors or .npz file")
     arrays, metadata = readers[path.suffix](path)
     missing = {"features", "labels"} - arrays.keys()
     if missing:
@@ -95,19 +157,23 @@ def load_features(path: str | Path) -> Features:
     return Features(rows, torch.from_numpy(labels), None if mean is None else mean.to(rows.dtype), metadata)
 
 
-def stated(about: Mapping[str, Any], key: str) -> Any:
-    """What features say of themselves, None where they do not; older ones are silent on pooling, and all are means."""
-    return about.get(key, 1.0 if key == "pooling" else None)
+def stated(metadata: Mapping[str, Any], key: str) -> Any:
+    """A metadata entry, None where it is absent. Files without "pooling" are older: pooling 1, the mean."""
+    return metadata.get(key, 1.0 if key == "pooling" else None)
 
 
 def base_mean_of(path: str | Path, table: Features) -> Tensor:
-    """The mean of a base-class feature file's rows, for methods that centre the rows of `table` by it."""
+    """Mean (D,) of a feature file of base classes, for methods that centre the rows of `table` by it.
+
+    Raises UserError where the file was extracted in another way than the table.
+    """
     base = load_features(path)
-    for key, what in {"weights": "networks", "pooling": "poolings", "views": "views", "crop": "crops"}.items():
-        one, other = (stated(given.metadata, key) for given in (base, table))
+    for key, plural in {"weights": "networks", "pooling": "poolings", "views": "views", "crop": "crops"}.items():
+        one, other = (stated(features.metadata, key) for features in (base, table))
         if one and other and one != other:
             raise UserError(
-                f"{Path(path).name!r} and the features are of different {what} ({one} and {other}): extract both alike"
+                f"{Path(path).name!r} and the features are of different {plural} ({one} and {other}): "
+                f"extract both alike"
             )
     return base.features.mean(0)
 
@@ -119,36 +185,61 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             metadata = clean_json((file.metadata() or {}).get("protoadapt", "{}"))
     except (*BROKEN, SafetensorError) as error:
         raise _unreadable(path, "safetensors") from error
-    return arrays, _checked_about(metadata, path) if isinstance(metadata, dict) else {}
+    return arrays, _checked_metadata(metadata, path) if isinstance(metadata, dict) else {}
 
 
-def _checked_about(told: dict[str, Any], path: Path) -> dict[str, Any]:
-    """What a file says of itself, as it can be compared and printed."""
-    fine = {key: told.get(key) is None or isinstance(told[key], str) for key in WORDS}
-    fine |= {"views": whole(told.get("views", 1), 1), "pooling": finite(told.get("pooling", 1), 1, 8)}
-    for key in fine:
-        if not fine[key]:
-            raise UserError(f"{path.name!r} says that its {key} is {told[key]!r:.60}: extract the features again")
-    return {k: for_terminal(v[:LONGEST]) if isinstance(v, str) else v for k, v in told.items()}
+def _checked_metadata(metadata: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Metadata that can be compared and printed."""
+    valid = {key: metadata.get(key) is None or isinstance(metadata[key], str) for key in TEXTS}
+    valid |= {"views": whole(metadata.get("views", 1), 1), "pooling": finite(metadata.get("pooling", 1), 1, 8)}
+    for key in valid:
+        if not valid[key]:
+            raise UserError(
+                f"the metadata of {path.name!r} has {key} = {metadata[key]!r:.60}, which is not valid: extract the "
+                f"features again"
+            )
+    return {k: for_terminal(v[:LONGEST]) if isinstance(v, str) else v for k, v in metadata.items()}
 
 
 def _read_npz(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    names = None
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: torch.from_numpy(_native(file[name])) for name in file.files if name in ARRAYS}
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.NameToInfo.get(f"{name}.npy") for name in ARRAYS}
+            arrays = {name: _member(archive, member) for name, member in members.items() if member}
+        if "labels" in arrays and arrays["labels"].dtype.kind in "US":
+            arrays["labels"], names = class_indices(arrays["labels"])
+        text = [name for name, array in arrays.items() if array.dtype.kind in "US"]
+        if text:
+            raise UserError(f"{text[0]} holds text: it must hold numbers")
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
     except UserError as error:
         raise UserError(f"{path.name}: {error}") from error
-    except (*BROKEN, zipfile.BadZipFile) as error:
+    except (*BROKEN, *BROKEN_ZIP) as error:
         raise _unreadable(path, "npz") from error
-    return arrays, {}
+    return tensors, {} if names is None else {"class_names": [for_terminal(name[:LONGEST]) for name in names]}
 
 
-def _native(array: np.ndarray) -> np.ndarray:
-    """In this machine's byte order, as torch wants it."""
-    if array.dtype.kind in "US":
-        raise UserError("it holds text where numbers belong: number the classes from 0 and write it again")
-    return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """An array of an .npz file; its size is checked before memory is taken for it."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = header(file)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or size != member.file_size - file.tell():
+            raise ValueError("its header does not fit its content")
+        if size > max(UNPACKED, RATIO * member.compress_size):
+            raise UserError(
+                f"{member.filename} unpacks to {size / 2**30:,.1f} GiB, more than {RATIO} times its size in the file: "
+                f"write it with np.savez, uncompressed"
+            )
+        data = file.read(size)
+    array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+    return np.require(array.astype(dtype.newbyteorder("="), copy=False), requirements=["C", "W"])
 
 
 def _unreadable(path: Path, kind: str) -> UserError:
-    return UserError(f"{path.name!r} cannot be read as {kind}: it is truncated or of another kind; write it again")
+    return UserError(
+        f"{path.name!r} cannot be read as {kind}: it is truncated, damaged or of another kind; write it again"
+    )

@@ -8,8 +8,8 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from protoadapt.core.arrays import refuse_mask
 from protoadapt.core.errors import UserError
-from protoadapt.core.evaluate import refuse_mask
 
 
 class LabelledKFold(BaseCrossValidator):

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from protoadapt.core.episodes import MOST_EPISODES, Protocol
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import Method
+from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.provenance import commit, hardware, versions
 from protoadapt.core.statistics import class_half_width, half_width, holm, mean_over_runs, p_value
 from protoadapt.core.untrusted import finite, whole

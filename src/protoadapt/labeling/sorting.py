@@ -1,7 +1,7 @@
-"""`label --sort`: pictures copied or linked into one folder per class, updated on every run.
+"""Pictures copied or linked into a folder a class, brought up to date on every run.
 
-A list of the files made, with each file's size and time (or a link's target), is kept in the folder. Only files on that
-list that are still as they were made are replaced or removed: whatever people add, move or change stays.
+The list of what was made, with each file's size and time (or where a link leads), lies beside it. Only what is on that
+list and still as it was made is ever replaced or removed: what people put there, moved or changed stays.
 """
 
 import json
@@ -14,32 +14,30 @@ from typing import NamedTuple
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import written_whole
 from protoadapt.labeling.names import from_text, to_folder, to_text
-from protoadapt.vision.pictures.read import Skipped, reason
+from protoadapt.vision.pictures.walk import Skipped
 
 WAYS = ("copy", "link")
 LIST = ".sorted.json"
 
 
 class Sorted(NamedTuple):
-    """What a run could not put in place; everything else is there."""
-
-    left_alone: int  # places taken by files of other origin
-    failed: list[Skipped]
+    left_alone: int  # places that are somebody else's
+    failed: list[Skipped]  # pictures that could not be put in their place; the others were
 
 
 def check_folders(classes: Iterable[str]) -> None:
-    """Refuses, before the work is done, names that differ only in case: on many disks those are one folder."""
-    owners: dict[str, str] = {}
+    """Asked before the work is done: for many disks names that differ in case alone are one folder."""
+    taken: dict[str, str] = {}
     for name in classes:
-        if (other := owners.setdefault(to_folder(name).casefold(), name)) != name:
+        if (other := taken.setdefault(to_folder(name).casefold(), name)) != name:
             raise UserError(
-                f"--sort would put the classes {other!r} and {name!r} into one folder on many computers: use one name "
-                f"for both, or names that differ in more than case, or leave --sort out"
+                f"--sort would put the classes {other!r} and {name!r} into one folder on many computers: give them one "
+                f"name or two that differ in more than case, or leave --sort out"
             )
 
 
 def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
-    """Puts pictures in place; `wanted` maps places below the folder to pictures, `way` is "copy" or "link".
+    """`wanted` maps places below the folder to pictures.
 
     A link is relative, so that both folders can move together.
     """
@@ -51,9 +49,8 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
             _check_inside(folder, (folder / place).parent)
             (folder / place).unlink()
             _remove_empty(folder, (folder / place).parent)
-    new = {place: _mark_after(folder / place, source, way) for place, source in wanted.items()}
-    # The list is written first, so that the files of an interrupted run are known.
-    _write(folder, made | {place: mark for place, mark in new.items() if mark})
+    new = {place: _wish(folder / place, source, way) for place, source in wanted.items()}
+    _write(folder, made | {place: mark for place, mark in new.items() if mark})  # first: an interrupted run's are ours
     for place, source in wanted.items():
         target, now = folder / place, _mark(folder / place)
         if now == new[place]:
@@ -63,15 +60,15 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
             continue
         try:
             _put(target, source, way)
-        except (OSError, UserError) as error:  # a name too long for this disk, a picture that is gone, …
-            failed.append(Skipped(source, f"not sorted: {reason(error)}"))
-            new[place] = made.get(place, "")  # an old file that is still there stays on the list
+        except (OSError, UserError) as error:  # a name too long for this disk, a picture that has gone, …
+            failed.append(Skipped(source, f"not sorted: {getattr(error, 'strerror', None) or error}"))
+            new[place] = made.get(place, "")  # if the old one is still there, it is still ours
     _write(folder, {place: mark for place, mark in new.items() if mark})
     return Sorted(left, failed)
 
 
 def _put(target: Path, source: str, way: str) -> None:
-    """Replaces what is there."""
+    """In place of what is there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if way == "link":
         target.unlink(missing_ok=True)
@@ -87,15 +84,14 @@ def _check_inside(root: Path, folder: Path) -> None:
         raise UserError(f"{str(folder)!r} leads out of {str(root)!r} by a link: remove the link")
 
 
-def _mark_after(target: Path, source: str, way: str) -> str:
-    """The entry that a file will have once it is in place."""
+def _wish(target: Path, source: str, way: str) -> str:
     if way == "link":
         return f"link {to_text(_relative(target, source))}"
     try:
-        status = os.stat(source)
+        about = os.stat(source)
     except OSError:
-        return ""  # gone: copying reports it
-    return f"{status.st_size} {status.st_mtime_ns}"
+        return ""  # gone: copying it says so
+    return f"{about.st_size} {about.st_mtime_ns}"
 
 
 def _relative(target: Path, source: str) -> str:
@@ -103,23 +99,23 @@ def _relative(target: Path, source: str) -> str:
 
 
 def _mark(path: Path) -> str | None:
-    """A file's entry in the list; None where there is no file."""
+    """What a file is, as far as a list remembers; None where there is nothing."""
     if os.path.islink(path):
         return f"link {to_text(os.readlink(path))}"
     try:
-        status = os.stat(path)
+        about = os.stat(path)
     except OSError:
         return None
-    return f"{status.st_size} {status.st_mtime_ns}"
+    return f"{about.st_size} {about.st_mtime_ns}"
 
 
 def _read(folder: Path) -> dict[str, str]:
-    """The list without places that lead out of the folder, as anybody may have written the file."""
+    """The list, less what would lead out of the folder: a list is a file like any other."""
     try:
-        entries = json.loads((folder / LIST).read_bytes())
+        told = json.loads((folder / LIST).read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    pairs = entries.items() if isinstance(entries, dict) else ()
+    pairs = told.items() if isinstance(told, dict) else ()
     inside = {from_text(place): mark for place, mark in pairs if isinstance(mark, str)}
     return {place: mark for place, mark in inside.items() if not os.path.isabs(place) and ".." not in Path(place).parts}
 

@@ -13,7 +13,7 @@ from types import UnionType
 from typing import Any
 
 from protoadapt.core.errors import UserError, unknown
-from protoadapt.core.evaluate import MOST_EPISODES
+from protoadapt.core.protocol import MOST_EPISODES
 from protoadapt.core.untrusted import finite, whole
 from protoadapt.training.augment.weak import CROPS
 from protoadapt.training.objectives import OBJECTIVES, Needs, combined_needs

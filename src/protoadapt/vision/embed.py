@@ -1,12 +1,13 @@
-"""Pictures → features (N, D): one loop over batches and views."""
+"""The embedding loop: pictures become features. Everything that embeds goes through `embed_batches`."""
 
 import csv
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -15,17 +16,112 @@ from torch import Tensor, nn
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import Features
 from protoadapt.core.files import written_whole
+from protoadapt.core.threads import ahead
+from protoadapt.vision.feature_store import Store, stamp
 from protoadapt.vision.networks.staged import Staged
+from protoadapt.vision.pictures.decode import decode_bytes
+from protoadapt.vision.pictures.formats import quiet_pillow, reason
 from protoadapt.vision.pictures.images import Images
+from protoadapt.vision.pictures.read import read_file
 from protoadapt.vision.windows import draw_windows, resized
 
-SMALL = 16
-"""Pictures a forward pass on the CPU: with more, memory is asked for and given back faster than it is used."""
+K = TypeVar("K")
+FORWARD = 16
+"""Pictures per forward pass on a CPU: with more, memory is allocated and freed faster than it is used."""
+CPU_BATCH, GPU_BATCH = 8, 128
+"""Files per batch. On a CPU, small batches fit into the caches and reuse memory: a fifth faster than 64."""
+AHEAD = 64
+"""Decoded pictures that wait for the network, at most; on a GPU three batches."""
+SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
+"""The feature store is written after so many new rows, or so long: an interruption loses no more than that."""
+
+
+def embed_batches(
+    network: nn.Module,
+    metadata: Mapping[str, Any],
+    batches: Iterable[tuple[K, np.ndarray]],
+    *,
+    views: int = 1,
+    pooling: float = 1.0,
+) -> Iterator[tuple[K, Tensor]]:
+    """Embed batches of pictures, one after the other: the one loop under all others.
+
+    View 1 is the picture, view 2 its mirror image, and each further view is a window of at least 35 % of its area that
+    depends on the number of the view alone. So a picture has the same features in every batch and every command.
+
+    Parameters
+    ----------
+    network, metadata : as `networks.load` returns them.
+    batches : pairs of anything (such as the names of the pictures) and pixels (n, 3, H, W) uint8.
+    views : how many views of each picture are averaged.
+    pooling : exponent of the mean over all positions (`networks.staged.generalised_mean`).
+
+    Yields
+    ------
+    Pairs of what came with the batch and its features, (n, D) float32 on the CPU.
+    """
+    check_pooling(network, pooling)
+    forward = network if pooling == 1 else partial(network, pooling=pooling)
+    device = device_of(network)
+    mean, std = (255 * torch.tensor(metadata[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
+    for key, pixels in batches:
+        with torch.inference_mode():
+            images = torch.from_numpy(np.array(pixels)).to(device)
+            total = torch.zeros((), device=device)
+            for number in range(views):
+                x = ((view(images, number) - mean) / std).contiguous(memory_format=torch.channels_last)
+                parts = x.split(FORWARD if device.type == "cpu" else len(x))
+                total = total + torch.cat([forward(part).float() for part in parts])
+            rows = (total / views).cpu()
+        yield key, rows
+
+
+def view(images: Tensor, number: int) -> Tensor:
+    """View `number` (from 0) of pictures (B, 3, H, W) uint8: themselves, mirrored, or the same window of each."""
+    if number < 2:
+        return images.flip(-1) if number else images
+    draws = draw_windows(torch.rand(8, 1, generator=torch.Generator().manual_seed(number)))
+    n, device = len(images), images.device
+    return resized(images, {key: drawn.to(device).expand(n, *drawn.shape[1:]) for key, drawn in draws.items()})
+
+
+def embed(
+    network: nn.Module,
+    metadata: Mapping[str, Any],
+    pixels: np.ndarray,
+    views: int = 1,
+    on_progress: Callable[[int], None] = lambda done: None,
+    batch: int = 256,
+    pooling: float = 1.0,
+) -> Tensor:
+    """Embed pictures held in an array.
+
+    Parameters
+    ----------
+    network, metadata, views, pooling : see `embed_batches`.
+    pixels : (N, 3, H, W) uint8; may be a memory-map.
+    on_progress : called with the number of views embedded so far, of N × views.
+    batch : pictures held on the network's device at once.
+
+    Returns
+    -------
+    (N, D) float32 on the CPU.
+
+    >>> network, metadata = networks.load("cifar-fs")  # doctest: +SKIP
+    >>> embed(network, metadata, pixels).shape  # doctest: +SKIP
+    torch.Size([100, 512])
+    """
+    batches = ((start, pixels[start : start + batch]) for start in range(0, len(pixels), batch))
+    rows = []
+    for start, part in embed_batches(network, metadata, batches, views=views, pooling=pooling):
+        rows.append(part)
+        on_progress(views * (start + len(part)))
+    return torch.cat(rows)
 
 
 def extract(
-    backbone: nn.Module,
-    about: Mapping[str, Any],
+    network: nn.Module,
+    metadata: Mapping[str, Any],
     images: Images,
     base: Images | None = None,
     *,
@@ -34,98 +130,185 @@ def extract(
     half: bool = False,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Features:
-    """Features of `images`, and the mean of those of `base`. `about` as `models.load` gives it."""
+    """Embed one split of a dataset into a feature table.
+
+    Parameters
+    ----------
+    network, metadata, views, pooling : see `embed_batches`.
+    images : the split, N pictures.
+    base : the base classes, whose mean feature three methods use (default: no base mean).
+    half : store float16 instead of float32.
+    on_progress : called with the number of views embedded so far, those of `base` included.
+
+    Returns
+    -------
+    Features with rows (N, D), labels (N), `base_mean` (D) or None, and metadata about the network and the pictures.
+    """
     if views < 1:
-        raise UserError(f"views is {views}: at least one is needed")
-    rows = check_rows(embed(backbone, about, images.pixels, views, on_progress, pooling=pooling), pooling)
+        raise UserError(f"views is {views}: give 1 or more")
+    rows = check_rows(embed(network, metadata, images.pixels, views, on_progress, pooling=pooling), pooling)
     mean = None
     if base is not None:
         done = len(images) * views
-        others = embed(backbone, about, base.pixels, views, lambda n: on_progress(done + n), pooling=pooling)
+        others = embed(network, metadata, base.pixels, views, lambda n: on_progress(done + n), pooling=pooling)
         mean = check_rows(others, pooling).mean(0)
-    told = {key: about.get(key) for key in ("backbone", "width", "weights", "size", "mean", "std")}
-    told |= {"trained_on": about.get("dataset"), "dataset": images.name, "split": images.split, "crop": images.crop}
-    told |= {
+    table = {key: metadata.get(key) for key in ("backbone", "width", "weights", "size", "mean", "std")}
+    table |= {"trained_on": metadata.get("dataset"), "dataset": images.name, "split": images.split, "crop": images.crop}
+    table |= {
         "views": views,
         "pooling": pooling,
         "rectified": bool((rows >= 0).all()),
         "class_names": list(images.class_names),
     }
-    if images.name == "folder":  # one's own: what its folder is called, in text whatever its bytes are
-        told["folder"] = os.fsencode(images.root.resolve().name).decode("utf-8", "replace")
+    if images.name == "folder":  # a user's own: the name of the folder, as text whatever its bytes are
+        table["folder"] = os.fsencode(images.root.resolve().name).decode("utf-8", "replace")
     rows = to_half(rows, "store them without --half") if half else rows
-    return Features(rows, torch.from_numpy(np.array(images.labels)).long(), mean, told)
+    return Features(rows, torch.from_numpy(np.array(images.labels)).long(), mean, table)
 
 
-@torch.inference_mode()
-def embed(
-    backbone: nn.Module,
-    about: Mapping[str, Any],
-    pixels: np.ndarray,
+def embed_files(
+    files: Sequence[str],
+    network: nn.Module,
+    metadata: Mapping[str, Any],
+    store: Store,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
     views: int = 1,
-    on_progress: Callable[[int], None] = lambda done: None,
-    batch: int = 256,
-    pooling: float = 1.0,
-) -> Tensor:
-    """(N, D) on the CPU: the mean feature of each picture's views. pixels (N, 3, H, H) uint8.
+) -> tuple[list[bytes | None], dict[int, str]]:
+    """Embed picture files into a feature store; threads read and decode while the network computes.
 
-    View 1 is the picture, view 2 its mirror image, further ones are random windows of at least 35 % of its area. Each
-    picture is embedded alone: its windows depend on its row number and, in the last batch, on how many rows that has,
-    never on other pictures.
-    `pooling` is the exponent of the mean over all places (`backbones.staged.generalised_mean`).
+    A content that the store holds is not computed again, and a file that has not changed is not even read.
+
+    Parameters
+    ----------
+    files : paths.
+    network, metadata, views : see `embed_batches`.
+    store : where the features go, for this network and number of views.
+    on_progress : called with the number of files done and their total.
+
+    Returns
+    -------
+    The sha256 of each file (None where it cannot be read), and the reasons by the position of the file.
+
+    >>> contents, errors = embed_files(["a.jpg"], network, metadata, store)  # doctest: +SKIP
+    >>> rows = store.rows([content for content in contents if content])  # doctest: +SKIP
     """
-    check_pooling(backbone, pooling)
-    network = backbone if pooling == 1 else partial(backbone, pooling=pooling)
-    device = next(backbone.parameters(), torch.empty(0)).device  # an ONNX file has none and takes any
-    step = SMALL if device.type == "cpu" else batch
-    mean, std = (255 * torch.tensor(about[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
-    out = []
-    for start in range(0, len(pixels), batch):
-        images = torch.from_numpy(np.array(pixels[start : start + batch])).to(device)
-        total = torch.zeros((), device=device)
-        for view in range(views):
-            seen = images if view == 0 else images.flip(-1) if view == 1 else _window(images, start, view)
-            x = ((seen - mean) / std).contiguous(memory_format=torch.channels_last)
-            total = total + torch.cat([network(part).float() for part in x.split(step)])
-            on_progress(views * start + (view + 1) * len(images))
-        out.append((total / views).cpu())
-    return torch.cat(out)
+    contents = [_remembered(file, store) for file in files]
+    errors: dict[int, str] = {}
+    batches = _decoded(files, contents, errors, metadata, store, batch_size(network), on_progress)
+    saved = time.monotonic()
+    try:
+        with quiet_pillow():
+            for keys, rows in embed_batches(network, metadata, batches, views=views):
+                store.add(keys, check_rows(rows).numpy())
+                if store.unsaved >= SAVE_ROWS or time.monotonic() - saved > SAVE_SECONDS:
+                    store.flush()
+                    saved = time.monotonic()
+    finally:
+        store.flush()
+    on_progress(len(files), len(files))
+    return contents, errors
 
 
-def check_pooling(backbone: nn.Module, exponent: float) -> None:
+class _File(NamedTuple):
+    """What a thread made of a file: its content and, where the store lacks it, pixels; or an error."""
+
+    stamp: bytes | None = None
+    content: bytes | None = None
+    pixels: np.ndarray | None = None
+    error: str = ""
+
+
+def _decoded(
+    files: Sequence[str],
+    contents: list[bytes | None],
+    errors: dict[int, str],
+    metadata: Mapping[str, Any],
+    store: Store,
+    size: int,
+    on_progress: Callable[[int, int], None],
+) -> Iterator[tuple[list[bytes], np.ndarray]]:
+    """Batches of contents that the store lacks, with their pixels; fills in `contents` and `errors` on the way."""
+
+    def read(place: int) -> _File:
+        try:
+            before = stamp(files[place])
+            content = read_file(files[place])
+            digest = hashlib.sha256(content).digest()
+            pixels = None if digest in store else decode_bytes(content, metadata["size"], metadata.get("resize"))
+            return _File(before, digest, pixels)
+        except Exception as error:  # a broken file may fail in any way
+            return _File(error=reason(error))
+
+    todo = [place for place, content in enumerate(contents) if content is None]
+    batch: dict[bytes, np.ndarray] = {}
+    for done, (place, file) in enumerate(zip(todo, ahead(read, todo, max(AHEAD, 3 * size)))):
+        if done % size == 0:
+            on_progress(len(files) - len(todo) + done, len(files))
+        contents[place] = file.content
+        if file.content is None:
+            errors[place] = file.error
+            continue
+        if file.stamp is not None:
+            store.note(file.stamp, file.content)
+        if file.pixels is not None and file.content not in store:
+            batch[file.content] = file.pixels
+        if len(batch) == size:
+            yield list(batch), np.stack(list(batch.values()))
+            batch = {}
+    if batch:
+        yield list(batch), np.stack(list(batch.values()))
+
+
+def _remembered(file: str, store: Store) -> bytes | None:
+    """The content of a file that has not changed since its features were stored."""
+    try:
+        content = store.content_of.get(stamp(file))
+    except OSError:
+        return None
+    return content if content is not None and content in store else None
+
+
+def device_of(network: nn.Module) -> torch.device:
+    """Where a network computes. An ONNX file has no parameters, computes on the CPU and takes any input."""
+    return next(network.parameters(), torch.empty(0)).device
+
+
+def batch_size(network: nn.Module) -> int:
+    """Files per batch for the device of this network."""
+    return CPU_BATCH if device_of(network).type == "cpu" else GPU_BATCH
+
+
+def check_pooling(network: nn.Module, exponent: float) -> None:
+    """Raise UserError unless this network can pool with this exponent."""
     if not 1 <= exponent <= 8:
-        raise UserError(f"pooling is {exponent:g}: give 1 for the mean over all places, up to 8 to favour strong ones")
-    if exponent != 1 and not isinstance(backbone, Staged):
-        raise UserError("this network pools its features itself: leave pooling at 1, or take one of protoadapt's own")
+        raise UserError(
+            f"pooling is {exponent:g}: give 1 for the mean over all positions, up to 8 to favour strong ones"
+        )
+    if exponent != 1 and not isinstance(network, Staged):
+        raise UserError("this network pools its features itself: leave pooling at 1, or use one of protoadapt's own")
 
 
 def check_rows(rows: Tensor, pooling: float = 1.0) -> Tensor:
-    """The same rows, if they are finite."""
+    """Return the same rows, or raise UserError where they are not finite."""
     if torch.isinf(rows).any() and pooling != 1 and not torch.isnan(rows).any():
         raise UserError(f"the features overflow when they are raised to the power {pooling:g}: lower pooling")
     if not torch.isfinite(rows).all():
-        raise UserError("the network gives NaN or infinite features: its weights are damaged, get the model again")
+        raise UserError("the network gives NaN or infinite features: its weights are damaged, download it again")
     return rows
 
 
 def to_half(rows: Tensor, way_out: str = "scale them") -> Tensor:
-    """(n, D) float16. Features that it cannot hold are an error, not infinite."""
+    """(n, D) as float16. Features that it cannot hold are an error, not infinite."""
     answer = check_rows(rows).half()
     if not torch.isfinite(answer).all():
         raise UserError(f"the network gives features up to {rows.abs().max():.3g}, too large for float16: {way_out}")
     return answer
 
 
-def _window(images: Tensor, start: int, view: int) -> Tensor:
-    generator = torch.Generator().manual_seed(start * 1009 + view)
-    draws = draw_windows(torch.rand(8, len(images), generator=generator))
-    return resized(images, {name: drawn.to(images.device) for name, drawn in draws.items()})
-
-
 def save_index(path: str | Path, images: Images) -> None:
-    """Beside a feature file: which picture each row is. sha256 is of the decoded pixels, whatever the layout."""
-    # Names are bytes on some systems: what is no text is written as those bytes again.
-    with written_whole(path) as partial, open(partial, "w", newline="", errors="surrogateescape") as file:
+    """Write a csv beside a feature file: path, sha256 of the decoded pixels, label and class of each row."""
+    # Names are bytes on some systems: what is not text is written as those bytes again.
+    with written_whole(path) as partial_file, open(partial_file, "w", newline="", errors="surrogateescape") as file:
         writer = csv.writer(file)
         writer.writerow(["path", "sha256", "label", "class"])
         for name, row, label in zip(images.paths, images.pixels, images.labels):

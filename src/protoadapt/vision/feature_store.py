@@ -1,14 +1,14 @@
-"""Features kept by content: a picture is embedded once, whatever its name and wherever it is moved.
+"""Cache of features by content: a picture is embedded once, whatever its name and wherever it is moved.
 
-A store is a folder for one network at one input size. It holds pieces, each written whole or not at all, so what an
-interrupted run has done is there for the next:
+A store is a folder for one network at one input size. It holds pieces, each written completely or not at all, so the
+next run finds what an interrupted one has done:
 
     content (n, 32)   sha256 of the files' bytes
     features (n, D)   float32
-    stamp (m, 16)     of a file's path, size and time of writing, with
-    meant (m, 32)     the content it had: an unchanged file need not be read again to know what it is
+    stamp (m, 16)     hash of a file's path, size and time of writing, with
+    meant (m, 32)     the content it had: an unchanged file is not read again
 
-Rows stay on disk until they are asked for.
+Rows stay on disk until they are needed.
 """
 
 import hashlib
@@ -24,25 +24,37 @@ from safetensors.numpy import save
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import written_whole
 
-FORMAT = 2  # raised when pieces, or what decoding makes of a picture, change
+FORMAT = 2  # raised when the pieces or the decoding of pictures change
 
 
 def stamp(file: str) -> bytes:
-    """Raises OSError."""
-    about = os.stat(file)
-    told = f"{os.path.realpath(file)}\0{about.st_size}\0{about.st_mtime_ns}\0{about.st_ino}"
-    return hashlib.sha256(told.encode("utf-8", "surrogateescape")).digest()[:16]
+    """A hash of what shows that a file has not changed: its path, size, time of writing and inode. Raises OSError."""
+    status = os.stat(file)
+    identity = f"{os.path.realpath(file)}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ino}"
+    return hashlib.sha256(identity.encode("utf-8", "surrogateescape")).digest()[:16]
 
 
 class Store:
-    """`content in store`, `add`, `flush`, `rows`; `meant` maps stamps to contents. Without a folder: in memory only."""
+    """Features of one network by the sha256 of the picture files; `content_of` maps the stamps of files to contents.
+
+    Parameters
+    ----------
+    cache : folder of all stores; None keeps the features in memory only.
+    weights : hash of the network.
+    size : pixels per side of its input.
+
+    >>> store = Store(None, "abc", 84)
+    >>> store.add([b"sha256"], np.ones((1, 4), np.float32))
+    >>> b"sha256" in store, store.rows([b"sha256"]).shape
+    (True, (1, 4))
+    """
 
     def __init__(self, cache: str | Path | None, weights: str, size: int):
         self.folder = Path(cache, f"{weights}-{size}-{FORMAT}") if cache else None
-        self.meant: dict[bytes, bytes] = {}
+        self.content_of: dict[bytes, bytes] = {}
         self._place: dict[bytes, tuple[Path, int]] = {}
         self._new: dict[bytes, np.ndarray] = {}
-        self._new_meant: dict[bytes, bytes] = {}
+        self._new_stamps: dict[bytes, bytes] = {}
         for piece in sorted(self.folder.glob("*.safetensors")) if self.folder else ():
             self._enter(piece)
 
@@ -50,31 +62,34 @@ class Store:
         return content in self._place or content in self._new
 
     def note(self, stamp: bytes, content: bytes) -> None:
-        self.meant[stamp] = self._new_meant[stamp] = content
+        """Remember the content of the file with this stamp."""
+        self.content_of[stamp] = self._new_stamps[stamp] = content
 
     def add(self, contents: Sequence[bytes], rows: np.ndarray) -> None:
+        """Add the features (n, D) of these contents."""
         self._new.update(zip(contents, rows))
 
     @property
     def unsaved(self) -> int:
+        """How many rows `flush` would write."""
         return len(self._new)
 
     def flush(self) -> None:
-        """What is new becomes a piece, under a name made of its contents."""
-        if self.folder is None or not (self._new or self._new_meant):
+        """Write what is new as a piece, under a name made of its contents."""
+        if self.folder is None or not (self._new or self._new_stamps):
             return
-        piece = {"stamp": _table(self._new_meant.keys(), 16), "meant": _table(self._new_meant.values(), 32)}
+        piece = {"stamp": _table(self._new_stamps.keys(), 16), "meant": _table(self._new_stamps.values(), 32)}
         if self._new:
             piece |= {"content": _table(self._new.keys(), 32), "features": np.stack(list(self._new.values()))}
-        name = hashlib.sha256(b"".join([*self._new, *self._new_meant])).hexdigest()[:24]
+        name = hashlib.sha256(b"".join([*self._new, *self._new_stamps])).hexdigest()[:24]
         path = self.folder / f"{name}.safetensors"
         with written_whole(path) as partial:
             partial.write_bytes(save(piece))
         self._place |= {content: (path, row) for row, content in enumerate(self._new)}
-        self._new, self._new_meant = {}, {}
+        self._new, self._new_stamps = {}, {}
 
     def rows(self, contents: Sequence[bytes]) -> np.ndarray:
-        """(n, D) float32, read piece by piece."""
+        """The features (n, D) float32 of these contents, read piece by piece."""
         if self.folder is None:
             return np.stack([self._new[content] for content in contents])
         wanted: dict[Path, list[tuple[int, int]]] = {}
@@ -89,27 +104,29 @@ class Store:
                 answer = np.empty((len(contents), table.shape[1]), np.float32)
             if table.shape[1] != answer.shape[1] or not np.isfinite(table).all():
                 piece.unlink(missing_ok=True)
-                raise UserError(f"{piece.name} of the feature cache was broken and is removed: run the same again")
+                raise UserError(
+                    f"{piece.name} of the feature cache was broken and is removed: run the same command again"
+                )
             into, out_of = np.array(pairs).T
             answer[into] = table[out_of]
         return answer
 
     def _enter(self, piece: Path) -> None:
-        """A broken piece is removed: its pictures are embedded again."""
+        """Read the index of a piece. A broken one is removed: its pictures are embedded again."""
         try:
             with safe_open(piece, framework="numpy") as file:
                 shape = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
                 stamps, meant = (_keys(file.get_tensor(name)) for name in ("stamp", "meant"))
                 contents = _keys(file.get_tensor("content")) if "content" in shape else []
                 if contents and (file.get_slice("features").get_dtype() != "F32" or len(shape["features"]) != 2):
-                    raise ValueError("its features are of another kind")
+                    raise ValueError("its features are not float32 (n, D)")
             if len(stamps) != len(meant) or (contents and shape["features"][0] != len(contents)):
                 raise ValueError("its tables differ in length")
         except (SafetensorError, OSError, ValueError, TypeError, KeyError, IndexError) as error:
             warnings.warn(f"{piece.name} of the feature cache is broken ({error}): embedding again", stacklevel=4)
             piece.unlink(missing_ok=True)
             return
-        self.meant |= dict(zip(stamps, meant))
+        self.content_of |= dict(zip(stamps, meant))
         self._place |= {content: (piece, row) for row, content in enumerate(contents)}
 
 

@@ -21,7 +21,7 @@ def test_three_numbers_fix_a_picture() -> None:
 
 
 def test_load_draws_what_draw_draws(tmp_path: Path) -> None:
-    images = load("glyphs", "val", cache_dir=tmp_path, per_class=3, progress=False, workers=4)
+    images = load("glyphs", "val", cache_dir=tmp_path, per_class=3, workers=4)
     assert images.pixels.shape == (180, 3, 32, 32)
     assert images.class_names == class_list("glyphs", "val")
     for row in range(180):  # threads share the fonts, and must not disturb each other
@@ -29,13 +29,13 @@ def test_load_draws_what_draw_draws(tmp_path: Path) -> None:
         assert images.paths[row] == f"U+{ord(character):04X}/{row % 3:05d}"
         want = np.asarray(glyphs.draw(character, row % 3, 0, 32)).transpose(2, 0, 1)
         np.testing.assert_array_equal(images.pixels[row], want)
-    more = load("glyphs", "val", cache_dir=tmp_path, per_class=5, progress=False)
+    more = load("glyphs", "val", cache_dir=tmp_path, per_class=5)
     np.testing.assert_array_equal(more.pixels[:3], images.pixels[:3])  # asking for more changes none
 
 
 def test_default_cache_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    load("glyphs", "val", per_class=1, progress=False)
+    load("glyphs", "val", per_class=1)
     assert (tmp_path / "protoadapt").is_dir()
 
 

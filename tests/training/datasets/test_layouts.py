@@ -19,7 +19,7 @@ SPLITS = ("base", "val", "novel")
 
 
 def loaded(name: str, split: str, folder: Path, size: int = 16, **more: object):
-    return load(name, split, folder, size=size, progress=False, workers=1, **more)
+    return load(name, split, folder, size=size, workers=1, **more)
 
 
 def cifar(folder: Path, python2: bool) -> dict[str, np.ndarray]:
@@ -326,7 +326,7 @@ touched = []
 watched = ("open", "os.scandir", "os.listdir")
 sys.addaudithook(lambda event, args: touched.append(str(args[0])) if event in watched else None)
 from protoadapt.training.datasets import load
-images = load("cub", "base", sys.argv[1], size=16, progress=False, workers=1)
+images = load("cub", "base", sys.argv[1], size=16, workers=1)
 print(len(images), *(path for path in touched if path.startswith(sys.argv[1])), sep="\\n")
 """
     run = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)

@@ -5,7 +5,7 @@ import torch
 
 from protoadapt.core.errors import UserError
 from protoadapt.vision.networks.backbones import BACKBONES, build, initialise
-from protoadapt.vision.networks.timm_features import timm_features
+from protoadapt.vision.networks.timm_features import load_timm
 
 PARAMETERS = {"resnet12": 7.99, "conv4": 0.11, "resnet18": 11.17, "wrn-28-10": 36.47, "resnet12-tiny": 0.50}
 DIMENSIONS = {"resnet12": 512, "conv4": 64, "resnet18": 512, "wrn-28-10": 640, "resnet12-tiny": 128}
@@ -101,4 +101,4 @@ def test_errors_name_the_way_out():
 def test_timm_is_asked_for_only_when_used(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "timm", None)
     with pytest.raises(UserError, match="pip install"):
-        timm_features("resnet18")
+        load_timm("resnet18")

@@ -7,6 +7,7 @@ import sys
 import types
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -211,7 +212,12 @@ class FakeNetwork(nn.Module):
     """What timm gives, as far as it is used."""
 
     num_features = 7
-    pretrained_cfg = {"mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6), "input_size": (3, 32, 32), "tag": "in1k"}  # noqa: RUF012
+    pretrained_cfg: ClassVar = {
+        "mean": (0.1, 0.2, 0.3),
+        "std": (0.4, 0.5, 0.6),
+        "input_size": (3, 32, 32),
+        "tag": "in1k",
+    }
 
     def __init__(self):
         super().__init__()
@@ -241,30 +247,55 @@ def test_timm_networks_say_how_pictures_are_made(monkeypatch):
 
 
 TIMM = """
-import sys, torch
+import io, sys
+import numpy as np
+import torch
+from PIL import Image
 from protoadapt import UserError
-from protoadapt.vision.networks.timm_features import timm_features
+from protoadapt.vision.networks.timm_features import load_timm
+from protoadapt.vision.pictures.decode import decode_bytes
 if "shim" in sys.argv:  # beside a CPU build of torch, torchvision's usual wheels lack operators that they describe
     library = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 try:
-    network = timm_features("resnet18", pretrained=False)
-    print(tuple(network(torch.zeros(1, 3, 64, 64)).shape), network.mean)
+    network, metadata = load_timm("resnet18", pretrained=False)
 except UserError as error:
-    print(error)
-"""
+    sys.exit(str(error))
+print("features", tuple(network(torch.zeros(1, 3, 64, 64)).shape), metadata["mean"])
+import timm.data
+rng = np.random.default_rng(0)
+modes = set()
+for name in ("resnet18", "mobilenetv3_small_050", "deit_tiny_patch16_224", "efficientnet_lite0", SQUASH):
+    network, metadata = load_timm(name, pretrained=False)
+    transform = timm.data.create_transform(**timm.data.resolve_data_config({}, model=network.network))
+    mean, std = (np.array(metadata[key])[:, None, None] for key in ("mean", "std"))
+    modes.add(metadata["resize"].mode)
+    for height, width in ((300, 500), (401, 217), (50, 60), (224, 224), (1, 9)):
+        image = Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
+        for kind in ("PNG", "JPEG"):
+            file = io.BytesIO()
+            image.save(file, kind)
+            ours = decode_bytes(file.getvalue(), metadata["size"], metadata["resize"])
+            theirs = transform(Image.open(file).convert("RGB")).numpy()
+            difference = np.abs((ours / 255 - mean) / std - theirs).max()
+            assert difference < 1e-5, (name, height, width, kind, difference)
+print("transforms", sorted(modes))
+""".replace("SQUASH", repr("convnext_tiny.in12k_ft_in1k_384"))
 
 
-def test_a_real_timm_network():
+def test_real_timm_networks_get_timms_own_transform():
+    """Size, crop, interpolation, mean and std against `timm.data.create_transform`, on wide, tall and tiny pictures."""
     if importlib.util.find_spec("timm") is None:
         pytest.skip("timm is not installed")
-    said = [
-        subprocess.run([sys.executable, "-c", TIMM, *words], capture_output=True, text=True, timeout=300).stdout
-        for words in ([], ["shim"])
-    ]
-    assert any(line.startswith("(1, 512) (0.485, 0.456, 0.406)") for line in said), said
-    assert said[0].startswith(("(1, 512)", "timm does not load here"))
+    for words in ([], ["shim"]):
+        done = subprocess.run([sys.executable, "-c", TIMM, *words], capture_output=True, text=True, timeout=300)
+        if "timm does not load here" not in done.stderr:
+            break
+    assert done.stdout.splitlines() == [
+        "features (1, 512) [0.485, 0.456, 0.406]",
+        "transforms ['center', 'squash']",
+    ], done.stderr
 
 
 # the commands
@@ -328,10 +359,10 @@ def test_a_card_that_lacks_something_is_printed_all_the_same(shipped, capsys, li
 
 @pytest.mark.parametrize(
     ("lie", "said"),
-    [({"size": size}, "8 to 1024 can be made") for size in (-1, 1, 10**6)]
+    [({"size": size}, "only 8 to 1024") for size in (-1, 1, 10**6)]
     + [
-        ({"mean": [10**400] * 3}, "no model of protoadapt's"),
-        ({"std": [float("nan")] * 3}, "no model of protoadapt's"),
+        ({"mean": [10**400] * 3}, "does not describe its network"),
+        ({"std": [float("nan")] * 3}, "does not describe its network"),
     ],
 )
 def test_a_model_that_lies_about_its_pictures_is_refused(shipped, lie, said):

@@ -22,7 +22,7 @@ from protoadapt.cli.manifest_command import manifest as manifest_command
 from protoadapt.vision import networks
 from protoadapt.vision.pictures.decode import Picture, decode
 from protoadapt.vision.shards import extract, find, hashed, list_broken, shard_files, write_manifest
-from protoadapt.vision.shards.batch_decode import BATCH
+from protoadapt.vision.shards.make import BATCH
 
 
 def stamps(folder: Path) -> dict[str, tuple[int, int]]:
@@ -166,7 +166,7 @@ def test_kill_9_loses_nothing_and_does_nothing_twice(victim, model, manifest, re
                 run.send_signal(signal.SIGKILL)  # asks first whether it has ended: its number may be another's by then
             killed += run.returncode is None
         error = run.communicate(timeout=120)[1]
-        assert victim != "a worker" or not run.returncode or "ended from outside" in error, error
+        assert victim != "a worker" or not run.returncode or "worker process was killed" in error, error
         now = stamps(tmp_path)
         assert kept.items() <= now.items()  # what was there has not been made again
         for name in now:

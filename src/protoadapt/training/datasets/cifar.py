@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets.folders import packed_stamp
+from protoadapt.training.datasets.folders import packed_fingerprint
 from protoadapt.training.datasets.unpickle import read_table, text
-from protoadapt.vision.pictures.decode import Picture, Source
+from protoadapt.vision.pictures.decode import Picture
+from protoadapt.vision.pictures.images import Source
 
 
 def pickles(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
@@ -16,7 +17,7 @@ def pickles(root: Path, split: str, classes: list[str], crop: str) -> Source | N
     files = [root / name for name in ("meta", "train", "test")]
     if not all(file.is_file() for file in files):
         return None
-    return Source(root, packed_stamp(files), lambda: _read(root, set(classes)), classes)
+    return Source(root, packed_fingerprint(files), lambda: _read(root, set(classes)), classes)
 
 
 def _read(root: Path, wanted: set[str]) -> list[Picture]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets.folders import File, class_files, inside, source_of_files
-from protoadapt.vision.pictures.decode import Box, Source
+from protoadapt.vision.pictures.decode import Box
+from protoadapt.vision.pictures.images import Source
 from protoadapt.vision.pictures.walk import size_of
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protoadapt.core.errors import UserError
-from protoadapt.vision.pictures.decode import SUFFIXES, Box, Picture, Source, stamp
+from protoadapt.vision.pictures.decode import Box, Picture
+from protoadapt.vision.pictures.images import Source, fingerprint
+from protoadapt.vision.pictures.walk import pictures_in
 
 SPLIT_FOLDERS = {
     "base": ("base", "train", "meta-train"),
@@ -51,18 +53,13 @@ def class_places(root: Path, classes: list[str]) -> list[tuple[str, str]]:
 
 def files_of_class(root: Path, folder: str, label: str) -> list[File]:
     """The pictures right inside a folder; what is hidden or has no picture's suffix is left alone."""
-    with os.scandir(root / folder) as entries:
-        return [
-            File(f"{folder}/{entry.name}", label, entry.stat().st_size)
-            for entry in entries
-            if _is_picture(entry.name) and entry.is_file()
-        ]
+    return [File(f"{folder}/{entry.name}", label, entry.stat().st_size) for entry in pictures_in(root / folder)]
 
 
 def source_of_files(
     root: Path, files: list[File], classes: list[str] | None, boxes: dict[str, Box] | None = None, lists: str = ""
 ) -> Source:
-    """A source whose stamp is made of names, sizes and the text of the lists that name them."""
+    """A source whose fingerprint is made of names, sizes and the text of the lists that name them."""
 
     def read() -> list[Picture]:
         base = str(root)
@@ -71,7 +68,7 @@ def source_of_files(
         return [Picture(name, label, f"{base}/{name}", boxes[name]) for name, label, _ in files]
 
     listing = sorted(f"{name}\t{label}\t{size}" for name, label, size in files)
-    return Source(root, stamp([lists, *listing]), read, classes)
+    return Source(root, fingerprint([lists, *listing]), read, classes)
 
 
 def inside(name: str, listed_in: Path) -> str:
@@ -117,17 +114,9 @@ def _subfolders(folder: Path) -> list[str]:
 
 
 def _has_picture(folder: Path) -> bool:
-    try:
-        with os.scandir(folder) as entries:
-            return any(_is_picture(entry.name) and entry.is_file() for entry in entries)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    return next(pictures_in(folder), None) is not None
 
 
-def _is_picture(name: str) -> bool:
-    return name[0] != "." and os.path.splitext(name)[1].lower() in SUFFIXES
-
-
-def packed_stamp(files: Iterable[Path]) -> str:
+def packed_fingerprint(files: Iterable[Path]) -> str:
     """Arrays in a file keep its size when they change, so the time of writing counts too."""
-    return stamp(f"{path.name}\t{path.stat().st_size}\t{path.stat().st_mtime_ns}" for path in files)
+    return fingerprint(f"{path.name}\t{path.stat().st_size}\t{path.stat().st_mtime_ns}" for path in files)

@@ -16,7 +16,8 @@ import numpy as np
 from matplotlib.ft2font import FT2Font
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from protoadapt.vision.pictures.decode import Picture, Source, stamp
+from protoadapt.vision.pictures.decode import Picture
+from protoadapt.vision.pictures.images import Source, fingerprint
 
 PER_CLASS = 60
 DRAWING = 3  # raised whenever pictures change: what was drawn otherwise is not taken from the cache
@@ -40,7 +41,7 @@ def drawn(characters: list[str], per_class: int = PER_CLASS, seed: int = 0) -> S
             for index in range(per_class)
         ]
 
-    return Source(Path(), stamp([DRAWING, seed, per_class, *characters]), read, characters)
+    return Source(Path(), fingerprint([DRAWING, seed, per_class, *characters]), read, characters)
 
 
 def draw(character: str, index: int, seed: int, size: int) -> Image.Image:

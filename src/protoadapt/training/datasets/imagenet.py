@@ -10,9 +10,17 @@ from pathlib import Path
 import numpy as np
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets.folders import File, class_files, class_places, inside, packed_stamp, source_of_files
+from protoadapt.training.datasets.folders import (
+    File,
+    class_files,
+    class_places,
+    inside,
+    packed_fingerprint,
+    source_of_files,
+)
 from protoadapt.training.datasets.unpickle import read_table, text
-from protoadapt.vision.pictures.decode import Picture, Source, stamp
+from protoadapt.vision.pictures.decode import Picture
+from protoadapt.vision.pictures.images import Source, fingerprint
 from protoadapt.vision.pictures.walk import size_of
 
 OLD_NAMES = {"base": "train", "val": "val", "novel": "test"}
@@ -50,14 +58,14 @@ def many_class_folders(root: Path, split: str, classes: list[str], crop: str) ->
         return [Picture(file.name, file.label, f"{root}/{file.name}") for file in class_files(root, classes)]
 
     listing = ([folder, os.stat(root / folder).st_mtime_ns, *sorted(os.listdir(root / folder))] for folder, _ in places)
-    return Source(root, stamp(part for folder in listing for part in folder), read, classes) if places else None
+    return Source(root, fingerprint(part for folder in listing for part in folder), read, classes) if places else None
 
 
 def pickle_a_split(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
     """mini-imagenet-cache-*.pkl (image_data, class_dict) or miniImageNet_category_split_*.pickle (data, labels)."""
     for path in (root / name for name in PICKLES[split]):
         if path.is_file():
-            return Source(root, packed_stamp([path]), lambda path=path: _read(path))  # type: ignore[misc]
+            return Source(root, packed_fingerprint([path]), lambda path=path: _read(path))  # type: ignore[misc]
     return None
 
 

@@ -1,15 +1,16 @@
 """One split of a dataset, by name."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import glyphs
 from protoadapt.training.datasets.registry import class_list, find_dataset, find_split, had_at, search
-from protoadapt.vision.pictures import cache
-from protoadapt.vision.pictures.decode import Source, stamp
-from protoadapt.vision.pictures.images import Images
+from protoadapt.vision.pictures import pixel_cache
+from protoadapt.vision.pictures.decode import Resize
+from protoadapt.vision.pictures.images import Images, Source, fingerprint
 
 
 def load(
@@ -19,19 +20,22 @@ def load(
     *,
     size: int | None = None,
     crop: str = "none",
+    resize: Resize | None = None,
     per_class: int | None = None,
     cache_dir: str | Path | None = None,
     verify: bool = False,
     on_corrupt: Literal["fatal", "skip"] = "fatal",
     workers: int | None = None,
-    progress: bool = True,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Images:
     """One split of a dataset as uint8 pixels, from the cache or decoded into it first.
 
     It touches the pictures of that split and no others. `size`: 84 unless the dataset says otherwise. `per_class`: the
     first so many pictures of each class (of glyphs, how many are drawn). `cache_dir`: `.protoadapt-cache` in the data
     folder. `verify`: read the checksums of what is cached again. `on_corrupt`: a picture that cannot be read is an
-    error that names it ("fatal"), or is left out and listed in `skipped` ("skip"). `workers`: threads, one a core.
+    error that names it ("fatal"), or is left out and listed in `skipped` ("skip"). `workers`: threads, one per core.
+    `resize`: how pictures are brought to that size (see `decode`). `on_progress`: called with the number of pictures
+    decoded and their total; not called where they are cached.
     """
     name, dataset = find_dataset(name)
     split = find_split(name, split)
@@ -47,20 +51,31 @@ def load(
     source, home = _source(name, split, data_dir, crop, per_class)
     # Beside its pictures a cache may move with them; elsewhere it may hold those of a folder that looks the same.
     where = [source.root.resolve()] if cache_dir and data_dir else []
-    key = stamp([cache.FORMAT, name, split, size, crop, per_class, source.stamp, *where])[:16]
+    parts = [pixel_cache.FORMAT, name, split, size, crop, per_class, source.fingerprint, *where]
+    key = fingerprint([*parts, resize] if resize else parts)[:16]
     entry = Path(cache_dir or home, f"{name}-{split}-{size}-{crop}-{key}")
-    cached = cache.read(entry, verify)
+    cached = pixel_cache.read(entry, verify)
     if cached is None:
-        with cache.alone(entry):  # whoever comes second waits, and finds it made
-            cached = cache.read(entry, verify)
+        with pixel_cache.alone(entry):  # whoever comes second waits, and finds it made
+            cached = pixel_cache.read(entry, verify)
             if cached is None:
-                pictures, classes = cache.in_order(source, per_class, len(class_list(name, split)))
-                cache.write(entry, pictures, classes, size, on_corrupt == "skip", workers, progress)
-                cached = cache.read(entry, verify=False)
+                pictures, classes = pixel_cache.in_order(source, per_class, len(class_list(name, split)))
+                skip = on_corrupt == "skip"
+                pixel_cache.write(
+                    entry,
+                    pictures,
+                    classes,
+                    size,
+                    resize=resize,
+                    skip=skip,
+                    workers=workers,
+                    on_progress=on_progress,
+                )
+                cached = pixel_cache.read(entry, verify=False)
     assert cached is not None
     images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
     if images.skipped and on_corrupt == "fatal":
-        raise cache.unreadable(images.skipped[0])
+        raise pixel_cache.unreadable(images.skipped[0])
     return images
 
 

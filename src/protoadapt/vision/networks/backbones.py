@@ -1,4 +1,4 @@
-"""Networks: images (B, 3, H, W) → non-negative features (B, D). One network, one file."""
+"""The networks that protoadapt trains: images (B, 3, H, W) → non-negative features (B, D). One file per network."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +8,6 @@ from protoadapt.vision.networks.conv4 import conv4
 from protoadapt.vision.networks.resnet12 import resnet12
 from protoadapt.vision.networks.resnet18 import resnet18
 from protoadapt.vision.networks.staged import Staged, initialise
-from protoadapt.vision.networks.timm_features import TimmFeatures, timm_features
 from protoadapt.vision.networks.wrn import wrn_28_10
 
 BACKBONES: dict[str, Callable[..., Staged]] = {
@@ -21,14 +20,23 @@ BACKBONES: dict[str, Callable[..., Staged]] = {
 
 
 def build(name: str, width: int | None = None) -> Staged:
-    """The backbone `name`; `width` replaces the channels of its first stage, and the later ones in proportion."""
+    """Build a backbone with random weights.
+
+    Parameters
+    ----------
+    name : one of BACKBONES.
+    width : channels of its first stage, which the later ones follow in proportion (default: as published).
+
+    >>> build("conv4", width=8).dim
+    8
+    """
     if name not in BACKBONES:
         raise unknown("backbone", name, BACKBONES)
     if width is None:
         return BACKBONES[name]()
     if not 1 <= width <= 4096:
-        raise UserError(f"width is {width}: the first stage has 1 to 4096 channels")
+        raise UserError(f"width is {width}: give 1 to 4096 channels for the first stage")
     return BACKBONES[name](width=width)
 
 
-__all__ = ["BACKBONES", "Staged", "TimmFeatures", "build", "initialise", "timm_features"]
+__all__ = ["BACKBONES", "Staged", "build", "initialise"]

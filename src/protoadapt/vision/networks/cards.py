@@ -1,6 +1,6 @@
-"""Model cards: what a network was trained on, how, how good it is, under which licence, and its calibration.
+"""Model cards: what a network was trained on and how, its accuracy, its licence and its calibration.
 
-A card is a JSON file beside the weights, NAME.json beside NAME.safetensors; any model file of one's own may have one.
+A card is a JSON file beside the weights: NAME.json beside NAME.safetensors or NAME.onnx. Any model file may have one.
 """
 
 from itertools import pairwise
@@ -18,54 +18,56 @@ LIMIT = 1 << 20
 
 
 def names() -> list[str]:
-    """The models that have a name of their own, whether their weights are here or not."""
+    """The models that have a name, whether their weights are installed or not."""
     return [*SHIPPED, "lite0"]
 
 
 def card_file(name: str | Path) -> Path | None:
-    """Where the card of a model is, or would be: beside its file. Runs and timm's networks have none."""
+    """Where the card of a model is, or would be: beside its file. Runs and timm's networks have none (None)."""
     if isinstance(name, str) and name in names():
         return WEIGHTS / f"{name}.json"
     return Path(name).with_suffix(".json") if Path(name).suffix in (".safetensors", ".onnx") else None
 
 
 def read_card(file: Path | None) -> dict[str, Any] | None:
-    """The card in a file; None where there is no file, or it is something else."""
+    """The card in a file; None where the file is missing or not a card."""
     if file is None or not file.is_file() or file.stat().st_size > LIMIT:
         return None
     try:
-        told = clean_json(file.read_bytes())
+        card = clean_json(file.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    return told if isinstance(told, dict) and told.get("schema") == SCHEMA else None
+    return card if isinstance(card, dict) and card.get("schema") == SCHEMA else None
 
 
 def trained_on(file: Path | None, dataset: str | None) -> str | None:
-    """The pictures a network was trained on, in the card's words; where it has none, in those of its file."""
-    told = (read_card(file) or {}).get("trained_on")
-    return told if isinstance(told, str) else dataset
+    """The pictures a network was trained on, in the words of its card; without a card, the name of the dataset."""
+    words = (read_card(file) or {}).get("trained_on")
+    return words if isinstance(words, str) else dataset
 
 
 def calibration_of(file: Path | None, weights: str) -> dict[str, Any] | None:
-    """What `labeling.calibration` found for these weights, as the card tells; None: they are not calibrated."""
+    """The calibration of these weights that `protoadapt calibrate` wrote into the card; None where there is none."""
     card = read_card(file) or {}
-    told = card.get("calibration")
-    if told is None or card.get("weights") != weights:
+    calibration = card.get("calibration")
+    if calibration is None or card.get("weights") != weights:
         return None
     try:
-        ways, thresholds = (told["familiarity"][key] for key in ("way", "threshold"))
+        ways, thresholds = (calibration["familiarity"][key] for key in ("way", "threshold"))
         rising = len(ways) == len(thresholds) > 0 and all(a < b for a, b in pairwise(ways))
         fine = rising and all(finite(way, 2, 1e6) for way in ways) and all(finite(t, -1, 1) for t in thresholds)
-        fine = fine and finite(told["temperature"], 1e-3, 1e3)
+        fine = fine and finite(calibration["temperature"], 1e-3, 1e3)
     except (KeyError, TypeError):
         fine = False
-    if not fine or not isinstance(told.get("method"), str):
-        raise UserError(f"the calibration in {str(file)!r} is incomplete: run protoadapt calibrate, or set it to null")
-    return told
+    if not fine or not isinstance(calibration.get("method"), str):
+        raise UserError(
+            f"the calibration in {str(file)!r} is incomplete: run protoadapt calibrate again, or set it to null"
+        )
+    return calibration
 
 
 def overview() -> list[dict[str, Any]]:
-    """A row for each named model: its card, its size in MB, and whether it is here or how to get it."""
+    """One row per named model: its card, its size in MB, and whether it is installed or how to install it."""
     here = [{"name": name, "state": _state(name), "mb": _megabytes(name)} for name in names()]
     return [{**(find_card(str(row["name"])) or {}), **row} for row in here]
 
@@ -79,7 +81,7 @@ def find_card(name: str) -> dict[str, Any] | None:
 
 
 def weights_file(name: str) -> Path | None:
-    """The file of a named model's weights, if it is here."""
+    """The file of a named model's weights; None where it is not installed."""
     file = lite0.installed() if name == "lite0" else WEIGHTS / f"{name}.safetensors"
     return file if file is not None and file.is_file() else None
 

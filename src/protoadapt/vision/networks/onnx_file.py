@@ -1,4 +1,4 @@
-"""An ONNX file as an embedding network: one of `protoadapt export`'s, or any that says how its pictures are made.
+"""An ONNX file as an embedding network: one that `protoadapt export` wrote, or any that describes its input.
 
 Metadata of the file (each value JSON): size, mean and std of pixels in [0, 1]. A file that takes uint8 pixels
 normalises them itself and needs neither mean nor std.
@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
-from protoadapt.core.untrusted import clean_json, normalisation
-
-LARGEST = 1024
-"""Pixels a side, as for any picture here."""
+from protoadapt.core.untrusted import clean_json
+from protoadapt.vision.networks.metadata import network_metadata
+from protoadapt.vision.pictures.decode import Resize
 
 
 class OnnxFeatures(nn.Module):
-    """Runs on the CPU, and hands the features back on the device that the pixels came from."""
+    """Computes on the CPU, and returns the features on the device that the pixels came from."""
 
     def __init__(self, session: Any):
         super().__init__()
@@ -39,39 +39,51 @@ class OnnxFeatures(nn.Module):
 
 
 def load(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
-    """The network of a file, and what its metadata say."""
-    session = open_session(path)
-    told = _metadata(session)
-    if "classes" in told:
-        raise UserError(
-            f"{path.name!r} is a classifier: an embedding network is wanted, export it without --classifier"
-        )
-    shapes = [given.shape for given in session.get_inputs()]  # axes of free size are names
+    """Load the network of an ONNX file and its metadata. Raises UserError where it cannot embed pictures."""
+    session, name = open_session(path), repr(path.name)
+    stored = _stored_metadata(session)
+    if "classes" in stored:
+        raise UserError(f"{name} is a classifier, not an embedding network: export it without --classifier")
+    shapes = [entry.shape for entry in session.get_inputs()]  # axes of free size are names
     if len(shapes) != 1 or len(shapes[0]) != 4 or (isinstance(shapes[0][1], int) and shapes[0][1] != 3):
-        raise UserError(f"{path.name!r} does not take one batch of pictures (B, 3, H, W): protoadapt cannot feed it")
+        raise UserError(f"{name} must take one batch of pictures (B, 3, H, W) and takes {shapes}: export another model")
     network = OnnxFeatures(session)
-    if isinstance(network.input.shape[0], int) and not network.one_by_one:
-        raise UserError(f"{path.name!r} takes {network.input.shape[0]} pictures at a time: export it with a free batch")
-    about = _normalisation(path, network, told)
-    for pictures in (1, 3):
-        try:
-            rows = network(torch.zeros(pictures, 3, about["size"], about["size"]))
-        except Exception as error:  # onnxruntime has no base class of its own for what can go wrong
-            reason = _first_line(error)
-            raise UserError(f"{path.name!r} fails on a picture of {about['size']} pixels: {reason}") from error
-        if len(rows) != pictures or not rows.numel():
-            raise UserError(
-                f"{path.name!r} gives shape {tuple(rows.shape)} for {pictures} pictures: a row each is wanted"
-            )
+    if isinstance(shapes[0][0], int) and not network.one_by_one:
+        raise UserError(f"{name} takes {shapes[0][0]} pictures at a time: export it with a free batch size")
+    if network.raw:  # x in [0, 1] becomes 255·x: pixels as they are
+        stored |= {"mean": [0.0] * 3, "std": [1 / 255] * 3}
     with open(path, "rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()[:16]
-    about |= {"backbone": str(told.get("backbone") or "onnx"), "width": None, "dim": rows.shape[1], "weights": digest}
-    words = {"crop": told.get("crop") or "none", "dataset": told.get("dataset") or "unknown"}
-    return network, about | {key: str(word) for key, word in words.items()}
+    metadata = network_metadata(
+        name,
+        "write size, mean and std into its metadata (docs/models.md shows how)",
+        backbone=str(stored.get("backbone") or "onnx"),
+        width=None,
+        weights=digest,
+        size=shapes[0][2] if isinstance(shapes[0][2], int) else stored.get("size"),
+        resize=_stored_resize(stored.get("resize")),
+        mean=stored.get("mean"),
+        std=stored.get("std"),
+        crop=str(stored.get("crop") or "none"),
+        dataset=str(stored.get("dataset") or "unknown"),
+    )
+    size = metadata["size"]
+    for pictures in (1, 3):
+        try:
+            rows = network(torch.zeros(pictures, 3, size, size))
+        except Exception as error:  # onnxruntime has no base class of its own for what can go wrong
+            raise UserError(
+                f"{name} fails on a picture of {size} pixels ({_first_line(error)}): correct the size in its metadata"
+            ) from error
+        if len(rows) != pictures or not rows.numel():
+            raise UserError(
+                f"{name} gives shape {tuple(rows.shape)} for {pictures} pictures: it must give one row per picture"
+            )
+    return network, metadata | {"dim": rows.shape[1]}
 
 
 def open_session(path: str | Path) -> Any:
-    """onnxruntime on the CPU, with as many threads as torch."""
+    """Open an ONNX file with onnxruntime on the CPU, with as many threads as torch."""
     try:
         import onnxruntime
     except ImportError as error:
@@ -80,38 +92,31 @@ def open_session(path: str | Path) -> Any:
         raise UserError(f"there is no model {str(path)!r}: check the path")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 4  # its own words on a broken file would come before ours
+    options.log_severity_level = 4  # it would print its own errors before ours
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise UserError(f"{Path(path).name!r} cannot be read as ONNX: {_first_line(error)}") from error
 
 
-def _metadata(session: Any) -> dict[str, Any]:
-    """Values that are JSON, as what they mean; others as text."""
-    told = {}
+def _stored_metadata(session: Any) -> dict[str, Any]:
+    """The metadata of a file: values that are JSON parsed, others as text."""
+    values = {}
     for key, value in session.get_modelmeta().custom_metadata_map.items():
         try:
-            told[key] = clean_json(value)
+            values[key] = clean_json(value)
         except (ValueError, RecursionError):
-            told[key] = value
-    return told
+            values[key] = value
+    return values
 
 
-def _normalisation(path: Path, network: OnnxFeatures, told: dict[str, Any]) -> dict[str, Any]:
-    side = network.input.shape[2]
-    size = side if isinstance(side, int) else told.get("size")
-    mean, std = told.get("mean"), told.get("std")
-    if network.raw:  # x in [0, 1] becomes 255·x: pixels as they are
-        mean, std = [0.0] * 3, [1 / 255] * 3
-    if type(size) is not int or not normalisation(mean, std):
-        raise UserError(
-            f"{path.name!r} does not say how pictures are made for it: write size, mean and std into its metadata "
-            f"(docs/models.md shows how)"
-        )
-    if not 8 <= size <= LARGEST:
-        raise UserError(f"{path.name!r} wants pictures of {size} pixels: 8 to {LARGEST} can be made")
-    return {"size": size, "mean": mean, "std": std}
+def _stored_resize(values: Any) -> Resize | None:
+    """A network of timm keeps its own resizing when it is exported."""
+    match values:
+        case [float() | int() as crop_pct, str() as interpolation, "center" | "squash" as mode]:
+            if 0.1 <= crop_pct <= 1 and interpolation.upper() in Image.Resampling.__members__:
+                return Resize(float(crop_pct), interpolation, mode)
+    return None
 
 
 def _first_line(error: Exception) -> str:

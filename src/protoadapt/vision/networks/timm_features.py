@@ -1,10 +1,15 @@
 """Any network of timm as a source of features. It cannot be trained here: it has no mixing layers."""
 
+import hashlib
 from typing import Any
 
+import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
+from protoadapt.vision.networks.metadata import network_metadata
+from protoadapt.vision.pictures.decode import Resize
 
 
 class TimmFeatures(nn.Module):
@@ -14,18 +19,23 @@ class TimmFeatures(nn.Module):
         super().__init__()
         self.network = network
         self.dim: int = network.num_features
-        # What the network was trained with: extraction must normalise the same way.
-        self.mean = tuple(network.pretrained_cfg["mean"])
-        self.std = tuple(network.pretrained_cfg["std"])
-        self.input_size = int(network.pretrained_cfg["input_size"][-1])
-        self.trained_on = str(network.pretrained_cfg.get("tag") or "as timm says")
 
     def forward(self, x: Tensor) -> Tensor:
         return self.network(x).float()
 
 
-def timm_features(name: str, pretrained: bool = True) -> TimmFeatures:
-    """The network `name` of timm with its published weights. timm is an optional extra."""
+def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[str, Any]]:
+    """Load a network of timm, an optional extra, with the input size, resizing and normalisation it was trained for.
+
+    Parameters
+    ----------
+    name : a name that `timm.list_models(pretrained=True)` lists.
+    pretrained : False draws random weights.
+
+    Returns
+    -------
+    The network and its metadata. The first use downloads the weights.
+    """
     try:
         import timm
     except ImportError as error:
@@ -33,11 +43,48 @@ def timm_features(name: str, pretrained: bool = True) -> TimmFeatures:
     except RuntimeError as error:  # torchvision, which timm imports, made for another torch
         raise UserError(f"timm does not load here ({error}): install the torchvision that fits this torch") from error
     try:
-        network = timm.create_model(name, pretrained=pretrained, num_classes=0)
-    except Exception as error:  # an unknown name, weights that nobody published, no way to where they are
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        network = TimmFeatures(timm.create_model(name, pretrained=pretrained, num_classes=0).eval())
+    except Exception as error:  # an unknown name, weights that are not published, no network connection
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(
-            f"timm has no network {name!r} to give ({reason}): timm.list_models(pretrained=True) lists those it has, "
-            f"and the first use fetches the weights"
+            f"timm cannot load the network {name!r} ({first}): choose one that timm.list_models(pretrained=True) "
+            f"lists; the first use downloads the weights"
         ) from error
-    return TimmFeatures(network.eval())
+    settings = network.network.pretrained_cfg
+    channels, height, width = settings["input_size"]
+    resize = _resize(settings)
+    if channels != 3 or height != width or resize.mode not in ("center", "squash"):
+        raise UserError(
+            f"timm:{name} takes inputs of {channels} × {height} × {width} ({resize.mode}), which protoadapt cannot "
+            f"make: choose a network for square RGB pictures"
+        )
+    return network, network_metadata(
+        f"timm:{name}",
+        "choose another network",
+        backbone=f"timm:{name}",
+        width=None,
+        dim=network.dim,
+        weights=_digest(network, resize),
+        size=int(height),
+        resize=resize,
+        mean=list(settings["mean"]),
+        std=list(settings["std"]),
+        crop="none",
+        dataset=str(settings.get("tag") or "as timm says"),
+    )
+
+
+def _resize(settings: dict[str, Any]) -> Resize:
+    """timm's evaluation transform, with the defaults of `timm.data.resolve_data_config`."""
+    interpolation = settings.get("interpolation") or "bicubic"
+    if interpolation.upper() not in Image.Resampling.__members__:
+        raise UserError(f"timm resizes with {interpolation!r}, which pillow does not know: choose another network")
+    return Resize(float(settings.get("crop_pct") or 0.875), interpolation, settings.get("crop_mode") or "center")
+
+
+def _digest(network: nn.Module, resize: Resize) -> str:
+    """A hash of the weights and of how pictures are resized: stored features depend on both."""
+    digest = hashlib.sha256(repr(tuple(resize)).encode())
+    for key, tensor in network.state_dict().items():
+        digest.update(key.encode() + tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]

@@ -1,21 +1,22 @@
-"""One picture: where it comes from, and how it becomes pixels."""
+"""Decoding: one picture, from a file, bytes, an array or a function, becomes pixels (3, size, size)."""
 
-import hashlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from math import ceil
-from pathlib import Path
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from math import ceil, floor
 from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps
 
-MAX_PIXELS = 89_478_485  # pillow's own limit, which it only warns at: a few kilobytes can claim to be terabytes
+from protoadapt.vision.pictures.formats import MAX_PIXELS, UnreadablePicture, open_image
+from protoadapt.vision.pictures.read import read_file
 
 ORIENTATION = 0x0112  # the EXIF tag
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # no others: EPS, for one, runs a program
-
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm"}
+THUMB, PREVIEW = 96, 256
+"""Pixels per side of the pictures in galleries, and of those that a person looks at closely."""
 
 
 class Box(NamedTuple):
@@ -29,7 +30,7 @@ class Box(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A picture not yet opened: a file, an array (H, W, 3) of uint8, or a function that draws it at a size."""
+    """A picture not yet opened: the path of a file, an array (H, W, 3) uint8, or a function that draws it at a size."""
 
     name: str  # relative to the root of its dataset
     label: str
@@ -37,58 +38,96 @@ class Picture(NamedTuple):
     box: Box | None = None
 
 
-@dataclass(frozen=True)
-class Source:
-    """One split of a dataset as found on disk. `stamp` is cheap; `read` is called only when nothing is cached."""
+class Resize(NamedTuple):
+    """How timm resizes for evaluation: to floor(size / crop_pct) pixels, then size × size are cut from the centre."""
 
-    root: Path
-    stamp: str
-    read: Callable[[], list[Picture]]
-    classes: list[str] | None = None  # None: the labels that `read` finds
+    crop_pct: float
+    interpolation: str  # a name of PIL.Image.Resampling in small letters
+    mode: str  # "center": the shorter side is resized and the aspect ratio kept; "squash": both sides are
 
 
-def stamp(parts: Iterable[object]) -> str:
-    """A fingerprint of names, sizes and the text of lists."""
-    text = "\n".join(map(str, parts))
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+def decode(picture: Picture, size: int, resize: Resize | None = None) -> np.ndarray:
+    """Decode a picture to pixels.
 
+    Parameters
+    ----------
+    picture : what to decode; its box, if it has one, is cut out first.
+    size : pixels per side of the result.
+    resize : how a network wants its pictures resized. By default both sides are resized to `size`, whatever the aspect
+        ratio: with a bilinear filter when shrinking, a bicubic one when enlarging.
 
-def decode(picture: Picture, size: int) -> np.ndarray:
-    """The picture as (3, size, size) uint8: cut to its box, turned upright, RGB, resized without keeping its shape."""
+    Returns
+    -------
+    (3, size, size) uint8, RGB, upright (EXIF orientation applied). Raises UnreadablePicture or OSError.
+
+    >>> decode(Picture("red", "", lambda size: Image.new("RGB", (4, 4), "red")), 2)[:, 0, 0].tolist()
+    [255, 0, 0]
+    """
     if isinstance(picture.content, str):
-        with Image.open(picture.content, formats=FORMATS) as image:
-            return _pixels(image, picture.box, size)
-    if isinstance(picture.content, np.ndarray):
-        return _pixels(Image.fromarray(picture.content), picture.box, size)
-    return _pixels(picture.content(size), picture.box, size)
+        with open_image(read_file(picture.content)) as image:
+            return _pixels(image, picture.box, size, resize)
+    drawn = Image.fromarray(picture.content) if isinstance(picture.content, np.ndarray) else picture.content(size)
+    return _pixels(drawn, picture.box, size, resize)
 
 
-def _pixels(image: Image.Image, box: Box | None, size: int) -> np.ndarray:
+def decode_bytes(content: bytes, size: int, resize: Resize | None = None) -> np.ndarray:
+    """Decode the bytes of a picture file; see `decode`."""
+    with open_image(content) as image:
+        return _pixels(image, None, size, resize)
+
+
+def thumbnail(content: bytes, side: int = THUMB) -> bytes:
+    """Make a JPEG of at most `side` pixels per side, upright, without the file's metadata."""
+    with open_image(content) as image, _room.of(image):
+        image.draft("RGB", (2 * side, 2 * side))
+        small = rgb(ImageOps.exif_transpose(image))
+        small.thumbnail((side, side))
+    jpeg = BytesIO()
+    small.save(jpeg, "JPEG", quality=75)
+    return jpeg.getvalue()
+
+
+def data_url(jpeg: bytes) -> str:
+    """A JPEG as text for the `src` attribute of an HTML image."""
+    return f"data:image/jpeg;base64,{b64encode(jpeg).decode()}"
+
+
+def _pixels(image: Image.Image, box: Box | None, size: int, resize: Resize | None) -> np.ndarray:
     width, height = image.size
-    if width * height > MAX_PIXELS:
-        raise ValueError(f"{width} × {height} pixels are more than {MAX_PIXELS:,}")
     x0, y0, x1, y1 = _corners(box, width, height) if box else (0.0, 0.0, width, height)
-    # A JPEG decodes straight to a half, quarter or eighth of its size; twice the target keeps the resize smooth.
-    if x1 > x0 and y1 > y0:
-        image.draft(None, (ceil(width * 2 * size / (x1 - x0)), ceil(height * 2 * size / (y1 - y0))))
-    white = _white(image)  # of the whole picture, whatever part is cut
-    if box:
-        across, down = image.width / width, image.height / height
-        left, right = _span(x0 * across, x1 * across, image.width)
-        top, bottom = _span(y0 * down, y1 * down, image.height)
-        image = image.crop((left, top, right, bottom))
-    if image.getexif().get(ORIENTATION, 1) != 1:
-        image = ImageOps.exif_transpose(image)
-    image = _rgb(image, white)
-    if image.size != (size, size):
+    with _room.of(image):
+        # A JPEG decodes straight to a half, quarter or eighth of its size; twice the target keeps the resize smooth.
+        if resize is None and x1 > x0 and y1 > y0:
+            image.draft(None, (ceil(width * 2 * size / (x1 - x0)), ceil(height * 2 * size / (y1 - y0))))
+        white = _white(image)  # of the whole picture, whatever part is cut
+        if box:
+            across, down = image.width / width, image.height / height
+            left, right = _span(x0 * across, x1 * across, image.width)
+            top, bottom = _span(y0 * down, y1 * down, image.height)
+            image = image.crop((left, top, right, bottom))
+        if image.getexif().get(ORIENTATION, 1) != 1:
+            image = ImageOps.exif_transpose(image)
+        image = _rgb(image, white)
+    if resize:
+        image = _resized_and_cut(image, size, resize)
+    elif image.size != (size, size):
         grows = image.width < size and image.height < size
         # Shrinking, pillow's bilinear filter averages over the pixels it drops; growing, bicubic stays sharp.
         image = image.resize((size, size), Image.Resampling.BICUBIC if grows else Image.Resampling.BILINEAR)
     return np.asarray(image).transpose(2, 0, 1)
 
 
+def _resized_and_cut(image: Image.Image, size: int, resize: Resize) -> Image.Image:
+    target, shorter = floor(size / resize.crop_pct), min(image.size)
+    squash = resize.mode == "squash"
+    sides = [target if squash or side == shorter else int(target * side / shorter) for side in image.size]
+    image = image.resize((sides[0], sides[1]), Image.Resampling[resize.interpolation.upper()])
+    left, top = (round((side - size) / 2) for side in sides)
+    return image.crop((left, top, left + size, top + size))
+
+
 def rgb(image: Image.Image) -> Image.Image:
-    """A picture of any mode as RGB of 8 bits. Pillow alone would cut deeper grey at 255, which is nearly black there.
+    """Convert a picture of any mode to RGB with 8 bits. Pillow alone would clip deeper grey values at 255.
 
     The value that is white: 65535 in 16 bits; in 32 bits, whose files do not say it, the first of 255 and 65535 (of
     floats: 1, 255 and 65535) that no pixel exceeds. Other values are refused.
@@ -113,7 +152,9 @@ def _white(image: Image.Image) -> float | None:
     low, high = float(values.min()), float(values.max())
     whites = (1.0, 255.0, 65535.0) if image.mode == "F" else (255.0, 65535.0)
     if not (low >= 0 and high <= whites[-1]):  # so that NaN is refused too
-        raise ValueError(f"its values go from {low:g} to {high:g}, so white is unknown: save it with 8 or 16 bits")
+        raise UnreadablePicture(
+            f"its values go from {low:g} to {high:g}, so white is unknown: save it with 8 or 16 bits"
+        )
     return next(white for white in whites if high <= white)
 
 
@@ -127,3 +168,30 @@ def _span(start: float, stop: float, length: int) -> tuple[int, int]:
     """Whole pixels from start to stop, inside the picture and never empty."""
     first = min(max(round(start), 0), length - 1)
     return first, min(max(round(stop), first + 1), length)
+
+
+class Room:
+    """Bounds the pixels that threads decode at once; a picture larger than the bound is decoded alone."""
+
+    def __init__(self, most: int):
+        self.most = most
+        self.taken = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def of(self, image: Image.Image) -> Iterator[None]:
+        # An ordinary JPEG is decoded at a fraction of its size; a progressive one is held whole first.
+        small = image.format == "JPEG" and not image.info.get("progressive")
+        pixels = 0 if small else image.width * image.height
+        with self._changed:
+            self._changed.wait_for(lambda: self.taken == 0 or self.taken + pixels <= self.most)
+            self.taken += pixels
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.taken -= pixels
+                self._changed.notify_all()
+
+
+_room = Room(MAX_PIXELS)

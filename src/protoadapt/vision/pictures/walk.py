@@ -1,46 +1,70 @@
-"""Where pictures by the million are found: folder trees, lists of files, WebDataset tar files. One at a time.
+"""Finding pictures: in folder trees, in lists of files and in tar files (WebDataset), one at a time.
 
 Memory does not grow with the number of pictures. A folder tree comes in the order of its full paths as bytes, the same
 on every machine; a folder of more than RUN entries is sorted in runs on disk.
 """
 
-import errno
-import hashlib
 import heapq
 import os
-import stat
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from protoadapt.core.errors import UserError
-from protoadapt.vision.pictures.decode import SUFFIXES
+from protoadapt.vision.pictures.formats import is_picture
 
 RUN = 500_000  # names sorted in memory at once, some 50 MB
 BLOCK = 1 << 20
 LONGEST_PATH = 1 << 16
+COMPRESSED = {".gz", ".tgz", ".zip", ".bz2", ".xz", ".zst"}
 
 
 class Entry(NamedTuple):
     """One picture: a file, or a member of a tar file."""
 
-    path: str  # of the file, relative to the manifest's root or absolute; names that are no text as Python holds them
-    size: int  # bytes of the picture; -1: listed and not there
+    path: str  # of the file, relative to the root or absolute; bytes that are not text as Python escapes them
+    size: int  # bytes of the picture; -1: listed but missing
     member: str = ""  # its name inside the tar file
     offset: int = 0  # where it begins inside the tar file
-    sha256: str = ""  # of its bytes, where asked for
+    sha256: str = ""  # of its bytes, where known
 
     @property
     def name(self) -> str:
-        """As people write it: "./a.jpg" of a list and of a tar file is "a.jpg"."""
+        """The name shown to people: "./a.jpg" of a list or a tar file is "a.jpg"."""
         return os.path.normpath(f"{self.path}/{self.member}" if self.member else self.path)
 
 
+class Skipped(NamedTuple):
+    """A file or folder that is not read, and why."""
+
+    file: str
+    reason: str
+
+
+class Listing(NamedTuple):
+    """The pictures of a folder tree."""
+
+    files: list[str]  # full paths, in order
+    skipped: list[Skipped]
+
+
 def find(sources: list[Path]) -> tuple[Path, Iterator[Entry]]:
-    """The folder that paths are relative to, and every picture of a folder, of a list, or of tar files."""
+    """Find the pictures of one folder, of one list of files, or of any number of tar files.
+
+    Parameters
+    ----------
+    sources : one folder; one text file with a path per line (or NUL-separated, as `find -print0` writes);
+        or one or more uncompressed .tar files.
+
+    Returns
+    -------
+    (root, entries): the folder that paths are relative to, and an iterator over the pictures.
+
+    >>> root, entries = find([Path("photos")])  # doctest: +SKIP
+    """
     for source in sources:
         if not source.exists():
             raise UserError(f"there is no {str(source)!r}: give a folder, a list of files, or tar files")
@@ -49,49 +73,86 @@ def find(sources: list[Path]) -> tuple[Path, Iterator[Entry]]:
     tars = [source for source in sources if source.suffix == ".tar" and not source.is_dir()]
     if tars and len(tars) == len(sources):
         if len({source.resolve() for source in tars}) < len(tars):
-            raise UserError("a tar file is given twice: its pictures would be, too")
+            raise UserError("a tar file is given twice: give each one once")
         root = Path(os.path.commonpath([source.resolve().parent for source in sources]))
         return root, chain.from_iterable(tar_members(root, source.resolve()) for source in sources)
     if len(sources) != 1:
-        raise UserError(f"{len(sources)} sources are given: one folder, one list, or any number of .tar files")
+        raise UserError(f"{len(sources)} sources are given: give one folder, one list, or any number of .tar files")
     source = sources[0].resolve()
     if source.is_dir():
-        return source, folder_tree(source)
-    if {".gz", ".tgz", ".zip", ".bz2", ".xz", ".zst"} & set(source.suffixes):
-        raise UserError(f"{source.name!r} is compressed, and its pictures cannot be read one by one: unpack it first")
-    if source.suffix.lower() in SUFFIXES:
+        return source, walk_folder(source)
+    if COMPRESSED & set(source.suffixes):
+        raise UserError(f"{source.name!r} is compressed, so its pictures cannot be read one by one: unpack it first")
+    if is_picture(source.name):
         raise UserError(f"{source.name!r} is a picture: give a folder of pictures, a list of files, or tar files")
-    return source.parent, listed(source)
+    return source.parent, listed_files(source)
 
 
-def folder_tree(root: Path) -> Iterator[Entry]:
-    """The pictures under a folder. What is hidden is left alone, and so are links to folders: they may lead in rings.
+def find_pictures(root: str | Path, leave: Collection[str | Path] = ()) -> Listing:
+    """List the pictures of a folder tree, with what was skipped.
 
-    A folder's name sorts with its slash, so that going down at once gives the order of the full paths.
+    Parameters
+    ----------
+    root : the folder.
+    leave : folders inside it that are not entered.
+
+    >>> files, skipped = find_pictures("photos")  # doctest: +SKIP
     """
+    root = os.fspath(root)
+    if not os.path.isdir(root):
+        raise UserError(f"there is no folder {root!r}: give one that holds pictures")
+    skipped: list[Skipped] = []
+    return Listing([os.path.join(root, entry.path) for entry in walk_folder(root, leave, skipped)], skipped)
+
+
+def walk_folder(
+    root: str | Path, leave: Collection[str | Path] = (), skipped: list[Skipped] | None = None
+) -> Iterator[Entry]:
+    """Yield the pictures under a folder in the order of their paths.
+
+    Hidden files and folders are left alone, and so are the folders in `leave` and those that `label` wrote: copies of
+    sorted pictures are not new pictures. A link to a picture is followed; a link to a folder is not, as it may lead to
+    the whole disk or in a ring. What is not entered or not a file is appended to `skipped`; without that list, a folder
+    that cannot be opened is an error.
+    """
+    closed = {os.path.realpath(os.fsencode(path)) for path in leave}
     start = os.path.join(os.fsencode(root), b"")
     below = [iter([start])]
     while below:
         path = next(below[-1], None)
         if path is None:
             below.pop()
-        elif path.endswith(b"/"):
-            below.append(_sorted_names(path))
-        else:
-            yield Entry(os.fsdecode(path.removeprefix(start)), size_of(os.fsdecode(path)))
+        elif not path.endswith(b"/"):
+            yield Entry(os.fsdecode(path.removeprefix(start)), size_of(path))
+        elif path == start or not (os.path.realpath(path) in closed or is_label_output(path)):
+            # A folder's name sorts with its slash, so that entering it at once gives the order of the full paths.
+            below.append(_sorted_names(path, skipped))
 
 
-def _sorted_names(folder: bytes) -> Iterator[bytes]:
+def _sorted_names(folder: bytes, skipped: list[Skipped] | None) -> Iterator[bytes]:
+    def skip(path: bytes, why: str) -> None:
+        if skipped is not None:
+            skipped.append(Skipped(os.fsdecode(path), why))
+
     names: list[bytes] = []
     runs: list[IO[bytes]] = []
-    suffixes = {os.fsencode(suffix) for suffix in SUFFIXES}
-    with os.scandir(folder) as entries:
+    try:
+        entries = os.scandir(folder)
+    except OSError as error:
+        if skipped is None:
+            raise UserError(f"{os.fsdecode(folder)!r} cannot be opened ({error.strerror}): check its rights") from error
+        return skip(folder.rstrip(b"/"), (error.strerror or "cannot be opened").lower())
+    with entries:
         for entry in entries:
             if entry.name.startswith(b"."):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 names.append(entry.name + b"/")
-            elif os.path.splitext(entry.name)[1].lower() in suffixes and entry.is_file():
+            elif entry.is_dir():
+                skip(entry.path, "a link to a folder: give that folder itself")
+            elif is_picture(entry.name) and not entry.is_file():
+                skip(entry.path, "not an ordinary file" if os.path.exists(entry.path) else "a link to a missing file")
+            elif is_picture(entry.name):
                 names.append(entry.name)
             if len(names) == RUN:
                 runs.append(_spilled(sorted(names)))
@@ -102,27 +163,43 @@ def _sorted_names(folder: bytes) -> Iterator[bytes]:
         run.close()
 
 
+def pictures_in(folder: str | Path) -> Iterator[os.DirEntry]:
+    """Yield the picture files directly inside a folder, in the order of the file system; none where there is none."""
+    try:
+        entries = os.scandir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with entries:
+        yield from (entry for entry in entries if is_picture(entry.name) and entry.is_file())
+
+
+def is_label_output(folder: str | bytes) -> bool:
+    """Whether `protoadapt label` wrote its results into this folder."""
+    files = ("labels.json", "classifier.safetensors")
+    return all(os.path.isfile(os.path.join(os.fsdecode(folder), name)) for name in files)
+
+
 def _spilled(names: Iterable[bytes]) -> IO[bytes]:
-    file = tempfile.TemporaryFile()  # noqa: SIM115  # closed when it is merged
+    file = tempfile.TemporaryFile()  # noqa: SIM115  # closed after it is merged
     file.writelines(name + b"\0" for name in names)
     file.seek(0)
     return file
 
 
 def _pieces(file: IO[bytes], end: bytes = b"\0") -> Iterator[bytes]:
-    """What stands between ends, the last one with or without its own."""
+    """The parts of a file between separators; the last one may lack its own."""
     rest = b""
     while block := file.read(BLOCK):
         *whole, rest = (rest + block).split(end)
         yield from whole
         if len(rest) > LONGEST_PATH:
-            raise UserError(f"a name of more than {LONGEST_PATH:,} bytes: this is no list of files")
+            raise UserError(f"a name is longer than {LONGEST_PATH:,} bytes: this is not a list of files")
     if rest:
         yield rest
 
 
-def listed(file: Path) -> Iterator[Entry]:
-    """The files that a list names, one a line, or as `find -print0` writes them; relative ones start at the list."""
+def listed_files(file: Path) -> Iterator[Entry]:
+    """Yield the files that a list names; relative paths start at the folder of the list."""
     with open(file, "rb") as lines:
         begin = lines.read(LONGEST_PATH)
         if begin.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -134,51 +211,25 @@ def listed(file: Path) -> Iterator[Entry]:
         for line in _pieces(lines, end):
             path = os.fsdecode(line if end == b"\0" else line.rstrip(b"\r"))
             if path and "\0" not in path:
-                yield Entry(path, _size_of_file(os.path.join(file.parent, path)))
-
-
-def _size_of_file(path: str) -> int:
-    return -1 if os.path.isdir(path) else size_of(path)
+                full = os.path.join(file.parent, path)
+                yield Entry(path, -1 if os.path.isdir(full) else size_of(full))
 
 
 def tar_members(root: Path, file: Path) -> Iterator[Entry]:
-    """The pictures in a tar file, in its order, with where their bytes lie: they are read there, never unpacked."""
+    """Yield the pictures in a tar file, in its order, with the offset of their bytes: nothing is unpacked."""
     try:
         with tarfile.open(file, "r:") as tar:
             while (member := tar.next()) is not None:
-                tar.members.clear()  # type: ignore[attr-defined]  # kept for random access, which nobody asks for
-                picture = os.path.splitext(member.name)[1].lower() in SUFFIXES
-                if picture and member.isreg() and not member.issparse():
+                tar.members.clear()  # type: ignore[attr-defined]  # kept for random access, which is not needed
+                suffixed = is_picture("x" + os.path.splitext(member.name)[1])  # hidden ones count here
+                if suffixed and member.isreg() and not member.issparse():
                     yield Entry(str(file.relative_to(root)), member.size, member.name, member.offset_data)
     except (tarfile.TarError, ValueError, LookupError, OverflowError) as error:  # its headers may say anything
-        raise UserError(f"{str(file)!r} is truncated or no plain tar file ({error}): get it again") from error
+        raise UserError(f"{str(file)!r} is truncated or no plain tar file ({error}): download it again") from error
 
 
-def plain_file(path: str, flags: int) -> int:
-    """For `open`. A list may name a pipe: nobody writes to it, and opening it would take forever."""
-    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(errno.EINVAL, "it is no plain file", path)
-    return handle
-
-
-def hashed(root: Path, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """The same with the sha256 of each picture's bytes; those that cannot be read stay without."""
-    for entry in entries:
-        try:
-            with open(os.path.join(root, entry.path), "rb", opener=plain_file) as file:
-                digest, left = hashlib.sha256(), entry.size
-                file.seek(entry.offset)
-                while left > 0 and (block := file.read(min(left, BLOCK))):
-                    digest.update(block)
-                    left -= len(block)
-            yield entry._replace(sha256=digest.hexdigest())
-        except OSError:
-            yield entry
-
-
-def size_of(path: str) -> int:
+def size_of(path: str | bytes) -> int:
+    """Bytes of a file; -1 where it is missing."""
     try:
         return os.stat(path).st_size
     except OSError:

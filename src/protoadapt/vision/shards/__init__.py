@@ -1,6 +1,7 @@
 """Pictures by the million: a manifest cut into shards, features shard by shard, labels in a stream."""
 
-from protoadapt.vision.pictures.walk import Entry, find, hashed
+from protoadapt.vision.pictures.read import hashed
+from protoadapt.vision.pictures.walk import Entry, find
 from protoadapt.vision.shards.extract import Done, extract, list_broken
 from protoadapt.vision.shards.manifest import SHARD_SIZE, Manifest
 from protoadapt.vision.shards.manifest import load as load_manifest

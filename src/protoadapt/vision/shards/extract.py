@@ -56,15 +56,15 @@ def extract(
     first, of = part
     if not 0 <= first < of:
         raise UserError(f"--shard is {first}/{of}: parts of {of} are numbered from 0 to {of - 1}")
-    _, about = networks.load(model, "cpu")
-    shard_files.claim(out, about, manifest, views)
+    _, metadata = networks.load(model, "cpu")
+    shard_files.claim(out, metadata, manifest, views)
     shard_files.sweep(out)
-    job = Job(model, manifest, out, views, about["size"], device)
+    job = Job(model, manifest, out, views, device, metadata["size"], metadata.get("resize"))
     numbers = range(first, len(manifest.shards), of)
     done = Done(len(numbers), sum(manifest.shards[n].pictures for n in numbers))
     missing = []
     for number in numbers:
-        found = _whole(job, number, about["weights"], done.damaged)
+        found = _whole(job, number, metadata["weights"], done.damaged)
         if found is None:
             missing.append(number)
         else:

@@ -1,7 +1,7 @@
-"""Shards on one machine, by the worker processes of torch's DataLoader: it notices when one is killed, and its workers
-end when their parent is.
+"""The local engine: shards on one machine, made by the worker processes of torch's DataLoader.
 
-On a CPU each worker makes whole shards. On a GPU workers decode, and the one network embeds what they hand over.
+The DataLoader notices when a worker is killed, and its workers end with their parent. On a CPU each worker makes whole
+shards. On a GPU workers decode, and the one network embeds what they hand over.
 """
 
 import warnings
@@ -14,18 +14,17 @@ from torch.utils.data import DataLoader, Dataset
 from protoadapt.core.errors import UserError
 from protoadapt.core.threads import cores
 from protoadapt.vision import networks
-from protoadapt.vision.shards.batch_decode import Decoded
-from protoadapt.vision.shards.make import Job, Made, decode_shard, make_shard, one_thread
+from protoadapt.vision.shards.make import Decoded, Job, Made, decode_shard, make_shard, one_thread
 
 
 def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
-    """Each of these shards as it is done, in order; a worker a core unless told."""
+    """Yield each of these shards when it is done, in order; one worker per core by default."""
     workers = min(workers or cores(), len(numbers))
     return _on_cpu(job, numbers, workers) if job.device == "cpu" else _on_device(job, numbers, workers)
 
 
 class _Shards(Dataset):
-    """Item i is the i-th shard, made. An error travels as its text: the loader would wrap it in a traceback."""
+    """Item i is the i-th shard, made. An error is passed on as its text: the loader would wrap it in a traceback."""
 
     def __init__(self, job: Job, numbers: Sequence[int]):
         self.job, self.numbers = job, numbers
@@ -62,23 +61,23 @@ class _Batches(Dataset):
     def __len__(self) -> int:
         return len(self.places)
 
-    def __getitem__(self, item: int) -> tuple[torch.Tensor, list[tuple[int, str]]] | str:
+    def __getitem__(self, item: int) -> tuple[torch.Tensor, dict[int, str]] | str:
         try:
-            pixels, broken = self.job.decode(*self.places[item])
-            return torch.from_numpy(pixels), broken  # a tensor passes through shared memory, an array would be copied
+            pixels, errors = self.job.decode(*self.places[item])
+            return torch.from_numpy(pixels), errors  # a tensor passes through shared memory, an array would be copied
         except (UserError, OSError) as error:
             return str(error)
 
 
 def _on_device(job: Job, numbers: Sequence[int], workers: int) -> Iterator[Made]:
-    network, about = networks.load(job.model, job.device)
+    network, metadata = networks.load(job.model, job.device)
     batches = map(_unwrapped, _loaded(_Batches(job, numbers), workers))
     for number in numbers:
         own = (batch for _, batch in zip(range(job.batches(number)), batches))
-        yield make_shard(job, number, own, network, about)
+        yield make_shard(job, number, own, network, metadata)
 
 
-def _unwrapped(item: tuple[torch.Tensor, list[tuple[int, str]]] | str) -> Decoded:
+def _unwrapped(item: tuple[torch.Tensor, dict[int, str]] | str) -> Decoded:
     if isinstance(item, str):
         raise UserError(item)
     return Decoded(item[0].numpy(), item[1])
@@ -86,7 +85,7 @@ def _unwrapped(item: tuple[torch.Tensor, list[tuple[int, str]]] | str) -> Decode
 
 def _loaded(items: Dataset, workers: int) -> Iterator[Any]:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)  # as many as were asked for
+        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)  # the user chose the number
         made = iter(DataLoader(items, batch_size=None, num_workers=workers, collate_fn=_as_is))
     try:
         yield from made
@@ -95,8 +94,8 @@ def _loaded(items: Dataset, workers: int) -> Iterator[Any]:
             raise
         reason = " ".join(str(error).splitlines()[0].split())
         raise UserError(
-            f"a worker process was ended from outside ({reason}): give it more memory or take fewer --workers, and run "
-            f"the same command again; what is done stays done"
+            f"a worker process was killed ({reason}): give it more memory or use fewer --workers, and run the same "
+            f"command again; finished shards are kept"
         ) from error
 
 

@@ -1,8 +1,9 @@
-"""One shard: its pictures through the network, in fixed batches, into its file. The same bytes whoever makes it.
+"""One shard: its pictures are embedded in fixed batches and written to its file. The same bytes whoever makes it.
 
 Torch's last bits depend on how many pictures pass together and on how many threads share a convolution. So every batch
 has the same shape (black pictures fill it up), and on the CPU a network computes with one thread: more cores are more
-workers, each with shards of its own. Features of a CPU and of a GPU differ in their last bits all the same.
+workers, each with shards of its own. Features of a CPU and of a GPU differ in their last bits all the same. The reasons
+why pictures cannot be read are part of the file, so they hold no addresses and no paths of a machine.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,67 +16,125 @@ import numpy as np
 import torch
 from torch import nn
 
-from protoadapt.vision.embed import embed, to_half
+from protoadapt.vision.embed import embed_batches, to_half
+from protoadapt.vision.pictures.decode import Resize, decode_bytes
+from protoadapt.vision.pictures.formats import UnreadablePicture, quiet_pillow, reason
+from protoadapt.vision.pictures.read import read_entry
 from protoadapt.vision.pictures.walk import Entry
 from protoadapt.vision.shards import shard_files
-from protoadapt.vision.shards.batch_decode import BATCH, Decoded, decoded
 from protoadapt.vision.shards.manifest import Manifest
+
+BATCH = 64
+"""Pictures that pass the network together. The last bits of a row depend on it, so it is fixed, and short batches are
+filled up; it is what the network of one worker process can hold beside others."""
+
+
+class Decoded(NamedTuple):
+    """A batch of pixels (BATCH, 3, size, size) uint8, black where there is no picture, and why (by position)."""
+
+    pixels: np.ndarray
+    errors: dict[int, str]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is extracted, and where to. Small: it travels to every worker."""
+    """What is extracted, and where to. Small: it is sent to every worker."""
 
     model: str | Path
     manifest: Manifest
     out: Path
     views: int
-    size: int  # of the network's input
     device: str
+    size: int  # of the network's input
+    resize: Resize | None = None
 
     def batches(self, number: int) -> int:
+        """How many batches a shard has."""
         return -(-self.manifest.shards[number].pictures // BATCH)
 
     def decode(self, number: int, batch: int) -> Decoded:
+        """One batch of a shard."""
         entries = self.manifest.read(number)[batch * BATCH : (batch + 1) * BATCH]
-        return decoded(self.manifest.root, entries, self.size)
+        return decode_batch(self.manifest.root, entries, self.size, self.resize)
 
 
 class Made(NamedTuple):
-    """A shard that is done."""
+    """A finished shard."""
 
     number: int
     pictures: int
     broken: int
 
 
-def decode_shard(job: Job, number: int) -> Iterator[Decoded]:
-    entries = job.manifest.read(number)
+def decode_batch(root: Path, entries: Sequence[Entry], size: int, resize: Resize | None = None) -> Decoded:
+    """Read and decode at most BATCH pictures."""
+    pixels = np.zeros((BATCH, 3, size, size), np.uint8)
+    errors = {}
+    with quiet_pillow():
+        for row, entry in enumerate(entries):
+            try:
+                content = read_entry(root, entry)
+            except UnreadablePicture as error:
+                errors[row] = reason(error)
+                continue
+            try:
+                pixels[row] = decode_bytes(content, size, resize)
+            except Exception as error:  # a broken file may fail in any way
+                errors[row] = reason(error)
+    return Decoded(pixels, errors)
+
+
+def decode_entries(root: Path, entries: Sequence[Entry], size: int, resize: Resize | None = None) -> Iterator[Decoded]:
+    """Batch after batch of any number of pictures."""
     for start in range(0, len(entries), BATCH):
-        yield decoded(job.manifest.root, entries[start : start + BATCH], job.size)
+        yield decode_batch(root, entries[start : start + BATCH], size, resize)
 
 
-def make_shard(job: Job, number: int, batches: Iterable[Decoded], network: nn.Module, about: Mapping[str, Any]) -> Made:
+def decode_shard(job: Job, number: int) -> Iterator[Decoded]:
+    """All batches of a shard."""
+    return decode_entries(job.manifest.root, job.manifest.read(number), job.size, job.resize)
+
+
+def embed_decoded(
+    batches: Iterable[Decoded], n: int, network: nn.Module, metadata: Mapping[str, Any], views: int
+) -> tuple[np.ndarray, dict[int, str]]:
+    """Embed decoded batches exactly as the rows of shards are: the same batches, views and rounding.
+
+    Parameters
+    ----------
+    batches : as `decode_entries` yields them, of n pictures.
+    network, metadata, views : see `embed.embed_batches`.
+
+    Returns
+    -------
+    Features (n, D) float16, those of unreadable pictures without meaning; and the reasons, by row.
+    """
+    parts: list[np.ndarray] = []
+    errors: dict[int, str] = {}
+    pairs = ((batch.errors, batch.pixels) for batch in batches)
+    for wrong, rows in embed_batches(network, metadata, pairs, views=views):
+        errors |= {BATCH * len(parts) + row: why for row, why in wrong.items()}
+        parts.append(to_half(rows).numpy())
+    return np.concatenate(parts)[:n], errors
+
+
+def make_shard(
+    job: Job, number: int, batches: Iterable[Decoded], network: nn.Module, metadata: Mapping[str, Any]
+) -> Made:
     """Embed the decoded batches of a shard and write its file."""
     entries = job.manifest.read(number)
-    parts: list[np.ndarray] = []
-    reasons: dict[int, str] = {}
-    for start, (pixels, broken) in zip(range(0, len(entries), BATCH), batches, strict=True):
-        parts.append(to_half(embed(network, about, pixels, job.views, batch=BATCH)).numpy()[: len(entries) - start])
-        reasons |= {start + row: reason for row, reason in broken}
-    rows = np.array([row for row in range(len(entries)) if row not in reasons], np.int32)
-    told = {
+    features, errors = embed_decoded(batches, len(entries), network, metadata, job.views)
+    rows = np.array([row for row in range(len(entries)) if row not in errors], np.int32)
+    record = {
         "shard": number,
         "of": job.manifest.shards[number].sha256,
-        **shard_files.identity(about, job.manifest, job.views),
+        **shard_files.identity(metadata, job.manifest, job.views),
+        "broken": [{"row": row, "name": entries[row].name, "reason": why} for row, why in sorted(errors.items())],
     }
-    told["broken"] = [{"row": row, "name": entries[row].name, "reason": why} for row, why in sorted(reasons.items())]
     names = [entries[row].name for row in rows]
-    features = np.concatenate(parts)[rows]
-    shard_files.write_shard(
-        shard_files.shard_path(job.out, number), features, rows, names, told, _contents(entries, rows)
-    )
-    return Made(number, len(entries), len(reasons))
+    path = shard_files.shard_path(job.out, number)
+    shard_files.write_shard(path, features[rows], rows, names, record, _contents(entries, rows))
+    return Made(number, len(entries), len(errors))
 
 
 def _contents(entries: Sequence[Entry], rows: np.ndarray) -> np.ndarray | None:
@@ -88,6 +147,7 @@ def _contents(entries: Sequence[Entry], rows: np.ndarray) -> np.ndarray | None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
+    """Let torch compute with one thread, and with as many as before afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

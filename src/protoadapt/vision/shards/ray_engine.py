@@ -1,8 +1,8 @@
-"""The same shards on a Ray cluster: tasks decode on its CPUs, actors embed on its GPUs.
+"""The Ray engine: the same shards on a cluster; tasks decode on its CPUs, actors embed on its GPUs.
 
-On a cluster of CPUs alone Ray lets the actors do both, which saves sending pixels about. Scheduling, retries, growing
-and shrinking with the cluster are Ray Data's. The cluster is the one that RAY_ADDRESS names, or a local one for the
-time of the run. Manifest, pictures and output lie where every machine sees them.
+On a cluster of CPUs alone Ray lets the actors do both, which saves sending pixels around. Ray Data does the scheduling,
+the retries and the scaling. The cluster is the one that RAY_ADDRESS names, or a local one for the time of the run.
+Manifest, pictures and output must be visible to every machine.
 """
 
 import json
@@ -17,18 +17,19 @@ import torch
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.vision import networks
-from protoadapt.vision.shards.batch_decode import Decoded
-from protoadapt.vision.shards.make import Job, Made, decode_shard, make_shard
+from protoadapt.vision.shards.make import Decoded, Job, Made, decode_shard, make_shard
 
 
 def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
-    """Each of these shards as it is done, in any order. `workers`: how many tasks decode at once, and on CPUs how many
-    actors embed; the cluster's own limit unless told."""
+    """Yield each of these shards when it is done, in any order.
+
+    `workers`: how many tasks decode at once and, on CPUs, how many actors embed; the cluster's own limit by default.
+    """
     with _cluster(workers) as ray:
         unit = "CPU" if job.device == "cpu" else "GPU"
         there = int(ray.cluster_resources().get(unit, 0))
         if not there:
-            raise UserError(f"the Ray cluster has no {unit}: take --device {'cpu' if unit == 'GPU' else 'cuda'}")
+            raise UserError(f"the Ray cluster has no {unit}: use --device {'cpu' if unit == 'GPU' else 'cuda'}")
         actors = {"num_gpus": 1, "num_cpus": 0} if unit == "GPU" else {"num_cpus": 1}
         most = there if unit == "GPU" else workers or max(1, there - 1)
         rows = (
@@ -50,10 +51,10 @@ def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[
 def _decode(row: dict[str, Any], job: Job) -> dict[str, Any]:
     try:
         batches = list(decode_shard(job, int(row["number"])))
-        broken = json.dumps([batch.broken for batch in batches])
-        return {**row, "pixels": np.stack([batch.pixels for batch in batches]), "told": broken, "error": ""}
+        errors = json.dumps([list(batch.errors.items()) for batch in batches])
+        return {**row, "pixels": np.stack([batch.pixels for batch in batches]), "errors": errors, "error": ""}
     except (UserError, OSError) as error:  # as text: Ray would wrap it in a traceback
-        return {**row, "pixels": np.zeros((0, 0), np.uint8), "told": "[]", "error": str(error)}
+        return {**row, "pixels": np.zeros((0, 0), np.uint8), "errors": "[]", "error": str(error)}
 
 
 class _Embed:
@@ -67,9 +68,9 @@ class _Embed:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         made, error = Made(int(row["number"]), 0, 0), row["error"]
         if not error:
-            broken = [[(place, why) for place, why in batch] for batch in json.loads(row["told"])]
+            errors = map(dict, json.loads(row["errors"]))
             try:
-                made = make_shard(self.job, made.number, map(Decoded, row["pixels"], broken), *self.network)
+                made = make_shard(self.job, made.number, map(Decoded, row["pixels"], errors), *self.network)
             except (UserError, OSError) as failure:
                 error = str(failure)
         return {**made._asdict(), "error": error}
@@ -77,20 +78,20 @@ class _Embed:
 
 @contextmanager
 def _cluster(workers: int | None) -> Iterator[Any]:
-    """Ray, connected; what was started here is stopped again."""
+    """Connect to Ray, or start it here and stop it again."""
     for name, value in {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}.items():
         os.environ.setdefault(name, value)
     try:
         import ray
         import ray.data
     except ImportError as error:
-        raise UserError(f"--engine ray needs Ray: {install('ray')}, or take --engine local") from error
+        raise UserError(f"--engine ray needs Ray: {install('ray')}, or use --engine local") from error
     ours = not ray.is_initialized()
     if ours:
         cpus = max(2, workers or os.cpu_count() or 1)  # an actor that embeds and a task that decodes
         local: dict[str, Any] = {} if os.environ.get("RAY_ADDRESS") else {"include_dashboard": False, "num_cpus": cpus}
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
-    ray.data.DataContext.get_current().enable_progress_bars = False  # extract tells how far it is, and how fast
+    ray.data.DataContext.get_current().enable_progress_bars = False  # the command shows its own
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     try:
         yield ray

@@ -16,12 +16,12 @@ from PIL import Image
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import load
-from protoadapt.vision.pictures import cache
+from protoadapt.vision.pictures import pixel_cache
 from protoadapt.vision.pictures.images import Images
 
 
 def loaded(folder: Path, **more: object) -> Images:
-    return load("folder", "all", folder, **{"size": 16, "progress": False, "workers": 2} | more)  # type: ignore[arg-type]
+    return load("folder", "all", folder, **{"size": 16, "workers": 2} | more)  # type: ignore[arg-type]
 
 
 def entries(folder: Path) -> list[str]:
@@ -37,8 +37,10 @@ def entry(folder: Path) -> Path:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the pictures that were decoded."""
     names: list[str] = []
-    plain = cache.decode
-    monkeypatch.setattr(cache, "decode", lambda picture, size: (names.append(picture.name), plain(picture, size))[1])
+    plain = pixel_cache.decode
+    monkeypatch.setattr(
+        pixel_cache, "decode", lambda picture, *how: (names.append(picture.name), plain(picture, *how))[1]
+    )
     return names
 
 
@@ -60,7 +62,7 @@ def test_decoded_once_then_read(mine: Path, counted: list[str]) -> None:
 
 
 def test_many_threads_and_chunks_change_nothing(tmp_path: Path) -> None:
-    folder = class_folders(tmp_path, ["a", "b"], 2 * cache.CHUNK + 7)
+    folder = class_folders(tmp_path, ["a", "b"], 2 * pixel_cache.CHUNK + 7)
     one, many = (loaded(folder, workers=w, cache_dir=tmp_path / str(w)) for w in (1, 5))
     np.testing.assert_array_equal(one.pixels, many.pixels)
 
@@ -69,7 +71,7 @@ def test_every_choice_has_its_own_entry(mine: Path) -> None:
     assert loaded(mine, size=20).pixels.shape[2:] == (20, 20)
     few = loaded(mine, per_class=2)
     assert few.paths == [path for i, path in enumerate(loaded(mine).paths) if i % 3 < 2]
-    assert len(load("folder", "base", mine, size=16, progress=False)) == 12
+    assert len(load("folder", "base", mine, size=16)) == 12
     assert len(entries(mine)) == 4
 
 
@@ -110,7 +112,7 @@ def test_a_broken_entry_is_decoded_again(mine: Path, counted: list[str], file: s
     loaded(mine, verify=True)  # whole again
 
 
-@pytest.mark.parametrize("file", cache.FILES)
+@pytest.mark.parametrize("file", pixel_cache.FILES)
 def test_verify_finds_a_changed_byte(mine: Path, file: str) -> None:
     loaded(mine)
     path = entry(mine) / file
@@ -127,7 +129,9 @@ def test_verify_finds_a_changed_byte(mine: Path, file: str) -> None:
 def test_checksums_are_those_of_sha256sum(mine: Path) -> None:
     loaded(mine)
     lines = (entry(mine) / "SHA256SUMS").read_text().splitlines()
-    assert lines == [f"{hashlib.sha256((entry(mine) / file).read_bytes()).hexdigest()}  {file}" for file in cache.FILES]
+    assert lines == [
+        f"{hashlib.sha256((entry(mine) / file).read_bytes()).hexdigest()}  {file}" for file in pixel_cache.FILES
+    ]
 
 
 def break_some(folder: Path) -> set[str]:
@@ -160,9 +164,9 @@ def test_corrupt_pictures(mine: Path) -> None:
 
 
 def test_gaps_are_closed_across_chunks(tmp_path: Path) -> None:
-    folder = class_folders(tmp_path, ["a"], 2 * cache.CHUNK + 9)
+    folder = class_folders(tmp_path, ["a"], 2 * pixel_cache.CHUNK + 9)
     want = loaded(folder)
-    bad = [want.paths[i] for i in (0, 5, cache.CHUNK - 1, cache.CHUNK, 2 * cache.CHUNK + 8)]
+    bad = [want.paths[i] for i in (0, 5, pixel_cache.CHUNK - 1, pixel_cache.CHUNK, 2 * pixel_cache.CHUNK + 8)]
     kept = [i for i, path in enumerate(want.paths) if path not in bad]
     for path in bad:
         (folder / path).write_bytes(b"broken")
@@ -182,16 +186,16 @@ def test_all_corrupt(tmp_path: Path) -> None:
 KILLED = """
 import sys, threading
 from protoadapt.training.datasets import load
-from protoadapt.vision.pictures import cache
-plain, done = cache.decode, []
-def slow(picture, size):
+from protoadapt.vision.pictures import pixel_cache
+plain, done = pixel_cache.decode, []
+def slow(picture, *how):
     done.append(picture)
     if len(done) == 10:
         print("halfway", flush=True)
         threading.Event().wait()
-    return plain(picture, size)
-cache.decode = slow
-load("folder", "all", sys.argv[1], size=16, progress=False, workers=1)
+    return plain(picture, *how)
+pixel_cache.decode = slow
+load("folder", "all", sys.argv[1], size=16, workers=1)
 """
 
 
@@ -215,16 +219,16 @@ def test_two_processes_decode_once(mine: Path) -> None:
     script = """
 import sys
 from protoadapt.training.datasets import load
-from protoadapt.vision.pictures import cache
-plain, done = cache.decode, []
-def counted(picture, size):
+from protoadapt.vision.pictures import pixel_cache
+plain, done = pixel_cache.decode, []
+def counted(picture, *how):
     if not done:
         print("decoding", flush=True)
         sys.stdin.readline()
     done.append(picture)
-    return plain(picture, size)
-cache.decode = counted
-images = load("folder", "all", sys.argv[1], size=16, progress=False, workers=1)
+    return plain(picture, *how)
+pixel_cache.decode = counted
+images = load("folder", "all", sys.argv[1], size=16, workers=1)
 print(len(done), int(images.pixels.sum()), flush=True)
 """
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -268,9 +272,12 @@ def test_wrong_arguments(mine: Path, wrong: dict) -> None:
         loaded(mine, **wrong)
 
 
-def test_progress_is_shown_on_stderr(mine: Path, capsys: pytest.CaptureFixture) -> None:
-    loaded(mine, progress=True)
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "decoding" in err
-    assert "24/24" in err
+def test_progress_is_a_callback_and_draws_nothing(mine: Path, capsys: pytest.CaptureFixture) -> None:
+    calls: list[tuple[int, int]] = []
+    loaded(mine, on_progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1] == (24, 24)
+    assert calls == sorted(calls)
+    assert capsys.readouterr() == ("", "")
+    calls.clear()
+    loaded(mine, on_progress=lambda done, total: calls.append((done, total)))
+    assert calls == []  # from the cache

@@ -1,4 +1,4 @@
-"""What is read of a folder, and how."""
+"""One walker, one reader, one set of formats: what is found in a folder, how it is read, what is refused."""
 
 import io
 import os
@@ -13,8 +13,11 @@ import pytest
 from PIL import Image, ImageFile
 
 from protoadapt.core.errors import UserError
-from protoadapt.vision.pictures import read
-from protoadapt.vision.pictures.read import find_pictures, pixels, thumbnail
+from protoadapt.vision.pictures import formats
+from protoadapt.vision.pictures.decode import Room, thumbnail
+from protoadapt.vision.pictures.decode import decode_bytes as pixels
+from protoadapt.vision.pictures.read import read_file
+from protoadapt.vision.pictures.walk import find_pictures
 
 
 def saved(image, kind, **options):
@@ -96,8 +99,8 @@ def test_what_is_no_picture_is_said_in_words():
     for content, words in ((b"", "empty"), (b"hello", "no picture"), (b"%!PS-Adobe-3.0 EPSF", "no picture")):
         with pytest.raises(Exception) as error:  # noqa: PT011
             pixels(content, 16)
-        assert words in read.reason(error.value)
-        assert "0x" not in read.reason(error.value)
+        assert words in formats.reason(error.value)
+        assert "0x" not in formats.reason(error.value)
 
 
 HEIC = b"\0\0\0\x18ftypheic" + bytes(40)
@@ -105,10 +108,10 @@ HEIC = b"\0\0\0\x18ftypheic" + bytes(40)
 
 def test_heic_asks_for_its_plug_in(monkeypatch):
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
-    read._heic.cache_clear()
+    formats._heic_formats.cache_clear()
     with pytest.raises(ValueError, match="pillow-heif"):
         pixels(HEIC, 16)
-    read._heic.cache_clear()
+    formats._heic_formats.cache_clear()
 
 
 def test_heic_is_read_with_its_plug_in(monkeypatch):
@@ -130,11 +133,11 @@ def test_heic_is_read_with_its_plug_in(monkeypatch):
         Image.register_open("HEIF", Reader, lambda prefix: prefix[4:12] == b"ftypheic")
 
     monkeypatch.setitem(sys.modules, "pillow_heif", types.SimpleNamespace(register_heif_opener=register))
-    read._heic.cache_clear()
+    formats._heic_formats.cache_clear()
     try:
         assert pixels(HEIC, 8)[:, 4, 4].tolist() == [0, 255, 0]
     finally:
-        read._heic.cache_clear()
+        formats._heic_formats.cache_clear()
         Image.OPEN.pop("HEIF")
         Image.ID.remove("HEIF")
 
@@ -144,7 +147,7 @@ def test_pictures_are_found_at_any_depth_and_nothing_else(tmp_path, paint):
         paint(tmp_path / name, "red")
     (tmp_path / "notes.txt").write_text("no picture")
     (tmp_path / "phone.HEIC").write_bytes(HEIC)
-    expected = ["-x.gif", "b.png", "new\nline.png", "phone.HEIC", "a/c.JPG", "a/d e/ü.webp"]
+    expected = ["-x.gif", "a/c.JPG", "a/d e/ü.webp", "b.png", "new\nline.png", "phone.HEIC"]
     assert relative(find_pictures(tmp_path), tmp_path) == expected
 
 
@@ -153,7 +156,7 @@ def test_names_of_other_bytes_are_found(tmp_path, paint):
     os.rename(tmp_path / "a.png", os.fsencode(tmp_path) + b"/caf\xe9.png")
     (file,) = find_pictures(tmp_path).files
     assert os.fsencode(file).endswith(b"caf\xe9.png")
-    assert read.read(file)
+    assert read_file(file)
 
 
 def test_links_to_pictures_are_followed_and_links_to_folders_listed(tmp_path, paint):
@@ -165,19 +168,25 @@ def test_links_to_pictures_are_followed_and_links_to_folders_listed(tmp_path, pa
     (root / "loop").symlink_to(root)
     (root / "disk").symlink_to("/")
     found = find_pictures(root)
-    assert relative(found, root) == ["a.png", "gone.png", "linked.png"]
-    assert {os.path.basename(one.file) for one in found.skipped} == {"loop", "disk"}
-    assert read.read(str(root / "linked.png")) == elsewhere.read_bytes()
+    assert relative(found, root) == ["a.png", "linked.png"]
+    reasons = {os.path.basename(one.file): one.reason for one in found.skipped}
+    assert sorted(reasons) == ["disk", "gone.png", "loop"]
+    assert "missing file" in reasons["gone.png"]
+    assert "link to a folder" in reasons["loop"]
+    assert read_file(str(root / "linked.png")) == elsewhere.read_bytes()
     with pytest.raises(OSError, match="No such file"):
-        read.read(str(root / "gone.png"))
+        read_file(str(root / "gone.png"))
 
 
 def test_what_is_no_ordinary_file_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe.png")  # opening it would wait for ever
     (tmp_path / "zero.png").symlink_to("/dev/zero")
+    listing = find_pictures(tmp_path)
+    assert not listing.files
+    assert [one.reason for one in listing.skipped] == ["not an ordinary file"] * 2
     for name in ("pipe.png", "zero.png"):
         with pytest.raises(ValueError, match="ordinary"):
-            read.read(str(tmp_path / name))
+            read_file(str(tmp_path / name))
 
 
 def test_output_folders_are_left_alone(tmp_path, paint):
@@ -205,7 +214,7 @@ def test_a_deep_picture_is_shown_as_it_is_read():
 
 def test_large_pictures_are_decoded_one_after_the_other():
     """Room for two of three: the third begins when one ends. Ordinary JPEG files take no room."""
-    room, inside, ended = read.Room(2 * 100), threading.Semaphore(0), threading.Event()
+    room, inside, ended = Room(2 * 100), threading.Semaphore(0), threading.Event()
     image = Image.new("L", (10, 10))
     most = []
 
@@ -228,5 +237,5 @@ def test_large_pictures_are_decoded_one_after_the_other():
         thread.join()
     assert max(most) <= 200
     assert room.taken == 0
-    with read.Room(50).of(image):
+    with Room(50).of(image):
         pass  # larger than all the room: alone

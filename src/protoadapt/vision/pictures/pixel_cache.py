@@ -1,8 +1,8 @@
-"""Pictures decoded once into a memory-map, then read from there.
+"""Cache of decoded datasets: pictures are decoded once into a memory-map and read from there.
 
-An entry of the cache is a folder, made under another name and renamed when whole, so that it is there completely or
-not at all: pixels.bin (N, 3, H, W) uint8, labels.npy, index.json and SHA256SUMS (`sha256sum -c` reads it). Its name
-holds a fingerprint of everything that matters, the names and sizes of the source files included.
+An entry is a folder, made under another name and renamed when complete, so that it is there completely or not at all:
+pixels.bin (N, 3, H, W) uint8, labels.npy, index.json and SHA256SUMS (`sha256sum -c` reads it). Its name holds a
+fingerprint of everything that matters, the names and sizes of the source files included.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from itertools import groupby, islice
@@ -20,20 +20,25 @@ from typing import Any
 
 import numpy as np
 from filelock import FileLock
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.threads import cores
-from protoadapt.vision.pictures.decode import Picture, Source, decode
+from protoadapt.vision.pictures.decode import Picture, Resize, decode
+from protoadapt.vision.pictures.formats import quiet_pillow, reason
+from protoadapt.vision.pictures.images import Source
 
 FORMAT = 2  # of an entry and of what `decode` makes: raised when either changes, so that old entries are left alone
-CHUNK = 128  # pictures a thread takes at once
+CHUNK = 128  # pictures per job of a thread
 FILES = ("pixels.bin", "labels.npy", "index.json")
+Progress = Callable[[int, int], None]
+"""Called with the pictures decoded so far and their total."""
 
 
 def read(entry: Path, verify: bool) -> dict[str, Any] | None:
-    """pixels, labels, class_names, paths and skipped; None where there is no entry, or a broken one."""
+    """The pixels, labels, class_names, paths and skipped of an entry; None where it is missing or broken.
+
+    `verify` compares every file with its checksum.
+    """
     if not entry.is_dir():
         return None
     try:
@@ -44,19 +49,19 @@ def read(entry: Path, verify: bool) -> dict[str, Any] | None:
         if (entry / "pixels.bin").stat().st_size != np.prod(shape) or len(labels) != shape[0] or not shape[0]:
             raise ValueError("its files are cut short")
         pixels = np.memmap(entry / "pixels.bin", np.uint8, "r", shape=shape)
-        found = {"pixels": pixels, "labels": labels} | {key: index[key] for key in ("class_names", "paths", "skipped")}
+        tables = {"pixels": pixels, "labels": labels} | {key: index[key] for key in ("class_names", "paths", "skipped")}
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
-        warnings.warn(f"the cached pictures in {entry} are broken ({error}): they are decoded again", stacklevel=3)
+        warnings.warn(f"the cached pictures in {entry} are broken ({error}) and decoded again", stacklevel=3)
         return None
     for file in FILES if verify else ():
         if f"{_digest(entry / file)}  {file}" not in sums:
-            raise UserError(f"{entry / file} does not match its checksum: remove {entry} and it is decoded again")
-    return found
+            raise UserError(f"{entry / file} does not match its checksum: remove {entry} to decode it again")
+    return tables
 
 
 @contextmanager
 def alone(entry: Path) -> Iterator[None]:
-    """One process at a time makes an entry. The lock goes with the process that holds it, however that ends."""
+    """Let one process at a time make an entry. The lock ends with the process that holds it."""
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(f"{entry}.lock")
@@ -72,30 +77,50 @@ def alone(entry: Path) -> Iterator[None]:
 
 
 def in_order(source: Source, per_class: int | None, n_classes: int) -> tuple[list[Picture], list[str]]:
-    """The pictures by class and name, and the classes; none of them empty, all that the dataset has."""
+    """The pictures of a split by class and name, and its classes.
+
+    Raises UserError where a class has no pictures, or where there are not `n_classes` of them (0: any number).
+    """
     pictures = sorted(source.read(), key=lambda picture: (picture.label, picture.name))
-    found = {label: list(group) for label, group in groupby(pictures, key=lambda picture: picture.label)}
-    classes = sorted(found if source.classes is None else source.classes)
-    missing = [label for label in classes if label not in found]
+    by_class = {label: list(group) for label, group in groupby(pictures, key=lambda picture: picture.label)}
+    classes = sorted(by_class if source.classes is None else source.classes)
+    missing = [label for label in classes if label not in by_class]
     if missing or (n_classes and len(classes) != n_classes):
         first = f"; {missing[0]!r} is missing" if missing else ""
-        there = len(classes) - len(missing)
         raise UserError(
-            f"{source.root} has {there} of the {n_classes} classes of this split{first}: `protoadapt data` says more"
+            f"{source.root} has {len(classes) - len(missing)} of the {n_classes} classes of this split{first}: "
+            f"`protoadapt data` lists what is missing"
         )
-    return [picture for label in classes for picture in islice(found[label], per_class)], classes
+    return [picture for label in classes for picture in islice(by_class[label], per_class)], classes
 
 
 def write(
-    entry: Path, pictures: list[Picture], classes: list[str], size: int, skip: bool, workers: int | None, progress: bool
+    entry: Path,
+    pictures: list[Picture],
+    classes: list[str],
+    size: int,
+    *,
+    resize: Resize | None = None,
+    skip: bool = False,
+    workers: int | None = None,
+    on_progress: Progress = lambda done, total: None,
 ) -> None:
-    """Decode beside the entry and rename. What a killed run left there is nobody's, as we are alone."""
+    """Decode pictures into a new entry; the caller is `alone`.
+
+    Parameters
+    ----------
+    entry : the folder to make.
+    pictures, classes : as `in_order` returns them.
+    size, resize : see `decode`.
+    skip : leave out pictures that cannot be read and list them; otherwise the first one is a UserError.
+    workers : threads; by default one per core.
+    """
     partial = entry.with_name(f"{entry.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed
     try:
         partial.mkdir()
         pixels = _allocate(partial / "pixels.bin", (len(pictures), 3, size, size))
-        bad = decode_all(pictures, pixels, skip, workers, progress)
+        bad = _decode_all(pictures, pixels, resize, skip, workers, on_progress)
         kept = [row for row in range(len(pictures)) if row not in bad]
         if not kept:
             raise unreadable(bad[0])
@@ -119,19 +144,24 @@ def write(
         partial.rename(entry)
     except OSError as error:
         raise UserError(
-            f"the cache {entry.parent} cannot be written ({error}): make room, or choose another with --cache DIR"
+            f"the cache {entry.parent} cannot be written ({error}): free some space, or choose another with --cache DIR"
         ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def decode_all(
-    pictures: list[Picture], pixels: np.ndarray, skip: bool, workers: int | None, progress: bool
+def _decode_all(
+    pictures: list[Picture],
+    pixels: np.ndarray,
+    resize: Resize | None,
+    skip: bool,
+    workers: int | None,
+    on_progress: Progress,
 ) -> dict[int, str]:
-    """Every picture into its row of pixels; returns the rows that could not be read, with the reason.
+    """Decode every picture into its row of pixels; returns the rows that could not be read, with the reason.
 
-    Threads, as pillow lets go of Python's lock while it decodes and resizes: no picture has to be sent between
-    processes, and a script that calls `load` needs no guard around it.
+    In threads, since pillow releases Python's lock while it decodes and resizes: no picture is sent between processes,
+    and a script that calls `load` needs no `__main__` guard.
     """
     stop = Event()
 
@@ -141,22 +171,22 @@ def decode_all(
             if stop.is_set():
                 break
             try:
-                pixels[row] = decode(pictures[row], pixels.shape[-1])
+                pixels[row] = decode(pictures[row], pixels.shape[-1], resize)
             except Exception as error:  # a broken file may fail in any way
-                bad[row] = f"{pictures[row].name} ({' '.join(str(error).split()) or type(error).__name__})"
+                bad[row] = f"{pictures[row].name} ({reason(error)})"
         return bad
 
     chunks = [range(start, min(start + CHUNK, len(pictures))) for start in range(0, len(pictures), CHUNK)]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bad: dict[int, str] = {}
+    done = 0
     pool = ThreadPoolExecutor(workers or cores())
     try:
-        with Progress(*columns, console=Console(stderr=True), disable=not progress) as bar:
-            task = bar.add_task("decoding", total=len(pictures))
+        with quiet_pillow():
             jobs = {pool.submit(work, rows): len(rows) for rows in chunks}
             for job in as_completed(jobs):
                 bad |= job.result()
-                bar.advance(task, jobs[job])
+                done += jobs[job]
+                on_progress(done, len(pictures))
                 if bad and not skip:
                     raise unreadable(bad[min(bad)])
     finally:
@@ -166,11 +196,12 @@ def decode_all(
 
 
 def unreadable(which: str) -> UserError:
-    return UserError(f"a picture cannot be read, {which}: get it again, remove it, or take --skip-corrupt")
+    """The error for a picture that cannot be read, `which` being its name and the reason."""
+    return UserError(f"a picture cannot be read, {which}: replace it, remove it, or use --skip-corrupt")
 
 
 def _allocate(path: Path, shape: tuple[int, ...]) -> np.memmap:
-    """A file of its full size on the disk: a full disk is an error here, where later it would be a crash."""
+    """Reserve the whole file: a full disk is an error here, where later it would be a crash."""
     length = int(np.prod(shape))
     with path.open("wb") as file:
         if hasattr(os, "posix_fallocate"):
@@ -181,7 +212,7 @@ def _allocate(path: Path, shape: tuple[int, ...]) -> np.memmap:
 
 
 def _close_gaps(pixels: np.ndarray, kept: list[int]) -> None:
-    """Move the kept rows to the front, over those that were skipped. A row never moves back, so none is lost."""
+    """Move the kept rows to the front, over skipped ones. Rows only move forward, so none is lost."""
     for start in range(0, len(kept) if len(kept) < len(pixels) else 0, CHUNK):
         rows = kept[start : start + CHUNK]
         pixels[start : start + len(rows)] = pixels[rows]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from protoadapt.vision.pictures.decode import Box, Picture, decode
+from protoadapt.vision.pictures.formats import UnreadablePicture
 
 
 def noisy(width: int, height: int) -> Image.Image:
@@ -116,7 +117,7 @@ def test_bombs_and_programs_are_refused(tmp_path: Path) -> None:
         with pytest.raises((ValueError, Image.DecompressionBombError), match="pixels"):
             decode(Picture("a", "c", str(path)), 84)
     (tmp_path / "a.jpg").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
-    with pytest.raises(Image.UnidentifiedImageError):
+    with pytest.raises(UnreadablePicture, match="no picture"):
         decode(Picture("a", "c", str(tmp_path / "a.jpg")), 84)
 
 

@@ -1,0 +1,136 @@
+"""Checks of users' arrays and devices: features and labels from numpy, torch, pandas or lists."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoadapt.core.errors import UserError
+
+LARGEST = {4: 1e15, 8: 1e150}
+"""Largest feature by the bytes of its type: squares of larger ones may sum to infinity."""
+
+
+def checked(features: Any, labels: Any) -> tuple[Tensor, np.ndarray]:
+    """Features and labels in the types that everything here computes with.
+
+    Parameters
+    ----------
+    features : array (N, D)
+        Real numbers without NaN. float64 stays, all other types become float32.
+    labels : array (N,)
+        Whole numbers (floats that are whole are accepted) with −1 for no label, or class names with "" for none.
+
+    Returns
+    -------
+    rows : Tensor (N, D)
+    labels : int64 array (N,)
+        Class names are numbered in sorted order (`class_indices`).
+    """
+    rows = as_tensor(features, "features")
+    if rows.ndim != 2 or not rows.shape[1] or rows.is_complex():
+        raise UserError(
+            f"features have shape {tuple(rows.shape)} and type {rows.dtype}: they must be a real (n_rows, n_dims) array"
+        )
+    indices, _ = class_indices(labels)
+    if indices.shape != (len(rows),):
+        raise UserError(
+            f"there are {len(rows)} feature rows and labels of shape {indices.shape}: give one label per row"
+        )
+    rows = rows if rows.dtype == torch.float64 else rows.float()
+    bad = (~torch.isfinite(rows)).any(1).nonzero()
+    if len(bad):
+        raise UserError(
+            f"{len(bad)} feature rows hold NaN or infinite values, the first is row {int(bad[0])}: "
+            f"leave them out or extract them again"
+        )
+    check_size(rows, rows.dtype.itemsize)
+    return rows, indices
+
+
+def class_indices(labels: Any) -> tuple[np.ndarray, list[str] | None]:
+    """Labels as whole numbers.
+
+    Parameters
+    ----------
+    labels : array (N,)
+        Whole numbers with −1 for no label, or class names with "" for none.
+
+    Returns
+    -------
+    indices : int64 array (N,)
+    names : list of str or None
+        The class names in sorted order, of which the indices are places; None where the labels are numbers.
+
+    Examples
+    --------
+    >>> class_indices(["dog", "", "cat"])
+    (array([ 1, -1,  0]), ['cat', 'dog'])
+    """
+    if isinstance(labels, Tensor):
+        labels = (labels.detach().float() if labels.is_floating_point() else labels.detach()).cpu()
+    array = as_array(labels, "labels")
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "replace")
+    if array.dtype.kind == "U" or (array.dtype.kind == "O" and all(isinstance(label, str) for label in array.flat)):
+        names, places = np.unique(array.astype(str), return_inverse=True)
+        unnamed = len(names) and not names[0]  # "" is sorted first
+        return places.reshape(array.shape) - int(unnamed), [str(name) for name in names[int(unnamed) :]]
+    if array.dtype.kind == "f" and (array == np.rint(array)).all() and (np.abs(array) < 2**53).all():
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu" or (array.size and array.max() > np.iinfo(np.int64).max):
+        raise UserError(f"labels are of type {array.dtype}: they must be whole numbers (−1 for none) that fit int64")
+    return array.astype(np.int64), None
+
+
+def as_tensor(values: Any, name: str) -> Tensor:
+    """A tensor of an array, list or data frame called `name`."""
+    if isinstance(values, Tensor):
+        return values.detach()
+    try:
+        return torch.from_numpy(np.require(as_array(values, name), requirements=["C", "W"]))
+    except (TypeError, ValueError) as error:
+        raise _not_an_array(name, error) from error
+
+
+def as_array(values: Any, name: str) -> np.ndarray:
+    """A numpy array of an array, list or data frame called `name`."""
+    refuse_mask(values, name)
+    try:
+        return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise _not_an_array(name, error) from error
+
+
+def _not_an_array(name: str, error: Exception) -> UserError:
+    return UserError(f"{name} cannot be read as an array of numbers ({error}): give a numpy array or a torch tensor")
+
+
+def refuse_mask(values: Any, name: str) -> None:
+    """Raises UserError for a masked array: the mask would be ignored."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise UserError(f"{name} are partly masked: leave those rows out, or fill them in with .filled(…)")
+
+
+def check_size(rows: Tensor | np.ndarray, itemsize: int) -> None:
+    """Raises UserError where a feature is too large to compute with in numbers of `itemsize` bytes."""
+    largest = max(float(rows.max()), -float(rows.min())) if len(rows) else 0.0
+    if largest > LARGEST[itemsize]:
+        raise UserError(
+            f"the features reach {largest:.3g}, and from {LARGEST[itemsize]:g} their squares may be infinite: "
+            f"scale them down"
+        )
+
+
+def usable(device: torch.device | str) -> torch.device | str:
+    """The device, where torch can compute on it; otherwise raises UserError."""
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise UserError(f"device is {device!r}, which torch does not know: set device='cpu' or 'cuda'") from error
+    if kind not in ("cpu", "cuda", "mps", "xpu"):
+        raise UserError(f"device is {device!r}, which cannot compute: set device='cpu' or 'cuda'")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"device is {device!r} but torch finds no GPU: set device='cpu'")
+    return device
