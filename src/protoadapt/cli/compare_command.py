@@ -43,6 +43,7 @@ def compare(
     several feature files or seeds: the means over all runs, their spread, and p-values with Holm's correction for
     multiple comparisons.
     """
+    from protoadapt.core.episodes import Protocol
     from protoadapt.core.methods import METHODS, NEED_BASE_MEAN, method, split_specs
 
     evaluation.check(form, json_out, *files, base)
@@ -60,7 +61,7 @@ def compare(
     against = method(reference).label if reference else next(iter(chosen))
     if against not in chosen:
         raise UserError(f"the reference {against!r} is not among the methods {', '.join(chosen)}: add it to --methods")
-    drawn = evaluation.protocol_of(protocol, way, shot, query, alpha, unlabeled, distractors)
+    drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
     if left_out:
         print(
             f"left out, as they need the mean of the base classes (--base FILE): {', '.join(left_out)}", file=sys.stderr

@@ -34,10 +34,11 @@ def evaluate(
 
     Prints its accuracy with 95 % confidence intervals over episodes and over classes.
     """
+    from protoadapt.core.episodes import Protocol
     from protoadapt.core.methods import method, parse_assignments
 
     evaluation.check(form, json_out, file, base)
     chosen = method(method_name, **parse_assignments(settings or []))
-    drawn = evaluation.protocol_of(protocol, way, shot, query, alpha, unlabeled, distractors)
+    drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
     results = evaluation.run(evaluation.read_table(file, base, min_rows), [chosen], drawn, episodes, seed, device)
     evaluation.show(results, None, form, json_out, results[0])

@@ -49,16 +49,6 @@ def check(form: str, json_out: Path | None, *inputs: Path | None) -> None:
         check_output(json_out, *inputs)
 
 
-def protocol_of(
-    kind: str, way: int, shot: int, query: int, alpha: float, unlabeled: int, distractors: int
-) -> "Protocol":
-    from protoadapt.core.episodes import Protocol
-
-    if kind != "semi" and (unlabeled or distractors):
-        raise UserError(f"--unlabeled and --distractors need --protocol semi, not {kind}: change it or leave them out")
-    return Protocol(kind, way, shot, query, alpha, unlabeled, distractors)
-
-
 def read_table(file: Path, base: Path | None, min_rows: int) -> "Features":
     """A feature file without its small classes, with the mean of `base` where that is given."""
     from dataclasses import replace
