@@ -4,12 +4,11 @@ import csv
 import io
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.command import run
 from helpers.pages import Parsed, labels
 
 from protoadapt.cli.report_command import report
@@ -359,8 +358,7 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(told, tmp_path):
 
 def test_the_command_is_there(tmp_path):
     write(tmp_path / "labels.json", labels())
-    words = [sys.executable, "-m", "protoadapt", "report", "labels.json", "--out", "page/report.html"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = run("report", "labels.json", "--out", "page/report.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "page" / "report.html").read_text().startswith("<!doctype html>")
 
