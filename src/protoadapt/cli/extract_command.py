@@ -1,15 +1,19 @@
 """`protoadapt extract`."""
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from protoadapt.cli.options import DataDir, DatasetName, Device, Model, SkipCorrupt, find_device
-from protoadapt.cli.progress import bars, decoding, progress
+from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, check_output_folder
+
+if TYPE_CHECKING:
+    from protoadapt.vision.pictures.images import Images
 
 
 def extract(
@@ -72,6 +76,7 @@ def extract(
     if check_output(out, model if Path(model).is_file() else None).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
     from protoadapt.core.features import save_features
+    from protoadapt.core.methods import NEED_BASE_MEAN
     from protoadapt.training import datasets
     from protoadapt.training.datasets.registry import search
     from protoadapt.vision import embed, networks
@@ -90,21 +95,30 @@ def extract(
         "on_corrupt": "skip" if skip_corrupt else "fatal",
         "resize": metadata.get("resize"),
     }
-    with decoding() as options["on_progress"]:
-        chosen = datasets.load(dataset, split, data_dir, **options)
-    if base_mean is None:
-        base_mean = data_dir is None or search(chosen.name, "base", data_dir, options["crop"]) is not None
-        if not base_mean:
-            print(
-                "note: there are no base classes here, so the features have no base mean (needed by simpleshot, "
-                "bd_cspn and laplacian_shot)",
-                file=sys.stderr,
+    with bars() as report:
+
+        def load(part: str) -> "Images":
+            return datasets.load(
+                dataset, part, data_dir, **options, on_progress=partial(report, f"{part} pictures decoded")
             )
-    with decoding() as options["on_progress"]:
-        base = datasets.load(dataset, "base", data_dir, **options) if base_mean else None
-    with progress(f"views of {split} pictures", (len(chosen) + (len(base) if base else 0)) * views) as report:
+
+        chosen = load(split)
+        if base_mean is None:
+            base_mean = data_dir is None or search(chosen.name, "base", data_dir, options["crop"]) is not None
+            if not base_mean:
+                needed = " and ".join(sorted(NEED_BASE_MEAN))
+                print(f"note: no base classes here, so no base mean, which {needed} need", file=sys.stderr)
+        base = load("base") if base_mean else None
+        total = (len(chosen) + (len(base) if base else 0)) * views
         table = embed.extract(
-            network, metadata, chosen, base, views=views, pooling=pooling, half=half, on_progress=report
+            network,
+            metadata,
+            chosen,
+            base,
+            views=views,
+            pooling=pooling,
+            half=half,
+            on_progress=lambda done: report("views embedded", done, total),
         )
     embed.save_index(out.with_suffix(".index.csv"), chosen)
     save_features(out, table)

@@ -49,13 +49,6 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: report(what, done, total)
 
 
-@contextmanager
-def decoding() -> Iterator[Callable[[int, int], None]]:
-    """A bar for `datasets.load`, which reports how many pictures are decoded, and of how many."""
-    with bars() as report:
-        yield lambda done, total: report("pictures decoded", done, total)
-
-
 def _drawn() -> "Progress":
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn

@@ -1,13 +1,14 @@
 """`protoadapt train`."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from protoadapt.cli.options import Cache, DataDir, Device, Set, SkipCorrupt
-from protoadapt.cli.progress import decoding
+from protoadapt.cli.progress import bars
 from protoadapt.cli.training_progress import training_progress
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output_folder
@@ -56,8 +57,9 @@ def train(
     config = _config(recipe_name, given, out if resume else None)
     kind, places = _devices(accelerator or device, devices)
     on_corrupt = "skip" if skip_corrupt else "fatal"
-    with decoding() as report:
-        base, val = load_splits(config, data_dir, cache_dir=cache, on_corrupt=on_corrupt, on_progress=report)
+    with bars() as report:
+        on_progress = partial(report, "pictures decoded")
+        base, val = load_splits(config, data_dir, cache_dir=cache, on_corrupt=on_corrupt, on_progress=on_progress)
     with training_progress() as show:
         result = run_training(
             config,
