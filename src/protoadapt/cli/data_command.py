@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from protoadapt.cli.options import DataDir, DatasetName
+from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError
 
 
@@ -27,7 +28,8 @@ def data(
     if download:
         if data_dir is None:
             raise UserError("--download needs a directory to write to: give --data DIR")
-        datasets.download(dataset, data_dir)
+        with bars() as report_bytes:
+            datasets.download(dataset, data_dir, lambda done, total: report_bytes("bytes", done, total or 0))
     report = datasets.check(dataset, data_dir)
     print(report)
     if not report.complete:

@@ -16,12 +16,12 @@ SPLITS = ("base", "val", "novel")
 def test_nothing_there(tmp_path: Path) -> None:
     report = check("tiered-imagenet", tmp_path)
     assert not report.complete
-    assert "Nothing of it was found" in str(report)
+    assert "No pictures of it were found" in str(report)
     assert "n01530575" in str(report)
     assert "image-net.org" in str(report)
     report = check("cub", tmp_path)
     assert "--download" in str(report)
-    with pytest.raises(UserError, match=r"there is no folder .*missing --download` fetches it$"):
+    with pytest.raises(UserError, match=r"there is no folder .*missing --download`$"):
         check("cub", tmp_path / "missing")
     with pytest.raises(UserError, match=r"there is no folder .*image-net\.org$"):  # nothing to fetch it by
         check("tiered-imagenet", tmp_path / "missing")
@@ -44,7 +44,7 @@ def test_complete_and_each_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     report = check("cifar-fs", tmp_path)
     assert not report.complete
     assert "val: 15 of 16 classes, 29 of 32 pictures" in str(report)
-    assert f"classes that are missing: {gone}" in str(report)
+    assert f"missing classes: {gone}" in str(report)
     assert f"{short} 1 instead of 2" in str(report)
     assert "cs.toronto.edu" in str(report)
 
@@ -55,7 +55,7 @@ def test_listed_and_not_there(tmp_path: Path) -> None:
     with (tmp_path / "train.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("filename", "label"), ("a.jpg", label)])
     report = check("mini-imagenet", tmp_path)
-    assert "listed and not there: images/a.jpg" in str(report)
+    assert "listed files that do not exist: images/a.jpg" in str(report)
     assert "occur twice" in str(report)
 
 

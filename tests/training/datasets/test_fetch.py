@@ -60,26 +60,29 @@ def server() -> Iterator[dict[str, Any]]:
 
 
 def test_whole(server: dict, tmp_path: Path) -> None:
-    fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    reports: list[tuple[int, int | None]] = []
+    fetch(server["url"], tmp_path / "a", MD5, lambda done, total: reports.append((done, total)))
     assert (tmp_path / "a").read_bytes() == CONTENT
+    assert reports[-1] == (len(CONTENT), len(CONTENT))
+    assert [done for done, _ in reports] == sorted({done for done, _ in reports})
     assert server["asked"] == [None]
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_a_transfer_that_breaks_off_goes_on(server: dict, tmp_path: Path) -> None:
     server["breaks"] = [100_000, 50_000]
-    fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    fetch(server["url"], tmp_path / "a", MD5)
     assert (tmp_path / "a").read_bytes() == CONTENT
     assert server["asked"] == [None, "bytes=100000-", "bytes=150000-"]
 
 
 def test_a_later_run_goes_on(server: dict, tmp_path: Path) -> None:
     server["breaks"] = [100_000, 0, 0, 0]
-    with pytest.raises(UserError, match="goes on at 100,000 bytes"):
-        fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    with pytest.raises(UserError, match="continues at 100,000 bytes"):
+        fetch(server["url"], tmp_path / "a", MD5)
     assert not (tmp_path / "a").exists()
     server["asked"].clear()
-    fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    fetch(server["url"], tmp_path / "a", MD5)
     assert server["asked"] == ["bytes=100000-"]
     assert (tmp_path / "a").read_bytes() == CONTENT
 
@@ -87,34 +90,34 @@ def test_a_later_run_goes_on(server: dict, tmp_path: Path) -> None:
 def test_a_server_without_ranges_starts_over(server: dict, tmp_path: Path) -> None:
     server["ranges"] = False
     (tmp_path / "a.part").write_bytes(CONTENT[:777])
-    fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    fetch(server["url"], tmp_path / "a", MD5)
     assert server["asked"] == ["bytes=777-"]
     assert (tmp_path / "a").read_bytes() == CONTENT
 
 
 def test_a_part_that_is_already_whole(server: dict, tmp_path: Path) -> None:
     (tmp_path / "a.part").write_bytes(CONTENT)
-    fetch(server["url"], tmp_path / "a", MD5, progress=False)
+    fetch(server["url"], tmp_path / "a", MD5)
     assert (tmp_path / "a").read_bytes() == CONTENT
 
 
 def test_wrong_content_is_not_kept(server: dict, tmp_path: Path) -> None:
     (tmp_path / "a.part").write_bytes(b"x" * 1000)  # the start of something else
     with pytest.raises(UserError, match="md5"):
-        fetch(server["url"], tmp_path / "a", MD5, progress=False)
+        fetch(server["url"], tmp_path / "a", MD5)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_errors_of_the_server(server: dict, tmp_path: Path) -> None:
     server["code"] = 404
     with pytest.raises(UserError, match="answers 404"):
-        fetch(server["url"], tmp_path / "a", MD5, progress=False)
+        fetch(server["url"], tmp_path / "a", MD5)
     server["code"] = 503
     with pytest.raises(UserError, match="503"):
-        fetch(server["url"], tmp_path / "a", MD5, progress=False)
+        fetch(server["url"], tmp_path / "a", MD5)
     assert len(server["asked"]) == 1 + 3
-    with pytest.raises(UserError, match="cannot be fetched"):
-        fetch("http://127.0.0.1:1/nobody", tmp_path / "a", MD5, progress=False)
+    with pytest.raises(UserError, match="cannot be downloaded"):
+        fetch("http://127.0.0.1:1/nobody", tmp_path / "a", MD5)
 
 
 def tarball(**files: bytes) -> bytes:
@@ -132,12 +135,12 @@ def test_download_unpacks(server: dict, tmp_path: Path, monkeypatch: pytest.Monk
     server |= {"content": content, "breaks": [40]}
     changed = replace(DATASETS["cifar-fs"], url=server["url"], md5=hashlib.md5(content).hexdigest())
     monkeypatch.setitem(DATASETS, "cifar-fs", changed)
-    report = download("cifar-fs", tmp_path / "data", progress=False)
+    report = download("cifar-fs", tmp_path / "data")
     assert (tmp_path / "data" / "cifar-100-python" / "train").read_bytes() == b"t"
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["cifar-100-python"]
     assert not report.complete  # these are no pictures
     with pytest.raises(UserError, match="move it away"):
-        download("cifar-fs", tmp_path / "data", progress=False)
+        download("cifar-fs", tmp_path / "data")
 
 
 def test_no_official_address(tmp_path: Path) -> None:

@@ -233,6 +233,25 @@ def test_cub(tmp_path: Path, layout: str) -> None:
                 np.testing.assert_array_equal(images.pixels[row], want)
 
 
+def test_a_list_that_is_not_utf_8_is_one_sentence(tmp_path: Path, mini: dict) -> None:
+    mini_csv(tmp_path / "mini", mini)
+    list_of_mini = tmp_path / "mini" / "val.csv"
+    list_of_mini.write_bytes(list_of_mini.read_bytes() + b"caf\xe9.png,x\n")
+    with pytest.raises(UserError, match=r"val\.csv is not UTF-8 text \(byte \d+\): download it again"):
+        loaded("mini-imagenet", "val", tmp_path / "mini")
+    made = cub(tmp_path / "a")
+    split_folders(tmp_path / "a", tmp_path / "b", made, "none")
+    (tmp_path / "b" / "boxes.csv").write_bytes(b"image,x,y\n\xff\xfe,1,1\n")
+    with pytest.raises(UserError, match=r"boxes\.csv is not UTF-8 text"):
+        loaded("cub", "val", tmp_path / "b", crop="box")
+    (tmp_path / "b" / "boxes.csv").write_bytes(b"file,x,y\n")
+    with pytest.raises(UserError, match=r"boxes\.csv has no column 'image'"):
+        loaded("cub", "val", tmp_path / "b", crop="box")
+    (tmp_path / "a" / "images.txt").write_bytes(b"1 \xe9.jpg\n")
+    with pytest.raises(UserError, match=r"images\.txt is not UTF-8 text"):
+        loaded("cub", "val", tmp_path / "a")
+
+
 def test_cub_without_boxes(tmp_path: Path) -> None:
     made = cub(tmp_path / "a")
     split_folders(tmp_path / "a", tmp_path / "b", made, "none")
@@ -268,9 +287,9 @@ def test_own_split_folders(tmp_path: Path) -> None:
     ("place", "split", "said"),
     [
         ("photos", "all", "no class folders in .*photos': put the pictures of each class .*`extract --manifest`$"),
-        ("photos", "base", "no class folders in .*photos': put the pictures of each class into a folder of its name$"),
+        ("photos", "base", "no class folders in .*photos': put the pictures of each class into a folder with its name$"),
         ("two", "novel", r"two' has no novel classes: put class folders into base/, val/ and novel/ .*eight"),
-        ("none", "all", "no folder .*none': give one that holds a folder of pictures for each class$"),
+        ("none", "all", "no folder .*none': give one that holds one folder of pictures per class$"),
     ],
 )
 def test_own_folder_without_classes(tmp_path: Path, place: str, split: str, said: str) -> None:

@@ -1,5 +1,5 @@
 """CIFAR-100 (Krizhevsky, 2009), which CIFAR-FS (Bertinetto et al., ICLR 2019) and FC100 (Oreshkin et al., NeurIPS 2018)
-split by class: all 600 pictures of each class, whichever half they were published in."""
+split by class: all 600 pictures per class, from the published training and test halves."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from protoadapt.vision.pictures.images import Source
 
 
 def pickles(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
-    """The official train, test and meta of cifar-100-python."""
+    """The official files train, test and meta of cifar-100-python."""
     files = [root / name for name in ("meta", "train", "test")]
     if not all(file.is_file() for file in files):
         return None
@@ -28,7 +28,7 @@ def _read(root: Path, wanted: set[str]) -> list[Picture]:
         table = read_table(path)
         data, labels, files = (_column(table, key, path) for key in ("data", "fine_labels", "filenames"))
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (len(labels), 3072):
-            raise UserError(f"{path} does not hold {len(labels)} rows of 3,072 bytes: get cifar-100-python again")
+            raise UserError(f"{path} does not hold {len(labels)} rows of 3,072 bytes: download cifar-100-python again")
         tiles = data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         try:
             pictures += [
@@ -37,7 +37,7 @@ def _read(root: Path, wanted: set[str]) -> list[Picture]:
                 if names[label] in wanted
             ]
         except (IndexError, TypeError, ValueError) as error:
-            raise UserError(f"{path} has labels or names that do not fit ({error}): get it again") from error
+            raise UserError(f"{path} has labels or names that do not fit ({error}): download it again") from error
     return pictures
 
 
@@ -45,5 +45,5 @@ def _column(table: dict, key: str, path: Path) -> list:
     if key not in table:
         raise UserError(f"{path} has no {key!r}, only {sorted(table)}: is it the file of CIFAR-100's Python version?")
     if not isinstance(table[key], (list, np.ndarray)):
-        raise UserError(f"{path} holds a {type(table[key]).__name__} under {key!r}: get cifar-100-python again")
+        raise UserError(f"{path} holds a {type(table[key]).__name__} under {key!r}: download cifar-100-python again")
     return table[key]

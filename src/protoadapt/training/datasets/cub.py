@@ -1,17 +1,19 @@
-"""CUB-200-2011 (Wah et al., 2011): the official folder, or its pictures in class folders with the boxes beside them."""
+"""CUB-200-2011 (Wah et al., 2011): the official folder, or its pictures in class folders with a list of boxes."""
 
 import csv
+import io
 from pathlib import Path
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets.folders import File, class_files, inside, source_of_files
+from protoadapt.training.datasets.text_lists import read_text
 from protoadapt.vision.pictures.decode import Box
 from protoadapt.vision.pictures.images import Source
 from protoadapt.vision.pictures.walk import size_of
 
 
 def official(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
-    """CUB_200_2011 as published: images/ and the lists beside it."""
+    """CUB_200_2011 as published: images/ and its lists."""
     needed = ("images.txt", "image_class_labels.txt", "classes.txt")
     if not (root / "images").is_dir() or not all((root / name).is_file() for name in needed):
         return None
@@ -24,7 +26,7 @@ def official(root: Path, split: str, classes: list[str], crop: str) -> Source | 
 
 
 def split_folders(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
-    """Class folders, alone or under train/ and test/, official names, with boxes.csv or the official lists."""
+    """Class folders with official names, alone or in train/ and test/, with boxes.csv or the official lists."""
     files = class_files(root, classes)
     return _source(root, files, classes, crop) if files else None
 
@@ -37,17 +39,19 @@ def _source(root: Path, files: list[File], classes: list[str], crop: str) -> Sou
     for file in files:
         key = "/".join(file.name.split("/")[-2:])
         if key not in known:
-            raise UserError(f"no box is given for {key} in {root}: get the list of boxes again, or use crop='none'")
+            raise UserError(f"the list of boxes in {root} has none for {key}: download it again, or use crop='none'")
         boxes[file.name] = known[key]
     return source_of_files(root, files, classes, boxes, lists=repr(sorted(boxes.items())))
 
 
 def _boxes(root: Path) -> dict[str, Box]:
-    """Boxes by '<class>/<file>'. The csv says how large the picture was, so smaller copies of it are cut right too."""
+    """'<class>/<file>' → box. boxes.csv has the size of the original picture, so that smaller copies are cut right."""
     for path in (root / "boxes.csv", root / "cub-boxes.csv"):
         if path.is_file():
-            with path.open(newline="", encoding="utf-8") as file:
-                return {row["image"]: _box(path, row) for row in csv.DictReader(file)}
+            rows = csv.DictReader(io.StringIO(read_text(path), newline=""))
+            if "image" not in (rows.fieldnames or ()):
+                raise UserError(f"{path} has no column 'image': download it again, or use crop='none'")
+            return {row["image"]: _box(path, row) for row in rows}
     if (root / "bounding_boxes.txt").is_file() and (root / "images.txt").is_file():
         images, lines = _list(root / "images.txt"), _list(root / "bounding_boxes.txt")
         keys = ("x", "y", "box_width", "box_height")
@@ -67,11 +71,11 @@ def _box(path: Path, row: dict[str, str]) -> Box:
         x, y, width, height = (float(row[key]) for key in ("x", "y", "box_width", "box_height"))
         size = (int(row["width"]), int(row["height"])) if "width" in row else None
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} has a row that is no box, {row}: get it again") from error
+        raise UserError(f"{path} has a row that is not a box, {row}: download it again") from error
     return Box(x, y, width, height, size)
 
 
 def _list(path: Path) -> dict[str, str]:
-    """Lines of 'number value'."""
-    pairs = (line.split(maxsplit=1) for line in path.read_text(encoding="utf-8").splitlines())
+    """number → value of lines 'number value'."""
+    pairs = (line.split(maxsplit=1) for line in read_text(path).splitlines())
     return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}

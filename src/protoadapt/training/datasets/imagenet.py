@@ -1,6 +1,6 @@
-"""mini-ImageNet (Vinyals et al., NeurIPS 2016, in the split of Ravi & Larochelle, ICLR 2017) as it is passed around:
-pictures with three csv files, or one pickle a split, or class folders (see `folders`). And tiered-ImageNet (Ren et al.,
-ICLR 2018): class folders too, of 779,165 pictures."""
+"""mini-ImageNet (Vinyals et al., NeurIPS 2016, in the split of Ravi & Larochelle, ICLR 2017) as it is distributed:
+pictures with three csv files, one pickle per split, or class folders (see `folders`). And tiered-ImageNet (Ren et al.,
+ICLR 2018): class folders of 779,165 pictures."""
 
 import csv
 import io
@@ -18,6 +18,7 @@ from protoadapt.training.datasets.folders import (
     packed_fingerprint,
     source_of_files,
 )
+from protoadapt.training.datasets.text_lists import read_text
 from protoadapt.training.datasets.unpickle import read_table, text
 from protoadapt.vision.pictures.decode import Picture
 from protoadapt.vision.pictures.images import Source, fingerprint
@@ -25,7 +26,7 @@ from protoadapt.vision.pictures.walk import size_of
 
 OLD_NAMES = {"base": "train", "val": "val", "novel": "test"}
 
-# Of the second family only pictures of the published split are read: train_phase_val and train_phase_test hold others.
+# Of the second family only the published split is read: train_phase_val and train_phase_test hold other pictures.
 PICKLES = {
     "base": ("mini-imagenet-cache-train.pkl", "miniImageNet_category_split_train_phase_train.pickle"),
     "val": ("mini-imagenet-cache-val.pkl", "miniImageNet_category_split_val.pickle"),
@@ -38,7 +39,7 @@ def csv_and_images(root: Path, split: str, classes: list[str], crop: str) -> Sou
     path = root / f"{OLD_NAMES[split]}.csv"
     if not path.is_file() or not (root / "images").is_dir():
         return None
-    content, wanted = path.read_text(encoding="utf-8"), set(classes)
+    content, wanted = read_text(path), set(classes)
     rows = [row[:2] for row in csv.reader(io.StringIO(content)) if len(row) >= 2]
     names = [(f"images/{inside(name, path)}", label) for name, label in rows if label in wanted]
     if not names:
@@ -48,9 +49,9 @@ def csv_and_images(root: Path, split: str, classes: list[str], crop: str) -> Sou
 
 
 def many_class_folders(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
-    """Class folders known by their names and times: to ask for the size of half a million files takes seconds.
+    """Class folders identified by names and folder times: asking for the size of half a million files takes seconds.
 
-    So a picture that is overwritten in place goes unnoticed here; one that is added, removed or replaced does not.
+    So a picture that is overwritten in place goes unnoticed; one that is added, removed or replaced does not.
     """
     places = class_places(root, classes)
 
@@ -61,7 +62,7 @@ def many_class_folders(root: Path, split: str, classes: list[str], crop: str) ->
     return Source(root, fingerprint(part for folder in listing for part in folder), read, classes) if places else None
 
 
-def pickle_a_split(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+def pickle_per_split(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
     """mini-imagenet-cache-*.pkl (image_data, class_dict) or miniImageNet_category_split_*.pickle (data, labels)."""
     for path in (root / name for name in PICKLES[split]):
         if path.is_file():
@@ -73,14 +74,14 @@ def _read(path: Path) -> list[Picture]:
     table = read_table(path)
     data = table.get("image_data", table.get("data"))
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 4 or data.shape[3] != 3:
-        raise UserError(f"{path} has no uint8 pictures (N, H, W, 3) under 'image_data' or 'data': get it again")
+        raise UserError(f"{path} has no uint8 pictures (N, H, W, 3) under 'image_data' or 'data': download it again")
     labels: dict[int, str] = {}
     if "class_dict" in table:
         labels = {int(row): text(name) for name, rows in table["class_dict"].items() for row in rows}
     elif "labels" in table:
-        # Without the names of the classes their numbers have to do.
+        # Without class names, the numbers of the classes serve as names.
         names = {int(number): text(name) for name, number in table.get("catname2label", {}).items()}
         labels = {row: names.get(int(number), f"class {int(number)}") for row, number in enumerate(table["labels"])}
     if not labels or max(labels) >= len(data) or min(labels) < 0:
-        raise UserError(f"{path} gives no labels that fit its {len(data)} pictures: get it again")
+        raise UserError(f"{path} has no labels that fit its {len(data)} pictures: download it again")
     return [Picture(f"{path.name}/{row:05d}", label, data[row]) for row, label in labels.items()]

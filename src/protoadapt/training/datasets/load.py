@@ -7,7 +7,14 @@ from typing import Literal
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import glyphs
-from protoadapt.training.datasets.registry import class_list, find_dataset, find_split, had_at, search
+from protoadapt.training.datasets.registry import (
+    class_list,
+    download_hint,
+    find_dataset,
+    find_split,
+    no_data_dir,
+    search,
+)
 from protoadapt.vision.pictures import pixel_cache
 from protoadapt.vision.pictures.decode import Resize
 from protoadapt.vision.pictures.images import Images, Source, fingerprint
@@ -30,33 +37,47 @@ def load(
 ) -> Images:
     """One split of a dataset as uint8 pixels, from the cache or decoded into it first.
 
-    It touches the pictures of that split and no others. `size`: 84 unless the dataset says otherwise. `per_class`: the
-    first so many pictures of each class (of glyphs, how many are drawn). `cache_dir`: `.protoadapt-cache` in the data
-    folder. `verify`: read the checksums of what is cached again. `on_corrupt`: a picture that cannot be read is an
-    error that names it ("fatal"), or is left out and listed in `skipped` ("skip"). `workers`: threads, one per core.
-    `resize`: how pictures are brought to that size (see `decode`). `on_progress`: called with the number of pictures
-    decoded and their total; not called where they are cached.
+    Reads the pictures of that split and no others.
+
+    Parameters
+        name         a key of DATASETS, such as "cub", "glyphs" or "folder"
+        split        "base", "val" or "novel"; "all" for one's own folder
+        data_dir     folder that holds the dataset; None for built-in ones
+        size         side in pixels, 8 to 1024; None: 84, or what the dataset says
+        crop         "none" or, for CUB, "box"
+        resize       how pictures are brought to that size (see `decode`); None: squeezed to a square
+        per_class    use the first so many pictures per class (of glyphs: draw so many); None: all
+        cache_dir    folder of decoded pictures; None: `.protoadapt-cache` in the data folder
+        verify       check the checksums of cached pictures again
+        on_corrupt   a picture that cannot be read is an error that names it ("fatal"), or it is left out and listed in
+                     `skipped` ("skip")
+        workers      decoding threads; None: one per core
+        on_progress  called with the number of pictures decoded and their total; not called where they are cached
+
+    Returns `Images`: pixels (N, 3, size, size) uint8, labels (N), class_names, paths.
+
+    Example: `load("cub", "novel", "data", crop="box").pixels.shape`.
     """
     name, dataset = find_dataset(name)
     split = find_split(name, split)
     size = dataset.size if size is None else size
     if crop not in dataset.crops:
-        raise UserError(f"{dataset.title} has no crop {crop!r}: there is {' and '.join(map(repr, dataset.crops))}")
+        raise UserError(f"{dataset.title} has no crop {crop!r}: choose {' or '.join(map(repr, dataset.crops))}")
     if not 8 <= size <= 1024:
-        raise UserError(f"pictures of {size} pixels a side cannot be made: choose 8 to 1024")
+        raise UserError(f"size is {size}: choose a side of 8 to 1024 pixels")
     if per_class is not None and per_class < 1:
-        raise UserError(f"{per_class} pictures a class are none: choose 1 or more")
+        raise UserError(f"per_class is {per_class}: choose 1 picture per class or more")
     if on_corrupt not in ("fatal", "skip"):
         raise UserError(f"on_corrupt is {on_corrupt!r}: choose 'fatal' or 'skip'")
     source, home = _source(name, split, data_dir, crop, per_class)
-    # Beside its pictures a cache may move with them; elsewhere it may hold those of a folder that looks the same.
+    # A cache in the data folder may move with it; elsewhere the key must tell apart folders that look the same.
     where = [source.root.resolve()] if cache_dir and data_dir else []
     parts = [pixel_cache.FORMAT, name, split, size, crop, per_class, source.fingerprint, *where]
     key = fingerprint([*parts, resize] if resize else parts)[:16]
     entry = Path(cache_dir or home, f"{name}-{split}-{size}-{crop}-{key}")
     cached = pixel_cache.read(entry, verify)
     if cached is None:
-        with pixel_cache.alone(entry):  # whoever comes second waits, and finds it made
+        with pixel_cache.alone(entry):  # a second process waits here and finds the entry complete
             cached = pixel_cache.read(entry, verify)
             if cached is None:
                 pictures, classes = pixel_cache.in_order(source, per_class, len(class_list(name, split)))
@@ -82,26 +103,26 @@ def load(
 def _source(
     name: str, split: str, data_dir: str | Path | None, crop: str, per_class: int | None
 ) -> tuple[Source, Path]:
-    """Where the pictures come from, and the usual place of their cache."""
-    if name == "glyphs":
+    """The source of the pictures, and the default place of their cache."""
+    _, dataset = find_dataset(name)
+    if dataset.built_in:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         return glyphs.drawn(class_list(name, split), per_class or glyphs.PER_CLASS), home / "protoadapt"
-    _, dataset = find_dataset(name)
     if data_dir is None:
-        raise UserError(f"{dataset.title} needs a data folder: give the one that holds it with --data DIR")
+        raise no_data_dir(name)
     source = search(name, split, Path(data_dir), crop)
     if source is None:
         if name == "folder":
             raise _no_classes(split, Path(data_dir))
         raise UserError(
-            f"the {split} classes of {dataset.title} are not in {data_dir}: expected is {dataset.looks_like}; "
-            f"{had_at(name, data_dir)}"
+            f"the {split} classes of {dataset.title} are not in {data_dir}: expected layout: {dataset.looks_like}; "
+            f"{download_hint(name, data_dir)}"
         )
     return source, Path(data_dir, ".protoadapt-cache")
 
 
 def _no_classes(split: str, folder: Path) -> UserError:
-    """What is wrong with a user's own folder."""
+    """The error for a user's own folder without the classes of a split."""
     if search("folder", "all", folder, "none") is not None:
         return UserError(
             f"{str(folder)!r} has no {split} classes: put class folders into base/, val/ and novel/ inside it, "
@@ -109,6 +130,6 @@ def _no_classes(split: str, folder: Path) -> UserError:
         )
     unnamed = "; for pictures without names use `protoadapt manifest` and `extract --manifest`"
     return UserError(
-        f"no class folders in {str(folder)!r}: put the pictures of each class into a folder of its name"
+        f"no class folders in {str(folder)!r}: put the pictures of each class into a folder with its name"
         + (unnamed if split == "all" else "")
     )

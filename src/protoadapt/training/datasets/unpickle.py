@@ -1,7 +1,7 @@
-"""Pickles of datasets, read without running anything: numpy arrays and builtin containers, nothing else.
+"""Pickled datasets, read without running code: numpy arrays and builtin containers only.
 
-A pickle is a program that may call any function by name. Here a name leads to one of six harmless
-functions or to an error, so that a file from the internet can do no more than give numbers and text.
+A pickle is a program that may call any function by name. Here a name leads to one of six harmless functions or to an
+error, so that a downloaded file can only yield numbers and text.
 """
 
 import pickle
@@ -42,7 +42,7 @@ for core in ("numpy.core", "numpy._core"):
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ALLOWED:
-            raise UserError(f"it names {module}.{name}, which no dataset needs: do not trust it")
+            raise UserError(f"it calls {module}.{name}, which no dataset needs: do not trust it")
         return ALLOWED[module, name]
 
 
@@ -54,8 +54,9 @@ def read_table(path: Path) -> dict[str, Any]:
             table = _Unpickler(file, encoding="bytes").load()
         return {text(key): value for key, value in table.items()}
     except Exception as error:  # a broken pickle may fail in any way
-        raise UserError(f"{path} cannot be read as a pickled dataset ({error}): get it again") from error
+        raise UserError(f"{path} cannot be read as a pickled dataset ({error}): download it again") from error
 
 
 def text(value: str | bytes) -> str:
+    """Text of a pickle, which is bytes where Python 2 wrote it."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
