@@ -287,7 +287,11 @@ def test_own_split_folders(tmp_path: Path) -> None:
     ("place", "split", "said"),
     [
         ("photos", "all", "no class folders in .*photos': put the pictures of each class .*`extract --manifest`$"),
-        ("photos", "base", "no class folders in .*photos': put the pictures of each class into a folder with its name$"),
+        (
+            "photos",
+            "base",
+            "no class folders in .*photos': put the pictures of each class into a folder with its name$",
+        ),
         ("two", "novel", r"two' has no novel classes: put class folders into base/, val/ and novel/ .*eight"),
         ("none", "all", "no folder .*none': give one that holds one folder of pictures per class$"),
     ],
