@@ -263,6 +263,8 @@ def _drawn(task: Task, net: Network | UserError, work: Work) -> str:
     table = features_of(task.trial, net, work, base_mean=False)
     drawn = next(draw(table.labels.numpy(), Protocol(way=task.way), task.seed, 1))
     paths = episode_paths(drawn.episodes(table.features, task.way), drawn.query_labels[0], task.plane_seed)
+    if paths is None:
+        raise UserError(f"all features of a task of {task.trial.features} are equal: train the network again")
     names = [table.metadata["class_names"][int(table.labels[row])] for row in drawn.support[0]]
     words = f"{task.way}-way 1-shot, 15 queries per class, {task.dataset} novel classes"
     about = {"protocol": words, "seed": task.seed, "weights": net.weights, "features": table.hash}

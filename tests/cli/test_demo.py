@@ -5,9 +5,11 @@ import io
 import json
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from helpers.pages import Parsed
 from PIL import Image
 
@@ -87,6 +89,15 @@ def test_results_say_how_they_came_about(done):
         assert {"ce", "rotation", "hct"} == set(result["training"]["config"]["phases"][1]["weights"])
         assert result["versions"]["torch"]
         assert "cores" in result["hardware"]
+
+
+def test_a_network_whose_features_are_all_the_same_has_no_plane(done, monkeypatch):
+    table = load_features(done / "features.safetensors")
+    novel = load("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
+    records = [json.loads((done / "results" / f"1-shot-{name}.json").read_text()) for name in ("cipa", "protonet")]
+    assert demonstration.task_documents(table, novel, records).keys() == {"task", "paths"}
+    dead = replace(table, features=torch.zeros_like(table.features))
+    assert demonstration.task_documents(dead, novel, records).keys() == {"task"}
 
 
 def test_once_more_evaluates_the_same_network(done, capsys):

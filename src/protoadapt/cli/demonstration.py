@@ -74,15 +74,15 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
 
     say(f"evaluating {episodes:,} episodes of five characters, with 1 and with 5 labelled pictures of each")
     results = {shot: evaluated(table, shot, episodes, training, out / "results") for shot in SHOTS}
-    task, paths = task_documents(table, novel, results[1])
-    write_json(out / "task.json", task)
-    write_json(out / "paths.json", paths)
+    shown = task_documents(table, novel, results[1])
+    for name, document in shown.items():
+        write_json(out / f"{name}.json", document)
     trained = (
         f"{config.backbone} of width {config.width}, {config.epochs} epochs, {clock(training['seconds'])} of training"
     )
     tables = [render(of_shot, METHODS[0], "markdown") for of_shot in results.values()]
     words = [f"# Characters that were not in training\n\nHCT_R: {trained}. Charts: report.html.", *tables]
-    documents = [*(result for of_shot in results.values() for result in of_shot), task, paths, training]
+    documents = [*(result for of_shot in results.values() for result in of_shot), *shown.values(), training]
     for name, content in (("results.md", "\n\n".join(words) + "\n"), ("report.html", evaluation_page(documents))):
         with written_whole(out / name) as partial:
             partial.write_text(content, encoding="utf-8")
@@ -104,10 +104,8 @@ def evaluated(
     return documents
 
 
-def task_documents(
-    table: Features, novel: Images, results: Sequence[dict[str, Any]]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """One 1-shot task of `results` as pictures (`protoadapt-task/1`) and in the plane (`protoadapt-paths/1`)."""
+def task_documents(table: Features, novel: Images, results: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """One 1-shot task of `results`: `task`, its pictures, and `paths`, its plane, unless all rows are the same."""
     first = next(draw(table.labels.numpy(), Protocol(), results[0]["seed"], results[0]["episodes"]))
     # Neither the prettiest nor the ugliest task: the one where every method comes nearest to its average.
     correct = np.array([right_answers(result) for result in results])
@@ -128,8 +126,9 @@ def task_documents(
     support = items(drawn.support[0], drawn.support_labels[0])
     about = {"protocol": "A 5-way 1-shot task, the one nearest to the average accuracies", "class_names": names}
     task = {"schema": "protoadapt-task/1", **about, "support": support, "query": query}
-    words = "The same task: the prototypes of CIPA"
-    return task, {**episode_paths(episode, truth), "protocol": words, "class_names": names}
+    paths = episode_paths(episode, truth)
+    same = {"protocol": "The same task, with the prototypes of CIPA", "class_names": names}
+    return {"task": task, "paths": {**paths, **same}} if paths else {"task": task}
 
 
 def data_url(pixels: np.ndarray) -> str:

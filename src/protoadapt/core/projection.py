@@ -6,7 +6,6 @@ import numpy as np
 import torch
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError
 from protoadapt.core.methods.adaptation import Adaptation, calibrate
 from protoadapt.core.methods.cipa import cipa_steps, powered
 
@@ -56,7 +55,7 @@ def plane_paths(
     }
 
 
-def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) -> dict[str, Any]:
+def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) -> dict[str, Any] | None:
     """Project the first episode with the 21 positions of CIPA's prototypes; support rows come before queries.
 
     Parameters
@@ -67,7 +66,7 @@ def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) ->
 
     Returns
     -------
-    A document of schema `protoadapt-paths/1`, as `plane_paths` describes it.
+    A document of schema `protoadapt-paths/1`, as `plane_paths` describes it; None where all rows are the same.
     """
     one = episode[:1]
     with torch.no_grad():
@@ -76,6 +75,4 @@ def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) ->
         steps = np.stack([position[0].numpy() for position in cipa_steps(one, power="auto")])
     labels = np.concatenate([one.support_labels[0].numpy(), query_labels])
     points = plane_paths(np.concatenate([support, query]), labels, np.arange(len(labels)) < len(support), steps, seed)
-    if points is None:
-        raise UserError("all rows of the episode are equal: there is no plane to show them in, choose another episode")
-    return {"schema": SCHEMA, **points}
+    return {"schema": SCHEMA, **points} if points else None
