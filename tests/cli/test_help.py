@@ -81,7 +81,7 @@ def test_every_option_has_help(name):
 
 @pytest.mark.parametrize("option", ["--device", "--data", "--set", "--skip-corrupt", "--way", "--json", "--seed"])
 def test_an_option_means_the_same_everywhere(option):
-    own = {("--seed", "train"), ("--json", "predict")}  # the seed of a run, not of episodes; an old spelling, hidden
+    own = {("--seed", "train"), ("--set", "train"), ("--json", "predict")}  # of a run, not of a method; an old spelling
     helps = {
         parameter.help
         for name, command in COMMANDS.items()
@@ -94,5 +94,5 @@ def test_an_option_means_the_same_everywhere(option):
 def test_values_that_are_written_out_are_those_of_the_code():
     """Help must not load them."""
     (dataset,) = [p.help for p in COMMANDS["extract"].params if p.name == "dataset"]
-    assert set(dataset.replace(" or", ",").split(", ")) == set(DATASETS)
+    assert set(dataset.removeprefix("dataset: ").replace(" or", ",").split(", ")) == set(DATASETS)
     assert inspect.signature(manifest).parameters["shard_size"].default == shards.SHARD_SIZE

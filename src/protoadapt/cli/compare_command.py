@@ -12,9 +12,7 @@ from protoadapt.core.errors import UserError
 
 
 def compare(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="feature files, .safetensors or .npz: one run each")
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="feature files, .safetensors or .npz")],
     methods: Annotated[
         str, typer.Option(help="names separated by commas, settings in brackets: protonet,cipa(sigma=1); or: all")
     ] = "protonet,semi_protonet,cipa,pt_map",
@@ -26,7 +24,7 @@ def compare(
     query: evaluation.Query = 15,
     episodes: evaluation.EpisodeCount = 10_000,
     seed: evaluation.Seed = 0,
-    seeds: Annotated[int, typer.Option(help="runs per feature file, with the seeds from --seed on")] = 1,
+    seeds: Annotated[int, typer.Option(help="number of seeds to run with: --seed, --seed + 1, …")] = 1,
     protocol: evaluation.Kind = "balanced",
     alpha: evaluation.Alpha = 2.0,
     unlabeled: evaluation.Unlabeled = 0,

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from protoadapt.core.methods import Method
 
 Way = Annotated[int, typer.Option(help="classes per episode")]
-Shot = Annotated[int, typer.Option(help="labelled rows per class")]
-Query = Annotated[int, typer.Option(help="query rows per class; with dirichlet, their mean")]
+Shot = Annotated[int, typer.Option(help="labelled examples per class")]
+Query = Annotated[int, typer.Option(help="queries per class; with dirichlet, their mean")]
 EpisodeCount = Annotated[int, typer.Option("--episodes", help="number of episodes")]
 Seed = Annotated[int, typer.Option(help="random seed: the same seed draws the same episodes")]
 Kind = Annotated[
     str,
     typer.Option(
         "--protocol",
-        help="balanced: equal classes; dirichlet: imbalanced queries; semi: unlabelled rows beside the queries",
+        help="balanced: equal classes; dirichlet: imbalanced queries; semi: unlabelled examples beside the queries",
     ),
 ]
-Alpha = Annotated[float, typer.Option(help="of dirichlet: concentration of the class shares; small is imbalanced")]
-Unlabeled = Annotated[int, typer.Option(help="of semi: unlabelled rows per class")]
-Distractors = Annotated[int, typer.Option(help="of semi: number of other classes among the unlabelled rows")]
-MinRows = Annotated[int, typer.Option(help="leave out classes with fewer rows")]
+Alpha = Annotated[float, typer.Option(help="with dirichlet: concentration of the class shares; small is imbalanced")]
+Unlabeled = Annotated[int, typer.Option(help="with semi: unlabelled examples per class")]
+Distractors = Annotated[int, typer.Option(help="with semi: number of other classes among the unlabelled ones")]
+MinRows = Annotated[int, typer.Option(help="leave out classes with fewer examples")]
 Base = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="features of the base classes, for methods that centre by their mean"),

@@ -18,20 +18,25 @@ if TYPE_CHECKING:
 
 def extract(
     model: Model,
-    out: Annotated[Path, typer.Option(metavar="PATH", help="feature file (.safetensors); of --manifest, a directory")],
+    out: Annotated[
+        Path, typer.Option(metavar="PATH", help="feature file (.safetensors); with --manifest, a directory")
+    ],
     dataset: DatasetName = "",
     data_dir: DataDir = None,
     split: Annotated[
         str, typer.Option(help="split of --dataset: base, val or novel (also: train, val, test)")
     ] = "novel",
     images: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="one folder per class of your own pictures; replaces --dataset")
+        Path | None, typer.Option(metavar="DIR", help="your own pictures, in one folder per class; replaces --dataset")
     ] = None,
     manifest: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="file from `protoadapt manifest`, for millions; replaces --dataset"),
+        typer.Option(metavar="FILE", help="list of pictures from `protoadapt manifest`; replaces --dataset"),
     ] = None,
-    crop: Annotated[str, typer.Option(help="none, or box: the bounding boxes of CUB (default: as in training)")] = "",
+    crop: Annotated[
+        str,
+        typer.Option(help="none, or box: cut the pictures of CUB to their bounding boxes (default: as in training)"),
+    ] = "",
     views: Annotated[
         int, typer.Option(help="average the features of this many views: 1 the picture, 2 adds its mirror image, …")
     ] = 1,
@@ -49,23 +54,25 @@ def extract(
     cache: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="directory for decoded pictures (default: in --data; of --images, beside --out)"
+            metavar="DIR", help="directory for decoded pictures (default: in --data; with --images, beside --out)"
         ),
     ] = None,
     skip_corrupt: SkipCorrupt = False,
     device: Device = "auto",
     shard: Annotated[
-        str, typer.Option(metavar="I/N", help="of --manifest: only every N-th shard from the I-th, counted from 0")
+        str, typer.Option(metavar="I/N", help="with --manifest: part I of N, such as 0/4, 1/4, … on four machines")
     ] = "0/1",
-    engine: Annotated[str, typer.Option(help="of --manifest: local processes, or ray for a cluster")] = "local",
+    engine: Annotated[
+        str, typer.Option(help="with --manifest: local (processes on this machine) or ray (a cluster)")
+    ] = "local",
     workers: Annotated[
-        int | None, typer.Option(help="of --manifest: number of processes (default: one per core)")
+        int | None, typer.Option(help="with --manifest: number of processes (default: one per core)")
     ] = None,
 ) -> None:
     """Compute the features of pictures and store them.
 
-    Of a dataset's split or your own class folders, as one file for `evaluate` and `compare`; of a manifest, as a
-    directory of shards for `label --features`. Finished shards are kept when the command runs again.
+    From a dataset's split or your own class folders it writes one file, for `evaluate` and `compare`. From a manifest
+    it writes a directory of shards, for `label --features`; finished shards are kept when the command runs again.
     """
     if manifest:
         if images or dataset or cache:

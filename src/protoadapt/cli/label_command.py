@@ -20,7 +20,8 @@ def label(
     support: Annotated[
         list[Path],
         typer.Option(
-            metavar="DIR|CSV", help="labelled examples: one folder per class, or a csv file,label; repeatable"
+            metavar="DIR|CSV",
+            help="labelled examples: one folder per class, or a csv with the columns file and label; repeatable",
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="directory for labels.csv, report.html, classifier, …")],
@@ -32,7 +33,7 @@ def label(
         typer.Option(metavar="DIR", help="directory of feature shards from `extract --manifest`; replaces --images"),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help=f"{MODEL_HELP} (default: {MODEL}; of --features, the one that made them)")
+        str | None, typer.Option(help=f"{MODEL_HELP} (default: {MODEL}; with --features, the one that made them)")
     ] = None,
     method: Annotated[str, typer.Option(help="bapa, cipa, protonet, semi_protonet, soft_kmeans or pt_map")] = "bapa",
     settings: Set = None,

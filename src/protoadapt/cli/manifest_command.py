@@ -19,7 +19,8 @@ SHARD_SIZE = 1024
 
 def manifest(
     sources: Annotated[
-        list[Path], typer.Argument(metavar="DIR|LIST|TAR…", help="one directory, one text file of paths, or tar files")
+        list[Path],
+        typer.Argument(metavar="DIR|LIST|TAR", help="one directory, one text file with a path per line, or tar files"),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="the manifest, as JSON lines")],
     sha256: Annotated[bool, typer.Option("--sha256", help="store a checksum per picture; reads every byte")] = False,

@@ -8,7 +8,9 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.untrusted import for_terminal
 
 
-def models(name: Annotated[str, typer.Argument(help="a name or a model file: print its card")] = "") -> None:
+def models(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="a name or a model file: print its card")] = "",
+) -> None:
     """List the networks that have a name, or describe one.
 
     With the accuracies measured with each and whether its confidences are calibrated.

@@ -14,7 +14,9 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …; auto: a GPU i
 DatasetName = Annotated[
     str,
     typer.Option(
-        "--dataset", metavar="NAME", help="mini-imagenet, tiered-imagenet, cifar-fs, fc100, cub, glyphs or folder"
+        "--dataset",
+        metavar="NAME",
+        help="dataset: mini-imagenet, tiered-imagenet, cifar-fs, fc100, cub, glyphs or folder",
     ),
 ]
 DataDir = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="directory that holds the dataset")]
@@ -24,7 +26,10 @@ Cache = Annotated[
 ]
 SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="skip unreadable pictures instead of stopping")]
 Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="change one setting; may be repeated")
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="change a setting of the method (`protoadapt methods`); repeatable"
+    ),
 ]
 
 

@@ -16,8 +16,10 @@ FORMATS = ("text", "csv", "json")
 
 
 def predict(
-    classifier: Annotated[Path, typer.Argument(help="classifier.safetensors from `protoadapt label`")],
-    images: Annotated[list[Path], typer.Argument(metavar="IMAGE|DIR...", help="pictures, or directories of them")],
+    classifier: Annotated[
+        Path, typer.Argument(metavar="CLASSIFIER", help="classifier.safetensors from `protoadapt label`")
+    ],
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGE|DIR", help="pictures, or directories of them")],
     form: Annotated[
         str, typer.Option("--format", help="text; csv: the columns of labels.csv; json: everything there is")
     ] = "text",

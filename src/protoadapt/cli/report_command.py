@@ -17,11 +17,13 @@ LARGEST = 1 << 29  # bytes of a JSON file
 def report(
     sources: Annotated[
         list[Path],
-        typer.Argument(metavar="RESULT.json|RUN|labels.json...", help="result files, training runs, or directories"),
+        typer.Argument(
+            metavar="FILE|DIR", help="result JSON files, a labels.json, training runs, or directories of them"
+        ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="the HTML page (default: report.html; of labels, beside labels.json)"),
+        typer.Option(metavar="FILE", help="the HTML page (default: report.html; for labels, beside labels.json)"),
     ] = None,
 ) -> None:
     """Make one HTML page from results or labels.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from protoadapt.cli.options import Cache, DataDir, Device, Set, SkipCorrupt
+from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt
 from protoadapt.cli.progress import bars
 from protoadapt.cli.training_progress import training_progress
 from protoadapt.core.errors import UserError
@@ -29,7 +29,10 @@ def train(
         str, typer.Option(metavar="NAME", help="dataset to train on, with its settings (default: the recipe's)")
     ] = "",
     data_dir: DataDir = None,
-    settings: Set = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="change a setting, such as epochs=40; repeatable"),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="random seed of the run (default: the recipe's)")] = None,
     cache: Cache = None,
     skip_corrupt: SkipCorrupt = False,
