@@ -95,13 +95,13 @@ def write(
     that were given. `check` may still refuse, right before the file is replaced.
     """
     counts = [header.shape[0] for header in rows.headers]
-    starts = {h.told["shard"]: start for h, start in zip(rows.headers, accumulate(counts, initial=0))}
+    starts = {h.metadata["shard"]: start for h, start in zip(rows.headers, accumulate(counts, initial=0))}
     told: dict[int, list[tuple[int, int]]] = {}
     for (shard, position), code in given.items():
         told.setdefault(shard, []).append((position, code))
 
     def part(header: Header, table: np.ndarray) -> Part:
-        shard, (names, numbers) = header.told["shard"], read_names(header)
+        shard, (names, numbers) = header.metadata["shard"], read_names(header)
         codes = np.full(len(table), -1)
         for position, code in told.get(shard, ()):
             codes[position] = code

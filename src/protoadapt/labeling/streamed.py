@@ -156,7 +156,7 @@ def _without(rows: stream.Rows, given: Given, passes: int, on_progress: Callable
         done += count
         on_progress(min(done, total), total)  # BAPA takes one more where class sizes differ
 
-    leave: dict[int, list[int]] = {header.told["shard"]: [] for header in rows.headers}
+    leave: dict[int, list[int]] = {header.metadata["shard"]: [] for header in rows.headers}
     for shard, position in given.places:
         if shard in leave:
             leave[shard].append(position)
@@ -215,5 +215,5 @@ def _thumbnail(file: str, side: int) -> str | None:
 
 
 def _broken(rows: stream.Rows) -> list[dict[str, str]]:
-    found = (broken for header in rows.headers for broken in header.told["broken"])
+    found = (broken for header in rows.headers for broken in header.metadata["broken"])
     return [{"file": to_text(one["name"]), "reason": one["reason"]} for one, _ in zip(found, range(SKIPPED))]

@@ -1,5 +1,6 @@
 """One walker, one reader, one set of formats: what is found in a folder, how it is read, what is refused."""
 
+import errno
 import io
 import os
 import struct
@@ -13,11 +14,14 @@ import pytest
 from PIL import Image, ImageFile
 
 from protoadapt.core.errors import UserError
+from protoadapt.training.datasets.folders import files_of_class
 from protoadapt.vision.pictures import formats
-from protoadapt.vision.pictures.decode import Room, thumbnail
+from protoadapt.vision.pictures import read as reading
+from protoadapt.vision.pictures.decode import Picture, Room, thumbnail
+from protoadapt.vision.pictures.decode import decode as decode_picture
 from protoadapt.vision.pictures.decode import decode_bytes as pixels
-from protoadapt.vision.pictures.read import read_file
-from protoadapt.vision.pictures.walk import find_pictures
+from protoadapt.vision.pictures.read import read_entry, read_file
+from protoadapt.vision.pictures.walk import Entry, find, find_pictures
 
 
 def saved(image, kind, **options):
@@ -90,9 +94,9 @@ def bomb(side):
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 @pytest.mark.parametrize("side", [10_000, 100_000])
 def test_bombs_are_refused_before_they_are_decoded(side):
-    for reading in (lambda: pixels(bomb(side), 16), lambda: thumbnail(bomb(side))):
+    for attempt in (lambda: pixels(bomb(side), 16), lambda: thumbnail(bomb(side))):
         with pytest.raises((ValueError, Image.DecompressionBombError), match="pixels"):
-            reading()
+            attempt()
 
 
 def test_what_is_no_picture_is_said_in_words():
@@ -239,3 +243,68 @@ def test_large_pictures_are_decoded_one_after_the_other():
     assert room.taken == 0
     with Room(50).of(image):
         pass  # larger than all the room: alone
+
+
+def test_every_command_finds_and_reads_the_same_pictures(tmp_path, paint, monkeypatch):
+    """A folder to label, a manifest and class folders of a dataset: one set of suffixes, formats and limits."""
+    for name in ("b.png", "c.JPG", "d.webp", "e.tiff", ".hidden.png"):
+        paint(tmp_path / "class" / name, "red")
+    (tmp_path / "class" / "phone.HEIC").write_bytes(HEIC)
+    (tmp_path / "class" / "notes.txt").write_text("no picture")
+    listing = find_pictures(tmp_path).files
+    assert [os.path.join(tmp_path, entry.path) for entry in find([tmp_path])[1]] == listing
+    assert [file.name for file in sorted(files_of_class(tmp_path, "class", "class"))] == [
+        os.path.relpath(file, tmp_path) for file in listing
+    ]
+    assert len(listing) == 5
+    monkeypatch.setattr(reading, "MAX_BYTES", 100)
+    (tmp_path / "large.png").write_bytes(bytes(101))
+    reasons = set()
+    for attempt in (
+        lambda: decode_picture(Picture("", "", str(tmp_path / "large.png")), 16),
+        lambda: read_file(str(tmp_path / "large.png")),
+        lambda: read_entry(tmp_path, Entry("large.png", 101)),
+    ):
+        with pytest.raises(formats.UnreadablePicture) as error:
+            attempt()
+        reasons.add(formats.reason(error.value))
+    assert reasons == {"it is larger than 0 MB"}
+
+
+def test_a_transient_error_is_tried_again_and_stops_a_manifest(tmp_path, paint, monkeypatch):
+    file = paint(tmp_path / "a.png", "red")
+    expected = file.read_bytes()
+    failures, real = [OSError(errno.EIO, "away")] * 2, open
+
+    def flaky(*arguments, **options):
+        if failures:
+            raise failures.pop()
+        return real(*arguments, **options)
+
+    monkeypatch.setattr("builtins.open", flaky)
+    assert read_file(str(file)) == expected
+    assert not failures
+    failures += [OSError(errno.EIO, "away")] * 3
+    with pytest.raises(OSError, match="away"):
+        read_entry(tmp_path, Entry("a.png", file.stat().st_size))
+    failures += [OSError(errno.EACCES, "secret")]
+    with pytest.raises(formats.UnreadablePicture, match="Permission denied"):
+        read_entry(tmp_path, Entry("a.png", file.stat().st_size))
+
+
+def test_a_folder_that_cannot_be_opened_is_listed_or_an_error(tmp_path, paint, monkeypatch):
+    paint(tmp_path / "a.png", "red")
+    paint(tmp_path / "closed" / "b.png", "red")
+    real = os.scandir
+
+    def refusing(path):
+        if os.fsencode(path).rstrip(b"/").endswith(b"closed"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    listing = find_pictures(tmp_path)
+    assert [os.path.basename(file) for file in listing.files] == ["a.png"]
+    assert [(os.path.basename(one.file), one.reason) for one in listing.skipped] == [("closed", "permission denied")]
+    with pytest.raises(UserError, match=r"closed.* cannot be opened"):
+        list(find([tmp_path])[1])

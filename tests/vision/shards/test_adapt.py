@@ -192,7 +192,7 @@ def test_copied_shards_and_shards_that_are_left_out_are_said(tmp_path):
     told = json.loads(about.read_text())
     for lie, part in (({"shards": 4}, (0, 1)), ({"shards": 4}, (1, 2)), ({"pictures": 49}, (0, 1))):
         about.write_text(json.dumps(told | lie))
-        with pytest.raises(UserError, match="its files of others"):
+        with pytest.raises(UserError, match="does not fit its files"):
             stream.open_features(tmp_path, part)
 
 

@@ -69,9 +69,9 @@ def test_only_our_own_list_of_broken_pictures_is_removed_or_replaced(reference, 
     file = tmp_path / "broken.csv"
     whole, broken = [], []
     for number in range(12):
-        (broken if shard_files.read_header(shard_files.shard_path(reference, number)).told["broken"] else whole).append(
-            number
-        )
+        (
+            broken if shard_files.read_header(shard_files.shard_path(reference, number)).metadata["broken"] else whole
+        ).append(number)
     file.write_text("my own notes\n")
     assert list_broken(reference, whole, file) == 0
     with pytest.raises(UserError, match="left alone"):
@@ -238,7 +238,7 @@ def test_a_picture_that_changed_or_went_costs_one_row(model, tmp_path):
     (root / "2.png").unlink()
     (root / "3.png").write_bytes((root / "3.png").read_bytes() + b"more")
     extract(model, manifest, tmp_path / "out", workers=1)
-    told = shard_files.check(shard_files.shard_path(tmp_path / "out", 0)).told["broken"]
+    told = shard_files.check(shard_files.shard_path(tmp_path / "out", 0)).metadata["broken"]
     assert [b["name"] for b in told] == ["1.png", "2.png", "3.png"]
     assert [b["reason"] for b in told][::2] == ["it changed after the manifest was written"] * 2
     assert "No such file" in told[1]["reason"]

@@ -343,7 +343,7 @@ def test_a_name_of_several_rows_and_no_rows_at_all_are_said(archive, model, tmp_
         made = write_manifest(tmp_path / f"{name}.jsonl", *find([tmp_path / name]))
         extract(model, made, tmp_path / f"features-{name}", workers=1)
     (tmp_path / "s.csv").write_text("file,label\n" + "".join(f"{archive / n},{CLASSES[n[0]]}\n" for n in names))
-    with pytest.raises(UserError, match="several rows are called"):
+    with pytest.raises(UserError, match="several rows have the name"):
         label_features([tmp_path / "s.csv"], tmp_path / "features-twice", tmp_path / "out")
     with pytest.raises(UserError, match="has no rows"):
         label_features([tmp_path / "s.csv"], tmp_path / "features-none", tmp_path / "out")

@@ -107,7 +107,7 @@ def test_what_is_no_list_is_said(tree, tmp_path):
 @pytest.mark.parametrize("lines", [b"file,label\na.jpg,x\n", b'"a.jpg"\n', b"a.jpg\ra.jpg\r", b".\n..\n/\n"])
 def test_a_list_that_names_no_file_leaves_no_manifest(tree, tmp_path, lines):
     (tree / "list").write_bytes(lines)
-    with pytest.raises(UserError, match="one name a line"):
+    with pytest.raises(UserError, match="one name per line"):
         write_manifest(tmp_path / "m.jsonl", *find([tree / "list"]))
     assert not (tmp_path / "m.jsonl").exists()
 
@@ -163,13 +163,13 @@ def test_every_cut_or_change_of_a_manifest_is_found(tree, tmp_path):
     whole = path.read_bytes()
     for size in (0, 1, 50, len(whole) // 2, len(whole) - 20):
         path.write_bytes(whole[:size])
-        with pytest.raises(UserError, match="truncated or no manifest"):
+        with pytest.raises(UserError, match="truncated or not a manifest"):
             load_manifest(path)
     path.write_bytes(whole.replace(b"plain", b"pla1n", 1))
     with pytest.raises(UserError, match="was changed"):
         rows(load_manifest(path))
     path.write_text(json.dumps({"hello": 1}) + "\n")
-    with pytest.raises(UserError, match="no manifest"):
+    with pytest.raises(UserError, match="not a manifest"):
         load_manifest(path)
 
 
@@ -262,5 +262,5 @@ def test_lines_that_describe_no_picture_are_said(tmp_path, lie):
     ],
 )
 def test_an_index_that_lies_is_said(tmp_path, shard, trailer):
-    with pytest.raises(UserError, match="truncated or no manifest"):
+    with pytest.raises(UserError, match="truncated or not a manifest"):
         load_manifest(forged(tmp_path / "m.jsonl", {"path": "a.jpg", "size": 9}, shard, trailer))

@@ -1,4 +1,4 @@
-"""Pictures by the million: a manifest cut into shards, features shard by shard, labels in a stream."""
+"""Features of millions of pictures: a manifest cut into shards, one file of features per shard."""
 
 from protoadapt.vision.pictures.read import hashed
 from protoadapt.vision.pictures.walk import Entry, find

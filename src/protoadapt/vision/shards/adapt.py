@@ -97,7 +97,7 @@ class Scorer(NamedTuple):
 
 def pieces(header: Header, rows: np.ndarray, how: Power, device: str) -> Iterator[Lifted]:
     """The rows of a shard, lifted, so many at a time that they stay in a core's cache."""
-    rectified = header.told["lowest"] >= 0
+    rectified = header.metadata["lowest"] >= 0
     for part in torch.from_numpy(rows).split(PIECE):
         yield lifted(part.to(device), how, rectified)
 

@@ -1,4 +1,4 @@
-"""All shards of a manifest, or a part of them, into a folder: what is there and right stays, the rest is made."""
+"""Extracting a manifest: every shard becomes a file of features. Correct files are kept, the others are made."""
 
 import csv
 import os
@@ -23,15 +23,15 @@ ENGINES: dict[str, Callable[[Job, Sequence[int], int | None], Iterator[Made]]] =
 
 @dataclass
 class Done:
-    """How far an extraction is; `damaged` lists shard files that were not whole and were made again."""
+    """The progress of an extraction; `damaged` lists shard files that were incomplete and are made again."""
 
     shards: int  # of this part
     pictures: int
-    kept: int = 0  # shards found whole
+    kept: int = 0  # shards that were there and correct
     kept_pictures: int = 0
     made: int = 0
     made_pictures: int = 0
-    broken: int = 0  # pictures that cannot be read, in all shards of this part
+    broken: int = 0  # unreadable pictures, in all shards of this part
     damaged: list[str] = field(default_factory=list)
 
 
@@ -47,15 +47,29 @@ def extract(
     device: str = "cpu",
     on_progress: Callable[[Done], None] = lambda done: None,
 ) -> Done:
-    """Features of every i-th of n shards (part = i, n) as one file each; see `store`. Run it again to go on."""
+    """Embed the pictures of a manifest, one file per shard (see `shard_files`). Run it again to continue.
+
+    Parameters
+    ----------
+    model : see `networks.load`.
+    manifest : see `load_manifest`.
+    out : folder for the shards.
+    part : (i, n) takes every n-th shard from i, for one of n processes.
+    engine : "local" or "ray".
+    workers : processes; by default one per core.
+    views : see `embed.embed_batches`.
+    on_progress : called after each shard with the progress so far.
+
+    >>> extract("lite0", load_manifest("photos.jsonl"), Path("features"))  # doctest: +SKIP
+    """
     if engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
     for name, value in (("views", views), ("workers", workers)):
         if value is not None and value < 1:
-            raise UserError(f"--{name} is {value}: at least one is needed")
+            raise UserError(f"--{name} is {value}: give 1 or more")
     first, of = part
     if not 0 <= first < of:
-        raise UserError(f"--shard is {first}/{of}: parts of {of} are numbered from 0 to {of - 1}")
+        raise UserError(f"--shard is {first}/{of}: give a part from 0 to {of - 1}")
     _, metadata = networks.load(model, "cpu")
     shard_files.claim(out, metadata, manifest, views)
     shard_files.sweep(out)
@@ -64,13 +78,13 @@ def extract(
     done = Done(len(numbers), sum(manifest.shards[n].pictures for n in numbers))
     missing = []
     for number in numbers:
-        found = _whole(job, number, metadata["weights"], done.damaged)
-        if found is None:
+        header = _existing(job, number, metadata["weights"], done.damaged)
+        if header is None:
             missing.append(number)
         else:
             done.kept += 1
             done.kept_pictures += manifest.shards[number].pictures
-            done.broken += len(found.told["broken"])
+            done.broken += len(header.metadata["broken"])
         on_progress(done)
     for made in ENGINES[engine](job, missing, workers) if missing else ():
         done.made += 1
@@ -80,8 +94,8 @@ def extract(
     return done
 
 
-def _whole(job: Job, number: int, weights: str, damaged: list[str]) -> shard_files.Header | None:
-    """The header of a shard's file if it is there and right; None if it has to be made."""
+def _existing(job: Job, number: int, weights: str, damaged: list[str]) -> shard_files.Header | None:
+    """The header of a shard's file if it is there and correct; None if it has to be made."""
     path = shard_files.shard_path(job.out, number)
     if not path.exists():
         return None
@@ -89,10 +103,10 @@ def _whole(job: Job, number: int, weights: str, damaged: list[str]) -> shard_fil
         header = shard_files.check(path)
         expected = {"weights": weights, "views": job.views, "of": job.manifest.shards[number].sha256, "shard": number}
         for key, value in expected.items():
-            if header.told.get(key) != value:
+            if header.metadata.get(key) != value:
                 raise UserError(
-                    f"{str(path)!r} is of another model or manifest ({key} {header.told.get(key)}, not {value}): "
-                    f"remove it, or give another --out"
+                    f"{str(path)!r} is of another model or manifest ({key} {header.metadata.get(key)}, not {value}): "
+                    f"remove it, or use another --out"
                 )
     except shard_files.Damaged as error:
         damaged.append(str(error))
@@ -101,24 +115,24 @@ def _whole(job: Job, number: int, weights: str, damaged: list[str]) -> shard_fil
 
 
 def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:
-    """A csv of the pictures that could not be read: name, reason, shard and row. Returns how many; none, no file."""
-    found = [
+    """Write a csv of the unreadable pictures: name, reason, shard and row. Returns how many; without any, no file."""
+    pictures = [
         (file_cell(broken["name"]), broken["reason"], number, broken["row"])
         for number in numbers
-        for broken in shard_files.read_header(shard_files.shard_path(out, number)).told["broken"]
+        for broken in shard_files.read_header(shard_files.shard_path(out, number)).metadata["broken"]
     ]
     ours = not path.exists() or (path.is_file() and _first_line(path) == ",".join(BROKEN).encode())
-    if not found:
+    if not pictures:
         if ours:
             path.unlink(missing_ok=True)
         return 0
     if not ours:
-        raise UserError(f"{str(path)!r} is no list of broken pictures and is left alone: move it, and run this again")
+        raise UserError(f"{str(path)!r} is not a list of unreadable pictures and is kept: move it, and run this again")
     with written_whole(path) as partial, open(partial, "wb") as file:
         text = csv.writer(_Bytes(file.write), lineterminator="\n")
         text.writerow(BROKEN)
-        text.writerows(found)
-    return len(found)
+        text.writerows(pictures)
+    return len(pictures)
 
 
 def _first_line(path: Path) -> bytes:
@@ -127,7 +141,7 @@ def _first_line(path: Path) -> bytes:
 
 
 class _Bytes:
-    """A csv in the bytes of the system's own names, valid text or not."""
+    """Lets csv write file names as their own bytes, valid text or not."""
 
     def __init__(self, write: Callable[[bytes], object]):
         self._write = write

@@ -1,14 +1,14 @@
-"""A manifest: which pictures there are, cut into shards, the units of work. JSON lines, written and read in a stream.
+"""A manifest: a list of pictures, cut into shards, the units of work. JSON lines, written and read in a stream.
 
     {"schema": "protoadapt-manifest/1", "root": "/archive", "shard_size": 1024}
-    {"path": "a/1.jpg", "size": 48213}                                        one line a picture
+    {"path": "a/1.jpg", "size": 48213}                                        one line per picture
     {"path": "b.tar", "size": 3311, "member": "2.png", "offset": 1536}         or a member of a tar file
     {"pictures": 2, "shards": [[78, 105, 2, "9c1f…"]]}                         byte offset, bytes, pictures, sha256
     {"index": 183}                                                            byte offset of the line before
 
-Text, because a list of files is what people grep, count and compare, and needs no library to read; one line a picture,
-because JSON escapes keep names with newlines or without valid UTF-8; an index at the end, because one process of a
-thousand reads its own shards and no others. Of tens of millions of pictures the index is a few megabytes.
+It is text, so that it can be searched, counted and compared without a library; one line per picture, as JSON escapes
+names with newlines or without valid UTF-8; with an index at the end, as one process of a thousand reads only its own
+shards. For tens of millions of pictures the index has a few megabytes.
 """
 
 import hashlib
@@ -28,13 +28,15 @@ from protoadapt.vision.pictures.walk import Entry
 
 SCHEMA = "protoadapt-manifest/1"
 SHARD_SIZE = 1024
-"""Pictures a shard: a megabyte of features, and a minute of one core's or a blink of a GPU's work to lose."""
+"""Pictures per shard: a megabyte of features, and at most a minute of one core's work to lose."""
 LARGEST_SHARD = 1_000_000
 SHA256 = re.compile(r"[0-9a-f]{64}")
-TRAILER = 64  # bytes that the last line takes at most
+TRAILER = 64  # bytes of the last line, at most
 
 
 class Shard(NamedTuple):
+    """Where the lines of a shard are in the manifest."""
+
     offset: int
     length: int  # bytes
     pictures: int
@@ -43,7 +45,7 @@ class Shard(NamedTuple):
 
 @dataclass(frozen=True)
 class Manifest:
-    """A manifest's frame; the pictures stay on disk until a shard is asked for."""
+    """The index of a manifest; the pictures of a shard stay on disk until they are read."""
 
     path: Path
     root: Path
@@ -58,7 +60,9 @@ class Manifest:
             file.seek(shard.offset)
             text = file.read(shard.length)
         if hashlib.sha256(text).hexdigest() != shard.sha256:
-            raise UserError(f"{str(self.path)!r} was changed after it was written: write the manifest again")
+            raise UserError(
+                f"{str(self.path)!r} was changed after it was written: write it again with protoadapt manifest"
+            )
         try:
             entries = [_entry(json.loads(line)) for line in text.splitlines()]
             if len(entries) != shard.pictures:
@@ -78,9 +82,19 @@ def write(
     shard_size: int = SHARD_SIZE,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Manifest:
-    """Write a manifest, whole or not at all, holding one shard in memory."""
+    """Write a manifest, completely or not at all, with one shard in memory at a time.
+
+    Parameters
+    ----------
+    path : the file to write.
+    root, entries : as `find` returns them.
+    shard_size : pictures per shard.
+    on_progress : called with the number of pictures written so far.
+
+    >>> write_manifest("photos.jsonl", *find([Path("photos")]))  # doctest: +SKIP
+    """
     if not 1 <= shard_size <= LARGEST_SHARD:
-        raise UserError(f"--shard-size is {shard_size}: give 1 to {LARGEST_SHARD:,} pictures, which one process holds")
+        raise UserError(f"--shard-size is {shard_size}: give 1 to {LARGEST_SHARD:,} pictures")
     entries, shards, done, there = iter(entries), [], 0, 0
     with written_whole(path) as partial, open(partial, "wb") as file:
         file.write(_line({"schema": SCHEMA, "root": str(root), "shard_size": shard_size}))
@@ -92,11 +106,11 @@ def write(
             there += sum(entry.size >= 0 for entry in part)
             on_progress(done)
         if not shards:
-            raise UserError(f"no picture is in {str(root)!r} or listed: give a folder that holds some, at any depth")
+            raise UserError(f"there is no picture in {str(root)!r}: give a folder that holds some, at any depth")
         if not there:
             raise UserError(
-                f"not one of {done:,} lines names a file: a list has one name a line and nothing else, and relative "
-                f"names start at {str(root)!r}"
+                f"none of {done:,} lines names a file: write one name per line and nothing else; relative names start "
+                f"at {str(root)!r}"
             )
         at = file.tell()
         file.write(_line({"pictures": done, "shards": shards}))
@@ -105,7 +119,7 @@ def write(
 
 
 def load(path: str | Path) -> Manifest:
-    """The frame of a manifest: two seeks, however long it is."""
+    """Read the index of a manifest: two seeks, however long it is."""
     path = Path(path)
     if not path.is_file():
         raise UserError(f"there is no manifest {str(path)!r}: make one with protoadapt manifest")
@@ -122,34 +136,34 @@ def load(path: str | Path) -> Manifest:
                 raise ValueError("its index is not inside")
             file.seek(at)
             index = file.readline()
-        told: dict[str, Any] = json.loads(index)
-        shards = tuple(Shard(*shard) for shard in told["shards"])
+        totals: dict[str, Any] = json.loads(index)
+        shards = tuple(Shard(*shard) for shard in totals["shards"])
         for shard in shards:
             inside = whole(shard.offset, 0, length) and whole(shard.length, 1, length - shard.offset)
             if not (inside and whole(shard.pictures, 1) and SHA256.fullmatch(shard.sha256)):
                 raise ValueError("its index describes no shards")
-        if not whole(told["pictures"], 1) or told["pictures"] != sum(shard.pictures for shard in shards):
+        if not whole(totals["pictures"], 1) or totals["pictures"] != sum(shard.pictures for shard in shards):
             raise ValueError("it counts other pictures than its shards")
         if b"\0" in os.fsencode(header["root"]):
             raise ValueError("its root is no path")
         # From the pictures alone: the offsets shift with the length of the root's name.
         identity = hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()
-        return Manifest(path, Path(header["root"]), told["pictures"], shards, identity)
+        return Manifest(path, Path(header["root"]), totals["pictures"], shards, identity)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise UserError(
-            f"{str(path)!r} is truncated or no manifest: write it again with protoadapt manifest"
+            f"{str(path)!r} is truncated or not a manifest: write it again with protoadapt manifest"
         ) from error
 
 
-def _entry(told: Any) -> Entry:
-    """What a line says, checked: a hash that fits does not make it right. Raises ValueError or TypeError."""
-    entry = Entry(**told)
+def _entry(fields: Any) -> Entry:
+    """Check what a line says: a hash that fits does not make it right. Raises ValueError or TypeError."""
+    entry = Entry(**fields)
     if not entry.path or b"\0" in os.fsencode(entry.path) + os.fsencode(entry.member):
-        raise ValueError("its path is none")
+        raise ValueError("it has no valid path")
     if not (whole(entry.size, -1) and whole(entry.offset, 0, 2**62)):
-        raise ValueError("its size or offset is none")
+        raise ValueError("it has no valid size or offset")
     if entry.sha256 and not SHA256.fullmatch(entry.sha256):
-        raise ValueError("its sha256 is none")
+        raise ValueError("it has no valid sha256")
     return entry
 
 

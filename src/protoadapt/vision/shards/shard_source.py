@@ -118,7 +118,7 @@ class ShardSource:
 
     def blocks(self, header: Header, table: np.ndarray) -> Iterator[FoldedBlock]:
         """The rows (n, D) float16 of one shard after the power transform, BLOCK_ROWS at a time."""
-        rectified = header.told["lowest"] >= 0
+        rectified = header.metadata["lowest"] >= 0
         for rows in torch.from_numpy(table).split(BLOCK_ROWS):
             yield _folded(rows.to(self.device).float(), self.beta, self.power, rectified)
 

@@ -1,7 +1,7 @@
-"""All rows of a feature folder, read again and again: one thread reads ahead while the others compute.
+"""The rows of a feature folder, read from disk in every pass: one thread reads ahead while the others compute.
 
-Nothing is held but the few shards on the way. Files are read, not mapped: mapped pages would count as this process's
-memory, and grow to the size of the disk's.
+Only a few shards are in memory at a time. Files are read, not mapped: mapped pages would count as this process's memory
+and grow to the size of the folder.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,21 +23,21 @@ B = TypeVar("B")
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of some shards of a feature folder; `leave` are those to pass over (positions by shard number)."""
+    """The rows of some shards of a feature folder; those in `leave` (positions by shard number) are left out."""
 
     headers: tuple[shard_files.Header, ...]
     leave: Mapping[int, np.ndarray] = field(default_factory=dict)
-    tick: Callable[[int], None] = lambda rows: None  # told of every so many rows that were run through
+    tick: Callable[[int], None] = lambda rows: None  # called with the rows of each shard that was read
 
     def each(self, function: Callable[[shard_files.Header, np.ndarray], B], everything: bool = False) -> Iterator[B]:
-        """function(header, rows (n, D) float16) of each shard, in order; with `everything` none is passed over."""
+        """Yield function(header, rows (n, D) float16) of each shard, in order; with `everything` no row is left out."""
 
         def read(header: shard_files.Header) -> tuple[shard_files.Header, np.ndarray]:
-            rows, leave = shard_files.read_rows(header), self.leave.get(header.told["shard"])
+            rows, leave = shard_files.read_rows(header), self.leave.get(header.metadata["shard"])
             return header, rows if leave is None or everything else np.delete(rows, leave, 0)
 
         threads = torch.get_num_threads()
-        with one_thread():  # a core a shard: threads that share one product wait for each other
+        with one_thread():  # one core per shard: threads that share one product wait for each other
             answers = ahead(lambda pair: function(*pair), ahead(read, self.headers, 2, 1), 2 * threads, threads)
             for header, answer in zip(self.headers, answers):
                 yield answer
@@ -45,10 +45,10 @@ class Rows:
 
 
 def open_features(folder: Path, part: tuple[int, int] = (0, 1)) -> tuple[Rows, dict[str, Any]]:
-    """Every i-th of n shards, each looked at but not read; and what they are shards of."""
-    about = shard_files.read_about(folder)
+    """Open every n-th shard from i (part = i, n) of a feature folder; returns its rows, unread, and its about.json."""
+    record = shard_files.read_record(folder)
     headers, missing = [], []
-    for number in range(part[0], about["shards"], part[1]):
+    for number in range(part[0], record["shards"], part[1]):
         path = shard_files.shard_path(folder, number)
         try:
             headers.append(shard_files.read_header(path))
@@ -57,30 +57,34 @@ def open_features(folder: Path, part: tuple[int, int] = (0, 1)) -> tuple[Rows, d
     if missing:
         are = "is" if len(missing) == 1 else "are"
         raise UserError(
-            f"{len(missing):,} of {count(about['shards'], 'shard')} in {str(folder)!r} {are} missing or damaged, "
-            f"such as {missing[0]}: run protoadapt extract --manifest again, it makes those"
+            f"{len(missing):,} of {count(record['shards'], 'shard')} in {str(folder)!r} {are} missing or damaged, "
+            f"such as {missing[0]}: run protoadapt extract --manifest again to make them"
         )
-    for number, header in zip(range(part[0], about["shards"], part[1]), headers):
-        same = all(header.told.get(key) == about[key] for key in ("weights", "views", "manifest"))
+    for number, header in zip(range(part[0], record["shards"], part[1]), headers):
+        same = all(header.metadata.get(key) == record[key] for key in ("weights", "views", "manifest"))
         if not same or header.shape[1] != headers[0].shape[1]:
-            raise UserError(f"{str(header.path)!r} is of another model or manifest than its folder: remove it")
-        if header.told["shard"] != number:
-            raise UserError(f"{str(header.path)!r} is a copy of shard {header.told['shard']}: remove it, extract again")
-    listed = sum(header.shape[0] + len(header.told["broken"]) for header in headers)
-    surplus = shard_files.shard_path(folder, about["shards"]).exists()
-    if surplus or (part == (0, 1) and listed != about["pictures"]):
+            raise UserError(f"{str(header.path)!r} belongs to another model or manifest than its folder: remove it")
+        if header.metadata["shard"] != number:
+            raise UserError(
+                f"{str(header.path)!r} is a copy of shard {header.metadata['shard']}: remove it, and run protoadapt "
+                f"extract again"
+            )
+    listed = sum(header.shape[0] + len(header.metadata["broken"]) for header in headers)
+    surplus = shard_files.shard_path(folder, record["shards"]).exists()
+    if surplus or (part == (0, 1) and listed != record["pictures"]):
         raise UserError(
-            f"{shard_files.ABOUT} in {str(folder)!r} tells of {about['pictures']:,} pictures in {about['shards']:,} "
-            f"shards, and its files of others: remove {shard_files.ABOUT} and run protoadapt extract --manifest again"
+            f"{shard_files.ABOUT} in {str(folder)!r} lists {record['pictures']:,} pictures in {record['shards']:,} "
+            f"shards, which does not fit its files: remove {shard_files.ABOUT}, and run protoadapt extract --manifest "
+            f"again"
         )
-    return Rows(tuple(headers)), about
+    return Rows(tuple(headers)), record
 
 
 def check_all(rows: Rows) -> None:
-    """Every byte of every shard against its checksum."""
+    """Compare every byte of every shard with its checksum. Raises UserError."""
     for damaged in ahead(_damage_of, rows.headers, 2 * cores()):
         if damaged:
-            raise UserError(f"a shard is damaged, {damaged}: run protoadapt extract --manifest again, it is made anew")
+            raise UserError(f"a shard is damaged, {damaged}: run protoadapt extract --manifest again to make it")
 
 
 def _damage_of(header: shard_files.Header) -> str:
@@ -92,35 +96,37 @@ def _damage_of(header: shard_files.Header) -> str:
 
 
 class Place(NamedTuple):
+    """Where the row of a picture is, and the row."""
+
     shard: int
     position: int
     row: np.ndarray  # (D)
 
 
 def find_names(rows: Rows, wanted: Iterable[str]) -> dict[str, Place]:
-    """Which of these pictures have rows, and where."""
+    """The places of those of these pictures that have rows, by name."""
     wanted = set(wanted)
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     for header in rows.headers:
-        places = [(name, at) for at, name in enumerate(shard_files.read_names(header)[0]) if name in wanted]
-        table = shard_files.read_rows(header) if places else None
-        for name, at in places:
-            if name in found:
+        here = [(name, at) for at, name in enumerate(shard_files.read_names(header)[0]) if name in wanted]
+        table = shard_files.read_rows(header) if here else None
+        for name, at in here:
+            if name in places:
                 raise UserError(
-                    f"several rows are called {name!r}, and nobody can tell which is meant: list each picture once and "
-                    f"make manifest and features again"
+                    f"several rows have the name {name!r}, so it is ambiguous: list each picture once, and make the "
+                    f"manifest and the features again"
                 )
-            found[name] = Place(header.told["shard"], at, table[at].copy())  # type: ignore[index]
-    return found
+            places[name] = Place(header.metadata["shard"], at, table[at].copy())  # type: ignore[index]
+    return places
 
 
 def find_contents(rows: Rows, wanted: Iterable[bytes]) -> list[tuple[bytes, str, tuple[int, int]]]:
-    """(sha256, name, (shard, position)) of the rows whose pictures have these bytes, where the shards know them."""
+    """(sha256, name, (shard, position)) of the rows whose pictures have these contents, where the shards store them."""
     wanted, found = set(wanted), []
     for header in rows.headers if wanted else ():
         places = [(content, at) for at, content in enumerate(shard_files.read_contents(header)) if content in wanted]
         names = shard_files.read_names(header)[0] if places else []
-        found += [(content, names[at], (header.told["shard"], at)) for content, at in places]
+        found += [(content, names[at], (header.metadata["shard"], at)) for content, at in places]
     return found
 
 
