@@ -1,8 +1,8 @@
-"""How far results would move had the novel classes been others: intervals over classes beside those over episodes.
+"""Uncertainty over classes (jackknife) of published results, beside that over episodes.
 
     python benchmarks/classes.py --features runs/features --json results/classes.json
 
-DIR of --features holds files as `reproduce` leaves them, and mini-imagenet-val.safetensors and
+DIR of --features holds files as `python -m paper` writes them, and mini-imagenet-val.safetensors and
 mini-imagenet-3-val.safetensors of `extract --split val`. 10,000 episodes, the same for both sides of a difference.
 """
 

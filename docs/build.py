@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from benchmarks.default_model import by_task
 from paper import TABLES, Results, draw_figures, extremes_page, results_page, scale_page
-from paper.quoted import own
+from paper.quoted import paper_accuracy
 from paper.tables import MAIN
 from protoadapt.cli.verbs import app
 from protoadapt.core.methods import METHODS, adaptation, method
@@ -171,7 +171,7 @@ def readme() -> str:
         if "whole" in words or not all(results.of(trial, shot) for shot in (1, 5)):
             continue
         pairs = [[results.get(trial, shot, name)["accuracy"] for shot in (1, 5)] for name in names]
-        rows.append([words, *("{:.2f} / {:.2f}".format(*pair) for pair in [*pairs, own(table)])])
+        rows.append([words, *("{:.2f} / {:.2f}".format(*pair) for pair in [*pairs, paper_accuracy(table)])])
     header = ["novel classes of", "ProtoNet", "CIPA", "BAPA", "PT+MAP (assumes equal classes)", "the paper's CIPA"]
     cipa = cpu["methods"]["cipa"]["episodes_per_s"]
     numbers = (

@@ -1,4 +1,4 @@
-"""The paper's tables and figures, each a plan; one engine that does them and goes on where it stopped."""
+"""The paper's tables and figures: plans, and one engine that makes them. In the repository only, not installed."""
 
 from paper.engine import reproduce
 from paper.figures import draw_figures

@@ -1,4 +1,4 @@
-"""The command that does the paper's tables."""
+"""`python -m paper TABLE`: makes a table of the paper. `python -m paper` lists them."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -19,30 +19,34 @@ from protoadapt.training.datasets import find_dataset
 
 
 def reproduce(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="which one; leave it out for a list")] = "",
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="name of the table; without it, all names are listed")
+    ] = "",
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", metavar="DIR", help="a folder that holds datasets, or cub=DIR for one; may be repeated"),
+        typer.Option("--data", metavar="DIR", help="folder of datasets, or NAME=DIR for one dataset; may be repeated"),
     ] = None,
-    out: Annotated[Path, typer.Option(help="training runs, networks and features")] = Path("runs"),
-    results: Annotated[Path, typer.Option(help="result files, one folder a network")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="folder of training runs, networks and features")] = Path("runs"),
+    results: Annotated[Path, typer.Option(help="folder of result files, one subfolder per network")] = Path("results"),
     cache: Cache = None,
     weights: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="networks made elsewhere: NAME.safetensors, NAME-train.json")
+        Path | None, typer.Option(metavar="DIR", help="folder of trained networks: NAME.safetensors, NAME-train.json")
     ] = None,
-    only_evaluate: Annotated[bool, typer.Option("--only-evaluate", help="train nothing: use what is there")] = False,
+    only_evaluate: Annotated[
+        bool, typer.Option("--only-evaluate", help="train nothing; use existing networks and results")
+    ] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="some of its results, such as 'cub-box/*'; may be repeated"),
+        typer.Option(metavar="PATTERN", help="only these result files, such as 'cub-box/*'; may be repeated"),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="of every training run (default: each recipe's)")] = None,
-    episodes: Annotated[int | None, typer.Option(help="of every evaluation (default: the table's)")] = None,
-    per_class: Annotated[int | None, typer.Option(help="pictures of each class, to try it out")] = None,
+    epochs: Annotated[int | None, typer.Option(help="epochs of every training run (default: the recipe's)")] = None,
+    episodes: Annotated[int | None, typer.Option(help="episodes of every evaluation (default: the table's)")] = None,
+    per_class: Annotated[int | None, typer.Option(help="use only so many pictures per class, for a trial run")] = None,
     device: Device = "auto",
 ) -> None:
-    """A table of the paper from scratch.
+    """Make a table of the paper from scratch: train, extract, evaluate.
 
-    Train, extract, evaluate. Asked again, it goes on where it stopped.
+    The same command resumes after an interruption; finished parts are not repeated.
     """
     import paper as tables
 
@@ -53,12 +57,12 @@ def reproduce(
     if table not in tables.TABLES:
         raise unknown("table", table, tables.TABLES)
     if weights and not weights.is_dir():
-        raise UserError(f"there is no folder {str(weights)!r}: --weights is one that holds NAME.safetensors files")
+        raise UserError(f"there is no folder {str(weights)!r}: give a folder that holds NAME.safetensors files")
     for folder in (out, results):
         check_output_folder(folder)
     for name, value in (("epochs", epochs), ("episodes", episodes), ("per-class", per_class)):
         if value is not None and value < 1:
-            raise UserError(f"--{name} is {value}: at least one is needed")
+            raise UserError(f"--{name} is {value}: it must be 1 or more")
     work = tables.Work(
         data=_folders(data or []),
         out=out,
@@ -78,20 +82,20 @@ def reproduce(
     try:
         missing = tables.reproduce(tables.TABLES[table], work)
     except (tables.Stopped, KeyboardInterrupt) as stopped:
-        _say("stopped: the same command goes on from here")
+        _say("stopped: run the same command to resume")
         sys.exit(130 if isinstance(stopped, KeyboardInterrupt) else 1)
-    found = tables.Results(results, {file: {} for file in missing})  # what a refused file holds is not of this run
-    print(tables.section(table, found, work.asks if only else None))
-    for file in tables.draw_figures(table, found, out / "figures"):
-        _say(f"drawn: {file}")
+    own = tables.Results(results, {file: {} for file in missing})  # a refused file holds results of another run
+    print(tables.section(table, own, work.selects if only else None))
+    for file in tables.draw_figures(table, own, out / "figures"):
+        _say(f"wrote {file}")
     if missing:
         sys.exit(1)
 
 
-def _folders(given: list[str]) -> dict[str, list[Path]]:
+def _folders(options: list[str]) -> dict[str, list[Path]]:
     """["data", "cub=birds"] → {"": [data], "cub": [birds]}"""
     folders: dict[str, list[Path]] = {"": []}
-    for text in given:
+    for text in options:
         name, equals, path = text.partition("=")
         dataset = ""
         if equals and not Path(text).is_dir():
@@ -114,13 +118,13 @@ def _progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
         with progress(title, total) as done:
             yield done
         return
-    said = 0
+    tenths = 0
 
     def line(done: int) -> None:
-        nonlocal said
-        if done * 10 // total > said:
-            said = done * 10 // total
-            _say(f"{title}: {10 * said} %")
+        nonlocal tenths
+        if done * 10 // total > tenths:
+            tenths = done * 10 // total
+            _say(f"{title}: {10 * tenths} %")
 
     yield line
 

@@ -1,13 +1,13 @@
-"""One engine for every table: train, extract, evaluate, write JSON; what is there and still right is not done again.
+"""The engine of all tables: train, extract, evaluate, write JSON. Valid results on file are not computed again.
 
     OUT/NAME/                                a training run
-    OUT/NAME.safetensors, NAME-train.json    its network in half precision, and how it was trained
-    OUT/features/NAME-….safetensors          what the network makes of the novel classes' pictures
+    OUT/NAME.safetensors, NAME-train.json    its network in half precision, and the record of its training
+    OUT/features/NAME-….safetensors          features of the novel classes' pictures
     RESULTS/NAME/train.json, novel-1shot.json, …
 
-A network under --weights is taken as it is. A result is right if it comes from the same weights, pictures, protocol and
-method with the same arguments, and has as many episodes as asked for. What would be lost by making it anew, being of
-something else or of more episodes, is left alone: such a part is refused.
+A network under --weights is used as it is. A result is valid if it has the same weights, pictures, protocol and method
+with the same arguments, and enough episodes. A file with results of anything else, or of more episodes, is never
+overwritten: that part of the table is refused.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Any
 
 from PIL import Image
 
-from paper.networks import Absent, Network, Work, folder_of, network, read
+from paper.networks import MissingNetwork, Network, Work, folder_of, network, read
 from paper.plan import SLOW_EPISODES, Run, Table, Task, Trial, unique
 from protoadapt.core.episodes import Protocol, draw
 from protoadapt.core.errors import UserError
@@ -34,13 +34,14 @@ from protoadapt.vision.embed import embed, extract
 from protoadapt.vision.pictures.images import Images
 
 SEED = 0
-CHUNK = {"slow": 32, "semi": 64}  # episodes at a time: slow methods show how they go, unlabelled rows take memory
+SLOW_CHUNK = 32
+"""Episodes at a time of slow methods, so that progress shows."""
 
 
 def reproduce(table: Table, work: Work) -> dict[str, str]:
-    """Everything a table needs, as far as it can be had. Returns the result files that are missing, with the reason."""
+    """Makes what a table needs, as far as possible. Returns the missing result files, each with the reason."""
     missing: dict[str, str] = {}
-    parts = table.only(work.asks).parts
+    parts = table.only(work.selects).parts
     if not parts:
         names = unique(part.files[0].removesuffix(".json") for part in table.parts)
         raise UserError(f"no result of this table is called {' or '.join(work.only)}: the first is {names[0]}")
@@ -49,26 +50,26 @@ def reproduce(table: Table, work: Work) -> dict[str, str]:
         wanted = ", ".join(unique(part.dataset for part in parts))
         raise UserError(
             f"the pictures of this table ({wanted}) are not {f'in {places}' if places else 'there'}: give --data DIR "
-            f"with some of them; protoadapt data NAME --data DIR says what is missing and where it is had"
+            f"with some of them; protoadapt data NAME --data DIR says what is missing and where to download it"
         )
     nets: dict[Run, Network | UserError] = {}
-    for part in sorted(parts, key=lambda part: part.views):  # the quick ones first
+    for part in sorted(parts, key=lambda part: part.views):  # quick ones first
         if part.run not in nets:
             try:
                 nets[part.run] = network(part.run, work)
             except UserError as error:
                 nets[part.run] = error
         try:
-            make = _tried if isinstance(part, Trial) else _drawn
+            make = _run_trial if isinstance(part, Trial) else _run_task
             work.say(make(part, nets[part.run], work))  # type: ignore[arg-type]
         except UserError as error:
-            missing |= {file: str(error) for file in part.files if work.asks(file)}
+            missing |= {file: str(error) for file in part.files if work.selects(file)}
             work.say(f"{', '.join(part.files)}: not measured ({error})")
     return missing
 
 
 def _can_begin(part: Trial | Task, work: Work) -> bool:
-    """Whether there is anything of it: results, features or pictures."""
+    """Whether any results, features or pictures of the part exist."""
     trial = part.trial if isinstance(part, Task) else part
     made = [work.out / "features" / trial.features, *(work.results / file for file in part.files)]
     if part.dataset == "glyphs" or any(file.is_file() for file in made):
@@ -76,14 +77,15 @@ def _can_begin(part: Trial | Task, work: Work) -> bool:
     try:
         place = folder_of(trial.dataset, trial.crop, work, trial.copy)
         return place is not None and search(trial.dataset, trial.split, place, trial.crop) is not None
-    except UserError:  # something is there, and the part itself says what is wrong with it
+    except UserError:  # pictures exist but are not valid: the part itself will say why
         return True
 
 
-# Features: there already, or extracted.
+# Features: from a file, or extracted.
 
 
 def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Features:
+    """The features of a trial's pictures, with the mean of the base classes where it is needed."""
     file = work.out / "features" / trial.features
     wanted = _identity(trial, net.weights, work)
     table = load_features(file) if file.is_file() else None
@@ -101,8 +103,8 @@ def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Feat
         title = f"{trial.run.name}: embedding {len(images):,} {trial.dataset} pictures, {_views(trial)}"
         with work.progress(title, len(images) * trial.views) as done:
             table = extract(backbone, about, images, **how, on_progress=done)
-        told = {**table.metadata, "per_class": work.per_class, "source_side": _source_side(images)}
-        table = replace(table, metadata=told | ({"copy": trial.copy} if trial.copy else {}))
+        metadata = {**table.metadata, "per_class": work.per_class, "source_side": _source_side(images)}
+        table = replace(table, metadata=metadata | ({"copy": trial.copy} if trial.copy else {}))
     if base_mean:
         base = load(trial.dataset, "base", data, **options)
         title = f"{trial.run.name}: embedding {len(base):,} pictures of base classes, {_views(trial)}"
@@ -119,7 +121,7 @@ def _views(trial: Trial) -> str:
 
 
 def _identity(trial: Trial, weights: str | None, work: Work) -> dict[str, Any]:
-    """What features say of themselves when they are those of a trial."""
+    """The metadata that features of a trial have."""
     own = {"weights": weights} if weights else {}
     own |= {"copy": trial.copy} if trial.copy else {}
     pictures = {"dataset": trial.dataset, "split": trial.split, "crop": trial.crop, "views": trial.views}
@@ -127,48 +129,50 @@ def _identity(trial: Trial, weights: str | None, work: Work) -> dict[str, Any]:
 
 
 def _source_side(images: Images) -> int | None:
-    """The usual short side of the picture files in pixels: reduced copies of a dataset tell themselves."""
+    """Median short side of the picture files in pixels, which shows reduced copies of a dataset."""
     files = [images.root / name for name in images.paths[:: max(1, len(images) // 50)]]
     sides = []
     for file in files:
         try:
             with Image.open(file) as image:
                 sides.append(min(image.size))
-        except OSError:  # pickles: no files of their own
+        except OSError:  # datasets in one pickle have no picture files
             return None
     return int(median(sides))
 
 
-# Trials: there already, or evaluated.
+# Trials: from result files, or evaluated.
 
 
-def _tried(trial: Trial, net: Network | UserError, work: Work) -> str:
-    """The trial's files, made as far as they are not there; says what they hold."""
+def _run_trial(trial: Trial, net: Network | UserError, work: Work) -> str:
+    """Makes those files of the trial that are missing; returns a line on what they hold."""
     weights = _weights(net)
-    asked = [shot for shot in trial.shots if work.asks(trial.file(shot)) and _left(trial, shot, weights, work)]
+    asked = [
+        shot for shot in trial.shots if work.selects(trial.file(shot)) and _missing_methods(trial, shot, weights, work)
+    ]
     if not asked:
-        return f"{trial.run.name}/{trial.stem}: there"
+        return f"{trial.run.name}/{trial.stem}: already there"
     if isinstance(net, UserError):
         raise net
     for shot in asked:
-        _check_replaced(trial, shot, net.weights, work)
+        _check_no_loss(trial, shot, net.weights, work)
     needs_mean = any(method(spec).name in NEED_BASE_MEAN for spec in (*trial.methods, *trial.slow))
     table = features_of(trial, net, work, needs_mean)
     return "\n".join(_evaluated(trial, shot, table, net, work) for shot in asked)
 
 
 def _weights(net: Network | UserError) -> str | None:
-    """Their hash; None, which any result fits, where there is no network and none is to be made."""
-    if isinstance(net, UserError) and not isinstance(net, Absent):
+    """The hash of its weights; None, which any result fits, where there is no network and none may be trained."""
+    if isinstance(net, UserError) and not isinstance(net, MissingNetwork):
         raise net
     return net.weights if isinstance(net, Network) else None
 
 
 def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Work) -> str:
-    """The methods that are missing, one file for all; it is written again after each group of them."""
+    """Evaluates the missing methods; the file is written after each group of them."""
     about, file = table.about, work.results / trial.file(shot)
-    _check_replaced(trial, shot, net.weights, work, about["hash"])
-    kept = {r["label"]: r for r in _right(trial, shot, net.weights, work, about["hash"])}
+    _check_no_loss(trial, shot, net.weights, work, about["hash"])
+    kept = {r["label"]: r for r in _valid_results(trial, shot, net.weights, work, about["hash"])}
     left = [spec for spec in (*trial.methods, *trial.slow) if method(spec).label not in kept]
     groups = [[s for s in left if s in trial.methods], *([s] for s in left if s in trial.slow)]
     order = _labels((*trial.methods, *trial.slow))
@@ -177,19 +181,18 @@ def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Wor
         slow = specs[0] in trial.slow
         count = _episodes(trial, method(specs[0]).label, work)
         words = specs[0] if slow else f"{len(specs)} methods"
-        chunk = CHUNK["slow"] if slow else CHUNK["semi"] if trial.kind == "semi" else None
         with work.progress(f"{trial.file(shot)}: {words}, {count:,} episodes", count) as done:
             results = compare(
                 *(table.features, table.labels, specs, trial.protocol(shot)),
                 **{"episodes": count, "seed": SEED, "base_mean": table.base_mean, "device": work.device},  # type: ignore[arg-type]
-                chunk=chunk,
+                chunk=SLOW_CHUNK if slow else None,
                 on_progress=done,
             )
         kept |= {r.method.label: r.to_json(**about) for r in results}
-        told = sorted(kept.values(), key=lambda r: order.index(r["label"]) if r["label"] in order else len(order))
-        write_json(file, {"results": told, "reference": told[0]["label"], "training": training})
-    found = "  ".join(f"{kept[label]['label']} {kept[label]['accuracy']:.2f}" for label in order[:7])
-    return f"{trial.file(shot)}: {found}"
+        records = sorted(kept.values(), key=lambda r: order.index(r["label"]) if r["label"] in order else len(order))
+        write_json(file, {"results": records, "reference": records[0]["label"], "training": training})
+    numbers = "  ".join(f"{kept[label]['label']} {kept[label]['accuracy']:.2f}" for label in order[:7])
+    return f"{trial.file(shot)}: {numbers}"
 
 
 def _episodes(trial: Trial, label: str, work: Work) -> int:
@@ -201,31 +204,33 @@ def _labels(specs: Sequence[str]) -> list[str]:
     return [method(spec).label for spec in specs]
 
 
-def _left(trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]:
-    there = {result["label"] for result in _right(trial, shot, weights, work)}
+def _missing_methods(trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]:
+    there = {result["label"] for result in _valid_results(trial, shot, weights, work)}
     return [spec for spec in (*trial.methods, *trial.slow) if method(spec).label not in there]
 
 
-def _right(trial: Trial, shot: int, weights: str | None, work: Work, features: str = "") -> list[dict[str, Any]]:
-    """The results on file that still hold: same weights and pictures, protocol, arguments, enough episodes.
+def _valid_results(
+    trial: Trial, shot: int, weights: str | None, work: Work, features: str = ""
+) -> list[dict[str, Any]]:
+    """Records on file with the same weights, pictures, protocol and arguments, and enough episodes.
 
-    Once the hash of the features is known, they have to come from those.
+    Where the hash of the features is known, with the same features.
     """
     chosen = {method(spec).label: method(spec) for spec in (*trial.methods, *trial.slow)}
 
     def holds(r: dict[str, Any]) -> bool:
         run = chosen.get(r["label"])
-        own = run is None or (  # what was not asked for stays as it is
+        fits = run is None or (  # records of other methods are kept
             r.get("arguments") == json.loads(json.dumps(run.settings))
             and r["episodes"] >= _episodes(trial, r["label"], work)
         )
-        return own and features in ("", r["features"].get("hash")) and not _apart(r, trial, shot, weights, work)
+        return fits and features in ("", r["features"].get("hash")) and not _differences(r, trial, shot, weights, work)
 
     return [r for r in read(work.results / trial.file(shot)).get("results", []) if holds(r)]
 
 
-def _apart(r: dict[str, Any], trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]:
-    """What a result was measured on, as far as the trial wants something else."""
+def _differences(r: dict[str, Any], trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]:
+    """What a record was measured on, where that differs from the trial."""
     wanted = _identity(trial, weights, work)
     there = {key: stated(r["features"], key) for key in wanted}
     apart = [_measured_on(key, there[key]) for key in wanted if there[key] != wanted[key]]
@@ -235,27 +240,27 @@ def _apart(r: dict[str, Any], trial: Trial, shot: int, weights: str | None, work
 def _measured_on(key: str, value: Any) -> str:
     if key != "per_class":
         return f"{key} {value}"
-    return "all pictures" if value is None else f"{value} pictures a class"
+    return "all pictures" if value is None else f"{value} pictures per class"
 
 
-def _check_replaced(trial: Trial, shot: int, weights: str, work: Work, features: str = "") -> None:
-    """A file is not written anew where that would lose results of something else, or of more episodes."""
-    file, right = work.results / trial.file(shot), _right(trial, shot, weights, work, features)
+def _check_no_loss(trial: Trial, shot: int, weights: str, work: Work, features: str = "") -> None:
+    """Raises UserError where writing the file would lose records of something else, or of more episodes."""
+    file, right = work.results / trial.file(shot), _valid_results(trial, shot, weights, work, features)
     again = {label: _episodes(trial, label, work) for label in _labels((*trial.methods, *trial.slow))}
     for r in read(file).get("results", []):
-        apart = _apart(r, trial, shot, weights, work)
+        apart = _differences(r, trial, shot, weights, work)
         if (apart or again.get(r["label"], 0) < r["episodes"]) and r not in right:
-            told = f"{', '.join(apart) or r['label']} ({r['episodes']:,} episodes)"
-            raise UserError(f"{str(file)!r} holds results of {told}: give another --results")
+            content = f"{', '.join(apart) or r['label']} ({r['episodes']:,} episodes)"
+            raise UserError(f"{str(file)!r} holds results of {content}: give another --results")
 
 
-def _drawn(task: Task, net: Network | UserError, work: Work) -> str:
-    """A task's rows and prototypes in the plane."""
+def _run_task(task: Task, net: Network | UserError, work: Work) -> str:
+    """Writes a task's rows and prototypes, projected to the plane."""
     name = task.files[0]
     file = work.results / name
     weights, there = _weights(net), read(file).get("weights")
     if there and weights in (there, None):
-        return f"{name}: there"
+        return f"{name}: already there"
     if isinstance(net, UserError):
         raise net
     if there:

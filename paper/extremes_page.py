@@ -1,4 +1,4 @@
-"""The JSON of benchmarks/extremes.py → its tables: queries of every odd kind, all methods on the same tasks."""
+"""Tables of benchmarks/extremes.py from its JSON: extreme sets of queries, all methods on the same tasks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from protoadapt.report.tables import markdown
 
 AGAINST = ("ProtoNet, support-centred", "CIPA", "α-TIM")
-"""Those that BAPA is set beside, episode by episode."""
+"""Methods that BAPA is compared with, paired by episode."""
 
 
 def table(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows of one feature file: a row each kind of queries, 1-shot / 5-shot in a cell."""
+    """Header and rows of one feature file: one row per kind of queries, 1-shot / 5-shot per cell."""
     cases: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         cases.setdefault(row["case"], []).append(row["methods"])
@@ -28,20 +28,22 @@ def table(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     return ["queries", *names, *(f"BAPA − {name}" for name in against)], body
 
 
-def numbers(told: dict[str, Any]) -> str:
-    """All its tables as Markdown, each under what it was measured on."""
+def numbers(record: dict[str, Any]) -> str:
+    """All its tables as Markdown, each with its dataset."""
     parts = []
-    for part in told["sets"]:
+    for part in record["sets"]:
         about = part["features"]
         trained, shown = about.get("trained_on"), f"{about.get('dataset')} ({about.get('split')} classes)"
         crop = f", cut to {about['crop']}" if about.get("crop") not in (None, "none") else ""
         where = shown + crop + (f", network trained on {trained}" if trained else "")
         parts += [f"**{where}**", markdown(*table(part["rows"]))]
-    few = told["sets"][0]["rows"][0]["methods"].get("α-TIM", {}).get("episodes", 0)
-    note = f"{told['episodes']:,} tasks a cell, {told['way']}-way, 1-shot / 5-shot, seed {told['seed']}, 95 % CI"
+    few = record["sets"][0]["rows"][0]["methods"].get("α-TIM", {}).get("episodes", 0)
+    note = (
+        f"{record['episodes']:,} tasks per cell, {record['way']}-way, 1-shot / 5-shot, seed {record['seed']}, 95 % CI"
+    )
     return "\n\n".join(
         [
-            f"{note}; α-TIM the first {few:.0f}, so compare it by its difference, not by its column."
+            f"{note}; α-TIM only the first {few:.0f}, so compare it by the difference, not by its column."
             if few
             else f"{note}.",
             *parts,

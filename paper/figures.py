@@ -10,7 +10,7 @@ CHART = list(SEMI_METHODS)[:3]  # what the paper's chart shows
 
 
 def draw_figures(name: str, results: Results, folder: Path) -> list[Path]:
-    """Those of a table, as far as their numbers are there."""
+    """Draws the figures of a table whose numbers exist; returns their files."""
     if name == "semi":
         curves = semi_curves(results)
         names = [f"{network} + {words}" for network in SEMI_NETWORKS for words in CHART]
@@ -18,7 +18,9 @@ def draw_figures(name: str, results: Results, folder: Path) -> list[Path]:
             return []
         series = {name: [curves[name][m]["accuracy"] for m in UNLABELLED] for name in names}
         title = "mini-ImageNet, 5-way 1-shot, semi-supervised"
-        draw_bars([str(m) for m in UNLABELLED], series, folder / "semi.png", "unlabelled pictures a class", "%", title)
+        draw_bars(
+            [str(m) for m in UNLABELLED], series, folder / "semi.png", "unlabelled pictures per class", "%", title
+        )
         return [folder / "semi.png"]
     if name == "figure3":
         files = [file for task in TABLES[name].tasks for file in task.files]

@@ -1,4 +1,4 @@
-"""Where things are, and the networks of a table: there already, or trained."""
+"""Folders and options of a run (`Work`), and the networks of a table: from files, or trained."""
 
 import fnmatch
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,13 +28,13 @@ def silent(title: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @dataclass(frozen=True)
 class Work:
-    """Where things are, and how much is to be done."""
+    """Folders and options."""
 
     data: Mapping[str, Sequence[Path]]  # dataset → its folders; "": the folders of every other
     out: Path = Path("runs")
     results: Path = Path("results")
     cache: Path | None = None  # of decoded pictures; None: in the data folder
-    weights: Path | None = None  # a folder of networks made elsewhere
+    weights: Path | None = None  # a folder of trained networks
     only_evaluate: bool = False
     only: Sequence[str] = ()  # patterns of result files, such as "cub-box/*"; none: all
     epochs: int | None = None  # of every training run
@@ -45,72 +45,73 @@ class Work:
     progress: Progress = silent
     watch: Callable[[], AbstractContextManager[OnEvent | None]] = nullcontext  # shows the events of training
 
-    def asks(self, file: str) -> bool:
-        """Whether a result file is among those to be done."""
+    def selects(self, file: str) -> bool:
+        """Whether a result file is among those to make."""
         patterns = [pattern.removesuffix(".json") for pattern in self.only]
         return not patterns or any(fnmatch.fnmatch(file.removesuffix(".json"), pattern) for pattern in patterns)
 
 
 class Stopped(Exception):
-    """Training was asked to stop; it goes on another time."""
+    """Training was interrupted; the same command resumes it."""
 
 
-class Absent(UserError):
-    """There is no such network, and none is to be made."""
+class MissingNetwork(UserError):
+    """The network does not exist and may not be trained."""
 
 
 @dataclass(frozen=True)
 class Network:
     path: Path
     weights: str  # hash
-    record: dict[str, Any]  # of its training; empty where nobody kept it
+    record: dict[str, Any]  # of its training; empty where it was not kept
 
 
 def network(run: Run, work: Work) -> Network:
+    """The network of a run, from a file or trained."""
     for folder in (work.weights, work.out):
         file = folder / f"{run.name}.safetensors" if folder else None
         if file and file.is_file():
             record = _record(file.with_name(f"{run.name}-train.json"))
             if folder == work.out and not work.only_evaluate:
-                _same_config(run, record, work)
-            return _known(Network(file, model_files.load_weights(file)[1]["weights"], record), run, work)
+                _check_config(run, record, work)
+            return _with_record(Network(file, model_files.load_weights(file)[1]["weights"], record), run, work)
     file = work.out / f"{run.name}.safetensors"
     if work.only_evaluate:
         where = " or ".join(str(f) for f in (work.weights, work.out) if f)
-        raise Absent(f"there is no {file.name} in {where}: put it there, or train it (without --only-evaluate)")
-    return _made(run, work)
+        raise MissingNetwork(f"there is no {file.name} in {where}: put it there, or train it (without --only-evaluate)")
+    return _train_network(run, work)
 
 
 def _record(file: Path) -> dict[str, Any]:
-    """How a network was trained; nothing where nobody kept it."""
+    """The record of a network's training; empty where there is none."""
     record = read(file)
     if file.exists() and not record:
         raise UserError(
-            f"{str(file)!r} is damaged, so nobody knows how its network was trained: get it again, remove it to take "
+            f"{str(file)!r} is damaged, so how its network was trained is unknown: restore it, remove it to use "
             f"the network as it is, or remove both to train anew"
         )
     return record
 
 
-def _made(run: Run, work: Work) -> Network:
-    """Trained. The record is written first, so that there is never a network without one."""
-    _check_not_claimed(run, work)
-    file, record = work.out / f"{run.name}.safetensors", _trained(run, work)
+def _train_network(run: Run, work: Work) -> Network:
+    """Trains a network. Its record is written first, so that no network is without one."""
+    _check_no_results(run, work)
+    file, record = work.out / f"{run.name}.safetensors", _train(run, work)
     backbone, about = model_files.load_model(work.out / run.name)
     write_json(work.out / f"{run.name}-train.json", record)
     model_files.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
-    return _known(Network(file, model_files.load_weights(file)[1]["weights"], record), run, work)
+    return _with_record(Network(file, model_files.load_weights(file)[1]["weights"], record), run, work)
 
 
-def _check_not_claimed(run: Run, work: Work) -> None:
-    """No training anew under the name of results that are there: they would be another network's."""
+def _check_no_results(run: Run, work: Work) -> None:
+    """Raises UserError where results of this name exist: they are another network's."""
     if checkpoint.latest(work.out / run.name) is not None:
         return
     claimed = next((file for file in sorted((work.results / run.name).glob("*.json")) if read(file)), None)
     if claimed:
         raise UserError(
-            f"{str(claimed)!r} is of a training run that is not in {str(work.out)!r}: give another --results to train "
-            f"anew, or add --only-evaluate to take the results as they are"
+            f"{str(claimed)!r} belongs to a training run that is not in {str(work.out)!r}: give another --results "
+            f"to train again, or add --only-evaluate to use the results as they are"
         )
 
 
@@ -119,54 +120,58 @@ def config_of(run: Run, work: Work) -> TrainConfig:
     config = recipe(run.recipe, [*run.settings, *teacher])
     if not work.epochs:
         return config
-    return replace(config, epochs=work.epochs, warmup=min(config.warmup, work.epochs / 2))  # a try of one epoch learns
+    return replace(
+        config, epochs=work.epochs, warmup=min(config.warmup, work.epochs / 2)
+    )  # so that a run of one epoch learns
 
 
-def _trained(run: Run, work: Work) -> dict[str, Any]:
+def _train(run: Run, work: Work) -> dict[str, Any]:
     config, folder = config_of(run, work), work.out / run.name
-    if run.teacher:  # a shipped file will not do: it has no classifier to learn from
+    if run.teacher:  # a file of weights has no classifier to learn from
         there = checkpoint.latest(work.out / run.teacher.name) is not None
-        (network if there else _made)(run.teacher, replace(work, weights=None))
+        (network if there else _train_network)(run.teacher, replace(work, weights=None))
     data = folder_of(config.dataset, config.crop, work, run.copy)
     base, val = load_splits(config, data, per_class=work.per_class, cache_dir=work.cache)
     work.say(f"{run.name}: training {run.recipe} for {config.epochs} epochs on {len(base):,} pictures")
     again = checkpoint.latest(folder) is not None
     where = "cpu" if work.device == "cpu" else "auto"
     with work.watch() as show:
-        told = train(config, base, val, folder, resume=again, accelerator=where, on_event=show)
-    if not told["finished"]:
+        record = train(config, base, val, folder, resume=again, accelerator=where, on_event=show)
+    if not record["finished"]:
         raise Stopped
-    return told | ({"per_class": work.per_class} if work.per_class else {})
+    return record | ({"per_class": work.per_class} if work.per_class else {})
 
 
-def _same_config(run: Run, record: dict[str, Any], work: Work) -> None:
-    now = _choices(config_of(run, work)) | {"per_class": work.per_class}
+def _check_config(run: Run, record: dict[str, Any], work: Work) -> None:
+    now = _decisive(config_of(run, work)) | {"per_class": work.per_class}
     before = now
     if record:
-        before = _choices(TrainConfig.from_dict(record["config"])) | {"per_class": record.get("per_class")}
+        before = _decisive(TrainConfig.from_dict(record["config"])) | {"per_class": record.get("per_class")}
     changed = [f"{key}={before[key]!r:.80} (now {now[key]!r:.80})" for key in now if before[key] != now[key]]
     if changed:
         raise UserError(
             f"the network {run.name} in {str(work.out)!r} was trained with {'; '.join(changed)}: choose another --out "
-            f"to train it anew, or add --only-evaluate to take it as it is"
+            f"to train it again, or add --only-evaluate to use it as it is"
         )
 
 
-def _choices(config: TrainConfig) -> dict[str, Any]:
-    """What decides the result: not how often it was saved, and not where the network lay that it started from."""
-    told = config.to_dict()
-    phases = [phase | {"teacher": phase["teacher"] is not None} for phase in told["phases"]]
-    return told | {"checkpoint_every": 1, "init_from": told["init_from"] is not None, "phases": phases}
+def _decisive(config: TrainConfig) -> dict[str, Any]:
+    """The settings that decide the result: not how often it is saved, nor the folder of the network it starts from."""
+    settings = config.to_dict()
+    phases = [phase | {"teacher": phase["teacher"] is not None} for phase in settings["phases"]]
+    return settings | {"checkpoint_every": 1, "init_from": settings["init_from"] is not None, "phases": phases}
 
 
-def _known(net: Network, run: Run, work: Work) -> Network:
-    """Its training goes to the results, and never in the place of another's."""
+def _with_record(net: Network, run: Run, work: Work) -> Network:
+    """The network, its training record written to the results (never over that of another training)."""
     file = work.results / run.name / "train.json"
     there = read(file)
     if net.record and there != net.record:
         if there and any(there.get(key) != net.record.get(key) for key in ("config", "per_class", "history")):
             epochs = count(there["config"]["epochs"], "epoch")
-            raise UserError(f"{str(file)!r} is of another training ({epochs}) of {run.name}: give another --results")
+            raise UserError(
+                f"{str(file)!r} is the record of another training ({epochs}) of {run.name}: give another --results"
+            )
         write_json(file, net.record)
     return net if net.record or work.weights else replace(net, record=there)
 
@@ -183,17 +188,17 @@ def folder_of(dataset: str, crop: str, work: Work, copy: str = "") -> Path | Non
     places = work.data.get(dataset) or work.data.get("", ())
     if dataset == "glyphs" or not places:
         return None
-    held = (place for place in places if place.is_dir() and search(dataset, "novel", place, crop) is not None)
-    return next(held, places[0]) if len(places) > 1 else places[0]
+    with_pictures = (place for place in places if place.is_dir() and search(dataset, "novel", place, crop) is not None)
+    return next(with_pictures, places[0]) if len(places) > 1 else places[0]
 
 
 def read(file: Path) -> dict[str, Any]:
-    """A result file as far as it is whole; nothing where there is none."""
+    """The valid part of a result file; empty where there is none."""
     return sound(read_json(file))
 
 
 def read_json(file: Path) -> Any:
-    """None where there is no such file, or only a part of one."""
+    """Parsed JSON; None where the file is missing or truncated."""
     try:
         return clean_json(file.read_bytes())
     except (OSError, ValueError, RecursionError):

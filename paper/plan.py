@@ -1,4 +1,4 @@
-"""What a table is: rows, each a method on the features of a network. Data only; `engine` does the work."""
+"""Plans of tables, as data: a row is a method on the features of a network. `engine` makes them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ class Run:
 
     name: str
     recipe: str
-    settings: tuple[str, ...] = ()  # "key=value", over the recipe's
-    teacher: "Run | None" = None  # trained before it: what it learns from, and maybe where it starts
-    absent: str = ""  # why there is no result, where that is known beforehand
+    settings: tuple[str, ...] = ()  # "key=value", in place of the recipe's
+    teacher: "Run | None" = None  # trained before it; it learns from its answers, and may start from its weights
+    absent: str = ""  # reason why there is no result, where it is known
     copy: str = ""  # name in `--data NAME=DIR` of the copy it is trained on; "": the dataset's files as published
 
     @property
@@ -66,12 +66,12 @@ class Trial:
 
 
 SLOW_EPISODES = 600
-"""For methods that take a tenth of a second an episode. Episode i is the same however many are drawn."""
+"""For methods that take a tenth of a second per episode. Episode i is the same however many are drawn."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One episode as a picture of CIPA's prototypes on their way: results/NAME/adaptation.json."""
+    """One episode with the path of CIPA's prototypes in the plane: results/NAME/adaptation.json."""
 
     run: Run
     dataset: str
@@ -95,7 +95,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: the paper's numbers and where ours are."""
+    """One line of a table: the paper's numbers, and the trial and method of ours."""
 
     words: tuple[str, ...]  # its first cells
     trial: Trial
@@ -111,7 +111,7 @@ class Table:
     rows: tuple[Row, ...] = ()
     more: tuple[Trial, ...] = ()  # trials that no row shows
     tasks: tuple[Task, ...] = ()
-    first: int | None = None  # also shown: only the first so many episodes, as the paper has them
+    first: int | None = None  # also show the accuracy over the first so many episodes, the paper's number
 
     @property
     def trials(self) -> list[Trial]:
@@ -121,11 +121,11 @@ class Table:
     def parts(self) -> list[Trial | Task]:
         return [*self.trials, *self.tasks]
 
-    def only(self, asks: Callable[[str], bool]) -> "Table":
-        """What of it has a file that is asked for."""
+    def only(self, selects: Callable[[str], bool]) -> "Table":
+        """The part of the table that has a selected file."""
 
         def asked(part: Trial | Task) -> bool:
-            return any(map(asks, part.files))
+            return any(map(selects, part.files))
 
         rows = tuple(row for row in self.rows if asked(row.trial))
         return replace(self, rows=rows, more=tuple(filter(asked, self.more)), tasks=tuple(filter(asked, self.tasks)))

@@ -15,8 +15,8 @@ class Quoted(NamedTuple):
     backbone: str
     accuracy: Pair
     ci95: Pair = (None, None)
-    via: str = ""  # where the paper has it from, if not from its authors
-    digits: int = 2  # that it is given with
+    via: str = ""  # source that the paper quotes, if not the authors
+    digits: int = 2  # after the point, as published
 
 
 IN, TRANS = "inductive", "transductive"
@@ -137,6 +137,6 @@ CIPA_SWITCHES: dict[str, tuple[str, str, Pair]] = {
 }
 
 
-def own(dataset: str) -> Pair:
-    """The paper's HCT_R + CIPA."""
+def paper_accuracy(dataset: str) -> Pair:
+    """The paper's HCT_R + CIPA: 1-shot, 5-shot."""
     return LITERATURE[dataset][-1].accuracy

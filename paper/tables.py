@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from paper.plan import Row, Run, Table, Task, Trial, unique
-from paper.quoted import CIPA_SWITCHES, TRAINING, own
+from paper.quoted import CIPA_SWITCHES, TRAINING, paper_accuracy
 from protoadapt.core.methods import METHODS
 
 # Networks of the main rows, each with the dataset and crop it is trained on.
@@ -18,7 +18,7 @@ TIERED = Trial(
     Run("tiered-imagenet", "hct_r_tiered_imagenet", absent="for want of ImageNet's pictures"), "tiered-imagenet"
 )
 
-# Main rows (Tables 1 to 4): what is tested, the paper's table, and the trial with one view a picture.
+# Main rows (Tables 1 to 4): what is tested, the paper's table, and the trial with one view per picture.
 MAIN = {
     "CIFAR-FS": ("CIFAR-FS", CIFAR_FS),
     "FC100": ("FC100", FC100),
@@ -29,37 +29,37 @@ MAIN = {
     "mini-ImageNet → CUB, boxes": ("mini-ImageNet → CUB", replace(MINI, dataset="cub", crop="box", stem="cub-box")),
     "mini-ImageNet → CUB, whole pictures": ("mini-ImageNet → CUB", replace(MINI, dataset="cub", stem="cub-whole")),
 }
-# How pictures are seen: once, or as the mean of several views; pooled by the mean over all places, as in the paper, or
-# by a generalised mean. Its exponent was chosen on validation classes (`results/pooling.json`): with CIPA
+# How pictures are embedded: as one view, or the mean of several; pooled by the mean over all places, as in the paper,
+# or by a generalised mean. Its exponent was chosen on validation classes (`results/pooling.json`): with CIPA
 # 2 is within a quarter of a point of the best on CIFAR-FS, FC100, mini-ImageNet and CUB.
 VIEWS, POOLING = 8, 2.0
-SEEN = ((1, 1.0), (1, POOLING), (VIEWS, 1.0), (VIEWS, POOLING))
+VIEWS_AND_POOLING = ((1, 1.0), (1, POOLING), (VIEWS, 1.0), (VIEWS, POOLING))
 SEMI_COSINE, SEMI_EUCLID = "semi_protonet(metric=cosine)", "semi_protonet"
 MAIN_METHODS = ("protonet", SEMI_COSINE, SEMI_EUCLID, "cipa", "cipa(sigma=1.0)", "pt_map", "bapa")
 
 
-def seen(trial: Trial, views: int = 1, pooling: float = 1.0) -> Trial:
-    """A main row's trial with so many views a picture, pooled so."""
+def with_views(trial: Trial, views: int = 1, pooling: float = 1.0) -> Trial:
+    """A trial with several views per picture or another pooling, and all main methods."""
     stem = trial.stem + ("" if views == 1 else f"-views{views}") + ("" if pooling == 1 else f"-pooling{pooling:g}")
     return replace(trial, views=views, pooling=pooling, stem=stem, methods=MAIN_METHODS)
 
 
-# Runs that are no main rows: a step of 0.05, episodic training, mini-ImageNet's first cycle, and its third network,
+# Other runs: a step of 0.05, episodic training, mini-ImageNet's first cycle, and its third network,
 # which on validation classes is two points better and on novel ones no better. What is tested, the paper's table, the
 # trial.
 SMALL_STEP = ("lr=0.05", "warmup=0")
 OTHERS = {
     "CIFAR-FS, step 0.05": ("CIFAR-FS", Trial(Run("cifar-fs-hct_r-40", "hct_r", SMALL_STEP), "cifar-fs")),
-    "CIFAR-FS, episodic training": ("CIFAR-FS", seen(Trial(Run("cifar-fs-protonet", "protonet"), "cifar-fs"))),
+    "CIFAR-FS, episodic training": ("CIFAR-FS", with_views(Trial(Run("cifar-fs-protonet", "protonet"), "cifar-fs"))),
     "mini-ImageNet, step 0.05": (
         "mini-ImageNet",
         Trial(Run("mini-hct_r-82", "hct_r_mini_imagenet", ("epochs=82", *SMALL_STEP)), "mini-imagenet"),
     ),
-    "mini-ImageNet, first cycle": ("mini-ImageNet", seen(Trial(MINI_FIRST, "mini-imagenet"))),
-    "mini-ImageNet, third network": ("mini-ImageNet", seen(MINI_THIRD)),
+    "mini-ImageNet, first cycle": ("mini-ImageNet", with_views(Trial(MINI_FIRST, "mini-imagenet"))),
+    "mini-ImageNet, third network": ("mini-ImageNet", with_views(MINI_THIRD)),
     "mini-ImageNet → CUB, boxes, third network": (
         "mini-ImageNet → CUB",
-        seen(replace(MINI_THIRD, dataset="cub", crop="box", stem="cub-box")),
+        with_views(replace(MINI_THIRD, dataset="cub", crop="box", stem="cub-box")),
     ),
 }
 
@@ -139,7 +139,7 @@ def all_methods(trial: Trial) -> tuple[Trial, Trial]:
     return balanced, replace(trial, stem="dirichlet", methods=methods, slow=slow, kind="dirichlet")
 
 
-# Semi-supervised (appendix): mini-ImageNet, 5-way 1-shot, M unlabelled rows a class beside 15 queries.
+# Semi-supervised (appendix): mini-ImageNet, 5-way 1-shot, M unlabelled rows per class and 15 queries.
 UNLABELLED = (1, 2, 4, 8, 16, 32, 64, 128)
 SEMI_NETWORKS = {
     "Base": trained("classifier_baseline", None, *ABLATED["mini-ImageNet"]),
@@ -172,29 +172,29 @@ COPIES = {SMALL: "CUB's pictures as 84 × 84 JPEG files (`python -m paper.small_
 TABLES: dict[str, Table] = {
     "main": Table(
         "HCT_R + CIPA beside the paper (its Tables 1 to 4)",
-        "5-way, 15 queries a class. The paper has 10,000 episodes, and 600 for mini-ImageNet → CUB; the first 600 of "
-        "our 10,000 are given too. Averaging the features of several views of each picture is a row of its own, and so "
+        "5-way, 15 queries per class. The paper has 10,000 episodes, and 600 for mini-ImageNet → CUB; the first 600 of "
+        "our 10,000 are shown too. Averaging the features of several views of each picture is a row of its own, and so "
         "is pooling: 1 is the mean over all places, as in the paper, 2 the root of the mean square. "
         "mini-ImageNet's network had a second cycle of training that also learned from the first one's answers; the "
         "others are HCT_R alone. The paper does not say whether CUB's pictures were cut to their bounding boxes; its "
         "numbers fit boxes better, so both are here.",
         ("novel classes", "views", "pooling"),
         tuple(
-            Row((words, str(views), f"{pooling:g}"), seen(trial, views, pooling), "cipa", own(table))
+            Row((words, str(views), f"{pooling:g}"), with_views(trial, views, pooling), "cipa", paper_accuracy(table))
             for words, (table, trial) in MAIN.items()
-            for views, pooling in SEEN
+            for views, pooling in VIEWS_AND_POOLING
         ),
         first=600,
     ),
     "other_runs": Table(
         "Other runs",
-        "What the main rows came from, and what did not become one. The third network of mini-ImageNet learned from "
-        "scratch, with DropBlock, half from the second's answers. On validation classes it is ahead (78.64 / 85.04 "
-        "against 76.63 / 83.80, best epochs), on novel ones it is not, and on CUB's boxes it is behind, so the second "
-        "stays; to choose by validation classes alone, put these two rows in the place of the main ones. Episodic "
+        "Networks that the main rows came from, and networks that did not become main rows. The third network of "
+        "mini-ImageNet learned from scratch, with DropBlock, half from the second's answers. On validation classes "
+        "it is ahead (78.64 / 85.04 against 76.63 / 83.80, best epochs), on novel ones it is not, and on CUB's boxes it "
+        "is behind, so the second stays; to choose by validation classes alone, put these two rows in the place of the main ones. Episodic "
         "training is the recipe `protonet`. All numbers are CIPA's.",
         ("novel classes", "views"),
-        tuple(Row((words, "1"), trial, "cipa", own(table)) for words, (table, trial) in OTHERS.items()),
+        tuple(Row((words, "1"), trial, "cipa", paper_accuracy(table)) for words, (table, trial) in OTHERS.items()),
     ),
     "hct_ablation": Table(
         "How the embedding is trained (Table 5)",
@@ -219,7 +219,7 @@ TABLES: dict[str, Table] = {
     ),
     "inference": Table(
         "Inference methods on the same features and episodes",
-        "15 queries a class, or 75 queries with class shares from Dirichlet(2).",
+        "15 queries per class, or 75 queries with class shares from Dirichlet(2).",
         more=tuple(trial for base in COMPARED.values() for trial in all_methods(base)),
     ),
     "alpha_sweep": Table(
@@ -230,13 +230,13 @@ TABLES: dict[str, Table] = {
     ),
     "semi": Table(
         "Semi-supervised: more unlabelled pictures (appendix)",
-        "mini-ImageNet, 5-way 1-shot, 15 queries; M unlabelled pictures a class from the 40 % of each novel class that "
-        "support and queries never touch. Support and queries are the same for all M. SemiPN is the cosine one. A "
-        "curve is flat where no larger M gives half a point more.",
+        "mini-ImageNet, 5-way 1-shot, 15 queries; M unlabelled pictures per class from the 40 % of each novel class "
+        "that support and queries are never drawn from. Support and queries are the same for all M. SemiPN uses the "
+        "cosine. A curve is flat where no larger M gives half a point more.",
         more=tuple(SEMI.values()),
     ),
     "figure3": Table(
-        "Prototypes on their way (Figure 3)",
+        "The path of the prototypes (Figure 3)",
         "A 10-way 1-shot task of mini-ImageNet: one joint t-SNE of the calibrated rows and all 21 positions of each "
         "prototype.",
         tasks=(Task(MINI.run, "mini-imagenet"),),
@@ -244,7 +244,7 @@ TABLES: dict[str, Table] = {
     "paper_schedule": Table(
         "The paper's own schedule",
         "Adam 1e-3, no weight decay, padded crops, best epoch by validation, for 40 epochs where the paper has 300: as "
-        "many as the main row beside it. Of batch, schedule and weight average the paper says nothing: they are ours. "
+        "many as the main row beside it. The paper does not state batch, schedule and weight average: they are ours. "
         "Another network was trained at the same time, so do not compare the seconds.",
         ("novel classes", "schedule"),
         (
@@ -252,13 +252,13 @@ TABLES: dict[str, Table] = {
                 ("CIFAR-FS", "the paper's"),
                 Trial(Run("cifar-fs-paper", "hct_r_paper", ("epochs=40",)), "cifar-fs", methods=MAIN_METHODS),
                 "cipa",
-                own("CIFAR-FS"),
+                paper_accuracy("CIFAR-FS"),
             ),
-            Row(("CIFAR-FS", "ours"), seen(CIFAR_FS), "cipa", own("CIFAR-FS")),
+            Row(("CIFAR-FS", "ours"), with_views(CIFAR_FS), "cipa", paper_accuracy("CIFAR-FS")),
         ),
     ),
     "glyphs": Table(
-        "Glyphs: the whole way on built-in pictures",
+        "Glyphs: all steps on built-in pictures",
         "A small network on letters and signs that are drawn on demand: two minutes on two cores, no download.",
         ("novel classes", "inference"),
         tuple(

@@ -1,4 +1,4 @@
-"""What the paper says of its semi-supervised chart, held against the numbers: each trend holds, or does not."""
+"""The paper's statements on its semi-supervised chart, each checked against the numbers."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 from protoadapt.core.records import paired_difference
 
 Curve = Mapping[int, dict[str, Any]]
-"""M, the number of unlabelled pictures a class → result. Support and queries are the same for all M."""
+"""M, the number of unlabelled pictures per class → record. Support and queries are the same for all M."""
 
 FLAT = 0.5
-"""Points: a curve is saturated at the smallest M from which no larger M gains as much."""
+"""Points: a curve is saturated at the smallest M above which no larger M gains as much."""
 
 
 class Trend(NamedTuple):
     paper: str
     holds: bool
-    found: str
+    measured: str
 
 
 def trends(curves: Mapping[str, Curve]) -> list[Trend]:
@@ -83,9 +83,9 @@ def saturation(curve: Curve) -> int:
     return next(m for m in sizes if gains[m] < FLAT)
 
 
-def near(found: int, said: int) -> bool:
-    """Within a factor of two, the chart's own step."""
-    return said <= 2 * found and found <= 2 * said
+def near(measured: int, stated: int) -> bool:
+    """Within a factor of two, the step of the chart."""
+    return stated <= 2 * measured and measured <= 2 * stated
 
 
 def _listed(sizes: list[int]) -> str:

@@ -56,7 +56,7 @@ def test_results_on_other_episodes_have_no_paired_difference(other):
         second.minus(first)
 
 
-# Had the classes been others
+# Uncertainty over classes (jackknife)
 
 
 @pytest.mark.parametrize("protocol", [Protocol(way=3), Protocol("semi", way=3, unlabeled=2, distractors=2)], ids=str)

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from paper import Results, draw_figures, results_page, section
-from paper.tables import MINI, SEEDS, SEMI, SEMI_METHODS, TABLES, UNLABELLED, seen
+from paper.tables import MINI, SEEDS, SEMI, SEMI_METHODS, TABLES, UNLABELLED, with_views
 from paper.trends import near, saturation, trends
 from protoadapt.core.methods import method
 from protoadapt.core.records import first_episodes, paired_difference
@@ -36,7 +36,7 @@ def wrote_training(folder, name: str) -> None:
 @pytest.fixture
 def some(tmp_path):
     """mini-ImageNet with one view: 1,000 episodes, of which the first 600 are worse."""
-    trial = seen(MINI)
+    trial = with_views(MINI)
     for shot in (1, 5):
         cipa = [54] * 600 + [60] * 400
         cipa[0] += shot
@@ -103,8 +103,8 @@ def test_what_is_said_of_classes_may_be_damaged(tmp_path, key, value):
 
 def test_methods_on_the_same_episodes_are_paired(some):
     page = section("main", Results(some))
-    one = Results(some).get(seen(MINI), 1, "cipa")
-    other = Results(some).get(seen(MINI), 1, "protonet")
+    one = Results(some).get(with_views(MINI), 1, "cipa")
+    other = Results(some).get(with_views(MINI), 1, "protonet")
     gain = "{:+.2f} ± {:.2f}".format(*paired_difference(one, other))
     assert any(line.startswith("| cipa |") and gain in line for line in page.splitlines())
     assert "mini-ImageNet, one view a picture, pooling 1 (from files whose short side is usually 375 pixels):" in page
@@ -133,7 +133,7 @@ DAMAGED = ['{"results": null}', '{"results": [1, {"label": "cipa"}]}', '"abc"', 
 @pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_result_is_not_measured(some, text):
     before = section("main", Results(some))
-    file = some / seen(MINI).file(1)
+    file = some / with_views(MINI).file(1)
     whole = file.read_bytes()
     file.write_text(text)
     page = section("main", Results(some))
@@ -155,8 +155,8 @@ def test_damaged_files_about_it_are_as_if_they_were_not_there(some, text):
     line = next(line for line in page.splitlines() if line.startswith("| mini-ImageNet | 1 | 1 |"))
     assert line.endswith("|  |  |  |  |"), "nothing of its training"
     assert "### Pooling" not in page
-    assert "Had the classes" not in results_page(some)
-    assert "first run" in section("figure3", Results(some))
+    assert "Uncertainty over classes" not in results_page(some)
+    assert "early run" in section("figure3", Results(some))
     assert draw_figures("figure3", Results(some), some / "images") == []
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from paper.quoted import CIPA_SWITCHES, LITERATURE, TRAINING, own
+from paper.quoted import CIPA_SWITCHES, LITERATURE, TRAINING, paper_accuracy
 from paper.tables import MAIN, SEMI, SLOW, TABLES, runs
 from protoadapt.core.episodes import Protocol, draw
 from protoadapt.core.features import synthetic_features
@@ -69,7 +69,7 @@ def test_what_the_paper_says_twice_agrees():
     assert CIPA_SWITCHES["(a)"][2] == protonet
     assert CIPA_SWITCHES["(g)"][2] == cipa
     assert all(rows[-1].method == "HCT_R + CIPA" for rows in LITERATURE.values())
-    assert own("mini-ImageNet → CUB") == (62.15, 74.25)
+    assert paper_accuracy("mini-ImageNet → CUB") == (62.15, 74.25)
     for rows in LITERATURE.values():
         assert all(20 < one < five < 100 for one, five in (row.accuracy for row in rows))
     for rows in TRAINING.values():
