@@ -190,9 +190,9 @@ TABLES: dict[str, Table] = {
         "Other runs",
         "Networks that the main rows came from, and networks that did not become main rows. The third network of "
         "mini-ImageNet learned from scratch, with DropBlock, half from the second's answers. On validation classes "
-        "it is ahead (78.64 / 85.04 against 76.63 / 83.80, best epochs), on novel ones it is not, and on CUB's boxes it "
-        "is behind, so the second stays; to choose by validation classes alone, put these two rows in the place of the main ones. Episodic "
-        "training is the recipe `protonet`. All numbers are CIPA's.",
+        "it is ahead (78.64 / 85.04 against 76.63 / 83.80, best epochs), on novel ones it is not, and on CUB's boxes "
+        "it is behind, so the second stays; to choose by validation classes alone, put these two rows in place of the "
+        "main ones. Episodic training is the recipe `protonet`. All numbers are CIPA's.",
         ("novel classes", "views"),
         tuple(Row((words, "1"), trial, "cipa", paper_accuracy(table)) for words, (table, trial) in OTHERS.items()),
     ),

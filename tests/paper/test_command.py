@@ -121,7 +121,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch):
     monkeypatch.setattr(engine, "network", interrupted)
     done = run("main", "--only-evaluate")
     assert done.exit_code == 130
-    assert "the same command goes on from here" in done.stderr
+    assert "run the same command to resume" in done.stderr
 
 
 def test_the_whole_way_on_glyphs(tmp_path, monkeypatch):

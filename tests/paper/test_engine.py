@@ -99,7 +99,7 @@ def test_asked_again_nothing_is_done_again(home, monkeypatch):
     forbid(monkeypatch, "train", "extract", "embed", "compare")
     said = []
     assert reproduce(TABLE, work(home, say=said.append)) == {}
-    assert said == ["tiny/novel: there"]
+    assert said == ["tiny/novel: already there"]
     assert result(home) == before
 
 
@@ -224,8 +224,8 @@ def test_other_weights_make_everything_anew(home, made):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"per_class": 19}, "holds results of 20 pictures a class (8 episodes): give another --results"),
-        ({"per_class": None}, "holds results of 20 pictures a class (8 episodes): give another --results"),
+        ({"per_class": 19}, "holds results of 20 pictures per class (8 episodes): give another --results"),
+        ({"per_class": None}, "holds results of 20 pictures per class (8 episodes): give another --results"),
         ({"views": 2}, "holds results of views 1 (8 episodes): give another --results"),
         ({"pooling": 2.0, "views": 2}, "holds results of views 1, pooling 1.0 (8 episodes): give another --results"),
         ({"kind": "dirichlet"}, "holds results of other episodes (8 episodes): give another --results"),
@@ -280,13 +280,13 @@ def test_training_anew_beside_results_is_refused_before_it_begins(home, monkeypa
     with monkeypatch.context() as patch:
         forbid(patch, "train")
         missing = reproduce(TABLE, elsewhere)
-    assert "is of a training run that is not in" in missing["tiny/novel-1shot.json"]
-    assert "give another --results to train anew" in missing["tiny/novel-1shot.json"]
+    assert "belongs to a training run that is not in" in missing["tiny/novel-1shot.json"]
+    assert "give another --results to train again" in missing["tiny/novel-1shot.json"]
     assert result(home, "train") == before
     assert reproduce(TABLE, replace(elsewhere, results=home / "mine")) == {}
     assert reproduce(TABLE, elsewhere) != {}, "the other network is there now"
     missing = reproduce(TABLE, replace(elsewhere, only_evaluate=True))
-    assert "train.json' is of another training (1 epoch) of tiny" in missing["tiny/novel-1shot.json"]
+    assert "train.json' is the record of another training (1 epoch) of tiny" in missing["tiny/novel-1shot.json"]
     assert result(home, "train") == before
 
 

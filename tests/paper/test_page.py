@@ -107,7 +107,7 @@ def test_methods_on_the_same_episodes_are_paired(some):
     other = Results(some).get(with_views(MINI), 1, "protonet")
     gain = "{:+.2f} ± {:.2f}".format(*paired_difference(one, other))
     assert any(line.startswith("| cipa |") and gain in line for line in page.splitlines())
-    assert "mini-ImageNet, one view a picture, pooling 1 (from files whose short side is usually 375 pixels):" in page
+    assert "mini-ImageNet, one view per picture, pooling 1 (files with a short side of usually 375 pixels):" in page
 
 
 def test_pairs_of_unequal_length_share_their_first_episodes():
