@@ -1,13 +1,13 @@
 """The config of a training run: every choice that changes its result, and nothing else.
 
-A setting is declared once, with its default, its range and one line of help; validation, overrides and the table of
-settings in the documentation come from that declaration.
+A setting is declared once, with its default, its range and one line of help; validation, error messages and overrides
+("key=value") come from that declaration.
 """
 
 import json
 import typing
 from collections.abc import Iterable
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from types import UnionType
 from typing import Any
@@ -83,17 +83,6 @@ def _words(kind: Any, rule: typing.Mapping[str, Any]) -> str:
         top = str(high) if kind is int else f"{high:g}".replace("e+", "e")
         return f"a {'whole ' if kind is int else ''}number from {low:g} to {top}"
     return {bool: "true or false", str: "text"}.get(kind, "a list")
-
-
-def describe_settings(kind: type) -> list[tuple[str, str, str, str]]:
-    """(name, default, allowed values, help) of every setting of `TrainConfig` or `Phase`."""
-    rows, types = [], typing.get_type_hints(kind)
-    for one in fields(kind):
-        default = one.default_factory() if one.default_factory is not MISSING else one.default
-        choices, plain = one.metadata["choices"], plain_type(types[one.name])
-        allowed = ", ".join(choices) if choices else _words(plain, one.metadata)
-        rows.append((one.name, str(default), allowed, one.metadata["help"]))
-    return rows
 
 
 @dataclass(frozen=True)

@@ -111,10 +111,10 @@ def test_one_graph_without_breaks(crop):
     ("options", "message"),
     [
         ({"crop": "resize"}, "did you mean 'resized'"),
-        ({"pad": 1.0}, "not 1.0"),
-        ({"scale": (0.5, 1.2)}, "not \\(0.5, 1.2\\)"),
-        ({"ratio": (1.5, 2.0)}, "not \\(1.5, 2.0\\)"),
-        ({"jitter": -0.1}, "not -0.1"),
+        ({"pad": 1.0}, "pad is 1.0"),
+        ({"scale": (0.5, 1.2)}, "scale is \\(0.5, 1.2\\)"),
+        ({"ratio": (1.5, 2.0)}, "ratio is \\(1.5, 2.0\\)"),
+        ({"jitter": -0.1}, "jitter is -0.1"),
     ],
 )
 def test_bad_options_are_refused_by_value(options, message):

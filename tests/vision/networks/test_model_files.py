@@ -28,7 +28,7 @@ def test_a_resnet12_ships_in_under_16_mebibytes(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\xff" * 100])
 def test_what_is_no_model_is_refused(tmp_path, content):
     (tmp_path / "model.safetensors").write_bytes(content)
-    with pytest.raises(UserError, match="truncated or no model"):
+    with pytest.raises(UserError, match="truncated or not a model"):
         model_files.load_model(tmp_path / "model.safetensors")
     with pytest.raises(UserError, match="there is no model"):
         model_files.load_model(tmp_path / "elsewhere")

@@ -1,4 +1,4 @@
-"""Weak and strong views, batched on the training device, one draw an image."""
+"""Weak and strong views, batched on the training device, with independent draws per image."""
 
 from protoadapt.training.augment.strong import apply_strong, draw_strong, strong
 from protoadapt.training.augment.weak import apply_weak, draw_weak, weak

@@ -1,9 +1,9 @@
 """The 14 operations of RandAugment (Cubuk et al. 2020) that FixMatch (Sohn et al. 2020) draws from, equal to pillow's.
 
 Axes: B images, 3 colours, S×S pixels. An operation is `op(images (B,3,S,S) uint8, magnitude (B,)) -> (B,3,S,S) uint8`
-with one magnitude an image; OPS holds them in a fixed order. Only three things can happen to a picture: a table of 256
-values is looked up (point operations), the picture is blended with a duller copy of itself (colour, sharpness), or
-pixels move (geometric operations). So `strong` can do all 14 at once.
+with one magnitude per image; OPS holds them in a fixed order. There are three kinds: point operations look up a table
+of 256 values, colour and sharpness blend the image with a duller copy of itself, geometric operations move pixels. So
+`strong` can apply all 14 at once.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from protoadapt.core.errors import UserError
 
-# What a moved picture leaves empty, and the cutout square. FixMatch's public code paints both mid-gray: RandAugment on
-# CIFAR sets transparent pixels to 0 in [-1, 1], and its ImageNet operations name the value 128.
+# Fills the pixels that a geometric operation leaves empty, and the cutout square. FixMatch's public code paints both
+# mid-gray: RandAugment on CIFAR sets transparent pixels to 0 in [-1, 1], and its ImageNet operations use 128.
 GRAY = 128
 
 
@@ -24,7 +24,7 @@ def check(images: Tensor) -> int:
     if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[1] != 3:
         raise UserError(
             f"images must be a uint8 tensor (B, 3, S, S), not {images.dtype} {tuple(images.shape)}: "
-            "decode to RGB and leave the normalisation to the training module"
+            "decode to RGB; the training module normalises them"
         )
     height, width = images.shape[2:]
     if height != width or height < 8:
@@ -32,21 +32,23 @@ def check(images: Tensor) -> int:
     return height
 
 
-# Point operations: what becomes of each of the 256 values, (B, 3 or 1, 256).
+# Point operations: tables of the new value of each of the 256 values, (B, 3 or 1, 256).
 
 
 def values(images: Tensor) -> Tensor:
+    """0 … 255 on the device of the images, (1, 1, 256)."""
     return torch.arange(256, dtype=torch.int32, device=images.device).view(1, 1, 256)
 
 
 def lookup(images: Tensor, table: Tensor) -> Tensor:
+    """Every value of images (B,3,S,S) replaced by its entry in table (B, 3 or 1, 256)."""
     table = table.to(torch.uint8).expand(len(images), 3, 256)
     return table.gather(2, images.flatten(2).long()).view_as(images)
 
 
 def autocontrast_table(images: Tensor, magnitude: Tensor) -> Tensor:
     """Stretch each colour to 0…255. float64, because pillow truncates what Python's floats give."""
-    pixels = images.flatten(2).int()  # torch 2.13's compiler takes 0 for the least of uint8 values
+    pixels = images.flatten(2).int()  # torch 2.13's compiler returns 0 for the minimum of uint8 values
     low, high = pixels.amin(2, keepdim=True).double(), pixels.amax(2, keepdim=True).double()
     scale = torch.full_like(low, 255) / (high - low)  # 255 / tensor would be a rounded reciprocal times 255
     stretched = (values(images) * scale + -low * scale).clamp(0, 255)
@@ -54,7 +56,7 @@ def autocontrast_table(images: Tensor, magnitude: Tensor) -> Tensor:
 
 
 def equalize_table(images: Tensor, magnitude: Tensor) -> Tensor:
-    """Each colour's cumulative histogram in steps of 1/255 of its pixels, those of its highest value not counted."""
+    """Cumulative histogram per colour in steps of 1/255 of its pixels, those of the highest value not counted."""
     pixels = images.flatten(2)
     counts = torch.zeros(len(images), 3, 256, dtype=torch.int32, device=images.device)
     counts = counts.scatter_add(2, pixels.long(), torch.ones_like(pixels, dtype=torch.int32))
@@ -113,7 +115,7 @@ def smooth(images: Tensor) -> Tensor:
     return torch.where(inner[:, None] & inner, total / 13 + 0.5, x).int()
 
 
-# Geometric operations: six coefficients an image in 16.16 fixed point, (B, 6) int32.
+# Geometric operations: six coefficients per image in 16.16 fixed point, (B, 6) int32.
 
 
 def matrix(a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor, f: Tensor) -> Tensor:
@@ -123,7 +125,7 @@ def matrix(a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor, f: Tensor) -> 
 
 
 def rotate_matrix(magnitude: Tensor, side: int) -> Tensor:
-    """Degrees, anticlockwise about the picture's centre."""
+    """Rotation by degrees, anticlockwise about the centre."""
     angle = -torch.deg2rad(magnitude.double())
     cos, sin = angle.cos(), angle.sin()
     half = side / 2
@@ -141,7 +143,7 @@ def shear_y_matrix(magnitude: Tensor, side: int) -> Tensor:
 
 
 def translate_x_matrix(magnitude: Tensor, side: int) -> Tensor:
-    """A part of the side; positive to the left, since the matrix says where a pixel comes from."""
+    """Shift by a share of the side; positive to the left, since the matrix maps output to input pixels."""
     m, zero, one = _scalars(magnitude)
     return matrix(one, zero, m * side, zero, one, zero)
 
@@ -157,7 +159,7 @@ def _scalars(magnitude: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def warp(images: Tensor, coefficients: Tensor) -> Tensor:
-    """Move pixels without interpolation, gray where nothing comes from. coefficients (B, 6) of `matrix`."""
+    """Images warped without interpolation, gray where the source lies outside. coefficients (B, 6) of `matrix`."""
     side = images.shape[-1]
     i = torch.arange(side, dtype=torch.int32, device=images.device)
     a, b, c, d, e, f = (k[:, None, None] for k in coefficients.unbind(1))

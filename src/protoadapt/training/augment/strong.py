@@ -1,8 +1,8 @@
 """Strong views (FixMatch, Sohn et al. 2020): a weak view, two RandAugment operations, a gray cutout square.
 
-Operations are drawn per image. FixMatch's public code draws the two with replacement (numpy's `choice`), so that one
-can come twice. It also skips each with probability 1/2 and knows nine levels of magnitude; here, as its text has it,
-each is applied, with a magnitude uniform in its range.
+Operations are drawn per image. FixMatch's public code draws the two with replacement (numpy's `choice`), so one may be
+drawn twice. It also skips each with probability 1/2 and has nine levels of magnitude; here, as in its paper, both are
+applied, with a magnitude uniform in its range.
 """
 
 import torch
@@ -39,22 +39,22 @@ def strong(images: Tensor, generator: torch.Generator, **options) -> Tensor:
 def draw_strong(
     n: int, side: int, generator: torch.Generator, device: torch.device | str = "cpu", **options
 ) -> dict[str, Tensor]:
-    """What `apply_strong` does to each of n images, drawn with a CPU generator and sent to the device in one copy.
+    """Random parameters of n strong views, drawn with a CPU generator and sent to the device in one copy.
 
-    Beside the weak view's draws: op (n,2), magnitude (n,2), hole (n,2).
+    Arguments as in `draw_weak`. Returns its draws and op (n,2), magnitude (n,2), hole (n,2).
     """
     draws = draw_weak(n, side, generator, "cpu", **options)
     u = torch.rand(3, n, 2, generator=generator)
     op = (u[0] * len(OPS)).int()
     low, high = torch.tensor([RANGES[name] for name in OPS]).unbind(1)
     magnitude = low[op] + (high - low)[op] * u[1]
-    # The centre of the square is any pixel, so the square may reach over the edge (Cutout, DeVries & Taylor 2017).
+    # The centre of the square is any pixel, so the square may extend beyond the edge (Cutout, DeVries & Taylor 2017).
     hole = (u[2] * side).int() - side // 4
     return send(draws | {"op": op, "magnitude": magnitude, "hole": hole}, device)
 
 
 def apply_strong(images: Tensor, draws: dict[str, Tensor]) -> Tensor:
-    """Strong views (B,3,S,S) uint8: weak view, two operations, cutout, as drawn."""
+    """Strong views (B,3,S,S) uint8 of images (B,3,S,S) uint8: weak view, two operations, cutout, as drawn."""
     views = apply_weak(images, draws)
     operate = one_by_one if images.device.type == "cpu" else all_at_once
     for op, magnitude in zip(draws["op"].unbind(1), draws["magnitude"].unbind(1)):
@@ -63,7 +63,7 @@ def apply_strong(images: Tensor, draws: dict[str, Tensor]) -> Tensor:
 
 
 def one_by_one(images: Tensor, op: Tensor, magnitude: Tensor) -> Tensor:
-    """Each operation on the images that drew it: least work, but it asks the device how many they are."""
+    """Each operation on the images that drew it: least work, but it waits for the device to count them."""
     views = images.clone()
     for name, apply in OPS.items():
         rows = (op == CODES[name]).nonzero()[:, 0]
@@ -73,8 +73,8 @@ def one_by_one(images: Tensor, op: Tensor, magnitude: Tensor) -> Tensor:
 
 
 def all_at_once(images: Tensor, op: Tensor, magnitude: Tensor) -> Tensor:
-    """The same on a GPU without waiting for it: every image is moved, looked up and blended, and what it did not draw
-    is an identity. A handful of kernels once compiled."""
+    """The same on a GPU without waiting for it: every image is warped, looked up and blended, and what it did not draw
+    is an identity. A few kernels once compiled."""
     side = images.shape[-1]
     moves = MATRICES["rotate"](torch.zeros_like(magnitude), side)
     for name, move in MATRICES.items():
@@ -90,7 +90,7 @@ def all_at_once(images: Tensor, op: Tensor, magnitude: Tensor) -> Tensor:
 
 
 def cutout(images: Tensor, hole: Tensor) -> Tensor:
-    """A gray square of half the side with its top left corner at hole (B, 2), cut off at the edges."""
+    """Images with a gray square of half the side whose top left corner is at hole (B, 2), clipped at the edges."""
     side = images.shape[-1]
     i = torch.arange(side, dtype=torch.int32, device=images.device)
     rows, columns = ((i >= k[:, None]) & (i < k[:, None] + side // 2) for k in hole.unbind(1))

@@ -1,8 +1,8 @@
-"""Weak views: a random crop and a flip, one draw an image.
+"""Weak views: a random crop and a flip per image.
 
-The random numbers are drawn (`draw_weak`, on the CPU) apart from the work (`apply_weak`, pure tensor code for any
-device and for torch.compile). Views are uint8 as the images are: a quarter of float's memory traffic, and the cast is
-free in the training module's normalisation.
+Drawing random numbers (`draw_weak`, on the CPU) is separate from applying them (`apply_weak`, pure tensor code for any
+device and for torch.compile). Views are uint8 like the images: a quarter of the memory traffic of float, and the cast
+costs nothing in the normalisation of the training module.
 """
 
 import torch
@@ -34,23 +34,27 @@ def draw_weak(
     jitter: float = 0.0,
     flip: bool = True,
 ) -> dict[str, Tensor]:
-    """What `apply_weak` does to each of n images, drawn with a CPU generator and sent to the device in one copy.
+    """Random parameters of n weak views, drawn with a CPU generator and sent to the device in one copy.
 
-    crop "pad": mirror `pad` of the side beyond each edge, cut the side out again anywhere (as FixMatch; our paper
-    says only that it crops).
-    crop "resized": cut out a window of `scale` of the area and `ratio` of width to height, enlarge it bilinearly.
-    jitter: brightness, contrast and saturation change, in this order, by factors uniform in 1 ± jitter.
+    n, side: number and side of the images. generator: CPU generator.
+    crop "pad": pad by mirroring `pad` of the side at each edge, then cut out a window of the original size (as
+    FixMatch; our paper says only that it crops).
+    crop "resized": cut out a window with `scale` of the area and `ratio` of width to height, resize it bilinearly.
+    jitter: brightness, contrast and saturation are multiplied, in this order, by factors uniform in 1 ± jitter.
+    flip: mirror every view with probability 1/2.
+
+    Returns draws for `apply_weak`, each (n, …).
     """
     if crop not in CROPS:
         raise unknown("crop", crop, CROPS)
     if not 0 <= pad < 1:
-        raise UserError(f"the padding is a part of the side in [0, 1), not {pad}: the default is 1/8")
+        raise UserError(f"pad is {pad}: it must be a share of the side in [0, 1), such as 1/8")
     if not 0 < scale[0] <= scale[1] <= 1:
-        raise UserError(f"the crop's share of the area must be two growing numbers in (0, 1], not {scale}")
+        raise UserError(f"scale is {scale}: it must be two increasing shares of the area in (0, 1], such as (0.35, 1)")
     if not 0 < ratio[0] <= 1 <= ratio[1]:
-        raise UserError(f"the crop's ratio of sides must be a range around 1, not {ratio}: the default is (3/4, 4/3)")
+        raise UserError(f"ratio is {ratio}: it must be a range of width to height around 1, such as (3/4, 4/3)")
     if not 0 <= jitter <= 1:
-        raise UserError(f"the colour jitter must lie in [0, 1], not {jitter}: 0 is none, 0.4 is usual")
+        raise UserError(f"jitter is {jitter}: it must be in [0, 1]; 0 is none, 0.4 is usual")
     u = torch.rand(8, n, generator=generator)
     if crop == "pad":
         reach = int(pad * side)
@@ -66,7 +70,7 @@ def draw_weak(
 
 
 def apply_weak(images: Tensor, draws: dict[str, Tensor]) -> Tensor:
-    """Weak views (B,3,S,S) uint8: crop, flip, jitter, as drawn."""
+    """Weak views (B,3,S,S) uint8 of images (B,3,S,S) uint8: crop, flip and jitter with the draws of `draw_weak`."""
     check(images)
     views = shifted(images, draws) if "shift" in draws else resized(images, draws)
     if "jitter" in draws:
@@ -76,7 +80,7 @@ def apply_weak(images: Tensor, draws: dict[str, Tensor]) -> Tensor:
 
 
 def shifted(images: Tensor, draws: dict[str, Tensor]) -> Tensor:
-    """draws["shift"] (B, 2): rows and columns to move by; beyond its edge the picture is mirrored, edge not twice."""
+    """Images moved by draws["shift"] (B, 2) rows and columns; reflected at the edges, the edge itself not repeated."""
     last = images.shape[-1] - 1
     i, j = columns(draws, last + 1)
     y, x = (last - (last - (k + d[:, None]).abs()).abs() for k, d in zip((i, j), draws["shift"].unbind(1)))
@@ -85,7 +89,7 @@ def shifted(images: Tensor, draws: dict[str, Tensor]) -> Tensor:
 
 
 def send(draws: dict[str, Tensor], device: torch.device | str) -> dict[str, Tensor]:
-    """Draws on a device by one asynchronous copy: each is 4 bytes wide, so they travel end to end as int32."""
+    """Draws on a device by one asynchronous copy: all have 4-byte elements, so they are concatenated as int32."""
     if torch.device(device).type == "cpu":
         return draws
     flat = torch.cat([d.flatten().view(torch.int32) for d in draws.values()])

@@ -1,4 +1,4 @@
-"""Class folders: one folder a class, its pictures inside. Every dataset is found in that layout somewhere."""
+"""Class folders: one folder of pictures per class. Every dataset is distributed in that layout somewhere."""
 
 import os
 from collections.abc import Iterable
@@ -19,16 +19,18 @@ SPLIT_FOLDERS = {
 
 
 class File(NamedTuple):
+    """A picture that a folder or a list names."""
+
     name: str  # relative to the dataset's root
     label: str
-    size: int  # bytes; -1: listed and not there
+    size: int  # bytes; -1: listed but missing
 
 
 def class_folders(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
-    """The folders of the wanted classes, in the root, in data/ or images/, or in split folders.
+    """The folders of these classes, in the root, in data/ or images/, or in split folders.
 
-    The split is known by the names of the classes, never by the folder above them: CIFAR-100 and CUB are found
-    with half of each class in train/ and half in test/, and both halves are wanted. No other class is looked at.
+    The split is determined by class names, never by the folder above them: CIFAR-100 and CUB are distributed with half
+    of each class in train/ and half in test/, and both halves belong to the split. No other class is read.
     """
     files = class_files(root, classes)
     return source_of_files(root, files, classes) if files else None
@@ -40,7 +42,7 @@ def class_files(root: Path, classes: list[str]) -> list[File]:
 
 
 def class_places(root: Path, classes: list[str]) -> list[tuple[str, str]]:
-    """(folder, class) for these classes, from the first place that has pictures of any of them."""
+    """(folder, class) of these classes, from the first place that has pictures of any of them."""
     halves = [name for names in SPLIT_FOLDERS.values() for name in names]
     for places in ([""], ["data/"], ["images/"], [f"{name}/" for name in halves]):
         found = [
@@ -52,14 +54,14 @@ def class_places(root: Path, classes: list[str]) -> list[tuple[str, str]]:
 
 
 def files_of_class(root: Path, folder: str, label: str) -> list[File]:
-    """The pictures right inside a folder; what is hidden or has no picture's suffix is left alone."""
+    """The pictures directly inside a folder."""
     return [File(f"{folder}/{entry.name}", label, entry.stat().st_size) for entry in pictures_in(root / folder)]
 
 
 def source_of_files(
     root: Path, files: list[File], classes: list[str] | None, boxes: dict[str, Box] | None = None, lists: str = ""
 ) -> Source:
-    """A source whose fingerprint is made of names, sizes and the text of the lists that name them."""
+    """A source whose fingerprint consists of names, sizes and the text of the lists that name them."""
 
     def read() -> list[Picture]:
         base = str(root)
@@ -72,17 +74,17 @@ def source_of_files(
 
 
 def inside(name: str, listed_in: Path) -> str:
-    """A relative path from a list, refused when it leads out of the dataset."""
+    """A relative path from a list; an error where it leads out of the dataset."""
     if os.path.isabs(name) or ".." in name.replace("\\", "/").split("/"):
-        raise UserError(f"{listed_in} names {name!r}, which is outside the dataset: get the list again")
+        raise UserError(f"{listed_in} names {name!r}, which is outside the dataset: download the list again")
     return name
 
 
 def any_folder(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
     """A user's own pictures: split folders of class folders, or class folders alone.
 
-    Class folders alone are split by the rule that CUB uses: in sorted order, even ones are base, and of the odd ones
-    every other is validation, the rest novel. The split "all" is every class at once, for using a model, not training.
+    Class folders alone are split by the usual rule of CUB: in sorted order, even ones are base, and of the odd ones
+    every other is validation, the rest novel. The split "all" is every class, for using a model rather than training.
     """
     parts = {part: [root / name for name in names if (root / name).is_dir()] for part, names in SPLIT_FOLDERS.items()}
     found = {
@@ -118,5 +120,5 @@ def _has_picture(folder: Path) -> bool:
 
 
 def packed_fingerprint(files: Iterable[Path]) -> str:
-    """Arrays in a file keep its size when they change, so the time of writing counts too."""
+    """Fingerprint of files of arrays. Their size does not change with their content, so it includes their time."""
     return fingerprint(f"{path.name}\t{path.stat().st_size}\t{path.stat().st_mtime_ns}" for path in files)
