@@ -33,7 +33,7 @@ from PIL import Image
 
 from protoadapt.core.files import write_json
 from protoadapt.core.provenance import hardware, versions
-from protoadapt.labeling.streamed import label_features
+from protoadapt.labeling import label_features
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
@@ -203,7 +203,7 @@ def label_one(folder: Path, method: str, steps: int, threads: int) -> dict:
     before = read_and_multiply(folder)
     marks: dict[int, float] = {}
 
-    def on_progress(done: int, total: int) -> None:
+    def on_progress(stage: str, done: int, total: int) -> None:
         if done % count == 0 and done // count not in marks:
             marks[done // count] = time.perf_counter()
             say(f"{method}: pass {done // count} of {total // count} over {count:,} rows")

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protoadapt import BAPAClassifier
-from protoadapt.app.board import Board, Picture, add, class_name, drop, give, tell
+from protoadapt.app.board import Board, Picture, add, class_name, drop, name_board, set_label
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.outputs import COLUMNS, as_csv
-from protoadapt.labeling.support import read_support, table_shots
+from protoadapt.labeling.support import read_support, table_examples
 from protoadapt.vision.pictures.walk import Skipped
 
-ABOUT = {
+METADATA = {
     "model": "tiny",
     "weights": "0" * 16,
     "size": 24,
@@ -24,7 +24,7 @@ ABOUT = {
     "std": [0.25] * 3,
     "trained_on": "nothing",
 }
-ABOUT |= {"calibration": None}
+METADATA |= {"calibration": None}
 CLASSES = ("ant", "bee", "cat")
 
 
@@ -39,26 +39,26 @@ def cloud(count: int = 30, dim: int = 12) -> dict[str, Picture]:
 
 def labelled(board: Board, shots: int = 1) -> Board:
     for i, key in enumerate(list(board.pictures)[: 3 * shots]):
-        board = give(board, key, CLASSES[i % 3])
+        board = set_label(board, key, CLASSES[i % 3])
     return board
 
 
 def answers(board: Board) -> dict[str, tuple]:
-    told = tell(board, ABOUT)
-    return {key: (row["label"], row["confidence"]) for key, row in zip(board.pictures, told["pictures"])}
+    result = name_board(board, METADATA)
+    return {key: (row["label"], row["confidence"]) for key, row in zip(board.pictures, result["pictures"])}
 
 
 def test_everything_is_named_and_as_a_fresh_estimator_names_it():
     board = labelled(add(Board(), cloud()))
-    told = tell(board, ABOUT)
-    assert all(row["file"].startswith(row["label"]) for row in told["pictures"])
-    assert [(c["name"], c["support"], c["found"]) for c in told["classes"]] == [(name, 1, 9) for name in CLASSES]
+    result = name_board(board, METADATA)
+    assert all(row["file"].startswith(row["label"]) for row in result["pictures"])
+    assert [(c["name"], c["support"], c["found"]) for c in result["classes"]] == [(name, 1, 9) for name in CLASSES]
     pictures = list(board.pictures.values())
     fresh = BAPAClassifier().fit(
         np.stack([p.feature for p in pictures]), np.array([p.label for p in pictures], dtype=object)
     )
-    assert [row["label"] for row in told["pictures"]] == fresh.transduction_.tolist()
-    found = [row for row, picture in zip(told["pictures"], pictures) if picture.label is None]
+    assert [row["label"] for row in result["pictures"]] == fresh.transduction_.tolist()
+    found = [row for row, picture in zip(result["pictures"], pictures) if picture.label is None]
     sure = fresh.two_best_proba_[[p.label is None for p in pictures]]
     np.testing.assert_allclose([row["confidence"] for row in found], sure[:, 0], atol=1e-5)
     np.testing.assert_allclose([row["margin"] for row in found], sure[:, 0] - sure[:, 1], atol=1e-5)
@@ -66,13 +66,13 @@ def test_everything_is_named_and_as_a_fresh_estimator_names_it():
 
 def test_a_correction_equals_having_known_it_from_the_start():
     key = list(cloud())[7]
-    board = give(labelled(add(Board(), cloud())), key, "cat")
+    board = set_label(labelled(add(Board(), cloud())), key, "cat")
     known = labelled(add(add(Board(), {key: cloud()[key]}, label="cat"), cloud()), 0)
     for i, other in enumerate(list(cloud())[:3]):
-        known = give(known, other, CLASSES[i])
+        known = set_label(known, other, CLASSES[i])
     assert answers(board) == answers(known)
     assert answers(board) != answers(labelled(add(Board(), cloud())))
-    assert answers(give(board, key, None)) == answers(labelled(add(Board(), cloud()))), "and it can be taken back"
+    assert answers(set_label(board, key, None)) == answers(labelled(add(Board(), cloud()))), "and it can be taken back"
 
 
 @settings(max_examples=20, deadline=None)
@@ -83,7 +83,7 @@ def test_order_and_portions_do_not_matter(order, cut):
     for part in (order[:cut], order[cut:]):
         board = add(board, {key: pictures[key] for key in part})
     for i, key in enumerate(list(pictures)[:3]):
-        board = give(board, key, CLASSES[i])
+        board = set_label(board, key, CLASSES[i])
     assert answers(board) == answers(labelled(add(Board(), pictures)))
 
 
@@ -112,11 +112,11 @@ def test_a_class_without_examples_is_gone_and_below_two_nothing_is_named():
     board = labelled(add(Board(), cloud()))
     first, second, third = list(board.pictures)[:3]
     assert board.classes == ["ant", "bee", "cat"]
-    fewer = give(board, first, None)
+    fewer = set_label(board, first, None)
     assert fewer.classes == ["bee", "cat"]
     assert {label for label, _ in answers(fewer).values()} == {"bee", "cat"}
-    assert tell(drop(fewer, second), ABOUT) is None
-    assert tell(Board(), ABOUT) is None
+    assert name_board(drop(fewer, second), METADATA) is None
+    assert name_board(Board(), METADATA) is None
     assert drop(fewer, second).classes == ["cat"]
     assert third in drop(fewer, second).pictures
 
@@ -146,13 +146,15 @@ def test_a_picture_of_no_class_is_said_unknown_and_members_are_not():
     """The third class has no examples: by familiarity, however sure the name; without a calibration nothing is said."""
     board = add(Board(), cloud())
     for i, key in enumerate(list(board.pictures)[:12]):
-        board = give(board, key, CLASSES[i % 3]) if i % 3 < 2 else board
+        board = set_label(board, key, CLASSES[i % 3]) if i % 3 < 2 else board
     calibration = {"temperature": 1.0, "method": "bapa", "familiarity": {"way": [2], "threshold": [0.3]}}
-    told = tell(board, ABOUT | {"calibration": calibration})
-    assert [row["unknown"] for row in told["pictures"]] == [row["file"].startswith("cat") for row in told["pictures"]]
-    assert max(row["confidence"] for row in told["pictures"] if row["unknown"]) > 0.9
-    assert (told["calibrated"], told["threshold"]) == (True, 0.3)
-    plain = tell(board, ABOUT)
+    result = name_board(board, METADATA | {"calibration": calibration})
+    assert [row["unknown"] for row in result["pictures"]] == [
+        row["file"].startswith("cat") for row in result["pictures"]
+    ]
+    assert max(row["confidence"] for row in result["pictures"] if row["unknown"]) > 0.9
+    assert (result["calibrated"], result["threshold"]) == (True, 0.3)
+    plain = name_board(board, METADATA)
     assert (plain["calibrated"], plain["threshold"]) == (False, None)
     assert not any(row["unknown"] for row in plain["pictures"])
 
@@ -161,23 +163,23 @@ def test_the_table_is_label_s_and_comes_back_as_support(tmp_path):
     nasty = ["=1+1.jpg", 'a,b;"c"\nd.jpg', "naïve \\ 😀.jpg", "@SUM(1).png", "<b>.jpg", "plain.jpg"]
     pictures = list(cloud(6).items())
     board = add(Board(), {key: p._replace(name=name) for (key, p), name in zip(pictures, nasty)})
-    board = give(give(board, pictures[0][0], "=cmd()"), pictures[1][0], 'bee, or wasp"')
-    told = tell(add(board, {}, [Skipped("note.txt", "no picture")]), ABOUT)
-    text = as_csv(told)
+    board = set_label(set_label(board, pictures[0][0], "=cmd()"), pictures[1][0], 'bee, or wasp"')
+    result = name_board(add(board, {}, [Skipped("note.txt", "no picture")]), METADATA)
+    text = as_csv(result)
     rows = list(csv.reader(StringIO(text, newline="")))
     assert rows[0] == list(COLUMNS)
     assert [len(row) for row in rows] == [len(COLUMNS)] * 7
     assert not any(cell.startswith(("=", "+", "-", "@")) for row in rows for cell in row)
-    assert told["skipped"] == [{"file": "note.txt", "reason": "no picture"}]
+    assert result["skipped"] == [{"file": "note.txt", "reason": "no picture"}]
     for name in nasty:
         (tmp_path / name).write_bytes(b"")
     (tmp_path / "labels.csv").write_bytes(text.encode())
-    shots = list(table_shots(tmp_path / "labels.csv", tmp_path))
-    assert {(shot.file, shot.label) for shot in shots} == {
+    examples = list(table_examples(tmp_path / "labels.csv", tmp_path))
+    assert {(example.file, example.label) for example in examples} == {
         (str(tmp_path / "./=1+1.jpg").replace(str(tmp_path), f"{tmp_path}/."), "=cmd()"),
         (str(tmp_path / nasty[1]), 'bee, or wasp"'),
     }, "what people gave, and no guesses"
-    assert len(read_support([tmp_path / "labels.csv"], tmp_path).shots) == 2
+    assert len(read_support([tmp_path / "labels.csv"], tmp_path).examples) == 2
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / nasty[1]).write_bytes(b"another file")  # the page cannot have said which
     with pytest.raises(UserError, match=r"another file, .*: write the full path"):

@@ -93,9 +93,9 @@ def test_a_whole_round(page, files):
     page.set_input_files("#others input", [note, *files("blue", [20]), large])
     page.wait_for_selector(".card[data-name='blue 20.png'][data-label='blue']")
     said = page.inner_text(".notice")
-    assert "2 files were left out; the rest is here." in said
+    assert "2 files were skipped; the others are below." in said
     assert "note.png: it is no picture of a known kind" in said
-    assert "large.png: 1 MB, and 1 MB is the most" in said
+    assert "large.png: 1 MB; the limit is 1 MB" in said
 
     with page.expect_download() as coming:
         page.click("#save-table")

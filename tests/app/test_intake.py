@@ -11,7 +11,7 @@ from PIL import Image
 from torch import nn
 
 from protoadapt.app.board import Board, add
-from protoadapt.app.intake import Limits, Upload, take_in
+from protoadapt.app.intake import Limits, Upload, read_uploads
 from protoadapt.vision.embed import embed
 from protoadapt.vision.pictures.decode import decode_bytes
 
@@ -41,13 +41,13 @@ def upload(tmp_path):
 
 
 def test_pictures_come_with_feature_and_thumbnail(upload, painted, loaded):
-    network, about = loaded
-    seen, skipped = take_in([upload("a.png", painted("red"))], Board(), network, about, LIMITS)
-    ((key, picture),) = seen.items()
+    network, metadata = loaded
+    pictures, skipped = read_uploads([upload("a.png", painted("red"))], Board(), network, metadata, LIMITS)
+    ((key, picture),) = pictures.items()
     assert key == hashlib.sha256(painted("red")).hexdigest()
     assert (picture.name, picture.label, skipped) == ("a.png", None, [])
     assert Image.open(BytesIO(picture.thumb)).size == (30, 26)
-    expected = embed(network, about, decode_bytes(painted("red"), about["size"])[None]).numpy()[0]
+    expected = embed(network, metadata, decode_bytes(painted("red"), metadata["size"])[None]).numpy()[0]
     np.testing.assert_array_equal(picture.feature, expected)
 
 
@@ -61,42 +61,48 @@ def test_what_cannot_be_used_is_said_and_the_rest_is_kept(upload, painted, loade
         Upload("/nowhere/gone.png", "gone.png"),
         upload("good.png", painted("blue")),
     ]
-    seen, skipped = take_in(given, Board(), *loaded, LIMITS)
-    assert [picture.name for picture in seen.values()] == ["good.png"]
+    pictures, skipped = read_uploads(given, Board(), *loaded, LIMITS)
+    assert [picture.name for picture in pictures.values()] == ["good.png"]
     reasons = dict(skipped)
     assert set(reasons) == {"notes.png", "empty.jpg", "bomb.png", "cut.png", "large.png", "gone.png"}
     assert reasons["notes.png"].startswith("it is no picture of a known kind")
     assert "pixels" in reasons["bomb.png"]
-    assert "MB is the most" in reasons["large.png"]
-    assert "once more" in reasons["gone.png"]
+    assert "MB; the limit is" in reasons["large.png"]
+    assert "upload it again" in reasons["gone.png"]
 
 
 def test_room_is_counted_in_new_pictures(upload, painted, loaded):
     limits = Limits(LIMITS.bytes, pictures=3)
-    old = take_in([upload(f"{i}.png", painted("red", i)) for i in range(2)], Board(), *loaded, limits)
-    board = add(Board(), old.seen)
+    old = read_uploads([upload(f"{i}.png", painted("red", i)) for i in range(2)], Board(), *loaded, limits)
+    board = add(Board(), old.pictures)
     more = [upload(f"again {i}.png", painted("red", i)) for i in range(2)] + [
         upload(f"new {i}.png", painted("blue", i)) for i in range(2)
     ]
-    seen, skipped = take_in(more[1:], board, *loaded, limits)
-    assert [picture.name for picture in add(board, seen).pictures.values()] == ["0.png", "1.png", "new 0.png"]
+    pictures, skipped = read_uploads(more[1:], board, *loaded, limits)
+    assert [picture.name for picture in add(board, pictures).pictures.values()] == ["0.png", "1.png", "new 0.png"]
     assert [one.file for one in skipped] == ["new 1.png"]
-    assert [one.file for one in take_in(more, board, *loaded, limits).skipped] == ["new 1.png"], "unseen, unlooked at"
+    assert [one.file for one in read_uploads(more, board, *loaded, limits).skipped] == ["new 1.png"], (
+        "unseen, unlooked at"
+    )
 
 
 def test_what_the_board_knows_is_not_computed_again(upload, painted, loaded):
-    _, about = loaded
-    board = add(Board(), take_in([upload("a.png", painted("red"))], Board(), *loaded, LIMITS).seen, label="red")
+    _, metadata = loaded
+    board = add(
+        Board(), read_uploads([upload("a.png", painted("red"))], Board(), *loaded, LIMITS).pictures, label="red"
+    )
 
     class Unasked(nn.Module):
         def forward(self, x):
             raise AssertionError("the network was asked")
 
-    seen, _ = take_in([upload("b.png", painted("red"))], board, Unasked(), about, LIMITS)
-    assert add(board, seen).pictures == board.pictures
+    pictures, _ = read_uploads([upload("b.png", painted("red"))], board, Unasked(), metadata, LIMITS)
+    assert add(board, pictures).pictures == board.pictures
 
 
 def test_the_same_content_twice_in_a_drop_is_one_picture(upload, painted, loaded):
-    seen, skipped = take_in([upload(name, painted("red")) for name in ("a.png", "b.png")], Board(), *loaded, LIMITS)
-    assert [picture.name for picture in seen.values()] == ["a.png"]
+    pictures, skipped = read_uploads(
+        [upload(name, painted("red")) for name in ("a.png", "b.png")], Board(), *loaded, LIMITS
+    )
+    assert [picture.name for picture in pictures.values()] == ["a.png"]
     assert not skipped

@@ -24,7 +24,7 @@ def board(**labels: str | None) -> Board:
     return Board({name: Picture(f"{name}.png", b"jpeg", np.zeros(2), label) for name, label in labels.items()})
 
 
-def told(board: Board, calibrated: bool = True, **guesses: tuple[str, float, bool]) -> dict:
+def result_of(board: Board, calibrated: bool = True, **guesses: tuple[str, float, bool]) -> dict:
     rows = []
     for key, picture in board.pictures.items():
         label, confidence, unknown = guesses.get(key, (picture.label, 1.0, False))
@@ -52,29 +52,31 @@ def test_nothing_yet_says_what_to_do():
 def test_before_two_classes_pictures_wait():
     page = Parsed(view.show(board(a="cat", b=None, c=None), None))
     assert cards(page) == {"cat": ["a"], "Not": ["b", "c"]}
-    assert page.all("p", "summary")[0][1].startswith("3 pictures. Name an example of one more class")
+    assert page.all("p", "summary")[0][1].startswith("3 pictures. Add an example of one more class")
 
 
 def test_by_class_the_least_certain_first_and_strangers_apart():
-    given = board(a="cat", b="dog", c=None, d=None, e=None, f=None)
+    pictures = board(a="cat", b="dog", c=None, d=None, e=None, f=None)
     guesses = {"c": ("cat", 0.9, False), "d": ("cat", 0.6, False), "e": ("dog", 0.999, False), "f": ("dog", 0.5, True)}
-    page = Parsed(view.show(given, told(given, **guesses)))
+    page = Parsed(view.show(pictures, result_of(pictures, **guesses)))
     assert cards(page) == {"cat": ["a", "d", "c"], "dog": ["b", "e"], "Perhaps": ["f"]}
     assert [text for _, text in page.all("small")] == ["2 found · 1 example", "1 found · 1 example", "1 picture"]
     assert [text for _, text in page.all("span", "line")] == ["60 %", "90 %", "> 99 %", "dog?"]
     assert len(page.all("span", "bar")) == 3, "of a stranger nobody can say how sure its name is"
     assert json.loads(page.all("div", "board")[0][0]["data-classes"]) == ["cat", "dog"]
-    plain = Parsed(view.show(given, told(given, False, **guesses)))
+    plain = Parsed(view.show(pictures, result_of(pictures, False, **guesses)))
     assert [text for _, text in plain.all("span", "line")][:2] == ["0.60", "0.90"]
     assert "no probabilities" in plain.all("p", "summary")[0][1]
 
 
 def test_many_pictures_of_a_class_are_counted_not_shown():
-    given = board(a="cat", b="dog", **{f"p{i:03d}": None for i in range(200)})
-    page = Parsed(view.show(given, told(given, **{f"p{i:03d}": ("cat", i / 200, False) for i in range(200)})))
+    pictures = board(a="cat", b="dog", **{f"p{i:03d}": None for i in range(200)})
+    page = Parsed(
+        view.show(pictures, result_of(pictures, **{f"p{i:03d}": ("cat", i / 200, False) for i in range(200)}))
+    )
     assert len(cards(page)["cat"]) == 1 + view.SHOWN
-    assert page.all("p", "more")[0][1] == f"and {200 - view.SHOWN} more, surer than these"
-    page = Parsed(view.show(given, told(given, **{f"p{i:03d}": ("cat", i / 200, True) for i in range(200)})))
+    assert page.all("p", "more")[0][1] == f"and {200 - view.SHOWN} more, more certain than these"
+    page = Parsed(view.show(pictures, result_of(pictures, **{f"p{i:03d}": ("cat", i / 200, True) for i in range(200)})))
     assert page.all("p", "more")[0][1] == f"and {200 - view.SHOWN} more"
 
 
@@ -91,6 +93,6 @@ def test_names_from_outside_change_no_markup(name):
 def test_what_was_left_out_is_said_in_short():
     many = [Skipped(f"{i}.txt", "no picture") for i in range(10)]
     page = Parsed(view.notice(skipped=many))
-    assert page.all("p")[0][1] == "10 files were left out; the rest is here."
+    assert page.all("p")[0][1] == "10 files were skipped; the others are below."
     assert [text for _, text in page.all("li")] == [f"{i}.txt: no picture" for i in range(4)] + ["and 6 more"]
     assert view.notice() == ""

@@ -29,7 +29,7 @@ def test_label_then_predict(protoadapt, folder, model):
     places = ["--support", "support", "--images", "images", "--out", "out"]
     out, err = protoadapt("label", *places, "--model", model, "--sort", "link", "--set", "n_iter=5")
     assert "6 red (from 2 examples)" in out
-    assert "broken.png: no picture" in err
+    assert "broken.png: it is no picture" in err
     assert sorted(os.listdir(folder / "out")) == [
         ".features", "classifier.safetensors", "labels.csv", "labels.json", "report.html", "sorted",
     ]  # fmt: skip
@@ -81,7 +81,7 @@ def test_a_class_that_may_be_misspelt_is_said_in_one_line(protoadapt, folder, mo
     (folder / "t.csv").write_text("file,label\nday 0/green-0.png,Green\n")
     places = ["--support", "support", "--support", "t.csv", "--images", "images", "--out", "out"]
     _, err = protoadapt("label", *places, "--model", model)
-    assert err == "note: new class 'Green' beside 'green': one of them may be a slip\n"
+    assert err == "note: the new class 'Green' is almost 'green': check whether one is misspelt\n"
 
 
 def test_nothing_to_name_is_said_and_one_file_is_no_files(protoadapt, folder, model):

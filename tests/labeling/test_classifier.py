@@ -13,9 +13,9 @@ from protoadapt.core.features import synthetic_features
 from protoadapt.labeling.classifier import (
     ESTIMATORS,
     Classifier,
-    estimator,
     familiarity_threshold,
     load_classifier,
+    make_estimator,
     save_classifier,
 )
 
@@ -32,7 +32,7 @@ def card(method="bapa", temperature=1.0, threshold=0.3):
 
 
 def fitted(method="bapa", calibration=None, **settings):
-    model = estimator(method, settings).fit(X, Y)
+    model = make_estimator(method, settings).fit(X, Y)
     return model, Classifier.of(model, NAMES, MODEL, X, Y, calibration)
 
 
@@ -51,17 +51,17 @@ def test_it_answers_as_the_estimator_does(tmp_path, method, temperature):
     np.testing.assert_allclose(probability, full, atol=2e-5)
 
 
-def test_chunks_do_not_show(monkeypatch):
+def test_blocks_do_not_show(monkeypatch):
     _, classifier = fitted()
     whole = classifier.answer(X)
-    monkeypatch.setattr("protoadapt.labeling.classifier.chunk_size", lambda *_: 7)
+    monkeypatch.setattr("protoadapt.labeling.classifier.block_size", lambda *_: 7)
     for part, expected in zip(classifier.answer(X), whole):
         np.testing.assert_allclose(part, expected, atol=1e-6)
     assert [len(part) for part in classifier.answer(X[:0])] == [0, 0, 0]
 
 
 def test_negative_features_work():
-    model = estimator("bapa", {}).fit(X - 0.5, Y)
+    model = make_estimator("bapa", {}).fit(X - 0.5, Y)
     answers = Classifier.of(model, NAMES, MODEL, X - 0.5, Y).answer(X - 0.5)
     np.testing.assert_array_equal(answers.best[:, 0], model.predict(X - 0.5))
 
@@ -91,14 +91,14 @@ def test_a_calibration_counts_for_its_method_and_settings_only():
 
 
 def test_thresholds_go_between_the_numbers_of_classes():
-    told = {"familiarity": {"way": [3, 12], "threshold": [0.1, 0.3]}}
-    assert familiarity_threshold(told, 6) == pytest.approx(0.2)  # the geometric middle
-    assert familiarity_threshold(told, 2) == pytest.approx(0.1)
-    assert familiarity_threshold(told, 500) == pytest.approx(0.3)
+    metadata = {"familiarity": {"way": [3, 12], "threshold": [0.1, 0.3]}}
+    assert familiarity_threshold(metadata, 6) == pytest.approx(0.2)  # the geometric middle
+    assert familiarity_threshold(metadata, 2) == pytest.approx(0.1)
+    assert familiarity_threshold(metadata, 500) == pytest.approx(0.3)
 
 
 def test_settings_are_checked():
-    assert estimator("cipa", {"tau": 15}).tau == 15
+    assert make_estimator("cipa", {"tau": 15}).tau == 15
     for method, settings, words in (
         ("cipb", {}, "did you mean 'cipa'"),
         ("cipa", {"tao": 1}, "did you mean 'tau'"),
@@ -114,24 +114,24 @@ def test_settings_are_checked():
         ("cipa", {"device": "cuda"}, "there is no setting"),
     ):
         with pytest.raises(UserError, match=words):
-            estimator(method, settings)
+            make_estimator(method, settings)
 
 
-def damaged(tensors, told):
-    yield tensors | {"prototypes": tensors["prototypes"][:3]}, told, "another shape"
-    yield tensors | {"center": torch.zeros(5)}, told, "another shape"
-    yield tensors | {"center": tensors["center"].double()}, told, "another shape or type"
-    yield tensors | {"class_bias": torch.full((4,), torch.nan)}, told, "NaN"
-    yield tensors | {"prototypes": torch.full((4, 12), 1e38)}, told, "too large"
-    yield tensors, told | {"classes": ["a", "b", "c", "\ud800"]}, "surrogates"
-    yield {"center": tensors["center"]}, told, "prototypes"
-    yield tensors | {"means": torch.zeros(3, 12)}, told, "another shape"
-    yield {key: tensor for key, tensor in tensors.items() if key != "means"}, told, "means"
-    yield tensors, told | {"schema": "else"}, "another kind"
+def damaged(tensors, metadata):
+    yield tensors | {"prototypes": tensors["prototypes"][:3]}, metadata, "another shape"
+    yield tensors | {"center": torch.zeros(5)}, metadata, "another shape"
+    yield tensors | {"center": tensors["center"].double()}, metadata, "another shape or type"
+    yield tensors | {"class_bias": torch.full((4,), torch.nan)}, metadata, "NaN"
+    yield tensors | {"prototypes": torch.full((4, 12), 1e38)}, metadata, "too large"
+    yield tensors, metadata | {"classes": ["a", "b", "c", "\ud800"]}, "surrogates"
+    yield {"center": tensors["center"]}, metadata, "prototypes"
+    yield tensors | {"means": torch.zeros(3, 12)}, metadata, "another shape"
+    yield {key: tensor for key, tensor in tensors.items() if key != "means"}, metadata, "means"
+    yield tensors, metadata | {"schema": "else"}, "another kind"
     yield tensors, [1], "another kind"
-    yield tensors, told | {"classes": ["a", "a", "b", "c"]}, "names"
-    yield tensors, told | {"classes": [1, 2, 3, 4]}, "names"
-    yield tensors, told | {"surplus": 1}, "surplus"
+    yield tensors, metadata | {"classes": ["a", "a", "b", "c"]}, "names"
+    yield tensors, metadata | {"classes": [1, 2, 3, 4]}, "names"
+    yield tensors, metadata | {"surplus": 1}, "surplus"
     for key, value in (
         ("rule", "eval"),
         ("scale", "10"),
@@ -150,7 +150,7 @@ def damaged(tensors, told):
         ("model", {}),
         ("model", MODEL | {"weights": 7}),
     ):
-        yield tensors, told | {key: value}, "description"
+        yield tensors, metadata | {key: value}, "description"
 
 
 def test_files_that_lie_are_refused(tmp_path):
@@ -159,9 +159,9 @@ def test_files_that_lie_are_refused(tmp_path):
     from safetensors import safe_open
 
     with safe_open(path, framework="pt") as file:
-        told = json.loads(file.metadata()["protoadapt"])
-    assert told["schema"] == "protoadapt-classifier/1"
-    for tensors, words, reason in damaged(load_file(path), told):
+        metadata = json.loads(file.metadata()["protoadapt"])
+    assert metadata["schema"] == "protoadapt-classifier/1"
+    for tensors, words, reason in damaged(load_file(path), metadata):
         save_file({k: v.contiguous() for k, v in tensors.items()}, path, metadata={"protoadapt": json.dumps(words)})
         with pytest.raises(UserError, match=reason):
             load_classifier(path)

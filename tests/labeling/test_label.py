@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from protoadapt.core.errors import UserError
-from protoadapt.labeling import label, outputs, predict
-from protoadapt.labeling import run as running
-from protoadapt.labeling.classifier import estimator
+from protoadapt.core.estimators import BAPAClassifier
+from protoadapt.labeling import label, outputs, pipeline, predict
+from protoadapt.labeling.classifier import make_estimator
 from protoadapt.report.html import labels_page
 from protoadapt.report.label_page import FIRST
 from protoadapt.vision import networks
@@ -22,7 +22,7 @@ from protoadapt.vision import networks
 
 @pytest.fixture
 def named(folder, model):
-    """label(support, images, out) with the folder's own places unless told."""
+    """label(support, images, out) with the folder's own places unless result."""
 
     def run(support=("support",), images="images", out="out", **options):
         return label([folder / one for one in support], folder / images, folder / out, model=model, **options)
@@ -52,7 +52,7 @@ def given_rows(rows):
 
 
 def test_every_picture_is_named_rightly(folder, named):
-    told = named()
+    result = named()
     rows = table(folder)
     assert list(rows[0]) == ["file", "label", "confidence", "runner-up", "margin", "unknown", "guess"]
     mine = [row for row in rows if not row["file"].startswith("..")]
@@ -63,32 +63,34 @@ def test_every_picture_is_named_rightly(folder, named):
     assert [row["label"] for row in rows if row["file"].startswith("../support/")] == [
         *["blue"] * 2, *["green"] * 2, *["red"] * 2,
     ]  # fmt: skip
-    assert told["classes"] == [{"name": name, "support": 2, "found": 6} for name in ("blue", "green", "red")]
+    assert result["classes"] == [
+        {"name": name, "support": 2, "found": 6, "unknown": 0} for name in ("blue", "green", "red")
+    ]
 
 
 def test_the_json_is_the_contract(folder, named, model):
-    told = named()
-    assert json.loads((folder / "out" / "labels.json").read_text()) == told
-    assert told["schema"] == "protoadapt-labels/1"
-    assert told["model"]["name"] == str(model)
-    assert told["method"]["name"] == "bapa"
-    assert "device" not in told["method"]["settings"]
-    assert (told["calibrated"], told["threshold"], told["skipped"]) == (False, None, [])
-    assert all(picture["thumb"].startswith("data:image/jpeg;base64,") for picture in told["pictures"])
-    paths = told["paths"]
+    result = named()
+    assert json.loads((folder / "out" / "labels.json").read_text()) == result
+    assert result["schema"] == "protoadapt-labels/1"
+    assert result["model"]["name"] == str(model)
+    assert result["method"]["name"] == "bapa"
+    assert "device" not in result["method"]["settings"]
+    assert (result["calibrated"], result["threshold"], result["skipped"]) == (False, None, [])
+    assert all(picture["thumb"].startswith("data:image/jpeg;base64,") for picture in result["pictures"])
+    paths = result["paths"]
     assert np.array(paths["steps"]).shape == (3, 21, 2)
     assert np.array(paths["rows"]).shape == (24, 2)
     assert sum(paths["support"]) == 6
     assert sorted(paths["row_label"]) == [0] * 8 + [1] * 8 + [2] * 8
-    assert "<html" in labels_page(told)
+    assert "<html" in labels_page(result)
 
 
 @pytest.mark.parametrize("method", ["bapa", "cipa", "protonet"])
 def test_predict_says_the_same_of_the_same_pictures(folder, named, method):
-    told = named(method=method)
+    result = named(method=method)
     again = predict(folder / "out" / "classifier.safetensors", [folder / "images"])
     labels = {os.path.relpath(one["file"], folder / "images"): one for one in again["pictures"]}
-    for picture in told["pictures"]:
+    for picture in result["pictures"]:
         if not picture["support"]:
             assert labels[picture["file"]]["label"] == picture["label"]
             assert labels[picture["file"]]["confidence"] == pytest.approx(picture["confidence"], abs=1e-4)
@@ -120,8 +122,8 @@ def test_output_inside_the_pictures_is_not_labelled(folder, named):
     first = named(out="images/out", sort="copy")
     again = named(out="images/out", sort="copy")
     other = named(out="images/other")
-    for told in (again, other):
-        assert [picture["file"] for picture in told["pictures"]] == [picture["file"] for picture in first["pictures"]]
+    for result in (again, other):
+        assert [picture["file"] for picture in result["pictures"]] == [picture["file"] for picture in first["pictures"]]
 
 
 def test_a_correction_feeds_back(folder, named):
@@ -139,8 +141,8 @@ def test_a_correction_feeds_back(folder, named):
     with pytest.raises(UserError, match="holds 1 correction that would be lost"):
         named()  # the first command once more, from the shell's history
     assert table(folder) == rows  # nothing is lost
-    told = named(support=("out/labels.csv",))
-    counts = {one["name"]: one["support"] for one in told["classes"]}
+    result = named(support=("out/labels.csv",))
+    counts = {one["name"]: one["support"] for one in result["classes"]}
     assert counts == {"blue": 2, "green": 2, "red": 2, "crimson": 1}  # guesses are guessed again
     assert given_rows(table(folder)) == {row["file"] for row in rows if row["guess"] != row["label"]}
     with pytest.raises(UserError, match="would be lost"):
@@ -170,7 +172,7 @@ def test_corrections_survive_a_run_on_other_pictures(folder, named, paint):
         named(images="others")
 
 
-@pytest.mark.parametrize("moment", ["embedding", "thumbnails"])
+@pytest.mark.parametrize("moment", ["pictures embedded", "thumbnails"])
 @pytest.mark.parametrize(("file", "label"), [("day 0/green-0.png", "red"), ("day 0/blue-0.png", "")])
 def test_what_is_edited_while_it_runs_is_not_lost(folder, named, moment, file, label):
     """A new correction, or an earlier one that is taken back; and no other result is replaced either."""
@@ -195,7 +197,7 @@ def test_a_changed_label_of_a_class_folder_is_a_correction(folder, named):
     correct(folder, "../support/blue/0.png", "red")
     with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue/0\.png"):
         named()
-    with pytest.raises(UserError, match=r"blue/0\.png' is given as 'blue' .* as 'red': keep one"):
+    with pytest.raises(UserError, match=r"blue/0\.png' is labelled 'blue' .*, the same picture, 'red' .*: keep one"):
         named(support=("support", "out/labels.csv"))
     (folder / "support" / "blue" / "0.png").rename(folder / "support" / "red" / "9.png")
     with pytest.raises(UserError, match="would be lost"):  # its row names a file that has gone
@@ -210,13 +212,15 @@ def test_unknown_is_a_correction_that_is_kept(folder, named):
     with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue-0"):
         named()
     for _ in range(2):
-        told = named(support=("support", "out/labels.csv"), sort="copy")
+        result = named(support=("support", "out/labels.csv"), sort="copy")
         row = next(row for row in table(folder) if row["file"] == "day 0/blue-0.png")
         assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", "blue")
-        assert [one["support"] for one in told["classes"]] == [2, 2, 2]
+        assert [one["support"] for one in result["classes"]] == [2, 2, 2]
         assert (folder / "out" / "sorted" / "unknown" / "day 0" / "blue-0.png").is_file()
     correct(folder, "../support/blue/0.png", "unknown")
-    with pytest.raises(UserError, match=r"blue/0\.png' is given as 'blue' and, in a table, as 'unknown': keep one"):
+    with pytest.raises(
+        UserError, match=r"blue/0\.png' is labelled 'blue' .*, the same picture, 'unknown' .*: keep one"
+    ):
         named(support=("support", "out/labels.csv"))
 
 
@@ -229,9 +233,9 @@ def test_a_correction_is_not_applied_to_another_picture_beside_the_table(folder,
     with pytest.raises(UserError, match=r"line .* names 'blue-0.png', which is .*images.* and, another file, .*out/"):
         named(support=("support", "out/labels.csv"))
     shutil.copy(folder / "images" / "blue-0.png", folder / "out" / "blue-0.png")
-    told = named(support=("support", "out/labels.csv"))
-    assert [p["label"] for p in told["pictures"] if p["support"] and p["file"] == "blue-0.png"] == ["red"]
-    assert not any("out/blue-0.png" in picture["file"] for picture in told["pictures"])
+    result = named(support=("support", "out/labels.csv"))
+    assert [p["label"] for p in result["pictures"] if p["support"] and p["file"] == "blue-0.png"] == ["red"]
+    assert not any("out/blue-0.png" in picture["file"] for picture in result["pictures"])
 
 
 def test_a_class_folder_whose_name_ends_in_a_space_comes_back(folder, named):
@@ -246,8 +250,8 @@ def test_a_guess_is_confirmed_by_emptying_it_and_a_shot_taken_back_by_removing_i
     (folder / "out" / "labels.csv").write_text(text)
     with pytest.raises(UserError, match="holds 6 corrections"):
         named()
-    told = named(support=("support", "out/labels.csv"))
-    assert {one["name"]: one["support"] for one in told["classes"]} == {"blue": 2, "green": 2, "red": 8}
+    result = named(support=("support", "out/labels.csv"))
+    assert {one["name"]: one["support"] for one in result["classes"]} == {"blue": 2, "green": 2, "red": 8}
     (folder / "out" / "labels.csv").unlink()
     named()
     (folder / "support" / "red" / "0.png").unlink()
@@ -258,10 +262,10 @@ def test_a_table_of_ones_own_can_be_used_again_and_again(folder, named):
     lines = [f"day 0/{colour}-0.png,{colour}" for colour in ("red", "green", "blue")]
     (folder / "mine.csv").write_text("\n".join(["file,label", *lines]))
     for _ in range(2):
-        told = named(support=("mine.csv",))
-        assert [one["support"] for one in told["classes"]] == [1, 1, 1]
-        assert len(told["pictures"]) == 18
-        assert all(picture["label"] == truth(picture["file"]) for picture in told["pictures"])
+        result = named(support=("mine.csv",))
+        assert [one["support"] for one in result["classes"]] == [1, 1, 1]
+        assert len(result["pictures"]) == 18
+        assert all(picture["label"] == truth(picture["file"]) for picture in result["pictures"])
 
 
 def test_a_picture_in_both_counts_once_with_the_label_it_was_given(folder, named, monkeypatch):
@@ -270,21 +274,21 @@ def test_a_picture_in_both_counts_once_with_the_label_it_was_given(folder, named
     shutil.copy(folder / "support" / "red" / "0.png", folder / "support" / "red" / "twice.png")
     shutil.copy(folder / "images" / "day 0" / "blue-0.png", folder / "images" / "copy.png")
     fits = []
-    real = running.Classifier.of.__func__
+    real = BAPAClassifier.fit_rows
 
-    def spied(cls, fitted, *arguments, **options):
-        fits.append(len(fitted.transduction_))
-        return real(cls, fitted, *arguments, **options)
+    def spied(self, support, labels, source):
+        fits.append((len(support), len(source.index)))
+        return real(self, support, labels, source)
 
-    monkeypatch.setattr(running.Classifier, "of", classmethod(spied))
-    told = named()
-    assert fits == [24]  # contents
-    rows = {picture["file"]: picture for picture in told["pictures"]}
+    monkeypatch.setattr(BAPAClassifier, "fit_rows", spied)
+    result = named()
+    assert fits == [(6, 18)]  # contents
+    rows = {picture["file"]: picture for picture in result["pictures"]}
     assert len(rows) == 18 + 3 + 5  # files, and shots that are in no such file
     for name in ("same.png", "once more.png"):
         assert (rows[name]["support"], rows[name]["label"], rows[name]["confidence"]) == (True, "red", 1.0)
     assert rows["copy.png"]["label"] == rows["day 0/blue-0.png"]["label"] == "blue"
-    assert {one["name"]: (one["support"], one["found"]) for one in told["classes"]} == {
+    assert {one["name"]: (one["support"], one["found"]) for one in result["classes"]} == {
         "red": (2, 6),
         "green": (2, 6),
         "blue": (2, 7),
@@ -293,16 +297,16 @@ def test_a_picture_in_both_counts_once_with_the_label_it_was_given(folder, named
 
 def test_one_picture_cannot_be_two_classes(folder, named):
     shutil.copy(folder / "support" / "red" / "0.png", folder / "support" / "blue" / "9.png")
-    with pytest.raises(UserError, match=r"blue/9\.png' is given as 'blue' .*the same picture, as 'red'"):
+    with pytest.raises(UserError, match=r"blue/9\.png' is labelled 'blue' .*the same picture, 'red'"):
         named()
     assert not (folder / "out" / "labels.csv").exists()
 
 
 def test_support_may_lie_among_the_pictures(folder, named):
     shutil.move(folder / "support", folder / "images" / "known")
-    told = named(support=("images/known",))
-    assert len(told["pictures"]) == 24
-    assert sum(picture["support"] for picture in told["pictures"]) == 6
+    result = named(support=("images/known",))
+    assert len(result["pictures"]) == 24
+    assert sum(picture["support"] for picture in result["pictures"]) == 6
 
 
 def test_broken_pictures_are_listed_and_skipped(folder, named):
@@ -310,11 +314,11 @@ def test_broken_pictures_are_listed_and_skipped(folder, named):
     (folder / "images" / "text.png").write_text("hello")
     (folder / "support" / "red" / "0.png").write_bytes(b"")
     (folder / "images" / "disk").symlink_to("/")
-    told = named()
-    assert {one["file"] for one in told["skipped"]} == {"broken.jpg", "text.png", "../support/red/0.png", "disk"}
-    assert all(one["reason"] for one in told["skipped"])
-    assert {one["name"]: one["support"] for one in told["classes"]} == {"red": 1, "green": 2, "blue": 2}
-    assert all(picture["label"] == truth(picture["file"]) for picture in told["pictures"] if not picture["support"])
+    result = named()
+    assert {one["file"] for one in result["skipped"]} == {"broken.jpg", "text.png", "../support/red/0.png", "disk"}
+    assert all(one["reason"] for one in result["skipped"])
+    assert {one["name"]: one["support"] for one in result["classes"]} == {"red": 1, "green": 2, "blue": 2}
+    assert all(picture["label"] == truth(picture["file"]) for picture in result["pictures"] if not picture["support"])
 
 
 def test_strange_names_survive(folder, named, paint):
@@ -324,7 +328,7 @@ def test_strange_names_survive(folder, named, paint):
     raw = os.fsdecode(b"caf\xe9.png")
     paint(folder / "images" / "x.png", "green", 99).rename(folder / "images" / raw)
     paint(folder / "support" / "=cmd()" / "1.png", "red", 77)
-    told = named(sort="copy")
+    result = named(sort="copy")
     rows = {row["file"]: row for row in table(folder)}
     expected = ["two\nlines.png", "./=1+1.png", "./-rf.png", ' spaced , "quoted".png', "ж猫.png", r"back\\slash.png"]
     assert {*expected, r"caf\xe9.png"} <= rows.keys()
@@ -338,7 +342,7 @@ def test_strange_names_survive(folder, named, paint):
         csv.writer(file).writerows(lines)
     back = named(support=("checked.csv",), out="again")
     assert all(picture["support"] for picture in back["pictures"])
-    assert {p["file"]: p["label"] for p in back["pictures"]} == {p["file"]: p["label"] for p in told["pictures"]}
+    assert {p["file"]: p["label"] for p in back["pictures"]} == {p["file"]: p["label"] for p in result["pictures"]}
 
 
 def test_sorted_folders_follow_the_labels(folder, named):
@@ -354,8 +358,8 @@ def test_sorted_folders_follow_the_labels(folder, named):
     assert named(sort="copy")["left_alone"] == 1
     assert listing(place) == first
     (folder / "images" / "day 0" / "blue-0.png").unlink()
-    told = named(sort="link")
-    assert told["left_alone"] == 1
+    result = named(sort="link")
+    assert result["left_alone"] == 1
     after = listing(place)
     assert (place / "red" / "mine.txt").read_text() == "a note"
     assert (place / "red" / "day 1" / "red-3.png").read_bytes() == b"edited"
@@ -373,8 +377,8 @@ def test_sorted_folders_are_support_too(folder, named):
     os.makedirs(place / "crimson")
     (place / "red" / "day 0" / "red-0.png").unlink()
     (place / "crimson" / "a.png").symlink_to(folder / "images" / "day 0" / "red-0.png")
-    told = named(support=("out/sorted",), out="second")
-    rows = {picture["file"]: picture for picture in told["pictures"]}
+    result = named(support=("out/sorted",), out="second")
+    rows = {picture["file"]: picture for picture in result["pictures"]}
     assert rows["day 0/red-0.png"]["label"] == "crimson"
     assert all(row["support"] for row in rows.values())
     with pytest.raises(UserError, match="also read: leave --sort out"):
@@ -421,10 +425,10 @@ def test_classes_with_dangerous_names_stay_inside(folder, named):
 def calibrated(model, monkeypatch):
     """The calibration of the model from now on, which a test may change."""
     real = networks.load
-    told = {"temperature": 0.5, "method": "bapa"}
-    told["familiarity"] = {"way": [2, 4, 8], "threshold": [0.0, 0.4, 0.9]}
-    monkeypatch.setattr(networks, "load", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": told}))
-    return told
+    result = {"temperature": 0.5, "method": "bapa"}
+    result["familiarity"] = {"way": [2, 4, 8], "threshold": [0.0, 0.4, 0.9]}
+    monkeypatch.setattr(networks, "load", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": result}))
+    return result
 
 
 def test_confidence_comes_with_calibration(folder, named, model, request):
@@ -513,7 +517,7 @@ def test_labels_of_features_are_neither_lost_nor_left_beside_others(folder, name
     named()
     before = listing(folder / "out")
     (folder / "out" / name).touch()
-    with pytest.raises(UserError, match=f"{name}' holds labels of label --features: remove it, or give"):
+    with pytest.raises(UserError, match=f"{name}' holds labels of label --features: remove it, or choose"):
         named(method="protonet")
     assert listing(folder / "out") == before | {name: b""}
 
@@ -533,21 +537,21 @@ def test_pictures_that_all_fail(folder, named):
 
 
 def test_more_pictures_than_thumbnails():
-    from protoadapt.labeling.outputs import shown
+    from protoadapt.labeling.outputs import thumbnail_sample
 
     rows = [{"confidence": i / 500, "label": "ab"[i % 2] if i < 480 else "c"} for i in range(500)]
-    chosen = shown(rows, most=100)
+    chosen = thumbnail_sample(rows, most=100)
     assert len(chosen) <= 100
     assert set(range(50)) <= set(chosen)  # the least certain
     assert {rows[i]["label"] for i in chosen} == {"a", "b", "c"}
     assert max(chosen) > 450
-    assert shown(rows[:80], most=100) == list(range(80))
+    assert thumbnail_sample(rows[:80], most=100) == list(range(80))
 
 
 def test_what_is_looked_at_first_is_shown_large_and_the_report_stays_as_small():
     rows = [{"confidence": i / 5000, "margin": 0.1, "file": f"{i:04d}", "label": "ab"[i % 2]} for i in range(5000)]
     rows = [row | {"unknown": i % 10 == 9, "support": i % 10 == 8} for i, row in enumerate(rows)]
-    pictured = outputs.pictured(rows)
+    pictured = outputs.report_images(rows)
     large = [rows[i] for i, key, side in pictured if (key, side) == ("preview", 256)]
     assert [row["file"] for row in large if not row["unknown"]] == [f"{i:04d}" for i in range(30) if i % 10 < 8]
     assert len(large) == outputs.UNSURE + outputs.STRANGE
@@ -559,14 +563,14 @@ def test_what_is_looked_at_first_is_shown_large_and_the_report_stays_as_small():
 
 
 def test_the_report_leads_to_the_pictures(folder, named):
-    told = named(out="results/named")
-    assert told["folder"] == "../../images"
-    linked = re.findall(r'<a href="([^#"]*)"', labels_page(told))
+    result = named(out="results/named")
+    assert result["folder"] == "../../images"
+    linked = re.findall(r'<a href="([^#"]*)"', labels_page(result))
     assert len(linked) >= 24
     assert all((folder / "results" / "named" / unquote(way)).is_file() for way in linked)
     assert {way.split("/")[2] for way in linked} == {"images", "support"}
-    assert str(folder) not in labels_page(told)
-    assert outputs.way_to("/pictures", folder) is None, "nobody need know what else is on this disk"
+    assert str(folder) not in labels_page(result)
+    assert outputs.link_between(folder, "/pictures") is None, "nobody need know what else is on this disk"
 
 
 def test_pictures_that_are_all_the_same_have_no_paths(model):
@@ -574,13 +578,12 @@ def test_pictures_that_are_all_the_same_have_no_paths(model):
     rows = np.ones((24, 8), np.float32)
     codes = np.array([0, 1] + [-1] * 22)
     about = {"model": "m", "weights": "0" * 16, "size": 8, "mean": [0.5] * 3, "std": [0.5] * 3, "trained_on": ""}
+    about["calibration"] = None
     for given in (rows, rows + 1e-8 * np.random.default_rng(0).random((24, 8)).astype(np.float32)):
-        told, _ = running.named(
-            "t", list("abcdefghijklmnopqrstuvwx"), np.arange(24), given, codes, ["a", "b"],
-            estimator("bapa", {}, "cpu"), about | {"calibration": None},
-        )  # fmt: skip
-        assert told["paths"] is None
-        assert len(told["pictures"]) == 24
+        task = pipeline.in_memory("t", list("abcdefghijklmnopqrstuvwx"), np.arange(24), given, codes, ["a", "b"], about)
+        result = pipeline.name_pictures(task, make_estimator("bapa", {})).result
+        assert result["paths"] is None
+        assert len(result["pictures"]) == 24
 
 
 @pytest.mark.parametrize("way", ["copy", "link"])
@@ -590,10 +593,10 @@ def test_what_cannot_be_sorted_is_told_and_the_rest_is_sorted(folder, named, pai
     (folder / "t.csv").write_text(
         f"file,label\nday 0/red-0.png,red\nday 0/green-0.png,green\nday 0/blue-0.png,{'b' * 300}\n"
     )
-    told = named(support=("t.csv",), sort=way)
-    assert {one["reason"].split(":")[0] for one in told["skipped"]} == {"not sorted"}
-    assert len(told["skipped"]) == 6
-    assert all("too long" in one["reason"].lower() for one in told["skipped"])
+    result = named(support=("t.csv",), sort=way)
+    assert {one["reason"].split(":")[0] for one in result["skipped"]} == {"not sorted"}
+    assert len(result["skipped"]) == 6
+    assert all("too long" in one["reason"].lower() for one in result["skipped"])
     assert len(list((folder / "out" / "sorted" / "red").rglob("*.*"))) == 7
     assert len(list((folder / "out" / "sorted" / "green").rglob("*.*"))) == 6
     again = named(support=("t.csv", "out/labels.csv"), sort=way)
@@ -602,8 +605,8 @@ def test_what_cannot_be_sorted_is_told_and_the_rest_is_sorted(folder, named, pai
 
 def test_classes_that_differ_in_case_are_noted_and_not_sorted(folder, named):
     (folder / "t.csv").write_text("file,label\nday 0/red-0.png,Red\n")
-    told = named(support=("support", "t.csv"))
-    assert told["notes"] == ["new class 'Red' beside 'red': one of them may be a slip"]
+    result = named(support=("support", "t.csv"))
+    assert result["notes"] == ["the new class 'Red' is almost 'red': check whether one is misspelt"]
     assert named(out="other")["notes"] == []
     with pytest.raises(UserError, match="the classes 'Red' and 'red' into one folder on many computers"):
         named(support=("support", "t.csv"), out="third", sort="copy")

@@ -103,10 +103,12 @@ def test_a_terminal_is_told_nothing_else():
     ],
 )
 def test_a_new_class_that_may_be_a_slip_is_said(new, old, near):
-    said = f"new class {new!r} beside {old!r}: one of them may be a slip"
+    said = f"the new class {new!r} is almost {old!r}: check whether one is misspelt"
     assert slips({new, old}, {old, "gadwall"}) == ([said] if near else [])
     assert slips({old}, {old, new}) == []  # both were there before
 
 
 def test_among_new_classes_only_case_and_blanks_are_slips():
-    assert slips({"robin", "Robin", "rovin"}, set()) == ["new class 'robin' beside 'Robin': one of them may be a slip"]
+    assert slips({"robin", "Robin", "rovin"}, set()) == [
+        "the new class 'robin' is almost 'Robin': check whether one is misspelt"
+    ]

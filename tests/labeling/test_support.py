@@ -8,15 +8,15 @@ from protoadapt.core.errors import UserError
 from protoadapt.labeling.support import read_support
 
 
-def told(support, root):
-    return sorted((os.path.relpath(shot.file, root), shot.label) for shot in support.shots)
+def labels_of(support, root):
+    return sorted((os.path.relpath(example.file, root), example.label) for example in support.examples)
 
 
 def test_a_folder_is_a_class_whatever_lies_deeper(tmp_path, paint):
     for name in ("cat/1.png", "cat/old/2.png", "a%2Fb/3.png", "Unknown/4.png", "stray.png"):
         paint(tmp_path / name, "red")
     support = read_support([tmp_path], tmp_path)
-    assert told(support, tmp_path) == [("a%2Fb/3.png", "a/b"), ("cat/1.png", "cat"), ("cat/old/2.png", "cat")]
+    assert labels_of(support, tmp_path) == [("a%2Fb/3.png", "a/b"), ("cat/1.png", "cat"), ("cat/old/2.png", "cat")]
     assert [(os.path.basename(one.file), one.reason) for one in support.skipped] == [
         ("stray.png", "in no class folder")
     ]
@@ -37,7 +37,7 @@ def test_a_table_as_spreadsheets_write_it(tmp_path, paint, delimiter, start):
     text = start + "".join(delimiter.join(line) + "\r\n" for line in lines)
     (tmp_path / "tables" / "t.csv").write_text(text, encoding="utf-8")
     support = read_support([tmp_path / "tables" / "t.csv"], tmp_path / "images")
-    assert told(support, tmp_path) == [("images/deep/b.png", "dog"), ("tables/beside it.png", "cat")]
+    assert labels_of(support, tmp_path) == [("images/deep/b.png", "dog"), ("tables/beside it.png", "cat")]
 
 
 def test_guesses_come_back_only_where_somebody_changed_them(tmp_path, paint):
@@ -49,12 +49,11 @@ def test_guesses_come_back_only_where_somebody_changed_them(tmp_path, paint):
         "f.png,dog,(folder)\ng.png,dog,(folder) dog\nh.png,dog,(folder) cat\ni.png,=x,(folder) '=x\nj.png,unknown,cat\n"
     )
     support = read_support([table], tmp_path)
-    labels = {"b": "dog", "c": "dog", "d": "cat", "f": "dog", "g": "dog", "h": "dog", "i": "=x"}
-    assert told(support, tmp_path) == [(f"{name}.png", label) for name, label in labels.items()]
-    assert [shot.by_table for shot in support.shots] == [True, True, True, False, False, True, False]
-    assert support.unknown == [str(tmp_path / "j.png")]
+    labels = {"b": "dog", "c": "dog", "d": "cat", "f": "dog", "g": "dog", "h": "dog", "i": "=x", "j": "unknown"}
+    assert labels_of(support, tmp_path) == [(f"{name}.png", label) for name, label in labels.items()]
+    assert [example.by_table for example in support.examples] == [True, True, True, False, False, True, False, True]
     table.write_text("file,label\na.png,cat\nb.png,dog\ne.png,'=x\n")  # without that column all were checked
-    assert told(read_support([table], tmp_path), tmp_path) == [("a.png", "cat"), ("b.png", "dog"), ("e.png", "=x")]
+    assert labels_of(read_support([table], tmp_path), tmp_path) == [("a.png", "cat"), ("b.png", "dog"), ("e.png", "=x")]
 
 
 def test_escaped_names_and_real_backslashes(tmp_path, paint):
@@ -64,7 +63,7 @@ def test_escaped_names_and_real_backslashes(tmp_path, paint):
     paint(tmp_path / "=1+1.png", "red")
     table = tmp_path / "t.csv"
     table.write_text('file,label\ncaf\\xe9.png,x\n"b\\x41.png",y\n./=1+1.png,z\n')
-    assert told(read_support([table], tmp_path), tmp_path) == sorted(
+    assert labels_of(read_support([table], tmp_path), tmp_path) == sorted(
         [(strange, "x"), (r"b\x41.png", "y"), ("=1+1.png", "z")]
     )
 
@@ -78,10 +77,10 @@ def test_accents_in_two_spellings_are_one_class(tmp_path, paint):
         f"file,label,guess\n{one}.png,{two},x\n{two}.png,tea,x\n3.png,{one},{two}\n4.png,{one},(folder) {two}\n"
     )
     support = read_support([tmp_path / "s", tmp_path / "t.csv"], tmp_path)
-    assert told(support, tmp_path) == sorted(
+    assert labels_of(support, tmp_path) == sorted(
         [(f"s/{one}/1.png", one), (f"s/{two}/2.png", one), (f"{one}.png", one), (f"{two}.png", "tea"), ("4.png", one)]
     )  # the third was not changed, only spelled anew
-    assert not next(shot for shot in support.shots if shot.file.endswith("4.png")).by_table
+    assert not next(example for example in support.examples if example.file.endswith("4.png")).by_table
 
 
 def test_several_sources_add_up(tmp_path, paint):
@@ -89,7 +88,7 @@ def test_several_sources_add_up(tmp_path, paint):
     paint(tmp_path / "2.png", "red")
     (tmp_path / "t.csv").write_text("file,label\n2.png,dog\n")
     support = read_support([tmp_path / "s", tmp_path / "t.csv"], tmp_path)
-    assert told(support, tmp_path) == [("2.png", "dog"), ("s/cat/1.png", "cat")]
+    assert labels_of(support, tmp_path) == [("2.png", "dog"), ("s/cat/1.png", "cat")]
 
 
 def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path, paint):
@@ -124,7 +123,7 @@ def test_a_mere_name_is_found_at_any_depth_if_there_is_one(tmp_path, paint):
     table.write_text(
         "file,label,guess\na.png,cat,(table)\n./=b.png,dog,cat\nc.png,dog,\ntwice.png,cat,cat\ncopy.png,cat,(page)\n"
     )
-    assert told(read_support([table], tmp_path / "photos"), tmp_path) == [
+    assert labels_of(read_support([table], tmp_path / "photos"), tmp_path) == [
         ("photos/copy.png", "cat"),
         ("photos/day 1/a.png", "cat"),
         ("photos/day 2/deep/=b.png", "dog"),
@@ -148,7 +147,7 @@ def test_a_table_names_files_of_the_other_support_too(tmp_path, paint):
     table.write_text("file,label,guess\n1.png,cat,(page)\n2.png,dog,(page)\n3.png,bird,(page)\n")
     given = [("photos/2.png", "dog"), ("photos/3.png", "bird"), ("pictures/cat/1.png", "cat")]
     both = [tmp_path / "pictures", table]
-    assert set(told(read_support(both, photos), tmp_path)) == {*given, ("pictures/dog/2.png", "dog")}
+    assert set(labels_of(read_support(both, photos), tmp_path)) == {*given, ("pictures/dog/2.png", "dog")}
     with pytest.raises(UserError, match=r"line 2 .*'1.png', which is neither beside it nor below '.*photos': correct"):
         read_support([table], photos)
     paint(photos / "1.png", "red", seed=9)  # the page saw two files of that name, and nobody knows which one this was
@@ -156,9 +155,9 @@ def test_a_table_names_files_of_the_other_support_too(tmp_path, paint):
         read_support(both, photos)
     for name in ("cat/1.png", tmp_path / "pictures" / "cat" / "1.png"):
         table.write_text(f"file,label,guess\n{name},cat,(page)\n2.png,dog,(page)\n")
-        assert (os.path.join("pictures", "cat", "1.png"), "cat") in told(read_support(both, photos), tmp_path)
+        assert (os.path.join("pictures", "cat", "1.png"), "cat") in labels_of(read_support(both, photos), tmp_path)
     table.write_text("file,label,guess\n1.png,bird,cat\n")  # a table of `label` tells files of one name apart
-    assert ("photos/1.png", "bird") in told(read_support(both, photos), tmp_path)
+    assert ("photos/1.png", "bird") in labels_of(read_support(both, photos), tmp_path)
     table.write_text("file,label,guess\nbird/1.png,cat,(page)\n")
     with pytest.raises(UserError, match=r"neither beside it nor in '.*photos' or '.*pictures': correct"):
         read_support(both, photos)

@@ -1,4 +1,4 @@
-"""A page where people name pictures: `board` is what it knows, `view` and `page` its looks, `guard` who sees it."""
+"""A page in the browser for naming pictures: `board` is its state, `view` and `page` its looks, `guard` its access."""
 
 from protoadapt.app.intake import Limits
 from protoadapt.app.server import serve

@@ -1,12 +1,12 @@
-"""Who may talk to the page. In front of everything that is served, whatever the page itself would answer.
+"""Access control for the page: a middleware in front of everything that is served.
 
-A page on this computer alone is still reached by every web site that its user has open: a site may send requests to
-127.0.0.1, and may give its own name that address (DNS rebinding). So without a token only our own names are answered,
-and requests that another site sent are never. Elsewhere a token is asked for: it comes with the address once and is
-then a cookie, so it stays out of histories and logs of what follows.
+A page that listens on this computer only can still be reached by every web site that its user has open: a site may send
+requests to 127.0.0.1, and may give its own name that address (DNS rebinding). So without a token only the names of this
+computer are answered, and requests sent by other sites never. A page that listens elsewhere requires a token: it comes
+with the address once and is then a cookie, which keeps it out of later histories and logs.
 
-A request may name files only where uploads lie. Gradio checks that too; we do not rely on it, as whoever gets past that
-check reads every file of this computer.
+A request may name files only in the folder of uploads. Gradio checks that too; we do not rely on it, as whoever gets
+past that check reads every file of this computer.
 """
 
 import hmac
@@ -24,11 +24,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "protoadapt-token"
 POLICY = "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; frame-ancestors 'none'; form-action 'self'"
-"""What a browser may load: gradio writes scripts into the page, but nothing comes from anywhere else."""
+"""What a browser may load: gradio writes scripts into the page, but nothing comes from other hosts."""
 UPLOAD = "/gradio_api/upload"
-"""Takes files, which gradio stores under names of its own; everything else takes JSON."""
+"""The address that takes files, which gradio stores under its own names; all others take JSON."""
 MOST = 32 << 20
-"""Bytes of a request that is no upload: the names of some tens of thousands of files."""
+"""Largest request that is no upload, in bytes: the names of some tens of thousands of files."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "Referrer-Policy": "same-origin",
@@ -37,7 +37,7 @@ HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this computer reaches it. A name other than localhost may lead anywhere."""
+    """Whether only this computer can reach the host. A name other than localhost may lead anywhere."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -45,9 +45,9 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """ASGI middleware: refuses, or passes on with stricter headers. A token of None: this computer only.
+    """ASGI middleware that refuses a request or passes it on with stricter headers.
 
-    `folder` is the one in which requests may name files; None: none may be named.
+    token: required of every visitor; None: this computer only. folder: where requests may name files; None: nowhere.
     """
 
     def __init__(self, app: ASGIApp, token: str | None = None, folder: Path | None = None):
@@ -82,22 +82,22 @@ class Guard:
             return PlainTextResponse("Another site sent this request.\n", 403)
         if re.search("=https?:", request.url.path, re.IGNORECASE):
             return PlainTextResponse("Nothing is fetched from elsewhere.\n", 403)
-        return None if self.token is None else self._asks(request, self.token)
+        return None if self.token is None else self._without_token(request, self.token)
 
     def _refused_body(self, body: bytes | None) -> Response | None:
-        """Whether a request that is no upload is too long, is no JSON, or names a file that was not uploaded."""
+        """The refusal of a request that is too long, is no JSON, or names a file that was not uploaded; else None."""
         if body is None:
             return PlainTextResponse("This request is too long.\n", 413)
         try:
-            told = json.loads(body or b"null")
+            value = json.loads(body or b"null")
         except (ValueError, RecursionError):
-            return PlainTextResponse("This request is no JSON.\n", 400)
-        if all(_is_below(path, self.folder) for path in _paths(told)):
+            return PlainTextResponse("This request is not JSON.\n", 400)
+        if all(_is_below(path, self.folder) for path in _paths(value)):
             return None
         return PlainTextResponse("This file was not uploaded here.\n", 403)
 
-    def _asks(self, request: Request, token: str) -> Response | None:
-        """None for those who know the token."""
+    def _without_token(self, request: Request, token: str) -> Response | None:
+        """None for requests with the token, else the answer to a request without."""
         if _equal(request.query_params.get("token"), token):
             answer = RedirectResponse("/", 303)
             answer.set_cookie(COOKIE, token, httponly=True, samesite="lax", secure=request.url.scheme == "https")
@@ -108,7 +108,7 @@ class Guard:
 
 
 def _hostname(host: str) -> str:
-    """Of a Host header; empty where it is none."""
+    """The host name of a Host header; empty if it has none."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -116,7 +116,7 @@ def _hostname(host: str) -> str:
 
 
 async def _body(request: Request) -> bytes | None:
-    """All of it; None where it is too much."""
+    """The whole body; None if it is too long."""
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -126,7 +126,7 @@ async def _body(request: Request) -> bytes | None:
 
 
 def _once(body: bytes | None, receive: Receive) -> Receive:
-    """What was read already, given once more; then what comes after it, which is the end of the connection."""
+    """Replays the body that was read already, then passes on what follows: the end of the connection."""
     parts: list[Message] = [{"type": "http.request", "body": body or b"", "more_body": False}]
 
     async def again() -> Message:
@@ -135,9 +135,9 @@ def _once(body: bytes | None, receive: Receive) -> Receive:
     return again
 
 
-def _paths(told: Any) -> list[str]:
-    """Every `path` in a JSON value: that is how gradio refers to a file, or to an address that it would fetch."""
-    paths, left = [], [told]
+def _paths(document: Any) -> list[str]:
+    """Every `path` in a JSON document: gradio's reference to a file, or to an address that it would fetch."""
+    paths, left = [], [document]
     while left:
         value = left.pop()
         if isinstance(value, dict):
@@ -151,10 +151,10 @@ def _paths(told: Any) -> list[str]:
 def _is_below(path: str, folder: Path | None) -> bool:
     try:
         return folder is not None and Path(path).is_absolute() and Path(path).resolve().is_relative_to(folder)
-    except (OSError, ValueError, RuntimeError):  # a zero byte, a name too long, links in a circle
+    except (OSError, ValueError, RuntimeError):  # a zero byte, a name too long, circular links
         return False
 
 
-def _equal(given: str | None, token: str) -> bool:
-    """In the same time wherever they differ."""
-    return given is not None and hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
+def _equal(text: str | None, token: str) -> bool:
+    """Compares in constant time."""
+    return text is not None and hmac.compare_digest(text.encode("utf-8", "replace"), token.encode())

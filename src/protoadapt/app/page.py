@@ -1,6 +1,6 @@
-"""The page: gradio's parts around a board. What people do goes to `steps`, what they see is made by `view`.
+"""The page: gradio components around a board. `steps` handles the events, `view` makes the markup.
 
-Each open page has a board of its own in a `gr.State`. All steps share one queue, so each begins where the one before it
+Each open page has its own board in a `gr.State`. All events share one queue, so each begins where the previous one
 ended; an uploaded file is removed as soon as its picture is on the board.
 """
 
@@ -21,37 +21,37 @@ from protoadapt.report.html import labels_page
 from protoadapt.vision.pictures.formats import SUFFIXES
 
 SESSIONS = 50
-"""Boards that are kept, the ones last used: some forty megabytes each when full."""
+"""Boards that are kept, the most recently used: about forty megabytes each when full."""
 
 
-def build(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: Path) -> gr.Blocks:
-    """The page. All its files are in `folder`."""
-    steps = Steps(network, about, limits, folder)
+def build(network: nn.Module, metadata: Mapping[str, Any], limits: Limits, folder: Path) -> gr.Blocks:
+    """Builds the page. All its files are in `folder`."""
+    steps = Steps(network, metadata, limits, folder)
     queue: dict[str, Any] = {"concurrency_id": "board", "concurrency_limit": 1, "api_visibility": "private"}
-    queue |= {"trigger_mode": "multiple"}  # what people do while a step is under way waits its turn
+    queue |= {"trigger_mode": "multiple"}  # events during a step wait for their turn
     with gr.Blocks(title="Name your pictures", analytics_enabled=False, delete_cache=(600, 3600)) as blocks:
         blocks.state_session_capacity = SESSIONS
         board = gr.State(Board())
         _html(view.heading("Name your pictures", LEAD))
         with gr.Row(elem_id="steps"):
             with gr.Column():
-                _html(view.step(1, "Show examples", "One to five pictures of each class, of two classes at least."))
+                _html(view.step(1, "Show examples", "One to five pictures per class, of at least two classes."))
                 name = gr.Textbox(
                     label="Class", placeholder="for example: oak leaf", max_length=LONGEST, elem_id="name"
                 )
                 examples = _dropzone("Pictures of this class", "examples")
                 more = gr.Button("Add examples", size="md", elem_id="more")
             with gr.Column():
-                note = f"All the others, mixed as they are, up to {limits.pictures:,}. They help to tell classes apart."
+                note = f"All other pictures, unsorted, up to {limits.pictures:,}. They shape the classifier too."
                 _html(view.step(2, "Drop the rest", note))
                 others = _dropzone("Pictures without a name", "others")
         notice = _html(view.notice(), elem_id="notice")
         with gr.Row(elem_id="third"):
-            _html(view.step(3, "Check and correct", "Click a picture, say what it is: all the others follow."))
+            _html(view.step(3, "Check and correct", "Click a picture to change its class: the others are named again."))
             table = gr.Button("Save table (csv)", size="md", min_width=0, elem_id="save-table")
             report = gr.Button("Save report", size="md", min_width=0, elem_id="save-report")
         gallery = _html(view.EMPTY, js_on_load=_text("page.js"), elem_id="board")
-        known = {"model": about["model"], "dataset": about["trained_on"] or "pictures of its own"}
+        known = {"model": metadata["model"], "dataset": metadata["trained_on"] or "unknown pictures"}
         _html(view.tag("p", FOOT.format(**known, mb=limits.bytes >> 20), class_="foot"))
         saved = gr.DownloadButton(visible="hidden", elem_id="saved")
         names = gr.JSON(visible="hidden")
@@ -72,13 +72,13 @@ def build(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: 
     return blocks
 
 
-LEAD = "Show a few examples, drop the rest, correct what is wrong. Every correction helps all the other pictures."
+LEAD = "Add a few examples per class, drop the other pictures, correct mistakes. Every correction improves other names."
 FOOT = (
-    "Model {model}, trained on {dataset}. JPEG, PNG, WebP, GIF, BMP and TIFF files of up to {mb} MB. Pictures go to "
-    "the computer that serves this page and nowhere else, and are forgotten after the page is closed."
+    "Model {model}, trained on {dataset}. JPEG, PNG, WebP, GIF, BMP and TIFF files of up to {mb} MB. Pictures are "
+    "sent to the computer that serves this page and nowhere else, and are removed after the page is closed."
 )
 NAMES = "(board, files, names, ...rest) => [board, files, (files ?? []).map((file) => file.orig_name), ...rest]"
-"""What files are called on their owner's computer: a path here has lost the characters that gradio holds for unsafe."""
+"""The original names of files: gradio removes characters that it considers unsafe from their paths."""
 DOWNLOAD = """(file) => {
   if (!file) return;
   const link = Object.assign(document.createElement("a"), { href: file.url, download: file.orig_name });
@@ -87,7 +87,7 @@ DOWNLOAD = """(file) => {
 
 
 def style() -> dict[str, Any]:
-    """Colours, fonts of the reader's own system, and our style sheet: nothing that would have to be fetched."""
+    """Colours, system fonts and our style sheet: nothing that has to be fetched."""
     system = ["system-ui", "sans-serif"]
     theme = gr.themes.Default(primary_hue="indigo", neutral_hue="slate", font=system, font_mono=["monospace"])
     return {"theme": theme, "css": _text("page.css")}

@@ -1,4 +1,4 @@
-"""The page as a server: one process, one temporary folder that goes with it, nothing asked of any network."""
+"""The server of the page: one process with one temporary folder that is removed at the end; no network access."""
 
 import os
 import re
@@ -18,12 +18,12 @@ from protoadapt.app.intake import Limits
 from protoadapt.core.errors import UserError
 
 HARD = 10
-"""A file of so many times the limit is cut off while it comes in; a smaller one is refused alone, its company kept."""
+"""An upload of so many times the file limit is cut off; a smaller file above the limit is skipped by itself."""
 
 
 def serve(
     network: nn.Module,
-    about: Mapping[str, Any],
+    metadata: Mapping[str, Any],
     *,
     limits: Limits,
     host: str = "127.0.0.1",
@@ -31,28 +31,37 @@ def serve(
     token: str | None = None,
     on_ready: Callable[[str], None] = print,
 ) -> None:
-    """Serves until it is told to stop (Ctrl-C, SIGTERM). `on_ready` is told the address to open."""
+    """Serves the page until Ctrl-C or SIGTERM.
+
+    Parameters
+    ----------
+    network, metadata : of `vision.networks.load`.
+    limits : largest file, and pictures per open page.
+    host, port : where to listen; port 0: any free one.
+    token : required of every visitor; generated where `host` is not this computer only.
+    on_ready : called with the address to open.
+    """
     import uvicorn
 
     token = checked_token(host, token)
     with _listening(host, port) as listener, _temporary_folder() as folder:
-        app = Guard(_page(network, about, limits, folder), token, folder)
+        app = Guard(_page(network, metadata, limits, folder), token, folder)
         place = f"[{host}]" if ":" in host else host
         on_ready(f"http://{place}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else ""))
-        # An open page keeps a connection, which is cut at the end: uvicorn would print that as an error with its stack.
+        # An open page keeps a connection, which is cut at the end: uvicorn would print a stack trace for that.
         settings = {"log_level": "critical", "ws": "none", "server_header": False, "timeout_graceful_shutdown": 1}
         uvicorn.Server(uvicorn.Config(app, **settings)).run(sockets=[listener])  # type: ignore[arg-type]
 
 
 def checked_token(host: str, token: str | None) -> str | None:
-    """The token that is asked for: the one given; a new one where other computers reach the page; else none."""
+    """The token of the user, or a new one where other computers can reach the page, or None."""
     if token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", token):
-        raise UserError("the token must have 16 to 256 letters, digits, - and _: leave it out and one is made")
+        raise UserError("the token must have 16 to 256 letters, digits, - and _: leave it out to have one generated")
     return token or (None if is_loopback(host) else secrets.token_urlsafe(24))
 
 
-def _page(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: Path) -> Any:
-    # What a shell may have set for gradio could open the page to others; what it keeps goes into our folder.
+def _page(network: nn.Module, metadata: Mapping[str, Any], limits: Limits, folder: Path) -> Any:
+    # Environment variables for gradio could open the page to others; its files go into our folder.
     for name in [name for name in os.environ if name.startswith("GRADIO_")]:
         del os.environ[name]
     os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_TEMP_DIR": str(folder), "HF_HUB_OFFLINE": "1"}
@@ -61,8 +70,8 @@ def _page(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: 
 
     from protoadapt.app.page import build, style
 
-    blocks = build(network, about, limits, folder)
-    blocks.has_launched = True  # a mounted page never is, and gradio lets one that is not read any file it is named
+    blocks = build(network, metadata, limits, folder)
+    blocks.has_launched = True  # never set for a mounted page, and without it gradio serves any file by name
     return gradio.mount_gradio_app(
         FastAPI(openapi_url=None),
         blocks,
@@ -82,7 +91,7 @@ def _page(network: nn.Module, about: Mapping[str, Any], limits: Limits, folder: 
 
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Bound before anything is loaded. Port 0 takes any that is free."""
+    """A listening socket, bound before anything is loaded. Port 0 takes any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family)
@@ -95,12 +104,12 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """A new folder that nobody else reads, for all temporary files; removed however the process is asked to end."""
+    """A private folder for all temporary files, removed however the process ends."""
 
     def end(number: int, frame: Any) -> None:
         raise SystemExit(128 + number)
 
-    # uvicorn handles signals while it runs, and raises them again when it has finished: then these are called.
+    # uvicorn handles signals while it runs and raises them again when it has finished: then these are called.
     ends = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     before = {number: signal.signal(number, end) for number in ends}
     kept = tempfile.tempdir

@@ -1,4 +1,4 @@
-"""A board as people see it: markup only. What comes from outside is escaped by `report.page`, where it enters."""
+"""The markup of a board. `report.markup` escapes every text that comes from outside."""
 
 import json
 from collections.abc import Sequence
@@ -11,36 +11,38 @@ from protoadapt.vision.pictures.decode import data_url
 from protoadapt.vision.pictures.walk import Skipped
 
 SHOWN = 60
-"""Pictures of a class on the page, the least certain; the table and the report have all."""
+"""Pictures shown per class, the least certain; the table and the report have all."""
 LISTED = 4
-"""Files that were left out, by name."""
+"""Skipped files that are listed by name."""
 
 
 class Card(NamedTuple):
+    """One picture as it is shown."""
+
     key: str
     name: str
     thumb: str
-    label: str | None  # what it is called
-    given: bool = False  # by a person
+    label: str | None
+    example: bool = False  # a person gave the label
     confidence: float = 0.0
     unknown: bool = False
 
 
-def show(board: Board, told: dict[str, Any] | None) -> Html:
-    """All pictures by class; `told` is what `board.tell` makes of the board."""
+def show(board: Board, result: dict[str, Any] | None) -> Html:
+    """All pictures by class; result: of `board.name_board`."""
     if not board.pictures:
         return EMPTY
-    cards = _cards(board, told)
-    percent = bool(told and told["calibrated"])
+    cards = _cards(board, result)
+    percent = bool(result and result["calibrated"])
     shelves = [_shelf(name, [c for c in cards if c.label == name and not c.unknown], percent) for name in board.classes]
-    if told is None:
-        waiting = [card for card in cards if not card.given]
+    if result is None:
+        waiting = [card for card in cards if not card.example]
         shelves += [_shelf("Not named yet", waiting, percent, "waiting")] if waiting else []
     elif foreign := [card for card in cards if card.unknown]:
         shelves.append(_shelf("Perhaps none of these", foreign, percent, "foreign"))
     return tag(
         "div",
-        tag("p", _summary(board, cards, told), class_="summary", role="status"),
+        tag("p", _summary(board, cards, result), class_="summary", role="status"),
         shelves,
         class_="board",
         data_classes=json.dumps(board.classes),
@@ -48,12 +50,12 @@ def show(board: Board, told: dict[str, Any] | None) -> Html:
 
 
 def notice(lines: Sequence[str] = (), skipped: Sequence[Skipped] = ()) -> Html:
-    """What there is to say about the last step, if anything."""
+    """Messages about the last step, if any."""
     if not lines and not skipped:
         return Html("")
     left_out: list[object] = []
     if skipped:
-        left_out.append(tag("p", f"{count(len(skipped), 'file was', 'files were')} left out; the rest is here."))
+        left_out.append(tag("p", f"{count(len(skipped), 'file was', 'files were')} skipped; the others are below."))
         items = [tag("li", name_of(one.file), f": {one.reason}") for one in skipped[:LISTED]]
         more = [tag("li", f"and {len(skipped) - LISTED:,} more")] if len(skipped) > LISTED else []
         left_out.append(tag("ul", items, more))
@@ -78,34 +80,34 @@ EMPTY = tag(
 )
 
 
-def _cards(board: Board, told: dict[str, Any] | None) -> list[Card]:
-    if told is None:
+def _cards(board: Board, result: dict[str, Any] | None) -> list[Card]:
+    if result is None:
         return [Card(key, p.name, data_url(p.thumb), p.label, p.label is not None) for key, p in board.pictures.items()]
     return [
         Card(key, row["file"], row["thumb"], row["label"], row["support"], row["confidence"], row["unknown"])
-        for key, row in zip(board.pictures, told["pictures"])
+        for key, row in zip(board.pictures, result["pictures"])
     ]
 
 
-def _summary(board: Board, cards: Sequence[Card], told: dict[str, Any] | None) -> str:
-    examples = sum(card.given for card in cards)
-    if told is None:
+def _summary(board: Board, cards: Sequence[Card], result: dict[str, Any] | None) -> str:
+    examples = sum(card.example for card in cards)
+    if result is None:
         missing = "an example of one more class" if board.classes else "examples of two classes"
-        return f"{count(len(cards), 'picture')}. Name {missing}, and all the others get names too."
+        return f"{count(len(cards), 'picture')}. Add {missing}, and all other pictures are named."
     words = f"{count(len(cards) - examples, 'picture')} named from {count(examples, 'example')}"
     words += f" of {count(len(board.classes), 'class', 'classes')}. Least certain first: click what is wrong."
-    return words if told["calibrated"] else words + " Scores of this model are for ordering only: no probabilities."
+    return words if result["calibrated"] else words + " Scores of this model rank pictures; they are no probabilities."
 
 
 def _shelf(name: str, cards: Sequence[Card], percent: bool, style: str = "") -> Html:
-    """One class: its examples, small, and what was found, the least certain first."""
-    examples = [card for card in cards if card.given]
-    found = sorted((card for card in cards if not card.given), key=lambda card: (card.confidence, card.name))
+    """One class: its examples, and the pictures named so, the least certain first."""
+    examples = [card for card in cards if card.example]
+    found = sorted((card for card in cards if not card.example), key=lambda card: (card.confidence, card.name))
     kinds = ("found", "found") if not style else ("picture", "pictures")
     counts = [count(len(found), *kinds)] if found else []
     counts += [count(len(examples), "example")] if examples else []
     more = len(found) - SHOWN
-    rest = f"and {more:,} more" + ("" if style else ", surer than these")
+    rest = f"and {more:,} more" + ("" if style else ", more certain than these")
     return tag(
         "section",
         tag("h3", name_of(name), " ", tag("small", " · ".join(counts))),
@@ -118,9 +120,9 @@ def _shelf(name: str, cards: Sequence[Card], percent: bool, style: str = "") -> 
 
 def _button(card: Card, percent: bool = False) -> Html:
     shown, said = [tag("img", src=card.thumb, alt="", width=96, height=96, loading="lazy")], visible(card.name)
-    if card.given:
+    if card.example:
         said += f", an example of {card.label}"
-    elif card.unknown:  # how sure its name would be if it were of one of the classes would only mislead
+    elif card.unknown:  # a confidence, which assumes one of the classes, would mislead
         shown.append(tag("span", tag("span", f"{card.label}?", class_="who"), class_="line"))
         said += f", perhaps {card.label}, perhaps none"
     elif card.label is not None:
@@ -128,7 +130,7 @@ def _button(card: Card, percent: bool = False) -> Html:
         bar = tag("span", tag("span", style=f"width:{100 * card.confidence:.1f}%"), class_="bar")
         shown += [tag("span", tag("span", share), class_="line"), bar]
         said += f", {card.label}, {share}"
-    known = {"data_key": card.key, "data_name": card.name, "data_label": card.label or "", "data_given": card.given}
+    known = {"data_key": card.key, "data_name": card.name, "data_label": card.label or "", "data_given": card.example}
     return tag("button", shown, type="button", class_="card", title=card.name, aria_label=said, **known)
 
 

@@ -97,8 +97,8 @@ def label_shards(
     device: str,
 ) -> None:
     """Name every row of a directory of shards: labels.parquet, labels.csv if they are few, a report on a sample."""
+    from protoadapt.labeling import label_features
     from protoadapt.labeling.outputs import write_text
-    from protoadapt.labeling.streamed import label_features
     from protoadapt.report.html import labels_page
 
     with bars(lines=True) as report:
@@ -110,7 +110,7 @@ def label_shards(
             method=method,
             settings=settings,
             device=device,
-            on_progress=lambda done, total: report("rows, all passes", done, total),
+            on_progress=report,
         )
     if int(os.environ.get("RANK", "0")):
         return

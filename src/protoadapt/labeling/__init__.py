@@ -1,6 +1,7 @@
-"""A folder of pictures → labels: what `protoadapt label` and `protoadapt predict` do, as functions."""
+"""Names for pictures from a few examples of each class: the commands `label` and `predict`, as functions."""
 
 from protoadapt.labeling.classifier import ESTIMATORS, Classifier, load_classifier, save_classifier
-from protoadapt.labeling.run import label, predict
+from protoadapt.labeling.label_folder import label, predict
+from protoadapt.labeling.label_shards import label_features
 
-__all__ = ["ESTIMATORS", "Classifier", "label", "load_classifier", "predict", "save_classifier"]
+__all__ = ["ESTIMATORS", "Classifier", "label", "label_features", "load_classifier", "predict", "save_classifier"]

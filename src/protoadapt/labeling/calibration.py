@@ -1,23 +1,23 @@
-"""How far a confidence can be believed, and when a picture is of no class that was named.
+"""Confidence: how far a probability can be trusted, and when a picture belongs to none of the classes.
 
-Learned on classes that training never saw, in tasks as people have them: among the unlabelled pictures are some of
-classes nobody named ("foreign"). Two separate questions:
+Both are fitted on classes that training never saw, in tasks as users have them: among the unlabelled pictures are some
+of classes without examples ("foreign" pictures). There are two separate questions.
 
-*How sure?* A temperature T turns a method's probabilities p into softmax(log p / T) (Guo et al., On Calibration of
-Modern Neural Networks, 2017), so that of the pictures that are 80 % sure about 80 % are right.
+*How certain?* A temperature T turns the probabilities p of a method into softmax(log p / T) (Guo et al., On Calibration
+of Modern Neural Networks, 2017), so that about 80 % of the pictures with confidence 0.8 are named correctly.
 
-*Known at all?* Probabilities do not tell: foreign pictures are alike among themselves, pull the nearest prototype to
-their place, and end up sure of it. The labelled pictures stay where they are. So the sign is *familiarity*, the largest
-mean cosine to the labelled pictures of a class, among rows about the centre that the method ends with. (About the mean
-of all pictures it would tell more where every class is among them as often, and less than chance where all of them are
-of one class: those would then lie at the centre.) Its usual size depends on the number of classes (a maximum over more
-of them, about another centre), hardly on the number of pictures a class; so there is a threshold for several numbers of
-classes, and `familiarity_threshold` goes between them.
+*Any of the classes?* Probabilities do not tell: foreign pictures resemble each other, pull the nearest prototype to
+their place, and end up with a high probability. The labelled pictures stay where they are. So the score is
+*familiarity*, the largest mean cosine to the labelled pictures of a class, among rows about the centre of the fitted
+method. (About the mean of all pictures it would tell more where all classes are equally frequent, and less than chance
+where all pictures are of one class: those would then lie at the centre.) Its typical size depends on the number of
+classes (a maximum over more of them, about another centre), hardly on the number of pictures per class. So a threshold
+is fitted for several numbers of classes, and `classifier.familiarity_threshold` interpolates between them.
 
 All answers are those of the estimator and the `Classifier` that `label` itself uses.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,18 +30,18 @@ from protoadapt.core.arrays import checked
 from protoadapt.core.episodes import Draw, Episodes, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
-from protoadapt.labeling.classifier import Classifier, estimator, familiarity
+from protoadapt.labeling.classifier import Classifier, make_estimator
 
 TINY = 1e-30
 SHOTS = (1, 5)
 BINS = 15
 KEEP = 0.9
-"""Known pictures that are not called unknown. Most folders hold few foreign pictures or none, and there every alarm is
-a false one: the best mean of both shares would raise one for a quarter of all pictures."""
+"""Share of known pictures that are not called unknown. Most folders hold few foreign pictures or none, and there every
+alarm is false: the best balanced accuracy would raise one for a quarter of all pictures."""
 
 
-class Answers(NamedTuple):
-    """A method's answers to the queries of many episodes."""
+class EpisodeAnswers(NamedTuple):
+    """A method's answers to the n queries of many episodes."""
 
     p: np.ndarray  # (n, W) probabilities
     y: np.ndarray  # (n) labels, −1: foreign
@@ -57,84 +57,104 @@ def calibrate(
     episodes: int = 100,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """What a model card says of a method's confidence, from a feature table of validation classes.
+    """Fits the confidence temperature and the unknown-class thresholds of a network, for its model card.
+
+    Parameters
+    ----------
+    features : (N, D) features of classes that the network was not trained on.
+    labels : (N) their classes; negative: none.
+    method : a method of `label`, with its default settings.
+    ways : numbers of classes per episode; those for which the table has too few classes are left out.
+    episodes : episodes for each number of classes with 1 and with 5 shots; all of these count alike.
+    on_progress : called with the number of settings done.
+
+    Returns
+    -------
+    The `calibration` of a model card:
 
     temperature      minimises the negative log-likelihood of the known pictures
     ece, ece_before  expected calibration error of the known pictures, with the temperature and without
-    auroc            of the largest probability as a sign that a picture is known, for comparison
+    auroc            of the largest probability as a score of known against foreign pictures, for comparison
     familiarity      for each number of classes: the threshold that nine of ten known pictures pass, the shares of
                      known pictures kept and of foreign ones found, and the AUROC
-    Every number of classes with every shot counts alike; those that the table has too few classes for are left out.
+
+    Examples
+    --------
+    >>> table = load_features("val.safetensors")
+    >>> calibrate(table.features, table.labels)["temperature"]
+    1.31
     """
     whole_number("episodes", episodes, 1, MOST_EPISODES)
-    rows, wanted = checked(features, labels)
-    classes, sizes = np.unique(wanted[wanted >= 0], return_counts=True)
-    ways = [way for way in ways if way + foreign(way) <= len(classes)]
+    rows, codes = checked(features, labels)
+    classes, sizes = np.unique(codes[codes >= 0], return_counts=True)
+    ways = [way for way in ways if way + n_foreign(way) <= len(classes)]
     if not ways:
-        raise UserError(
-            f"the features have {len(classes)} classes: for tasks with foreign pictures 4 or more are needed"
-        )
+        raise UserError(f"the features have {len(classes)} classes: tasks with foreign pictures need 4 or more")
     if sizes.min() < (least := max(SHOTS) + Protocol.query):
         raise UserError(
-            f"class {classes[sizes.argmin()]} has {sizes.min()} rows, and a task takes {least} of a class: extract "
+            f"class {classes[sizes.argmin()]} has {sizes.min()} rows and a task takes {least} per class: extract "
             f"more pictures of it, or leave the class out of the features"
         )
-    cells: dict[int, list[Answers]] = {}
+    cells: dict[int, list[EpisodeAnswers]] = {}
     for done, (way, shot) in enumerate((way, shot) for way in ways for shot in SHOTS):
-        cells.setdefault(way, []).append(answers(rows, wanted, method, way, shot, episodes, seed=0))
+        cells.setdefault(way, []).append(episode_answers(rows, codes, method, way, shot, episodes, seed=0))
         on_progress(done + 1)
     every = [cell for group in cells.values() for cell in group]
-    temperature = fitted_temperature([(c.p[c.y >= 0], c.y[c.y >= 0]) for c in every])
+    temperature = fit_temperature([(c.p[c.y >= 0], c.y[c.y >= 0]) for c in every])
     before = np.concatenate([c.p.max(1) for c in every])
-    sure = np.concatenate([tempered(c.p, temperature).max(1) for c in every])
+    confidence = np.concatenate([tempered(c.p, temperature).max(1) for c in every])
     right = np.concatenate([c.p.argmax(1) == c.y for c in every])
     known = np.concatenate([c.y >= 0 for c in every])
-    found = [
+    thresholds = [
         threshold_at(np.concatenate([c.familiarity for c in group]), np.concatenate([c.y >= 0 for c in group]))
         for group in cells.values()
     ]
     return {
         "temperature": round(temperature, 4),
-        "ece": round(calibration_error(sure[known], right[known]), 4),
+        "ece": round(calibration_error(confidence[known], right[known]), 4),
         "ece_before": round(calibration_error(before[known], right[known]), 4),
-        "auroc": round(float(roc_auc_score(known, sure)), 4),
-        "familiarity": {"way": list(ways), **{key: [round(f[key], 4) for f in found] for key in found[0]}},
+        "auroc": round(float(roc_auc_score(known, confidence)), 4),
+        "familiarity": {"way": list(ways), **{key: [round(t[key], 4) for t in thresholds] for key in thresholds[0]}},
         "method": method,
         "shots": list(SHOTS),
         "episodes": episodes,
     }
 
 
-def foreign(way: int) -> int:
-    """Classes of an episode that nobody named, beside `way` that were: some 30 % of its queries."""
+def n_foreign(way: int) -> int:
+    """Foreign classes of an episode with `way` classes: about 30 % of its queries are of those."""
     return max(1, round(0.4 * way))
 
 
-def with_foreigners(
+def foreign_episodes(
     rows: Tensor, labels: np.ndarray, way: int, shot: int, episodes: int, seed: int
 ) -> Iterator[tuple[Episodes, np.ndarray]]:
-    """Blocks of episodes of `way` classes with foreign queries among the others, and all queries' labels (E, Q), −1 for
-    a foreign one. They are drawn as episodes of more classes, and the last ones lose their support."""
+    """Blocks of episodes of `way` classes with foreign queries, and the labels of all queries (E, Q), −1 for foreign.
+
+    Episodes of more classes are drawn, and the last classes lose their support.
+    """
     memo: dict = {}
     kept = way * shot
-    for block in draw(labels, Protocol(way=way + foreign(way), shot=shot), seed, episodes):
+    for block in draw(labels, Protocol(way=way + n_foreign(way), shot=shot), seed, episodes):
         known = np.where(block.query_labels < way, block.query_labels, -1)
         named = Draw(block.support[:, :kept], block.support_labels[:, :kept], block.query, known)
         yield named.episodes(rows, way, memo=memo), known
 
 
-def answers(rows: Tensor, labels: np.ndarray, method: str, way: int, shot: int, episodes: int, seed: int) -> Answers:
+def episode_answers(
+    rows: Tensor, labels: np.ndarray, method: str, way: int, shot: int, episodes: int, seed: int
+) -> EpisodeAnswers:
     """The answers of `label` in episodes with foreign queries."""
     parts, names = [], list(map(str, range(way)))
-    for block, y in with_foreigners(rows, labels, way, shot, episodes, seed):
+    for block, y in foreign_episodes(rows, labels, way, shot, episodes, seed):
         for e, known in enumerate(y):
-            given, asked = (rows[index[e]].numpy() for index in (block.support_index, block.query_index))
-            codes = np.concatenate([block.support_labels[e], np.full(len(asked), -1)])
-            fitted = estimator(method, {}).fit(np.concatenate([given, asked]), codes)
-            classifier = Classifier.of(fitted, names, {}, given, codes[: len(given)])
-            close = familiarity(classifier.calibrate(asked), classifier.means)
-            parts.append((fitted.predict_proba(asked).astype(np.float64), known, close.numpy()))
-    return Answers(*(np.concatenate(part) for part in zip(*parts)))
+            support, query = (rows[index[e]].numpy() for index in (block.support_index, block.query_index))
+            codes = np.concatenate([block.support_labels[e], np.full(len(query), -1)])
+            fitted = make_estimator(method, {}).fit(np.concatenate([support, query]), codes)
+            classifier = Classifier.of(fitted, names, {}, support, codes[: len(support)])
+            p = fitted.predict_proba(query).astype(np.float64)
+            parts.append((p, known, classifier.familiarity(query)))
+    return EpisodeAnswers(*(np.concatenate(part) for part in zip(*parts)))
 
 
 def tempered(p: np.ndarray, temperature: float) -> np.ndarray:
@@ -142,10 +162,10 @@ def tempered(p: np.ndarray, temperature: float) -> np.ndarray:
     return torch.from_numpy(np.log(np.maximum(p, TINY)) / temperature).softmax(1).numpy()
 
 
-def fitted_temperature(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
+def fit_temperature(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
     """T with the least mean negative log-likelihood of labels y (n) under p (n, W), averaged over the groups (p, y).
 
-    It is convex in 1/T, so a line search finds it.
+    The loss is convex in 1/T, so a line search finds its minimum.
     """
     scores = [(torch.from_numpy(np.log(np.maximum(p, TINY))), torch.from_numpy(y)) for p, y in groups]
 
@@ -157,18 +177,18 @@ def fitted_temperature(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> float
 
 
 def threshold_at(score: np.ndarray, known: np.ndarray, keep: float = KEEP) -> dict[str, float]:
-    """The threshold that a share of the known pictures pass; what it keeps of them, finds of the others; the AUROC."""
+    """The threshold that a share of the known pictures pass, what it keeps of them and finds of the others, the AUROC.
+
+    score, known (n): familiarity, and whether a picture is of one of the classes.
+    """
     threshold = np.quantile(score[known], 1 - keep)
-    told = {
-        "threshold": threshold,
-        "kept": (score[known] >= threshold).mean(),
-        "found": (score[~known] < threshold).mean(),
-    }
-    return {key: float(value) for key, value in told.items()} | {"auroc": float(roc_auc_score(known, score))}
+    kept, found = (score[known] >= threshold).mean(), (score[~known] < threshold).mean()
+    values: Mapping[str, Any] = {"threshold": threshold, "kept": kept, "found": found}
+    return {key: float(value) for key, value in values.items()} | {"auroc": float(roc_auc_score(known, score))}
 
 
-def calibration_error(sure: np.ndarray, right: np.ndarray) -> float:
-    """ECE (Naeini et al., 2015): |accuracy − confidence| in 15 equal bins of confidence, weighted by their rows."""
-    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
-    gaps = np.bincount(bins, right, BINS) - np.bincount(bins, sure, BINS)
-    return float(np.abs(gaps).sum() / len(sure))
+def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
+    """Expected calibration error (Naeini et al., 2015): |accuracy − confidence| in 15 equal bins, weighted by rows."""
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    gaps = np.bincount(bins, right, BINS) - np.bincount(bins, confidence, BINS)
+    return float(np.abs(gaps).sum() / len(confidence))

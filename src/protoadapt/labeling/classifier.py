@@ -1,10 +1,12 @@
-"""The fitted classifier: prototypes and how rows are compared with them, in a file that anyone may open.
+"""The fitted classifier: prototypes and the way rows are compared with them, in a file that is safe to open.
 
-A row x of features is raised to the power β and brought to unit length (unless power is "off"), less `center`, brought
-to unit length again (if l2); its logits are τ·cos(x, p_c) + b_c (rule "cosine") or −λ‖x − p_c‖² + b_c ("euclid"), its
-class probabilities softmax(logits / temperature). With a calibrated model (`calibration`), a row that is not familiar
-enough with the labelled ones is of no class. File: safetensors, tensors center (D), prototypes (W, D), class_bias (W)
-and means (W, D) of the labelled rows; all else is JSON in its metadata. No code runs on load.
+A row x of features is raised to the power β and scaled to unit length (unless power is "off"), centred by `center`, and
+scaled to unit length again (if l2). Its logits are τ·cos(x, p_c) + b_c (rule "cosine") or −λ‖x − p_c‖² + b_c (rule
+"euclid"), its class probabilities softmax(logits / temperature). With a calibrated network (`calibration`), a row whose
+familiarity with the labelled rows is below `threshold` belongs to none of the classes.
+
+File: safetensors with center (D), prototypes (W, D), class_bias (W) and means (W, D) of the labelled rows; everything
+else is JSON in its metadata. No code runs on load.
 """
 
 import json
@@ -31,10 +33,10 @@ from protoadapt.core.estimators import (
     SoftKMeansClassifier,
 )
 from protoadapt.core.files import written_whole
-from protoadapt.core.methods.adaptation import Adaptation
-from protoadapt.core.methods.cipa import power_transform
-from protoadapt.core.methods.common import unit
-from protoadapt.core.methods.many import calibrated, chunk_size, logits, two_best
+from protoadapt.core.methods.common import TINY, unit
+from protoadapt.core.methods.normalize import power_transform
+from protoadapt.core.methods.row_learner import PrototypeModel, two_best
+from protoadapt.core.methods.row_source import DenseBlock, RowBlock, block_size
 from protoadapt.core.untrusted import finite, normalisation, whole
 
 SCHEMA = "protoadapt-classifier/1"
@@ -46,66 +48,69 @@ ESTIMATORS: dict[str, type[PrototypeClassifier]] = {
     "soft_kmeans": SoftKMeansClassifier,
     "pt_map": PTMAPClassifier,
 }
+"""The methods of `label`."""
 MAX_BYTES = 1 << 30
 SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
 LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
 
 
-def estimator(method: str, settings: Mapping[str, Any], device: str = "cpu") -> PrototypeClassifier:
-    """An unfitted estimator, its settings checked."""
+def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu") -> PrototypeClassifier:
+    """An unfitted estimator by the name of its method, its settings checked."""
     if method not in ESTIMATORS:
         raise unknown("method for labelling", method, ESTIMATORS)
-    chosen = ESTIMATORS[method](device=device)
-    defaults = chosen.get_params()
+    estimator = ESTIMATORS[method](device=device)
+    defaults = estimator.get_params()
     del defaults["device"]
     for key, value in settings.items():
         if key not in defaults:
             raise unknown(f"setting of {method}", key, defaults)
         if isinstance(defaults[key], (int, float)) and not isinstance(value, (int, float)):
             raise UserError(f"{key}={value!r} does not fit {method}: give a number, such as {key}={defaults[key]}")
-    chosen.set_params(**settings).check_settings()
-    return chosen
+    estimator.set_params(**settings).check_settings()
+    return estimator
 
 
-def described(chosen: PrototypeClassifier) -> dict[str, Any]:
-    """An estimator's name and settings, as they are told."""
-    name = next(name for name, kind in ESTIMATORS.items() if type(chosen) is kind)
-    return {"name": name, "settings": {key: v for key, v in chosen.get_params().items() if key != "device"}}
+def described(estimator: PrototypeClassifier) -> dict[str, Any]:
+    """The name and settings of an estimator's method, as labels.json holds them."""
+    name = next(name for name, kind in ESTIMATORS.items() if type(estimator) is kind)
+    return {"name": name, "settings": {key: v for key, v in estimator.get_params().items() if key != "device"}}
 
 
 class Answers(NamedTuple):
-    """What is said of n rows."""
+    """The answers to n rows."""
 
     best: np.ndarray  # (n, 2): the two likeliest classes
-    probability: np.ndarray  # (n, 2): theirs
-    unknown: np.ndarray  # (n): whether the row is of none; never, where the model is not calibrated
+    probability: np.ndarray  # (n, 2): their probabilities
+    unknown: np.ndarray  # (n): whether the row belongs to no class; False where the network is not calibrated
 
     @classmethod
     def of(cls, parts: Iterable["Answers"]) -> "Answers":
+        """The answers of consecutive parts as one."""
         return cls(*(np.concatenate(part) for part in zip(*parts)))
 
     def at(self, places: Any) -> "Answers":
+        """The answers to some of the rows."""
         return Answers(*(part[places] for part in self))
 
 
-def familiarity(u: Tensor, means: Tensor) -> Tensor:
-    """(n): the largest mean cosine of rows u (n, D) to the labelled rows of a class; means (W, D) as below."""
-    return (unit(u) @ means.mT).amax(1)
-
-
 def familiarity_threshold(calibration: Mapping[str, Any], way: int) -> float:
-    """Below it a picture is of none of `way` classes; between the numbers of classes measured, linear in log way."""
-    told = calibration["familiarity"]
-    return float(np.interp(np.log(way), np.log(told["way"]), told["threshold"]))
+    """The familiarity below which a picture is of none of `way` classes: linear in log way between those measured."""
+    measured = calibration["familiarity"]
+    return float(np.interp(np.log(way), np.log(measured["way"]), measured["threshold"]))
 
 
 @dataclass(frozen=True)
 class Classifier:
+    """A fitted classifier of W classes on D features; see the module for what it computes.
+
+    `Classifier.of` makes it from a fitted estimator, `load_classifier` reads it from a file, `answer` names rows.
+    """
+
     classes: list[str]
     center: Tensor  # (D)
     prototypes: Tensor  # (W, D)
     class_bias: Tensor  # (W)
-    means: Tensor  # (W, D), of the labelled rows as they are compared, at unit length
+    means: Tensor  # (W, D): mean of each class's labelled rows, calibrated and of unit length
     rule: str  # "cosine" or "euclid"
     scale: float  # τ or λ
     power: str  # "auto", "signed", "strict" or "off"
@@ -113,7 +118,7 @@ class Classifier:
     l2: bool
     model: dict[str, Any]  # name, weights (hash), size, mean, std; views, where there are several
     temperature: float = 1.0
-    threshold: float | None = None  # a row less familiar is of no class; None: the model is not calibrated
+    threshold: float | None = None  # of familiarity; None: the network is not calibrated
 
     @classmethod
     def of(
@@ -125,72 +130,105 @@ class Classifier:
         codes: np.ndarray,
         calibration: Mapping[str, Any] | None = None,
     ) -> "Classifier":
-        """rows (n, D), codes (n): those it was fitted with that have a label, and perhaps others (-1).
+        """The classifier of a fitted estimator.
 
-        The model's calibration counts for the method that it was learned with, with its own settings, and no other.
+        Parameters
+        ----------
+        fitted : the estimator.
+        classes : (W) names, in the order of its classes.
+        model : what to keep of the network: name, weights, size, mean, std.
+        rows : (n, D) the labelled rows that it was fitted on, perhaps among others.
+        codes : (n) their classes as positions in `classes`; negative: no label.
+        calibration : of the network's card. It applies to the method that it was fitted with, at default settings, and
+            is ignored otherwise.
         """
-        how, settings = fitted._how(), fitted.get_params()
-        center, prototypes, bias = (
-            torch.from_numpy(part).float() for part in (fitted.center_, fitted.prototypes_, fitted.class_bias_)
-        )
-        rule = "cosine" if how.rule == "cosine" else "euclid"  # a row of a transport plan: distances and biases
+        own, settings = fitted.model, fitted.get_params()
+        center, prototypes, bias = (part.cpu().float() for part in (own.center, own.prototypes, own.bias))
         power, beta = settings.get("power", "off"), float(settings.get("beta", 1.0))
-        how_compared = (rule, float(how.scale), power, beta, how.l2)
-        made = cls(classes, center, prototypes, bias, torch.zeros_like(prototypes), *how_compared, model)
+        compared = (own.rule, float(own.scale), power, beta, own.l2)
+        made = cls(classes, center, prototypes, bias, torch.zeros_like(prototypes), *compared, model)
         labels = torch.from_numpy(codes[codes >= 0])
         sums = made.means.index_add(0, labels, unit(made.calibrate(rows[codes >= 0])))
         made = replace(made, means=sums / labels.bincount(minlength=len(classes))[:, None])
-        usual = described(type(fitted)())
-        if calibration is None or calibration["method"] != usual["name"] or described(fitted) != usual:
+        default = described(type(fitted)())
+        if calibration is None or calibration["method"] != default["name"] or described(fitted) != default:
             return made
         threshold = familiarity_threshold(calibration, len(classes))
         return replace(made, temperature=float(calibration["temperature"]), threshold=threshold)
 
     def calibrate(self, rows: np.ndarray) -> Tensor:
-        """(n, D): rows as they are compared with the prototypes."""
-        x = torch.from_numpy(rows).float()
-        if self.power != "off":
-            x = power_transform(x, self.beta, self.power)
-        return next(iter(calibrated([x], self.center, self._how)))
+        """(n, D): rows (n, D) as they are compared with the prototypes."""
+        return self._calibrated(rows).rows
+
+    def familiarity(self, rows: np.ndarray) -> np.ndarray:
+        """(n): the largest mean cosine of rows (n, D) to the labelled rows of a class."""
+        return self._familiarity(self._calibrated(rows)).numpy()
 
     def answer(self, rows: np.ndarray) -> Answers:
-        """Rows (n, D), chunk by chunk."""
+        """Names rows (n, D) of features, block by block."""
         if rows.shape[1] != len(self.center):
             raise UserError(
                 f"the model gives features of {rows.shape[1]} dimensions, the classifier was made with "
                 f"{len(self.center)}: give its own model with --model"
             )
+        size = block_size(*self.prototypes.shape)
+        starts = range(0, max(len(rows), 1), size)
+        return Answers.of(self._answer(self._calibrated(rows[start : start + size])) for start in starts)
 
-        def part(chunk: np.ndarray) -> Answers:
-            u = self.calibrate(chunk)
-            return self.decide(logits(u, self.prototypes, self.class_bias, self._how), familiarity(u, self.means))
+    def answer_blocks(self, blocks: Iterable[RowBlock]) -> Answers:
+        """Names the rows of blocks of a row source after the power transform, on the device of the tensors."""
+        return Answers.of(self._answer(block.about(self.center, self.l2)) for block in blocks)
 
-        size = chunk_size(*self.prototypes.shape)
-        return Answers.of(part(rows[start : start + size]) for start in range(0, max(len(rows), 1), size))
+    def to(self, device: str) -> "Classifier":
+        """The same classifier with its tensors on another device."""
+        return replace(self, **{name: getattr(self, name).to(device) for name in SHAPES})
 
-    def decide(self, scores: Tensor, close: Tensor) -> Answers:
-        """From logits (n, W) and familiarity (n)."""
-        best, probability = two_best(scores / self.temperature)
+    def scores(self, block: RowBlock) -> tuple[Tensor, Tensor]:
+        """Logits (W, n) over the temperature, and familiarity (n), of calibrated rows."""
+        model = PrototypeModel(self.center, self.prototypes, self.class_bias, self.rule, self.scale, self.l2)
+        return model.scores(block) / self.temperature, self._familiarity(block)
+
+    def decide(self, logits: Tensor, familiarity: Tensor) -> Answers:
+        """From logits (n, W) over the temperature, and familiarity (n)."""
+        best, probability = two_best(logits)
         if not torch.isfinite(probability).all():
             raise UserError("the classifier's answers are not numbers: its file is damaged, label again to make it")
-        unknown = close < (-math.inf if self.threshold is None else self.threshold)
+        unknown = familiarity < (-math.inf if self.threshold is None else self.threshold)
         return Answers(*(part.cpu().numpy() for part in (best, probability, unknown)))
 
-    @property
-    def _how(self) -> Adaptation:
-        return Adaptation(self.rule, self.scale, n_iter=0, l2=self.l2)
+    def _calibrated(self, rows: np.ndarray) -> DenseBlock:
+        return DenseBlock(power_transform(torch.from_numpy(rows).float(), self.beta, self.power)).about(
+            self.center, self.l2
+        )
+
+    def _answer(self, block: RowBlock) -> Answers:
+        logits, familiarity = self.scores(block)
+        return self.decide(logits.mT, familiarity)
+
+    def _familiarity(self, block: RowBlock) -> Tensor:
+        cosines = block.dot(self.means).amax(0)
+        return cosines if self.l2 else cosines / block.squares().sqrt().clamp_min(TINY)
 
 
 def save_classifier(path: str | Path, classifier: Classifier) -> None:
-    """One safetensors file, whole or not at all."""
-    told = asdict(classifier) | {"schema": SCHEMA}
-    tensors = {name: told.pop(name).contiguous() for name in SHAPES}
+    """Writes one safetensors file, whole or not at all; `load_classifier` reads it."""
+    metadata = asdict(classifier) | {"schema": SCHEMA}
+    tensors = {name: metadata.pop(name).contiguous() for name in SHAPES}
     with written_whole(path) as partial:
-        partial.write_bytes(save(tensors, {"protoadapt": json.dumps(told)}))
+        partial.write_bytes(save(tensors, {"protoadapt": json.dumps(metadata)}))
 
 
 def load_classifier(path: str | Path) -> Classifier:
-    """A classifier, everything that its file says of itself checked."""
+    """Reads a classifier.safetensors that `label` wrote.
+
+    Everything that the file says about itself is checked, and no code runs. Raises `UserError` for another or a
+    damaged file.
+
+    Examples
+    --------
+    >>> load_classifier("named/classifier.safetensors").classes
+    ['beech', 'oak']
+    """
     path = Path(path)
     if not path.is_file():
         raise UserError(f"there is no classifier {str(path)!r}: `protoadapt label` writes one, classifier.safetensors")
@@ -198,37 +236,37 @@ def load_classifier(path: str | Path) -> Classifier:
         if path.stat().st_size > MAX_BYTES:
             raise ValueError("the file is too large")
         with safe_open(path, framework="pt") as file:
-            told = json.loads((file.metadata() or {}).get("protoadapt", "null"))
-            if not isinstance(told, dict) or told.pop("schema", None) != SCHEMA:
+            metadata = json.loads((file.metadata() or {}).get("protoadapt", "null"))
+            if not isinstance(metadata, dict) or metadata.pop("schema", None) != SCHEMA:
                 raise ValueError("it is of another kind")
             tensors = {name: file.get_tensor(name) for name in SHAPES}
-        classifier = Classifier(**told, **tensors)
+        classifier = Classifier(**metadata, **tensors)
         _check(classifier)
         return classifier
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise UserError(f"{str(path)!r} is no classifier, or is damaged ({error}): label again to make it") from error
 
 
-def _check(told: Classifier) -> None:
+def _check(read: Classifier) -> None:
     """Raises ValueError."""
-    names = isinstance(told.classes, list) and all(isinstance(name, str) for name in told.classes)
-    if not names or not 2 <= len(set(told.classes)) == len(told.classes):
+    names = isinstance(read.classes, list) and all(isinstance(name, str) for name in read.classes)
+    if not names or not 2 <= len(set(read.classes)) == len(read.classes):
         raise ValueError("its classes are no list of two or more names")
-    sizes = {"W": len(told.classes), "D": len(told.center)}
+    sizes = {"W": len(read.classes), "D": len(read.center)}
     for name, axes in SHAPES.items():
-        tensor = getattr(told, name)
+        tensor = getattr(read, name)
         if tensor.dtype != torch.float32 or tensor.shape != tuple(sizes[axis] for axis in axes):
             raise ValueError(f"{name} has another shape or type")
         if not (tensor.abs() <= LARGEST).all():
             raise ValueError(f"{name} holds NaN, or numbers too large to compute with")
-    "".join(told.classes).encode()  # a half character is no name, and fails here
-    model = told.model if isinstance(told.model, dict) else {}
+    "".join(read.classes).encode()  # fails for half a character (a lone surrogate), which is no name
+    model = read.model if isinstance(read.model, dict) else {}
     fine = [
-        told.rule in ("cosine", "euclid"),
-        told.power in ("auto", "signed", "strict", "off"),
-        finite(told.scale, 1e-6, 1e6) and finite(told.beta, 1e-3, 1e3) and finite(told.temperature, 1e-3, 1e3),
-        isinstance(told.l2, bool),
-        told.threshold is None or finite(told.threshold, -1, 1),
+        read.rule in ("cosine", "euclid"),
+        read.power in ("auto", "signed", "strict", "off"),
+        finite(read.scale, 1e-6, 1e6) and finite(read.beta, 1e-3, 1e3) and finite(read.temperature, 1e-3, 1e3),
+        isinstance(read.l2, bool),
+        read.threshold is None or finite(read.threshold, -1, 1),
         isinstance(model.get("name"), str) and isinstance(model.get("weights"), str),
         whole(model.get("size"), 8, 1024) and normalisation(model.get("mean"), model.get("std")),
         whole(model.get("views", 1), 1, 1024),

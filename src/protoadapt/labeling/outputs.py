@@ -1,14 +1,13 @@
-"""What `label` tells: one plain dict, from which labels.json, labels.csv and the report are made."""
+"""The result of `label`: one plain dict, from which labels.json, labels.csv and the report are made."""
 
 import csv
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,108 +23,141 @@ from protoadapt.vision.pictures.walk import Skipped
 
 SCHEMA = "protoadapt-labels/1"
 COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "unknown", "guess")
+UNLABELED, NO_CLASS = -1, -2
+"""In place of a class number: nobody labelled the picture; somebody says that it belongs to none of the classes."""
 THUMBS = 2000
-"""At most so many pictures are shown: some four kilobytes of the report each."""
+"""Thumbnails in a report, about four kilobytes each."""
 UNSURE, STRANGE = 24, 200
-"""Pictures that are shown large, as people look at them first: the least certain, and those that may be of no class."""
+"""Larger previews, of the pictures that people check first: the least certain, and those that may be of no class."""
 WEIGHT = 4
-"""Thumbnails that a large one takes the place of, so that the report stays as small."""
+"""Thumbnails that give way to one preview, so that the size of the report stays the same."""
 
 
-def picture_rows(
-    names: Sequence[str], answers: Answers, given: np.ndarray, classes: Sequence[str]
+class Block(NamedTuple):
+    """Some pictures with their answers: n pictures, of which m unlabelled ones are in the report."""
+
+    names: Sequence[str]  # (n): clean text (`names.to_text`)
+    codes: np.ndarray  # (n): the class that a person gave, UNLABELED or NO_CLASS
+    by_table: np.ndarray  # (n): whether that is the label of a table and of no folder
+    answers: Answers
+    sampled: np.ndarray  # (n): whether the picture is in the report
+    features: np.ndarray  # (m, D): rows for the report's drawing
+    shard: int = 0
+    rows: np.ndarray = np.empty(0, np.int32)  # (n): in the shard of the manifest
+
+    def records(self, classes: Sequence[str], chosen: np.ndarray | slice = slice(None)) -> list[dict[str, Any]]:
+        """One dict per picture, of all pictures or of the chosen ones."""
+        names = np.array(self.names, object)[chosen].tolist()
+        records = picture_records(names, self.answers.at(chosen), self.codes[chosen], classes)
+        for record, by_table in zip(records, self.by_table[chosen].tolist()):
+            record["by_table"] = by_table
+        return records
+
+
+def picture_records(
+    names: Sequence[str], answers: Answers, codes: np.ndarray, classes: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """A dict a picture. given (n): the class that the picture was given, or -1."""
-    rows = []
-    columns = (part.tolist() for part in (*answers, given))
+    """One dict per picture. codes (n): the class that a person gave, UNLABELED or NO_CLASS."""
+    records = []
+    columns = (part.tolist() for part in (*answers, codes))
     for name, (first, second), (p, q), unknown, code in zip(names, *columns):
-        row = {"file": name, "label": classes[first], "confidence": round(p, 6), "runner_up": classes[second]}
-        row |= {"margin": round(p - q, 6), "unknown": unknown, "thumb": None, "support": False}
-        if code >= 0:  # nobody was asked
-            row |= {"label": classes[code], "confidence": 1.0, "runner_up": "", "margin": 1.0}
-            row |= {"unknown": False, "support": True}
-        rows.append(row)
-    return rows
+        record = {"file": name, "label": classes[first], "confidence": round(p, 6), "runner_up": classes[second]}
+        record |= {"margin": round(p - q, 6), "unknown": unknown, "thumb": None, "support": False}
+        if code >= 0:
+            record |= {"label": classes[code], "confidence": 1.0, "runner_up": "", "margin": 1.0}
+            record |= {"unknown": False, "support": True}
+        elif code == NO_CLASS:
+            record |= {"unknown": True, "no_class": True}
+        records.append(record)
+    return records
 
 
-def tell(
+def skipped_records(skipped: Sequence[Skipped], name: Callable[[str], str] = to_text) -> list[dict[str, str]]:
+    """Files that were left out, each once, with the reason."""
+    return [{"file": name(file), "reason": to_text(reason)} for file, reason in dict.fromkeys(skipped)]
+
+
+def label_result(
     title: str,
-    rows: list[dict[str, Any]],
-    given: Sequence[int],
+    classes: list[dict[str, Any]],
+    records: list[dict[str, Any]],
+    skipped: list[dict[str, str]],
+    notes: list[str],
     classifier: Classifier,
-    about: Mapping[str, Any],
-    method: dict[str, Any],
+    method: Mapping[str, Any],
+    trained_on: str | None,
 ) -> dict[str, Any]:
-    """The dict, still without the pictures that could not be read, thumbnails and paths. given (W): shots a class."""
-    found = Counter(row["label"] for row in rows if not row["support"])
+    """The dict that labels.json holds, still without thumbnails and the prototypes' paths.
+
+    classes: name, support (examples), found and unknown of each; records: of the pictures that the report shows.
+    """
     return {
         "schema": SCHEMA,
         "title": title,
         "made": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "model": {"name": classifier.model["name"], "dataset": about["trained_on"]}
+        "model": {"name": classifier.model["name"], "dataset": trained_on}
         | {key: classifier.model[key] for key in ("weights", "size")},
         "method": method,
         "calibrated": classifier.threshold is not None,
         "temperature": classifier.temperature,
         "threshold": classifier.threshold,
         "versions": versions(),
-        "classes": [{"name": n, "support": shots, "found": found[n]} for n, shots in zip(classifier.classes, given)],
-        "pictures": rows,
-        "skipped": [],
+        "classes": classes,
+        "pictures": records,
+        "skipped": skipped,
+        "notes": notes,
         "paths": None,
     }
 
 
-def tell_skipped(skipped: Sequence[Skipped], name: Callable[[str], str]) -> list[dict[str, str]]:
-    return [{"file": name(file), "reason": to_text(reason)} for file, reason in dict.fromkeys(skipped)]
-
-
-def as_csv(told: Mapping[str, Any]) -> str:
-    """labels.csv. `guess` is what a label was before anybody corrected it (see `support`)."""
+def as_csv(result: Mapping[str, Any]) -> str:
+    """labels.csv of a result. The column `guess` holds the label before anybody corrects it (see `support`)."""
     text = StringIO(newline="")
     writer = csv.writer(text)  # lines end in \r\n, as the standard has it: so names that hold either are quoted
     writer.writerow(COLUMNS)
-    for row in told["pictures"]:
-        label, runner_up = class_cell(row["label"]), class_cell(row["runner_up"])
-        unknown = ("yes" if row["unknown"] else "no") if told["calibrated"] or row["support"] else "uncalibrated"
-        numbers = [f"{row[key]:.4f}" for key in ("confidence", "margin")]
-        by = BY_PAGE if row.get("by_page") else BY_TABLE if row.get("by_table") else by_folder(row["label"])
-        guess = by if row["support"] else label
-        if row.get("no_class"):  # somebody says that it is of no class
+    for record in result["pictures"]:
+        label, runner_up = class_cell(record["label"]), class_cell(record["runner_up"])
+        answered = result["calibrated"] or record["support"]
+        unknown = ("yes" if record["unknown"] else "no") if answered else "uncalibrated"
+        numbers = [f"{record[key]:.4f}" for key in ("confidence", "margin")]
+        by = BY_PAGE if record.get("by_page") else BY_TABLE if record.get("by_table") else by_folder(record["label"])
+        guess = by if record["support"] else label
+        if record.get("no_class"):
             label, unknown = UNKNOWN, "yes"
-        writer.writerow([file_cell(row["file"]), label, numbers[0], runner_up, numbers[1], unknown, guess])
+        writer.writerow([file_cell(record["file"]), label, numbers[0], runner_up, numbers[1], unknown, guess])
     return text.getvalue()
 
 
 def write_text(path: Path, text: str, check: Callable[[], None] = lambda: None) -> None:
-    """UTF-8, lines as they are, whole or not at all. `check` may still refuse, right before the file is replaced."""
+    """Writes UTF-8, whole or not at all. `check` may still refuse right before the file is replaced."""
     with written_whole(path) as partial:
         partial.write_bytes(text.encode())
         check()
 
 
-def write_json(path: Path, told: Mapping[str, Any]) -> None:
-    write_text(path, json.dumps(told, ensure_ascii=False, allow_nan=False) + "\n")
+def as_json(result: Mapping[str, Any]) -> str:
+    """labels.json of a result."""
+    return json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def way_to(folder: str | Path, out: Path) -> str | None:
-    """From the results to the pictures, for links; None where it would tell how this machine's disk is laid out."""
-    there, here = os.path.abspath(folder), os.path.abspath(out)
+def link_between(out: Path, folder: str | Path) -> str | None:
+    """The relative path from the results to the pictures; None where it would reveal the layout of the disk."""
+    here, there = os.path.abspath(out), os.path.abspath(folder)
     if os.path.splitdrive(there)[0] != os.path.splitdrive(here)[0]:
         return None
     common = os.path.commonpath([there, here])
     return None if os.path.dirname(common) == common else to_text(os.path.relpath(there, here))
 
 
-def shown(rows: Sequence[Mapping[str, Any]], most: int = THUMBS) -> list[int]:
-    """Which rows get a thumbnail: the least certain half, and of each class an even spread of the others."""
-    if len(rows) <= most:
-        return list(range(len(rows)))
-    order = sorted(range(len(rows)), key=lambda i: (rows[i]["confidence"], i))
+def thumbnail_sample(records: Sequence[Mapping[str, Any]], most: int = THUMBS) -> list[int]:
+    """Which records get a thumbnail: the least certain half, and an even spread of the others in each class."""
+    if len(records) <= most:
+        return list(range(len(records)))
+    order = sorted(range(len(records)), key=lambda i: (records[i]["confidence"], i))
     chosen = order[: most // 2]
     others: dict[str, list[int]] = {}
     for i in order[most // 2 :]:
-        others.setdefault(rows[i]["label"], []).append(i)
+        others.setdefault(records[i]["label"], []).append(i)
     each = max(1, (most - len(chosen)) // len(others))
     for members in others.values():
         places = np.linspace(0, len(members) - 1, min(each, len(members))).round().astype(int)
@@ -133,29 +165,31 @@ def shown(rows: Sequence[Mapping[str, Any]], most: int = THUMBS) -> list[int]:
     return sorted(chosen[:most])
 
 
-def pictured(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, str, int]]:
-    """(row, key, pixels a side) of what the report shows: a `thumb`, and of what people look at first a `preview`."""
-    named = [i for i, row in enumerate(rows) if not row["support"] and not row["unknown"]]
-    unsure = sorted(named, key=lambda i: (rows[i]["confidence"], rows[i]["margin"], rows[i]["file"]))
-    strange = sorted((i for i, row in enumerate(rows) if row["unknown"]), key=lambda i: -rows[i]["confidence"])
+def report_images(records: Sequence[Mapping[str, Any]]) -> list[tuple[int, str, int]]:
+    """(record, key, pixels per side) of a report's images: a `thumb`, and a `preview` of what people check first."""
+    answered = [i for i, record in enumerate(records) if not record["support"] and not record["unknown"]]
+    unsure = sorted(answered, key=lambda i: (records[i]["confidence"], records[i]["margin"], records[i]["file"]))
+    strange = sorted((i for i, one in enumerate(records) if one["unknown"]), key=lambda i: -records[i]["confidence"])
     large = unsure[:UNSURE] + strange[:STRANGE]
-    small = shown(rows, THUMBS - WEIGHT * len(large))
+    small = thumbnail_sample(records, THUMBS - WEIGHT * len(large))
     return [(i, "thumb", THUMB) for i in small] + [(i, "preview", PREVIEW) for i in large]
 
 
-def thumbnails(wanted: Sequence[tuple[str, bytes, int]], cache: Path) -> Iterator[str | None]:
-    """A data URL for each (file, content, pixels a side), kept by content; None where the file has gone since."""
+def thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], cache: Path | None) -> Iterator[str | None]:
+    """A data URL for each (file, sha256, pixels per side), cached by content; None where the file cannot be read."""
 
-    def work(one: tuple[str, bytes, int]) -> str | None:
+    def work(one: tuple[str, bytes | None, int]) -> str | None:
         file, content, side = one
-        kept = cache / ".thumbs" / f"{content.hex()}{f'-{side}' if side != THUMB else ''}.jpg"
         try:
+            if cache is None or content is None:
+                return data_url(thumbnail(read_file(file), side))
+            kept = cache / ".thumbs" / f"{content.hex()}{f'-{side}' if side != THUMB else ''}.jpg"
             if not kept.is_file():
                 small = thumbnail(read_file(file), side)
                 with written_whole(kept) as partial:
                     partial.write_bytes(small)
             return data_url(kept.read_bytes())
-        except Exception:  # it was a picture a moment ago; without a thumbnail its label is still right
+        except Exception:  # gone, in a tar file or on another machine; its label is right without a thumbnail
             return None
 
     return ahead(work, wanted, 64)

@@ -1,4 +1,4 @@
-"""One process or several: what torchrun started, and values that all of them share."""
+"""One process or several: the group that torchrun starts, and values that all its processes share."""
 
 import os
 from collections.abc import Iterator
@@ -10,14 +10,16 @@ import torch.distributed as dist
 
 
 class Process(NamedTuple):
+    """This process's number, the number of processes, and the device that this one computes on."""
+
     rank: int
     world: int
     device: str
 
 
 @contextmanager
-def joined(device: str) -> Iterator[Process]:
-    """This process among those of torchrun, on a GPU of its own if it asks for one; or alone."""
+def process_group(device: str) -> Iterator[Process]:
+    """Joins the processes of torchrun, each on a GPU of its own if `device` is a GPU; without torchrun there is one."""
     if dist.is_initialized():
         yield Process(dist.get_rank(), dist.get_world_size(), device)
         return
@@ -36,10 +38,15 @@ def joined(device: str) -> Iterator[Process]:
         dist.destroy_process_group()
 
 
+def is_first() -> bool:
+    """Whether this process is the one that writes the shared files."""
+    return not dist.is_initialized() or dist.get_rank() == 0
+
+
 def of_all(value: Any) -> list[Any]:
-    """This value of every process, in their order."""
+    """This value of every process, in the order of their ranks."""
     if not dist.is_initialized():
         return [value]
-    found: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(found, value)
-    return found
+    values: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values

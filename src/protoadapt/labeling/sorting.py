@@ -1,7 +1,7 @@
-"""Pictures copied or linked into a folder a class, brought up to date on every run.
+"""`label --sort`: pictures copied or linked into one folder per class, updated on every run.
 
-The list of what was made, with each file's size and time (or where a link leads), lies beside it. Only what is on that
-list and still as it was made is ever replaced or removed: what people put there, moved or changed stays.
+A list of the files made, with each file's size and time (or a link's target), is kept in the folder. Only files on that
+list that are still as they were made are replaced or removed: whatever people add, move or change stays.
 """
 
 import json
@@ -21,23 +21,25 @@ LIST = ".sorted.json"
 
 
 class Sorted(NamedTuple):
-    left_alone: int  # places that are somebody else's
-    failed: list[Skipped]  # pictures that could not be put in their place; the others were
+    """What a run could not put in place; everything else is there."""
+
+    left_alone: int  # places taken by files of other origin
+    failed: list[Skipped]
 
 
 def check_folders(classes: Iterable[str]) -> None:
-    """Asked before the work is done: for many disks names that differ in case alone are one folder."""
-    taken: dict[str, str] = {}
+    """Refuses, before the work is done, names that differ only in case: on many disks those are one folder."""
+    owners: dict[str, str] = {}
     for name in classes:
-        if (other := taken.setdefault(to_folder(name).casefold(), name)) != name:
+        if (other := owners.setdefault(to_folder(name).casefold(), name)) != name:
             raise UserError(
-                f"--sort would put the classes {other!r} and {name!r} into one folder on many computers: give them one "
-                f"name or two that differ in more than case, or leave --sort out"
+                f"--sort would put the classes {other!r} and {name!r} into one folder on many computers: use one name "
+                f"for both, or names that differ in more than case, or leave --sort out"
             )
 
 
 def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
-    """`wanted` maps places below the folder to pictures.
+    """Puts pictures in place; `wanted` maps places below the folder to pictures, `way` is "copy" or "link".
 
     A link is relative, so that both folders can move together.
     """
@@ -49,8 +51,9 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
             _check_inside(folder, (folder / place).parent)
             (folder / place).unlink()
             _remove_empty(folder, (folder / place).parent)
-    new = {place: _wish(folder / place, source, way) for place, source in wanted.items()}
-    _write(folder, made | {place: mark for place, mark in new.items() if mark})  # first: an interrupted run's are ours
+    new = {place: _mark_after(folder / place, source, way) for place, source in wanted.items()}
+    # The list is written first, so that the files of an interrupted run are known.
+    _write(folder, made | {place: mark for place, mark in new.items() if mark})
     for place, source in wanted.items():
         target, now = folder / place, _mark(folder / place)
         if now == new[place]:
@@ -60,15 +63,15 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
             continue
         try:
             _put(target, source, way)
-        except (OSError, UserError) as error:  # a name too long for this disk, a picture that has gone, …
+        except (OSError, UserError) as error:  # a name too long for this disk, a picture that is gone, …
             failed.append(Skipped(source, f"not sorted: {getattr(error, 'strerror', None) or error}"))
-            new[place] = made.get(place, "")  # if the old one is still there, it is still ours
+            new[place] = made.get(place, "")  # an old file that is still there stays on the list
     _write(folder, {place: mark for place, mark in new.items() if mark})
     return Sorted(left, failed)
 
 
 def _put(target: Path, source: str, way: str) -> None:
-    """In place of what is there."""
+    """Replaces what is there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if way == "link":
         target.unlink(missing_ok=True)
@@ -84,14 +87,15 @@ def _check_inside(root: Path, folder: Path) -> None:
         raise UserError(f"{str(folder)!r} leads out of {str(root)!r} by a link: remove the link")
 
 
-def _wish(target: Path, source: str, way: str) -> str:
+def _mark_after(target: Path, source: str, way: str) -> str:
+    """The entry that a file will have once it is in place."""
     if way == "link":
         return f"link {to_text(_relative(target, source))}"
     try:
-        about = os.stat(source)
+        status = os.stat(source)
     except OSError:
-        return ""  # gone: copying it says so
-    return f"{about.st_size} {about.st_mtime_ns}"
+        return ""  # gone: copying reports it
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def _relative(target: Path, source: str) -> str:
@@ -99,23 +103,23 @@ def _relative(target: Path, source: str) -> str:
 
 
 def _mark(path: Path) -> str | None:
-    """What a file is, as far as a list remembers; None where there is nothing."""
+    """A file's entry in the list; None where there is no file."""
     if os.path.islink(path):
         return f"link {to_text(os.readlink(path))}"
     try:
-        about = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return f"{about.st_size} {about.st_mtime_ns}"
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def _read(folder: Path) -> dict[str, str]:
-    """The list, less what would lead out of the folder: a list is a file like any other."""
+    """The list without places that lead out of the folder, as anybody may have written the file."""
     try:
-        told = json.loads((folder / LIST).read_bytes())
+        entries = json.loads((folder / LIST).read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    pairs = told.items() if isinstance(told, dict) else ()
+    pairs = entries.items() if isinstance(entries, dict) else ()
     inside = {from_text(place): mark for place, mark in pairs if isinstance(mark, str)}
     return {place: mark for place, mark in inside.items() if not os.path.isabs(place) and ".." not in Path(place).parts}
 

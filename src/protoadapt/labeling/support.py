@@ -1,181 +1,224 @@
-"""The labels that people give: a folder a class, or a table of files and labels, such as a corrected labels.csv.
+"""Labels that people give: one folder per class, or a table of files and labels such as a corrected labels.csv.
 
-A table counts every row with a label. But labels.csv also holds guesses, and a guess that comes back as truth would
-teach its own mistakes. So it has a column `guess`, what the label was when the file was written: a row counts if its
-label has been changed, or its guess emptied, which says that it is right. Labels that were given count again; there
-`guess` says by what, "(folder) cat" (once written "(folder)"), "(table)", or "(page)" for the page in the browser.
-Without that column all rows count.
+Every row of a table with a label is an example. labels.csv also holds the classifier's own guesses, and a guess that
+comes back as truth would teach its own mistakes. So labels.csv has a column `guess`, the label at the time of writing:
+a row is an example if its label differs from its guess, or if its guess was emptied, which confirms the label. For
+labels that people gave, `guess` names their origin and they are examples again: "(folder) cat" (formerly "(folder)"),
+"(table)", or "(page)" for the page in the browser. A table without this column consists of examples only.
 """
 
 import csv
 import filecmp
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from protoadapt.core.errors import UserError, count
-from protoadapt.labeling.names import UNKNOWN, class_cell, class_of_cell, composed, from_folder, from_text, to_text
+from protoadapt.labeling.names import (
+    UNKNOWN,
+    class_cell,
+    class_of_cell,
+    composed,
+    from_folder,
+    from_text,
+    slips,
+    to_text,
+)
 from protoadapt.vision.pictures.walk import Skipped, find_pictures
 
 BY_FOLDER, BY_TABLE, BY_PAGE = "(folder)", "(table)", "(page)"
-DELIMITERS = ",;\t"  # spreadsheets of some countries write the others
+DELIMITERS = ",;\t"  # spreadsheets use one or another, depending on the country
+
+Key = TypeVar("Key", bound=Hashable)
 
 
-class Shot(NamedTuple):
-    """A picture and the label that it was given."""
+class Example(NamedTuple):
+    """A picture and the label that a person gave it."""
 
     file: str
-    label: str
-    by_table: bool = False  # people's work that may be nowhere else
+    label: str  # a class, or UNKNOWN: of none of the classes
+    source: Path  # the folder or table that says so
+    by_table: bool = False  # the label is a table's own, which may exist nowhere else
 
 
 class Support(NamedTuple):
-    shots: list[Shot]
+    """All examples, and the files of class folders that are none."""
+
+    examples: list[Example]
     skipped: list[Skipped]
-    unknown: Sequence[str] = ()  # files that somebody says are of no class
+
+    def notes(self) -> list[str]:
+        """Classes of tables that may be misspelt (`names.slips`)."""
+        by_table, by_folder = (
+            class_names(example for example in self.examples if example.by_table == table) for table in (True, False)
+        )
+        return slips(by_table, by_folder)
 
 
 class Row(NamedTuple):
+    """One line of a table."""
+
     line: int
     file: str  # as written
     label: str
     guess: str | None  # None: there is no such column
 
     @property
+    def is_example(self) -> bool:
+        if self.label in ("", UNKNOWN):
+            return bool(self.label)
+        return self.guess != self.label or self.guess in (BY_FOLDER, BY_TABLE, BY_PAGE)
+
+    @property
     def by_table(self) -> bool:
-        """Whether the label is a table's own, and not a folder's."""
         return self.guess not in (BY_FOLDER, by_folder(self.label))
 
 
 def by_folder(label: str) -> str:
-    """The guess of a row whose label a folder gave: it says which, so that a change shows."""
+    """The `guess` of an example from a class folder. It names the class, so that a changed label is noticed."""
     return f"{BY_FOLDER} {class_cell(label)}"
 
 
-def by_content(shots: Iterable[Shot], contents: Mapping[str, bytes | None]) -> dict[bytes, Shot]:
-    """The first shot of each content (of each file; None: it cannot be read). One picture has one label."""
-    found: dict[bytes, Shot] = {}
-    for shot in shots:
-        content = contents[shot.file]
-        if content is None:
-            continue
-        first = found.setdefault(content, shot)
-        if first.label != shot.label:
-            raise UserError(
-                f"{to_text(first.file)!r} is given as {first.label!r} and {to_text(shot.file)!r}, the same picture, as "
-                f"{shot.label!r}: keep one of them"
-            )
-    return found
+def read_support(sources: Sequence[str | Path], images: str | Path | None = None) -> Support:
+    """Reads the examples of class folders and tables.
 
-
-def read_support(given: Sequence[str | Path], images: str | Path) -> Support:
-    """All shots of class folders and tables; for the files of a table see `table_shots`."""
-    shots, skipped, unknown = [], [], []
-    for source in map(Path, given):
+    sources: folders that hold one folder per class, and csv files with the columns file and label. images: the folder
+    in which the files of tables are looked up (`table_examples`); None where tables name pictures as a manifest does.
+    """
+    examples, skipped = [], []
+    for source in map(Path, sources):
         if source.is_dir():
-            found = of_folders(source)
+            support = folder_examples(source)
+            examples += support.examples
+            skipped += support.skipped
         elif source.is_file():
-            rows = list(table_shots(source, images, given, unknown=True))
-            unknown += [shot.file for shot in rows if _is_no_class(shot.label)]
-            found = Support([shot for shot in rows if not _is_no_class(shot.label)], [])
+            examples += table_examples(source, images, sources)
         else:
             raise UserError(f"there is no {str(source)!r}: --support takes a folder of class folders, or a csv file")
-        shots += found.shots
-        skipped += found.skipped
-    classes = sorted({shot.label for shot in shots})
-    where = " and ".join(repr(str(source)) for source in given)
+    classes = class_names(examples)
+    where = " and ".join(repr(str(source)) for source in sources)
     if not classes:
         raise UserError(
-            f"{where} gives no labels: make one folder a class with pictures inside, or a csv with file and label"
+            f"{where} gives no labels: make one folder per class with pictures inside, or a csv with file and label"
         )
     if len(classes) == 1:
-        raise UserError(f"{where} gives one class only, {classes[0]!r}: add at least one other, to tell it from")
-    return Support(shots, skipped, unknown)
+        raise UserError(f"{where} gives one class only, {classes[0]!r}: add examples of at least one other class")
+    return Support(examples, skipped)
 
 
-def of_folders(root: Path) -> Support:
-    """The class is the first folder below the root; the pictures may lie deeper."""
-    shots, (files, skipped) = [], find_pictures(root)
+def class_names(examples: Iterable[Example]) -> list[str]:
+    """The classes of some examples, sorted."""
+    return sorted({example.label for example in examples} - {UNKNOWN})
+
+
+def folder_examples(root: Path) -> Support:
+    """The class is the first folder below the root; its pictures may be at any depth."""
+    examples, (files, skipped) = [], find_pictures(root)
     for file in files:
         first, *deeper = os.path.relpath(file, root).split(os.sep)
-        label = composed(from_folder(to_text(first))).strip()  # as in tables, where a space at the end is not seen
+        label = composed(from_folder(to_text(first))).strip()  # as in tables, where a space at the end is not visible
         if not (deeper and label):
             skipped.append(Skipped(file, "in no class folder"))
-        elif not _is_no_class(label):
-            shots.append(Shot(file, label))
-    return Support(shots, skipped)
+        elif label.casefold() != UNKNOWN:
+            examples.append(Example(file, label, root))
+    return Support(examples, skipped)
 
 
-def table_shots(
-    table: Path, images: str | Path, support: Sequence[str | Path] = (), strict: bool = True, unknown: bool = False
-) -> Iterator[Shot]:
-    """The rows that count. Files that are nowhere are an error, or else named as if they were in `images`.
+def table_examples(
+    table: Path, images: str | Path | None = None, support: Sequence[str | Path] = (), strict: bool = True
+) -> Iterator[Example]:
+    """The rows of a table that are examples, in order.
 
-    A file is looked up beside the table, then at its place in `images`, or first there if the row has a guess, as we
-    wrote it then; then in the folders of `support`; a mere name at last anywhere below all of those. The page in the
-    browser knows mere names alone, so any file of that name may be meant, and different ones are an error.
-    `unknown`: also the rows that were corrected to that.
+    A file is looked up beside the table and then in `images`, in the opposite order if the row has a guess, as `label`
+    wrote the name then; then in the folders of `support`; a name without folders finally anywhere below all of those.
+    The page in the browser knows such names only, so any file of that name may be meant, and different ones are an
+    error. With `strict=False` a file that is not found, or not unique, is named as if it were in `images`.
+    Without `images` names stay as they are: a manifest's.
     """
-    folders = [images, *filter(os.path.isdir, support)]
+    folders = [] if images is None else [images, *filter(os.path.isdir, support)]
     anywhere: dict[str, list[str]] | None = None
-    for row in _counting(table, unknown):
+    for row in filter(lambda row: row.is_example, _rows(table)):
         line, name, label, guess = row
+        if images is None:
+            yield Example(os.path.normpath(from_text(name)), label, table, row.by_table)
+            continue
         near = (table.parent, images) if guess is None else (images, table.parent)
-        there = list(_places(name, *near))[: 1 if guess is None else None] or list(_places(name, *folders[1:]))
-        mere = not os.path.dirname(os.path.normpath(name))
-        if mere and (not there or guess == BY_PAGE):
+        files = list(_places(name, *near))[: 1 if guess is None else None] or list(_places(name, *folders[1:]))
+        bare = not os.path.dirname(os.path.normpath(name))
+        if bare and (not files or guess == BY_PAGE):
             anywhere = _by_name(folders) if anywhere is None else anywhere
-            ways = map(os.path.normpath, (name, from_text(name)))
-            there += next((anywhere[way] for way in ways if way in anywhere), [])
-        other = next((file for file in there[1:] if not _same(there[0], file)), None)
+            spellings = map(os.path.normpath, (name, from_text(name)))
+            files += next((anywhere[spelling] for spelling in spellings if spelling in anywhere), [])
+        other = next((file for file in files[1:] if not _same(files[0], file)), None)
         if other is not None and strict:
             raise UserError(
-                f"line {line} of {str(table)!r} names {name!r}, which is {to_text(there[0])!r} and, another file, "
-                f"{to_text(other)!r}: write the full path of the one that is meant, or move the other away"
+                f"line {line} of {str(table)!r} names {name!r}, which is {to_text(files[0])!r} and, another file, "
+                f"{to_text(other)!r}: write the full path of the right one, or move the other away"
             )
-        file = there[0] if there and other is None else None
-        if file is None and _is_no_class(label):
-            continue  # of a picture that is not there there is nothing to say
+        file = files[0] if files and other is None else None
+        if file is None and label == UNKNOWN:
+            continue  # it changes nothing
         if file is None and strict:
-            where = ("below " if mere else "in ") + " or ".join(repr(str(folder)) for folder in folders)
+            where = ("below " if bare else "in ") + " or ".join(repr(str(folder)) for folder in folders)
             raise UserError(
                 f"line {line} of {str(table)!r} names {name!r}, which is neither beside it nor {where}: correct "
                 f"the name, remove the line, or add its folder as --support"
             )
-        yield Shot(file or os.path.join(images, name), label, row.by_table)
+        yield Example(file or os.path.join(images, name), label, table, row.by_table)
 
 
-def listed_shots(table: Path) -> Iterator[Shot]:
-    """The rows that count, also those corrected to `unknown`; files named as a manifest names them."""
-    for row in _counting(table, unknown=True):
-        yield Shot(os.path.normpath(from_text(row.file)), row.label, row.by_table)
+def one_per_picture(examples: Iterable[tuple[Key | None, Example]]) -> dict[Key, Example]:
+    """The first example of each picture, by a key that identifies the picture (None: unreadable, left out).
+
+    Two examples of one picture must agree.
+    """
+    first: dict[Key, Example] = {}
+    for key, example in examples:
+        if key is None:
+            continue
+        other = first.setdefault(key, example)
+        if other.label != example.label:
+            raise UserError(
+                f"{to_text(other.file)!r} is labelled {other.label!r} in {str(other.source)!r} and "
+                f"{to_text(example.file)!r}, the same picture, {example.label!r} in {str(example.source)!r}: keep one "
+                f"of the two labels"
+            )
+    return first
 
 
-def nothing_lost(table: Path, shots: Iterable[Shot], label_now: Callable[[str], str | None]) -> None:
-    """Corrections in a labels.csv that is about to be replaced must be among the labels of this run."""
-    if lost := [shot.file for shot in shots if shot.by_table and label_now(shot.file) != shot.label]:
+def check_classes(examples: Iterable[Example], classes: Sequence[str], skipped: Sequence[Skipped]) -> None:
+    """Every class with examples must have one that can be read, and there must be two such classes."""
+    if len(classes) < 2:
+        why = f" ({to_text(skipped[-1].file)!r}: {skipped[-1].reason})" if skipped else ""
+        one = count(len(classes), "class", "classes")
+        raise UserError(f"examples of {one} can be read and two are needed{why}: add examples of another class")
+    for example in examples:
+        if example.label not in (*classes, UNKNOWN):
+            raise UserError(
+                f"no picture of the class {example.label!r} can be read, such as {to_text(example.file)!r}: add "
+                f"another example, or remove the class"
+            )
+
+
+def check_corrections(table: Path, examples: Iterable[Example], label_of: Callable[[str], str | None]) -> None:
+    """Corrections in a labels.csv that is about to be replaced must be among the labels of this run.
+
+    examples: of that table; label_of: the label of a file in this run.
+    """
+    if lost := [one.file for one in examples if one.by_table and label_of(one.file) != one.label]:
         raise UserError(
             f"{str(table)!r} holds {count(len(lost), 'correction')} that would be lost, such as {to_text(lost[0])!r}: "
-            f"add it as --support, or move it away"
+            f"add this table as --support, or move it away"
         )
 
 
-def _counting(table: Path, unknown: bool = False) -> Iterator[Row]:
-    for row in _rows(table):
-        if _is_no_class(row.label):
-            if unknown and row.label:
-                yield row
-        elif row.guess != row.label or row.guess in (BY_FOLDER, BY_TABLE, BY_PAGE):
-            yield row
-
-
 def _places(name: str, *folders: str | Path) -> Iterator[str]:
-    """Of each folder the first way to read the name that leads to a file."""
+    """For each folder the first spelling of the name that is a file."""
     for folder in folders:
-        ways = (os.path.join(folder, way) for way in (name, from_text(name)))
-        yield from islice(filter(os.path.isfile, ways), 1)
+        spellings = (os.path.join(folder, spelling) for spelling in (name, from_text(name)))
+        yield from islice(filter(os.path.isfile, spellings), 1)
 
 
 def _same(one: str, other: str) -> bool:
@@ -187,11 +230,11 @@ def _same(one: str, other: str) -> bool:
 
 def _by_name(folders: Iterable[str | Path]) -> dict[str, list[str]]:
     """The pictures at any depth, by their names without folders."""
-    found: dict[str, list[str]] = {}
+    files: dict[str, list[str]] = {}
     for folder in filter(os.path.isdir, folders):
         for file in find_pictures(folder).files:
-            found.setdefault(os.path.basename(file), []).append(file)
-    return found
+            files.setdefault(os.path.basename(file), []).append(file)
+    return files
 
 
 def _rows(table: Path) -> Iterator[Row]:
@@ -204,7 +247,7 @@ def _rows(table: Path) -> Iterator[Row]:
             if not {"file", "label"} <= set(columns):
                 raise UserError(f"{str(table)!r} has no columns file and label: name them in its first line")
             if twice := {name for name in ("file", "label", "guess") if columns.count(name) > 1}:
-                raise UserError(f"{str(table)!r} has several columns {twice.pop()}: leave one of them")
+                raise UserError(f"{str(table)!r} has several columns {twice.pop()}: keep one of them")
             place = {name: columns.index(name) for name in ("file", "label", "guess") if name in columns}
             for cells in reader:
                 if len(cells) <= max(place["file"], place["label"]):
@@ -215,7 +258,3 @@ def _rows(table: Path) -> Iterator[Row]:
                 yield Row(reader.line_num, cells[place["file"]], label, guess and class_of_cell(guess))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{str(table)!r} cannot be read as csv ({error}): save it as csv in UTF-8") from error
-
-
-def _is_no_class(label: str) -> bool:
-    return not label or label.casefold() == UNKNOWN

@@ -15,7 +15,8 @@ SINKHORN_STOP = 1e-6
 def unit(x: Tensor) -> Tensor:
     """x/‖x‖ along the last axis, whatever the scale of x; a zero row stays zero."""
     length = x.norm(dim=-1, keepdim=True)
-    if bool((length < TINY).any()):  # the squares of such small entries may be zero: scale them up first
+    # The squares of tiny entries may be zero: scale them up first. An exported graph cannot branch on values.
+    if not torch.compiler.is_exporting() and bool((length < TINY).any()):
         largest = x.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
         x = torch.where(length < TINY, x / largest, x)
         length = x.norm(dim=-1, keepdim=True)

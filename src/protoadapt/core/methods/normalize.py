@@ -55,10 +55,11 @@ def power_transform(rows: Tensor, beta: float, power: str) -> Tensor:
         return rows
     if power == "signed":
         return unit(rows.sign() * rows.abs() ** beta)
-    if not rows.numel() or (lowest := rows.min()) >= 0:
-        return unit((rows + 1e-6) ** beta)
-    if power == "strict":
-        _refuse_negative(lowest)
+    if not torch.compiler.is_exporting():  # an exported graph cannot branch on values, and takes the general form
+        if not rows.numel() or (lowest := rows.min()) >= 0:
+            return unit((rows + 1e-6) ** beta)
+        if power == "strict":
+            _refuse_negative(lowest)
     return unit(torch.where(rows < 0, -(rows.abs() ** beta), (rows.clamp_min(0) + 1e-6) ** beta))
 
 

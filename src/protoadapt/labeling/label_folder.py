@@ -1,0 +1,270 @@
+"""`label` and `predict`: names for the pictures of a folder, from a few examples of each class."""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.files import check_output, check_output_folder, unchanged_since_now
+from protoadapt.labeling.classifier import load_classifier, make_estimator
+from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
+from protoadapt.labeling.outputs import NO_CLASS, UNLABELED, link_between, picture_records, skipped_records
+from protoadapt.labeling.parquet_table import parts_in
+from protoadapt.labeling.pipeline import METHOD, Progress, Task, in_memory, name_pictures, write_results
+from protoadapt.labeling.sorting import WAYS, check_folders, sort_pictures
+from protoadapt.labeling.support import (
+    Support,
+    check_classes,
+    check_corrections,
+    class_names,
+    one_per_picture,
+    read_support,
+    table_examples,
+)
+from protoadapt.vision import networks
+from protoadapt.vision.embed import embed_files
+from protoadapt.vision.feature_store import Store
+from protoadapt.vision.pictures.walk import Skipped, find_pictures
+
+FILES = ("labels.csv", "labels.json", "classifier.safetensors", "report.html")
+
+
+def label(
+    support: Sequence[str | Path],
+    images: str | Path,
+    out: str | Path,
+    *,
+    model: str | Path,
+    method: str = METHOD,
+    settings: Mapping[str, Any] | None = None,
+    sort: str | None = None,
+    cache: str | Path | None = None,
+    device: str = "cpu",
+    on_progress: Progress = lambda stage, done, total: None,
+) -> dict[str, Any]:
+    """Names the pictures of a folder from a few examples; the unlabelled pictures shape the classifier too.
+
+    Parameters
+    ----------
+    support : folders with one folder of pictures per class, and csv files with the columns `file` and `label`, such as
+        a labels.csv that was corrected. At least two classes.
+    images : the folder whose pictures are named, at any depth. They may include the examples.
+    out : the folder that gets labels.csv, labels.json and classifier.safetensors.
+    model : a network that `protoadapt models` lists, "timm:NAME", or a model file.
+    method : "bapa" (any class balance), "cipa", "protonet", "semi_protonet", "soft_kmeans" or "pt_map".
+    settings : settings of the method by name; the defaults are those of its estimator.
+    sort : "copy" or "link" puts the pictures into `out`/sorted/CLASS/ as well.
+    cache : folder that keeps features and thumbnails by content; by default `out`/.features.
+    device : "cpu", "cuda", …
+    on_progress : called with "pictures embedded" or "thumbnails", how many are done, and of how many.
+
+    Returns
+    -------
+    What labels.json holds: `classes`, one record per picture in `pictures`, `skipped` files with reasons, `notes`, the
+    `model`, `method`, `calibrated`, `threshold` and `paths` for the report (`protoadapt.report`).
+
+    Examples
+    --------
+    >>> result = label(["examples"], "photos", "named", model="lite0")
+    >>> result["pictures"][0]["label"]
+    'oak'
+    """
+    out, cache = Path(out), Path(cache or Path(out, ".features"))
+    _check(out, images, support, sort)
+    labels_csv = out / "labels.csv"
+    unchanged = unchanged_since_now(labels_csv)
+    estimator = make_estimator(method, settings or {}, device)
+    examples = read_support(support, images)
+    if sort:
+        check_folders(class_names(examples.examples))
+    pictures = find_pictures(images, leave=[out, cache])
+    if not pictures.files:
+        raise UserError(f"there are no pictures in {str(images)!r}: give a folder of JPEG, PNG, WebP, … files")
+    network, metadata = networks.load(model, device)
+    store = Store(cache, metadata["weights"], metadata["size"])
+    files = list(dict.fromkeys([*pictures.files, *(example.file for example in examples.examples)]))
+    contents, broken = embed_files(files, network, metadata, store, partial(on_progress, "pictures embedded"))
+    skipped = [*examples.skipped, *pictures.skipped, *(Skipped(files[i], reason) for i, reason in broken.items())]
+    content_of = dict(zip(files, contents))
+    task, files = _task(images, pictures.files, Support(examples.examples, skipped), content_of, store, metadata)
+    unchanged()  # or the next line would speak of corrections that were made since
+    if labels_csv.is_file():
+        _check_corrections(labels_csv, images, support, examples, content_of)
+    named = name_pictures(task, estimator)
+    named.result["folder"] = link_between(out, images)
+    write_results(out, task, named, support, unchanged, cache, on_progress)
+    result = named.result
+    if sort:
+        done = sort_pictures(out / "sorted", _places(result["pictures"], files, images), sort)
+        result["left_alone"] = done.left_alone
+        result["skipped"] += skipped_records(done.failed, partial(_name, images))
+    return result
+
+
+def predict(
+    classifier: str | Path,
+    images: Sequence[str | Path],
+    *,
+    model: str | Path | None = None,
+    device: str = "cpu",
+    on_progress: Progress = lambda stage, done, total: None,
+) -> dict[str, Any]:
+    """Names pictures one by one with a classifier that `label` wrote; nothing is fitted.
+
+    Parameters
+    ----------
+    classifier : classifier.safetensors.
+    images : pictures, and folders of pictures.
+    model : the network, where it is not found under the name that the classifier keeps; its weights must be the same.
+    device : "cpu", "cuda", …
+    on_progress : called with "pictures embedded", how many are done, and of how many.
+
+    Returns
+    -------
+    `pictures`: one record per picture with file, label, confidence, runner_up, margin and unknown; `classes`, `model`,
+    `calibrated`, and `skipped` files with reasons.
+
+    Examples
+    --------
+    >>> predict("named/classifier.safetensors", ["new.jpg"])["pictures"][0]["label"]
+    'oak'
+    """
+    fitted = load_classifier(classifier)
+    files, skipped = [], []
+    for path in map(str, images):
+        if os.path.isdir(path):
+            pictures = find_pictures(path)
+            files += pictures.files
+            skipped += pictures.skipped
+        elif os.path.lexists(path):
+            files.append(path)
+        else:
+            raise UserError(f"there is no picture {to_text(path)!r}: check the name")
+    network, metadata = networks.load(model or fitted.model["name"], device)
+    if metadata["weights"] != fitted.model["weights"]:
+        raise UserError(
+            f"the model {metadata['model']!r} has other weights than the one the classifier was made with "
+            f"({fitted.model['name']!r}, {fitted.model['weights']}): give that one with --model, or label again"
+        )
+    store, views = Store(None, metadata["weights"], metadata["size"]), fitted.model.get("views", 1)
+    contents, broken = embed_files(files, network, metadata, store, partial(on_progress, "pictures embedded"), views)
+    skipped += [Skipped(files[i], reason) for i, reason in broken.items()]
+    readable = [(file, content) for file, content in zip(files, contents) if content is not None]
+    if not readable:
+        first = f", {to_text(skipped[0].file)!r} ({skipped[0].reason})" if skipped else ""
+        raise UserError(
+            f"there is no picture that can be read{first}: give JPEG, PNG, WebP, … files or folders of them"
+        )
+    answers = fitted.answer(store.rows([content for _, content in readable]))
+    names, codes = [to_text(file) for file, _ in readable], np.full(len(readable), UNLABELED)
+    return {
+        "schema": "protoadapt-predictions/1",
+        "model": fitted.model,
+        "calibrated": fitted.threshold is not None,
+        "classes": fitted.classes,
+        "pictures": picture_records(names, answers, codes, fitted.classes),
+        "skipped": skipped_records(skipped),
+    }
+
+
+def _task(
+    images: str | Path,
+    files: Sequence[str],
+    support: Support,
+    content_of: Mapping[str, bytes | None],
+    store: Store,
+    metadata: Mapping[str, Any],
+) -> tuple[Task, list[str]]:
+    """Joins pictures and examples by content, one row per content; also returns the file of each picture.
+
+    Examples that are not among the files come after them, so that all labels are in one list.
+    """
+    examples, skipped = support
+    if not any(content_of[file] for file in files):
+        raise UserError(
+            f"no picture can be read ({to_text(skipped[-1].file)!r}: {skipped[-1].reason}): give other pictures"
+        )
+    example_of = one_per_picture((content_of[example.file], example) for example in examples)
+    classes = class_names(example_of.values())
+    check_classes(examples, classes, skipped)
+    present = {content_of[file] for file in files}
+    files = [*files, *(example.file for content, example in example_of.items() if content not in present)]
+    readable = [(file, content) for file in files if (content := content_of[file]) is not None]
+    row = {content: place for place, content in enumerate(dict.fromkeys(content for _, content in readable))}
+    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NO_CLASS}
+    codes = np.array([number[example_of[c].label] if c in example_of else UNLABELED for c in row])
+    in_folder = {content_of[example.file] for example in examples if not example.by_table}
+    names = [_name(images, file) for file, _ in readable]
+    task = in_memory(
+        to_text(Path(os.path.abspath(images)).name),
+        names,
+        np.array([row[content] for _, content in readable]),
+        store.rows(list(row)),
+        codes,
+        classes,
+        metadata,
+        root=os.fspath(images),
+        by_table=np.array([content in example_of and content not in in_folder for content in row]) & (codes >= 0),
+        skipped=skipped_records(skipped, partial(_name, images)),
+        notes=support.notes(),
+        contents=dict(zip(names, (content for _, content in readable))),
+    )
+    return task, [file for file, _ in readable]
+
+
+def _name(images: str | Path, file: str) -> str:
+    return to_text(os.path.relpath(file, images))
+
+
+def _places(records: Sequence[Mapping[str, Any]], files: Sequence[str], images: str | Path) -> dict[str, str]:
+    """Where in sorted/ each picture of `images` goes: below its class, at the same path as below `images`."""
+    places = {}
+    for record, file in zip(records, files):
+        inside = os.path.relpath(file, images)
+        if not inside.startswith(os.pardir + os.sep):
+            folder = UNKNOWN if record["unknown"] else to_folder(record["label"])
+            places[os.path.join(folder, inside)] = file
+    return places
+
+
+def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: str | None) -> None:
+    """Refuses before the work what would fail after it."""
+    check_output_folder(out)
+    real = {path: Path(os.path.realpath(path)) for path in (out, images, *support)}
+    for option, paths in (("--images", [images]), ("--support", support)):
+        if any(real[out] == real[path] for path in paths):
+            raise UserError(f"--out and {option} are both {str(out)!r}: give the results a folder of their own")
+    for name in FILES:
+        check_output(out / name)
+    if parts := parts_in(out):  # they would contradict the new labels; of millions of pictures, so not removed
+        raise UserError(
+            f"{str(parts[0])!r} holds labels of label --features: remove it, or choose another folder for --out"
+        )
+    if sort is not None and sort not in WAYS:
+        raise UserError(f"--sort is {sort!r}: choose copy or link")
+    for path in (images, *support):
+        if sort and real[path].is_relative_to(real[out] / "sorted"):
+            raise UserError(f"--sort would write into {str(path)!r}, which is also read: leave --sort out")
+
+
+def _check_corrections(
+    table: Path,
+    images: str | Path,
+    sources: Sequence[str | Path],
+    support: Support,
+    content_of: Mapping[str, bytes | None],
+) -> None:
+    """The corrections of a labels.csv that is about to be replaced must be among the examples, or unreadable."""
+    label_of = {content_of[example.file]: example.label for example in support.examples}
+    real = {os.path.realpath(file): content for file, content in content_of.items()}
+
+    def content(file: str) -> bytes | None:
+        return real.get(os.path.realpath(file), b"")  # None: the file cannot be read
+
+    examples = table_examples(table, images, sources, strict=False)
+    readable = (example for example in examples if content(example.file) is not None)
+    check_corrections(table, readable, lambda file: label_of.get(content(file)))

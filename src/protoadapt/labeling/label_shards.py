@@ -1,0 +1,285 @@
+"""`label --features`: names for pictures by the million, over the feature shards that `extract --manifest` writes.
+
+Rows are read once per step and never held. Under torchrun each process takes its share of the shards, and the sums of
+a step are added up. The labels of all rows are written as Parquet, and as csv where they are few; the report shows a
+sample.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import check_output_folder, unchanged_since_now
+from protoadapt.labeling.classifier import Classifier, make_estimator
+from protoadapt.labeling.names import UNKNOWN, to_text
+from protoadapt.labeling.outputs import NO_CLASS, UNLABELED, Block, link_between, skipped_records
+from protoadapt.labeling.parquet_table import check_pyarrow, part_name, remove_others
+from protoadapt.labeling.pipeline import METHOD, Progress, Task, model_entry, name_pictures, write_results
+from protoadapt.labeling.processes import of_all, process_group
+from protoadapt.labeling.support import (
+    Example,
+    Support,
+    check_classes,
+    check_corrections,
+    one_per_picture,
+    read_support,
+    table_examples,
+)
+from protoadapt.vision import networks
+from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
+from protoadapt.vision.pictures.walk import Skipped, size_of
+from protoadapt.vision.shards import Entry, stream
+from protoadapt.vision.shards.make import decode_entries, embed_decoded
+from protoadapt.vision.shards.shard_files import Header, read_names
+from protoadapt.vision.shards.shard_source import ShardSource
+
+FEW = 100_000
+"""Rows that a spreadsheet opens without complaint: up to so many there is a labels.csv too."""
+SAMPLE = 2000
+"""Pictures in the report, beside the examples."""
+SKIPPED = 1000
+"""Unreadable pictures that are listed; extract's broken.csv has all."""
+
+
+class Labelled(NamedTuple):
+    """The examples of S labelled rows, and the rows of the shards that have a label."""
+
+    classes: list[str]
+    rows: np.ndarray  # (S, D) float16
+    codes: np.ndarray  # (S)
+    places: dict[int, dict[int, int]]  # shard → position → class or NO_CLASS
+    examples: dict[str, Example]  # by the name of a row
+    by_table: set[str]  # names whose label is a table's own
+    skipped: list[Skipped]
+
+
+def label_features(
+    support: Sequence[str | Path],
+    features: str | Path,
+    out: str | Path,
+    *,
+    model: str | Path | None = None,
+    method: str = METHOD,
+    settings: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    on_progress: Progress = lambda stage, done, total: None,
+) -> dict[str, Any]:
+    """Names every row of a folder of feature shards, in bounded memory; the unlabelled rows shape the classifier too.
+
+    Parameters
+    ----------
+    support : folders with one folder of pictures per class, and csv files with the columns `file` and `label`, files
+        named as in the manifest. A picture of a folder that is also among the rows, by the sha256 of its bytes, is one
+        example, and its row is labelled.
+    features : the folder that `extract --manifest` wrote.
+    out : the folder that gets labels.parquet (labels-RANK-of-WORLD.parquet under torchrun), labels.csv for at most
+        100,000 rows, labels.json with a sample, and classifier.safetensors.
+    model : the network of the features, where it is not found under the name that they keep.
+    method : "bapa" (any class balance), "cipa", "protonet", "semi_protonet" or "soft_kmeans".
+    settings : settings of the method by name; the defaults are those of its estimator.
+    device : "cpu", "cuda", …
+    on_progress : called with "rows, all passes", how many are done, and of how many.
+
+    Returns
+    -------
+    What labels.json holds, as `label` returns it; `pictures` are a sample, `classes` count all rows.
+
+    Examples
+    --------
+    >>> label_features(["examples.csv"], "features", "named")["classes"][0]
+    {'name': 'oak', 'support': 3, 'found': 412345, 'unknown': 0}
+    """
+    features, out = Path(features), Path(out)
+    with process_group(device) as (rank, world, device):
+        estimator = make_estimator(method, settings or {}, device)
+        if method == "pt_map":
+            raise UserError("--features with --method pt_map would read all rows thousands of times: choose bapa")
+        check_pyarrow()
+        check_output_folder(out)
+        rows, record, total = _open(features, rank, world)
+        labels_csv = out / "labels.csv"
+        unchanged = unchanged_since_now(labels_csv)
+        examples = read_support(support)
+        labelled = _labelled(examples, rows, record, model, device)
+        if labels_csv.is_file():
+            label_of = {name: example.label for name, example in labelled.examples.items()}
+            check_corrections(labels_csv, table_examples(labels_csv), label_of.get)
+        stream.check_all(rows)
+        passes = estimator.get_params().get("n_iter", 0) + 2
+        rows = _unlabeled(rows, labelled, passes, on_progress)
+        task = _task(features, rows, labelled, examples, record, model, device, total)
+        parquet = out / part_name(rank, world)
+        keep = world == 1 and total <= FEW
+        named = name_pictures(task, estimator, keep=keep, parquet=parquet, check=unchanged)
+        remove_others(out, world)  # now that the parts of all processes are there
+        result = named.result
+        result["title"] += f": {len(result['pictures']):,} of {count(total, 'picture')}"
+        result["folder"] = link_between(out, record["root"])
+        if rank == 0:
+            write_results(out, task, named, support, unchanged)
+        return result
+
+
+def _open(features: Path, rank: int, world: int) -> tuple[stream.Rows, dict[str, Any], int]:
+    """This process's rows, the folder's metadata, and the number of rows of all processes."""
+    rows, record = stream.open_features(features, (rank, world))
+    if not rows.headers:
+        raise UserError(f"{world} processes for {count(record['shards'], 'shard')} are too many: start fewer")
+    total = sum(of_all(sum(header.shape[0] for header in rows.headers)))
+    if not total:
+        raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
+    return rows, record, total
+
+
+def _labelled(
+    support: Support, rows: stream.Rows, record: Mapping[str, Any], model: str | Path | None, device: str
+) -> Labelled:
+    """Finds the examples among the rows, and embeds those that are not there."""
+    listed = [example for example in support.examples if not example.source.is_dir()]
+    in_folders = [example for example in support.examples if example.source.is_dir()]
+    found = _find_listed(listed, rows)
+    pictures = one_per_picture((_sha256(example.file), example) for example in in_folders)
+    copies = [copy for part in of_all(stream.find_contents(rows, pictures)) for copy in part]
+    by_name = [(example.file, example) for example in listed]
+    by_name += [(name, pictures[content]) for content, name, _ in copies]
+    examples = one_per_picture(by_name)
+    counted = {content for content, name, _ in copies if name in found}  # with the tables already
+    new = [example for content, example in pictures.items() if content not in counted]
+    kept, embedded, broken = _embed(new, record, model, device)
+    names = sorted(name for name in found if examples[name].label != UNKNOWN)
+    labels = [*(examples[name].label for name in names), *(example.label for example in kept)]
+    classes, skipped = sorted(set(labels)), [*support.skipped, *broken]
+    check_classes(in_folders, classes, skipped)
+    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NO_CLASS}
+    places: dict[int, dict[int, int]] = {}
+    for name, (shard, position) in [(name, place[:2]) for name, place in found.items()] + [copy[1:] for copy in copies]:
+        places.setdefault(shard, {})[position] = number[examples[name].label]
+    return Labelled(
+        classes,
+        np.stack([*(found[name].row for name in names), *embedded]),
+        np.array([number[label] for label in labels]),
+        places,
+        examples,
+        {example.file for example in listed if example.by_table and example.label != UNKNOWN},
+        skipped,
+    )
+
+
+def _find_listed(examples: Sequence[Example], rows: stream.Rows) -> dict[str, stream.Place]:
+    """The rows of the pictures that tables name."""
+    found: dict[str, stream.Place] = {}
+    for part in of_all(stream.find_names(rows, (example.file for example in examples))):
+        found |= part
+    if missing := [example for example in examples if example.file not in found]:
+        raise UserError(
+            f"{str(missing[0].source)!r} names {count(len({one.file for one in missing}), 'picture')} without a row, "
+            f"such as {to_text(missing[0].file)!r}: write names as the manifest has them, relative to the folder it "
+            f"was made from"
+        )
+    return found
+
+
+def _embed(
+    examples: Sequence[Example], record: Mapping[str, Any], model: str | Path | None, device: str
+) -> tuple[list[Example], list[np.ndarray], list[Skipped]]:
+    """The readable examples and their rows, exactly as extract makes them: decoding, batches, views and rounding."""
+    if not examples:
+        return [], [], []
+    network, own = networks.load(model or record["model"]["model"], device)
+    if own["weights"] != record["weights"]:
+        raise UserError(
+            f"the features were made with other weights ({record['weights']}) than those of {own['model']!r} "
+            f"({own['weights']}), and features of two models do not mix: give the features' own model with --model"
+        )
+    entries = [Entry(os.path.abspath(example.file), size_of(example.file)) for example in examples]
+    batches = decode_entries(Path(), entries, own["size"], own.get("resize"))
+    rows, broken = embed_decoded(batches, len(entries), network, own, record["views"])
+    good = [row for row in range(len(examples)) if row not in broken]
+    skipped = [Skipped(examples[row].file, reason) for row, reason in broken.items()]
+    return [examples[row] for row in good], list(rows[good]), skipped
+
+
+def _sha256(file: str) -> bytes | None:
+    try:
+        with open(file, "rb") as opened:
+            return hashlib.file_digest(opened, "sha256").digest()
+    except OSError:
+        return None
+
+
+def _unlabeled(rows: stream.Rows, labelled: Labelled, passes: int, on_progress: Progress) -> stream.Rows:
+    """The rows without a class, which report how far the passes over them are."""
+    total, done = passes * sum(header.shape[0] for header in rows.headers), 0
+
+    def tick(count: int) -> None:
+        nonlocal done
+        done += count
+        on_progress("rows, all passes", min(done, total), total)  # BAPA takes one pass more where class sizes differ
+
+    leave = {
+        shard: np.array(positions)
+        for shard, codes in labelled.places.items()
+        if (positions := [position for position, code in codes.items() if code >= 0])
+    }
+    return replace(rows, leave=leave, tick=tick)
+
+
+def _task(
+    features: Path,
+    rows: stream.Rows,
+    labelled: Labelled,
+    support: Support,
+    record: Mapping[str, Any],
+    model: str | Path | None,
+    device: str,
+    total: int,
+) -> Task:
+    card = card_file(model or record["model"]["model"])  # as it is now, not as it was when the features were made
+    broken = islice((one for header in rows.headers for one in header.metadata["broken"]), SKIPPED)
+    return Task(
+        title=to_text(features.resolve().name),
+        root=record["root"],
+        classes=labelled.classes,
+        support=labelled.rows,
+        labels=labelled.codes,
+        unlabeled=ShardSource(rows, device),
+        blocks=lambda classifier: _blocks(classifier, ShardSource(rows, device), labelled, -(-total // SAMPLE)),
+        model=model_entry(record["model"], record["views"]),
+        trained_on=trained_on(card, record["model"].get("dataset")),
+        # a card is calibrated with one view
+        calibration=calibration_of(card, record["weights"]) if record["views"] == 1 else None,
+        drawing=(labelled.rows, labelled.codes),
+        skipped=skipped_records([*labelled.skipped, *(Skipped(one["name"], one["reason"]) for one in broken)]),
+        notes=support.notes(),
+    )
+
+
+def _blocks(classifier: Classifier, source: ShardSource, labelled: Labelled, every: int) -> Iterator[Block]:
+    """One block per shard. Every `every`-th row is in the report, and all that have a label."""
+    headers = source.rows.headers
+    starts = {
+        h.metadata["shard"]: start for h, start in zip(headers, accumulate((h.shape[0] for h in headers), initial=0))
+    }
+    source, answering = source.powered(classifier.beta, classifier.power), classifier.to(source.device)
+
+    def block(header: Header, table: np.ndarray) -> Block:
+        shard, (names, numbers) = header.metadata["shard"], read_names(header)
+        codes = np.full(len(table), UNLABELED)
+        for position, code in labelled.places.get(shard, {}).items():
+            codes[position] = code
+        sampled = ((np.arange(len(table)) + starts[shard]) % every == 0) & (codes < 0)
+        by_table = np.array([name in labelled.by_table for name in names])
+        with torch.inference_mode():
+            answers = answering.answer_blocks(source.blocks(header, table))
+        text = [to_text(name) for name in names]
+        return Block(text, codes, by_table, answers, sampled | (codes != UNLABELED), table[sampled], shard, numbers)
+
+    return source.rows.each(block, everything=True)

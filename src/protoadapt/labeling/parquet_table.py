@@ -1,0 +1,97 @@
+"""labels.parquet: the labels of any number of pictures, written block by block."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protoadapt.core.errors import UserError, install
+from protoadapt.core.files import written_whole
+from protoadapt.labeling.names import UNKNOWN
+from protoadapt.labeling.outputs import NO_CLASS, Block
+
+GROUP = 1 << 17
+"""Rows that are written together, at least."""
+
+
+def part_name(rank: int, world: int) -> str:
+    """The file that one of several processes writes."""
+    return "labels.parquet" if world == 1 else f"labels-{rank:05d}-of-{world:05d}.parquet"
+
+
+def parts_in(out: Path) -> list[Path]:
+    """The files of earlier runs with any number of processes."""
+    files = sorted(out.glob("labels*.parquet"))
+    return [path for path in files if re.fullmatch(r"labels(-\d{5,}-of-\d{5,})?\.parquet", path.name)]
+
+
+def remove_others(out: Path, world: int) -> None:
+    """Removes files of earlier runs with another number of processes: readers of labels*.parquet would mix both."""
+    ours = {part_name(rank, world) for rank in range(world)}
+    for path in parts_in(out):
+        if path.name not in ours:
+            path.unlink(missing_ok=True)  # another process may be faster
+
+
+def check_pyarrow() -> None:
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            f"labels of --features are written as Parquet, which needs pyarrow: {install('scale')}"
+        ) from error
+
+
+@contextmanager
+def parquet_writer(
+    path: Path, classes: Sequence[str], check: Callable[[], None] = lambda: None
+) -> Iterator[Callable[[Block], None]]:
+    """Yields a function that appends a block; the file is written whole or not at all.
+
+    One row per picture: file, label, confidence, runner_up, margin, unknown, support, and its shard and row there.
+    `check` may still refuse right before the file is replaced.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema(
+        [("file", pa.string()), ("label", name), ("confidence", pa.float32()), ("runner_up", name)]
+        + [("margin", pa.float32()), ("unknown", pa.bool_()), ("support", pa.bool_())]
+        + [("shard", pa.int32()), ("row", pa.int32())]
+    )
+    labels = pa.array([*classes, UNKNOWN], pa.string())
+    waiting: list[Any] = []
+
+    def named(codes: np.ndarray, none: np.ndarray | None = None) -> Any:
+        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=none), labels)
+
+    def table(block: Block) -> Any:
+        support, (best, probability, unknown) = block.codes >= 0, block.answers
+        codes = np.where(block.codes == NO_CLASS, len(classes), block.codes)
+        p, q = (np.where(support, sure, column) for sure, column in zip((1.0, 0.0), probability.T))
+        unknown = (unknown | (block.codes == NO_CLASS)) & ~support
+        columns = [pa.array(block.names, pa.string())]
+        columns += [named(np.where(codes >= 0, codes, best[:, 0])), pa.array(p.astype(np.float32))]
+        columns += [named(best[:, 1], support), pa.array((p - q).astype(np.float32)), pa.array(unknown)]
+        columns += [pa.array(support), pa.array(np.full(len(support), block.shard, np.int32)), pa.array(block.rows)]
+        return pa.table(columns, schema)
+
+    with written_whole(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as file:
+
+        def flush() -> None:
+            if waiting:
+                file.write_table(pa.concat_tables(waiting), row_group_size=1 << 20)
+                waiting.clear()
+
+        def add(block: Block) -> None:
+            waiting.append(table(block))
+            if sum(map(len, waiting)) >= GROUP:
+                flush()
+
+        yield add
+        flush()
+        check()

@@ -1,0 +1,199 @@
+"""From labelled and unlabelled rows to named pictures: one way, whether the rows are in memory or on disk.
+
+A `Task` holds the examples, a source of unlabelled rows and the pictures to be named. `name_pictures` fits the
+estimator, answers all pictures block by block, and makes the result. `write_results` writes the files.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from sklearn.base import clone
+
+from protoadapt.core.estimators import PrototypeClassifier
+from protoadapt.core.methods.row_source import MemorySource, RowSource, block_size
+from protoadapt.labeling import outputs
+from protoadapt.labeling.classifier import Classifier, described, save_classifier
+from protoadapt.labeling.names import from_text
+from protoadapt.labeling.outputs import NO_CLASS, UNLABELED, Block
+from protoadapt.labeling.parquet_table import parquet_writer
+from protoadapt.labeling.processes import is_first, of_all
+from protoadapt.labeling.prototype_paths import prototype_paths
+
+METHOD = "bapa"
+Progress = Callable[[str, int, int], None]
+"""Called with the name of a stage, how much of it is done, and of how much."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Examples, unlabelled rows and the pictures to be named, however the rows are held.
+
+    S labelled rows of D features.
+    """
+
+    title: str
+    root: str  # the folder that the pictures' names start from
+    classes: list[str]
+    support: np.ndarray  # (S, D): labelled rows
+    labels: np.ndarray  # (S): their classes, as positions in `classes`
+    unlabeled: RowSource
+    blocks: Callable[[Classifier], Iterator[Block]]  # the pictures, answered; of several processes this one's
+    model: dict[str, Any]  # what a classifier keeps of its network
+    trained_on: str | None
+    calibration: Mapping[str, Any] | None
+    drawing: tuple[np.ndarray, np.ndarray]  # rows (n, D) and codes (n) that the report may draw, beside those of blocks
+    skipped: list[dict[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    contents: Mapping[str, bytes] = field(default_factory=dict)  # sha256 by name, where thumbnails are cached
+
+
+class Named(NamedTuple):
+    """All pictures of a task, named."""
+
+    result: dict[str, Any]  # what labels.json holds: the pictures that the report shows
+    classifier: Classifier
+    records: list[dict[str, Any]] | None  # of all pictures, where they were asked for
+
+
+class Counts(NamedTuple):
+    """What one process found."""
+
+    found: np.ndarray  # (W): unlabelled pictures per class
+    unknown: np.ndarray  # (W): how many of them may be of no class
+    sample: list[dict[str, Any]]
+    features: np.ndarray  # (m, D): of unlabelled pictures in the sample
+    skipped: list[dict[str, str]]
+
+
+def model_entry(metadata: Mapping[str, Any], views: int = 1) -> dict[str, Any]:
+    """What a classifier keeps of its network: how to make the features that it was fitted on."""
+    entry = {"name": metadata["model"]} | {key: metadata[key] for key in ("weights", "size", "mean", "std")}
+    return entry if views == 1 else entry | {"views": views}
+
+
+def in_memory(
+    title: str,
+    names: Sequence[str],
+    row: np.ndarray,
+    rows: np.ndarray,
+    codes: np.ndarray,
+    classes: list[str],
+    metadata: Mapping[str, Any],
+    *,
+    root: str = "",
+    device: str = "cpu",
+    by_table: np.ndarray | None = None,
+    **more: Any,
+) -> Task:
+    """A task whose rows are in memory.
+
+    names, row (n): each picture's name and its row, which several may share. rows (N, D), codes (N): features, and the
+    class that a person gave, UNLABELED or NO_CLASS. metadata: of the network. by_table (N): whether the label comes
+    from a table.
+    """
+    from_table = np.zeros(len(rows), bool) if by_table is None else by_table
+
+    def blocks(classifier: Classifier) -> Iterator[Block]:
+        answers = classifier.answer(rows).at(row)
+        yield Block(names, codes[row], from_table[row], answers, np.ones(len(row), bool), rows[:0])
+
+    support, unlabeled = codes >= 0, np.flatnonzero(codes < 0)
+    source = MemorySource(rows, unlabeled, block_size(len(classes), rows.shape[1]), torch.float32, device)
+    of_network = (model_entry(metadata), metadata["trained_on"], metadata["calibration"])
+    arguments = (title, root, classes, rows[support], codes[support], source, blocks, *of_network)
+    return Task(*arguments, drawing=(rows, np.maximum(codes, UNLABELED)), **more)
+
+
+def name_pictures(
+    task: Task,
+    estimator: PrototypeClassifier,
+    *,
+    paths: bool = True,
+    keep: bool = True,
+    parquet: Path | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Named:
+    """Fits the estimator on the task's rows and answers each picture once.
+
+    paths: compute the prototypes' paths for the report, which takes seconds. keep: return the records of all pictures,
+    not only of those in the report. parquet: a file that gets a row per picture; `check` may refuse right before it is
+    replaced. Several processes (torchrun) each write their own file and share one result.
+    """
+    estimator.fit_rows(task.support, task.labels, task.unlabeled)
+    classifier = Classifier.of(estimator, task.classes, task.model, task.support, task.labels, task.calibration)
+    n_way = len(task.classes)
+    (found, unknown), sample, features, records = np.zeros((2, n_way), np.int64), [], [task.support[:0]], []
+    with parquet_writer(parquet, task.classes, check) if parquet else nullcontext(lambda block: None) as write:
+        for block in task.blocks(classifier):
+            best, asked, chosen = block.answers.best[:, 0], block.codes < 0, np.flatnonzero(block.sampled)
+            no_class = block.answers.unknown | (block.codes == NO_CLASS)
+            found += np.bincount(best[asked], minlength=n_way)
+            unknown += np.bincount(best[asked & no_class], minlength=n_way)
+            every = block.records(task.classes) if keep else []
+            sample += [every[i] for i in chosen] if keep else block.records(task.classes, chosen)
+            records += every
+            features.append(block.features)
+            write(block)
+    parts = of_all(Counts(found, unknown, sample, np.concatenate(features), task.skipped))
+    result = outputs.label_result(
+        task.title,
+        _class_counts(task, parts),
+        [record for part in parts for record in part.sample],
+        list({tuple(one.items()): one for part in parts for one in part.skipped}.values()),
+        task.notes,
+        classifier,
+        described(estimator),
+        task.trained_on,
+    )
+    if paths and is_first():
+        rows, codes = task.drawing
+        if more := sum(len(part.features) for part in parts):
+            rows = np.concatenate([rows, *(part.features for part in parts)]).astype(np.float32)
+            codes = np.concatenate([codes, np.full(more, UNLABELED)])
+        result["paths"] = prototype_paths(clone(estimator), classifier, rows, codes)
+    return Named(result, classifier, records if keep else None)
+
+
+def write_results(
+    out: Path,
+    task: Task,
+    named: Named,
+    sources: Sequence[str | Path],
+    unchanged: Callable[[], None],
+    cache: Path | None = None,
+    on_progress: Progress = lambda stage, done, total: None,
+) -> None:
+    """Adds the report's thumbnails to the result and writes labels.csv, labels.json and classifier.safetensors.
+
+    Where the records of all pictures were not kept, a labels.csv of an earlier run is removed, as it would contradict
+    the other files, unless it is one of the `sources` of examples. `unchanged` may refuse right before.
+    """
+    result, labels_csv = named.result, out / "labels.csv"
+    records = result["pictures"]
+    images = outputs.report_images(records)
+    names = [records[i]["file"] for i, _, _ in images]
+    files = [os.path.normpath(os.path.join(os.path.abspath(task.root), from_text(name))) for name in names]
+    wanted = [(file, task.contents.get(name), side) for file, name, (_, _, side) in zip(files, names, images)]
+    for done, ((i, key, _), small) in enumerate(zip(images, outputs.thumbnails(wanted, cache))):
+        records[i][key] = small
+        on_progress("thumbnails", done + 1, len(images))
+    if named.records is not None:  # first: if it refuses, all is as it was
+        outputs.write_text(labels_csv, outputs.as_csv(result | {"pictures": named.records}), unchanged)
+    elif not any(labels_csv.exists() and Path(source).samefile(labels_csv) for source in sources):
+        unchanged()
+        labels_csv.unlink(missing_ok=True)
+    outputs.write_text(out / "labels.json", outputs.as_json(result))
+    save_classifier(out / "classifier.safetensors", named.classifier)
+
+
+def _class_counts(task: Task, parts: Sequence[Counts]) -> list[dict[str, Any]]:
+    found, unknown = (np.sum(each, 0).tolist() for each in zip(*((part.found, part.unknown) for part in parts)))
+    support = np.bincount(task.labels, minlength=len(task.classes)).tolist()
+    keys = ("name", "support", "found", "unknown")
+    return [dict(zip(keys, values)) for values in zip(task.classes, support, found, unknown)]
