@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from paper.checks import sound
 from paper.plan import Run
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import write_json
 from protoadapt.core.untrusted import clean_json
-from protoadapt.report.documents import sound
 from protoadapt.training import TrainConfig, checkpoint, load_splits, train
 from protoadapt.training.datasets.registry import search
 from protoadapt.training.recipes import recipe

@@ -340,7 +340,7 @@ def test_totals_are_those_of_all_pictures_though_a_sample_is_shown():
     (table,) = [text for attributes, text in page.all("table") if attributes["class"] == "balance"]
     assert table == "classlabelledunknownexamples" + "cat3,000402" + "dog1,00001"
     unknown, cat, dog = (text for _, text in page.all("h3"))
-    assert "40 labelled, 1 shown here" in unknown
+    assert "40 pictures, 1 shown here" in unknown
     assert "3,000 labelled, 40 of them unknown, 2 shown here · 2 examples" in cat
     assert "1,000 labelled, 1 shown here · 1 example" in dog
 

@@ -11,6 +11,7 @@ import pytest
 from helpers.command import run
 from helpers.pages import Parsed, labels
 
+from paper.checks import sound
 from protoadapt.cli.report_command import report
 from protoadapt.core.episodes import Protocol
 from protoadapt.core.errors import UserError
@@ -18,7 +19,6 @@ from protoadapt.core.evaluate import compare
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.records import read_results
 from protoadapt.report.captions import embedding
-from protoadapt.report.documents import sound
 from protoadapt.report.html import evaluation_page, is_labels_page
 from protoadapt.report.tables import OVER_CLASSES, comparison, render
 
@@ -354,6 +354,24 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(told, tmp_path):
     with pytest.raises(UserError, match="also read"):
         report([mine], mine)
     assert not [*tmp_path.glob(".*")]
+
+
+def test_a_table_is_printed_or_written_instead_of_a_page(told, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    five = measured(Protocol(shot=5, query=10), ["protonet", "cipa"])
+    files = [write(tmp_path / "1.json", told), write(tmp_path / "5.json", five)]
+    report(files, form="latex")
+    printed = capsys.readouterr().out
+    assert printed == render([*told["results"], *five["results"]], "protonet", "latex") + "\n"
+    report(files, tmp_path / "table.tex", form="latex")
+    assert (tmp_path / "table.tex").read_text() == printed
+    assert not (tmp_path / "report.html").exists()
+    with pytest.raises(UserError, match="there is no table format 'pdf'"):
+        report(files, form="pdf")
+    with pytest.raises(UserError, match=r"labels.json: there is no result to make a table of"):
+        report([write(tmp_path / "labels.json", labels())], form="text")
+    with pytest.raises(UserError, match=r"bad.json: a result has no valid 'accuracy'"):
+        report([write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/1"}]})], form="csv")
 
 
 def test_the_command_is_there(tmp_path):

@@ -25,17 +25,28 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="the HTML page (default: report.html; for labels, beside labels.json)"),
     ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="a table of the results instead: text, markdown, csv or latex (for booktabs)"),
+    ] = None,
 ) -> None:
     """Make one HTML page from results or labels.
 
     Of results: accuracy tables, charts and training curves. Of labels: the named pictures, to be checked. The page is
     one file that opens in any browser without a network.
     """
-    from protoadapt.report.html import report_page
+    from protoadapt.report.html import report_page, results_table
 
     if out is not None:
         check_output(out, *sources)
     documents = {str(file): document for path in sources for file, document in _documents(path)}
+    if form is not None:
+        table = results_table(documents, form)
+        if out is None:
+            return print(table)
+        with written_whole(out) as partial:
+            partial.write_text(table + "\n", encoding="utf-8")
+        return print(f"{count(len(documents), 'file')} → {out}")
     out = out or _usual_place(documents)
     for name, document in documents.items():
         if Path(name).resolve().parent != out.resolve().parent:

@@ -32,16 +32,20 @@ def caption(result: Mapping[str, Any], shots: str = "") -> str:
 
 def run_name(result: Mapping[str, Any]) -> str:
     """The name of an embedding: its training run, else its weights or its features."""
+    features = result["features"]
+    return str(_run(result) or features.get("weights") or features.get("hash") or "features")
+
+
+def _run(result: Mapping[str, Any]) -> object:
     training = result.get("training")
-    run = training.get("run") if isinstance(training, dict) else None
-    return str(run or result["features"].get("weights") or result["features"].get("hash") or "features")
+    return training.get("run") if isinstance(training, dict) else None
 
 
 def embedding(result: Mapping[str, Any]) -> str:
     """Network, training run, weights, and whatever is unusual about crop, views and pooling."""
     features = result["features"]
     parts = [
-        *(features.get("backbone"), f"run {run_name(result)}" if isinstance(result.get("training"), dict) else None),
+        *(features.get("backbone"), f"run {_run(result)}" if _run(result) else None),
         f"weights {features['weights']}" if features.get("weights") else None,
         *(f"{key} {value}" for key, usual in USUAL.items() if (value := features.get(key, usual)) not in (usual, None)),
     ]

@@ -20,7 +20,7 @@ class Series(NamedTuple):
 
     name: str
     style: str  # classes of the style sheet, such as "c1 dashed"
-    points: Sequence[tuple[float, float]]
+    points: list[tuple[float, float]]
 
 
 def color(i: int) -> str:
@@ -30,21 +30,16 @@ def color(i: int) -> str:
 
 def shape(i: int, x: float, y: float, r: float) -> str:
     """Path data of the mark of class i: circle, square, triangle, diamond or cross, of about the same area."""
+    quarters = [(0.4, -1.2), (0.4, -0.4), (1.2, -0.4)], [(1.2, 0.4), (0.4, 0.4), (0.4, 1.2)]
+    cross = [*quarters[0], *quarters[1], *((-a, -b) for quarter in quarters for a, b in quarter)]
     outlines = (
         f"M{x - r:.1f} {y:.1f}a{r} {r} 0 1 0 {2 * r} 0a{r} {r} 0 1 0 {-2 * r} 0z",
         _polygon(x, y, [(-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)], r),
         _polygon(x, y, [(0, -1.2), (1.15, 0.85), (-1.15, 0.85)], r),
         _polygon(x, y, [(0, -1.28), (1.28, 0), (0, 1.28), (-1.28, 0)], r),
-        _polygon(x, y, [(s * a, t * b) for s, t, a, b in _CROSS], r),
+        _polygon(x, y, cross, r),
     )
     return outlines[i % SHAPES if i >= 0 else 0]
-
-
-_CROSS = [
-    *((-1, -1, 0.4, 1.2), (1, -1, 0.4, 1.2), (1, -1, 0.4, 0.4), (1, -1, 1.2, 0.4), (1, 1, 1.2, 0.4), (1, 1, 0.4, 0.4)),
-    *((1, 1, 0.4, 1.2), (-1, 1, 0.4, 1.2), (-1, 1, 0.4, 0.4), (-1, 1, 1.2, 0.4), (-1, -1, 1.2, 0.4)),
-    (-1, -1, 0.4, 0.4),
-]
 
 
 def _polygon(x: float, y: float, corners: Sequence[tuple[float, float]], r: float) -> str:
@@ -127,20 +122,18 @@ def lines(series: Sequence[Series], low: float, high: float, label: str) -> Html
         return f"{1000 * (x - first) / (last - first or 1):.1f},{1000 * (1 - (y - low) / (high - low or 1)):.1f}"
 
     def curve(one: Series) -> Html:
-        points = " ".join(place(x, y) for x, y in one.points)
+        points = " ".join(place(x, y) for x, y in (one.points * 2 if len(one.points) == 1 else one.points))
         return tag("polyline", points=points, class_=one.style, vector_effect="non-scaling-stroke")
 
     sheet = tag(
         "svg", [*map(curve, series)], viewBox="0 0 1000 1000", preserveAspectRatio="none", width="100%", height="100%"
     )
-    under, over = _grid(low, high)
     whole = [t for t in ticks(first, last) if t == int(t)]
-    plot = tag("svg", under, sheet, over, class_="plot", role="img", aria_label=label)
     keys = [
         (tag("svg", tag("line", x2="100%", y1=5, y2=5, class_=one.style), class_="key", **HIDE), one.name)
         for one in series
     ]
-    return tag("figure", plot, axis(first, last, whole, "epoch"), legend(keys), class_="chart")
+    return _figure(sheet, low, high, label, axis(first, last, whole, "epoch"), keys, "chart")
 
 
 def grouped_bars(
@@ -159,28 +152,26 @@ def grouped_bars(
                 x = MARGIN + (g + 0.09) * room + s * width
                 box = {"x": percent(x), "width": percent(0.92 * width), "y": percent(1 - tall), "height": percent(tall)}
                 rects.append(tag("rect", words, class_=f"{color(s)} h{s // COLORS}", **box))
-    under, over = _grid(low, high)
     label = "Accuracy in percent by the number of unlabelled pictures per class; the table below has the numbers."
     names = [tag("text", name, x=percent(MARGIN + (g + 0.5) * room), y=13) for g, name in enumerate(groups)]
+    words = tag("p", "M, unlabelled pictures per class", class_="axis-name")
     keys = [
         (tag("svg", tag("rect", width=12, height=12, rx=2), class_=f"mark {color(s)}", viewBox="0 0 12 12", **HIDE), n)
         for s, n in enumerate(series)
     ]
-    return tag(
-        "figure",
-        tag("svg", under, rects, over, class_="plot", role="img", aria_label=label),
-        tag("svg", names, class_="axis", **HIDE),
-        tag("p", "M, unlabelled pictures per class", class_="axis-name"),
-        legend(keys),
-        class_="chart wide",
-    )
+    under = inner(tag("svg", names, class_="axis", **HIDE), words)
+    return _figure(inner(rects), low, high, label, under, keys, "chart wide")
 
 
-def _grid(low: float, high: float) -> tuple[Html, Html]:
-    """Grid lines to lie under a chart, and their numbers to lie over it."""
+def _figure(
+    content: Html, low: float, high: float, label: str, under: Html, keys: Sequence[tuple[Html, object]], style: str
+) -> Html:
+    """A chart over grid lines with their numbers, what stands under it, and its legend; `label` is read aloud."""
     where = [(t, percent(1 - (t - low) / (high - low or 1))) for t in ticks(low, high)]
-    under = inner(*(tag("line", x2="100%", y1=y, y2=y, class_="grid") for _, y in where))
-    return under, inner(*(tag("text", f"{t:g}", y=y, dy=-3, class_="number") for t, y in where))
+    grid = [tag("line", x2="100%", y1=y, y2=y, class_="grid") for _, y in where]
+    numbers = [tag("text", f"{t:g}", y=y, dy=-3, class_="number") for t, y in where]
+    plot = tag("svg", grid, content, numbers, class_="plot", role="img", aria_label=label)
+    return tag("figure", plot, under, legend(keys), class_=style)
 
 
 def legend(keys: Sequence[tuple[Html, object]]) -> Html:

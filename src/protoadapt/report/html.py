@@ -1,6 +1,7 @@
 """Reports as one HTML file that opens without a network: from labels, or from any number of result files."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from protoadapt.core.errors import UserError
@@ -9,8 +10,9 @@ from protoadapt.report.documents import OLD_PATHS, PATHS, RUN, TASK
 from protoadapt.report.label_page import SCHEMA as LABELS
 from protoadapt.report.label_page import labels_page
 from protoadapt.report.result_page import evaluation_page
+from protoadapt.report.tables import check_format, render
 
-__all__ = ["LABELS", "evaluation_page", "is_labels_page", "labels_page", "readable", "report_page"]
+__all__ = ["LABELS", "evaluation_page", "is_labels_page", "labels_page", "readable", "report_page", "results_table"]
 
 
 def readable(document: Any) -> bool:
@@ -38,11 +40,38 @@ def report_page(documents: Mapping[str, Any]) -> str:
     if labels and len(documents) > 1:
         other = next(name for name in documents if name != labels[0])
         raise UserError(f"{labels[0]} holds labels, which need a report of their own: leave out {other}")
+    for name in labels:
+        with _named(name):
+            return labels_page(documents[name])
     for name, document in documents.items():
-        try:
-            if name in labels:
-                return labels_page(document)
+        with _named(name):
             read_results(document)
-        except UserError as error:
-            raise UserError(f"{name}: {error}") from error
     return evaluation_page(list(documents.values()))
+
+
+def results_table(documents: Mapping[str, Any], form: str) -> str:
+    """Return the results in parsed JSON files as tables, in LaTeX side by side; see `tables.render`.
+
+    Parameters
+    ----------
+    documents : by file name, which error messages use.
+    form : "text", "markdown", "csv" or "latex".
+    """
+    check_format(form)
+    records = []
+    for name, document in documents.items():
+        with _named(name):
+            records += read_results(document)
+    if not records:
+        raise UserError(f"{', '.join(documents)}: there is no result to make a table of, give files of evaluate --json")
+    reference = next((record["reference"] for record in records if record.get("reference")), None)
+    return render(records, reference, form)
+
+
+@contextmanager
+def _named(file: str) -> Iterator[None]:
+    """Errors begin with the name of the file."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from error

@@ -7,7 +7,7 @@ from protoadapt.core.errors import count
 from protoadapt.report.charts import bar, color, mark
 from protoadapt.report.documents import paths_of
 from protoadapt.report.label_records import LabelledPicture, Total, number, read_records, read_totals
-from protoadapt.report.markup import Html, facts, inner, name_of, page, section, tag
+from protoadapt.report.markup import Html, facts, inner, name_of, page, pairs, section, tag
 from protoadapt.report.motion import motion, motion_section
 
 SCHEMA = "protoadapt-labels/1"
@@ -37,18 +37,20 @@ def labels_page(document: dict[str, Any]) -> str:
     records, names = read_records(document)
     totals = read_totals(document, names, records)
     say = _percent if document.get("calibrated") else _score
-    unknown = _ordered(r for r in records if r.unknown)
-    named = [r for r in records if not r.unknown]
-    unsure = [r for r in named if not r.support and _rank(r) <= SURE]
-    unsure = sorted(unsure, key=lambda r: (_rank(r), r.margin or 0, r.file))[:FIRST]
+    unknown = _ordered(p for p in records if p.unknown)
+    named = [p for p in records if not p.unknown]
+    unsure = [p for p in named if not p.support and _rank(p) <= SURE]
+    unsure = sorted(unsure, key=lambda p: (_rank(p), p.margin or 0, p.file))[:FIRST]
     skipped, paths = document.get("skipped") or [], document.get("paths")
     galleries = []
     for k, name in enumerate(names):
-        words = _counted(totals[k], sum(r.class_ == k and not r.support for r in records))
-        galleries.append(_gallery(name, k, _ordered(r for r in named if r.class_ == k), say, f"class-{k}", words))
+        words = _counted(totals[k], sum(p.class_ == k and not p.support for p in records))
+        galleries.append(_gallery(name, k, _ordered(p for p in named if p.class_ == k), say, f"class-{k}", words))
     if unknown:
-        strays = sum(r.class_ < 0 for r in unknown)
-        words = _counted(Total(sum(total.unknown for total in totals) + strays, 0, 0), len(unknown))
+        strays = sum(p.class_ < 0 for p in unknown)
+        number_unknown = sum(total.unknown for total in totals) + strays
+        words = count(number_unknown, "picture")
+        words += f", {len(unknown):,} shown here" if len(unknown) < number_unknown else ""
         galleries.insert(0, _gallery("Unknown", -1, unknown, say, "unknown", words))
     sections = [
         ("check", "Check first", _check_first(unsure, say, bool(unknown)) if unsure else None),
@@ -71,12 +73,12 @@ def _counted(total: Total, present: int) -> str:
     return words + (f" · {count(total.examples, 'example')}" if total.examples else "")
 
 
-def _rank(r: LabelledPicture) -> float:
-    return -1.0 if r.confidence is None else r.confidence
+def _rank(p: LabelledPicture) -> float:
+    return -1.0 if p.confidence is None else p.confidence
 
 
 def _ordered(records: Iterable[LabelledPicture]) -> list[LabelledPicture]:
-    return sorted(records, key=lambda r: (not r.support, -_rank(r), r.file))
+    return sorted(records, key=lambda p: (not p.support, -_rank(p), p.file))
 
 
 def _percent(share: float | None) -> str:
@@ -90,7 +92,7 @@ def _score(share: float | None) -> str:
 
 
 def _summary(records: Sequence[LabelledPicture], totals: Sequence[Total], skipped: int) -> str:
-    strays = sum(r.class_ < 0 for r in records)
+    strays = sum(p.class_ < 0 for p in records)
     labelled, unknown = (sum(getattr(t, key) for t in totals) + strays for key in ("labelled", "unknown"))
     words = f"{count(labelled, 'picture')} labelled" if labelled else "No picture was left to label:"
     words += f" with {count(len(totals), 'class', 'classes')} from " if labelled else " there are only your "
@@ -100,52 +102,43 @@ def _summary(records: Sequence[LabelledPicture], totals: Sequence[Total], skippe
     return f"{words} {'; '.join(rest)}." if rest else words
 
 
-def _card(r: LabelledPicture, say: Words, rival: bool = False) -> Html:
+def _card(p: LabelledPicture, say: Words, rival: bool = False) -> Html:
     """A picture that opens to show its details. With `rival`, the runner-up stands beside the label."""
     lines = []
-    if r.support:
+    if p.support:
         lines.append(tag("span", "example", class_="badge"))
     else:
-        label = tag("span", f"{r.label}?" if r.unknown else r.label, class_="who") if rival or r.unknown else None
-        lines.append(tag("span", label, tag("span", say(r.confidence), class_="share"), class_="line"))
-        lines.append(bar((r.confidence or 0, color(r.class_))))
-        if rival and r.runner_up:
-            rest = None if r.confidence is None or r.margin is None else max(0.0, r.confidence - r.margin)
-            other = tag("span", f"or {r.runner_up}", class_="who")
+        label = tag("span", f"{p.label}?" if p.unknown else p.label, class_="who") if rival or p.unknown else None
+        lines.append(tag("span", label, tag("span", say(p.confidence), class_="share"), class_="line"))
+        lines.append(bar((p.confidence or 0, color(p.class_))))
+        if rival and p.runner_up:
+            rest = None if p.confidence is None or p.margin is None else max(0.0, p.confidence - p.margin)
+            other = tag("span", f"or {p.runner_up}", class_="who")
             lines.append(tag("span", other, tag("span", say(rest), class_="share"), class_="line rival"))
-            lines.append(bar((rest or 0, color(r.runner_up_class))))
-    short = r.file.replace("\\", "/").rsplit("/", 1)[-1]
-    source = r.preview if rival or r.unknown else r.thumb
-    image = tag("img", src=source, alt=f"Picture {r.file}", loading="lazy", decoding="async", width=128, height=128)
+            lines.append(bar((rest or 0, color(p.runner_up_class))))
+    short = p.file.replace("\\", "/").rsplit("/", 1)[-1]
+    source = p.preview if rival or p.unknown else p.thumb
+    image = tag("img", src=source, alt=f"Picture {p.file}", loading="lazy", decoding="async", width=128, height=128)
     summary = tag("summary", image, lines, tag("span", name_of(short), class_="file"))
-    file = tag("a", name_of(r.file), href=r.link) if r.link else name_of(r.file)
-    known: list[tuple[str, object]] = [("file", file), ("label", None if r.unknown else name_of(r.label))]
-    if not r.support:
-        known += [("confidence", say(r.confidence)), ("runner-up", name_of(r.runner_up) if r.runner_up else None)]
-        known += [("margin", _score(r.margin))]
-    return tag("details", summary, facts(known), class_="card example" if r.support else "card")
+    file = tag("a", name_of(p.file), href=p.link) if p.link else name_of(p.file)
+    known: list[tuple[str, object]] = [("file", file), ("label", None if p.unknown else name_of(p.label))]
+    if not p.support:
+        known += [("confidence", say(p.confidence)), ("runner-up", name_of(p.runner_up) if p.runner_up else None)]
+        known += [("margin", _score(p.margin))]
+    return tag("details", summary, facts(known), class_="card example" if p.support else "card")
 
 
-def _line(r: LabelledPicture, *words: object) -> Html:
-    return tag("li", name_of(r.file), *words)
-
-
-def _gallery(name: str, class_: int, records: Sequence[LabelledPicture], say: Words, id_: str, words: str) -> Html:
+def _gallery(name: str, class_: int, pictures: Sequence[LabelledPicture], say: Words, id_: str, words: str) -> Html:
     """One class: cards, then a line for each picture without a preview. `words`: how many there are."""
-    cards = [_card(r, say) for r in records if r.thumb]
-    lines = []
-    for r in records:
-        if not r.thumb:
-            label = [": ", name_of(r.label), "?"] if r.unknown else None
-            lines.append(_line(r, label, " ", tag("small", "example" if r.support else say(r.confidence))))
+    lines = [_line(p, "?" if p.unknown else "", "example" if p.support else say(p.confidence)) for p in _bare(pictures)]
     rest = tag("li", f"and {len(lines) - LISTED:,} more, all in labels.csv") if len(lines) > LISTED else None
     more = tag("summary", f"{len(lines):,} without a preview"), tag("ul", lines[:LISTED], rest, class_="plain")
     return tag(
         "div",
         tag("h3", mark(class_), name_of(name), " ", tag("small", words)),
-        tag("div", cards, class_="grid") if cards else None,
+        _cards(pictures, say),
         tag("details", *more) if lines else None,
-        tag("p", "No pictures.", class_="note") if not records else None,
+        tag("p", "No pictures.", class_="note") if not pictures else None,
         class_="gallery",
         id=id_,
     )
@@ -154,15 +147,23 @@ def _gallery(name: str, class_: int, records: Sequence[LabelledPicture], say: Wo
 def _check_first(unsure: Sequence[LabelledPicture], say: Words, unknown: bool) -> Html:
     note = f"The {count(len(unsure), 'picture')} with the lowest confidence"
     note += ", not counting the unknown ones; lowest first." if unknown else ", lowest first."
-    cards = [_card(r, say, rival=True) for r in unsure if r.thumb]
-    lines = [
-        _line(r, ": ", name_of(r.label), f" {say(r.confidence)}", f" or {r.runner_up}" if r.runner_up else None)
-        for r in unsure
-        if not r.thumb
-    ]
-    grid = tag("div", cards, class_="grid large") if cards else None
+    lines = [_line(p, f" or {p.runner_up}" if p.runner_up else " ", say(p.confidence)) for p in _bare(unsure)]
     rest = tag("ul", lines, class_="plain") if lines else None
-    return section("Check these first", grid, rest, id_="check", note=note)
+    return section("Check these first", _cards(unsure, say, rival=True), rest, id_="check", note=note)
+
+
+def _cards(pictures: Sequence[LabelledPicture], say: Words, rival: bool = False) -> Html | None:
+    cards = [_card(p, say, rival) for p in pictures if p.thumb]
+    return tag("div", cards, class_="grid large" if rival else "grid") if cards else None
+
+
+def _bare(pictures: Sequence[LabelledPicture]) -> list[LabelledPicture]:
+    return [p for p in pictures if not p.thumb]
+
+
+def _line(p: LabelledPicture, doubt: str, words: str) -> Html:
+    """A picture without a preview; its label only where there is a doubt about it."""
+    return tag("li", name_of(p.file), [": ", name_of(p.label), doubt] if doubt else None, " ", tag("small", words))
 
 
 def _counts(names: Sequence[str], totals: Sequence[Total]) -> Html:
@@ -202,9 +203,6 @@ def _skipped(skipped: Sequence[dict[str, Any]]) -> Html:
 
 
 def _provenance(document: dict[str, Any]) -> Html:
-    def pairs(value: object) -> str:
-        return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else ""
-
     model, method = (part if isinstance(part, dict) else {} for part in (document.get("model"), document.get("method")))
     data, size = model.get("dataset"), model.get("size")
     calibration = "none"

@@ -95,6 +95,11 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Html:
     return tag("dl", [tag("div", tag("dt", term), tag("dd", value)) for term, value in known], class_="facts")
 
 
+def pairs(value: object) -> str:
+    """A dict as "key value, key value"; empty for anything else."""
+    return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else ""
+
+
 def page(title: str, *lines: object, sections: Iterable[tuple[str, str, Html | None]], of: str, script: bool) -> str:
     """The whole file: a header of `lines` with links to the sections, then the sections.
 

@@ -7,7 +7,7 @@ from protoadapt.core.records import Record, read_results, right_answers
 from protoadapt.report.captions import caption, dataset, embedding, origin, run_name
 from protoadapt.report.charts import HIDE, axis, grouped_bars, histogram, interval, ticks
 from protoadapt.report.documents import OLD_PATHS, PATHS, RUN, TASK, paths_of
-from protoadapt.report.markup import Html, facts, inner, page, section, tag
+from protoadapt.report.markup import Html, facts, inner, page, pairs, section, tag
 from protoadapt.report.motion import motion, motion_section
 from protoadapt.report.tables import OVER_CLASSES, OVER_CLASSES_NOTE, by_episodes, comparison
 from protoadapt.report.task import task_section
@@ -165,11 +165,7 @@ def _motion(document: dict[str, Any]) -> Html:
 
 def _provenance(documents: Sequence[dict[str, Any]]) -> Html:
     """Hardware, versions and commit, each once."""
-
-    def versions(document: dict[str, Any]) -> str:
-        known = document.get("versions")
-        return ", ".join(f"{k} {v}" for k, v in known.items()) if isinstance(known, dict) else ""
-
-    found = dict.fromkeys((str(d.get("hardware") or ""), versions(d), str(d.get("commit") or "")) for d in documents)
-    parts = [facts([("hardware", h), ("versions", v), ("commit", c)]) for h, v, c in found]
+    keys = ("hardware", "versions", "commit")
+    known = dict.fromkeys(tuple(pairs(d.get(key)) or str(d.get(key) or "") for key in keys) for d in documents)
+    parts = [facts(zip(keys, values)) for values in known]
     return section("Provenance", parts, id_="provenance")

@@ -1,0 +1,46 @@
+"""Files of an earlier run, checked before they are used again."""
+
+from contextlib import suppress
+from typing import Any
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.records import LARGEST, Record, read_results
+from protoadapt.core.untrusted import finite, whole
+from protoadapt.report.documents import OLD_PATHS, PATHS, RUN, paths_of
+
+
+def sound(document: Any) -> dict[str, Any]:
+    """Return a document without the results that fail their check, for callers that can compute those again.
+
+    Empty where nothing is left; a training run or the paths of prototypes are kept whole or not at all.
+    """
+    if not isinstance(document, dict):
+        return {}
+    if isinstance(document.get("results"), list):
+        good: list[Record] = []
+        for result in document["results"]:
+            with suppress(UserError):
+                good += read_results({"results": [result]})
+        return {**document, "results": good} if good else {}
+    checks = {RUN: _is_run, PATHS: _has_paths, OLD_PATHS: _has_paths}
+    check = checks.get(str(document.get("schema")))
+    return document if check and check(document) else {}
+
+
+def _is_run(run: dict[str, Any]) -> bool:
+    """Whether a training run holds its config, its duration and its hardware."""
+    config, best = run.get("config"), run.get("best")
+    return (
+        isinstance(config, dict)
+        and whole(config.get("epochs"), 1)
+        and whole(config.get("seed"), 0)
+        and finite(run.get("seconds"), 0, LARGEST)
+        and isinstance(run.get("hardware"), str)
+        and (not best or (isinstance(best, dict) and whole(best.get("epoch"), 0)))
+    )
+
+
+def _has_paths(document: dict[str, Any]) -> bool:
+    with suppress(UserError):
+        return bool(paths_of(document).steps)
+    return False
