@@ -68,8 +68,10 @@ def test_mistakes_are_one_sentence(protoadapt, model):
 
 def test_a_model_given_with_features_is_always_meant(protoadapt, monkeypatch):
     asked = []
+    result = {"classes": [], "notes": [], "calibrated": False}
+    monkeypatch.setattr("protoadapt.report.html.labels_page", lambda result: "")
     monkeypatch.setattr(
-        "protoadapt.cli.label_command.label_shards", lambda support, features, out, model, *_: asked.append(model)
+        "protoadapt.labeling.label_features", lambda *_, model, **options: asked.append(model) or result
     )
     places = ("label", "--support", "support", "--features", "f", "--out", "o")
     for words in ((), ("--model", "lite0"), ("--model", "cub")):

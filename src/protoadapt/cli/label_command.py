@@ -50,88 +50,46 @@ def label(
     Unlabelled pictures also shape the classifier (transductive). Writes labels.csv, a report to check them in, and a
     classifier for `predict`.
     """
+    if features and (images or sort or cache):
+        raise UserError("--features replaces --images and takes neither --sort nor --cache: leave those out")
+    if not (features or images):
+        raise UserError("there are no pictures to name: give --images DIR, or --features DIR from extract --manifest")
     from protoadapt import labeling
     from protoadapt.core.methods import parse_assignments
     from protoadapt.labeling.outputs import write_text
     from protoadapt.report.html import labels_page
 
-    chosen = parse_assignments(settings or [])
-    if features:
-        if images or sort or cache:
-            raise UserError("--features replaces --images and takes neither --sort nor --cache: leave those out")
-        return label_shards(support, features, out, model, method, chosen, find_device(device))
-    if images is None:
-        raise UserError("there are no pictures to name: give --images DIR, or --features DIR from extract --manifest")
-    with bars() as report:
-        result = labeling.label(
-            support,
-            images,
-            out,
-            model=model or MODEL,
-            method=method,
-            settings=chosen,
-            sort=sort,
-            cache=cache,
-            device=find_device(device),
-            on_progress=report,
-        )
-    write_text(out / "report.html", labels_page(result))
-    if all(picture["support"] for picture in result["pictures"]):
-        print("no picture is left to name: every one is among your examples")
-    else:
-        _print_classes(result, sum(picture["unknown"] for picture in result["pictures"]))
-    _print_notes(result["notes"])
-    print_skipped(result["skipped"])
-    if result.get("left_alone"):
-        print(f"not written by protoadapt and left as is: {count(result['left_alone'], 'file')} in {out / 'sorted'}")
-    print(f"{out / 'labels.csv'}, {out / 'report.html'}")
-
-
-def label_shards(
-    support: list[Path],
-    features: Path,
-    out: Path,
-    model: str | None,
-    method: str,
-    settings: dict[str, Any],
-    device: str,
-) -> None:
-    """Name every row of a directory of shards: labels.parquet, labels.csv if they are few, a report on a sample."""
-    from protoadapt.labeling import label_features
-    from protoadapt.labeling.outputs import write_text
-    from protoadapt.report.html import labels_page
-
-    with bars(lines=True) as report:
-        result = label_features(
-            support,
-            features,
-            out,
-            model=model,
-            method=method,
-            settings=settings,
-            device=device,
-            on_progress=report,
-        )
-    if int(os.environ.get("RANK", "0")):
+    options: dict[str, Any] = {"method": method, "settings": parse_assignments(settings or [])}
+    with bars(lines=features is not None) as report:
+        options |= {"device": find_device(device), "on_progress": report}
+        if images:
+            result = labeling.label(support, images, out, model=model or MODEL, sort=sort, cache=cache, **options)
+        elif features:
+            result = labeling.label_features(support, features, out, model=model, **options)
+    if int(os.environ.get("RANK", "0")):  # of several processes the first reports
         return
     write_text(out / "report.html", labels_page(result))
-    _print_classes(result, sum(one["unknown"] for one in result["classes"]))
-    _print_notes(result["notes"])
-    written = [*sorted(out.glob("labels*.parquet")), *out.glob("labels.csv"), out / "report.html"]
-    print(", ".join(map(str, written)))
+    _print_classes(result)
+    for note in result["notes"]:
+        print(f"note: {for_terminal(note)}", file=sys.stderr)
+    if images:
+        print_skipped(result["skipped"])
+    if result.get("left_alone"):
+        print(f"not written by protoadapt and left as is: {count(result['left_alone'], 'file')} in {out / 'sorted'}")
+    parquet = [] if images else sorted(out.glob("labels*.parquet"))
+    print(", ".join(map(str, [*parquet, *out.glob("labels.csv"), out / "report.html"])))
 
 
-def _print_classes(result: dict[str, Any], unknown: int) -> None:
+def _print_classes(result: dict[str, Any]) -> None:
     """How many pictures each class got, and how many may be of no class."""
-    for one in result["classes"]:
+    classes = result["classes"]
+    if not any(one["found"] for one in classes):
+        return print("no picture is left to name: every one is among your examples")
+    for one in classes:
         print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')})")
     if result["calibrated"]:
+        unknown = sum(one["unknown"] for one in classes)
         print(f"{unknown:11,} of them may belong to none of these classes: column unknown")
-
-
-def _print_notes(notes: list[str]) -> None:
-    for note in notes:
-        print(f"note: {for_terminal(note)}", file=sys.stderr)
 
 
 def print_skipped(skipped: list[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from helpers.archive import save_model
 
 from protoadapt import UserError
 from protoadapt.cli.extract_command import extract_manifest
-from protoadapt.cli.label_command import label_shards
+from protoadapt.cli.label_command import label
 from protoadapt.cli.manifest_command import manifest as manifest_command
 from protoadapt.labeling import ESTIMATORS, label_features, load_classifier, parquet_table, predict
 from protoadapt.labeling import label_shards as labelling
@@ -462,7 +462,7 @@ def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, cap
     own.write_bytes(model.read_bytes())
     own.with_suffix(".json").write_text(json.dumps(card))
     out = tmp_path / "out"
-    label_shards([tmp_path / "s.csv"], features, out, str(own), "bapa", {}, "cpu")
+    label([tmp_path / "s.csv"], out, features=features, model=str(own), device="cpu")
     said = capsys.readouterr()
     *_, unknown, written = said.out.splitlines()
     assert said.err == ""
@@ -472,7 +472,7 @@ def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, cap
     assert written == f"{out / 'labels.parquet'}, {out / 'labels.csv'}, {out / 'report.html'}"
     assert "114 pictures labelled with 2 classes from 4 examples." in (out / "report.html").read_text()
     (tmp_path / "t.csv").write_text("file,label\nc/002.png,Dark\n")
-    label_shards([tmp_path / "s.csv", tmp_path / "t.csv"], features, out, str(own), "bapa", {}, "cpu")
+    label([tmp_path / "s.csv", tmp_path / "t.csv"], out, features=features, model=str(own), device="cpu")
     assert capsys.readouterr().err == "note: the new class 'dark' is almost 'Dark': check whether one is misspelt\n"
 
 
