@@ -74,18 +74,18 @@ def main() -> None:
                 second, *others = measured(*two, shot)
                 weights += others
                 (mean, ci95), over_classes = first.minus(second), first.minus_classes(second)
-            told = {
+            record = {
                 "what": what,
                 "classes": classes,
                 "number": len(first.class_episodes),
                 "shot": shot,
                 "weights": weights,
             }
-            rows.append({**told, "mean": mean, "ci95": ci95, "ci95_classes": over_classes})
+            rows.append({**record, "mean": mean, "ci95": ci95, "ci95_classes": over_classes})
             print(json.dumps(rows[-1], ensure_ascii=False), flush=True)
     protocol = f"5-way, 15 queries a class, {EPISODES:,} episodes"
-    told = {"schema": "protoadapt-classes/1", "protocol": protocol, "seed": SEED, "commit": commit()}
-    write_json(asked.json, {**told, "versions": versions(), "hardware": hardware(), "rows": rows})
+    record = {"schema": "protoadapt-classes/1", "protocol": protocol, "seed": SEED, "commit": commit()}
+    write_json(asked.json, {**record, "versions": versions(), "hardware": hardware(), "rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which embedding `label` should use unless told: the same photographs embedded by several models, the same episodes.
+"""Which embedding `label` should use by default: the same photographs embedded by several models, the same episodes.
 
     protoadapt extract lite0 --dataset cub --data data --no-base-mean --out lite0.safetensors      (and so on)
     python benchmarks/default_model.py lite0=lite0.safetensors mini=mini.safetensors [--json FILE]
@@ -32,15 +32,15 @@ def same_pictures(tables: dict[str, Features]) -> None:
 
 
 def measured(tables: dict[str, Features], ways: list[int], shots: list[int], episodes: int) -> list[dict]:
-    """One entry a model, way, shot and method; the same episodes for every model."""
-    told = []
+    """One entry per model, way, shot and method; the same episodes for every model."""
+    entries = []
     for way, shot in ((way, shot) for way in ways for shot in shots):
         for model, table in tables.items():
             results = compare(table.features, table.labels, METHODS, Protocol(way=way, shot=shot), episodes=episodes)
             for result in results:
                 entry = {"model": model, "method": result.method.label, "way": way, "shot": shot}
-                told.append({**entry, "accuracy": round(result.accuracy, 4), "ci95": round(result.ci95, 4)})
-    return told
+                entries.append({**entry, "accuracy": round(result.accuracy, 4), "ci95": round(result.ci95, 4)})
+    return entries
 
 
 def by_task(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -62,13 +62,13 @@ def main() -> None:
     given = parser.parse_args()
     tables = {name: load_features(file) for name, _, file in (pair.partition("=") for pair in given.files)}
     same_pictures(tables)
-    told = measured(tables, given.way, given.shot, given.episodes)
-    print(by_task(told))
+    entries = measured(tables, given.way, given.shot, given.episodes)
+    print(by_task(entries))
     if given.json:
         about = {name: {k: v for k, v in table.about.items() if k != "class_names"} for name, table in tables.items()}
         run = {"schema": "protoadapt-default-model/1", "episodes": given.episodes, "seed": 0, "features": about}
-        told_all = {**run, "results": told, "versions": versions(), "hardware": hardware()}
-        given.json.write_text(json.dumps(told_all, indent=1) + "\n")
+        document = {**run, "results": entries, "versions": versions(), "hardware": hardware()}
+        given.json.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

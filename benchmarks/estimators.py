@@ -1,11 +1,11 @@
-"""CIPAClassifier on many rows: time grows as the rows do, memory beyond the rows themselves hardly at all.
+"""CIPAClassifier on many rows: time grows linearly with the rows, memory beyond the rows hardly at all.
 
     python benchmarks/estimators.py [--rows 50000 100000] [--steps 5] [--threads 1] [--device cuda] [--json FILE]
 
 Each size is a process of its own: float32 rows of 512 dimensions, two labelled rows a class, `fit` with so many steps
 (CIPA's own 20 take four times as long as 5) and the two best labels of every row. "extra" is the process's peak memory
 less its memory before `fit`, rows included. For the largest case: --rows 1000000 --classes 1000 --steps 1.
-One thread unless told: several wait for each other, and beside other work that wait is what would be measured.
+One thread by default: several wait for each other, and beside other work that wait would be measured.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Where people use it: one query, one class, foreign pictures, odd class sizes. Every method on the same tasks.
+"""Extreme queries (one query, one class, pictures of other classes, odd class sizes): all methods on the same tasks.
 
     python benchmarks/extremes.py FEATURES … [--episodes 600] [--seed 0] [--json results/extremes-NAME.json]
 
@@ -72,7 +72,7 @@ CASES: dict[str, tuple[Callable[[Rng], np.ndarray], int]] = {
 
 
 def draw(labels: np.ndarray, case: str, shot: int, seed: int, episodes: int) -> Draw:
-    """Queries labelled −1 are foreign."""
+    """Queries labelled −1 are of classes outside the task."""
     sizes, foreign = CASES[case]
     pools = [np.flatnonzero(labels == c) for c in np.unique(labels[labels >= 0])]
     drawn = [
@@ -118,13 +118,13 @@ def measure(features: Features, episodes: int, few: int, seed: int) -> list[dict
             for name, spec in SPECS.items():
                 part = drawn[:few] if spec == "alpha_tim" else drawn
                 got[name] = accuracies(features, part, spec) if len(part.support) else np.empty(0)
-            rows.append({"case": case, "shot": shot, "queries": int(drawn.query.shape[1]), "methods": told(got)})
+            rows.append({"case": case, "shot": shot, "queries": int(drawn.query.shape[1]), "methods": summary(got)})
             print(".", end="", flush=True, file=sys.stderr)
     return rows
 
 
-def told(got: dict[str, np.ndarray]) -> dict[str, dict]:
-    """Accuracy and CI of each method, and what BAPA has more, paired on the episodes that both had."""
+def summary(got: dict[str, np.ndarray]) -> dict[str, dict]:
+    """Accuracy and interval of each method, and the paired difference of BAPA to it."""
     out = {}
     for name, values in got.items():
         if len(values):
@@ -139,7 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("features", type=Path, nargs="+")
     parser.add_argument("--episodes", type=int, default=600)
-    parser.add_argument("--alpha-tim-episodes", type=int, default=100, help="0 leaves it out")
+    parser.add_argument("--alpha-tim-episodes", type=int, default=100, help="episodes for α-TIM; 0 leaves it out")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path)

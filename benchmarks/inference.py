@@ -1,4 +1,4 @@
-"""Speed and memory of inference, side by side with the naive way, in one run.
+"""Speed and memory of inference, side by side with a naive numpy loop, in one run.
 
     python benchmarks/inference.py [--device cuda] [--json results/benchmark-inference.json]
 
@@ -97,7 +97,7 @@ def naive_pt_map(X: np.ndarray, Y: np.ndarray, episodes: int, seed: int = 0) -> 
 
 
 def best_of(runs: int, work) -> float:
-    """The shortest time: what else the machine does only ever adds."""
+    """The shortest of several times: other work on the machine only adds to it."""
     times = []
     for _ in range(runs):
         start = time.perf_counter()
@@ -136,7 +136,7 @@ def speed(device: str) -> dict:
 
 
 def memory(episodes: int) -> float:
-    """Peak resident memory (GB) of a process that evaluates CIPA on so many episodes."""
+    """Peak resident memory (GB) of a process that evaluates CIPA on this many episodes."""
     command = [sys.executable, __file__, "--peak", str(episodes)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
 
@@ -166,8 +166,8 @@ def main() -> None:
     if options.peak:
         features = table()
         compare(features.features, features.labels, ["cipa"], episodes=options.peak)
-        told = Path("/proc/self/status").read_text()  # getrusage would give the parent's peak where that is higher
-        print(int(re.search(r"VmHWM:\s+(\d+)", told)[1]) / 1e6)
+        status = Path("/proc/self/status").read_text()  # getrusage would give the parent's peak where that is higher
+        print(int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1e6)
         return
     report = {"schema": "protoadapt-benchmark/1", "hardware": hardware(options.device), "versions": versions()}
     report |= {"threads": torch.get_num_threads(), "protocol": "5-way 1-shot, 15 queries a class, 512-d", "seed": 0}

@@ -1,4 +1,4 @@
-"""How much of the network's own speed is left when pictures come from files: read, hashed, decoded and kept.
+"""Share of the network's own speed that is left when pictures come from files: read, hashed, decoded, stored.
 
     python benchmarks/labeling.py [--pictures 256] [--rounds 5] [--model FILE] [--json FILE]
 
@@ -87,9 +87,9 @@ def main() -> None:
     ratio = statistics.median(files / bare for files, bare in zip(rates["files"], rates["bare"]))
     print(f"bare {middle['bare']:.1f}, from files {middle['files']:.1f} pictures/s: {ratio:.0%}")
     if options.json:
-        told = {"schema": "protoadapt-benchmark/1", "hardware": hardware(), "versions": versions(), "rates": rates}
-        told |= {"threads": torch.get_num_threads(), "pictures": options.pictures, "ratio": ratio}
-        options.json.write_text(json.dumps(told, indent=1) + "\n")
+        record = {"schema": "protoadapt-benchmark/1", "hardware": hardware(), "versions": versions(), "rates": rates}
+        record |= {"threads": torch.get_num_threads(), "pictures": options.pictures, "ratio": ratio}
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

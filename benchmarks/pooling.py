@@ -1,8 +1,8 @@
-"""How features should be pooled: exponents of the generalised mean over all places, on validation classes.
+"""Choice of the pooling: exponents of the generalised mean over all places, on validation classes.
 
     python benchmarks/pooling.py --weights DIR --data DIR [--data cub=DIR] --json results/pooling.json
 
-DIR of --weights holds cifar-fs.safetensors and so on, as `reproduce` leaves them. Up to 200 pictures of each class.
+DIR of --weights holds cifar-fs.safetensors …, as `python -m paper` writes them. Up to 200 pictures per class.
 """
 
 import argparse
@@ -54,12 +54,12 @@ def main() -> None:
         for p, table in pooled(backbone, about, images.pixels).items():
             for shot in (1, 5):
                 for r in compare(table, images.labels, METHODS, Protocol(shot=shot), episodes=EPISODES, seed=SEED):
-                    told = {**own, "pooling": p, "method": r.method.label, "shot": shot}
-                    rows.append({**told, "accuracy": r.accuracy, "ci95": r.ci95})
+                    record = {**own, "pooling": p, "method": r.method.label, "shot": shot}
+                    rows.append({**record, "accuracy": r.accuracy, "ci95": r.ci95})
                     print(json.dumps(rows[-1]), flush=True)
     protocol = f"validation classes, 5-way, 15 queries a class, {EPISODES} episodes, {PER_CLASS} pictures a class"
-    told = {"schema": "protoadapt-pooling/1", "protocol": protocol, "seed": SEED}
-    write_json(asked.json, {**told, "versions": versions(), "hardware": hardware(), "rows": rows})
+    record = {"schema": "protoadapt-pooling/1", "protocol": protocol, "seed": SEED}
+    write_json(asked.json, {**record, "versions": versions(), "hardware": hardware(), "rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Shards by the thousand, rows by the million: what holds, how fast, in how much memory.
+"""Thousands of shards, millions of rows: identity of the output, speed and memory.
 
     python benchmarks/scale.py --json results/benchmark-scale.json      everything, some hours on two cores
     python benchmarks/scale.py --quick                                  the same in minutes, small
@@ -88,7 +88,7 @@ def prepared(home: Path, options: argparse.Namespace) -> tuple[Path, Path]:
 
 
 def empty(folder: Path) -> Path:
-    """Without what another time left there: it would be kept, and not made."""
+    """An empty folder: existing shards would be kept, not made."""
     shutil.rmtree(folder, ignore_errors=True)
     return folder
 
@@ -96,16 +96,16 @@ def empty(folder: Path) -> Path:
 def identical(home: Path, options: argparse.Namespace) -> dict:
     model, listed = prepared(home, options)
     ways = {"1 worker": (1,), "2 workers": (2,), "4 workers": (4,), "local Ray cluster": (2, "--engine", "ray")}
-    told, first = {}, None
+    records, first = {}, None
     for name, (workers, *more) in ways.items():
         out = empty(home / "identical" / name.replace(" ", "-"))
         start = time.perf_counter()
         subprocess.run(command(model, listed, out, "--workers", workers, *more), check=True, stdout=subprocess.DEVNULL)
         seconds, made = time.perf_counter() - start, shard_bytes(out)
         first = made if first is None else first
-        told[name] = {"seconds": seconds, "shards": len(made), "same_bytes": made == first}
+        records[name] = {"seconds": seconds, "shards": len(made), "same_bytes": made == first}
         say(f"{name}: {len(made):,} shards in {seconds:.0f} s, the same bytes as the first: {made == first}")
-    return {"shards": options.shards, "ways": told}
+    return {"shards": options.shards, "ways": records}
 
 
 def kill(home: Path, options: argparse.Namespace) -> dict:
@@ -139,14 +139,14 @@ def kill(home: Path, options: argparse.Namespace) -> dict:
 
 
 def synthetic(folder: Path, rows: int, sizes: str) -> None:
-    """A feature folder of so many rectified rows, and support.csv that names five a class.
+    """A feature folder of so many rectified rows, and support.csv that names five per class.
 
     Classes of "one size", or of "sizes 100 to 1": the c-th is c times smaller than the first.
     """
     shares = np.ones(CLASSES) if sizes == EVEN else 1 / np.arange(1, CLASSES + 1)
     rng = np.random.default_rng(0)
     centres = 0.6 * rng.standard_normal((CLASSES, DIM), dtype=np.float32) + 0.3
-    told = {"weights": "synthetic", "views": 1, "manifest": "synthetic", "broken": []}
+    metadata = {"weights": "synthetic", "views": 1, "manifest": "synthetic", "broken": []}
     lines = ["file,label"]
     for number, start in enumerate(range(0, rows, SHARD_ROWS)):
         count = min(SHARD_ROWS, rows - start)
@@ -155,12 +155,12 @@ def synthetic(folder: Path, rows: int, sizes: str) -> None:
             truth[: CLASSES * SHOTS] = np.repeat(np.arange(CLASSES), SHOTS)
             lines += [f"{i:09d}.jpg,class {truth[i]:02d}" for i in range(CLASSES * SHOTS)]
         table = rng.standard_normal((count, DIM), dtype=np.float32)
-        table *= 1.5 if sizes == EVEN else 0.75  # so distinct that their sizes can be told
+        table *= 1.5 if sizes == EVEN else 0.75  # so distinct that class sizes can be estimated
         table += centres[truth]
         np.maximum(table, 0, out=table)
         names = [f"{i:09d}.jpg" for i in range(start, start + count)]
         path = shard_files.shard_path(folder, number)
-        shard_files.write_shard(path, table, np.arange(count), names, {"shard": number, **told})
+        shard_files.write_shard(path, table, np.arange(count), names, {"shard": number, **metadata})
         if number % 100 == 0:
             say(f"{start + count:,} of {rows:,} rows made")
     (folder / "support.csv").write_text("\n".join(lines) + "\n")
@@ -182,7 +182,7 @@ def first_shards(home: Path, rows: int) -> Path:
 
 
 def read_and_multiply(folder: Path) -> float:
-    """Seconds to read every row once and multiply it by 100 prototypes: what no labelling can do without."""
+    """Seconds to read every row once and multiply it by 100 prototypes, the least that labelling needs."""
     rows, _ = stream.open_features(folder)
     prototypes = torch.randn(CLASSES, DIM)
 
@@ -211,7 +211,7 @@ def label_one(folder: Path, method: str, steps: int, threads: int) -> dict:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=folder.parent) as out:
         support = folder.parent / "features" / "support.csv"
-        told = label_features(
+        labels = label_features(
             [support], folder, Path(out), method=method, settings={"n_iter": steps}, on_progress=on_progress
         )
         seconds = time.perf_counter() - start
@@ -226,7 +226,7 @@ def label_one(folder: Path, method: str, steps: int, threads: int) -> dict:
         "read_and_multiply_seconds": multiplied,
         "share": multiplied / a_pass,
         "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
-        "found": sum(one["found"] for one in told["classes"]),
+        "found": sum(one["found"] for one in labels["classes"]),
     }
 
 
@@ -264,7 +264,7 @@ def photographs(folder: Path, count: int) -> None:
 
 
 def rate(work: Callable[[], object], count: int, times: int = 3) -> float:
-    """Pictures a second, the best of several times: the network's own speed, not that of its first, cold batch."""
+    """Pictures per second, the best of several times, so that the cold first batch does not count."""
     best = 0.0
     for _ in range(times):
         start = time.perf_counter()
@@ -303,9 +303,9 @@ def extraction(home: Path, options: argparse.Namespace) -> dict:
     made = done.made_pictures / seconds
     steady = (times[-1][1] - times[0][1]) / (times[-1][0] - times[0][0])
     say(f"extract: {made:,.1f} pictures/s with its start, {steady:,.1f}/s after that: {100 * made / bare:.0f} %")
-    told = {"pictures": count, "device": device, "hardware": hardware(device), "workers": options.workers}
-    told |= {"decoding_per_core": decoding, "cores": os.cpu_count(), "network": bare}
-    return told | {"extract": made, "extract_steady": steady, "share": made / bare}
+    record = {"pictures": count, "device": device, "hardware": hardware(device), "workers": options.workers}
+    record |= {"decoding_per_core": decoding, "cores": os.cpu_count(), "network": bare}
+    return record | {"extract": made, "extract_steady": steady, "share": made / bare}
 
 
 PARTS = {"identical": identical, "kill": kill, "label": label, "extract": extraction}
@@ -315,16 +315,16 @@ QUICK = {"shards": 40, "kills": 3, "rows": [50_000, 100_000], "pictures": 128, "
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS))
-    parser.add_argument("--quick", action="store_true", help="everything small")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to try it out")
     parser.add_argument("--shards", type=int, default=1000)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 2_000_000, 5_000_000, 10_000_000])
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--pictures", type=int, default=2048)
-    parser.add_argument("--workers", type=int, default=None, help="of extract (default: a core each)")
+    parser.add_argument("--workers", type=int, default=None, help="processes of extract (default: one per core)")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--device", default="cpu", help="of extract")
-    parser.add_argument("--dir", type=Path, help="room for it all, 11 GB (default: a temporary folder)")
+    parser.add_argument("--device", default="cpu", help="device of extract")
+    parser.add_argument("--dir", type=Path, help="folder for all files, 11 GB (default: a temporary one)")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--method", default="cipa", help=argparse.SUPPRESS)

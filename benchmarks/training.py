@@ -35,7 +35,7 @@ GOALS = {"ce + rotation": 0.95, "ce + rotation + hct": 0.85}
 
 
 def bare(options: argparse.Namespace, rows: int, device: torch.device, classes: int = 64) -> list[float]:
-    """Images/s of forward and backward, one number a repeat."""
+    """Images/s of forward and backward, one number per repeat."""
     cuda = device.type == "cuda"
     network = build(options.backbone, options.width).to(device, memory_format=torch.channels_last)
     head = nn.Linear(network.dim, classes).to(device)
@@ -70,7 +70,7 @@ def bare(options: argparse.Namespace, rows: int, device: torch.device, classes: 
 
 
 def loop(options: argparse.Namespace, weights: dict[str, float], device: torch.device) -> list[float]:
-    """Images/s of the whole loop, one number an epoch."""
+    """Images/s of the whole loop, one number per epoch."""
     rng = np.random.default_rng(0)
     count = options.batch * options.steps
     pixels = rng.integers(0, 256, (count, 3, options.size, options.size), dtype=np.uint8)
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=None)
     parser.add_argument("--size", type=int, default=84)
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=100, help="steps a repeat (an epoch of the loop)")
+    parser.add_argument("--steps", type=int, default=100, help="steps per repeat (an epoch of the loop)")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--json", type=Path, default=None)
