@@ -1,6 +1,10 @@
 """What every method in METHODS must keep, whatever its paper."""
 
 import copy
+import math
+import types
+from collections.abc import Sequence
+from inspect import Parameter
 
 import numpy as np
 import pytest
@@ -9,7 +13,9 @@ from helpers.cases import clouds, slow
 from reference import REFERENCE
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods import METHODS, method
+from protoadapt.core.errors import UserError
+from protoadapt.core.estimators import PrototypeClassifier
+from protoadapt.core.methods import METHODS, declarations, method
 
 # Fewer steps where a method has a thousand: the laws do not depend on how long it runs.
 SHORT = {
@@ -143,3 +149,244 @@ def test_gpu_and_cpu_agree(name):
     episodes, _ = clouds(episodes=50, way=5, shots=1, queries=75, dim=128, dtype=torch.float32)
     on_gpu = RUNS[name](episodes.to("cuda")).cpu().argmax(-1)
     assert (on_gpu == RUNS[name](episodes).argmax(-1)).float().mean() >= 0.9999
+
+
+# ---------------------------------------------------------------------------------------------- unlabelled rows
+
+SEMI = ["protonet", "simpleshot", "semi_protonet", "cipa", "bapa", "soft_kmeans"]
+semi_method = pytest.mark.parametrize("name", SEMI)
+
+
+def remade(episodes, query=None, unlabeled=None, labels=None):
+    return Episodes.from_tensors(
+        episodes.support,
+        episodes.support_labels if labels is None else labels,
+        episodes.query if query is None else query,
+        3,
+        episodes.unlabeled if unlabeled is None else unlabeled,
+        episodes.base_mean,
+    )
+
+
+@pytest.mark.parametrize("name", METHODS.keys() - SEMI)
+def test_methods_without_a_semi_supervised_form_refuse_unlabelled_rows(name):
+    episodes, _ = clouds(unlabeled=9)
+    with pytest.raises(UserError, match="no semi-supervised form"):
+        RUNS[name](episodes)
+
+
+@semi_method
+def test_beside_unlabelled_rows_a_batch_is_as_many_single_calls_and_each_query_is_answered_alone(name):
+    episodes, _ = clouds(episodes=4, unlabeled=9)
+    together = RUNS[name](episodes)
+    torch.testing.assert_close(torch.cat([RUNS[name](episodes[e : e + 1]) for e in range(4)]), together, **CLOSE)
+    for q in (0, 5):
+        alone = RUNS[name](remade(episodes, query=episodes.query[:, q : q + 1]))
+        torch.testing.assert_close(alone, together[:, q : q + 1], **CLOSE)
+
+
+@semi_method
+def test_the_order_of_unlabelled_rows_means_nothing_and_classes_can_be_renamed(name):
+    episodes, _ = clouds(unlabeled=9)
+    before = copy.deepcopy(vars(episodes))
+    answer, order, renamed = RUNS[name](episodes), torch.randperm(9), torch.tensor([2, 0, 1])
+    torch.testing.assert_close(RUNS[name](remade(episodes, unlabeled=episodes.unlabeled[:, order])), answer, **CLOSE)
+    made = remade(episodes, labels=renamed[episodes.support_labels])
+    torch.testing.assert_close(RUNS[name](made)[..., renamed], answer, **CLOSE)
+    assert all(torch.equal(v, getattr(episodes, k)) for k, v in before.items() if isinstance(v, torch.Tensor))
+
+
+@semi_method
+@pytest.mark.parametrize("kind", ["duplicates", "zeros", "one row", "one class", "the support"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+def test_odd_unlabelled_rows_give_distributions(name, kind, dtype):
+    episodes, _ = clouds(dtype=dtype, unlabeled=9)
+    rows = episodes.unlabeled
+    made = {
+        "duplicates": rows[:, :3].repeat(1, 3, 1),
+        "zeros": torch.zeros_like(rows),
+        "one row": rows[:, :1],
+        "one class": episodes.support[:, :1] + 0.01 * rows,
+        "the support": episodes.support,
+    }[kind]
+    made = remade(episodes, unlabeled=made)
+    assert_rows_are_distributions(RUNS[name](made), made)
+
+
+@semi_method
+def test_many_rows_take_another_form_with_the_same_answers(name):
+    """More rows than dimensions and than SMALL: feature space instead of a Gram matrix."""
+    for counts in ({"queries": 300}, {"queries": 5, "unlabeled": 300}):
+        episodes, _ = clouds(episodes=2, **counts)
+        reference = REFERENCE[{"bapa": "balance_free"}.get(name, name)]
+        torch.testing.assert_close(RUNS[name](episodes), slow(reference, episodes), atol=1e-6, rtol=1e-5)
+
+
+# ---------------------------------------------------------------------------------------------- settings
+
+SETTINGS = [(name, key) for name in METHODS for key in declarations(METHODS[name])]
+
+
+def wrong_values(declared):
+    """Values that do not fit, of every kind that people write."""
+    low, high, kinds = declared.setting.low, declared.setting.high, declared.kinds
+    yield "abc"
+    yield {}
+    if types.NoneType not in kinds:
+        yield None
+    if bool in kinds:
+        yield from (1, 0.5)
+        return
+    if str in kinds:
+        yield from (3, True)
+        return
+    numbers = [-1, math.nan, math.inf, -math.inf, 10**24, 10**400, low - 1, low - 1e-3 * abs(low), high * 1.01]
+    numbers = [value for value in numbers if not low <= value <= high]
+    if Sequence in kinds:
+        length = declared.setting.length or 3
+        yield from (0.5, ["a"] * length, [0.5] * (length - 1) + [True])
+        yield from ([0.5] * (length - 1) + [value] for value in numbers)
+        if declared.setting.length:
+            yield from ([0.5] * (length - 1), [0.5] * (length + 1))
+    else:
+        yield from (*numbers, True, [1], "1 2")
+        if int in kinds:
+            yield from (2.5, 3.0)
+
+
+@pytest.mark.parametrize(("name", "key"), SETTINGS)
+def test_every_setting_out_of_its_range_is_one_sentence(name, key):
+    episodes, _ = clouds()
+    for value in wrong_values(declarations(METHODS[name])[key]):
+        for call in (lambda v: METHODS[name](episodes, **{key: v}), lambda v: method(name, **{key: v})):
+            with pytest.raises(UserError, match=f"^{key} is .*: it must be [^\n]*$"):
+                call(value)
+
+
+@pytest.mark.parametrize(("name", "key"), SETTINGS)
+def test_every_setting_at_the_ends_of_its_range_gives_distributions(name, key):
+    declared = declarations(METHODS[name])[key]
+    low, high = declared.setting.low, declared.setting.high
+    if declared.setting.choices:
+        values = declared.setting.choices
+    elif bool in declared.kinds:
+        values = (True, False)
+    elif Sequence in declared.kinds:
+        values = ([low] * 3, [high] * 3, [low, high, low])
+    else:
+        values = (int(low), 3) if int in declared.kinds else (low, high)
+    assert declared.setting.help
+    for value in values:
+        for dtype in (torch.float32, torch.float64):
+            episodes, _ = clouds(dtype=dtype)
+            answer = METHODS[name](episodes, **{**SHORT.get(name, {}), key: value})
+            assert_rows_are_distributions(answer, episodes)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "pt_map(class_prior=abc)",
+        "pt_map(class_prior=[1, 0, 1])",
+        "tim_gd(weights=abc)",
+        "tim_gd(lr=-1)",
+        "tim_adm(weights=[.1, -1, .1])",
+        "lr_ici(n_components=0)",
+        "lr_ici(C=1e16)",
+        "cipa(tau=-10)",
+        "cipa(n_iter=123456789012345678901234)",
+    ],
+)
+def test_settings_that_once_ended_in_a_traceback_are_refused(spec):
+    with pytest.raises(UserError, match="it must be"):
+        method(spec)
+
+
+def test_class_priors_of_another_number_of_classes_are_refused():
+    episodes, _ = clouds()
+    for name in ("pt_map", "tim_gd", "tim_adm", "ilpc"):
+        with pytest.raises(UserError, match="3 positive shares, one per class"):
+            METHODS[name](episodes, class_prior=[0.5, 0.5])
+
+
+def test_lists_in_any_brackets_are_read():
+    assert method("tim_gd(n_iter=3, weights=(0.1, 1, 0.1))").arguments == {"n_iter": 3, "weights": (0.1, 1, 0.1)}
+    assert method("tim_gd(weights=[0.1, 1, 0.1], n_iter=3)").arguments == {"weights": [0.1, 1, 0.1], "n_iter": 3}
+
+
+def test_a_users_method_may_have_any_annotations():
+    def mine(episodes, tau: "a number, or so" = 3, n: int = 2, way: "Nothing" = None):  # noqa: F722, F821
+        return episodes
+
+    assert method(mine, tau="x").settings == {"tau": "x", "n": 2, "way": None}
+
+    def plain(episodes, n: int = 2, other: float | None = None):
+        return episodes
+
+    assert method(plain, n=5, other=None).settings == {"n": 5, "other": None}
+    with pytest.raises(UserError, match=r"n is 'x': it must be a whole number$"):
+        method(plain, n="x")
+    with pytest.raises(UserError, match="no argument of plain 'm'"):
+        method(plain, m=1)
+
+
+# ---------------------------------------------------------------------------------------------- estimators
+
+ESTIMATORS = {
+    "bapa": "BAPAClassifier",
+    "cipa": "CIPAClassifier",
+    "protonet": "ProtoNetClassifier",
+    "semi_protonet": "SemiProtoNetClassifier",
+    "soft_kmeans": "SoftKMeansClassifier",
+    "pt_map": "PTMAPClassifier",
+}
+CLASSES = {kind.__name__: kind for kind in PrototypeClassifier.__subclasses__()}
+every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
+OTHER_DEFAULTS = {"cipa": {"power": "auto"}, "pt_map": {"power": "auto"}}
+"""Of estimators, where they differ from the method's; the docstring of the method says so. (CIPA's query_center is no
+setting of the estimator: it answers all rows about the centre of the unlabelled ones.)"""
+
+
+def test_every_estimator_has_its_method():
+    assert set(ESTIMATORS.values()) == set(CLASSES)
+
+
+@every_estimator
+def test_estimators_have_the_settings_and_defaults_of_their_method(name):
+    expected = {one.name: one.default for one in declarations(METHODS[name]).values()} | OTHER_DEFAULTS.get(name, {})
+    assert Parameter.empty not in expected.values()
+    expected.pop("query_center", None)
+    assert CLASSES[ESTIMATORS[name]]().get_params() == expected | {"device": "cpu"}
+    for key in OTHER_DEFAULTS.get(name, {}):
+        assert f"{key}=" in METHODS[name].__doc__
+
+
+@every_estimator
+@pytest.mark.parametrize("unlabeled", [0, 12])
+def test_estimator_and_method_agree(name, unlabeled):
+    """By default, up to the two defaults that differ, and with other settings."""
+    if unlabeled and name == "pt_map":
+        pytest.skip("the method has no semi-supervised form")
+    episodes, _ = clouds(episodes=1, queries=20, unlabeled=unlabeled)
+    others = {"n_iter": 3, "sigma": 0.7, "step": 0.7, "tau": 3.0, "lam": 4.0, "beta": 0.3, "metric": "cosine"}
+    others |= {"center": "joint", "kappa": 1.5, "k_s": 25.0, "class_prior": [0.2, 0.3, 0.5]}
+    for settings in ({}, {key: value for key, value in others.items() if key in declarations(METHODS[name])}):
+        model = CLASSES[ESTIMATORS[name]](**settings)
+        same = {key: value for key, value in model.get_params().items() if key != "device"}
+        if name == "cipa":
+            same["query_center"] = "unlabeled"
+        rest = (episodes.unlabeled if unlabeled else episodes.query)[0]
+        y = torch.cat([episodes.support_labels[0], torch.full((len(rest),), -1)])
+        model.fit(torch.cat([episodes.support[0], rest]).numpy(), y.numpy())
+        answer = METHODS[name](episodes, **same)[0].numpy()
+        np.testing.assert_allclose(model.predict_proba(episodes.query[0].numpy()), answer, atol=1e-6)
+
+
+@every_estimator
+def test_every_setting_of_an_estimator_out_of_its_range_is_one_sentence(name):
+    episodes, _ = clouds(episodes=1)
+    X, y = episodes.support[0].numpy(), episodes.support_labels[0].numpy()
+    for key, declared in CLASSES[ESTIMATORS[name]].settings.items():
+        for value in wrong_values(declared):
+            with pytest.raises(UserError, match=f"^{key} is .*: it must be [^\n]*$"):
+                CLASSES[ESTIMATORS[name]](**{key: value}).fit(X, y)

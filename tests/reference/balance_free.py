@@ -21,9 +21,11 @@ def balance_free(
     power="strict",
     beta=0.5,
 ):
-    support, query = rows(support), rows(query)
-    power = resolve_power(power, support, query)
-    support, query = power_transform(support, power, beta), power_transform(query, power, beta)
+    """With ``unlabeled`` those rows take the queries' place; the queries are answered about the last centre."""
+    support, asked = rows(support), rows(query)
+    learned_from = asked if unlabeled is None else rows(unlabeled)
+    power = resolve_power(power, support, asked, learned_from)
+    support, asked, query = (power_transform(part, power, beta) for part in (support, asked, learned_from))
     y = one_hot(support_labels, n_way)
     shots = y.sum(axis=0)
     n_query = len(query)
@@ -41,9 +43,12 @@ def balance_free(
     found = ((query.mean(axis=0) - support_mean) ** 2).sum()
     alpha = n_query / (n_query + k_s) * min(1.0, likely / found) ** 3
 
+    def centre(w):
+        return alpha * (w @ query) / w.sum() + (1 - alpha) * support_mean
+
     def centred(w):
         """Step 1: a centre that does not follow the balance; unit queries (N,D) and class sums of unit support."""
-        mu = alpha * (w @ query) / w.sum() + (1 - alpha) * support_mean
+        mu = centre(w)
         return unit(query - mu), y.T @ unit(support - mu)
 
     def assign(q, p, size_term):
@@ -66,5 +71,4 @@ def balance_free(
         size_term = g * np.log(f)  # 5: follow the sizes as g → 1, pull towards balance when g < 0
         w = (z / (1 + max(g, 0.0) * (f - 1))).sum(axis=1)
 
-    q, _ = centred(w)
-    return assign(q, p, size_term)
+    return assign(unit(asked - centre(w)), p, size_term)

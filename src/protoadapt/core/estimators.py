@@ -5,19 +5,23 @@
     model.predict(new)                      # one row or many, each answered alone from what was fitted
 
 All of them fit one state: rows are raised to a power and centred by `center_` as the method asks, and answered by
-softmax(similarity to `prototypes_` + `class_bias_`). So a new row needs no company, and a fitted unlabelled row gets
-its `transduction_` again. A method joins by saying how it calibrates and adapts (`_how`); one whose centre or class
-sizes move on the way replaces `_learn`.
+softmax(similarity to `prototypes_` + `class_bias_`). So a new row is answered alone, and a fitted unlabelled row gets
+its `transduction_` again. An estimator equals the method of the same name at equal settings (a law in the tests). Its
+settings are those that the method declares; it says how it calibrates and adapts in `_how`, and one whose centre or
+class sizes move on the way replaces `_steps`.
 
-Memory beyond X is bounded by a chunk of rows and some fifty bytes a row, however many rows there are.
+Memory beyond X is bounded by a block of rows and about fifty bytes per row, however many rows there are.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from inspect import Parameter, Signature
+from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -25,29 +29,24 @@ from torch import Tensor
 from protoadapt.core.arrays import check_size, refuse_mask, usable
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.adaptation import Adaptation
+from protoadapt.core.methods.bapa import bapa
+from protoadapt.core.methods.cipa import cipa
 from protoadapt.core.methods.normalize import power_transform
-from protoadapt.core.methods.protonet import rule, scale
-from protoadapt.core.methods.row_learner import (
-    PrototypeModel,
-    Support,
-    bapa_steps,
-    prototype_steps,
-    two_best,
-)
+from protoadapt.core.methods.protonet import metric_adaptation, protonet
+from protoadapt.core.methods.pt_map import pt_map
+from protoadapt.core.methods.row_learner import PrototypeModel, Support, bapa_steps, prototype_steps, two_best
 from protoadapt.core.methods.row_source import DenseBlock, MemorySource, RowSource, Source, block_size
-from protoadapt.core.partial_labels import encode
-from protoadapt.core.untrusted import finite
+from protoadapt.core.methods.semi_protonet import semi_protonet
+from protoadapt.core.methods.settings import Declaration, declarations
+from protoadapt.core.methods.soft_kmeans import soft_kmeans
+from protoadapt.core.partial_labels import encode, warn_of_one_class
 
 FLOATS = [np.float32, np.float64]
 """Computed with as they come; every other type becomes the first."""
 
-LIMITS = {"sigma": (0, 1), "step": (0, 1), "kappa": (0, 1e6), "beta": (1e-3, 1e3)}
-LIMITS |= dict.fromkeys(("tau", "lam", "k_s"), (1e-6, 1e6))
-"""Of settings that are numbers: beyond them there is nothing but NaN, or one answer for all rows."""
-
 
 class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
-    """What the classifiers share; not for use itself.
+    """What the classifiers share; use one of the classes below.
 
     Attributes after `fit` (n rows, W classes, D features):
 
@@ -56,54 +55,62 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
     two_best_ (n, 2)        positions in classes_ of the two likeliest classes of every fitted row, as predicted
     two_best_proba_ (n, 2)  their probabilities; full distributions are what `predict_proba` is for
     prototypes_ (W, D)      among the calibrated rows
-    center_ (D)             taken off a row (after the power) before it is answered
+    center_ (D)             subtracted from a row (after the power transform) before it is answered
     class_bias_ (W)         added to the logits; zero but for BAPA and PT+MAP
     n_features_in_, feature_names_in_ (for data frames)
     """
 
-    device: str
     power, beta = "off", 0.5  # of methods that take raw features
+    settings: dict[str, Declaration]
+
+    def __init_subclass__(cls, method: Callable[..., Tensor], without: tuple[str, ...] = (), **defaults: Any) -> None:
+        """Gives the class the settings of a method, and `device`; `defaults` are those that differ from the method's,
+        `without` names settings that have no meaning here."""
+        super().__init_subclass__()
+        declared = {name: one for name, one in declarations(method).items() if name not in without}
+        cls.settings = {name: replace(one, default=defaults.get(name, one.default)) for name, one in declared.items()}
+        parameters = {name: one.default for name, one in cls.settings.items()} | {"device": "cpu"}
+
+        def __init__(self, **settings):
+            for name in settings.keys() - parameters:
+                raise TypeError(f"{cls.__name__} has no setting {name!r}: it has {', '.join(parameters)}")
+            for name, default in parameters.items():
+                setattr(self, name, settings.get(name, default))
+
+        keywords = [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in parameters.items()]
+        signature = Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *keywords])
+        __init__.__signature__ = signature  # type: ignore[attr-defined]  # what scikit-learn reads
+        cls.__init__ = __init__  # type: ignore[method-assign]
 
     @abstractmethod
     def _how(self) -> Adaptation:
         """The method's own steps."""
 
     def check_settings(self) -> None:
-        """Raises UserError."""
-        usual = type(self)().get_params()
-        for name, value in self.get_params().items():
-            low, high = LIMITS.get(name, (0, 0))
-            if name in LIMITS and not finite(value, low, high) and not (value is None and usual[name] is None):
-                raise UserError(f"{name} is {value!r}: it must be a number from {low:g} to {high:g}")
-            if name == "class_prior" and value is not None:
-                shares = value.tolist() if hasattr(value, "tolist") else value
-                if not isinstance(shares, (list, tuple)) or not all(finite(share, 1e-9, 1e9) for share in shares):
-                    raise UserError(
-                        f"class_prior is {value!r}: give a positive share for each class, such as [0.3, 0.7]"
-                    )
-            if isinstance(usual[name], str) and name != "device" and not isinstance(value, str):
-                raise UserError(f"{name} is {value!r}: it must be a word, such as {usual[name]}")
-            if isinstance(usual[name], bool) and not isinstance(value, (bool, np.bool_)):
-                raise UserError(f"{name} is {value!r}: it must be true or false")
-        self._how()
-        self._power(torch.empty(0, 1))  # both refuse words that they do not know
+        """Raises UserError where a setting is out of its range."""
+        for name, declared in self.settings.items():
+            declared.check(getattr(self, name))
+        usable(self.device)
 
     def _power(self, rows: Tensor) -> Tensor:
-        return rows if self.power == "off" else power_transform(rows, self.beta, self.power)
+        return power_transform(rows, self.beta, self.power)
 
     def fit(self, X, y):
-        """X (n, D), y (n): labels, and -1, None or NaN for rows without one. Classes may have unequal numbers."""
-        if y is None:
-            raise UserError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        self.check_settings()
-        refuse_mask(X, "rows of X")
-        X = validate_data(self, X, dtype=FLOATS)
-        check_size(X, X.dtype.itemsize)
-        check_consistent_length(X, y)
-        self.classes_, codes = encode(y)
-        labelled, rest = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
-        labels = torch.from_numpy(codes[labelled]).to(usable(self.device))
-        self._learn(self._source(X, labelled, X.dtype), labels, self._source(X, rest, X.dtype))
+        """Learns from labelled and unlabelled rows.
+
+        Parameters
+        ----------
+        X : (n, D) features
+        y : (n) labels; -1, None or NaN for rows without one. Classes may have unequal numbers of labelled rows.
+
+        Returns
+        -------
+        self
+
+        >>> BAPAClassifier().fit(X, y).transduction_    # doctest: +SKIP
+        """
+        X, codes = self._partly_labelled(X, y)
+        self._keep(self._models(X, codes), X.dtype)
         self.two_best_, self.two_best_proba_ = self._two_best(X)
         self.transduction_ = self.classes_[np.where(codes < 0, self.two_best_[:, 0], codes)]
         return self
@@ -135,8 +142,9 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.classes_, codes = encode(labels)
         if (codes < 0).any():
             raise UserError("fit_rows takes labelled rows only: put rows without a label into the source")
-        labelled = self._source(support, np.arange(len(support)), support.dtype)
-        self._learn(labelled, torch.from_numpy(codes).to(usable(self.device)), source)
+        self._keep(
+            self._steps(self._support(support, np.arange(len(support)), codes), self._powered(source)), support.dtype
+        )
         return self
 
     @property
@@ -160,12 +168,59 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
             answer[rows] = scores.softmax(1).cpu().numpy()
         return answer
 
-    def _learn(self, support: MemorySource, labels: Tensor, source: RowSource) -> None:
-        dim = support.table.shape[1]
-        labelled = Support(support.powered_blocks(self.beta, self.power), labels, len(self.classes_), dim)
-        *_, model = self._steps(labelled, source.powered(self.beta, self.power))
-        fitted = (part.cpu().numpy() for part in (model.center, model.prototypes, model.bias))
-        self.center_, self.prototypes_, self.class_bias_ = (part.astype(support.table.dtype) for part in fitted)
+    def score(self, X, y, sample_weight=None) -> float:
+        """The accuracy on the rows of X (n, D) that have a label in y (n); rows without one are not counted."""
+        classes, codes = encode(y)
+        known = codes >= 0
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(np.average(self.predict(X)[known] == classes[codes[known]], weights=weight))
+
+    def path(self, X, y) -> np.ndarray:
+        """The prototypes after 0, 1, … n_iter steps among the calibrated rows, without fitting the estimator itself.
+
+        Parameters
+        ----------
+        X, y : as in `fit`
+
+        Returns
+        -------
+        (n_iter + 1, W, D); (1, W, D) where a method does not move them
+        """
+        unfitted = clone(self)
+        return np.stack(
+            [model.prototypes.cpu().numpy() for model in unfitted._models(*unfitted._partly_labelled(X, y))]
+        )
+
+    def _partly_labelled(self, X, y) -> tuple[np.ndarray, np.ndarray]:
+        """X and the position of each row's label in classes_, or -1."""
+        if y is None:
+            raise UserError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        self.check_settings()
+        refuse_mask(X, "rows of X")
+        X = validate_data(self, X, dtype=FLOATS)
+        check_size(X, X.dtype.itemsize)
+        check_consistent_length(X, y)
+        self.classes_, codes = encode(y)
+        warn_of_one_class(y)
+        return X, codes
+
+    def _models(self, X: np.ndarray, codes: np.ndarray) -> Iterator[PrototypeModel]:
+        labelled, rest = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
+        unlabeled = self._source(X, rest, X.dtype)
+        return self._steps(self._support(X, labelled, codes[labelled]), self._powered(unlabeled))
+
+    def _support(self, X: np.ndarray, index: np.ndarray, codes: np.ndarray) -> Support:
+        blocks = self._source(X, index, X.dtype).powered_blocks(self.beta, self.power)
+        return Support(blocks, torch.from_numpy(codes).to(self.device), len(self.classes_))
+
+    def _powered(self, source: RowSource) -> Source:
+        return source.powered(self.beta, self.power)
+
+    def _keep(self, models: Iterator[PrototypeModel], dtype: np.dtype) -> None:
+        """The last of the models becomes the fitted state."""
+        *_, model = models
+        fitted = (part.cpu().numpy().astype(dtype) for part in (model.center, model.prototypes, model.bias))
+        self.center_, self.prototypes_, self.class_bias_ = fitted
 
     def _steps(self, support: Support, source: Source) -> Iterator[PrototypeModel]:
         """The models after 0, 1, … n_iter steps."""
@@ -183,7 +238,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return X
 
     def _logits(self, X: np.ndarray) -> Iterator[tuple[slice, Tensor]]:
-        """Logits, chunk by chunk, in the type of what was fitted."""
+        """Logits (n, W), block by block, in the type of what was fitted."""
         model, start = self.model, 0
         for rows in self._source(X, np.arange(len(X)), self.center_.dtype):
             yield slice(start, start + len(rows)), model.logits(DenseBlock(self._power(rows))).mT
@@ -198,34 +253,14 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return best, p_best
 
 
-class BAPAClassifier(PrototypeClassifier):
-    """Balance-Agnostic Prototype Adaptation, ours; arguments as in `methods.bapa`. The one to begin with.
+class BAPAClassifier(PrototypeClassifier, method=bapa):
+    """Balance-Agnostic Prototype Adaptation (ours); settings as in `methods.bapa`. Start with this one.
 
-    Unlabelled rows help whatever classes they are of: many or few, mixed, or all of one class. `center_` counts rows
-    of large classes less, and `class_bias_` holds the logarithm of the classes' estimated sizes, as far as those are
-    more than chance. Without unlabelled rows it is the nearest class mean, centred by the support and shrunk by kappa.
+    Unlabelled rows help whatever classes they are of: many or few, mixed, or all of one class. `center_` gives rows of
+    large classes less weight, and `class_bias_` holds the logarithm of the classes' estimated sizes, as far as those
+    differ by more than chance. Without unlabelled rows it is the nearest class mean, centred by the support and shrunk
+    by kappa.
     """
-
-    def __init__(
-        self,
-        *,
-        n_iter: int = 20,
-        sigma: float = 0.2,
-        lam: float = 10.0,
-        kappa: float = 3.0,
-        k_s: float = 10.0,
-        beta: float = 0.5,
-        power: str = "auto",
-        device: str = "cpu",
-    ):
-        self.n_iter = n_iter
-        self.sigma = sigma
-        self.lam = lam
-        self.kappa = kappa
-        self.k_s = k_s
-        self.beta = beta
-        self.power = power
-        self.device = device
 
     def _how(self) -> Adaptation:
         return Adaptation("euclid", self.lam, self.n_iter, self.sigma, l2=True)
@@ -234,106 +269,51 @@ class BAPAClassifier(PrototypeClassifier):
         return bapa_steps(support, source, self._how(), self.kappa, self.k_s)
 
 
-class CIPAClassifier(PrototypeClassifier):
-    """Calibrated Iterative Prototype Adaptation (Ye et al., 2020); arguments as in `methods.cipa`.
+class CIPAClassifier(PrototypeClassifier, method=cipa, without=("query_center",), power="auto"):
+    """Calibrated Iterative Prototype Adaptation (Ye et al., 2020); settings as in `methods.cipa`, but power="auto".
 
-    With `center="separate"`, the paper's, labelled rows are centred by their mean and all others by the mean of the
-    unlabelled rows at fit. So those must be many and of mixed classes: with very few of them, or one class alone, CIPA
-    answers at chance. Without any it is ProtoNet, centred by the support.
+    With `center="separate"`, the paper's, labelled rows are centred by their mean and all others, fitted and new, by
+    the mean of the unlabelled rows (query_center="unlabeled" of the method). So those must be many and of mixed
+    classes: with very few of them, or one class alone, CIPA answers at chance. Without any it is ProtoNet, centred by
+    the support.
     """
-
-    def __init__(
-        self,
-        *,
-        n_iter: int = 20,
-        sigma: float = 0.2,
-        tau: float = 10.0,
-        beta: float = 0.5,
-        power: str = "auto",
-        center: str = "separate",
-        l2: bool = True,
-        device: str = "cpu",
-    ):
-        self.n_iter = n_iter
-        self.sigma = sigma
-        self.tau = tau
-        self.beta = beta
-        self.power = power
-        self.center = center
-        self.l2 = l2
-        self.device = device
 
     def _how(self) -> Adaptation:
         return Adaptation("cosine", self.tau, self.n_iter, self.sigma, self.center, self.l2)
 
 
-class ProtoNetClassifier(PrototypeClassifier):
+class ProtoNetClassifier(PrototypeClassifier, method=protonet):
     """The nearest class mean of raw features (Snell et al., 2017); unlabelled rows are answered and teach nothing.
 
     metric "cosine" with τ = 10 or "euclid" with τ = 1, unless `tau` says otherwise.
     """
 
-    def __init__(self, *, metric: str = "cosine", tau: float | None = None, device: str = "cpu"):
-        self.metric = metric
-        self.tau = tau
-        self.device = device
+    def _how(self) -> Adaptation:
+        return metric_adaptation(self.metric, self.tau, n_iter=0)
+
+
+class SemiProtoNetClassifier(PrototypeClassifier, method=semi_protonet):
+    """ProtoNet with means estimated again from softly assigned unlabelled rows (Ren et al., 2018)."""
 
     def _how(self) -> Adaptation:
-        return Adaptation(rule(self.metric), scale(self.metric, self.tau), n_iter=0)
+        return metric_adaptation(self.metric, self.tau, self.n_iter)
 
 
-class SemiProtoNetClassifier(PrototypeClassifier):
-    """ProtoNet with means re-estimated from softly assigned unlabelled rows (Ren et al., 2018)."""
-
-    def __init__(self, *, n_iter: int = 1, metric: str = "euclid", tau: float | None = None, device: str = "cpu"):
-        self.n_iter = n_iter
-        self.metric = metric
-        self.tau = tau
-        self.device = device
-
-    def _how(self) -> Adaptation:
-        return Adaptation(rule(self.metric), scale(self.metric, self.tau), self.n_iter)
-
-
-class SoftKMeansClassifier(PrototypeClassifier):
+class SoftKMeansClassifier(PrototypeClassifier, method=soft_kmeans):
     """Soft k-means on rows of unit length about the mean of all fitted rows (Bendou et al., 2022)."""
-
-    def __init__(self, *, n_iter: int = 29, tau: float = 5.0, device: str = "cpu"):
-        self.n_iter = n_iter
-        self.tau = tau
-        self.device = device
 
     def _how(self) -> Adaptation:
         return Adaptation("euclid", self.tau, self.n_iter, center="joint", l2=True)
 
 
-class PTMAPClassifier(PrototypeClassifier):
-    """PT+MAP (Hu et al., 2021): unlabelled rows are shared out among classes of sizes that are told, or else equal.
+class PTMAPClassifier(PrototypeClassifier, method=pt_map, power="auto"):
+    """PT+MAP (Hu et al., 2021): unlabelled rows are distributed over classes of known sizes, equal ones by default.
 
     `class_prior` holds the classes' shares of the unlabelled rows, in the order of classes_; where they are wrong,
-    PT+MAP loses many points. The paper has no inductive form. But its transport plan is a softmax with one bias a class
-    (`methods.many`), so a new row is answered with the biases of the fitted rows, which for those is the plan itself.
+    PT+MAP loses many points. The paper has no inductive form. But its transport plan is a softmax with one bias per
+    class (`methods.row_learner`), so a new row is answered with the biases of the fitted rows, which for those is the
+    plan itself.
     """
 
-    def __init__(
-        self,
-        *,
-        n_iter: int = 20,
-        step: float = 0.2,
-        lam: float = 10.0,
-        beta: float = 0.5,
-        power: str = "auto",
-        class_prior: Sequence[float] | None = None,
-        device: str = "cpu",
-    ):
-        self.n_iter = n_iter
-        self.step = step
-        self.lam = lam
-        self.beta = beta
-        self.power = power
-        self.class_prior = class_prior
-        self.device = device
-
     def _how(self) -> Adaptation:
-        prior = None if self.class_prior is None else torch.as_tensor(self.class_prior)
-        return Adaptation("sinkhorn", self.lam, self.n_iter, self.step, "separate", True, class_prior=prior)
+        return Adaptation("sinkhorn", self.lam, self.n_iter, self.step, "separate", True, class_prior=self.class_prior)

@@ -1,5 +1,6 @@
 """Labels of partly labelled data: which rows have one, and folds that test only those."""
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,8 @@ from protoadapt.core.errors import UserError
 
 
 class LabelledKFold(BaseCrossValidator):
-    """Folds for partly labelled data: only labelled rows are tested, unlabelled ones are always trained with.
+    """Cross-validation folds for partly labelled data: only labelled rows are tested, all unlabelled rows are in every
+    training fold.
 
     Each class's rows are dealt out in turn, so folds are stratified and, as a class's only labelled row is never
     tested, no class is missing from a training fold. Use it as `cv` of GridSearchCV or cross_val_score.
@@ -41,6 +43,17 @@ class LabelledKFold(BaseCrossValidator):
         order = order[np.argsort(codes[order], kind="stable")]
         for fold in range(self.n_splits):
             yield np.sort(order[fold :: self.n_splits])
+
+
+def warn_of_one_class(y) -> None:
+    """Warns where y holds the numbers -1 and 1 only: many use those for two classes."""
+    values = np.asarray(y)
+    if values.dtype.kind in "if" and set(np.unique(values).tolist()) == {-1, 1}:
+        warnings.warn(
+            "y holds only -1 and 1, and -1 marks rows without a label, so there is one class to learn: if -1 is a "
+            "class, name the classes 0 and 1 or by words",
+            stacklevel=4,
+        )
 
 
 def encode(y) -> tuple[np.ndarray, np.ndarray]:
@@ -72,5 +85,5 @@ def encode(y) -> tuple[np.ndarray, np.ndarray]:
         known = np.array(known.tolist())
     codes = np.full(len(y), -1)
     classes, codes[labelled] = np.unique(known, return_inverse=True)
-    check_classification_targets(np.tile(classes, 2))  # twice: one row a class it would take for a regression, and warn
+    check_classification_targets(np.tile(classes, 2))  # twice: one row per class would be taken for a regression
     return classes, codes

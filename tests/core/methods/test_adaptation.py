@@ -1,5 +1,8 @@
 """CIPA and its relatives against slow loops, and the three forms of their loop against each other."""
 
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,15 +16,22 @@ from reference import semi_protonet as slow_semi
 from reference import simpleshot as slow_simpleshot
 from reference import soft_kmeans as slow_kmeans
 
+from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import adaptation, native
-from protoadapt.core.methods.adaptation import Adaptation, _gram_form, prototype_path
-from protoadapt.core.methods.cipa import cipa, cipa_steps, powered
+from protoadapt.core.methods.adaptation import Adaptation, gram_form, prototype_path
+from protoadapt.core.methods.bapa import bapa
+from protoadapt.core.methods.cipa import cipa
+from protoadapt.core.methods.common import unit
+from protoadapt.core.methods.normalize import powered
 from protoadapt.core.methods.protonet import protonet
-from protoadapt.core.methods.pt_map import pt_map, pt_map_steps
-from protoadapt.core.methods.semi_protonet import semi_protonet, semi_protonet_steps
+from protoadapt.core.methods.pt_map import pt_map
+from protoadapt.core.methods.semi_protonet import semi_protonet
+from protoadapt.core.methods.settings import CENTERS
 from protoadapt.core.methods.simpleshot import simpleshot
-from protoadapt.core.methods.soft_kmeans import soft_kmeans, soft_kmeans_steps
+from protoadapt.core.methods.soft_kmeans import soft_kmeans
+
+bapa_module = sys.modules["protoadapt.core.methods.bapa"]
 
 CIPA_SWITCHES = [
     {},
@@ -92,7 +102,7 @@ RULES = [("cosine", 10.0), ("euclid", 5.0), ("sinkhorn", 10.0)]
 @settings(max_examples=40, deadline=None)
 @given(
     rule=st.sampled_from(RULES),
-    center=st.sampled_from(adaptation.CENTERS),
+    center=st.sampled_from(CENTERS),
     l2=st.booleans(),
     steps=st.integers(0, 6),
     sigma=st.floats(0, 1),
@@ -109,7 +119,7 @@ def test_three_forms_give_one_answer(rule, center, l2, steps, sigma, queries, un
     how = Adaptation(*rule, steps, sigma, center, l2, query_center)
     *_, prototypes = prototype_path(episodes, how)
     in_space = adaptation._assign(adaptation._calibrated_queries(episodes, how), prototypes, how)
-    torch.testing.assert_close(_gram_form(episodes, how), in_space, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(gram_form(episodes, how), in_space, atol=1e-5, rtol=1e-5)
     in_space = in_space / in_space.sum(-1, keepdim=True)
     torch.testing.assert_close(native.adapt(episodes, how), in_space, atol=1e-5, rtol=1e-5)
 
@@ -117,7 +127,7 @@ def test_three_forms_give_one_answer(rule, center, l2, steps, sigma, queries, un
 def test_many_rows_take_the_feature_space_form(monkeypatch):
     episodes, _ = clouds(queries=adaptation.SMALL + 1, episodes=1)
     monkeypatch.setattr(native, "adapt", None)  # neither of the others may be called
-    monkeypatch.setattr(adaptation, "_gram_form", None)
+    monkeypatch.setattr(adaptation, "gram_form", None)
     torch.testing.assert_close(cipa(episodes), slow(slow_cipa, episodes))
 
 
@@ -131,11 +141,10 @@ def test_without_numba_torch_answers_the_same(monkeypatch):
 
 def test_steps_start_at_the_class_means_and_lead_to_the_answer():
     episodes, _ = clouds()
-    path = list(cipa_steps(episodes, n_iter=7))
+    how = Adaptation("cosine", 10.0, 7, 0.2, "separate", True)
+    path = list(prototype_path(powered(episodes, 0.5, "strict"), how))
     assert len(path) == 8
-    support, query = adaptation.calibrate(
-        powered(episodes, 0.5, "strict"), Adaptation("cosine", 1.0, 0, 1, "separate", True)
-    )
+    support, query = adaptation.calibrate(powered(episodes, 0.5, "strict"), how)
     for c in range(3):
         torch.testing.assert_close(path[0][:, c], support[:, episodes.support_labels[0] == c].mean(1))
     logits = 10 * torch.nn.functional.cosine_similarity(query[:, :, None], path[-1][:, None], dim=-1)
@@ -144,26 +153,27 @@ def test_steps_start_at_the_class_means_and_lead_to_the_answer():
 
 UNIT = {"center": "separate", "l2": True}
 PATHS = {
-    "cipa": (cipa, cipa_steps, "strict", 0.2, UNIT),
-    "pt_map": (pt_map, pt_map_steps, "strict", 0.2, UNIT),
-    "semi_protonet": (semi_protonet, semi_protonet_steps, None, 1.0, {}),
-    "soft_kmeans": (soft_kmeans, soft_kmeans_steps, None, 1.0, {"center": "joint", "l2": True}),
+    "cipa": (cipa, "strict", Adaptation("cosine", 10.0, 4, 0.2, **UNIT)),
+    "pt_map": (pt_map, "strict", Adaptation("sinkhorn", 10.0, 4, 0.2, **UNIT)),
+    "semi_protonet": (semi_protonet, "off", Adaptation("euclid", 1.0, 4)),
+    "soft_kmeans": (soft_kmeans, "off", Adaptation("euclid", 5.0, 4, center="joint", l2=True)),
 }
 
 
 @pytest.mark.parametrize("name", PATHS)
 def test_each_step_goes_where_the_answers_before_it_pull(name):
-    run, steps, power, sigma, calibration = PATHS[name]
+    run, power, how = PATHS[name]
     episodes, _ = clouds(shots=(2, 1, 3))
-    given = powered(episodes, 0.5, power) if power else episodes
-    support, rows = adaptation.calibrate(given, Adaptation("cosine", 1.0, 0, **calibration))
+    given = powered(episodes, 0.5, power)
+    support, rows = adaptation.calibrate(given, how)
     y = episodes.membership
-    path = list(steps(episodes, n_iter=4))
+    path = list(prototype_path(given, how))
     assert len(path) == 5
     for k in range(4):
         z = run(episodes, n_iter=k)
         pulled = (y.mT @ support + z.mT @ rows) / (y.sum(1) + z.sum(1))[..., None]
-        torch.testing.assert_close(path[k + 1], sigma * pulled + (1 - sigma) * path[k], atol=1e-5, rtol=1e-5)
+        expected = how.sigma * pulled + (1 - how.sigma) * path[k]
+        torch.testing.assert_close(path[k + 1], expected, atol=1e-5, rtol=1e-5)
 
 
 def test_a_sinkhorn_plan_keeps_its_marginals():
@@ -171,6 +181,52 @@ def test_a_sinkhorn_plan_keeps_its_marginals():
     prior = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     plan = pt_map(episodes, class_prior=prior)
     np.testing.assert_allclose(plan.sum(1).numpy(), np.tile(20 * prior.numpy(), (3, 1)), atol=1e-3)
+
+
+def test_a_negative_row_that_is_never_drawn_is_no_error():
+    """Only the rows of these episodes have to be rectified, whatever else is in the table."""
+    episodes, _ = clouds()
+    table = torch.cat([episodes.rows, torch.full_like(episodes.rows[:2], -1)])
+    made = replace(episodes, rows=table, memo={})
+    torch.testing.assert_close(cipa(made), cipa(episodes))
+    torch.testing.assert_close(pt_map(made), pt_map(episodes))
+    drawn = replace(made, query_index=made.query_index.clone())
+    drawn.query_index[1, 3] = len(table) - 1
+    with pytest.raises(UserError, match=r"lowest is -1: .*power=signed"):
+        cipa(drawn)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e-7, 1e7, 1e12])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_cosines_do_not_depend_on_the_scale_of_the_features(scale, dtype):
+    episodes, _ = clouds(dtype=dtype)
+    scaled = replace(episodes, rows=episodes.rows * scale, memo={})
+    for run in (protonet, lambda e: semi_protonet(e, metric="cosine")):
+        torch.testing.assert_close(run(scaled), run(episodes), atol=1e-5, rtol=0)
+    torch.testing.assert_close(unit(scaled.rows), unit(episodes.rows), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("method", [cipa, bapa], ids=["cipa", "bapa"])
+def test_a_row_at_the_centre_means_the_same_in_every_form(method, monkeypatch):
+    """A row nearer to the centre than a millionth of its length is zero after centring, one further off is not."""
+    for apart, at_center in ((3e-7, True), (1e-5, False)):
+        query = torch.eye(4, dtype=torch.float64)[:, None].repeat(1, 2, 1).flatten(0, 1)[None]
+        support = torch.eye(4, dtype=torch.float64)[None, :2] + 1
+        query = torch.cat([query + 1, torch.full((1, 1, 4), 1.25, dtype=torch.float64)], 1)
+        query[0, -1, 0] += apart * 2.5 * 2
+        made = Episodes.from_tensors(support, torch.tensor([[0, 1]]), query, 2)
+        settings = {"power": "off", "n_iter": 0} | ({"k_s": 1e-6} if method is bapa else {})
+        answers = [method(made, **settings)[0, -1]]
+        with monkeypatch.context() as patch:
+            patch.setattr(native, "njit", None)
+            answers.append(method(made, **settings)[0, -1])
+            patch.setattr(adaptation, "large", lambda episodes: True)
+            patch.setattr(bapa_module, "large", lambda episodes: True)
+            answers.append(method(made, **settings)[0, -1])
+        for answer in answers:
+            torch.testing.assert_close(answer, answers[0], atol=1e-4, rtol=0)
+        if method is cipa:
+            assert (abs(float(answers[0][0] - 0.5)) < 1e-3) == at_center
 
 
 def test_negative_features_are_an_error_that_names_the_fix():

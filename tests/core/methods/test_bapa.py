@@ -13,7 +13,8 @@ from reference import balance_free as slow_bapa
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import native, native_bapa
-from protoadapt.core.methods.bapa import bapa, class_sizes, trust
+from protoadapt.core.methods.bapa import bapa, class_sizes, feature_form, trust
+from protoadapt.core.methods.normalize import powered
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -25,8 +26,9 @@ ROOT = Path(__file__).resolve().parents[3]
 )
 @pytest.mark.parametrize("queries", [1, 12, 40])
 @pytest.mark.parametrize("shots", [1, (2, 1, 3)], ids=str)
-def test_the_equations(settings, queries, shots):
-    episodes, _ = clouds(queries=queries, shots=shots)
+@pytest.mark.parametrize("unlabeled", [0, 1, 17])
+def test_the_equations(settings, queries, shots, unlabeled):
+    episodes, _ = clouds(queries=queries, shots=shots, unlabeled=unlabeled)
     torch.testing.assert_close(bapa(episodes, **settings), slow(slow_bapa, episodes, **settings))
 
 
@@ -40,8 +42,11 @@ def test_the_compiled_loop_and_torch_agree(queries, shots, dtype, monkeypatch):
         patch.setattr(native_bapa, "adapt", None)  # where numba is missing nobody calls it
         patch.setattr(native, "njit", None)
         in_torch = bapa(episodes, n_iter=12, kappa=2)
+    in_space = feature_form(powered(episodes, 0.5, "auto"), 12, 0.2, 10.0, 2, 10.0)
     # In float32 twelve steps carry rounding on.
-    torch.testing.assert_close(compiled, in_torch, atol=1e-4 if dtype == torch.float32 else 1e-9, rtol=0)
+    close = {"atol": 1e-4 if dtype == torch.float32 else 1e-9, "rtol": 0}
+    torch.testing.assert_close(compiled, in_torch, **close)
+    torch.testing.assert_close(in_space, in_torch, **close)
 
 
 def test_the_page_shows_the_equations_of_the_code():

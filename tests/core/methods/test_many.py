@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.methods import adaptation, many
-from protoadapt.core.methods.adaptation import Adaptation, _gram_form, calibrate, prototype_path
-from protoadapt.core.methods.cipa import powered
+from protoadapt.core.methods import many
+from protoadapt.core.methods.adaptation import Adaptation, calibrate, gram_form, prototype_path
+from protoadapt.core.methods.normalize import powered
+from protoadapt.core.methods.settings import CENTERS
 
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}
 
@@ -19,7 +20,7 @@ CLOSE = {"atol": 1e-6, "rtol": 1e-6}
 @settings(max_examples=60, deadline=None)
 @given(
     rule=st.sampled_from([("cosine", 10.0), ("euclid", 5.0), ("sinkhorn", 10.0)]),
-    center=st.sampled_from(adaptation.CENTERS),
+    center=st.sampled_from(CENTERS),
     l2=st.booleans(),
     steps=st.integers(0, 6),
     sigma=st.floats(0, 1),
@@ -36,13 +37,13 @@ def test_chunks_give_the_answers_of_the_other_forms(rule, center, l2, steps, sig
     sums = (episodes.membership.mT @ support)[0]
     prototypes, bias = many.adapt_rows(sums, episodes.shots[0], u.split(chunk), how)
     *_, (expected,) = prototype_path(episodes, how)
-    (answer,) = _gram_form(episodes, how)
+    (answer,) = gram_form(episodes, how)
     torch.testing.assert_close(prototypes, expected, **CLOSE)
     in_chunks = torch.cat([many.assign(part, prototypes, bias, how) for part in u.split(chunk)])
     torch.testing.assert_close(in_chunks, answer / answer.sum(1, keepdim=True), **CLOSE)
 
 
-@pytest.mark.parametrize("center", adaptation.CENTERS)
+@pytest.mark.parametrize("center", CENTERS)
 @pytest.mark.parametrize("chunk", [1, 5, 100])
 def test_learning_from_chunks_is_calibrating_and_adapting(center, chunk):
     episodes, _ = clouds(episodes=1, queries=23)

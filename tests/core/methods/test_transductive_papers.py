@@ -180,13 +180,13 @@ def test_unlabelled_rows_are_refused_in_words(run):
     [
         (tim_adm, {"n_iter": -1}, "n_iter is -1"),
         (tim_gd, {"n_iter": 1.5}, "n_iter is 1.5"),
-        (tim_gd, {"weights": (1.0, 1.0)}, "give three"),
+        (tim_gd, {"weights": (1.0, 1.0)}, "weights is .* must be 3 numbers from 0 to 1000"),
         (laplacian_shot, {"n_neighbors": -2}, "n_neighbors is -2"),
         (lr_ici, {"per_class": 0}, "per_class is 0"),
-        (lr_ici, {"C": 0.0}, "C must be positive"),
+        (lr_ici, {"C": 0.0}, "C is 0.0: it must be a number from 1e-06"),
         (ilpc, {"alpha": 1.0}, "alpha is 1"),
         (ilpc, {"class_prior": [0.5, 0.5]}, "3 positive shares"),
-        (ilpc, {"class_prior": [1.0, 0.0, 0.0]}, "3 positive shares"),
+        (ilpc, {"class_prior": [1.0, 0.0, 0.0]}, "class_prior is .* a list of numbers from 1e-09"),
         (alpha_tim, {"alpha": 1.0}, "alpha is 1"),
     ],
 )

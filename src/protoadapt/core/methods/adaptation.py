@@ -12,12 +12,14 @@ p = a·s + Σ_j A_j u_j together with V = p·u and t = p·s. A step changes all 
     a ← (1−σ)a + σ/n        A ← (1−σ)A + σz/n
     V ← (1−σ)V + σ(B + zG)/n      t ← (1−σ)t + σ(‖s‖² + z·B)/n .
 
-Three forms give the same answers (a law in the tests): `prototype_path` in feature space, the one to read and
-to plot; `_gram_form` in torch, for any device; and the compiled loop of `native`, for the CPU.
-Axes: E episodes, W classes, S support rows, U unlabelled rows (the queries, unless others are given), Q, D.
+Three forms give the same answers (a law in the tests): `prototype_path` in feature space, the one to read and to plot,
+also for large episodes; the Gram form over batched episodes, `gram_form` in torch for any device and its compiled twin
+in `native` for the CPU; and `row_learner`, one task with any number of rows.
+Axes: E episodes, W classes, S support rows, U unlabelled rows (the queries, unless there are others), Q, D.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -26,51 +28,50 @@ from torch import Tensor
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import native
-from protoadapt.core.methods.checks import shares, whole
-from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY
+from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY, shares
 from protoadapt.core.methods.normalize import calibrated_rows
 
-CENTERS = ("none", "separate", "joint", "support")
 SMALL = 256
-"""Up to so many rows, or the rows' dimension if that is more, their Gram matrix is the cheaper form."""
+"""Up to this many rows, or the rows' dimension if that is more, the Gram matrix is the cheaper form."""
 
 
 @dataclass(frozen=True)
 class Adaptation:
-    """One member of the family: calibration, assignment and steps."""
+    """One member of the family: calibration, assignment and steps. Settings are checked by the methods."""
 
     rule: str  # a key of ASSIGN
     scale: float  # τ, or the factor of the squared distance
     n_iter: int
     sigma: float = 1.0
-    center: str = "none"  # which mean is taken off: each set's own, that of all rows, the support's
+    center: str = "none"  # which mean is subtracted: each set's own, that of all rows, the support's
     l2: bool = False  # unit length after centring
     query_center: str = "none"  # semi-supervised only: "unlabeled" centres the queries by the unlabelled mean
-    class_prior: Tensor | None = None  # (W), Sinkhorn's column shares; None: equal
+    class_prior: Sequence[float] | Tensor | None = None  # (W), Sinkhorn's column shares; None: equal
 
-    def __post_init__(self) -> None:
-        if self.center not in CENTERS:
-            raise UserError(f"center is {self.center!r}: choose one of {', '.join(CENTERS)}")
-        if self.query_center not in ("none", "unlabeled"):
-            raise UserError(f"query_center is {self.query_center!r}: choose none or unlabeled")
-        whole("n_iter", self.n_iter)
-        if not 0 <= self.sigma <= 1:
-            raise UserError(f"sigma is {self.sigma}: it must lie between 0 and 1")
+
+def large(episodes: Episodes) -> bool:
+    """Whether the unlabelled rows are too many for a Gram matrix."""
+    return adapting_index(episodes).shape[1] > max(episodes.rows.shape[1], SMALL)
+
+
+def adapting_index(episodes: Episodes) -> Tensor:
+    """(E, U): the rows that prototypes adapt to: the queries, unless there are unlabelled rows beside them."""
+    return episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
 
 
 def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
     """(E, Q, W): the queries' class probabilities at the adapted prototypes."""
-    semi = episodes.unlabeled_index is not None
-    if semi and how.rule == "sinkhorn":
-        raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa")
-    helping = episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
-    if helping.shape[1] > max(episodes.rows.shape[1], SMALL):
+    if episodes.unlabeled_index is not None and how.rule == "sinkhorn":
+        raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa or bapa")
+    if how.rule == "cosine" and not how.l2:
+        episodes = episodes.each_row(_rescaled)
+    if large(episodes):
         *_, prototypes = prototype_path(episodes, how)
         answer = _assign(_calibrated_queries(episodes, how), prototypes, how)
     elif native.usable(episodes.rows):
         return native.adapt(episodes, how)
     else:
-        answer = _gram_form(episodes, how)
+        answer = gram_form(episodes, how)
     return answer / answer.sum(-1, keepdim=True).clamp_min(TINY)  # a transport plan's rows sum to 1 only nearly
 
 
@@ -88,11 +89,18 @@ def prototype_path(episodes: Episodes, how: Adaptation) -> Iterator[Tensor]:
         yield prototypes
 
 
+def _rescaled(rows: Tensor) -> Tensor:
+    """Rows times the power of two that brings the largest entry near 1. Cosines do not depend on it, but the products
+    of very small or large rows leave the range of floats."""
+    largest = float(rows.abs().max()) if rows.numel() else 1.0
+    if largest == 0 or 1e-3 < largest < 1e3:
+        return rows
+    return rows * 2.0 ** -max(-120, min(120, round(math.log2(largest))))
+
+
 def calibrate(episodes: Episodes, how: Adaptation) -> tuple[Tensor, Tensor]:
     """Support and unlabelled rows, centred and brought to unit length as asked."""
-    support, unlabeled = episodes.support, episodes.unlabeled
-    if unlabeled is None:
-        unlabeled = episodes.query
+    support, unlabeled = episodes.support, episodes.rows[adapting_index(episodes)]
     support_mean, unlabeled_mean = _means(support, unlabeled, how.center)
     return calibrated_rows(support, support_mean, how.l2), calibrated_rows(unlabeled, unlabeled_mean, how.l2)
 
@@ -117,7 +125,7 @@ def _means(support: Tensor, unlabeled: Tensor, center: str) -> tuple[Tensor, Ten
     return mean, mean if center == "support" else unlabeled.mean(1, keepdim=True)
 
 
-def _gram_form(episodes: Episodes, how: Adaptation) -> Tensor:
+def gram_form(episodes: Episodes, how: Adaptation) -> Tensor:
     support, u = calibrate(episodes, how)
     membership = episodes.membership
     shots, s = membership.sum(1)[..., None], membership.mT @ support  # (E, W, 1), (E, W, D)

@@ -2,25 +2,31 @@
 (NeurIPS 2021).
 """
 
-from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError
-from protoadapt.core.methods.checks import transductive_only
+from protoadapt.core.methods.common import transductive_only
+from protoadapt.core.methods.settings import LearningRate, LogitScale, LossWeights, Setting, Steps, checked
 from protoadapt.core.methods.tim import descend
 
+Order = Annotated[
+    float | None,
+    Setting("order α of the entropies, above 1; none: 2 with one shot, 5 with two to four, 7 with more", 1.001, 1e3),
+]
 
+
+@checked
 def alpha_tim(
     episodes: Episodes,
     *,
-    alpha: float | None = None,
-    n_iter: int = 1000,
-    lr: float = 1e-4,
-    temp: float = 15.0,
-    weights: Sequence[float] = (1.0, 1.0, 1.0),
+    alpha: Order = None,
+    n_iter: Steps = 1000,
+    lr: LearningRate = 1e-4,
+    temp: LogitScale = 15.0,
+    weights: LossWeights = (1.0, 1.0, 1.0),
 ) -> Tensor:
     """TIM-GD whose two query entropies are H_α(p) = (1 − Σ p^α)/(α − 1). Returns (E, Q, W).
 
@@ -28,8 +34,6 @@ def alpha_tim(
     Shannon's. α above 1; None: 2 with one shot a class, 5 with two to four, 7 from five on.
     """
     transductive_only(episodes, "α-TIM")
-    if alpha is not None and not alpha > 1:
-        raise UserError(f"alpha is {alpha}: it must be above 1 (1 itself is TIM, tim_gd)")
     if alpha is None:
         shots = episodes.shots.mean(1)[:, None, None]
         power = torch.where(shots < 2, 2.0, torch.where(shots < 5, 5.0, 7.0)).to(episodes.rows)

@@ -29,47 +29,93 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError
 from protoadapt.core.methods import native, native_bapa
-from protoadapt.core.methods.checks import whole
-from protoadapt.core.methods.common import TINY
-from protoadapt.core.methods.normalize import inverse_length, powered
+from protoadapt.core.methods.adaptation import adapting_index, large
+from protoadapt.core.methods.common import TINY, class_means
+from protoadapt.core.methods.normalize import calibrated_rows, inverse_length, powered
+from protoadapt.core.methods.settings import (
+    DistanceScale,
+    Exponent,
+    Power,
+    PseudoRows,
+    Steps,
+    StepSize,
+    SupportWeight,
+    checked,
+)
 
 CHANCE = 0.015, 0.25
 """θ² = CHANCE[0] + CHANCE[1]/n̄: the spread of estimated sizes that equal classes show; from validation classes."""
 
 
+@checked
 def bapa(
     episodes: Episodes,
     *,
-    n_iter: int = 20,
-    sigma: float = 0.2,
-    lam: float = 10.0,
-    kappa: float = 3.0,
-    k_s: float = 10.0,
-    beta: float = 0.5,
-    power: str = "auto",
+    n_iter: Steps = 20,
+    sigma: StepSize = 0.2,
+    lam: DistanceScale = 10.0,
+    kappa: PseudoRows = 3.0,
+    k_s: SupportWeight = 10.0,
+    beta: Exponent = 0.5,
+    power: Power = "auto",
 ) -> Tensor:
     """Needs no knowledge of the class sizes: many queries or one, mixed or of one class. Returns (E, Q, W).
 
-    kappa pseudo-rows hold back each prototype; k_s rows' weight has the support mean in the centre. Where unlabelled
-    rows are given they take the queries' place, and the queries are answered one by one.
+    Where the episodes have unlabelled rows, those take the queries' place and the queries are answered one by one.
+
+    >>> bapa(episodes).argmax(-1)    # (E, Q) predicted classes    # doctest: +SKIP
     """
-    check(n_iter, sigma, lam, kappa, k_s)
     episodes = powered(episodes, beta, power)
+    if large(episodes):
+        return feature_form(episodes, n_iter, sigma, lam, kappa, k_s)
     if episodes.unlabeled_index is None and native.usable(episodes.rows):
         return native_bapa.adapt(episodes, n_iter, sigma, lam, kappa, k_s, CHANCE)
-    return _gram_form(episodes, n_iter, sigma, lam, kappa, k_s)
+    return gram_form(episodes, n_iter, sigma, lam, kappa, k_s)
 
 
-def _gram_form(episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: float, k_s: float) -> Tensor:
+def feature_form(episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: float, k_s: float) -> Tensor:
+    """The equations in feature space, the form to read; also for episodes too large for a Gram matrix."""
+    support, unlabeled = episodes.support, episodes.rows[adapting_index(episodes)]
+    y, n_rows = episodes.membership.mT, unlabeled.shape[1]  # (E, W, S)
+    shots = y.sum(-1, keepdim=True)
+    known = (shots > 0).to(y)
+    support_mean = class_means(support, episodes.membership).sum(1, keepdim=True) / known.sum(1, keepdim=True)
+    mean, share = unlabeled.mean(1, keepdim=True), (y / shots.clamp_min(1)).sum(1) / known.sum(1)  # (E, S)
+    squares = (share * support.square().sum(-1)).sum(1) + unlabeled.square().sum(-1).mean(1)
+    spread = squares[:, None, None] / 2 - (mean * support_mean).sum(-1, keepdim=True)
+    apart2 = (mean - support_mean).square().sum(-1, keepdim=True)
+    alpha = trust(apart2, spread, shots, n_rows, k_s)  # 0
+    size_term = torch.zeros_like(shots)
+
+    def about(w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """1: the centre (E, 1, D) for weights w (E, 1, U), and support and unlabelled rows about it."""
+        center = alpha * (w @ unlabeled) / w.sum(-1, keepdim=True) + (1 - alpha) * support_mean
+        return center, calibrated_rows(support, center, True), calibrated_rows(unlabeled, center, True)
+
+    def assign(rows: Tensor) -> Tensor:
+        """2: (E, W, rows)."""
+        return (lam * (2 * p @ rows.mT - p.square().sum(-1, keepdim=True)) + size_term).softmax(1)
+
+    center, s, q = about(torch.ones_like(unlabeled[..., 0])[:, None])
+    p = y @ s / (shots + kappa).clamp_min(TINY)
+    for _ in range(n_iter):
+        z = assign(q)
+        h = pulls(z, 1)
+        p = (1 - sigma) * p + sigma * (y @ s + h @ q) / (shots + kappa + h.sum(-1, keepdim=True))  # 3
+        size_term, weight = class_sizes(z.sum(-1, keepdim=True), n_rows, kappa)  # 4, 5
+        center, s, q = about((weight * z).sum(1, keepdim=True))
+    return assign(q if episodes.unlabeled_index is None else calibrated_rows(episodes.query, center, True)).mT
+
+
+def gram_form(episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: float, k_s: float) -> Tensor:
     """In torch, for any device.
 
     All vectors are mixtures of the N' = S + U rows, so one Gram matrix G is the only D-dimensional work: with μ = m·X
     and d_i = 1/‖x_i − μ‖ the row unit(x_i − μ) is the mixture d_i (e_i − m), and (x_i − μ)·(x_j − μ) =
     G_ij − (Gm)_i − (Gm)_j + m·Gm. Prototypes are kept as mixtures A (E, W, N').
     """
-    helping = episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
+    helping = adapting_index(episodes)
     X = episodes.rows[torch.cat([episodes.support_index, helping], 1)]
     G = X @ X.mT
     square = G.diagonal(dim1=1, dim2=2)[:, None]
@@ -118,15 +164,6 @@ def _gram_form(episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa:
     XQ = X @ query.mT  # (E, N', Q)
     length = inverse_length(query.square().sum(-1)[:, None], m @ XQ, (m * Gm).sum(-1, keepdim=True))
     return (gaussian(A, AG, m, A @ XQ, length) + size_term).softmax(1).mT
-
-
-def check(n_iter: int, sigma: float, lam: float, kappa: float, k_s: float) -> None:
-    whole("n_iter", n_iter)
-    if not (0 <= sigma <= 1 and lam > 0 and kappa >= 0 and k_s > 0):
-        raise UserError(
-            f"sigma={sigma}, lam={lam}, kappa={kappa}, k_s={k_s} do not fit: sigma lies between 0 and 1, lam and k_s "
-            f"are positive, kappa is 0 or more"
-        )
 
 
 def trust(apart2: Tensor, spread: Tensor, shots: Tensor, n_rows: int, k_s: float) -> Tensor:

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.checks import transductive_only
-from protoadapt.core.methods.common import TINY, cl2n
+from protoadapt.core.methods.common import TINY, cl2n, transductive_only
 from protoadapt.core.methods.ties import tied_argmax
 
 

@@ -1,5 +1,7 @@
 """What several methods share. Axes as in `episodes`: E, W, S, Q, D."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -35,6 +37,7 @@ def sq_distances(x: Tensor, y: Tensor) -> Tensor:
 
 
 def center_and_unit(rows: Tensor, mean: Tensor) -> Tensor:
+    """unit(rows − mean)."""
     return unit(rows - mean)
 
 
@@ -42,8 +45,25 @@ def cl2n(episodes: Episodes, name: str) -> Episodes:
     """Rows centred by the mean of the BASE features, then of unit length (SimpleShot's CL2N)."""
     if episodes.base_mean is None:
         raise UserError(
-            f"{name} centres by the mean of the base classes' features, which are not here: give them with --base FILE "
-            f"(for pictures of your own, features of other pictures by the same network; in Python base_mean), "
+            f"{name} centres by the mean of the base classes' features, which is missing: give it with --base FILE "
+            f"(for your own pictures, features of other pictures by the same network; in Python base_mean), "
             f"or leave {name} out"
         )
     return episodes.each_row(center_and_unit, mean=episodes.base_mean)
+
+
+def transductive_only(episodes: Episodes, name: str) -> None:
+    """Refuses unlabelled rows, for methods whose paper learns from the queries themselves."""
+    if episodes.unlabeled_index is not None:
+        raise UserError(
+            f"{name} learns from the queries and has no semi-supervised form, but the episodes have unlabelled rows: "
+            f"use cipa, bapa or semi_protonet, or leave the unlabelled rows out"
+        )
+
+
+def shares(class_prior: Sequence[float] | Tensor | None, n_way: int, like: Tensor) -> Tensor:
+    """(W): class_prior scaled to sum 1; equal shares where it is None."""
+    prior = like.new_ones(n_way) if class_prior is None else torch.as_tensor(class_prior).to(like)
+    if prior.shape != (n_way,) or not bool((prior > 0).all()):
+        raise UserError(f"class_prior is {prior.tolist()}: it must be {n_way} positive shares, one per class")
+    return prior / prior.sum()

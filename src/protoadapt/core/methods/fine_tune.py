@@ -2,16 +2,21 @@
 Classification (ICLR 2020).
 """
 
+from typing import Annotated
+
 import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.checks import transductive_only, whole
-from protoadapt.core.methods.common import class_means, unit
+from protoadapt.core.methods.common import class_means, transductive_only, unit
+from protoadapt.core.methods.settings import LearningRate, Setting, checked
 from protoadapt.core.methods.tim import shannon_slope, through_softmax
 
+Epochs = Annotated[int, Setting("number of epochs, each a step on the support and one on the queries", 0, 100_000)]
 
-def transductive_fine_tuning(episodes: Episodes, *, n_epochs: int = 25, lr: float = 5e-5) -> Tensor:
+
+@checked
+def transductive_fine_tuning(episodes: Episodes, *, n_epochs: Epochs = 25, lr: LearningRate = 5e-5) -> Tensor:
     """A linear head on unit rows, started at the unit class means; an epoch is one step of Adam on the support's
     cross-entropy and one on the queries' entropy. Returns (E, Q, W).
 
@@ -19,7 +24,6 @@ def transductive_fine_tuning(episodes: Episodes, *, n_epochs: int = 25, lr: floa
     learns, so its numbers are not the paper's.
     """
     transductive_only(episodes, "transductive fine-tuning")
-    whole("n_epochs", n_epochs)
     y = episodes.membership.mT
     w = unit(class_means(episodes.support, episodes.membership))  # (E, W, D)
     b = torch.zeros_like(w[..., :1])

@@ -4,25 +4,31 @@ Axes: E episodes, W classes, S support rows, Q queries, N = S + Q, d principal c
 """
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError
-from protoadapt.core.methods.checks import transductive_only, whole
-from protoadapt.core.methods.common import TINY, unit
+from protoadapt.core.methods.common import TINY, transductive_only, unit
+from protoadapt.core.methods.settings import PerClass, Setting, checked
 from protoadapt.core.methods.ties import lowest_of_each_class, tied_argmax
 
+Inverse = Annotated[float, Setting("inverse strength of the logistic regression's penalty", 1e-6, 1e6)]
+Components = Annotated[int, Setting("number of principal components", 1, 1000)]
+Penalties = Annotated[int, Setting("number of penalties on the Lasso's path", 2, 10_000)]
+Ratio = Annotated[float, Setting("smallest penalty as a share of the largest", 1e-9, 0.999)]
 
+
+@checked
 def lr_ici(
     episodes: Episodes,
     *,
-    C: float = 10.0,
-    n_components: int = 5,
-    per_class: int = 5,
-    n_lambdas: int = 100,
-    ratio: float = 1e-3,
+    C: Inverse = 10.0,
+    n_components: Components = 5,
+    per_class: PerClass = 5,
+    n_lambdas: Penalties = 100,
+    ratio: Ratio = 1e-3,
 ) -> Tensor:
     """Logistic regression that takes in its most credible pseudo-labels, round after round. Returns (E, Q, W), hard.
 
@@ -33,11 +39,6 @@ def lr_ici(
     sizes, though every class gains equally many rows a round.
     """
     transductive_only(episodes, "LR+ICI")
-    whole("n_components", n_components)
-    whole("per_class", per_class, 1)
-    whole("n_lambdas", n_lambdas, 2)
-    if not (C > 0 and 0 < ratio < 1):
-        raise UserError(f"C is {C} and ratio {ratio}: C must be positive, ratio between 0 and 1")
     rows = unit(torch.cat([episodes.support, episodes.query], 1).double())
     gram, basis = rows @ rows.mT, principal_basis(rows, n_components)
     support_labels = episodes.membership.to(gram)

@@ -4,30 +4,37 @@
 Axes: E episodes, W classes, S support rows, Q queries, N = S + Q.
 """
 
-from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError
-from protoadapt.core.methods.checks import shares, transductive_only, whole
-from protoadapt.core.methods.common import TINY, unit
+from protoadapt.core.methods.common import TINY, shares, transductive_only, unit
+from protoadapt.core.methods.settings import ClassPrior, LearningRate, PerClass, Setting, checked
 from protoadapt.core.methods.ties import lowest_of_each_class, neighbours, tied_argmax
 
+Neighbours = Annotated[int, Setting("number of nearest neighbours in the graph", 1, 100_000)]
+Spread = Annotated[float, Setting("α, share of its label that a row takes from its neighbours", 0, 0.999)]
+HeadSteps = Annotated[int, Setting("training steps of the linear head in each round", 1, 100_000)]
+Momentum = Annotated[float, Setting("momentum of the head's gradient descent", 0, 0.999)]
+Decay = Annotated[float, Setting("weight decay of the head", 0, 1)]
+Balance = Annotated[bool, Setting("even the labels out to known class sizes; false where the balance is unknown")]
 
+
+@checked
 def ilpc(
     episodes: Episodes,
     *,
-    n_neighbors: int = 15,
-    alpha: float = 0.8,
-    per_class: int = 3,
-    n_steps: int = 1000,
-    lr: float = 0.1,
-    momentum: float = 0.9,
-    weight_decay: float = 5e-4,
-    sinkhorn: bool = True,
-    class_prior: Sequence[float] | Tensor | None = None,
+    n_neighbors: Neighbours = 15,
+    alpha: Spread = 0.8,
+    per_class: PerClass = 3,
+    n_steps: HeadSteps = 1000,
+    lr: LearningRate = 0.1,
+    momentum: Momentum = 0.9,
+    weight_decay: Decay = 5e-4,
+    sinkhorn: Balance = True,
+    class_prior: ClassPrior = None,
 ) -> Tensor:
     """Labels spread over a neighbour graph; the cleanest join the support, round after round. Returns (E, Q, W), hard.
 
@@ -35,16 +42,8 @@ def ilpc(
     head on all of them, and moves the `per_class` queries of each label that this head learnt most easily (lowest mean
     loss over its steps) to the support. It ends when none is open, or when fewer than W would move: the rest then keep
     their labels. Rounds choose among rows, so all is computed in float64.
-
-    sinkhorn     assumes known class sizes. False leaves it out, for queries whose balance is unknown.
-    class_prior  (W) the shares of those sizes; None: equal.
     """
     transductive_only(episodes, "iLPC")
-    whole("n_neighbors", n_neighbors, 1)
-    whole("per_class", per_class, 1)
-    whole("n_steps", n_steps, 1)
-    if not 0 <= alpha < 1:
-        raise UserError(f"alpha is {alpha}: labels spread by it at every step, so it must be at least 0 and below 1")
     rows = unit(torch.cat([episodes.support, episodes.query], 1).double())
     gram = rows @ rows.mT
     # The rows are the same in every round, only who is labelled changes: one inverse serves all.

@@ -1,22 +1,31 @@
 """LaplacianShot. Ziko, Dolz, Granger, Ben Ayed: Laplacian Regularized Few-Shot Learning (ICML 2020)."""
 
+from typing import Annotated
+
 import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.bd_cspn import gram_and_means, query_distances, rectified
-from protoadapt.core.methods.checks import transductive_only, whole
-from protoadapt.core.methods.common import cl2n
+from protoadapt.core.methods.common import cl2n, transductive_only
+from protoadapt.core.methods.settings import Setting, Steps, checked
 from protoadapt.core.methods.ties import neighbours
 
+Laplacian = Annotated[
+    float | None, Setting("λ, weight of the neighbours; none: 0.7 below 5 shots per class, 0.3 from 5 on", 0, 1e3)
+]
+Neighbours = Annotated[int, Setting("number of nearest other queries that a query follows", 0, 100_000)]
+Rectify = Annotated[bool, Setting("rectify prototypes and queries as BD-CSPN does")]
 
+
+@checked
 def laplacian_shot(
     episodes: Episodes,
     *,
-    lam: float | None = None,
-    n_neighbors: int = 2,
-    n_iter: int = 20,
-    rectify: bool = True,
+    lam: Laplacian = None,
+    n_neighbors: Neighbours = 2,
+    n_iter: Steps = 20,
+    rectify: Rectify = True,
 ) -> Tensor:
     """Near a prototype, and like one's neighbours: minimises Σ y log y + y·a − λ y·(Wy). Returns (E, Q, W).
 
@@ -26,8 +35,6 @@ def laplacian_shot(
     rectify  prototypes and queries as BD-CSPN leaves them. Studies of imbalanced queries switch it off.
     """
     transductive_only(episodes, "LaplacianShot")
-    whole("n_iter", n_iter)
-    whole("n_neighbors", n_neighbors)
     n_support = episodes.support_index.shape[1]
     gram, prototypes = gram_and_means(cl2n(episodes, "LaplacianShot"))
     if rectify:

@@ -22,8 +22,7 @@ from torch import Tensor
 
 from protoadapt.core.methods.adaptation import Adaptation
 from protoadapt.core.methods.bapa import class_sizes, pulls, trust
-from protoadapt.core.methods.checks import shares
-from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY
+from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY, shares
 from protoadapt.core.methods.normalize import calibrated_rows
 from protoadapt.core.methods.ties import slack
 

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.checks import shares
-from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP
+from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, shares
 from protoadapt.core.methods.normalize import ROUNDING
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.native import in_parts, njit
+from protoadapt.core.methods.normalize import rounding_of_products
 
 
 def adapt(
@@ -21,7 +22,7 @@ def adapt(
     rows = episodes.rows.contiguous()
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
     options = np.array([sigma, lam, kappa, k_s, *chance], rows.numpy().dtype)
-    rounding = rows.numpy().dtype.type(32 * torch.finfo(rows.dtype).eps)
+    rounding = rows.numpy().dtype.type(rounding_of_products(rows.dtype))
 
     def part(chosen: slice) -> None:
         index = (episodes.support_index, episodes.support_labels, episodes.query_index)

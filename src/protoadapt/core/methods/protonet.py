@@ -1,27 +1,25 @@
-"""ProtoNet's inference: the nearest class mean. Snell, Swersky, Zemel: Prototypical Networks (NeurIPS 2017)."""
+"""ProtoNet's inference: the nearest class mean. Snell, Swersky, Zemel: Prototypical Networks (NeurIPS 2017).
+
+Each query is answered alone, by the similarity of its raw features to the mean of each class's support rows.
+"""
 
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError
 from protoadapt.core.methods.adaptation import Adaptation, adapt
+from protoadapt.core.methods.settings import Metric, MetricScale, checked
 
-RULES = ("cosine", "euclid")
 
-
-def protonet(episodes: Episodes, *, metric: str = "cosine", tau: float | None = None) -> Tensor:
+@checked
+def protonet(episodes: Episodes, *, metric: Metric = "cosine", tau: MetricScale = None) -> Tensor:
     """softmax(τ·cos(q, p)), τ = 10, or softmax(−τ‖q − p‖²), τ = 1, at the support means p. Returns (E, Q, W).
 
-    Inductive: each query is answered alone. Cosine on raw features is what the CIPA paper calls "PN".
+    Inductive. Cosine on raw features is what the CIPA paper calls "PN".
     """
-    return adapt(episodes, Adaptation(rule(metric), scale(metric, tau), n_iter=0))
+    return adapt(episodes, metric_adaptation(metric, tau, n_iter=0))
 
 
-def rule(metric: str) -> str:
-    if metric not in RULES:
-        raise UserError(f"metric is {metric!r}: choose cosine or euclid")
-    return metric
-
-
-def scale(metric: str, tau: float | None) -> float:
-    return (10.0 if metric == "cosine" else 1.0) if tau is None else tau
+def metric_adaptation(metric: str, tau: float | None, n_iter: int) -> Adaptation:
+    """The steps of ProtoNet (none) and SemiPN on raw features."""
+    usual = 10.0 if metric == "cosine" else 1.0
+    return Adaptation(metric, usual if tau is None else tau, n_iter)

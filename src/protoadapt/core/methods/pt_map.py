@@ -1,47 +1,32 @@
-"""PT+MAP. Hu, Gripon, Pateux: Leveraging the Feature Distribution in Transfer-based Few-Shot Learning (ICANN 2021)."""
+"""PT+MAP. Hu, Gripon, Pateux: Leveraging the Feature Distribution in Transfer-based Few-Shot Learning (ICANN 2021).
 
-from collections.abc import Iterator, Sequence
+Rows are calibrated as in CIPA. Assignments are Sinkhorn's transport plan, whose class sizes are fixed beforehand, and
+class centres move towards the assigned rows in small steps.
+"""
 
-import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.adaptation import Adaptation, adapt, prototype_path
-from protoadapt.core.methods.cipa import powered
+from protoadapt.core.methods.adaptation import Adaptation, adapt
+from protoadapt.core.methods.normalize import powered
+from protoadapt.core.methods.settings import ClassPrior, Exponent, Power, Steps, StepSize, TransportScale, checked
 
 
+@checked
 def pt_map(
     episodes: Episodes,
     *,
-    n_iter: int = 20,
-    step: float = 0.2,
-    lam: float = 10.0,
-    beta: float = 0.5,
-    power: str = "strict",
-    class_prior: Sequence[float] | Tensor | None = None,
+    n_iter: Steps = 20,
+    step: StepSize = 0.2,
+    lam: TransportScale = 10.0,
+    beta: Exponent = 0.5,
+    power: Power = "strict",
+    class_prior: ClassPrior = None,
 ) -> Tensor:
-    """Calibrated as CIPA; assignments are Sinkhorn's transport plan with fixed class sizes. Returns (E, Q, W).
+    """Centres adapted by optimal transport with fixed class sizes. Returns (E, Q, W).
 
-    The class sizes are an assumption: equal ones unless `class_prior` (W shares) tells others. On imbalanced queries
-    that assumption is wrong and costs many points.
+    The class sizes are an assumption: equal ones unless `class_prior` (W shares) says otherwise. On imbalanced queries
+    that assumption is wrong and costs many points. `PTMAPClassifier` has power="auto" by default.
     """
-    return adapt(powered(episodes, beta, power), _how(n_iter, step, lam, class_prior))
-
-
-def pt_map_steps(
-    episodes: Episodes,
-    *,
-    n_iter: int = 20,
-    step: float = 0.2,
-    lam: float = 10.0,
-    beta: float = 0.5,
-    power: str = "strict",
-    class_prior: Sequence[float] | Tensor | None = None,
-) -> Iterator[Tensor]:
-    """The n_iter + 1 positions (E, W, D) of the class centres among the calibrated rows."""
-    return prototype_path(powered(episodes, beta, power), _how(n_iter, step, lam, class_prior))
-
-
-def _how(n_iter: int, step: float, lam: float, class_prior) -> Adaptation:
-    prior = None if class_prior is None else torch.as_tensor(class_prior)
-    return Adaptation("sinkhorn", lam, n_iter, step, center="separate", l2=True, class_prior=prior)
+    how = Adaptation("sinkhorn", lam, n_iter, step, center="separate", l2=True, class_prior=class_prior)
+    return adapt(powered(episodes, beta, power), how)

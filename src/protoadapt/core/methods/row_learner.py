@@ -18,8 +18,7 @@ from torch import Tensor
 
 from protoadapt.core.methods.adaptation import Adaptation
 from protoadapt.core.methods.bapa import class_sizes, pulls, trust
-from protoadapt.core.methods.checks import shares
-from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY, unit
+from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY, shares, unit
 from protoadapt.core.methods.normalize import calibrated_rows
 from protoadapt.core.methods.row_source import DenseBlock, RowBlock, Source, Sums
 from protoadapt.core.methods.ties import slack
@@ -61,7 +60,6 @@ class Support:
     blocks: Iterable[DenseBlock]
     labels: Tensor
     n_way: int
-    dim: int
 
     def class_sums(self, function: Callable[[Tensor], Tensor] = lambda rows: rows) -> Tensor:
         """(W, ·) in float64: Σ function(row) over each class's rows."""

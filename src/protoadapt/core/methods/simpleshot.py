@@ -1,4 +1,7 @@
-"""SimpleShot (CL2N). Wang, Chao, Weinberger, van der Maaten: SimpleShot (2019)."""
+"""SimpleShot (CL2N). Wang, Chao, Weinberger, van der Maaten: SimpleShot (2019).
+
+Rows are centred by the mean of the base classes' features and scaled to unit length; the nearest class mean answers.
+"""
 
 from torch import Tensor
 
@@ -8,7 +11,10 @@ from protoadapt.core.methods.ties import tied_argmax
 
 
 def simpleshot(episodes: Episodes) -> Tensor:
-    """The nearest class mean, rows centred by the base classes' mean and of unit length. Returns (E, Q, W)."""
+    """The nearest class mean by Euclidean distance, base-centred unit rows. Returns (E, Q, W), one-hot.
+
+    Inductive. Needs `episodes.base_mean`.
+    """
     episodes = cl2n(episodes, "SimpleShot")
     centroids = class_means(episodes.support, episodes.membership)
     return tied_argmax(-sq_distances(episodes.query, centroids))

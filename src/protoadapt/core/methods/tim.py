@@ -17,19 +17,19 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError
-from protoadapt.core.methods.checks import shares, transductive_only, whole
-from protoadapt.core.methods.common import TINY, class_means, unit
+from protoadapt.core.methods.common import TINY, class_means, shares, transductive_only, unit
+from protoadapt.core.methods.settings import ClassPrior, LearningRate, LogitScale, LossWeights, Steps, checked
 
 
+@checked
 def tim_gd(
     episodes: Episodes,
     *,
-    n_iter: int = 1000,
-    lr: float = 1e-4,
-    temp: float = 15.0,
-    weights: Sequence[float] = (0.1, 1.0, 0.1),
-    class_prior: Sequence[float] | Tensor | None = None,
+    n_iter: Steps = 1000,
+    lr: LearningRate = 1e-4,
+    temp: LogitScale = 15.0,
+    weights: LossWeights = (0.1, 1.0, 0.1),
+    class_prior: ClassPrior = None,
 ) -> Tensor:
     """The loss by n_iter steps of Adam; weights = (λ₀, λ₁, λ₂). Returns (E, Q, W)."""
     transductive_only(episodes, "TIM")
@@ -37,13 +37,14 @@ def tim_gd(
     return descend(episodes, shannon_slope, n_iter, lr, temp, weights, prior)
 
 
+@checked
 def tim_adm(
     episodes: Episodes,
     *,
-    n_iter: int = 150,
-    temp: float = 15.0,
-    weights: Sequence[float] = (0.1, 1.0, 0.1),
-    class_prior: Sequence[float] | Tensor | None = None,
+    n_iter: Steps = 150,
+    temp: LogitScale = 15.0,
+    weights: LossWeights = (0.1, 1.0, 0.1),
+    class_prior: ClassPrior = None,
 ) -> Tensor:
     """The loss by the alternating-direction method: auxiliary posteriors R, then w in closed form. Returns (E, Q, W).
 
@@ -56,7 +57,6 @@ def tim_adm(
     reads A ← (T − M + Σ_i M_i A) / Σ_i T_i.
     """
     transductive_only(episodes, "TIM")
-    _check(n_iter, weights)
     episodes = episodes.each_row(unit)
     z = torch.cat([episodes.support, episodes.query], 1)
     y = episodes.membership.mT  # (E, W, S)
@@ -98,7 +98,6 @@ def descend(
     τ(z·w − ‖w‖²/2) turn that into ∂loss/∂w_c = τ Σ_i g_ic (z_i − w_c). Episodes share no weight and Adam works element
     by element, so a batch is as many separate runs.
     """
-    _check(n_iter, weights)
     episodes = episodes.each_row(unit)
     z, y = torch.cat([episodes.support, episodes.query], 1), episodes.membership.mT
     w = class_means(episodes.support, episodes.membership)
@@ -127,9 +126,3 @@ def through_softmax(p: Tensor, u: Tensor) -> Tensor:
 def shannon_slope(p: Tensor) -> Tensor:
     """Derivative of −Σ p log p, without its constant −1, which the softmax takes off again."""
     return -(p + 1e-12).log()
-
-
-def _check(n_iter: int, weights: Sequence[float]) -> None:
-    whole("n_iter", n_iter)
-    if len(weights) != 3:
-        raise UserError(f"weights is {weights}: give three, for the cross-entropy, H(Y) and H(Y|X)")

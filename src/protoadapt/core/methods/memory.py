@@ -1,0 +1,57 @@
+"""How much memory an episode takes, so that the number of episodes computed at once can be chosen by it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
+
+from protoadapt.core.methods.adaptation import SMALL
+
+
+class Copies(NamedTuple):
+    """How many tensors of each shape a method holds at its peak, per episode."""
+
+    rows: float = 6  # (N, D)
+    gram: float = 3  # (N, N), of small episodes (`adaptation.SMALL`)
+    scores: float = 12  # (W, N)
+    prototypes: float = 8  # (W, D)
+    always_gram: bool = False  # of large episodes too
+    double: bool = False  # computed in float64 whatever the features' type
+
+
+COPIES = {
+    "bd_cspn": Copies(rows=2, gram=6, always_gram=True),
+    "laplacian_shot": Copies(rows=2, gram=8, always_gram=True),
+    "lr_ici": Copies(rows=4, gram=6, scores=40, always_gram=True, double=True),
+    "ilpc": Copies(rows=4, gram=8, always_gram=True, double=True),
+}
+"""By the function's name; `Copies()` for all others, a user's own methods too."""
+
+
+def episode_bytes(
+    function: Callable[..., Tensor], n_rows: int, n_way: int, dim: int, itemsize: int = 4, n_components: int = 5
+) -> int:
+    """An upper estimate of the bytes that one episode takes in a method, in torch on any device.
+
+    Parameters
+    ----------
+    function : the method (`Method.function`)
+    n_rows : N = S + Q + U, the support rows, queries and unlabelled rows of an episode
+    n_way : W, classes
+    dim : D, dimensions of the features
+    itemsize : bytes per number of the features
+
+    Returns
+    -------
+    bytes; compiled loops on the CPU take far less
+
+    >>> episode_bytes(cipa, n_rows=5 + 75, n_way=5, dim=640)    # doctest: +SKIP
+    """
+    copies = COPIES.get(getattr(function, "__name__", ""), Copies())
+    numbers = copies.rows * n_rows * dim
+    if copies.always_gram or n_rows <= max(dim, SMALL) + n_way:
+        numbers += copies.gram * n_rows**2
+    numbers += copies.scores * n_way * n_rows + copies.prototypes * n_way * dim
+    if copies is COPIES["lr_ici"]:  # its group Lasso: a d × d and a W × W matrix per row, and a dW × dW one
+        numbers += 3 * n_rows * (n_components**2 + n_way**2) + 4 * (n_components * n_way) ** 2
+    return int(numbers * (8 if copies.double else itemsize))

@@ -1,0 +1,127 @@
+"""Methods by name: "cipa", "cipa(sigma=1, tau=15)" or a user's own "package.module:function"."""
+
+import ast
+import importlib
+import re
+import sys
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Any
+
+from torch import Tensor
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.methods.settings import check_arguments, declarations
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method with its arguments fixed. Call it with `Episodes`; `label` names it in tables."""
+
+    name: str
+    function: Callable[..., Tensor]
+    arguments: dict[str, Any]
+
+    def __call__(self, episodes: Episodes) -> Tensor:
+        return self.function(episodes, **self.arguments)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every argument, defaults included."""
+        declared = declarations(self.function).values()
+        return {one.name: one.default for one in declared if one.default is not Parameter.empty} | self.arguments
+
+    @property
+    def label(self) -> str:
+        arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        return f"{self.name}({arguments})" if arguments else self.name
+
+
+def resolve(
+    spec: str | Callable[..., Tensor] | Method,
+    arguments: Mapping[str, Any],
+    registry: Mapping[str, Callable[..., Tensor]],
+) -> Method:
+    """The method that `spec` names, its arguments checked (`methods.method`)."""
+    if isinstance(spec, Method):
+        found = Method(spec.name, spec.function, {**spec.arguments, **arguments})
+    elif callable(spec):
+        found = Method(getattr(spec, "__name__", "method"), spec, dict(arguments))
+    else:
+        match = re.fullmatch(r"\s*([\w.:]+)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
+        if not match:
+            raise UserError(f"{spec!r} is not a method: write a name, or a name with arguments such as 'cipa(tau=15)'")
+        name, inside = match.groups()
+        found = Method(name, _find(name, registry), {**parse_assignments(split_specs(inside or "")), **arguments})
+    check_arguments(found.name, found.function, found.arguments)
+    return found
+
+
+def split_specs(text: str) -> list[str]:
+    """Splits at commas that stand outside all brackets.
+
+    >>> split_specs("a, b(x=1, y=(2, 3)), c")
+    ['a', 'b(x=1, y=(2, 3))', 'c']
+    """
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def parse_value(text: str) -> Any:
+    """A number, a truth value, None, a list of numbers, or else the word itself."""
+    text = text.strip()
+    try:
+        return ast.literal_eval({"true": "True", "false": "False", "none": "None"}.get(text, text))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
+
+
+def parse_assignments(pairs: list[str]) -> dict[str, Any]:
+    """Settings as they are written on the command line.
+
+    >>> parse_assignments(["tau=15", "l2=false"])
+    {'tau': 15, 'l2': False}
+    """
+    for pair in pairs:
+        if not re.fullmatch(r"\s*\w+\s*=.*", pair, re.DOTALL):
+            raise UserError(f"{pair!r} is not of the form name=value: write for example tau=15")
+    return {key.strip(): parse_value(value) for key, value in (pair.split("=", 1) for pair in pairs)}
+
+
+def _find(name: str, registry: Mapping[str, Callable[..., Tensor]]) -> Callable[..., Tensor]:
+    if ":" not in name:
+        if name not in registry:
+            raise unknown("method", name, registry)
+        return registry[name]
+    module, _, attribute = name.partition(":")
+    try:
+        function = getattr(_imported(module), attribute)
+    except AttributeError as error:
+        raise UserError(f"module {module!r} has no function {attribute!r}: check the name after the colon") from error
+    except (Exception, SystemExit) as error:  # a user's module may fail in any way
+        raise UserError(
+            f"module {module!r} of method {name!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    if not callable(function):
+        raise UserError(f"{name!r} is not a function: a method takes Episodes and returns (E, Q, W) probabilities")
+    return function
+
+
+def _imported(module: str) -> types.ModuleType:
+    """A user's module may lie in the current folder. That folder is searched last, and for this import only: files
+    that came with somebody's pictures must not run in place of a package that is missing."""
+    before = list(sys.path)
+    sys.path.append("")
+    try:
+        return importlib.import_module(module)
+    finally:
+        sys.path[:] = before
