@@ -1,14 +1,8 @@
-"""Small pictures, small configs, and a training process to be killed: shared by the tests of training.
-
-As a script: `toy.py OUT SETTINGS [resume]` trains with the JSON object SETTINGS laid over `config()`. The environment
-says how it dies: KILL_AT_STEP (by SIGKILL after that many steps), KILL_AT_WRITE (while that file of a checkpoint is
-half-written).
-"""
+"""Small pictures, small configs, and a training process to be killed: shared by the tests of training."""
 
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -83,18 +77,15 @@ def die_half_written(path: Path, content: bytes) -> None:
     die()
 
 
-if __name__ == "__main__":
+def train_and_die(out, settings: dict, death: dict[str, int], **options) -> None:
+    """Train with `settings` laid over `config()`. `death` says how the process dies: KILL_AT_STEP (by SIGKILL after so
+    many steps), KILL_AT_WRITE (while that file of a checkpoint is half-written)."""
     torch.set_num_threads(1)
     BACKBONES["plain"] = plain
-    if "KILL_AT_STEP" in os.environ:
-        call_at(Average, "update", int(os.environ["KILL_AT_STEP"]), die)
-    if "KILL_AT_WRITE" in os.environ:
-        call_at(checkpoint, "write_synced", int(os.environ["KILL_AT_WRITE"]), die_half_written)
-    settings, processes = json.loads(sys.argv[2]), int(os.environ.get("WORLD_SIZE", "1"))
+    if "KILL_AT_STEP" in death:
+        call_at(Average, "update", death["KILL_AT_STEP"], die)
+    if "KILL_AT_WRITE" in death:
+        call_at(checkpoint, "write_synced", death["KILL_AT_WRITE"], die_half_written)
     if "phases" in settings:
-        settings["phases"] = tuple(Phase(**phase) for phase in settings["phases"])
-    spread = {"devices": processes, "strategy": "ddp"} if processes > 1 else {}
-    train(
-        config(**settings), images(), images(seed=1), sys.argv[1],
-        resume="resume" in sys.argv, accelerator="cpu", **spread,
-    )  # fmt: skip
+        settings = settings | {"phases": tuple(Phase(**phase) for phase in settings["phases"])}
+    train(config(**settings), images(), images(seed=1), out, accelerator="cpu", **options)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import toy
+from helpers.touched import touched
 from PIL import Image
 
 from protoadapt.core.errors import UserError
@@ -131,17 +132,10 @@ def test_the_novel_split_is_never_opened(tmp_path):
                     (folder / f"{i}.png").write_bytes(b"broken")
                 else:
                     Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(folder / f"{i}.png")
-    opened, watching = [], True
-
-    def watch(event, arguments):
-        if watching and event == "open":
-            opened.append(str(arguments[0]))
-
-    sys.addaudithook(watch)
     config = toy.config(dataset="folder", batch=8)
-    base, val = load_splits(config, tmp_path / "data", cache_dir=tmp_path / "cache")
-    train(config, base, val, tmp_path / "run", accelerator="cpu")
-    watching = False
+    with touched("open") as opened:
+        base, val = load_splits(config, tmp_path / "data", cache_dir=tmp_path / "cache")
+        train(config, base, val, tmp_path / "run", accelerator="cpu")
     pictures = [path for path in opened if path.endswith(".png")]
     assert any("/base/" in path for path in pictures)
     assert any("/val/" in path for path in pictures)

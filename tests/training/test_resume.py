@@ -6,8 +6,9 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
-import sys
+import socket
+import traceback
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,11 +36,24 @@ def run(out, *, resume=False, **settings):
     return train(toy.config(**settings), toy.images(), toy.images(seed=1), out, resume=resume, accelerator="cpu")
 
 
-def killed(out, settings, **environment):
+def forked(work) -> int:
+    """The number of a process that does the work; forked, so that torch is not loaded again."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    return child
+
+
+def killed(out, **death):
     """A run in a process of its own that ends by SIGKILL."""
-    command = [sys.executable, str(Path(toy.__file__)), str(out), json.dumps(settings)]
-    ended = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=False)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    _, status = os.waitpid(forked(lambda: toy.train_and_die(out, {}, death)), 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +66,11 @@ def whole(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "death",
-    [{"KILL_AT_STEP": "2"}, {"KILL_AT_STEP": "5"}, {"KILL_AT_WRITE": "2"}, {"KILL_AT_WRITE": "7"}],
+    [{"KILL_AT_STEP": 2}, {"KILL_AT_STEP": 5}, {"KILL_AT_WRITE": 2}, {"KILL_AT_WRITE": 7}],
     ids=["in epoch 1", "in epoch 2", "in the first checkpoint", "in a later checkpoint"],
 )
 def test_killed_and_resumed_equals_uninterrupted(tmp_path, whole, death):
-    killed(tmp_path / "run", {}, **death)
+    killed(tmp_path / "run", **death)
     if checkpoint.latest(tmp_path / "run") is None:  # killed before there was anything to lose
         with pytest.raises(UserError, match="no checkpoint"):
             run(tmp_path / "run", resume=True)
@@ -261,11 +275,18 @@ def test_two_processes_equal_one(tmp_path):
     toy.BACKBONES["plain"] = toy.plain
     try:
         one = run(tmp_path / "one", backbone="plain", phases=[Phase(**phase) for phase in settings["phases"]])
-        script = [str(Path(toy.__file__)), str(tmp_path / "two"), json.dumps(settings)]
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *script]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        ended = subprocess.run(command, env=environment, capture_output=True, check=False)
-        assert ended.returncode == 0, ended.stderr.decode()[-3000:]
+
+        def share(rank):
+            os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0", **torchrun}
+            toy.train_and_die(tmp_path / "two", settings, {}, devices=2, strategy="ddp")
+
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        torchrun = {"TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        torchrun |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}  # what torchrun sets for its processes
+        processes = [forked(partial(share, rank)) for rank in range(2)]
+        assert [os.waitpid(process, 0)[1] for process in processes] == [0, 0]
     finally:
         del toy.BACKBONES["plain"]
     a, b = (checkpoint.load(checkpoint.latest(tmp_path / name)) for name in ("one", "two"))

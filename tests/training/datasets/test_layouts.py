@@ -2,14 +2,13 @@
 
 import csv
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.small_pictures import class_folders, painted, python2_table
+from helpers.touched import touched
 from PIL import Image
 
 from protoadapt.core.errors import UserError
@@ -339,25 +338,15 @@ def test_unknown_names(tmp_path: Path, name: str, split: str) -> None:
 
 
 def test_only_the_wanted_split_is_touched(tmp_path: Path) -> None:
-    """Python reports every file it opens and every folder it lists to an audit hook."""
     root = class_folders(
         tmp_path / "CUB_200_2011" / "train", [label for split in SPLITS for label in class_list("cub", split)], 1
     )
-    script = """
-import sys
-touched = []
-watched = ("open", "os.scandir", "os.listdir")
-sys.addaudithook(lambda event, args: touched.append(str(args[0])) if event in watched else None)
-from protoadapt.training.datasets import load
-images = load("cub", "base", sys.argv[1], size=16, workers=1)
-print(len(images), *(path for path in touched if path.startswith(sys.argv[1])), sep="\\n")
-"""
-    run = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True)
-    count, *touched = run.stdout.splitlines()
-    assert int(count) == 100
+    with touched() as paths:
+        images = loaded("cub", "base", tmp_path)
+    assert len(images) == 100
     for split in SPLITS:
         for label in class_list("cub", split):
-            opened = any(path.startswith(str(root / label)) for path in touched)
+            opened = any(path.startswith(str(root / label)) for path in paths)
             assert opened == (split == "base"), label
 
 
