@@ -4,7 +4,7 @@ READY  := .venv/.ready
 
 .PHONY: demo test check format lint types docs dist bench clean
 
-demo: $(READY)           ## see it work: figures and tables under demo/
+demo: $(READY)           ## see it work: tables and report.html under demo/
 	$(BIN)/protoadapt demo --out demo
 
 test: $(READY)           ## the whole test suite

@@ -86,3 +86,25 @@ def test_paths_in_the_older_form_give_the_same_chart():
     chart = Parsed(page)
     assert [len(a["points"].split()) for a, _ in chart.all("polyline")] == [21] * 10
     assert len([a for a, _ in chart.all("path") if (a.get("class") or "").endswith("example")]) == 10 + 1  # legend
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_in_a_browser_nothing_sticks_out_and_nothing_is_loaded(tmp_path, chromium, width):
+    task = {**TASK, "query": [query(c, 1, 0) for c in (0, 1) for _ in range(30)]}
+    paths = json.loads((RESULTS / "mini-imagenet" / "adaptation.json").read_text())
+    run = json.loads((RESULTS / "mini-imagenet-hct_r" / "train.json").read_text())
+    results = json.loads((RESULTS / "mini-imagenet-hct_r" / "novel-1shot.json").read_text())
+    (tmp_path / "report.html").write_text(evaluation_page([results, task, paths, run]), encoding="utf-8")
+    messages: list[str] = []
+    requests: list[str] = []
+    view = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme="dark")
+    view.on("console", lambda message: messages.append(message.text))
+    view.on("pageerror", lambda error: messages.append(str(error)))
+    view.on("request", lambda request: requests.append(request.url))
+    view.goto((tmp_path / "report.html").as_uri())
+    assert view.evaluate("document.documentElement.scrollWidth") == width
+    broken = "[...document.images].filter(picture => !picture.complete || picture.naturalWidth === 0).length"
+    assert view.evaluate(broken) == 0
+    view.close()
+    assert messages == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []

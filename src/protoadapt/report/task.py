@@ -61,4 +61,4 @@ def _picture(item: dict[str, Any], words: str, kind: str | None = None) -> Html:
     if url is None:
         raise ValueError("a picture is PNG or JPEG data")
     style = f"frame {kind}" if kind else "frame"
-    return tag("img", src=url, alt=words, title=words, loading="lazy", width=44, height=44, class_=style)
+    return tag("img", src=url, alt=words, title=words, width=44, height=44, class_=style)
