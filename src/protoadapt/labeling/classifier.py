@@ -158,11 +158,11 @@ class Classifier:
 
     def calibrate(self, rows: np.ndarray) -> Tensor:
         """(n, D): rows (n, D) as they are compared with the prototypes."""
-        return self._calibrated(rows).rows
+        return self._powered(rows).about(self.center, self.l2).rows
 
     def familiarity(self, rows: np.ndarray) -> np.ndarray:
         """(n): the largest mean cosine of rows (n, D) to the labelled rows of a class."""
-        return self._familiarity(self._calibrated(rows)).numpy()
+        return self.scores(self._powered(rows))[1].numpy()
 
     def answer(self, rows: np.ndarray) -> Answers:
         """Names rows (n, D) of features, block by block."""
@@ -173,41 +173,35 @@ class Classifier:
             )
         size = block_size(*self.prototypes.shape)
         starts = range(0, max(len(rows), 1), size)
-        return Answers.of(self._answer(self._calibrated(rows[start : start + size])) for start in starts)
+        return self.answer_blocks(self._powered(rows[start : start + size]) for start in starts)
 
     def answer_blocks(self, blocks: Iterable[RowBlock]) -> Answers:
-        """Names the rows of blocks of a row source after the power transform, on the device of the tensors."""
-        return Answers.of(self._answer(block.about(self.center, self.l2)) for block in blocks)
-
-    def to(self, device: str) -> "Classifier":
-        """The same classifier with its tensors on another device."""
-        return replace(self, **{name: getattr(self, name).to(device) for name in SHAPES})
+        """Names the rows of blocks after the power transform (`row_source`), on the device of the tensors."""
+        return Answers.of(self.decide(*self.scores(block)) for block in blocks)
 
     def scores(self, block: RowBlock) -> tuple[Tensor, Tensor]:
-        """Logits (W, n) over the temperature, and familiarity (n), of calibrated rows."""
+        """Logits (n, W) over the temperature, and familiarity (n), of a block after the power transform."""
         model = PrototypeModel(self.center, self.prototypes, self.class_bias, self.rule, self.scale, self.l2)
-        return model.scores(block) / self.temperature, self._familiarity(block)
+        rows = block.about(self.center, self.l2)
+        logits, familiarity = model.scores(rows), rows.dot(self.means).amax(0)
+        if not self.l2:
+            familiarity = familiarity / rows.squares().sqrt().clamp_min(TINY)
+        return logits.mT / self.temperature, familiarity
 
     def decide(self, logits: Tensor, familiarity: Tensor) -> Answers:
-        """From logits (n, W) over the temperature, and familiarity (n)."""
+        """The answers from logits (n, W) over the temperature, and familiarity (n)."""
         best, probability = two_best(logits)
         if not torch.isfinite(probability).all():
             raise UserError("the classifier's answers are not numbers: its file is damaged, label again to make it")
         unknown = familiarity < (-math.inf if self.threshold is None else self.threshold)
         return Answers(*(part.cpu().numpy() for part in (best, probability, unknown)))
 
-    def _calibrated(self, rows: np.ndarray) -> DenseBlock:
-        return DenseBlock(power_transform(torch.from_numpy(rows).float(), self.beta, self.power)).about(
-            self.center, self.l2
-        )
+    def to(self, device: str) -> "Classifier":
+        """The same classifier with its tensors on another device."""
+        return replace(self, **{name: getattr(self, name).to(device) for name in SHAPES})
 
-    def _answer(self, block: RowBlock) -> Answers:
-        logits, familiarity = self.scores(block)
-        return self.decide(logits.mT, familiarity)
-
-    def _familiarity(self, block: RowBlock) -> Tensor:
-        cosines = block.dot(self.means).amax(0)
-        return cosines if self.l2 else cosines / block.squares().sqrt().clamp_min(TINY)
+    def _powered(self, rows: np.ndarray) -> DenseBlock:
+        return DenseBlock(power_transform(torch.from_numpy(rows).float(), self.beta, self.power))
 
 
 def save_classifier(path: str | Path, classifier: Classifier) -> None:

@@ -23,7 +23,6 @@ from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.outputs import NO_CLASS, UNLABELED, Block, link_between, skipped_records
 from protoadapt.labeling.parquet_table import check_pyarrow, part_name, remove_others
 from protoadapt.labeling.pipeline import METHOD, Progress, Task, model_entry, name_pictures, write_results
-from protoadapt.labeling.processes import of_all, process_group
 from protoadapt.labeling.support import (
     Example,
     Support,
@@ -38,6 +37,7 @@ from protoadapt.vision.networks.cards import calibration_of, card_file, trained_
 from protoadapt.vision.pictures.walk import Skipped, size_of
 from protoadapt.vision.shards import Entry, stream
 from protoadapt.vision.shards.make import decode_entries, embed_decoded
+from protoadapt.vision.shards.processes import of_all, process_group
 from protoadapt.vision.shards.shard_files import Header, read_names
 from protoadapt.vision.shards.shard_source import ShardSource
 
@@ -76,16 +76,13 @@ def label_features(
 
     Parameters
     ----------
-    support : folders with one folder of pictures per class, and csv files with the columns `file` and `label`, files
-        named as in the manifest. A picture of a folder that is also among the rows, by the sha256 of its bytes, is one
-        example, and its row is labelled.
+    support : as in `label`, but tables name files as the manifest does. A picture of a class folder that is also among
+        the rows, by the sha256 of its bytes, is one example, and its row is labelled.
     features : the folder that `extract --manifest` wrote.
     out : the folder that gets labels.parquet (labels-RANK-of-WORLD.parquet under torchrun), labels.csv for at most
         100,000 rows, labels.json with a sample, and classifier.safetensors.
     model : the network of the features, where it is not found under the name that they keep.
-    method : "bapa" (any class balance), "cipa", "protonet", "semi_protonet" or "soft_kmeans".
-    settings : settings of the method by name; the defaults are those of its estimator.
-    device : "cpu", "cuda", …
+    method, settings, device : as in `label`; not "pt_map".
     on_progress : called with "rows, all passes", how many are done, and of how many.
 
     Returns

@@ -58,10 +58,9 @@ class Head(nn.Module):
         self.classifier = classifier
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        own = self.classifier
-        powered = power_transform(rows, own.beta, own.power)
-        logits, familiarity = own.scores(DenseBlock(powered).about(own.center, own.l2))
-        return logits.mT.softmax(1), familiarity
+        powered = power_transform(rows, self.classifier.beta, self.classifier.power)
+        logits, familiarity = self.classifier.scores(DenseBlock(powered))
+        return logits.softmax(1), familiarity
 
 
 def export(name: str | Path, out: str | Path, classifier: Classifier | None = None) -> dict[str, Any]:

@@ -1,10 +1,9 @@
-"""The result of `label`: one plain dict, from which labels.json, labels.csv and the report are made."""
+"""What `label` writes: one record per picture, labels.csv and labels.json, and thumbnails for the report."""
 
 import csv
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from protoadapt.core.files import written_whole
-from protoadapt.core.provenance import versions
 from protoadapt.core.threads import ahead
-from protoadapt.labeling.classifier import Answers, Classifier
+from protoadapt.labeling.classifier import Answers
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
 from protoadapt.labeling.support import BY_PAGE, BY_TABLE, by_folder
 from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, thumbnail
@@ -75,39 +73,6 @@ def picture_records(
 def skipped_records(skipped: Sequence[Skipped], name: Callable[[str], str] = to_text) -> list[dict[str, str]]:
     """Files that were left out, each once, with the reason."""
     return [{"file": name(file), "reason": to_text(reason)} for file, reason in dict.fromkeys(skipped)]
-
-
-def label_result(
-    title: str,
-    classes: list[dict[str, Any]],
-    records: list[dict[str, Any]],
-    skipped: list[dict[str, str]],
-    notes: list[str],
-    classifier: Classifier,
-    method: Mapping[str, Any],
-    trained_on: str | None,
-) -> dict[str, Any]:
-    """The dict that labels.json holds, still without thumbnails and the prototypes' paths.
-
-    classes: name, support (examples), found and unknown of each; records: of the pictures that the report shows.
-    """
-    return {
-        "schema": SCHEMA,
-        "title": title,
-        "made": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "model": {"name": classifier.model["name"], "dataset": trained_on}
-        | {key: classifier.model[key] for key in ("weights", "size")},
-        "method": method,
-        "calibrated": classifier.threshold is not None,
-        "temperature": classifier.temperature,
-        "threshold": classifier.threshold,
-        "versions": versions(),
-        "classes": classes,
-        "pictures": records,
-        "skipped": skipped,
-        "notes": notes,
-        "paths": None,
-    }
 
 
 def as_csv(result: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,13 +18,14 @@ from sklearn.base import clone
 
 from protoadapt.core.estimators import PrototypeClassifier
 from protoadapt.core.methods.row_source import MemorySource, RowSource, block_size
+from protoadapt.core.provenance import versions
 from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import Classifier, described, save_classifier
 from protoadapt.labeling.names import from_text
 from protoadapt.labeling.outputs import NO_CLASS, UNLABELED, Block
 from protoadapt.labeling.parquet_table import parquet_writer
-from protoadapt.labeling.processes import is_first, of_all
 from protoadapt.labeling.prototype_paths import prototype_paths
+from protoadapt.vision.shards.processes import is_first, of_all
 
 METHOD = "bapa"
 Progress = Callable[[str, int, int], None]
@@ -59,16 +61,6 @@ class Named(NamedTuple):
     result: dict[str, Any]  # what labels.json holds: the pictures that the report shows
     classifier: Classifier
     records: list[dict[str, Any]] | None  # of all pictures, where they were asked for
-
-
-class Counts(NamedTuple):
-    """What one process found."""
-
-    found: np.ndarray  # (W): unlabelled pictures per class
-    unknown: np.ndarray  # (W): how many of them may be of no class
-    sample: list[dict[str, Any]]
-    features: np.ndarray  # (m, D): of unlabelled pictures in the sample
-    skipped: list[dict[str, str]]
 
 
 def model_entry(metadata: Mapping[str, Any], views: int = 1) -> dict[str, Any]:
@@ -140,21 +132,30 @@ def name_pictures(
             records += every
             features.append(block.features)
             write(block)
-    parts = of_all(Counts(found, unknown, sample, np.concatenate(features), task.skipped))
-    result = outputs.label_result(
-        task.title,
-        _class_counts(task, parts),
-        [record for part in parts for record in part.sample],
-        list({tuple(one.items()): one for part in parts for one in part.skipped}.values()),
-        task.notes,
-        classifier,
-        described(estimator),
-        task.trained_on,
-    )
+    parts = of_all((found, unknown, sample, np.concatenate(features), task.skipped))
+    found, unknown = (np.sum([part[i] for part in parts], 0) for i in (0, 1))
+    support = np.bincount(task.labels, minlength=n_way)
+    counts = zip(task.classes, support.tolist(), found.tolist(), unknown.tolist())
+    result = {
+        "schema": outputs.SCHEMA,
+        "title": task.title,
+        "made": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "model": {key: task.model[key] for key in ("name", "weights", "size")} | {"dataset": task.trained_on},
+        "method": described(estimator),
+        "calibrated": classifier.threshold is not None,
+        "temperature": classifier.temperature,
+        "threshold": classifier.threshold,
+        "versions": versions(),
+        "classes": [dict(zip(("name", "support", "found", "unknown"), values)) for values in counts],
+        "pictures": [record for part in parts for record in part[2]],
+        "skipped": list({tuple(one.items()): one for part in parts for one in part[4]}.values()),
+        "notes": task.notes,
+        "paths": None,
+    }
     if paths and is_first():
         rows, codes = task.drawing
-        if more := sum(len(part.features) for part in parts):
-            rows = np.concatenate([rows, *(part.features for part in parts)]).astype(np.float32)
+        if more := sum(len(part[3]) for part in parts):
+            rows = np.concatenate([rows, *(part[3] for part in parts)]).astype(np.float32)
             codes = np.concatenate([codes, np.full(more, UNLABELED)])
         result["paths"] = prototype_paths(clone(estimator), classifier, rows, codes)
     return Named(result, classifier, records if keep else None)
@@ -190,10 +191,3 @@ def write_results(
         labels_csv.unlink(missing_ok=True)
     outputs.write_text(out / "labels.json", outputs.as_json(result))
     save_classifier(out / "classifier.safetensors", named.classifier)
-
-
-def _class_counts(task: Task, parts: Sequence[Counts]) -> list[dict[str, Any]]:
-    found, unknown = (np.sum(each, 0).tolist() for each in zip(*((part.found, part.unknown) for part in parts)))
-    support = np.bincount(task.labels, minlength=len(task.classes)).tolist()
-    keys = ("name", "support", "found", "unknown")
-    return [dict(zip(keys, values)) for values in zip(task.classes, support, found, unknown)]

@@ -88,21 +88,15 @@ def _check_inside(root: Path, folder: Path) -> None:
 
 
 def _mark_after(target: Path, source: str, way: str) -> str:
-    """The entry that a file will have once it is in place."""
-    if way == "link":
-        return f"link {to_text(_relative(target, source))}"
-    try:
-        status = os.stat(source)
-    except OSError:
-        return ""  # gone: copying reports it
-    return f"{status.st_size} {status.st_mtime_ns}"
+    """The entry that a file will have once it is in place; empty where the picture is gone, which copying reports."""
+    return f"link {to_text(_relative(target, source))}" if way == "link" else _mark(os.path.realpath(source)) or ""
 
 
 def _relative(target: Path, source: str) -> str:
     return os.path.relpath(os.path.abspath(source), os.path.realpath(target.parent))
 
 
-def _mark(path: Path) -> str | None:
+def _mark(path: str | Path) -> str | None:
     """A file's entry in the list; None where there is no file."""
     if os.path.islink(path):
         return f"link {to_text(os.readlink(path))}"
