@@ -78,3 +78,9 @@ def folder(tmp_path, paint):
         for i in range(6):
             paint(tmp_path / "images" / f"day {i % 2}" / f"{colour}-{i}.{'jpg' if i % 3 else 'png'}", colour, 10 + i)
     return tmp_path
+
+
+@pytest.fixture
+def without_paths(monkeypatch):
+    """Leaves out the prototypes' paths, on which `label` spends most of its time; tests of those have them."""
+    monkeypatch.setattr("protoadapt.labeling.pipeline.prototype_paths", lambda *_: None)

@@ -1,59 +1,26 @@
 """`label` and `predict` from end to end, on pictures whose names tell the truth."""
 
 import csv
-import json
 import os
-import re
 import shutil
-from urllib.parse import unquote
 
 import numpy as np
 import pytest
+from helpers.label_files import listing, read_table, truth
 from PIL import Image
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import BAPAClassifier
-from protoadapt.labeling import label, outputs, pipeline, predict
-from protoadapt.labeling.classifier import make_estimator
+from protoadapt.labeling import predict
 from protoadapt.report.html import labels_page
-from protoadapt.report.label_page import FIRST
 from protoadapt.vision import networks
 
-
-@pytest.fixture
-def named(folder, model):
-    """label(support, images, out) with the folder's own places unless result."""
-
-    def run(support=("support",), images="images", out="out", **options):
-        return label([folder / one for one in support], folder / images, folder / out, model=model, **options)
-
-    return run
-
-
-def table(folder, out="out"):
-    with open(folder / out / "labels.csv", newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def truth(name):
-    return os.path.basename(name).split("-")[0]
-
-
-def listing(folder):
-    """Every file below a folder, with its content, links as where they lead."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_symlink() or path.is_file()]
-    return {
-        str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else path.read_bytes() for path in files
-    }
-
-
-def given_rows(rows):
-    return {row["file"] for row in rows if row["guess"] != row["label"]}
+pytestmark = pytest.mark.usefixtures("without_paths")
 
 
 def test_every_picture_is_named_rightly(folder, named):
     result = named()
-    rows = table(folder)
+    rows = read_table(folder / "out" / "labels.csv")
     assert list(rows[0]) == ["file", "label", "confidence", "runner-up", "margin", "unknown", "guess"]
     mine = [row for row in rows if not row["file"].startswith("..")]
     assert len(mine) == 18
@@ -66,23 +33,6 @@ def test_every_picture_is_named_rightly(folder, named):
     assert result["classes"] == [
         {"name": name, "support": 2, "found": 6, "unknown": 0} for name in ("blue", "green", "red")
     ]
-
-
-def test_the_json_is_the_contract(folder, named, model):
-    result = named()
-    assert json.loads((folder / "out" / "labels.json").read_text()) == result
-    assert result["schema"] == "protoadapt-labels/1"
-    assert result["model"]["name"] == str(model)
-    assert result["method"]["name"] == "bapa"
-    assert "device" not in result["method"]["settings"]
-    assert (result["calibrated"], result["threshold"], result["skipped"]) == (False, None, [])
-    assert all(picture["thumb"].startswith("data:image/jpeg;base64,") for picture in result["pictures"])
-    paths = result["paths"]
-    assert np.array(paths["steps"]).shape == (3, 21, 2)
-    assert np.array(paths["rows"]).shape == (24, 2)
-    assert sum(paths["support"]) == 6
-    assert sorted(paths["row_label"]) == [0] * 8 + [1] * 8 + [2] * 8
-    assert "<html" in labels_page(result)
 
 
 @pytest.mark.parametrize("method", ["bapa", "cipa", "protonet"])
@@ -124,148 +74,6 @@ def test_output_inside_the_pictures_is_not_labelled(folder, named):
     other = named(out="images/other")
     for result in (again, other):
         assert [picture["file"] for picture in result["pictures"]] == [picture["file"] for picture in first["pictures"]]
-
-
-def test_a_correction_feeds_back(folder, named):
-    named()
-    rows = table(folder)
-    assert [row["guess"] for row in rows if row["file"].startswith("..")] == [
-        f"(folder) {colour}" for colour in ("blue", "blue", "green", "green", "red", "red")
-    ]
-    wrong = next(row for row in rows if truth(row["file"]) == "red")
-    wrong["label"] = "crimson"  # a class that nobody had thought of
-    with open(folder / "out" / "labels.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    with pytest.raises(UserError, match="holds 1 correction that would be lost"):
-        named()  # the first command once more, from the shell's history
-    assert table(folder) == rows  # nothing is lost
-    result = named(support=("out/labels.csv",))
-    counts = {one["name"]: one["support"] for one in result["classes"]}
-    assert counts == {"blue": 2, "green": 2, "red": 2, "crimson": 1}  # guesses are guessed again
-    assert given_rows(table(folder)) == {row["file"] for row in rows if row["guess"] != row["label"]}
-    with pytest.raises(UserError, match="would be lost"):
-        named()
-    assert {one["name"] for one in named(support=("support", "out/labels.csv"))["classes"]} == set(counts)
-    assert {row["guess"] for row in table(folder) if row["file"] == wrong["file"]} == {"(table)"}
-    (folder / "images" / wrong["file"]).unlink()
-    with pytest.raises(UserError, match="holds 1 correction that would be lost"):  # it may be back tomorrow
-        named()
-
-
-def correct(folder, file, label):
-    path = folder / "out" / "labels.csv"
-    rows = [row | {"label": label} if row["file"] == file else row for row in table(folder)]
-    with open(path, "w", newline="") as text:
-        writer = csv.DictWriter(text, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def test_corrections_survive_a_run_on_other_pictures(folder, named, paint):
-    named()
-    for colour in ("red", "blue"):
-        paint(folder / "others" / f"{colour}.png", colour, 70)
-    correct(folder, "day 0/blue-0.png", "red")
-    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue-0"):
-        named(images="others")
-
-
-@pytest.mark.parametrize("moment", ["pictures embedded", "thumbnails"])
-@pytest.mark.parametrize(("file", "label"), [("day 0/green-0.png", "red"), ("day 0/blue-0.png", "")])
-def test_what_is_edited_while_it_runs_is_not_lost(folder, named, moment, file, label):
-    """A new correction, or an earlier one that is taken back; and no other result is replaced either."""
-    named()
-    correct(folder, "day 0/blue-0.png", "red")
-    edited = []
-
-    def edit(what, done, total):
-        if what == moment and not edited:
-            correct(folder, file, label)
-            edited.append(listing(folder / "out"))
-
-    with pytest.raises(UserError, match=r"was changed while this ran, and is left as it is: run"):
-        named(support=("support", "out/labels.csv"), method="protonet", on_progress=edit)
-    after = listing(folder / "out")
-    assert {name: after[name] for name in edited[0]} == edited[0]
-    assert not [name for name in after if "partial" in name]
-
-
-def test_a_changed_label_of_a_class_folder_is_a_correction(folder, named):
-    named()
-    correct(folder, "../support/blue/0.png", "red")
-    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue/0\.png"):
-        named()
-    with pytest.raises(UserError, match=r"blue/0\.png' is labelled 'blue' .*, the same picture, 'red' .*: keep one"):
-        named(support=("support", "out/labels.csv"))
-    (folder / "support" / "blue" / "0.png").rename(folder / "support" / "red" / "9.png")
-    with pytest.raises(UserError, match="would be lost"):  # its row names a file that has gone
-        named()
-    (folder / "out" / "labels.csv").unlink()
-    assert {one["name"]: one["support"] for one in named()["classes"]} == {"blue": 1, "green": 2, "red": 3}
-
-
-def test_unknown_is_a_correction_that_is_kept(folder, named):
-    named()
-    correct(folder, "day 0/blue-0.png", "Unknown")
-    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue-0"):
-        named()
-    for _ in range(2):
-        result = named(support=("support", "out/labels.csv"), sort="copy")
-        row = next(row for row in table(folder) if row["file"] == "day 0/blue-0.png")
-        assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", "blue")
-        assert [one["support"] for one in result["classes"]] == [2, 2, 2]
-        assert (folder / "out" / "sorted" / "unknown" / "day 0" / "blue-0.png").is_file()
-    correct(folder, "../support/blue/0.png", "unknown")
-    with pytest.raises(
-        UserError, match=r"blue/0\.png' is labelled 'blue' .*, the same picture, 'unknown' .*: keep one"
-    ):
-        named(support=("support", "out/labels.csv"))
-
-
-def test_a_correction_is_not_applied_to_another_picture_beside_the_table(folder, named):
-    for path in (folder / "images").rglob("*-*.*"):
-        path.rename(folder / "images" / path.name)
-    named(out="out")
-    correct(folder, "blue-0.png", "red")
-    shutil.copy(folder / "images" / "green-0.png", folder / "out" / "blue-0.png")
-    with pytest.raises(UserError, match=r"line .* names 'blue-0.png', which is .*images.* and, another file, .*out/"):
-        named(support=("support", "out/labels.csv"))
-    shutil.copy(folder / "images" / "blue-0.png", folder / "out" / "blue-0.png")
-    result = named(support=("support", "out/labels.csv"))
-    assert [p["label"] for p in result["pictures"] if p["support"] and p["file"] == "blue-0.png"] == ["red"]
-    assert not any("out/blue-0.png" in picture["file"] for picture in result["pictures"])
-
-
-def test_a_class_folder_whose_name_ends_in_a_space_comes_back(folder, named):
-    (folder / "support" / "red").rename(folder / "support" / "red ")
-    for support in (("support",), ("support", "out/labels.csv")):
-        assert [one["name"] for one in named(support=support)["classes"]] == ["blue", "green", "red"]
-
-
-def test_a_guess_is_confirmed_by_emptying_it_and_a_shot_taken_back_by_removing_it(folder, named):
-    named()
-    text = (folder / "out" / "labels.csv").read_text().replace("uncalibrated,red", "uncalibrated,")
-    (folder / "out" / "labels.csv").write_text(text)
-    with pytest.raises(UserError, match="holds 6 corrections"):
-        named()
-    result = named(support=("support", "out/labels.csv"))
-    assert {one["name"]: one["support"] for one in result["classes"]} == {"blue": 2, "green": 2, "red": 8}
-    (folder / "out" / "labels.csv").unlink()
-    named()
-    (folder / "support" / "red" / "0.png").unlink()
-    assert [one["support"] for one in named()["classes"]] == [2, 2, 1]
-
-
-def test_a_table_of_ones_own_can_be_used_again_and_again(folder, named):
-    lines = [f"day 0/{colour}-0.png,{colour}" for colour in ("red", "green", "blue")]
-    (folder / "mine.csv").write_text("\n".join(["file,label", *lines]))
-    for _ in range(2):
-        result = named(support=("mine.csv",))
-        assert [one["support"] for one in result["classes"]] == [1, 1, 1]
-        assert len(result["pictures"]) == 18
-        assert all(picture["label"] == truth(picture["file"]) for picture in result["pictures"])
 
 
 def test_a_picture_in_both_counts_once_with_the_label_it_was_given(folder, named, monkeypatch):
@@ -329,7 +137,7 @@ def test_strange_names_survive(folder, named, paint):
     paint(folder / "images" / "x.png", "green", 99).rename(folder / "images" / raw)
     paint(folder / "support" / "=cmd()" / "1.png", "red", 77)
     result = named(sort="copy")
-    rows = {row["file"]: row for row in table(folder)}
+    rows = {row["file"]: row for row in read_table(folder / "out" / "labels.csv")}
     expected = ["two\nlines.png", "./=1+1.png", "./-rf.png", ' spaced , "quoted".png', "ж猫.png", r"back\\slash.png"]
     assert {*expected, r"caf\xe9.png"} <= rows.keys()
     assert {rows[name]["label"] for name in expected} == {"green"}
@@ -343,82 +151,6 @@ def test_strange_names_survive(folder, named, paint):
     back = named(support=("checked.csv",), out="again")
     assert all(picture["support"] for picture in back["pictures"])
     assert {p["file"]: p["label"] for p in back["pictures"]} == {p["file"]: p["label"] for p in result["pictures"]}
-
-
-def test_sorted_folders_follow_the_labels(folder, named):
-    place = folder / "out" / "sorted"
-    named(sort="copy")
-    assert len(list(place.rglob("*.[pj][np]g"))) == 18
-    assert (place / "red" / "day 0" / "red-0.png").read_bytes() == (
-        folder / "images" / "day 0" / "red-0.png"
-    ).read_bytes()
-    (place / "red" / "mine.txt").write_text("a note")
-    (place / "red" / "day 1" / "red-3.png").write_bytes(b"edited")
-    first = listing(place)
-    assert named(sort="copy")["left_alone"] == 1
-    assert listing(place) == first
-    (folder / "images" / "day 0" / "blue-0.png").unlink()
-    result = named(sort="link")
-    assert result["left_alone"] == 1
-    after = listing(place)
-    assert (place / "red" / "mine.txt").read_text() == "a note"
-    assert (place / "red" / "day 1" / "red-3.png").read_bytes() == b"edited"
-    assert "blue/day 0/blue-0.png" not in after
-    link = place / "red" / "day 0" / "red-0.png"
-    assert link.is_symlink()
-    assert not os.path.isabs(os.readlink(link))
-    assert link.samefile(folder / "images" / "day 0" / "red-0.png")
-
-
-def test_sorted_folders_are_support_too(folder, named):
-    """Dragging a picture into another class folder is a correction."""
-    named(sort="link")
-    place = folder / "out" / "sorted"
-    os.makedirs(place / "crimson")
-    (place / "red" / "day 0" / "red-0.png").unlink()
-    (place / "crimson" / "a.png").symlink_to(folder / "images" / "day 0" / "red-0.png")
-    result = named(support=("out/sorted",), out="second")
-    rows = {picture["file"]: picture for picture in result["pictures"]}
-    assert rows["day 0/red-0.png"]["label"] == "crimson"
-    assert all(row["support"] for row in rows.values())
-    with pytest.raises(UserError, match="also read: leave --sort out"):
-        named(support=("out/sorted",), sort="copy")
-
-
-def test_sorting_never_leaves_its_folder(folder, named):
-    (folder / "elsewhere").mkdir()
-    (folder / "out" / "sorted").mkdir(parents=True)
-    (folder / "out" / "sorted" / "red").symlink_to(folder / "elsewhere")
-    with pytest.raises(UserError, match="by a link"):
-        named(sort="copy")
-    assert not list((folder / "elsewhere").iterdir())
-    shutil.rmtree(folder / "out" / "sorted")
-    (folder / "out" / "sorted").symlink_to(folder / "elsewhere")
-    with pytest.raises(UserError, match="by a link"):
-        named(sort="copy")
-    assert not list((folder / "elsewhere").iterdir())
-    (folder / "out" / "sorted").unlink()
-    (folder / "out" / "sorted").mkdir()
-    victim = folder / "images" / "day 0" / "red-0.png"
-    about = victim.stat()
-    lie = {"../../images/day 0/red-0.png": f"{about.st_size} {about.st_mtime_ns}"}
-    (folder / "out" / "sorted" / ".sorted.json").write_text(json.dumps(lie))
-    named(sort="copy")
-    assert victim.exists()
-
-
-def test_classes_with_dangerous_names_stay_inside(folder, named):
-    lines = ["file,label", "day 0/red-0.png,../../escaped", "day 0/blue-0.png,/absolute/x", "day 0/green-0.png,."]
-    (folder / "t.csv").write_text("\n".join(lines))
-    before = {path for path in folder.rglob("*") if "out" not in path.relative_to(folder).parts}
-    named(support=("t.csv",), sort="copy")
-    assert {path for path in folder.rglob("*") if "out" not in path.relative_to(folder).parts} == before
-    assert {path.name for path in (folder / "out" / "sorted").iterdir()} == {
-        ".sorted.json",
-        "%2E.%2F..%2Fescaped",
-        "%2Fabsolute%2Fx",
-        "%2E",
-    }
 
 
 @pytest.fixture
@@ -457,7 +189,7 @@ def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrat
     assert result["threshold"] == pytest.approx(0.4 * np.log(1.5) / np.log(2))  # 3 classes, linear in the logarithm
     unknown = {picture["file"]: picture["unknown"] for picture in result["pictures"]}
     assert {os.path.basename(name) for name, no in unknown.items() if no} == noise
-    assert {row["file"]: row["unknown"] for row in table(folder)} == {
+    assert {row["file"]: row["unknown"] for row in read_table(folder / "out" / "labels.csv")} == {
         name: "yes" if no else "no" for name, no in unknown.items()
     }
     assert {path.name for path in (folder / "out" / "sorted" / "unknown").iterdir()} == noise
@@ -534,80 +266,3 @@ def test_pictures_that_all_fail(folder, named):
     shutil.copy(folder / "support" / "green" / "0.png", folder / "images" / "a.png")
     with pytest.raises(UserError, match="two are needed"):
         named()
-
-
-def test_more_pictures_than_thumbnails():
-    from protoadapt.labeling.outputs import thumbnail_sample
-
-    rows = [{"confidence": i / 500, "label": "ab"[i % 2] if i < 480 else "c"} for i in range(500)]
-    chosen = thumbnail_sample(rows, most=100)
-    assert len(chosen) <= 100
-    assert set(range(50)) <= set(chosen)  # the least certain
-    assert {rows[i]["label"] for i in chosen} == {"a", "b", "c"}
-    assert max(chosen) > 450
-    assert thumbnail_sample(rows[:80], most=100) == list(range(80))
-
-
-def test_what_is_looked_at_first_is_shown_large_and_the_report_stays_as_small():
-    rows = [{"confidence": i / 5000, "margin": 0.1, "file": f"{i:04d}", "label": "ab"[i % 2]} for i in range(5000)]
-    rows = [row | {"unknown": i % 10 == 9, "support": i % 10 == 8} for i, row in enumerate(rows)]
-    pictured = outputs.report_images(rows)
-    large = [rows[i] for i, key, side in pictured if (key, side) == ("preview", 256)]
-    assert [row["file"] for row in large if not row["unknown"]] == [f"{i:04d}" for i in range(30) if i % 10 < 8]
-    assert len(large) == outputs.UNSURE + outputs.STRANGE
-    assert min(row["confidence"] for row in large if row["unknown"]) > 0.59, "the surest: they stand first"
-    small = [i for i, key, side in pictured if (key, side) == ("thumb", 96)]
-    assert len(pictured) == len(large) + len(small)
-    assert len(small) + outputs.WEIGHT * len(large) <= outputs.THUMBS
-    assert outputs.UNSURE >= FIRST
-
-
-def test_the_report_leads_to_the_pictures(folder, named):
-    result = named(out="results/named")
-    assert result["folder"] == "../../images"
-    linked = re.findall(r'<a href="([^#"]*)"', labels_page(result))
-    assert len(linked) >= 24
-    assert all((folder / "results" / "named" / unquote(way)).is_file() for way in linked)
-    assert {way.split("/")[2] for way in linked} == {"images", "support"}
-    assert str(folder) not in labels_page(result)
-    assert outputs.link_between(folder, "/pictures") is None, "nobody need know what else is on this disk"
-
-
-def test_pictures_that_are_all_the_same_have_no_paths(model):
-    """scikit-learn's t-SNE ends the process on such rows."""
-    rows = np.ones((24, 8), np.float32)
-    codes = np.array([0, 1] + [-1] * 22)
-    about = {"model": "m", "weights": "0" * 16, "size": 8, "mean": [0.5] * 3, "std": [0.5] * 3, "trained_on": ""}
-    about["calibration"] = None
-    for given in (rows, rows + 1e-8 * np.random.default_rng(0).random((24, 8)).astype(np.float32)):
-        task = pipeline.in_memory("t", list("abcdefghijklmnopqrstuvwx"), np.arange(24), given, codes, ["a", "b"], about)
-        result = pipeline.name_pictures(task, make_estimator("bapa", {})).result
-        assert result["paths"] is None
-        assert len(result["pictures"]) == 24
-
-
-@pytest.mark.parametrize("way", ["copy", "link"])
-def test_what_cannot_be_sorted_is_told_and_the_rest_is_sorted(folder, named, paint, way):
-    """A file name as long as can be is sorted; a class name longer than a folder's can be is not."""
-    paint(folder / "images" / f"red-{'x' * 247}.png", "red", 99)
-    (folder / "t.csv").write_text(
-        f"file,label\nday 0/red-0.png,red\nday 0/green-0.png,green\nday 0/blue-0.png,{'b' * 300}\n"
-    )
-    result = named(support=("t.csv",), sort=way)
-    assert {one["reason"].split(":")[0] for one in result["skipped"]} == {"not sorted"}
-    assert len(result["skipped"]) == 6
-    assert all("too long" in one["reason"].lower() for one in result["skipped"])
-    assert len(list((folder / "out" / "sorted" / "red").rglob("*.*"))) == 7
-    assert len(list((folder / "out" / "sorted" / "green").rglob("*.*"))) == 6
-    again = named(support=("t.csv", "out/labels.csv"), sort=way)
-    assert again["left_alone"] == 0
-
-
-def test_classes_that_differ_in_case_are_noted_and_not_sorted(folder, named):
-    (folder / "t.csv").write_text("file,label\nday 0/red-0.png,Red\n")
-    result = named(support=("support", "t.csv"))
-    assert result["notes"] == ["the new class 'Red' is almost 'red': check whether one is misspelt"]
-    assert named(out="other")["notes"] == []
-    with pytest.raises(UserError, match="the classes 'Red' and 'red' into one folder on many computers"):
-        named(support=("support", "t.csv"), out="third", sort="copy")
-    assert not (folder / "third").exists()

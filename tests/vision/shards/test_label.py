@@ -9,47 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.archive import save_model
+from helpers.archive import CLASSES, copy_of, of, save_model, write_csv
 
 from protoadapt import UserError
 from protoadapt.cli.extract_command import extract_manifest
 from protoadapt.cli.label_command import label
 from protoadapt.cli.manifest_command import manifest as manifest_command
 from protoadapt.labeling import ESTIMATORS, label_features, load_classifier, parquet_table, predict
-from protoadapt.labeling import label_shards as labelling
 from protoadapt.labeling.onnx_export import export
 from protoadapt.vision import networks
-from protoadapt.vision.shards import extract, find, hashed, shard_files, write_manifest
+from protoadapt.vision.shards import extract, find, shard_files, write_manifest
 
 pq = pytest.importorskip("pyarrow.parquet")
-CLASSES = {"a": "dark", "b": "mid", "c": "light"}  # by folder, as the archive's pictures are shaded
-
-
-@pytest.fixture(scope="module")
-def features(model, manifest, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("features")
-    extract(model, manifest, out, workers=1)
-    return out
-
-
-@pytest.fixture(scope="module")
-def table(features) -> tuple[list[str], np.ndarray]:
-    """All names and rows, in memory."""
-    paths = sorted(features.glob("shard-*"))
-    names = [name for path in paths for name in shard_files.read_names(shard_files.check(path))[0]]
-    return names, np.concatenate([shard_files.read_rows(shard_files.check(path)) for path in paths]).astype(np.float32)
-
-
-def write_csv(path: Path, names: list[str], shots: int) -> dict[str, str]:
-    chosen = {n: CLASSES[f] for f in "abc" for n in [n for n in names if n[0] == f][:shots]}
-    with open(path, "w", newline="") as file:
-        csv.writer(file).writerows([("file", "label"), *chosen.items()])
-    return chosen
-
-
-def of(folder: Path) -> dict[str, dict]:
-    rows = [row for path in sorted(folder.glob("labels*.parquet")) for row in pq.read_table(path).to_pylist()]
-    return {row["file"]: row for row in rows}
+pytestmark = pytest.mark.usefixtures("without_paths")
 
 
 @pytest.mark.parametrize("method", ["bapa", "cipa", "protonet", "semi_protonet", "soft_kmeans"])
@@ -140,7 +112,8 @@ def test_features_of_two_models_never_mix(features, archive, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_few_rows_have_a_csv_and_a_report_too(features, table, tmp_path):
+def test_few_rows_have_a_csv_and_a_report_too(features, table, tmp_path, monkeypatch):
+    monkeypatch.undo()  # with paths
     write_csv(tmp_path / "s.csv", table[0], shots=2)
     result = label_features([tmp_path / "s.csv"], features, tmp_path / "out")
     with open(tmp_path / "out" / "labels.csv", newline="") as file:
@@ -196,130 +169,6 @@ def test_two_processes_that_add_up_their_sums_equal_one(features, table, tmp_pat
     first, second = (json.loads((tmp_path / name / "labels.json").read_text()) for name in ("one", "two"))
     assert first["classes"] == second["classes"]
     assert (tmp_path / "two" / "report.html").is_file()
-
-
-@pytest.fixture(scope="module")
-def hashed_features(archive, model, tmp_path_factory) -> Path:
-    """As `features`, of a manifest that knows what the pictures hold."""
-    folder = tmp_path_factory.mktemp("hashed")
-    root, entries = find([archive])
-    extract(model, write_manifest(folder / "m.jsonl", root, hashed(root, entries), 10), folder / "out", workers=1)
-    return folder / "out"
-
-
-def copy_of(archive: Path, name: str, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes((archive / name).read_bytes())
-
-
-def corrected(table: Path, name: str, label: str) -> None:
-    with open(table, newline="") as file:
-        rows = list(csv.DictReader(file))
-    with open(table, "w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(row | {"label": label} if row["file"] == name else row for row in rows)
-
-
-def test_corrections_are_not_lost_and_count_when_they_come_back(features, table, tmp_path):
-    write_csv(tmp_path / "s.csv", table[0], shots=2)
-    out, wrong = tmp_path / "out", table[0][-1]
-    label_features([tmp_path / "s.csv"], features, out)
-    for labels, lost in ((("dark", "mid"), 4), (("x", "y"), 6)):  # of s.csv's own six, two are the same or all differ
-        (tmp_path / "other.csv").write_text("file,label\na/000.png,{}\nb/001.jpg,{}\n".format(*labels))
-        with pytest.raises(UserError, match=f"holds {lost} corrections that would be lost"):
-            label_features([tmp_path / "other.csv"], features, out)
-    corrected(out / "labels.csv", wrong, "dark")
-    before = (out / "labels.csv").read_bytes()
-    with pytest.raises(UserError, match=f"holds 1 correction that would be lost, such as '{wrong}'"):
-        label_features([tmp_path / "s.csv"], features, out)
-    assert (out / "labels.csv").read_bytes() == before
-    result = label_features([tmp_path / "s.csv", out / "labels.csv"], features, out)
-    assert [one["support"] for one in result["classes"]] == [3, 2, 2]  # those in both tables once
-    assert (of(out)[wrong]["label"], of(out)[wrong]["support"]) == ("dark", True)
-    label_features([out / "labels.csv"], features, out)
-    with pytest.raises(UserError, match="holds 1 correction that"):  # still people's work, runs later
-        label_features([tmp_path / "s.csv"], features, out)
-
-
-@pytest.mark.parametrize("few", [labelling.FEW, 10])
-def test_what_is_edited_while_it_runs_is_not_lost(few, features, table, tmp_path, monkeypatch):
-    """Neither replaced, nor removed where the rows are many."""
-    write_csv(tmp_path / "s.csv", table[0], shots=2)
-    out = tmp_path / "out"
-    label_features([tmp_path / "s.csv"], features, out)
-    monkeypatch.setattr(labelling, "FEW", few)
-    edited = []
-
-    def edit(stage, done, total):
-        if not edited:
-            corrected(out / "labels.csv", table[0][-1], "dark")
-            edited.append((out / "labels.csv").read_bytes())
-
-    kept = [out / "labels.json", out / "labels.parquet", out / "classifier.safetensors"]
-    before = [path.read_bytes() for path in kept]
-    with pytest.raises(UserError, match=r"labels\.csv' was changed while this ran, and is left as it is: run the same"):
-        label_features([tmp_path / "s.csv"], features, out, on_progress=edit, method="cipa")
-    assert [(out / "labels.csv").read_bytes()] == edited
-    assert [path.read_bytes() for path in kept] == before
-    assert not list(out.glob(".*partial"))
-
-
-def test_an_example_that_was_corrected_is_not_lost(hashed_features, archive, model, tmp_path):
-    """Its row says "(folder) dark"; the folder that would give it that label again is not what the user wrote since."""
-    for name in ("a/000.png", "b/001.jpg"):
-        copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / Path(name).name)
-    arguments, out = ([tmp_path / "s"], hashed_features, tmp_path / "out"), tmp_path / "out"
-    label_features(*arguments, model=model)
-    label_features(*arguments, model=model)  # a folder's labels are no corrections
-    corrected(out / "labels.csv", "a/000.png", "mid")
-    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as 'a/000\.png'"):
-        label_features(*arguments, model=model)
-
-
-@pytest.mark.parametrize("word", ["unknown", "Unknown"])
-def test_unknown_is_a_correction_that_is_kept(word, features, table, tmp_path):
-    write_csv(tmp_path / "s.csv", table[0], shots=2)
-    out, none = tmp_path / "out", table[0][-1]
-    label_features([tmp_path / "s.csv"], features, out)
-    guess = of(out)[none]["label"]
-    corrected(out / "labels.csv", none, word)
-    with pytest.raises(UserError, match=f"holds 1 correction that would be lost, such as '{none}'"):
-        label_features([tmp_path / "s.csv"], features, out)
-    for _ in range(2):  # and it counts as well when it comes back a second time
-        result = label_features([tmp_path / "s.csv", out / "labels.csv"], features, out)
-        assert [one["support"] for one in result["classes"]] == [2, 2, 2]
-        with open(out / "labels.csv", newline="") as file:
-            row = next(row for row in csv.DictReader(file) if row["file"] == none)
-        assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", guess)
-        assert [of(out)[none][key] for key in ("label", "unknown", "support")] == ["unknown", True, False]
-        assert of(out)[none]["confidence"] == pytest.approx(float(row["confidence"]), abs=1e-4)
-        assert [p["file"] for p in result["pictures"] if p.get("no_class")] == [none]
-    (tmp_path / "t.csv").write_text(f"file,label\n{none},light\n")
-    with pytest.raises(UserError, match=rf"'{none}' is labelled 'unknown' .*, the same picture, 'light' .*: keep one"):
-        label_features([tmp_path / "s.csv", out / "labels.csv", tmp_path / "t.csv"], features, out)
-
-
-def test_unknown_in_a_table_without_guesses_is_kept_too(features, table, tmp_path):
-    """Whoever has checked every row may remove that column."""
-    chosen = write_csv(tmp_path / "s.csv", table[0], shots=2)
-    with open(tmp_path / "s.csv", "a") as file:
-        file.write(f"{table[0][-1]},unknown\n")
-    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
-    row = of(tmp_path / "out")[table[0][-1]]
-    assert (row["unknown"], row["support"]) == (True, False)
-    write_csv(tmp_path / "t.csv", list(chosen), shots=1)
-    (tmp_path / "out" / "labels.csv").write_text((tmp_path / "s.csv").read_text())
-    with pytest.raises(UserError, match="holds 4 corrections that would be lost"):
-        label_features([tmp_path / "t.csv"], features, tmp_path / "out")
-
-
-def test_one_table_that_contradicts_itself_is_said(features, table, tmp_path):
-    write_csv(tmp_path / "s.csv", table[0], shots=2)
-    with open(tmp_path / "s.csv", "a") as file:
-        file.write(f"{table[0][-1]},dark\n{table[0][-1]},light\n")
-    with pytest.raises(UserError, match=r"is labelled 'dark' in .*, the same picture, 'light' in .*: keep one"):
-        label_features([tmp_path / "s.csv"], features, tmp_path / "out")
 
 
 def test_a_class_that_nobody_can_see_is_said_and_other_broken_files_are_listed(features, archive, model, tmp_path):
@@ -387,25 +236,6 @@ def test_labels_of_a_run_with_more_processes_do_not_stay(features, table, tmp_pa
         "labels-00001-of-00002.parquet",
         "labels-of-mine.parquet",
     ]
-
-
-def test_a_csv_that_is_read_for_its_corrections_stays(features, table, tmp_path, monkeypatch):
-    write_csv(tmp_path / "s.csv", table[0], shots=2)
-    out = tmp_path / "out"
-    label_features([tmp_path / "s.csv"], features, out)
-    corrected(out / "labels.csv", table[0][-1], "dark")
-    before = (out / "labels.csv").read_bytes()
-    monkeypatch.setattr(labelling, "FEW", 10)
-    label_features([out / "labels.csv"], features, out)
-    assert (out / "labels.csv").read_bytes() == before
-
-
-def test_an_earlier_csv_does_not_stay_beside_the_labels_of_many(features, table, tmp_path, monkeypatch):
-    write_csv(tmp_path / "s.csv", table[0], shots=2)
-    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
-    monkeypatch.setattr(labelling, "FEW", 10)
-    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
-    assert not (tmp_path / "out" / "labels.csv").exists()
 
 
 def test_folders_and_tables_add_up(features, archive, model, tmp_path):

@@ -1,0 +1,152 @@
+"""Corrections in labels.csv: they come back as examples and are never lost."""
+
+import csv
+import shutil
+
+import pytest
+from helpers.label_files import correct, listing, read_table, truth
+
+from protoadapt.core.errors import UserError
+
+pytestmark = pytest.mark.usefixtures("without_paths")
+
+
+def given_rows(rows):
+    return {row["file"] for row in rows if row["guess"] != row["label"]}
+
+
+def test_a_correction_feeds_back(folder, named):
+    named()
+    rows = read_table(folder / "out" / "labels.csv")
+    assert [row["guess"] for row in rows if row["file"].startswith("..")] == [
+        f"(folder) {colour}" for colour in ("blue", "blue", "green", "green", "red", "red")
+    ]
+    wrong = next(row for row in rows if truth(row["file"]) == "red")
+    wrong["label"] = "crimson"  # a class that nobody had thought of
+    with open(folder / "out" / "labels.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    with pytest.raises(UserError, match="holds 1 correction that would be lost"):
+        named()  # the first command once more, from the shell's history
+    assert read_table(folder / "out" / "labels.csv") == rows  # nothing is lost
+    result = named(support=("out/labels.csv",))
+    counts = {one["name"]: one["support"] for one in result["classes"]}
+    assert counts == {"blue": 2, "green": 2, "red": 2, "crimson": 1}  # guesses are guessed again
+    assert given_rows(read_table(folder / "out" / "labels.csv")) == {
+        row["file"] for row in rows if row["guess"] != row["label"]
+    }
+    with pytest.raises(UserError, match="would be lost"):
+        named()
+    assert {one["name"] for one in named(support=("support", "out/labels.csv"))["classes"]} == set(counts)
+    assert {row["guess"] for row in read_table(folder / "out" / "labels.csv") if row["file"] == wrong["file"]} == {
+        "(table)"
+    }
+    (folder / "images" / wrong["file"]).unlink()
+    with pytest.raises(UserError, match="holds 1 correction that would be lost"):  # it may be back tomorrow
+        named()
+
+
+def test_corrections_survive_a_run_on_other_pictures(folder, named, paint):
+    named()
+    for colour in ("red", "blue"):
+        paint(folder / "others" / f"{colour}.png", colour, 70)
+    correct(folder / "out" / "labels.csv", "day 0/blue-0.png", "red")
+    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue-0"):
+        named(images="others")
+
+
+@pytest.mark.parametrize("moment", ["pictures embedded", "thumbnails"])
+@pytest.mark.parametrize(("file", "label"), [("day 0/green-0.png", "red"), ("day 0/blue-0.png", "")])
+def test_what_is_edited_while_it_runs_is_not_lost(folder, named, moment, file, label):
+    """A new correction, or an earlier one that is taken back; and no other result is replaced either."""
+    named()
+    correct(folder / "out" / "labels.csv", "day 0/blue-0.png", "red")
+    edited = []
+
+    def edit(what, done, total):
+        if what == moment and not edited:
+            correct(folder / "out" / "labels.csv", file, label)
+            edited.append(listing(folder / "out"))
+
+    with pytest.raises(UserError, match=r"was changed while this ran, and is left as it is: run"):
+        named(support=("support", "out/labels.csv"), method="protonet", on_progress=edit)
+    after = listing(folder / "out")
+    assert {name: after[name] for name in edited[0]} == edited[0]
+    assert not [name for name in after if "partial" in name]
+
+
+def test_a_changed_label_of_a_class_folder_is_a_correction(folder, named):
+    named()
+    correct(folder / "out" / "labels.csv", "../support/blue/0.png", "red")
+    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue/0\.png"):
+        named()
+    with pytest.raises(UserError, match=r"blue/0\.png' is labelled 'blue' .*, the same picture, 'red' .*: keep one"):
+        named(support=("support", "out/labels.csv"))
+    (folder / "support" / "blue" / "0.png").rename(folder / "support" / "red" / "9.png")
+    with pytest.raises(UserError, match="would be lost"):  # its row names a file that has gone
+        named()
+    (folder / "out" / "labels.csv").unlink()
+    assert {one["name"]: one["support"] for one in named()["classes"]} == {"blue": 1, "green": 2, "red": 3}
+
+
+def test_unknown_is_a_correction_that_is_kept(folder, named):
+    named()
+    correct(folder / "out" / "labels.csv", "day 0/blue-0.png", "Unknown")
+    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue-0"):
+        named()
+    for _ in range(2):
+        result = named(support=("support", "out/labels.csv"), sort="copy")
+        row = next(row for row in read_table(folder / "out" / "labels.csv") if row["file"] == "day 0/blue-0.png")
+        assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", "blue")
+        assert [one["support"] for one in result["classes"]] == [2, 2, 2]
+        assert (folder / "out" / "sorted" / "unknown" / "day 0" / "blue-0.png").is_file()
+    correct(folder / "out" / "labels.csv", "../support/blue/0.png", "unknown")
+    with pytest.raises(
+        UserError, match=r"blue/0\.png' is labelled 'blue' .*, the same picture, 'unknown' .*: keep one"
+    ):
+        named(support=("support", "out/labels.csv"))
+
+
+def test_a_correction_is_not_applied_to_another_picture_beside_the_table(folder, named):
+    for path in (folder / "images").rglob("*-*.*"):
+        path.rename(folder / "images" / path.name)
+    named(out="out")
+    correct(folder / "out" / "labels.csv", "blue-0.png", "red")
+    shutil.copy(folder / "images" / "green-0.png", folder / "out" / "blue-0.png")
+    with pytest.raises(UserError, match=r"line .* names 'blue-0.png', which is .*images.* and, another file, .*out/"):
+        named(support=("support", "out/labels.csv"))
+    shutil.copy(folder / "images" / "blue-0.png", folder / "out" / "blue-0.png")
+    result = named(support=("support", "out/labels.csv"))
+    assert [p["label"] for p in result["pictures"] if p["support"] and p["file"] == "blue-0.png"] == ["red"]
+    assert not any("out/blue-0.png" in picture["file"] for picture in result["pictures"])
+
+
+def test_a_class_folder_whose_name_ends_in_a_space_comes_back(folder, named):
+    (folder / "support" / "red").rename(folder / "support" / "red ")
+    for support in (("support",), ("support", "out/labels.csv")):
+        assert [one["name"] for one in named(support=support)["classes"]] == ["blue", "green", "red"]
+
+
+def test_a_guess_is_confirmed_by_emptying_it_and_a_shot_taken_back_by_removing_it(folder, named):
+    named()
+    text = (folder / "out" / "labels.csv").read_text().replace("uncalibrated,red", "uncalibrated,")
+    (folder / "out" / "labels.csv").write_text(text)
+    with pytest.raises(UserError, match="holds 6 corrections"):
+        named()
+    result = named(support=("support", "out/labels.csv"))
+    assert {one["name"]: one["support"] for one in result["classes"]} == {"blue": 2, "green": 2, "red": 8}
+    (folder / "out" / "labels.csv").unlink()
+    named()
+    (folder / "support" / "red" / "0.png").unlink()
+    assert [one["support"] for one in named()["classes"]] == [2, 2, 1]
+
+
+def test_a_table_of_ones_own_can_be_used_again_and_again(folder, named):
+    lines = [f"day 0/{colour}-0.png,{colour}" for colour in ("red", "green", "blue")]
+    (folder / "mine.csv").write_text("\n".join(["file,label", *lines]))
+    for _ in range(2):
+        result = named(support=("mine.csv",))
+        assert [one["support"] for one in result["classes"]] == [1, 1, 1]
+        assert len(result["pictures"]) == 18
+        assert all(picture["label"] == truth(picture["file"]) for picture in result["pictures"])

@@ -1,0 +1,135 @@
+"""Corrections of labels that `label --features` wrote: they count when they come back and are never lost."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from helpers.archive import CLASSES, copy_of, of, write_csv
+from helpers.label_files import correct
+
+from protoadapt import UserError
+from protoadapt.labeling import label_features
+from protoadapt.labeling import label_shards as labelling
+
+pq = pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.usefixtures("without_paths")
+
+
+def test_corrections_are_not_lost_and_count_when_they_come_back(features, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out, wrong = tmp_path / "out", table[0][-1]
+    label_features([tmp_path / "s.csv"], features, out)
+    for labels, lost in ((("dark", "mid"), 4), (("x", "y"), 6)):  # of s.csv's own six, two are the same or all differ
+        (tmp_path / "other.csv").write_text("file,label\na/000.png,{}\nb/001.jpg,{}\n".format(*labels))
+        with pytest.raises(UserError, match=f"holds {lost} corrections that would be lost"):
+            label_features([tmp_path / "other.csv"], features, out)
+    correct(out / "labels.csv", wrong, "dark")
+    before = (out / "labels.csv").read_bytes()
+    with pytest.raises(UserError, match=f"holds 1 correction that would be lost, such as '{wrong}'"):
+        label_features([tmp_path / "s.csv"], features, out)
+    assert (out / "labels.csv").read_bytes() == before
+    result = label_features([tmp_path / "s.csv", out / "labels.csv"], features, out)
+    assert [one["support"] for one in result["classes"]] == [3, 2, 2]  # those in both tables once
+    assert (of(out)[wrong]["label"], of(out)[wrong]["support"]) == ("dark", True)
+    label_features([out / "labels.csv"], features, out)
+    with pytest.raises(UserError, match="holds 1 correction that"):  # still people's work, runs later
+        label_features([tmp_path / "s.csv"], features, out)
+
+
+def test_an_example_that_was_corrected_is_not_lost(hashed_features, archive, model, tmp_path):
+    """Its row says "(folder) dark"; the folder that would give it that label again is not what the user wrote since."""
+    for name in ("a/000.png", "b/001.jpg"):
+        copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / Path(name).name)
+    arguments, out = ([tmp_path / "s"], hashed_features, tmp_path / "out"), tmp_path / "out"
+    label_features(*arguments, model=model)
+    label_features(*arguments, model=model)  # a folder's labels are no corrections
+    correct(out / "labels.csv", "a/000.png", "mid")
+    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as 'a/000\.png'"):
+        label_features(*arguments, model=model)
+
+
+@pytest.mark.parametrize("word", ["unknown", "Unknown"])
+def test_unknown_is_a_correction_that_is_kept(word, features, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out, none = tmp_path / "out", table[0][-1]
+    label_features([tmp_path / "s.csv"], features, out)
+    guess = of(out)[none]["label"]
+    correct(out / "labels.csv", none, word)
+    with pytest.raises(UserError, match=f"holds 1 correction that would be lost, such as '{none}'"):
+        label_features([tmp_path / "s.csv"], features, out)
+    for _ in range(2):  # and it counts as well when it comes back a second time
+        result = label_features([tmp_path / "s.csv", out / "labels.csv"], features, out)
+        assert [one["support"] for one in result["classes"]] == [2, 2, 2]
+        with open(out / "labels.csv", newline="") as file:
+            row = next(row for row in csv.DictReader(file) if row["file"] == none)
+        assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", guess)
+        assert [of(out)[none][key] for key in ("label", "unknown", "support")] == ["unknown", True, False]
+        assert of(out)[none]["confidence"] == pytest.approx(float(row["confidence"]), abs=1e-4)
+        assert [p["file"] for p in result["pictures"] if p.get("no_class")] == [none]
+    (tmp_path / "t.csv").write_text(f"file,label\n{none},light\n")
+    with pytest.raises(UserError, match=rf"'{none}' is labelled 'unknown' .*, the same picture, 'light' .*: keep one"):
+        label_features([tmp_path / "s.csv", out / "labels.csv", tmp_path / "t.csv"], features, out)
+
+
+def test_a_csv_that_is_read_for_its_corrections_stays(features, table, tmp_path, monkeypatch):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out = tmp_path / "out"
+    label_features([tmp_path / "s.csv"], features, out)
+    correct(out / "labels.csv", table[0][-1], "dark")
+    before = (out / "labels.csv").read_bytes()
+    monkeypatch.setattr(labelling, "FEW", 10)
+    label_features([out / "labels.csv"], features, out)
+    assert (out / "labels.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize("few", [labelling.FEW, 10])
+def test_what_is_edited_while_it_runs_is_not_lost(few, features, table, tmp_path, monkeypatch):
+    """Neither replaced, nor removed where the rows are many."""
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    out = tmp_path / "out"
+    label_features([tmp_path / "s.csv"], features, out)
+    monkeypatch.setattr(labelling, "FEW", few)
+    edited = []
+
+    def edit(stage, done, total):
+        if not edited:
+            correct(out / "labels.csv", table[0][-1], "dark")
+            edited.append((out / "labels.csv").read_bytes())
+
+    kept = [out / "labels.json", out / "labels.parquet", out / "classifier.safetensors"]
+    before = [path.read_bytes() for path in kept]
+    with pytest.raises(UserError, match=r"labels\.csv' was changed while this ran, and is left as it is: run the same"):
+        label_features([tmp_path / "s.csv"], features, out, on_progress=edit, method="cipa")
+    assert [(out / "labels.csv").read_bytes()] == edited
+    assert [path.read_bytes() for path in kept] == before
+    assert not list(out.glob(".*partial"))
+
+
+def test_unknown_in_a_table_without_guesses_is_kept_too(features, table, tmp_path):
+    """Whoever has checked every row may remove that column."""
+    chosen = write_csv(tmp_path / "s.csv", table[0], shots=2)
+    with open(tmp_path / "s.csv", "a") as file:
+        file.write(f"{table[0][-1]},unknown\n")
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    row = of(tmp_path / "out")[table[0][-1]]
+    assert (row["unknown"], row["support"]) == (True, False)
+    write_csv(tmp_path / "t.csv", list(chosen), shots=1)
+    (tmp_path / "out" / "labels.csv").write_text((tmp_path / "s.csv").read_text())
+    with pytest.raises(UserError, match="holds 4 corrections that would be lost"):
+        label_features([tmp_path / "t.csv"], features, tmp_path / "out")
+
+
+def test_one_table_that_contradicts_itself_is_said(features, table, tmp_path):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    with open(tmp_path / "s.csv", "a") as file:
+        file.write(f"{table[0][-1]},dark\n{table[0][-1]},light\n")
+    with pytest.raises(UserError, match=r"is labelled 'dark' in .*, the same picture, 'light' in .*: keep one"):
+        label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+
+
+def test_an_earlier_csv_does_not_stay_beside_the_labels_of_many(features, table, tmp_path, monkeypatch):
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    monkeypatch.setattr(labelling, "FEW", 10)
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    assert not (tmp_path / "out" / "labels.csv").exists()
