@@ -20,13 +20,14 @@ from PIL import Image
 
 from paper.networks import MissingNetwork, Network, Work, folder_of, network, read
 from paper.plan import SLOW_EPISODES, Run, Table, Task, Trial, unique
-from protoadapt.core.episodes import Protocol, draw
+from protoadapt.core.episodes import draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, load_features, save_features, stated
 from protoadapt.core.files import write_json
 from protoadapt.core.methods import NEED_BASE_MEAN, method
 from protoadapt.core.projection import episode_paths
+from protoadapt.core.protocol import Protocol
 from protoadapt.training.datasets import load
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks

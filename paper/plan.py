@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from protoadapt.core.episodes import Protocol
+from protoadapt.core.protocol import Protocol
 
 T = TypeVar("T")
 

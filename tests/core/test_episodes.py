@@ -6,9 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protoadapt.core.episodes import BLOCK, Episodes, Protocol, _dirichlet_counts, draw
+from protoadapt.core.episodes import BLOCK, Episodes, _dirichlet_counts, draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.protonet import protonet
+from protoadapt.core.protocol import Protocol
 
 LABELS = np.repeat(np.arange(8), 40)
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from protoadapt.core.episodes import Protocol, draw
+from protoadapt.core.episodes import draw
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.projection import episode_paths, plane_paths
+from protoadapt.core.protocol import Protocol
 
 
 def test_prototypes_move_from_between_the_classes_to_the_middle_of_their_own():

@@ -5,9 +5,10 @@ import torch
 
 from paper.quoted import CIPA_SWITCHES, LITERATURE, TRAINING, paper_accuracy
 from paper.tables import MAIN, SEMI, SLOW, TABLES, runs
-from protoadapt.core.episodes import Protocol, draw
+from protoadapt.core.episodes import draw
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, method
+from protoadapt.core.protocol import Protocol
 from protoadapt.training.recipes import recipe
 
 TRIALS = [trial for table in TABLES.values() for trial in table.trials]

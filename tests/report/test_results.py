@@ -13,10 +13,10 @@ from helpers.pages import Parsed, labels
 
 from paper.checks import sound
 from protoadapt.cli.report_command import report
-from protoadapt.core.episodes import Protocol
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import synthetic_features
+from protoadapt.core.protocol import Protocol
 from protoadapt.core.records import read_results
 from protoadapt.report.captions import embedding
 from protoadapt.report.html import evaluation_page, is_labels_page
