@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from protoadapt.cli.options import DataDir, DatasetName, Device, Model, SkipCorrupt, find_device
+from protoadapt.cli.options import Cache, DataDir, DatasetName, Device, Model, SkipCorrupt, find_device
 from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, check_output_folder
@@ -18,28 +18,20 @@ if TYPE_CHECKING:
 
 def extract(
     model: Model,
-    out: Annotated[
-        Path, typer.Option(metavar="PATH", help="feature file (.safetensors); with --manifest, a directory")
-    ],
+    out: Annotated[Path, typer.Option(metavar="PATH", help="feature file .safetensors; with --manifest, a directory")],
     dataset: DatasetName = "",
     data_dir: DataDir = None,
     split: Annotated[
-        str, typer.Option(help="split of --dataset: base, val or novel (also: train, val, test)")
+        str, typer.Option(help="split of the dataset: base, val or novel (or train, val, test)")
     ] = "novel",
     images: Annotated[
         Path | None, typer.Option(metavar="DIR", help="your own pictures, in one folder per class; replaces --dataset")
     ] = None,
     manifest: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="list of pictures from `protoadapt manifest`; replaces --dataset"),
+        Path | None, typer.Option(metavar="FILE", help="list from `protoadapt manifest`; replaces --dataset")
     ] = None,
-    crop: Annotated[
-        str,
-        typer.Option(help="none, or box: cut the pictures of CUB to their bounding boxes (default: as in training)"),
-    ] = "",
-    views: Annotated[
-        int, typer.Option(help="average the features of this many views: 1 the picture, 2 adds its mirror image, …")
-    ] = 1,
+    crop: Annotated[str, typer.Option(help="none, or box: cut to the boxes of CUB (default: as in training)")] = "",
+    views: Annotated[int, typer.Option(help="views to average per picture: 1 itself, 2 adds its mirror image, …")] = 1,
     pooling: Annotated[
         float, typer.Option(help="exponent of the mean over image positions; above 1, strong activations count more")
     ] = 1.0,
@@ -51,23 +43,14 @@ def extract(
         ),
     ] = None,
     half: Annotated[bool, typer.Option("--half", help="store float16, half the size")] = False,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="directory for decoded pictures (default: in --data; with --images, beside --out)"
-        ),
-    ] = None,
+    cache: Cache = None,
     skip_corrupt: SkipCorrupt = False,
     device: Device = "auto",
     shard: Annotated[
         str, typer.Option(metavar="I/N", help="with --manifest: part I of N, such as 0/4, 1/4, … on four machines")
     ] = "0/1",
-    engine: Annotated[
-        str, typer.Option(help="with --manifest: local (processes on this machine) or ray (a cluster)")
-    ] = "local",
-    workers: Annotated[
-        int | None, typer.Option(help="with --manifest: number of processes (default: one per core)")
-    ] = None,
+    engine: Annotated[str, typer.Option(help="with --manifest: local processes, or ray on a cluster")] = "local",
+    workers: Annotated[int | None, typer.Option(help="with --manifest: processes (default: one per core)")] = None,
 ) -> None:
     """Compute the features of pictures and store them.
 

@@ -22,7 +22,7 @@ DatasetName = Annotated[
 DataDir = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="directory that holds the dataset")]
 Cache = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="directory for decoded pictures (default: .protoadapt-cache in --data)"),
+    typer.Option(metavar="DIR", help="directory for decoded pictures (default: in --data, else beside --out)"),
 ]
 SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="skip unreadable pictures instead of stopping")]
 Set = Annotated[
