@@ -181,11 +181,28 @@ def test_zero_and_duplicate_rows_are_answered(tmp_path):
         assert f"{result['accuracy']:.2f}" in done.stdout
 
 
-def test_methods_lists_them_all():
+def test_methods_prints_every_setting_with_default_meaning_and_range():
     from protoadapt import METHODS
+    from protoadapt.core.methods.settings import declarations
 
-    done = run("methods")
-    assert all(f"\n{name}\n" in "\n" + done.stdout for name in METHODS)
+    blocks = run("methods").stdout.split("\n\n")
+    shown = {block.split("\n")[0]: " ".join(block.split()) for block in blocks if block.strip()}
+    assert list(shown) == list(METHODS)
+    for name, function in METHODS.items():
+        for setting in declarations(function).values():
+            assert f" {setting.name}=" in shown[name]
+            assert f"{setting.setting.help} ({setting.range})" in shown[name]
+    assert "sigma=0.2: step size" in shown["cipa"]
+    assert "(a number from 0 to 1)" in shown["cipa"]
+    assert "l2=true:" in shown["cipa"]
+    assert " ".join(run("methods", "cipa").stdout.split()) == shown["cipa"]
+    assert "did you mean 'cipa'" in run("methods", "cipi").stderr
+
+
+def test_a_users_own_method_is_described_too(tmp_path):
+    (tmp_path / "mine.py").write_text("def f(episodes, *, tau, sharp: bool = False):\n    'Sharp prototypes.'\n")
+    shown = run("methods", "mine:f", cwd=tmp_path).stdout.split()
+    assert " ".join(shown) == "mine:f Sharp prototypes. tau=VALUE: sharp=false: (true or false)"
 
 
 def test_version():

@@ -1,16 +1,48 @@
 """`protoadapt methods`."""
 
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from textwrap import fill
+from typing import Annotated
 
-def methods() -> None:
+import typer
+
+
+def methods(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="describe only this method, or package.module:function")
+    ] = "",
+) -> None:
     """List the inference methods and their settings.
 
-    The names are those of `evaluate --method`, `compare --methods` and `label --method`; settings go to --set.
+    The names are those of `evaluate --method`, `compare --methods` and `label --method`. Each setting is printed as
+    --set takes it, with its default, its meaning and its range.
     """
     from protoadapt.core.methods import METHODS, method
+    from protoadapt.core.methods.settings import declarations
 
-    for name, function in METHODS.items():
-        print(name)
-        print("  " + " ".join((function.__doc__ or "").split("\n\n")[0].split()))
-        settings = method(function).settings
-        if settings:
-            print("  settings: " + ", ".join(f"{key}={value}" for key, value in settings.items()))
+    chosen = {name: method(name).function} if name else METHODS
+    for label, function in chosen.items():
+        print(label)
+        print(fill(_summary(function), 100, initial_indent="  ", subsequent_indent="  "))
+        for setting in declarations(function).values():
+            allowed = f" ({setting.range})" if setting.range else ""
+            words = f"{setting.name}={_written(setting.default)}: {setting.setting.help}{allowed}"
+            print(fill(words, 100, initial_indent="    ", subsequent_indent=" " * 8))
+        print()
+
+
+def _summary(function: Callable[..., object]) -> str:
+    """The paper, from the module's docstring, and the first paragraph of the function's."""
+    docs = (inspect.getdoc(sys.modules[function.__module__]), inspect.getdoc(function))
+    text = " ".join((doc or "").split("\n\n")[0] for doc in docs)
+    return " ".join(re.sub(r"Returns \(E,\s+Q,\s+W\).*", "", text, flags=re.DOTALL).split())
+
+
+def _written(default: object) -> str:
+    """A default as it is written on the command line."""
+    if default is inspect.Parameter.empty:
+        return "VALUE"
+    return str(default).lower() if default is None or isinstance(default, bool) else str(default)
