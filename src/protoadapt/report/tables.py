@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -16,35 +15,27 @@ from protoadapt.report.latex import Columns, latex_table
 
 Row = Sequence[str]
 FORMATS = ("text", "markdown", "csv", "latex")
+SPEED = {"seconds": ".2f", "episodes/s": ",.0f"}
 OVER_CLASSES = "± over classes"
 OVER_CLASSES_NOTE = "95 % half-widths of the accuracy and of the difference over the choice of classes (jackknife)"
 
 
-class Measure(NamedTuple):
-    """One line of a comparison, in percentage points and seconds; None where it cannot be computed."""
+def columns(results: Sequence[Record], reference: str | None = None) -> dict[str, list[float | None]]:
+    """Return the numbers of a comparison by column, in percentage points and seconds; None where there is none.
 
-    label: str
-    accuracy: float
-    ci95: float
-    difference: tuple[float, float] | None  # to the reference, with its half-width
-    classes: float | None  # half-width over the choice of classes
-    difference_classes: float | None
-    seconds: float
-    rate: float
-
-
-def measures(results: Sequence[Record], reference: str | None = None) -> list[Measure]:
-    """Accuracy of each result and its paired difference to the result labelled `reference`, with both intervals."""
+    The paired difference to the result labelled `reference` has columns only where that is among the results.
+    """
     other = next((r for r in results if r["label"] == reference), None)
-    lines = []
-    for r in results:
-        against = other if r is not other else None
-        difference = (paired_difference(r, against), class_interval(r, against)) if against else (None, None)
-        speed = (r["seconds"], r["episodes"] / max(r["seconds"], 1e-9))
-        lines.append(
-            Measure(r["label"], r["accuracy"], r["ci95"], difference[0], class_interval(r), difference[1], *speed)
-        )
-    return lines
+    compared = [(r, other if r is not other else None) for r in results]
+    differences = [paired_difference(r, against) if against else (None, None) for r, against in compared]
+    minus, seconds = f"minus {reference}", [r["seconds"] for r in results]
+    table = {key: [r[key] for r in results] for key in ("accuracy", "ci95")}
+    if other:
+        table |= {minus: [mean for mean, _ in differences], f"{minus} ci95": [half for _, half in differences]}
+    table["classes ci95"] = [class_interval(r) for r in results]
+    if other:
+        table[f"{minus} classes ci95"] = [class_interval(r, against) if against else None for r, against in compared]
+    return {**table, "seconds": seconds, "episodes/s": [r["episodes"] / max(r["seconds"], 1e-9) for r in results]}
 
 
 def comparison(results: Sequence[Record], reference: str | None = None) -> tuple[list[str], list[list[str]]]:
@@ -60,33 +51,30 @@ def comparison(results: Sequence[Record], reference: str | None = None) -> tuple
     Columns: method, accuracy, paired difference, half-widths over classes (where any result has them), seconds,
     episodes per second.
     """
-    lines = measures(results, reference)
-    compared = any(r["label"] == reference for r in results)
-    wide = any(line.classes is not None for line in lines)
-    header = ["method", "accuracy", *([f"minus {reference}"] if compared else []), *([OVER_CLASSES] if wide else [])]
-    rows = []
-    for line in lines:
-        row = [line.label, f"{line.accuracy:.2f} ± {line.ci95:.2f}"]
-        row += ["{:+.2f} ± {:.2f}".format(*line.difference) if line.difference else ""] if compared else []
-        widths = (line.classes, line.difference_classes)
-        row += [", ".join(f"± {width:.1f}" for width in widths if width is not None)] if wide else []
-        rows.append([*row, f"{line.seconds:.2f}", f"{line.rate:,.0f}"])
-    return [*header, "seconds", "episodes/s"], rows
+    table, minus, n = columns(results, reference), f"minus {reference}", len(results)
+    widths = list(zip(table["classes ci95"], table.get(f"{minus} classes ci95", [None] * n)))
+    out = {"method": [r["label"] for r in results], "accuracy": _with_half_width(table, "accuracy", "ci95", ".2f")}
+    if minus in table:
+        out[minus] = _with_half_width(table, minus, f"{minus} ci95", "+.2f")
+    if any(own is not None for own, _ in widths):
+        out[OVER_CLASSES] = [", ".join(f"± {width:.1f}" for width in both if width is not None) for both in widths]
+    out |= {name: [format(value, form) for value in table[name]] for name, form in SPEED.items()}
+    return list(out), [list(row) for row in zip(*out.values())]
+
+
+def _with_half_width(table: dict[str, list[float | None]], mean: str, half: str, form: str) -> list[str]:
+    return ["" if m is None else f"{m:{form}} ± {h:.2f}" for m, h in zip(table[mean], table[half])]
 
 
 def numbers(results: Sequence[Record], reference: str | None = None) -> tuple[list[str], list[list[str]]]:
     """The same for a program: one plain number per column, empty where there is none."""
-    compared = any(r["label"] == reference for r in results)
-    minus = f"minus {reference}"
-    header = ["method", "accuracy", "ci95", *([minus, f"{minus} ci95"] if compared else []), "classes ci95"]
-    header += [f"{minus} classes ci95"] if compared else []
-    rows = []
-    for line in measures(results, reference):
-        values = [line.accuracy, line.ci95, *((line.difference or (None, None)) if compared else ()), line.classes]
-        values += [line.difference_classes] if compared else []
-        cells = ["" if value is None else f"{value:.4f}" for value in (*values, line.seconds)]
-        rows.append([line.label, *cells, f"{line.rate:.1f}"])
-    return [*header, "seconds", "episodes/s"], rows
+    table = columns(results, reference)
+    rows = zip(*([_plain(value, name) for value in values] for name, values in table.items()))
+    return ["method", *table], [[r["label"], *row] for r, row in zip(results, rows)]
+
+
+def _plain(value: float | None, name: str) -> str:
+    return "" if value is None else f"{value:.1f}" if name == "episodes/s" else f"{value:.4f}"
 
 
 def by_episodes(results: Iterable[Record], key: Callable[[Record], Hashable] | None = None) -> list[list[Record]]:
@@ -188,13 +176,13 @@ def _latex(groups: Sequence[Sequence[Record]], reference: str | None) -> str:
         [f"seed {r['seed']}" for r in first],
     ]
     apart = [part for part in parts if len(set(part)) > 1] + [[f"{r['protocol']['shot']}-shot" for r in first]]
-    columns = []
+    side_by_side = []
     for title, group in zip(map(" ".join, zip(*apart)), groups):
         header, rows = comparison(group, reference)
         highest = max(round(r["accuracy"], 2) for r in group)
         best = {r["label"] for r in group if round(r["accuracy"], 2) == highest}
-        columns.append(Columns(title, header[1:-2], {label: cells[:-2] for label, *cells in rows}, best))
+        side_by_side.append(Columns(title, header[1:-2], {label: cells[:-2] for label, *cells in rows}, best))
     shots = dict.fromkeys(f"{r['protocol']['shot']}-" for r in first)
     about = "; ".join(dict.fromkeys(caption(r, " and ".join(shots)) for r in first))
-    about += f"; {OVER_CLASSES}: {OVER_CLASSES_NOTE}" if any(OVER_CLASSES in c.header for c in columns) else ""
-    return latex_table(columns, about)
+    about += f"; {OVER_CLASSES}: {OVER_CLASSES_NOTE}" if any(OVER_CLASSES in c.header for c in side_by_side) else ""
+    return latex_table(side_by_side, about)
