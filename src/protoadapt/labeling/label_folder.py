@@ -90,7 +90,8 @@ def label(
     contents, broken = embed_files(files, network, metadata, store, partial(on_progress, "pictures embedded"))
     skipped = [*examples.skipped, *pictures.skipped, *(Skipped(files[i], reason) for i, reason in broken.items())]
     content_of = dict(zip(files, contents))
-    task, files = _task(images, pictures.files, Support(examples.examples, skipped), content_of, store, metadata)
+    joined = Support(examples.examples, skipped)
+    task, files = _task(images, pictures.files, joined, content_of, store, metadata, device)
     unchanged()  # or the next line would speak of corrections that were made since
     if labels_csv.is_file():
         _check_corrections(labels_csv, images, support, examples, content_of)
@@ -178,6 +179,7 @@ def _task(
     content_of: Mapping[str, bytes | None],
     store: Store,
     metadata: Mapping[str, Any],
+    device: str,
 ) -> tuple[Task, list[str]]:
     """Joins pictures and examples by content, one row per content; also returns the file of each picture.
 
@@ -208,6 +210,7 @@ def _task(
         classes,
         metadata,
         root=os.fspath(images),
+        device=device,
         by_table=np.array([content in example_of and content not in in_folder for content in row]) & (codes >= 0),
         skipped=skipped_records(skipped, partial(_name, images)),
         notes=support.notes(),

@@ -7,7 +7,7 @@ sample.
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, islice
 from pathlib import Path
@@ -111,8 +111,8 @@ def label_features(
             check_corrections(labels_csv, table_examples(labels_csv), label_of.get)
         stream.check_all(rows)
         passes = estimator.get_params().get("n_iter", 0) + 2
-        rows = _unlabeled(rows, labelled, passes, on_progress)
-        task = _task(features, rows, labelled, examples, record, model, device, total)
+        rows = replace(rows, tick=_counter(on_progress, passes * sum(header.shape[0] for header in rows.headers)))
+        task = _task(features, rows, labelled, examples.notes(), record, model, device, total)
         parquet = out / part_name(rank, world)
         keep = world == 1 and total <= FEW
         named = name_pictures(task, estimator, keep=keep, parquet=parquet, check=unchanged)
@@ -212,59 +212,58 @@ def _sha256(file: str) -> bytes | None:
         return None
 
 
-def _unlabeled(rows: stream.Rows, labelled: Labelled, passes: int, on_progress: Progress) -> stream.Rows:
-    """The rows without a class, which report how far the passes over them are."""
-    total, done = passes * sum(header.shape[0] for header in rows.headers), 0
-
-    def tick(count: int) -> None:
-        nonlocal done
-        done += count
-        on_progress("rows, all passes", min(done, total), total)  # BAPA takes one pass more where class sizes differ
-
-    leave = {
-        shard: np.array(positions)
-        for shard, codes in labelled.places.items()
-        if (positions := [position for position, code in codes.items() if code >= 0])
-    }
-    return replace(rows, leave=leave, tick=tick)
-
-
 def _task(
     features: Path,
     rows: stream.Rows,
     labelled: Labelled,
-    support: Support,
+    notes: list[str],
     record: Mapping[str, Any],
     model: str | Path | None,
     device: str,
     total: int,
 ) -> Task:
+    """All rows as a task; those with a class are no unlabelled rows."""
     card = card_file(model or record["model"]["model"])  # as it is now, not as it was when the features were made
     broken = islice((one for header in rows.headers for one in header.metadata["broken"]), SKIPPED)
+    leave = {
+        shard: np.array([position for position, code in codes.items() if code >= 0], int)
+        for shard, codes in labelled.places.items()
+    }
+    source = ShardSource(replace(rows, leave=leave), device)
     return Task(
         title=to_text(features.resolve().name),
         root=record["root"],
         classes=labelled.classes,
         support=labelled.rows,
         labels=labelled.codes,
-        unlabeled=ShardSource(rows, device),
-        blocks=lambda classifier: _blocks(classifier, ShardSource(rows, device), labelled, -(-total // SAMPLE)),
+        unlabeled=source,
+        blocks=lambda classifier: _blocks(classifier, source, labelled, -(-total // SAMPLE)),
         model=model_entry(record["model"], record["views"]),
         trained_on=trained_on(card, record["model"].get("dataset")),
         # a card is calibrated with one view
         calibration=calibration_of(card, record["weights"]) if record["views"] == 1 else None,
         drawing=(labelled.rows, labelled.codes),
         skipped=skipped_records([*labelled.skipped, *(Skipped(one["name"], one["reason"]) for one in broken)]),
-        notes=support.notes(),
+        notes=notes,
     )
+
+
+def _counter(on_progress: Progress, total: int) -> Callable[[int], None]:
+    """Reports the rows of all passes. BAPA takes one pass more than expected where class sizes differ."""
+    done = 0
+
+    def tick(rows: int) -> None:
+        nonlocal done
+        done += rows
+        on_progress("rows, all passes", min(done, total), total)
+
+    return tick
 
 
 def _blocks(classifier: Classifier, source: ShardSource, labelled: Labelled, every: int) -> Iterator[Block]:
     """One block per shard. Every `every`-th row is in the report, and all that have a label."""
     headers = source.rows.headers
-    starts = {
-        h.metadata["shard"]: start for h, start in zip(headers, accumulate((h.shape[0] for h in headers), initial=0))
-    }
+    starts = dict(zip((h.metadata["shard"] for h in headers), accumulate((h.shape[0] for h in headers), initial=0)))
     source, answering = source.powered(classifier.beta, classifier.power), classifier.to(source.device)
 
     def block(header: Header, table: np.ndarray) -> Block:

@@ -86,8 +86,8 @@ def in_memory(
     """A task whose rows are in memory.
 
     names, row (n): each picture's name and its row, which several may share. rows (N, D), codes (N): features, and the
-    class that a person gave, UNLABELED or NO_CLASS. metadata: of the network. by_table (N): whether the label comes
-    from a table.
+    class that a person gave, UNLABELED or NO_CLASS. metadata: of the network. device: the estimator's. by_table (N):
+    whether the label comes from a table.
     """
     from_table = np.zeros(len(rows), bool) if by_table is None else by_table
 
