@@ -9,80 +9,43 @@ import typing
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
-from types import UnionType
 from typing import Any
 
 from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.methods.settings import Declaration, Setting, declaration
 from protoadapt.core.protocol import MOST_EPISODES
-from protoadapt.core.untrusted import finite, whole
+from protoadapt.core.untrusted import finite
 from protoadapt.training.augment.weak import CROPS
 from protoadapt.training.objectives import OBJECTIVES, Needs, combined_needs
 from protoadapt.vision.networks.backbones import BACKBONES
 
 SAMPLERS = ("batches", "episodes")
 OPTIMIZERS = ("sgd", "adam")
-LARGEST_INT, LARGEST_FLOAT, SMALLEST = 2**31 - 1, 1e30, 1e-30
+LARGEST_INT, LARGEST_FLOAT, SMALLEST, BELOW_ONE = 2**31 - 1, 1e30, 1e-30, 0.999999
 
 
 def setting(
-    default: Any,
-    help: str,
-    *,
-    low: float = 0,
-    high: float | None = None,
-    below: float | None = None,
-    choices: Iterable[str] | None = None,
+    default: Any, help: str, *, low: float = 0, high: float | None = None, choices: tuple[str, ...] = ()
 ) -> Any:
-    """A field of a config: default, help, and the values it may take: low … high, low ≤ value < below, or a choice."""
-    metadata = {"help": help, "low": low, "high": high, "below": below, "choices": choices}
+    """A field of a config: default, one line of help, and the range low … high or the choices."""
+    most = high if high is not None else LARGEST_FLOAT if isinstance(default, float) else LARGEST_INT
+    metadata = {"setting": Setting(help, low, most, choices)}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
+def declared_settings(kind: type) -> dict[str, Declaration]:
+    """Name → declaration (default, range, help) of every setting of `TrainConfig` or `Phase`."""
+    hints = typing.get_type_hints(kind)
+    return {f.name: declaration(f.name, f.default, hints[f.name], f.metadata["setting"]) for f in fields(kind)}
+
+
 def check_settings(config: Any) -> None:
-    """Raise a UserError for the first field of a config whose value is not of its type or not in its range."""
-    types = typing.get_type_hints(type(config))
-    for one in fields(config):
-        value, rule = getattr(config, one.name), one.metadata
-        kind = plain_type(types[one.name])
-        if value is None and kind is not types[one.name]:
-            continue
-        if rule["choices"] is not None and value not in rule["choices"]:
-            raise unknown(one.name, str(value), rule["choices"])
-        if not _accepts(kind, value, rule):
-            raise UserError(f"{one.name} is {value!r}: it must be {_words(kind, rule)} ({rule['help']})")
-
-
-def plain_type(kind: Any) -> Any:
-    """`T` of an optional type `T | None`, else the type itself."""
-    if isinstance(kind, UnionType):
-        return next(one for one in typing.get_args(kind) if one is not type(None))
-    return kind
-
-
-def _limits(kind: Any, rule: typing.Mapping[str, Any]) -> tuple[float, float]:
-    most = LARGEST_INT if kind is int else LARGEST_FLOAT
-    return rule["low"], most if rule["high"] is None else rule["high"]
-
-
-def _accepts(kind: Any, value: Any, rule: typing.Mapping[str, Any]) -> bool:
-    low, high = _limits(kind, rule)
-    if kind is int:
-        return whole(value, int(low), int(high))
-    if kind is float:
-        return finite(value, low, high) and (rule["below"] is None or value < rule["below"])
-    return isinstance(value, typing.get_origin(kind) or kind)
-
-
-def _words(kind: Any, rule: typing.Mapping[str, Any]) -> str:
-    low, high = _limits(kind, rule)
-    if kind is float and rule["below"] is not None:
-        return f"in [{low:g}, {rule['below']:g})"
-    if kind in (int, float):
-        top = str(high) if kind is int else f"{high:g}".replace("e+", "e")
-        return f"a {'whole ' if kind is int else ''}number from {low:g} to {top}"
-    return {bool: "true or false", str: "text"}.get(kind, "a list")
+    """Raise a UserError for the first setting whose value is not of its type or not in its range."""
+    for name, declared in declared_settings(type(config)).items():
+        if name != "phases":  # each phase has checked itself
+            declared.check(getattr(config, name))
 
 
 @dataclass(frozen=True)
@@ -99,7 +62,7 @@ class Phase:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if not self.weights:
+        if not isinstance(self.weights, dict) or not self.weights:
             raise UserError('a phase has no objectives: give weights such as {"ce": 1}')
         for name, weight in self.weights.items():
             if name not in OBJECTIVES:
@@ -153,16 +116,18 @@ class TrainConfig:
         0.0, "colour jitter of weak views: brightness, contrast and saturation change by 1 ± jitter", high=1
     )
     # network
-    backbone: str = setting("resnet12", "network to train", choices=BACKBONES)
+    backbone: str = setting("resnet12", "network to train, a key of BACKBONES")
     width: int | None = setting(None, "channels of the first stage; none: as published", low=1)
-    dropblock: float = setting(0.0, "share of places that DropBlock sets to 0 after the last two stages", below=1)
+    dropblock: float = setting(
+        0.0, "share of places that DropBlock sets to 0 after the last two stages", high=BELOW_ONE
+    )
     sync_batchnorm: bool = setting(False, "BatchNorm statistics over all processes instead of each one's own rows")
     init_from: str | None = setting(None, "run, checkpoint or model file to start the backbone from; none: random")
     # objectives
     phases: tuple[Phase, ...] = setting((Phase(),), "parts of the run, each with its own objectives")
     alpha: float = setting(2.0, "mixing weights are drawn from Beta(alpha, alpha)", low=SMALLEST)
     mixing_layers: tuple[int, ...] | None = setting(None, "layers to mix at, 0 is the input; none: all of them")
-    label_smoothing: float = setting(0.0, "share of each target that is spread over all classes", below=1)
+    label_smoothing: float = setting(0.0, "share of each target that is spread over all classes", high=BELOW_ONE)
     distill_temperature: float = setting(4.0, "temperature of the softmax in distillation", low=SMALLEST)
     way: int = setting(5, "classes per training episode", low=2)
     shot: int = setting(5, "support pictures per class of a training episode", low=1)
@@ -174,11 +139,11 @@ class TrainConfig:
     batch: int = setting(256, "pictures per step over all processes, before rotated copies and mixed rows", low=1)
     optimizer: str = setting("sgd", '"sgd" with Nesterov momentum, or "adam"', choices=OPTIMIZERS)
     lr: float = setting(0.05, "highest learning rate", low=SMALLEST)
-    momentum: float = setting(0.9, "momentum of sgd", below=1)
+    momentum: float = setting(0.9, "momentum of sgd", high=BELOW_ONE)
     weight_decay: float = setting(5e-4, "weight decay on all parameters")
     warmup: float = setting(0.0, "epochs over which the learning rate rises from 0")
     cycles: int = setting(1, "cosine cycles of the learning rate, each from lr to 0", low=1)
-    ema: float = setting(0.999, "decay of the weight average that is validated and kept; 0: no average", below=1)
+    ema: float = setting(0.999, "decay of the weight average that is validated and kept; 0: no average", high=BELOW_ONE)
     seed: int = setting(0, "seed of every random number of the run", high=2**32 - 1)
     # validation and checkpoints
     validate_every: int = setting(2, "epochs between validations", low=1)
@@ -190,6 +155,10 @@ class TrainConfig:
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         check_settings(self)
+        if not (isinstance(self.phases, tuple) and all(isinstance(phase, Phase) for phase in self.phases)):
+            raise UserError(f"phases is {self.phases!r:.80}: it must be a tuple of Phase")
+        if self.backbone not in BACKBONES:
+            raise unknown("backbone", self.backbone, BACKBONES)
         for name, most in (("warmup", "epochs"), ("episode_batch", "episodes")):
             value, limit = getattr(self, name), getattr(self, most)
             if value > limit:

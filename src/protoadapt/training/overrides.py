@@ -3,10 +3,11 @@
 import typing
 from collections.abc import Iterable
 from dataclasses import fields, replace
+from types import UnionType
 from typing import Any
 
 from protoadapt.core.errors import UserError, unknown
-from protoadapt.training.config import Phase, TrainConfig, plain_type
+from protoadapt.training.config import Phase, TrainConfig
 from protoadapt.training.objectives import OBJECTIVES
 
 OF_PHASE = {name: kind for name, kind in typing.get_type_hints(Phase).items() if name != "weights"}
@@ -66,9 +67,10 @@ def _changed(phase: Phase, changes: dict[str, Any]) -> Phase:
 
 
 def _parse(key: str, value: str, kind: Any) -> Any:
-    if plain_type(kind) is not kind and value.lower() in ("none", "null", ""):
-        return None
-    kind = plain_type(kind)
+    if isinstance(kind, UnionType):
+        if value.lower() in ("none", "null", ""):
+            return None
+        kind = next(one for one in typing.get_args(kind) if one is not type(None))
     try:
         if kind is bool:
             return TRUTH[value.lower()]

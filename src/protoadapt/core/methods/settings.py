@@ -165,6 +165,11 @@ def declarations(function: Callable[..., Any]) -> dict[str, Declaration]:
     }
 
 
+def declaration(name: str, default: Any, hint: Any, setting: Setting) -> Declaration:
+    """The declaration of a setting that is not a method's parameter, such as a field of a dataclass."""
+    return Declaration(name, default, _parts(hint)[0], setting)
+
+
 def _parts(hint: Any) -> tuple[tuple[Any, ...], Setting]:
     """The plain types and the Setting of an annotation."""
     setting = Setting()
