@@ -37,8 +37,9 @@ from protoadapt.labeling import label_features
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
-from protoadapt.vision.shards import adapt, extract, find, load_manifest, shard_files, stream, write_manifest
+from protoadapt.vision.shards import extract, find, load_manifest, shard_files, stream, write_manifest
 from protoadapt.vision.shards.make import BATCH, decode_batch
+from protoadapt.vision.shards.shard_source import BLOCK_ROWS
 
 DIM, CLASSES, SHOTS, SHARD_ROWS = 512, 100, 5, 8192
 EVEN, UNEVEN = "one size", "100 to 1"
@@ -187,7 +188,7 @@ def read_and_multiply(folder: Path) -> float:
     prototypes = torch.randn(CLASSES, DIM)
 
     def work(header: shard_files.Header, table: np.ndarray) -> torch.Tensor:
-        parts = torch.from_numpy(table).split(adapt.PIECE)
+        parts = torch.from_numpy(table).split(BLOCK_ROWS)
         return torch.stack([(part.float() @ prototypes.mT).sum(0) for part in parts]).sum(0)
 
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Windows of a picture, enlarged to its side: what training crops and what `--views` averages over."""
+"""Windows of a picture, enlarged to its size: the random crops of training, and the views that `--views` averages."""
 
 import math
 
@@ -10,9 +10,21 @@ from torch import Tensor
 def draw_windows(
     u: Tensor, scale: tuple[float, float] = (0.35, 1.0), ratio: tuple[float, float] = (3 / 4, 4 / 3), flip: bool = True
 ) -> dict[str, Tensor]:
-    """One window per picture, of `scale` of its area and `ratio` of width to height, from uniform u (5 or more, n)."""
+    """Turn uniform numbers into one window per picture (Szegedy et al. 2015).
+
+    Parameters
+    ----------
+    u : (5 or more, n) uniform in [0, 1).
+    scale : least and largest share of the picture's area.
+    ratio : least and largest ratio of width to height.
+    flip : whether half of the windows are mirrored.
+
+    Returns
+    -------
+    "flip" (n) of 0 or 1, and "window" (n, 4): top, left, height and width as shares of the side.
+    """
     area = scale[0] + (scale[1] - scale[0]) * u[1]
-    # A window no larger than the picture has area ≤ ratio ≤ 1/area: drawn within that, none need be rejected.
+    # A window no larger than the picture has area ≤ ratio ≤ 1/area: drawn within these bounds, none is rejected.
     low = area.log().clamp_min(math.log(ratio[0]))
     high = (-area.log()).clamp_max(math.log(ratio[1]))
     root = ((low + (high - low) * u[2]) / 2).exp()
@@ -27,8 +39,10 @@ def columns(draws: dict[str, Tensor], side: int) -> tuple[Tensor, Tensor]:
 
 
 def resized(images: Tensor, draws: dict[str, Tensor]) -> Tensor:
-    """draws["window"] (B, 4): top, left, height, width as parts of the side. A window is never larger than the picture,
-    so it is only ever enlarged and needs no antialiasing; beyond the edge the edge is repeated."""
+    """Enlarge the window of each picture (B, 3, S, S) uint8 to S × S; `draws` as `draw_windows` returns them.
+
+    A window is never larger than the picture, so it needs no antialiasing; beyond the edge the edge is repeated.
+    """
     side = images.shape[-1]
     i, j = columns(draws, side)
     top, left, height, width = (w[:, None] for w in draws["window"].unbind(1))

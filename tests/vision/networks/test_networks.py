@@ -416,14 +416,17 @@ def test_the_card_says_what_was_measured():
 
 
 def test_the_page_says_what_the_card_says():
-    told, page = cards.find_card("lite0")["calibration"], (ROOT / "docs" / "models.md").read_text()
-    close = told["familiarity"]
+    calibration, page = cards.find_card("lite0")["calibration"], (ROOT / "docs" / "models.md").read_text()
+    close = calibration["familiarity"]
     columns = zip(close["way"], close["kept"], close["found"], close["auroc"])
     rows = [
         [f"{way}", f"{100 * kept:.0f} %", f"{100 * found:.0f} %", f"{auroc:.2f}"] for way, kept, found, auroc in columns
     ]
     assert markdown(["classes", "known kept", "foreign found", "AUROC"], rows) in page
     words = " ".join(page.split())
-    assert f"needs little of it, {told['temperature']:.2f}:" in words
-    assert f"error is {100 * told['ece_before']:.1f} % without and {100 * told['ece']:.1f} % with it" in words
-    assert f"does not (AUROC {told['auroc']:.2f})" in words
+    assert f"For `lite0` it is {calibration['temperature']:.2f};" in words
+    assert (
+        f"error is {100 * calibration['ece_before']:.1f} % without and {100 * calibration['ece']:.1f} % with it"
+        in words
+    )
+    assert f"does not (AUROC {calibration['auroc']:.2f})" in words

@@ -1,4 +1,4 @@
-"""Conv-4, the small network of Vinyals et al. (2016) and Snell et al. (2017), for small pictures and quick trials."""
+"""Conv-4, the small network of Vinyals et al. (2016) and Snell et al. (2017), for small pictures and quick tests."""
 
 from itertools import pairwise
 
@@ -8,10 +8,10 @@ from protoadapt.vision.networks.staged import Stage, Staged, conv
 
 
 def conv4(width: int = 64) -> Staged:
-    """4 stages of 3×3 conv, BN, ReLU and 2×2 max-pool with `width` channels each; D = width.
+    """Build 4 stages of 3×3 conv, BN, ReLU and 2×2 max-pool with `width` channels each; D = width.
 
-    The feature is the mean over places (the papers flatten them), so it does not grow with the picture.
-    Needs at least 16 pixels a side.
+    The feature is the mean over positions (the papers flatten them), so it does not grow with the picture.
+    Needs at least 16 pixels per side.
     """
     widths = [3, width, width, width, width]
     stages = [

@@ -1,4 +1,4 @@
-"""DropBlock (Ghiasi et al. 2018): dropout for hidden features, whose neighbours would tell what single zeros hide."""
+"""DropBlock (Ghiasi et al. 2018): dropout of squares, as the neighbours of a single zero would reveal it."""
 
 import torch
 from torch import Tensor
@@ -6,12 +6,13 @@ from torch.nn.functional import max_pool2d, pad
 
 
 def drop_blocks(h: Tensor, share: float, generator: torch.Generator, side: int = 5) -> Tensor:
-    """h (B, C, H, W) with squares of `side` places set to 0, in every channel others, and the rest scaled up so that
-    the mean stays. A corner is drawn with probability γ, such that about `share` of all places is hit:
+    """Set squares of `side` positions of h (B, C, H, W) to 0, others in every channel, and scale the rest to keep the
+    mean. A corner is drawn with probability γ, such that about `share` of all positions is hit:
 
         γ · side² · (H − side + 1)(W − side + 1) = share · H · W
 
-    On maps no larger than a square (ResNet-12's last at 84 pixels) whole channels go. `generator` is on h's device.
+    On maps no larger than a square (ResNet-12's last at 84 pixels) whole channels are dropped. `generator` must be on
+    the device of h.
     """
     side = min(side, *h.shape[2:])
     free = [n - side + 1 for n in h.shape[2:]]

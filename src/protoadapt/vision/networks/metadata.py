@@ -3,7 +3,7 @@
 from typing import Any
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.untrusted import finite, whole
+from protoadapt.core.untrusted import normalisation, whole
 
 SMALLEST, LARGEST = 8, 1024
 """Pixels per side of a network's input."""
@@ -27,8 +27,7 @@ def network_metadata(source: str, way_out: str, **values: Any) -> dict[str, Any]
     kinds = {key: isinstance(values.get(key), str) for key in ("backbone", "crop", "dataset")}
     kinds["width"] = values.get("width") is None or type(values["width"]) is int
     kinds["size"] = type(values.get("size")) is int
-    kinds["mean"] = _three(values.get("mean"), -1e4)
-    kinds["std"] = _three(values.get("std"), 1e-4)
+    kinds["mean"] = kinds["std"] = normalisation(values.get("mean"), values.get("std"))
     for key, fine in kinds.items():
         if not fine:
             raise UserError(f"{source} does not describe its network ({key} is {str(values.get(key))[:50]}): {way_out}")
@@ -38,7 +37,3 @@ def network_metadata(source: str, way_out: str, **values: Any) -> dict[str, Any]
             f"made: use another network"
         )
     return values
-
-
-def _three(numbers: Any, low: float) -> bool:
-    return isinstance(numbers, list) and len(numbers) == 3 and all(finite(number, low, 1e4) for number in numbers)

@@ -26,9 +26,9 @@ class Block(nn.Module):
 
 
 def resnet12(width: int = 64) -> Staged:
-    """4 blocks of width, 2·width, 4·width and 8·width channels; 512-d and 7.99 M parameters at the usual width of 64.
+    """Build 4 blocks of width, 2·width, 4·width and 8·width channels; 512-d and 7.99 M parameters at width 64.
 
-    Plain ReLU, no dropblock. Needs at least 16 pixels a side.
+    Plain ReLU, no dropblock. Needs at least 16 pixels per side.
     """
     widths = [3, width, 2 * width, 4 * width, 8 * width]
     return Staged([Block(*pair) for pair in pairwise(widths)], dim=widths[-1])

@@ -24,9 +24,9 @@ class Block(nn.Module):
 
 
 def resnet18(width: int = 64) -> Staged:
-    """4 stages of two blocks, width to 8·width channels; 512-d and 11.2 M parameters at the usual width of 64.
+    """Build 4 stages of two blocks, width to 8·width channels; 512-d and 11.2 M parameters at width 64.
 
-    The stem is one 3×3 convolution of stride 1 without max-pool, since 84 pixels leave nothing to throw away early;
+    The stem is one 3×3 convolution of stride 1 without max-pool, since 84 pixels are too few to downsample early;
     it belongs to the first stage.
     """
     widths = [width, width, 2 * width, 4 * width, 8 * width]

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 Noise = Callable[[Tensor], Tensor]
-"""What training does to the hidden features of the last two stages, such as `dropblock.drop_blocks`."""
+"""Noise that training adds to the hidden features of the last two stages, such as `dropblock.drop_blocks`."""
 
 
 class Staged(nn.Module):
-    """Stages in a row, then a mean over all places. Features are non-negative: the last stage ends in a ReLU."""
+    """A sequence of stages, then a mean over all positions. Features are non-negative: the last stage ends in ReLU."""
 
     def __init__(self, stages: Iterable[nn.Module], dim: int):
         super().__init__()
@@ -30,7 +30,7 @@ class Staged(nn.Module):
         return self._between(x, 0, layer, noise)
 
     def forward_from(self, h: Tensor, layer: int, pooling: float = 1.0, noise: Noise | None = None) -> Tensor:
-        """Hidden features at mixing layer `layer` to features (B, D), in float32 whatever the stages computed in."""
+        """Hidden features at mixing layer `layer` to features (B, D), float32 whatever the stages compute in."""
         return generalised_mean(self._between(h, layer, len(self.stages), noise), pooling)
 
     def _between(self, h: Tensor, first: int, last: int, noise: Noise | None) -> Tensor:
@@ -45,15 +45,15 @@ class Staged(nn.Module):
 
 
 def generalised_mean(h: Tensor, exponent: float) -> Tensor:
-    """(mean of h^p)^(1/p) over all places, for h ≥ 0; the larger p, the more strong places count (Radenović et al.
-    2018). (B, C, H, W) → (B, C)."""
+    """(mean of h^p)^(1/p) over all positions of h ≥ 0, (B, C, H, W) → (B, C): the larger p, the more strong positions
+    count (Radenović et al. 2018)."""
     if exponent == 1:
         return h.mean((2, 3), dtype=torch.float32)
     return h.float().pow(exponent).mean((2, 3)).pow(1 / exponent)
 
 
 class Stage(nn.Sequential):
-    """Modules in a row. `torch.compile` passes over torch's own `forward`, so a stage needs one of its own."""
+    """A sequence of modules. `torch.compile` skips the `forward` of nn.Sequential, so a stage has its own."""
 
     def forward(self, x: Tensor) -> Tensor:
         for module in self:

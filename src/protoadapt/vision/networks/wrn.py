@@ -23,7 +23,7 @@ class Block(nn.Module):
 
 
 def wrn_28_10(width: int = 160) -> Staged:
-    """3 stages of four blocks, width to 4·width channels; 640-d and 36.5 M parameters at the usual width of 160.
+    """Build 3 stages of four blocks, width to 4·width channels; 640-d and 36.5 M parameters at width 160.
 
     The stem (3×3, 16 channels) belongs to the first stage, the last BN and ReLU to the third, so that features are
     non-negative.

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.threads import ahead, cores
@@ -82,17 +81,16 @@ def open_features(folder: Path, part: tuple[int, int] = (0, 1)) -> tuple[Rows, d
 
 def check_all(rows: Rows) -> None:
     """Compare every byte of every shard with its checksum. Raises UserError."""
-    for damaged in ahead(_damage_of, rows.headers, 2 * cores()):
-        if damaged:
-            raise UserError(f"a shard is damaged, {damaged}: run protoadapt extract --manifest again to make it")
 
+    def damage(header: shard_files.Header) -> str:
+        try:
+            shard_files.check(header.path)
+            return ""
+        except shard_files.Damaged as error:
+            return str(error)
 
-def _damage_of(header: shard_files.Header) -> str:
-    try:
-        shard_files.check(header.path)
-        return ""
-    except shard_files.Damaged as error:
-        return str(error)
+    for damaged in filter(None, ahead(damage, rows.headers, 2 * cores())):
+        raise UserError(f"a shard is damaged, {damaged}: run protoadapt extract --manifest again to make it")
 
 
 class Place(NamedTuple):
@@ -122,23 +120,9 @@ def find_names(rows: Rows, wanted: Iterable[str]) -> dict[str, Place]:
 
 def find_contents(rows: Rows, wanted: Iterable[bytes]) -> list[tuple[bytes, str, tuple[int, int]]]:
     """(sha256, name, (shard, position)) of the rows whose pictures have these contents, where the shards store them."""
-    wanted, found = set(wanted), []
+    wanted, copies = set(wanted), []
     for header in rows.headers if wanted else ():
         places = [(content, at) for at, content in enumerate(shard_files.read_contents(header)) if content in wanted]
         names = shard_files.read_names(header)[0] if places else []
-        found += [(content, names[at], (header.metadata["shard"], at)) for content, at in places]
-    return found
-
-
-def summed(parts: Iterable[tuple[Tensor, ...]], zeros: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The sum of each, over all shards, and over all processes where there are several (torchrun)."""
-    totals = tuple(zero.clone() for zero in zeros)
-    for part in parts:
-        for total, more in zip(totals, part):
-            total += more
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        flat = torch.cat([total.flatten() for total in totals])
-        torch.distributed.all_reduce(flat)
-        pieces = flat.split([total.numel() for total in totals])
-        totals = tuple(piece.view_as(total) for piece, total in zip(pieces, totals))
-    return totals
+        copies += [(content, names[at], (header.metadata["shard"], at)) for content, at in places]
+    return copies
