@@ -11,6 +11,7 @@ from PIL import Image
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import BAPAClassifier
+from protoadapt.core.methods.row_learner import two_best
 from protoadapt.labeling import predict
 from protoadapt.report.html import labels_page
 from protoadapt.vision import networks
@@ -266,3 +267,26 @@ def test_pictures_that_all_fail(folder, named):
     shutil.copy(folder / "support" / "green" / "0.png", folder / "images" / "a.png")
     with pytest.raises(UserError, match="two are needed"):
         named()
+
+
+def test_every_row_is_answered_once(named, monkeypatch):
+    """24 contents: neither the fit nor the outputs answer them again."""
+    counts = []
+
+    def counted(logits):
+        counts.append(len(logits))
+        return two_best(logits)
+
+    for module in ("core.estimators", "labeling.classifier"):
+        monkeypatch.setattr(f"protoadapt.{module}.two_best", counted)
+    named()
+    assert sum(counts) == 24
+
+
+def test_a_class_without_a_readable_example_is_an_error(folder, named):
+    """It would be missing from the answers without a word."""
+    for path in (folder / "support" / "red").iterdir():
+        path.write_text("no picture")
+    with pytest.raises(UserError, match=r"no picture of the class 'red' can be read, such as .*red/0\.png"):
+        named()
+    assert not (folder / "out" / "labels.csv").exists()

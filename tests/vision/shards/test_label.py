@@ -15,6 +15,8 @@ from protoadapt import UserError
 from protoadapt.cli.extract_command import extract_manifest
 from protoadapt.cli.label_command import label
 from protoadapt.cli.manifest_command import manifest as manifest_command
+from protoadapt.core.estimators import BAPAClassifier
+from protoadapt.core.methods.row_learner import two_best
 from protoadapt.labeling import ESTIMATORS, label_features, load_classifier, parquet_table, predict
 from protoadapt.labeling.onnx_export import export
 from protoadapt.vision import networks
@@ -47,6 +49,25 @@ def test_the_labels_are_those_of_a_fit_in_memory(method, features, table, tmp_pa
     assert sorted(one["file"] for one in result["skipped"]) == ["b/050x.png", "c/text.jpg"]
     right = [row["label"] == CLASSES[name[0]] for name, row in found.items()]
     assert np.mean(right) > {"protonet": 0.5, "semi_protonet": 0.6}.get(method, 0.9)
+
+
+def test_shards_are_fitted_through_the_estimator_and_answered_once(features, table, tmp_path, monkeypatch):
+    write_csv(tmp_path / "s.csv", table[0], shots=1)
+    fits, counts, fit = [], [], BAPAClassifier.fit_rows
+
+    def fitted(self, support, labels, source):
+        fits.append(len(support))
+        return fit(self, support, labels, source)
+
+    def counted(logits):
+        counts.append(len(logits))
+        return two_best(logits)
+
+    monkeypatch.setattr(BAPAClassifier, "fit_rows", fitted)
+    monkeypatch.setattr("protoadapt.labeling.classifier.two_best", counted)
+    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    assert fits == [3]
+    assert sum(counts) == len(table[0])
 
 
 def test_rows_lead_back_to_the_manifest(features, manifest, table, tmp_path):
