@@ -80,3 +80,10 @@ def test_what_is_imported_is_named_in_pyproject():
     listed = [project["dependencies"], *project["optional-dependencies"].values()]
     named = {re.match(r"[\w.-]+", requirement)[0].lower() for group in listed for requirement in group}
     assert not [some for some in needed if named.isdisjoint(name.lower().replace("_", "-") for name in some)]
+
+
+def test_the_report_computes_and_draws_nothing_itself():
+    """It reads result JSON and writes markup: no torch, no matplotlib, no pictures."""
+    for file in (ROOT / "report").rglob("*.py"):
+        text = file.read_text()
+        assert not re.search(r"^\s*(import|from) (torch|matplotlib|PIL|sklearn)\b", text, re.M), file.name

@@ -74,15 +74,15 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
 
     say(f"evaluating {episodes:,} episodes of five characters, with 1 and with 5 labelled pictures of each")
     results = {shot: evaluated(table, shot, episodes, training, out / "results") for shot in SHOTS}
-    shown = task_documents(table, novel, results[1])
-    for name, document in shown.items():
+    one_task = task_documents(table, novel, results[1])
+    for name, document in one_task.items():
         write_json(out / f"{name}.json", document)
     trained = (
         f"{config.backbone} of width {config.width}, {config.epochs} epochs, {clock(training['seconds'])} of training"
     )
     tables = [render(of_shot, METHODS[0], "markdown") for of_shot in results.values()]
     words = [f"# Characters that were not in training\n\nHCT_R: {trained}. Charts: report.html.", *tables]
-    documents = [*(result for of_shot in results.values() for result in of_shot), *shown.values(), training]
+    documents = [*(result for of_shot in results.values() for result in of_shot), *one_task.values(), training]
     for name, content in (("results.md", "\n\n".join(words) + "\n"), ("report.html", evaluation_page(documents))):
         with written_whole(out / name) as partial:
             partial.write_text(content, encoding="utf-8")
@@ -120,7 +120,7 @@ def task_documents(table: Features, novel: Images, results: Sequence[dict[str, A
         return [{"class": int(c), "picture": data_url(novel.pixels[row])} for row, c in zip(rows, classes)]
 
     query = [
-        {**item, "answers": {name: given[i] for name, given in answers.items()}}
+        {**item, "answers": {name: classes[i] for name, classes in answers.items()}}
         for i, item in enumerate(items(drawn.query[0], truth))
     ]
     support = items(drawn.support[0], drawn.support_labels[0])
