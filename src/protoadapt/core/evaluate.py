@@ -14,6 +14,7 @@ from protoadapt.core.arrays import as_tensor, checked, usable
 from protoadapt.core.episodes import Draw, Episodes, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.methods import Method, method
+from protoadapt.core.methods.memory import episode_bytes
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.records import Result
 
@@ -88,7 +89,7 @@ def compare(
         Mean of the base classes' features, for methods that centre by it.
     device : str or torch.device, default "cpu"
     chunk : int, optional
-        Episodes computed at a time. Default: as many as fit into a fixed amount of memory (`episode_bytes`).
+        Episodes computed at a time. Default: as many as fit into 1 GiB (4 GiB on a GPU), 512 (2,560) at most.
     on_progress : function of int, optional
         Called with the number of episodes that all methods have done.
 
@@ -126,7 +127,7 @@ def compare(
         first = next(draw(classes_of_rows, protocol, seed, 1)).episodes(rows, protocol.way, mean)
         for run in methods:  # before the clock starts: this compiles inner loops, and mistakes show at once
             _answers(run, first)
-        chunk = chunk or _chunk_size(first)
+        chunk = chunk or _chunk_size(methods, first)
         start = time.perf_counter()
         for drawn in _chunks(draw(classes_of_rows, protocol, seed, episodes), chunk):
             batch = drawn.episodes(rows, protocol.way, mean, memo=memo)
@@ -154,20 +155,14 @@ def compare(
     ]
 
 
-def episode_bytes(episodes: Episodes) -> int:
-    """Memory that one of the episodes takes in a method, estimated from its n = S + Q + U rows.
-
-    Twice its gathered rows (n × D) and twice its Gram matrix (n × n), in the type of the features, and eight numbers
-    per row and class.
-    """
+def _chunk_size(methods: Sequence[Method], episodes: Episodes) -> int:
+    """As many episodes as fit into memory in the most demanding method."""
     index = (episodes.support_index, episodes.query_index, episodes.unlabeled_index)
-    n = sum(part.shape[1] for part in index if part is not None)
-    return episodes.rows.dtype.itemsize * n * (2 * episodes.rows.shape[1] + 2 * n + 8 * episodes.n_way)
-
-
-def _chunk_size(episodes: Episodes) -> int:
+    n_rows = sum(part.shape[1] for part in index if part is not None)
+    shape = n_rows, episodes.n_way, episodes.rows.shape[1], episodes.rows.dtype.itemsize
+    largest = max((episode_bytes(run.function, *shape) for run in methods), default=1)
     kind = "cpu" if episodes.rows.device.type == "cpu" else "cuda"
-    return max(1, min(MOST_IN_CHUNK[kind], CHUNK_BYTES[kind] // episode_bytes(episodes)))
+    return max(1, min(MOST_IN_CHUNK[kind], CHUNK_BYTES[kind] // largest))
 
 
 def _answers(run: Method, batch: Episodes) -> np.ndarray:
