@@ -132,30 +132,18 @@ def rotate_matrix(magnitude: Tensor, side: int) -> Tensor:
     return matrix(cos, sin, half - half * (cos + sin), -sin, cos, half - half * (cos - sin))
 
 
-def shear_x_matrix(magnitude: Tensor, side: int) -> Tensor:
-    m, zero, one = _scalars(magnitude)
-    return matrix(one, m, zero, zero, one, zero)
+def _one_coefficient(index: int) -> Callable[[Tensor, int], Tensor]:
+    """The identity with one coefficient replaced: b or d shears by the magnitude, c or f shifts by a share of the side
+    (positive to the left or up, since the matrix maps output to input pixels)."""
 
+    def make(magnitude: Tensor, side: int) -> Tensor:
+        m = magnitude.double()
+        one, zero = torch.ones_like(m), torch.zeros_like(m)
+        coefficients = [one, zero, zero, zero, one, zero]
+        coefficients[index] = m * side if index in (2, 5) else m
+        return matrix(*coefficients)
 
-def shear_y_matrix(magnitude: Tensor, side: int) -> Tensor:
-    m, zero, one = _scalars(magnitude)
-    return matrix(one, zero, zero, m, one, zero)
-
-
-def translate_x_matrix(magnitude: Tensor, side: int) -> Tensor:
-    """Shift by a share of the side; positive to the left, since the matrix maps output to input pixels."""
-    m, zero, one = _scalars(magnitude)
-    return matrix(one, zero, m * side, zero, one, zero)
-
-
-def translate_y_matrix(magnitude: Tensor, side: int) -> Tensor:
-    m, zero, one = _scalars(magnitude)
-    return matrix(one, zero, zero, zero, one, m * side)
-
-
-def _scalars(magnitude: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    m = magnitude.double()
-    return m, torch.zeros_like(m), torch.ones_like(m)
+    return make
 
 
 def warp(images: Tensor, coefficients: Tensor) -> Tensor:
@@ -186,10 +174,10 @@ TABLES: dict[str, Operation] = {
 DULL: dict[str, Callable[[Tensor], Tensor]] = {"color": gray, "sharpness": smooth}
 MATRICES: dict[str, Callable[[Tensor, int], Tensor]] = {
     "rotate": rotate_matrix,
-    "shear_x": shear_x_matrix,
-    "shear_y": shear_y_matrix,
-    "translate_x": translate_x_matrix,
-    "translate_y": translate_y_matrix,
+    "shear_x": _one_coefficient(1),
+    "shear_y": _one_coefficient(3),
+    "translate_x": _one_coefficient(2),
+    "translate_y": _one_coefficient(5),
 }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from protoadapt.core.errors import UserError, unknown
 from protoadapt.training.datasets import cifar, cub, folders, glyphs, imagenet
@@ -52,35 +52,34 @@ class Dataset:
         return not self.layouts
 
 
-CIFAR = (
-    Layout("cifar-100-python/ with train, test and meta", cifar.pickles),
-    Layout("one folder of pictures per class", folders.class_folders),
-)
+CIFAR: dict[str, Any] = {
+    "layouts": (
+        Layout("cifar-100-python/ with train, test and meta", cifar.pickles),
+        Layout("one folder of pictures per class", folders.class_folders),
+    ),
+    "home": "https://www.cs.toronto.edu/~kriz/cifar.html (CIFAR-100, Python version)",
+    "url": "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+    "md5": "eb9058c3a382ffc7106e4002c42a8d85",
+    "per_class": 600,
+}
+"""What CIFAR-FS and FC100 share: they split the same pictures."""
 
 
 DATASETS = {
     "cifar-fs": Dataset(
         title="CIFAR-FS",
-        layouts=CIFAR,
+        **CIFAR,
         folders=("cifar-100-python", "cifar100", "CIFAR-FS", "cifar_fs", "cifar-fs"),
-        home="https://www.cs.toronto.edu/~kriz/cifar.html (CIFAR-100, Python version)",
-        url="https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
-        md5="eb9058c3a382ffc7106e4002c42a8d85",
         mean=(0.5088, 0.4917, 0.4437),
         std=(0.2660, 0.2549, 0.2759),
-        per_class=600,
         images={"base": 38_400, "val": 9_600, "novel": 12_000},
     ),
     "fc100": Dataset(
         title="FC100",
-        layouts=CIFAR,
+        **CIFAR,
         folders=("cifar-100-python", "cifar100", "FC100", "fc100"),
-        home="https://www.cs.toronto.edu/~kriz/cifar.html (CIFAR-100, Python version)",
-        url="https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
-        md5="eb9058c3a382ffc7106e4002c42a8d85",
         mean=(0.5182, 0.4976, 0.4584),
         std=(0.2728, 0.2618, 0.2861),
-        per_class=600,
         images={"base": 36_000, "val": 12_000, "novel": 12_000},
     ),
     "mini-imagenet": Dataset(
