@@ -1,9 +1,11 @@
 """The parts of the loop: what is drawn, fed, averaged, scheduled and kept."""
 
+import ast
 import json
 import math
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from helpers import toy
 from helpers.touched import touched
 from PIL import Image
 
+import protoadapt.training
 from protoadapt.core.errors import UserError
 from protoadapt.training import Phase, TrainConfig, load_splits, train
 from protoadapt.training.fabric import launch
@@ -231,3 +234,23 @@ def test_without_lightning_training_says_what_to_install(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)  # importing it raises ImportError
     with pytest.raises(UserError, match=r"training needs lightning-fabric, which is not installed: pip install"):
         launch("cpu", 1, 1, "auto", None)
+
+
+def test_heavy_libraries_are_loaded_where_they_are_used():
+    """rich nowhere, lightning in `fabric` alone; it, matplotlib and TensorBoard only inside functions."""
+    root, lazy = (
+        Path(protoadapt.training.__file__).parent,
+        {"lightning", "lightning_fabric", "matplotlib", "tensorboard"},
+    )
+    users: dict[str, set[str]] = {}
+    for file in root.rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        for node in ast.walk(tree):
+            modules = [n.name for n in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for module in modules:
+                users.setdefault(module.split(".")[0], set()).add(file.stem)
+                assert not (node in tree.body and module.split(".")[0] in lazy), f"{file.name} loads {module} at once"
+    assert "rich" not in users
+    assert users["lightning_fabric"] <= {"fabric", "loop", "safeguards"}, "the last two for type checkers only"
+    assert users["matplotlib"] == {"glyphs"}
