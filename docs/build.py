@@ -21,7 +21,7 @@ from paper import TABLES, Results, draw_figures, extremes_page, results_page, sc
 from paper.quoted import paper_accuracy
 from paper.tables import MAIN
 from protoadapt.cli.verbs import app
-from protoadapt.core.methods import METHODS, adaptation, method
+from protoadapt.core.methods import METHODS, adaptation, declarations
 from protoadapt.report.tables import markdown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -126,9 +126,10 @@ def methods_page() -> str:
     ]
     for name, function in METHODS.items():
         module = sys.modules[function.__module__]
-        settings = ", ".join(f"`{key}={value!r}`" for key, value in method(function).settings.items())
-        parts += [f"## {name}", _prose(module.__doc__), _prose(function.__doc__)]
-        parts += [f"Arguments: {settings}."] if settings else []
+        parts += [f"## {name}", _prose(module.__doc__), _prose((function.__doc__ or "").split(">>>")[0])]
+        settings = declarations(function).values()
+        rows = [[f"`{s.name}`", f"`{s.default}`", s.setting.help, s.range] for s in settings]
+        parts += [markdown(["setting", "default", "meaning", "range"], rows)] if rows else []
     family = inspect.cleandoc(adaptation.__doc__ or "")
     return "\n\n".join([*parts, "## The loop that four of them share", f"```text\n{family}\n```"]) + "\n"
 

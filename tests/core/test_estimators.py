@@ -401,6 +401,63 @@ def test_cross_validation_scores_labelled_rows(make):
     assert cross_val_score(steps, X, y, cv=LabelledKFold(4)).tolist() == [1.0] * 4
 
 
+@every_classifier
+def test_the_score_counts_labelled_rows_only(make):
+    X, y, truth = task(shots=(4, 5, 6), spread=0.3, balanced=True)
+    model = make().fit(X, y)
+    known = y >= 0
+    expected = (model.predict(X)[known] == y[known]).mean()
+    assert model.score(X, y) == expected
+    assert model.score(X, named(y, None)) == 0  # other labels than it was fitted with
+    weight = np.arange(len(y)) + 1.0
+    weighted = np.average(model.predict(X)[known] == y[known], weights=weight[known])
+    assert model.score(X, y, weight) == pytest.approx(weighted)
+    assert model.score(X, truth) == (model.predict(X) == truth).mean()
+    with pytest.raises(UserError, match="no row of y has a label"):
+        model.score(X, np.full(len(y), -1))
+
+
+def test_a_search_over_partly_labelled_rows_scores_the_labelled_ones():
+    X, y, _ = task(queries=300, shots=(10, 10, 10), spread=0.05, balanced=True)
+    search = GridSearchCV(CIPAClassifier(), {"n_iter": [0, 20]}, cv=5).fit(X, y)  # scikit-learn's own folds
+    assert search.best_score_ > 0.95
+
+
+def test_labels_of_minus_one_and_one_are_warned_of():
+    X, y, _ = task(queries=20)
+    with pytest.warns(UserWarning, match="one class to learn: if -1 is a class, name the classes 0 and 1"):
+        CIPAClassifier().fit(X, np.where(y == 0, 1, -1))
+    for fine in (y, np.where(y == 0, 1, 2), named(np.where(y == 0, 0, -1), None), np.where(y == 0, 0, -1)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            CIPAClassifier().fit(X, fine)
+
+
+@every_classifier
+def test_the_path_leads_from_the_class_means_to_the_prototypes(make):
+    X, y, _ = task()
+    model = make()
+    path = model.path(X, y)
+    assert not hasattr(model, "prototypes_")
+    assert path.shape == (getattr(model, "n_iter", 0) + 1, 3, 16)
+    if len(path) > 1:
+        for step in (0, 1):
+            np.testing.assert_allclose(path[step], make(n_iter=step).fit(X, y).prototypes_)
+    np.testing.assert_allclose(path[-1], model.fit(X, y).prototypes_)
+
+
+@every_classifier
+def test_fitting_from_a_row_source_is_fitting_from_a_table(make):
+    X, y, _ = task()
+    known = y >= 0
+    source = row_source.MemorySource(X, np.flatnonzero(~known), 7, torch.float64)
+    model, other = make().fit(X, y), make().fit_rows(X[known], NAMES[y[known]], source)
+    np.testing.assert_allclose(other.predict_proba(X), model.predict_proba(X), atol=1e-9)
+    assert other.classes_.tolist() == ["cat", "dog", "emu"]
+    with pytest.raises(UserError, match="labelled rows only"):
+        make().fit_rows(X, y, source)
+
+
 @settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.integers(-1, 4), min_size=1, max_size=60),

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.adaptation import Adaptation, calibrate
-from protoadapt.core.methods.cipa import cipa_steps, powered
+from protoadapt.core.methods.adaptation import Adaptation, calibrate, prototype_path
+from protoadapt.core.methods.normalize import powered
 
 SCHEMA = "protoadapt-paths/1"
 
@@ -68,11 +68,11 @@ def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) ->
     -------
     A document of schema `protoadapt-paths/1`, as `plane_paths` describes it; None where all rows are the same.
     """
-    one = episode[:1]
+    one = powered(episode[:1], 0.5, "auto")
+    cipa = Adaptation("cosine", 10.0, 20, 0.2, center="separate", l2=True)
     with torch.no_grad():
-        calibrated = calibrate(powered(one, 0.5, "auto"), Adaptation("cosine", 10.0, 0, center="separate", l2=True))
-        support, query = (part[0].numpy() for part in calibrated)
-        steps = np.stack([position[0].numpy() for position in cipa_steps(one, power="auto")])
+        support, query = (part[0].numpy() for part in calibrate(one, cipa))
+        steps = np.stack([position[0].numpy() for position in prototype_path(one, cipa)])
     labels = np.concatenate([one.support_labels[0].numpy(), query_labels])
     points = plane_paths(np.concatenate([support, query]), labels, np.arange(len(labels)) < len(support), steps, seed)
     return {"schema": SCHEMA, **points} if points else None

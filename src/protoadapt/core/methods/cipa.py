@@ -7,14 +7,11 @@ queries of one class alone, that mean is the answer itself and CIPA falls to cha
 of all classes; where that is not known, use `bapa`.
 """
 
-from collections.abc import Iterator
-
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.adaptation import Adaptation, adapt, prototype_path
-from protoadapt.core.methods.normalize import power_transform as power_transform
-from protoadapt.core.methods.normalize import powered as powered
+from protoadapt.core.methods.adaptation import Adaptation, adapt
+from protoadapt.core.methods.normalize import powered
 from protoadapt.core.methods.settings import (
     Center,
     Exponent,
@@ -51,8 +48,3 @@ def cipa(
     """
     how = Adaptation("cosine", tau, n_iter, sigma, center, l2, query_center)
     return adapt(powered(episodes, beta, power), how)
-
-
-def cipa_steps(episodes: Episodes, power: str = "strict") -> Iterator[Tensor]:
-    """The 21 positions (E, W, D) of CIPA's prototypes among the calibrated rows."""
-    return prototype_path(powered(episodes, 0.5, power), Adaptation("cosine", 10.0, 20, 0.2, "separate", True))
