@@ -1,13 +1,16 @@
 """Files that are there whole or not at all."""
 
 import errno
+import json
 import os
 import threading
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import written_whole
+from protoadapt.core.files import write_json, written_whole
 
 
 def test_threads_that_write_the_same_file_do_not_meet(tmp_path):
@@ -53,3 +56,24 @@ def test_only_what_is_about_the_file_is_said_of_it(tmp_path):
     with pytest.raises(UserError, match="cannot be written"), written_whole(tmp_path / "file" / "a"):
         raise AssertionError("nothing can be written there")
     assert os.listdir(tmp_path) == ["file"]
+
+
+TEXT = st.text('ab []{}",:\n\\')
+JSON = st.recursive(
+    TEXT | st.integers() | st.none(), lambda inside: st.lists(inside) | st.dictionaries(TEXT, inside), max_leaves=12
+)
+
+
+@given(JSON)
+def test_json_comes_back_whatever_its_strings(tmp_path_factory, value):
+    file = tmp_path_factory.getbasetemp() / "value.json"
+    write_json(file, value)
+    assert json.loads(file.read_text()) == value
+
+
+def test_innermost_lists_and_objects_take_one_line(tmp_path):
+    write_json(tmp_path / "a.json", {"numbers": [1, 2.5, -3], "inner": {"a": "b  c", "d": None}, "deep": [[1], []]})
+    assert (tmp_path / "a.json").read_text().splitlines() == [
+        *("{", ' "numbers": [ 1, 2.5, -3 ],', ' "inner": { "a": "b  c", "d": null },'),
+        *(' "deep": [', "  [ 1 ],", "  []", " ]", "}"),
+    ]

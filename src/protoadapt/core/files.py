@@ -93,12 +93,13 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
-LIST_OF_NUMBERS = re.compile(r"\[\n[-+\d.eE,\s]+\]")
+LEAF = re.compile(r"[\[{]\n[^\[\]{}]+[\]}]")
+"""An indented list or object without another inside. Line breaks in JSON are layout: those of strings are escaped."""
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes one JSON file, whole or not at all; each list of numbers takes one line."""
-    text = LIST_OF_NUMBERS.sub(lambda match: " ".join(match[0].split()), json.dumps(value, indent=1))
+    """Writes one JSON file, whole or not at all; innermost lists and objects take one line each."""
+    text = LEAF.sub(lambda leaf: re.sub(r"\n *", " ", leaf[0]), json.dumps(value, indent=1))
     with written_whole(path) as partial:
         write_synced(partial, text.encode() + b"\n")
 
