@@ -1,4 +1,4 @@
-"""Shipped networks: cards say what the result files say, and a published row comes out again where the pictures are.
+"""Shipped networks and results: cards state what the result files state, and a published row is computed again.
 
 PROTOADAPT_DATA=DIR pytest tests/test_shipped.py      DIR holds CUB_200_2011 or CUB's class folders, full size
 """
@@ -11,6 +11,7 @@ import pytest
 
 from protoadapt import Protocol
 from protoadapt.core.evaluate import evaluate
+from protoadapt.core.records import SCHEMA, right_answers
 from protoadapt.training.datasets import load
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
@@ -33,11 +34,22 @@ def published(name: str, shot: int) -> dict[str, dict]:
 def test_a_card_tells_the_published_rows_of_its_own_weights(name):
     card = cards.find_card(name)
     assert card["weights"] == load_weights(cards.weights_file(name))[1]["weights"]
-    for told in card["numbers"]:
-        result = published(name, told["shot"])[told["method"]]
+    for number in card["numbers"]:
+        result = published(name, number["shot"])[number["method"]]
         assert result["features"]["weights"] == card["weights"]
-        assert told["accuracy"] == round(result["accuracy"], 2)
-        assert (told["ci95"], told["episodes"]) == (round(result["ci95"], 2), result["episodes"])
+        assert number["accuracy"] == round(result["accuracy"], 2)
+        assert (number["ci95"], number["episodes"]) == (round(result["ci95"], 2), result["episodes"])
+
+
+def test_result_files_are_small_and_packed():
+    files = list(RESULTS.rglob("*.json"))
+    assert sum(file.stat().st_size for file in files) < 12_000_000
+    records = [r for file in files for r in json.loads(file.read_text()).get("results", []) if "correct" in r]
+    assert len(records) > 1000
+    assert {record["schema"] for record in records} == {SCHEMA}
+    for record in records[::50]:
+        accuracy = 100 * right_answers(record).mean() / record["queries"]
+        assert accuracy == pytest.approx(record["accuracy"], abs=1e-4)
 
 
 @pytest.mark.parametrize("name", HERE)
@@ -54,6 +66,6 @@ def test_the_shipped_network_gives_its_published_row_again():
     backbone, about = networks.load("cub")
     table = extract(backbone, about, load("cub", "novel", DATA, size=about["size"], crop="box"))
     for shot in (1, 5):
-        found = evaluate(table.features, table.labels, "cipa", Protocol(shot=shot))
+        result = evaluate(table.features, table.labels, "cipa", Protocol(shot=shot))
         # The same episodes; features differ in the last digits between machines, and so does an answer in a thousand.
-        assert found.accuracy == pytest.approx(published("cub", shot)["cipa"]["accuracy"], abs=0.1)
+        assert result.accuracy == pytest.approx(published("cub", shot)["cipa"]["accuracy"], abs=0.1)
