@@ -189,7 +189,10 @@ def readme() -> str:
 def filled(page: str, numbers: str) -> str:
     """A page with new numbers between its two marks."""
     mark = re.compile(r"(<!-- numbers: begin -->\n).*?(<!-- numbers: end -->)", re.DOTALL)
-    return mark.sub(lambda m: f"{m[1]}{numbers}\n{m[2]}", (ROOT / page).read_text())
+    text, places = mark.subn(lambda m: f"{m[1]}{numbers}\n{m[2]}", (ROOT / page).read_text())
+    if places != 1:
+        raise ValueError(f"{page} has {places} places for numbers: it needs one pair of <!-- numbers: … --> marks")
+    return text
 
 
 def scale_text() -> str:
