@@ -110,7 +110,7 @@ def test_settings_are_checked():
         ("cipa", {"tau": 0}, "tau is 0"),
         ("cipa", {"tau": -1}, "tau is -1"),
         ("pt_map", {"class_prior": "abc"}, "class_prior is 'abc'"),
-        ("pt_map", {"class_prior": ["a", 1]}, "a positive share"),
+        ("pt_map", {"class_prior": ["a", 1]}, "it must be a list of numbers"),
         ("cipa", {"device": "cuda"}, "there is no setting"),
     ):
         with pytest.raises(UserError, match=words):

@@ -49,10 +49,11 @@ def _steps(
 ) -> list[torch.Tensor]:
     """Positions (W, D) from the start to the end. A method without steps stays where it is."""
     n_iter = unfitted.get_params().get("n_iter", 0)
-    steps = range(n_iter) if full and n_iter <= 20 else range(min(n_iter, 1))
-    fits = [clone(unfitted).set_params(n_iter=step).fit(rows, codes) for step in steps]
-    start = [torch.from_numpy(fit.prototypes_).float() for fit in fits] or [classifier.prototypes]
-    return [*start, classifier.prototypes]
+    steps = n_iter if full and n_iter <= 20 else min(n_iter, 1)
+    if not steps:
+        return [classifier.prototypes, classifier.prototypes]
+    path = clone(unfitted).set_params(n_iter=steps - 1).path(rows, codes)
+    return [*torch.from_numpy(path).float(), classifier.prototypes]
 
 
 def _some_of_each(labelled: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -1,5 +1,7 @@
 """α-TIM. Veilleux, Boudiaf, Piantanida, Ben Ayed: Realistic Evaluation of Transductive Few-Shot Learning
 (NeurIPS 2021).
+
+TIM by gradient descent with α-entropies in place of Shannon's, so that unequal class sizes cost less.
 """
 
 from typing import Annotated
@@ -31,7 +33,7 @@ def alpha_tim(
     """TIM-GD whose two query entropies are H_α(p) = (1 − Σ p^α)/(α − 1). Returns (E, Q, W).
 
     H_α(Y) is flatter around equal class sizes than Shannon's entropy, so they may differ; the cross-entropy stays
-    Shannon's. α above 1; None: 2 with one shot a class, 5 with two to four, 7 from five on.
+    Shannon's.
     """
     transductive_only(episodes, "α-TIM")
     if alpha is None:

@@ -1,5 +1,6 @@
 """BD-CSPN. Liu, Song, Qin: Prototype Rectification for Few-Shot Learning (ECCV 2020).
 
+Queries move to the support's mean, and prototypes to the weighted mean of the rows nearest to them.
 Prototypes are mixtures of the episode's rows, p = A z with A (E, W, N), and all that is asked of rows and prototypes
 are distances and cosines. So one Gram matrix of the N = S + Q rows is the only D-dimensional work.
 """

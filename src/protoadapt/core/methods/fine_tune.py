@@ -1,5 +1,7 @@
 """Transductive fine-tuning, of the head only. Dhillon, Chaudhari, Ravichandran, Soatto: A Baseline for Few-Shot Image
 Classification (ICLR 2020).
+
+A linear head learns from the support's labels and from the queries' entropy; the features stay fixed.
 """
 
 from typing import Annotated

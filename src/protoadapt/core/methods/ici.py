@@ -1,5 +1,6 @@
 """LR+ICI. Wang, Xu, Liu, Zhang, Fu: Instance Credibility Inference for Few-Shot Learning (CVPR 2020).
 
+Logistic regression labels the queries, and the most credible labels join the training rows, round after round.
 Axes: E episodes, W classes, S support rows, Q queries, N = S + Q, d principal components.
 """
 
@@ -32,11 +33,11 @@ def lr_ici(
 ) -> Tensor:
     """Logistic regression that takes in its most credible pseudo-labels, round after round. Returns (E, Q, W), hard.
 
-    A round labels all queries anew, asks which labels a linear model of the principal components explains without an
-    offset of their own (those offsets are a group Lasso's coefficients; the smaller the penalty at which a row's is
-    zero, the more credible), adds the `per_class` most credible new queries of each pseudo-class to the training rows
-    and fits again, until all queries are in. Rounds choose among rows, so all is computed in float64. Assumes no class
-    sizes, though every class gains equally many rows a round.
+    Each round labels all queries again and asks which labels a linear model of the principal components explains
+    without an offset of their own (the offsets are a group Lasso's coefficients; the smaller the penalty at which a
+    row's offset is zero, the more credible the label). It adds the `per_class` most credible new queries of each
+    pseudo-class to the training rows and fits again, until all queries are in. Rounds choose among rows, so everything
+    is computed in float64. Assumes no class sizes, though every class gains equally many rows per round.
     """
     transductive_only(episodes, "LR+ICI")
     rows = unit(torch.cat([episodes.support, episodes.query], 1).double())

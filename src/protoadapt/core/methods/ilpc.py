@@ -1,6 +1,7 @@
 """iLPC. Lazarou, Stathaki, Avrithis: Iterative Label Cleaning for Transductive and Semi-Supervised Few-Shot Learning
 (ICCV 2021).
 
+Labels spread over a graph of neighbours, a linear head finds the cleanest of them, and those join the support.
 Axes: E episodes, W classes, S support rows, Q queries, N = S + Q.
 """
 

@@ -1,4 +1,8 @@
-"""LaplacianShot. Ziko, Dolz, Granger, Ben Ayed: Laplacian Regularized Few-Shot Learning (ICML 2020)."""
+"""LaplacianShot. Ziko, Dolz, Granger, Ben Ayed: Laplacian Regularized Few-Shot Learning (ICML 2020).
+
+Each query is drawn to its nearest prototype and to the classes of its nearest neighbours among the queries. Prototypes
+and queries are those of BD-CSPN unless `rectify` is off, as in studies of imbalanced queries.
+"""
 
 from typing import Annotated
 
@@ -29,10 +33,8 @@ def laplacian_shot(
 ) -> Tensor:
     """Near a prototype, and like one's neighbours: minimises Σ y log y + y·a − λ y·(Wy). Returns (E, Q, W).
 
-    a_qc = ‖q − p_c‖², and W_ij = 1 for the nearest other queries j of i (those that tie share the last place).
-
-    lam      None: 0.7 below 5 shots a class, 0.3 from 5 on (the authors choose it on validation classes).
-    rectify  prototypes and queries as BD-CSPN leaves them. Studies of imbalanced queries switch it off.
+    a_qc = ‖q − p_c‖², and W_ij = 1 for the nearest other queries j of i (those that tie share the last place). The
+    authors choose λ on validation classes.
     """
     transductive_only(episodes, "LaplacianShot")
     n_support = episodes.support_index.shape[1]
