@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from helpers.command import run
 from PIL import Image
 from sklearn.datasets import load_sample_images
 from torch import nn
@@ -390,8 +391,7 @@ def test_extract_takes_a_name(tmp_path):
     for name in ("cat", "dog"):
         (tmp_path / "pictures" / name).mkdir(parents=True)
         Image.fromarray(PIXELS[0].transpose(1, 2, 0)).save(tmp_path / "pictures" / name / "a.png")
-    words = [sys.executable, "-m", "protoadapt", "extract", "lite0", "--images", "pictures", "--out", "f.safetensors"]
-    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    done = run("extract", "lite0", "--images", "pictures", "--out", "f.safetensors", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     table = load_features(tmp_path / "f.safetensors")
     assert table.features.shape == (2, 1280)
