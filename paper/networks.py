@@ -88,7 +88,7 @@ def _record(file: Path) -> dict[str, Any]:
     if file.exists() and not record:
         raise UserError(
             f"{str(file)!r} is damaged, so how its network was trained is unknown: restore it, remove it to use "
-            f"the network as it is, or remove both to train anew"
+            f"the network as it is, or remove both to train again"
         )
     return record
 
