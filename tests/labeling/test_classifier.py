@@ -102,7 +102,7 @@ def test_settings_are_checked():
     for method, settings, words in (
         ("cipb", {}, "did you mean 'cipa'"),
         ("cipa", {"tao": 1}, "did you mean 'tau'"),
-        ("cipa", {"tau": "much"}, "give a number"),
+        ("cipa", {"tau": "much"}, "tau is 'much': it must be a number"),
         ("protonet", {"tau": "x"}, "tau is 'x'"),
         ("protonet", {"metric": [1]}, "metric is"),
         ("bapa", {"lam": float("inf")}, "lam is inf"),
