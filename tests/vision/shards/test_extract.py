@@ -74,7 +74,7 @@ def test_only_our_own_list_of_broken_pictures_is_removed_or_replaced(reference, 
         ).append(number)
     file.write_text("my own notes\n")
     assert list_broken(reference, whole, file) == 0
-    with pytest.raises(UserError, match="left alone"):
+    with pytest.raises(UserError, match="is kept"):
         list_broken(reference, broken, file)
     assert file.read_text() == "my own notes\n"
     file.unlink()
