@@ -1,6 +1,8 @@
 """Learning from shards equals learning from one table in memory."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -249,3 +251,9 @@ def test_only_a_few_shards_are_held(tmp_path, monkeypatch):
     walk.close()
     assert torch.get_num_threads() == 2
     torch.set_num_threads(before)
+
+
+def test_without_numba_everything_is_still_there():
+    modules = "protoadapt.core.estimators, protoadapt.vision.shards.shard_source"
+    code = f"import sys; sys.modules['numba'] = None; import {modules}"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.core.methods.native import compiled, njit, usable
+from protoadapt.core.methods import native
 from protoadapt.core.methods.normalize import inverse_length, power_transform
 from protoadapt.core.methods.row_source import Mapped, Source, Sums, add, over_processes
 from protoadapt.vision.shards.shard_files import Header
@@ -129,7 +129,7 @@ def _folded(rows: Tensor, beta: float, power: str, rectified: bool) -> FoldedBlo
         rows = power_transform(rows, beta, power)
         return FoldedBlock(rows, torch.ones_like(rows[:, 0]), rows.square().sum(1))
     inverse = torch.empty_like(rows[:, 0])
-    if usable(rows):
+    if native.usable(rows):
         _roots(rows.numpy(), inverse.numpy())
     else:
         torch.rsqrt(rows.add_(1e-6).sum(1), out=inverse)
@@ -137,9 +137,9 @@ def _folded(rows: Tensor, beta: float, power: str, rectified: bool) -> FoldedBlo
     return FoldedBlock(rows, inverse, torch.ones_like(inverse))
 
 
-if njit is not None:
+if native.njit is not None:
 
-    @compiled
+    @native.compiled
     def _roots(rows, inverse):
         """In place (x + 1e-6)^½, and the inverse length of each row after it: one pass through memory, not four."""
         for i in range(rows.shape[0]):
