@@ -33,7 +33,7 @@ def load(name: str | Path, device: str = "cpu") -> tuple[nn.Module, dict[str, An
 
     >>> network, metadata = load("cifar-fs")
     >>> metadata["size"]
-    32
+    84
     """
     network, metadata = _open(name)
     card = card_file(name)
