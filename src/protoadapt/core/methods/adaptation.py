@@ -28,7 +28,7 @@ from torch import Tensor
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import native
-from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY, shares
+from protoadapt.core.methods.common import TINY, shares, transport_plan
 from protoadapt.core.methods.normalize import calibrated_rows
 
 SMALL = 256
@@ -166,27 +166,11 @@ def euclid(V: Tensor, p2: Tensor, u2: Tensor, how: Adaptation) -> Tensor:
 
 
 def sinkhorn(V: Tensor, p2: Tensor, u2: Tensor, how: Adaptation) -> Tensor:
-    """The transport plan of exp(−λ‖u−p‖²) whose rows sum to 1 and columns to the class sizes (Cuturi, 2013).
-
-    A round scales rows, then columns: plan = left · kernel · right, and only the scalings change. Each episode stops by
-    itself, when no row sum moved by more than 1e-6 in a round: its answer never depends on its neighbours.
-    """
+    """The transport plan of exp(−λ‖u−p‖²) whose rows sum to 1 and columns to the class sizes."""
     n_way, n_rows = V.shape[1:]
     kernel = torch.exp(-how.scale * (u2[:, None] - 2 * V + p2).clamp_min(0))
     kernel = kernel / kernel.sum((1, 2), keepdim=True).clamp_min(TINY)
-    share = shares(how.class_prior, n_way, V)[:, None] * n_rows  # (W, 1)
-    left, right = torch.ones_like(kernel[:, :1]), torch.ones_like(kernel[:, :, :1])  # (E, 1, U), (E, W, 1)
-    row_sums, running = torch.zeros_like(left), torch.ones_like(left[..., :1], dtype=torch.bool)
-    for step in range(SINKHORN_ROUNDS):
-        fill = right.mT @ kernel
-        now = left * fill
-        running = running & ((now - row_sums).abs().amax(-1, keepdim=True) > SINKHORN_STOP)
-        if step % 8 == 0 and not running.any():  # asking waits for the device; what has stopped stays as it is
-            break
-        row_sums = now
-        left = torch.where(running, 1 / fill.clamp_min(TINY), left)
-        right = torch.where(running, share / (kernel @ left.mT).clamp_min(TINY), right)
-    return left * kernel * right
+    return transport_plan(kernel, shares(how.class_prior, n_way, V)[:, None] * n_rows)
 
 
 ASSIGN = {"cosine": cosine, "euclid": euclid, "sinkhorn": sinkhorn}

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.common import TINY, cl2n, transductive_only
+from protoadapt.core.methods.common import TINY, transductive_only
+from protoadapt.core.methods.normalize import cl2n
 from protoadapt.core.methods.ties import tied_argmax
 
 

@@ -36,22 +36,6 @@ def sq_distances(x: Tensor, y: Tensor) -> Tensor:
     return (x.square().sum(-1)[:, :, None] - 2 * cross + y.square().sum(-1)[:, None, :]).clamp_min(0)
 
 
-def center_and_unit(rows: Tensor, mean: Tensor) -> Tensor:
-    """unit(rows − mean)."""
-    return unit(rows - mean)
-
-
-def cl2n(episodes: Episodes, name: str) -> Episodes:
-    """Rows centred by the mean of the BASE features, then of unit length (SimpleShot's CL2N)."""
-    if episodes.base_mean is None:
-        raise UserError(
-            f"{name} centres by the mean of the base classes' features, which is missing: give it with --base FILE "
-            f"(for your own pictures, features of other pictures by the same network; in Python base_mean), "
-            f"or leave {name} out"
-        )
-    return episodes.each_row(center_and_unit, mean=episodes.base_mean)
-
-
 def transductive_only(episodes: Episodes, name: str) -> None:
     """Refuses unlabelled rows, for methods whose paper learns from the queries themselves."""
     if episodes.unlabeled_index is not None:
@@ -67,3 +51,24 @@ def shares(class_prior: Sequence[float] | Tensor | None, n_way: int, like: Tenso
     if prior.shape != (n_way,) or not bool((prior > 0).all()):
         raise UserError(f"class_prior is {prior.tolist()}: it must be {n_way} positive shares, one per class")
     return prior / prior.sum()
+
+
+def transport_plan(kernel: Tensor, size: Tensor) -> Tensor:
+    """(E, W, U): a non-negative kernel scaled until the classes of each row sum to 1 and the rows of each class to its
+    size (…, W, 1): Sinkhorn's iteration (Cuturi, 2013). A row that is zero stays zero.
+
+    A round scales rows, then columns: plan = left · kernel · right, and only the scalings change. Each episode stops by
+    itself, when no row sum moved by more than SINKHORN_STOP: its answer never depends on its neighbours.
+    """
+    left, right = torch.ones_like(kernel[:, :1]), torch.ones_like(kernel[:, :, :1])  # (E, 1, U), (E, W, 1)
+    row_sums, running = torch.zeros_like(left), torch.ones_like(left[..., :1], dtype=torch.bool)
+    for step in range(SINKHORN_ROUNDS):
+        fill = right.mT @ kernel
+        now = left * fill
+        running = running & ((now - row_sums).abs().amax(-1, keepdim=True) > SINKHORN_STOP)
+        if step % 8 == 0 and not running.any():  # asking waits for the device; what has stopped stays as it is
+            break
+        row_sums = now
+        left = torch.where(running, 1 / fill.clamp_min(TINY), left)
+        right = torch.where(running, size / (kernel @ left.mT).clamp_min(TINY), right)
+    return left * kernel * right

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.common import TINY, shares, transductive_only, unit
+from protoadapt.core.methods.common import TINY, shares, transductive_only, transport_plan, unit
 from protoadapt.core.methods.settings import ClassPrior, LearningRate, PerClass, Setting, checked
 from protoadapt.core.methods.ties import lowest_of_each_class, neighbours, tied_argmax
 
@@ -85,29 +85,16 @@ def _graph(cosine: Tensor, k: int) -> Tensor:
     return scale[..., None] * A * scale[:, None]
 
 
-def _transport(plan: Tensor, is_open: Tensor, quota: Tensor, stop: float = 1e-6, max_rounds: int = 1000) -> Tensor:
-    """Sinkhorn: plan (E, Q, W) scaled until open rows sum to 1 and columns to the quota (E, W); closed rows are zero.
+def _transport(plan: Tensor, is_open: Tensor, quota: Tensor) -> Tensor:
+    """plan (E, Q, W) scaled until open rows sum to 1 and columns to the quota (E, W); closed rows are zero.
 
     Labels moved so far may exceed a class's quota: it is then 0, and the others shrink to the number of open rows.
-    An episode stops by itself, when none of its row sums moved by more than `stop` in a round.
     """
     quota = quota.clamp_min(0)
     quota = quota * (is_open.sum(1, keepdim=True) / quota.sum(1, keepdim=True).clamp_min(TINY))
     plan = plan * (quota > 0)[:, None]
     plan = torch.where(plan.sum(-1, keepdim=True) > 0, plan, quota[:, None]) * is_open[..., None]
-    before = torch.zeros_like(plan[..., :1])
-    running = torch.ones(len(plan), dtype=torch.bool, device=plan.device)
-    for _ in range(max_rounds):
-        sums = plan.sum(-1, keepdim=True)
-        running = running & ((sums - before).abs().amax((1, 2)) > stop)
-        if not running.any():
-            break
-        before = sums
-        step = plan / torch.where(sums > 0, sums, 1)
-        columns = step.sum(1)
-        step = step * (quota / torch.where(columns > 0, columns, 1))[:, None]
-        plan = torch.where(running[:, None, None], step, plan)
-    return plan
+    return transport_plan(plan.mT, quota[..., None]).mT
 
 
 def _head_loss(

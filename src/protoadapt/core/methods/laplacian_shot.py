@@ -11,7 +11,8 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.bd_cspn import gram_and_means, query_distances, rectified
-from protoadapt.core.methods.common import cl2n, transductive_only
+from protoadapt.core.methods.common import transductive_only
+from protoadapt.core.methods.normalize import cl2n
 from protoadapt.core.methods.settings import Setting, Steps, checked
 from protoadapt.core.methods.ties import neighbours
 

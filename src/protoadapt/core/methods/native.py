@@ -263,7 +263,7 @@ if njit is not None:
 
     @compiled
     def _sinkhorn(V, p2, gram, scale, prior, n_rows, plan, left, row_sums, fill):
-        """`adaptation.sinkhorn`: plan = left · kernel · right, of which a round changes only the two scalings."""
+        """`common.transport_plan`: plan = left · kernel · right, of which a round changes only the two scalings."""
         n_way, width = plan.shape
         real = V.dtype.type
         tiny, mass = real(1e-12), real(0)

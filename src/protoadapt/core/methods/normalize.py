@@ -91,3 +91,14 @@ def inverse_length(square: Tensor, inner: Tensor, mean_square: Tensor) -> Tensor
 def rounding_of_products(dtype: torch.dtype) -> float:
     """The share of ‖x‖² + ‖μ‖² up to which ‖x − μ‖², computed from inner products, counts as rounding."""
     return max(ROUNDING**2 / 2, 32 * torch.finfo(dtype).eps)
+
+
+def cl2n(episodes: Episodes, name: str) -> Episodes:
+    """Rows centred by the mean of the BASE features, then of unit length (SimpleShot's CL2N)."""
+    if episodes.base_mean is None:
+        raise UserError(
+            f"{name} centres by the mean of the base classes' features, which is missing: give it with --base FILE "
+            f"(for your own pictures, features of other pictures by the same network; in Python base_mean), "
+            f"or leave {name} out"
+        )
+    return episodes.each_row(calibrated_rows, mean=episodes.base_mean, l2=True)

@@ -161,7 +161,7 @@ def transport(rows: Source, model: PrototypeModel, how: Adaptation, n_rows: int)
     """Class biases b (W) and weights w (W, 1) of the assignment z = w·softmax(logits + b): 0 and 1 but for Sinkhorn.
 
     A round of Sinkhorn is a softmax, which scales the rows to sum 1, and weights w_c = size_c / Σ_j softmax_jc, which
-    scale the columns and go into b for the next round. As in `adaptation.sinkhorn` it ends when no row sum moved by
+    scale the columns and go into b for the next round. As in `common.transport_plan` it ends when no row sum moved by
     more than SINKHORN_STOP. Nothing is kept per row: with z = softmax(logits + b) and b′, b″ the biases one and two
     rounds ago, Σ_c z_c exp(b′_c − b_c) and Σ_c z_c exp(b″_c − b_c) are the inverse products of the last row sums.
     Float64 throughout: rounding in float32 alone moves the sums by more than the stop test allows.
