@@ -40,7 +40,11 @@ class Peak(TorchDispatchMode):
 
 
 QUICK = {"tim_gd": {"n_iter": 2}, "alpha_tim": {"n_iter": 2}, "tim_adm": {"n_iter": 2}, "ilpc": {"n_steps": 2}}
-QUICK |= {"lr_ici": {"n_lambdas": 3}, "transductive_fine_tuning": {"n_epochs": 2}}
+QUICK |= {
+    "lr_ici": {"n_lambdas": 2, "per_class": 300},
+    "pt_map": {"n_iter": 1},
+    "transductive_fine_tuning": {"n_epochs": 2},
+}
 
 
 def peak(name, episodes):
