@@ -13,7 +13,7 @@ from protoadapt.cli import main
 from protoadapt.cli.options import Cache, Device, find_device
 from protoadapt.cli.progress import progress
 from protoadapt.cli.training_progress import training_progress
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.files import check_output_folder
 from protoadapt.training.datasets import find_dataset
 
@@ -55,7 +55,7 @@ def reproduce(
             print(f"{name:15} {plan.title}")
         return
     if table not in tables.TABLES:
-        raise unknown("table", table, tables.TABLES)
+        raise no_such("table", table, tables.TABLES)
     if weights and not weights.is_dir():
         raise UserError(f"there is no folder {str(weights)!r}: give a folder that holds NAME.safetensors files")
     for folder in (out, results):

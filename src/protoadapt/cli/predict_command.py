@@ -9,7 +9,7 @@ import typer
 from protoadapt.cli.label_command import print_skipped
 from protoadapt.cli.options import Device, find_device
 from protoadapt.cli.progress import bars
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.untrusted import for_terminal
 
 FORMATS = ("text", "csv", "json")
@@ -38,7 +38,7 @@ def predict(
         raise UserError("--json and --csv are two formats: give one of them")
     form = "json" if as_json else "csv" if as_csv else form
     if form not in FORMATS:
-        raise unknown("format", form, FORMATS)
+        raise no_such("format", form, FORMATS)
     from protoadapt import labeling
     from protoadapt.labeling import outputs
 

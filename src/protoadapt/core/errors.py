@@ -16,7 +16,7 @@ class UserError(ValueError):
     """
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
+def no_such(kind: str, name: str, known: Iterable[str]) -> UserError:
     """An error for a name that is not in a registry; it suggests the nearest name that is."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)

@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.estimators import (
     BAPAClassifier,
     CIPAClassifier,
@@ -57,13 +57,13 @@ LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
 def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu") -> PrototypeClassifier:
     """An unfitted estimator by the name of its method, its settings checked."""
     if method not in ESTIMATORS:
-        raise unknown("method for labelling", method, ESTIMATORS)
+        raise no_such("method for labelling", method, ESTIMATORS)
     estimator = ESTIMATORS[method](device=device)
     defaults = estimator.get_params()
     del defaults["device"]
     for key in settings:
         if key not in defaults:
-            raise unknown(f"setting of {method}", key, defaults)
+            raise no_such(f"setting of {method}", key, defaults)
     estimator.set_params(**settings).check_settings()
     return estimator
 

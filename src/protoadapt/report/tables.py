@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from protoadapt.core.errors import unknown
+from protoadapt.core.errors import no_such
 from protoadapt.core.records import Record, class_interval, paired_difference, right_answers
 from protoadapt.report.captions import caption, origin, run_name
 from protoadapt.report.latex import Columns, latex_table
@@ -129,7 +129,7 @@ def as_csv(header: Row, rows: Sequence[Row]) -> str:
 def check_format(form: str) -> None:
     """Raise UserError unless `render` knows the format."""
     if form not in FORMATS:
-        raise unknown("table format", form, FORMATS)
+        raise no_such("table format", form, FORMATS)
 
 
 def render(results: Sequence[Record], reference: str | None, form: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from typing import Any
 
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.methods.settings import Declaration, Setting, declaration
 from protoadapt.core.protocol import MOST_EPISODES
 from protoadapt.core.untrusted import finite
@@ -66,7 +66,7 @@ class Phase:
             raise UserError('a phase has no objectives: give weights such as {"ce": 1}')
         for name, weight in self.weights.items():
             if name not in OBJECTIVES:
-                raise unknown("objective", name, OBJECTIVES)
+                raise no_such("objective", name, OBJECTIVES)
             if not finite(weight, 0, LARGEST_FLOAT):
                 raise UserError(f"the weight of {name} is {weight}: it must be a number from 0 to 1e30")
         needs = self.needs
@@ -158,7 +158,7 @@ class TrainConfig:
         if not (isinstance(self.phases, tuple) and all(isinstance(phase, Phase) for phase in self.phases)):
             raise UserError(f"phases is {self.phases!r:.80}: it must be a tuple of Phase")
         if self.backbone not in BACKBONES:
-            raise unknown("backbone", self.backbone, BACKBONES)
+            raise no_such("backbone", self.backbone, BACKBONES)
         for name, most in (("warmup", "epochs"), ("episode_batch", "episodes")):
             value, limit = getattr(self, name), getattr(self, most)
             if value > limit:
@@ -202,7 +202,7 @@ class TrainConfig:
         known = {f.name for f in fields(cls)}
         for name in values:
             if name not in known:
-                raise unknown("setting", name, known)
+                raise no_such("setting", name, known)
         try:
             if "phases" in values:
                 values = values | {"phases": tuple(Phase(**phase) for phase in values["phases"])}

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from types import UnionType
 from typing import Any
 
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.config import Phase, TrainConfig
 from protoadapt.training.objectives import OBJECTIVES
 
@@ -43,7 +43,7 @@ def apply_overrides(config: TrainConfig, overrides: Iterable[str]) -> TrainConfi
         elif key == "phases":
             raise UserError("phases are set one by one: write phases.N.hct=0.5 or phases.N.until=0.5, N from 0")
         elif key not in types:
-            raise unknown("setting", key, [f.name for f in fields(TrainConfig)])
+            raise no_such("setting", key, [f.name for f in fields(TrainConfig)])
         else:
             changes[key] = _parse(key, value, types[key])
     phases = tuple(_changed(phase, in_phase.get(number, {})) for number, phase in enumerate(config.phases))
@@ -56,7 +56,7 @@ def _phase_setting(key: str, phases: int) -> tuple[int, str]:
     if not (number.isascii() and number.isdigit() and len(number) < 9) or int(number) >= phases or len(rest) != 1:
         raise UserError(f"{key!r} names no phase: write phases.N.hct=0.5 with N from 0 to {phases - 1}")
     if rest[0] not in (*OBJECTIVES, *OF_PHASE):
-        raise unknown("objective", rest[0], [*OBJECTIVES, *OF_PHASE])
+        raise no_such("objective", rest[0], [*OBJECTIVES, *OF_PHASE])
     return int(number), rest[0]
 
 

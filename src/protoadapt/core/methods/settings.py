@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 from torch import Tensor
 
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 
 F = TypeVar("F", bound=Callable[..., Any])
 CENTERS = ("none", "separate", "joint", "support")
@@ -190,7 +190,7 @@ def check_arguments(name: str, function: Callable[..., Any], arguments: Mapping[
         arguments = {key: value for key, value in arguments.items() if key in declared}
     for key, value in arguments.items():
         if key not in declared:
-            raise unknown(f"argument of {name}", key, declared)
+            raise no_such(f"argument of {name}", key, declared)
         declared[key].check(value)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.methods.settings import check_arguments, declarations
 
 
@@ -100,7 +100,7 @@ def parse_assignments(pairs: list[str]) -> dict[str, Any]:
 def _find(name: str, registry: Mapping[str, Callable[..., Tensor]]) -> Callable[..., Tensor]:
     if ":" not in name:
         if name not in registry:
-            raise unknown("method", name, registry)
+            raise no_such("method", name, registry)
         return registry[name]
     module, _, attribute = name.partition(":")
     try:

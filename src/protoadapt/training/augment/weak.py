@@ -8,7 +8,7 @@ costs nothing in the normalisation of the training module.
 import torch
 from torch import Tensor
 
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.augment.ops import OPS, check
 from protoadapt.vision.windows import columns, draw_windows, resized
 
@@ -46,7 +46,7 @@ def draw_weak(
     Returns draws for `apply_weak`, each (n, …).
     """
     if crop not in CROPS:
-        raise unknown("crop", crop, CROPS)
+        raise no_such("crop", crop, CROPS)
     if not 0 <= pad < 1:
         raise UserError(f"pad is {pad}: it must be a share of the side in [0, 1), such as 1/8")
     if not 0 < scale[0] <= scale[1] <= 1:

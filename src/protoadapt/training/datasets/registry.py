@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.datasets import cifar, cub, folders, glyphs, imagenet
 from protoadapt.vision.pictures.images import Source
 
@@ -157,7 +157,7 @@ def find_dataset(name: str) -> tuple[str, Dataset]:
     """(key, entry) of DATASETS for a name, which may be written with underscores."""
     key = name.replace("_", "-")
     if key not in DATASETS:
-        raise unknown("dataset", name, DATASETS)
+        raise no_such("dataset", name, DATASETS)
     return key, DATASETS[key]
 
 
@@ -166,7 +166,7 @@ def find_split(name: str, split: str) -> str:
     if name == "folder" and split == "all":
         return split
     if split not in SPLITS:
-        raise unknown("split", split, SPLITS)
+        raise no_such("split", split, SPLITS)
     return SPLITS[split]
 
 

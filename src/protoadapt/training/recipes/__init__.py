@@ -6,7 +6,7 @@ The docstring of a recipe gives the command, what it trains, the time and the ac
 import inspect
 from collections.abc import Callable, Iterable
 
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.config import TrainConfig
 from protoadapt.training.overrides import apply_overrides, split_override
 from protoadapt.training.recipes import hct_r, rows
@@ -41,7 +41,7 @@ def recipe(name: str, overrides: Iterable[str] = ()) -> TrainConfig:
     Example: `recipe("hct_r", ["dataset=folder", "epochs=20"])`.
     """
     if name not in RECIPES:
-        raise unknown("recipe", name, RECIPES)
+        raise no_such("recipe", name, RECIPES)
     function, arguments, settings = RECIPES[name], {}, []
     for text in overrides:
         key, value = split_override(text)

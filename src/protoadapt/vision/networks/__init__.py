@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.vision.networks import lite0, onnx_file
 from protoadapt.vision.networks.cards import SHIPPED, calibration_of, card_file, names, trained_on, weights_file
 from protoadapt.vision.networks.model_files import load_model
@@ -64,5 +64,5 @@ def _open(name: str | Path) -> tuple[nn.Module, dict[str, Any]]:
     if path.suffix == ".onnx":
         return onnx_file.load(path)
     if isinstance(name, str) and path.name == name and not path.suffix and not path.exists():
-        raise unknown("model", name, [*names(), "timm:NAME", "FILE.onnx", "a run, checkpoint or model file"])
+        raise no_such("model", name, [*names(), "timm:NAME", "FILE.onnx", "a run, checkpoint or model file"])
     return load_model(path)

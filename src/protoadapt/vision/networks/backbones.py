@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.vision.networks.conv4 import conv4
 from protoadapt.vision.networks.resnet12 import resnet12
 from protoadapt.vision.networks.resnet18 import resnet18
@@ -31,7 +31,7 @@ def build(name: str, width: int | None = None) -> Staged:
     8
     """
     if name not in BACKBONES:
-        raise unknown("backbone", name, BACKBONES)
+        raise no_such("backbone", name, BACKBONES)
     if width is None:
         return BACKBONES[name]()
     if not 1 <= width <= 4096:

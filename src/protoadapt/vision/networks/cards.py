@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from protoadapt.core.errors import UserError, install, unknown
+from protoadapt.core.errors import UserError, install, no_such
 from protoadapt.core.untrusted import clean_json, finite
 from protoadapt.vision.networks import lite0
 
@@ -76,7 +76,7 @@ def find_card(name: str) -> dict[str, Any] | None:
     """The card of a named model or of a model file."""
     file = card_file(name)
     if file is None or (name not in names() and not Path(name).is_file()):
-        raise unknown("model", name, names())
+        raise no_such("model", name, names())
     return read_card(file)
 
 

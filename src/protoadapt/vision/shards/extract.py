@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from protoadapt.core.errors import UserError, unknown
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.files import file_cell, written_whole
 from protoadapt.vision import networks
 from protoadapt.vision.shards import local, ray_engine, shard_files
@@ -63,7 +63,7 @@ def extract(
     >>> extract("lite0", load_manifest("photos.jsonl"), Path("features"))  # doctest: +SKIP
     """
     if engine not in ENGINES:
-        raise unknown("engine", engine, ENGINES)
+        raise no_such("engine", engine, ENGINES)
     for name, value in (("views", views), ("workers", workers)):
         if value is not None and value < 1:
             raise UserError(f"--{name} is {value}: give 1 or more")
