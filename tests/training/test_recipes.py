@@ -1,6 +1,7 @@
 """Every recipe builds and trains; configs are checked, kept and changed as said."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ from protoadapt.training.config import declared_settings
 from protoadapt.training.datasets import DATASETS
 from protoadapt.training.feed import Feed
 from protoadapt.training.plan import make_plan
-from protoadapt.training.recipes import RECIPES, apply_overrides, needs_teacher, recipe, rows, trains_same
+from protoadapt.training.recipes import RECIPES, ablation, apply_overrides, needs_teacher, recipe, trains_same
 from protoadapt.training.recipes.dataset_settings import SETTINGS
 from protoadapt.vision.networks import model_files
 
@@ -66,7 +67,7 @@ def test_no_recipe_invents_a_folder(name):
 
 
 def test_a_recipe_with_another_dataset():
-    assert recipe("hct_r", ["dataset=folder", "epochs=3"]) == replace(rows.hct_r("folder"), epochs=3)
+    assert recipe("hct_r", ["dataset=folder", "epochs=3"]) == replace(ablation.hct_r("folder"), epochs=3)
     assert recipe("hct_r", ["dataset=mini_imagenet"]).dataset == "mini-imagenet"
     assert recipe("hct_r_cub_box", ["dataset=folder"]).dataset == "folder"
     with pytest.raises(UserError, match="did you mean 'cub'"):
@@ -129,7 +130,7 @@ def test_overrides_are_read_as_the_field_wants_them():
         (f"phases.{'9' * 5000}.hct=1", "names no phase"),
         ("phases.1.hctt=1", "did you mean 'hct'"),
         ("phases.1.teacher=runs/first", "no objective uses a teacher: add the objective distill"),
-        ("dropblock=1", "dropblock is 1.0: it must be a number from 0 to 0.999999"),
+        ("dropblock=1", "dropblock is 1.0: it must be a number from 0 to below 1"),
         ("epochs=0", "epochs is 0: it must be a whole number from 1 to 1,000,000"),
         ("epochs=2147483646", "epochs is 2147483646: it must be a whole number from 1 to 1,000,000"),
         ("lr=0", r"lr is 0.0: it must be a number from 1e-30 to 1e\+30"),
@@ -140,7 +141,7 @@ def test_overrides_are_read_as_the_field_wants_them():
         ("warmup=-1", "warmup is -1.0: it must be a number from 0"),
         ("episode_batch=101", "episode_batch is 101: it must be at most episodes, which is 100"),
         ("validation_episodes=100000001", "it must be a whole number from 1 to 100,000,000"),
-        ("ema=1", "ema is 1.0: it must be a number from 0 to 0.999999"),
+        ("ema=1", "ema is 1.0: it must be a number from 0 to below 1"),
         ("sync_batchnorm=perhaps", "true or false"),
     ],
 )
@@ -178,9 +179,14 @@ def test_every_setting_has_help_and_refuses_what_is_not_in_its_range(declared):
     wrong = OUTSIDE.get(kind, [3.5])
     if kind in (int, float):
         wrong = [*wrong, range_.low - 1, range_.high * 1.001 + 1]
+    if range_.below:
+        wrong = [*wrong, range_.high]
     for value in wrong:
         with pytest.raises(UserError, match=f"^{declared.name} is .*: it must be "):
             TrainConfig(**{declared.name: value})
+    if kind is float:
+        edge = math.nextafter(range_.high, 0) if range_.below else range_.high
+        assert declared.name == "warmup" or getattr(TrainConfig(**{declared.name: edge}), declared.name) == edge
 
 
 def test_a_teacher_and_a_start_from_an_earlier_run(tmp_path):

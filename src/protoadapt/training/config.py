@@ -21,15 +21,13 @@ from protoadapt.vision.networks.backbones import BACKBONES
 
 SAMPLERS = ("batches", "episodes")
 OPTIMIZERS = ("sgd", "adam")
-LARGEST_INT, LARGEST_FLOAT, SMALLEST, BELOW_ONE = 2**31 - 1, 1e30, 1e-30, 0.999999
+LARGEST_INT, LARGEST_FLOAT, SMALLEST = 2**31 - 1, 1e30, 1e-30
 
 
-def setting(
-    default: Any, help: str, *, low: float = 0, high: float | None = None, choices: tuple[str, ...] = ()
-) -> Any:
-    """A field of a config: default, one line of help, and the range low … high or the choices."""
+def setting(default: Any, help: str, low: float = 0, high: float | None = None, **options: Any) -> Any:
+    """A field of a config: default, one line of help, and the range low … high or other options of `Setting`."""
     most = high if high is not None else LARGEST_FLOAT if isinstance(default, float) else LARGEST_INT
-    metadata = {"setting": Setting(help, low, most, choices)}
+    metadata = {"setting": Setting(help, low, most, **options)}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -119,7 +117,7 @@ class TrainConfig:
     backbone: str = setting("resnet12", "network to train, a key of BACKBONES")
     width: int | None = setting(None, "channels of the first stage; none: as published", low=1)
     dropblock: float = setting(
-        0.0, "share of places that DropBlock sets to 0 after the last two stages", high=BELOW_ONE
+        0.0, "share of places that DropBlock sets to 0 after the last two stages", high=1, below=True
     )
     sync_batchnorm: bool = setting(False, "BatchNorm statistics over all processes instead of each one's own rows")
     init_from: str | None = setting(None, "run, checkpoint or model file to start the backbone from; none: random")
@@ -127,7 +125,7 @@ class TrainConfig:
     phases: tuple[Phase, ...] = setting((Phase(),), "parts of the run, each with its own objectives")
     alpha: float = setting(2.0, "mixing weights are drawn from Beta(alpha, alpha)", low=SMALLEST)
     mixing_layers: tuple[int, ...] | None = setting(None, "layers to mix at, 0 is the input; none: all of them")
-    label_smoothing: float = setting(0.0, "share of each target that is spread over all classes", high=BELOW_ONE)
+    label_smoothing: float = setting(0.0, "share of each target that is spread over all classes", high=1, below=True)
     distill_temperature: float = setting(4.0, "temperature of the softmax in distillation", low=SMALLEST)
     way: int = setting(5, "classes per training episode", low=2)
     shot: int = setting(5, "support pictures per class of a training episode", low=1)
@@ -139,11 +137,13 @@ class TrainConfig:
     batch: int = setting(256, "pictures per step over all processes, before rotated copies and mixed rows", low=1)
     optimizer: str = setting("sgd", '"sgd" with Nesterov momentum, or "adam"', choices=OPTIMIZERS)
     lr: float = setting(0.05, "highest learning rate", low=SMALLEST)
-    momentum: float = setting(0.9, "momentum of sgd", high=BELOW_ONE)
+    momentum: float = setting(0.9, "momentum of sgd", high=1, below=True)
     weight_decay: float = setting(5e-4, "weight decay on all parameters")
     warmup: float = setting(0.0, "epochs over which the learning rate rises from 0")
     cycles: int = setting(1, "cosine cycles of the learning rate, each from lr to 0", low=1)
-    ema: float = setting(0.999, "decay of the weight average that is validated and kept; 0: no average", high=BELOW_ONE)
+    ema: float = setting(
+        0.999, "decay of the weight average that is validated and kept; 0: no average", high=1, below=True
+    )
     seed: int = setting(0, "seed of every random number of the run", high=2**32 - 1)
     # validation and checkpoints
     validate_every: int = setting(2, "epochs between validations", low=1)

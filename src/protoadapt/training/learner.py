@@ -6,8 +6,9 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from protoadapt.core.errors import UserError
 from protoadapt.training.config import TrainConfig
-from protoadapt.training.objectives import OBJECTIVES, Needs, Outputs, combined_needs
+from protoadapt.training.objectives import OBJECTIVES, Needs, Outputs, combined_heads, combined_needs
 from protoadapt.training.objectives.objective import Head, apply_head
 from protoadapt.vision.networks.backbones import Staged
 from protoadapt.vision.networks.dropblock import drop_blocks
@@ -34,15 +35,17 @@ class Learner(nn.Module):
         """The heads are those of all objectives of the config's phases; each is an attribute of its own name."""
         super().__init__()
         self.backbone, self.config = backbone, config
-        makers = combined_heads(config)
-        for name, make in makers.items():
-            setattr(self, name, make(backbone.dim, n_classes))
-        self.head_names = tuple(makers)
         self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1) * 255, persistent=False)
         self.register_buffer("scale", 1 / (torch.tensor(std).view(1, 3, 1, 1) * 255), persistent=False)
         self.weights: dict[str, float] = {}
         self.needs = Needs()
         self.teacher: Callable[[Tensor], Tensor] | None = None
+        makers = combined_heads(config.objectives)
+        self.head_names = tuple(makers)
+        for name, make in makers.items():  # last: a head must not replace another attribute
+            if name in dir(self):
+                raise UserError(f"a head is named {name!r}, which the learner uses itself: rename it in its objective")
+            setattr(self, name, make(backbone.dim, n_classes))
 
     @property
     def heads(self) -> dict[str, Head]:
@@ -108,12 +111,6 @@ class Learner(nn.Module):
         idle = [head for name, head in self.heads.items() if name not in self.needs.heads]
         parameters = [p for head in idle for p in ([head] if isinstance(head, nn.Parameter) else head.parameters())]
         return sum(0.0 * p.sum() for p in parameters)
-
-
-def combined_heads(config: TrainConfig) -> dict[str, Callable[[int, int], Head]]:
-    """The heads of all objectives of a config, in the order of OBJECTIVES."""
-    used = (OBJECTIVES[name].needs.heads for name in OBJECTIVES if name in config.objectives)
-    return {name: make for heads in used for name, make in heads.items()}
 
 
 def rotations(images: Tensor) -> Tensor:

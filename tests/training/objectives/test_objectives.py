@@ -1,6 +1,7 @@
 """Every objective against a slow loop written straight from the equations."""
 
 import math
+from dataclasses import fields
 
 import pytest
 import torch
@@ -254,3 +255,31 @@ def test_a_new_objective_is_one_entry_of_the_table(batch, monkeypatch):
     assert float(learner(batch, draw())["accuracy"]) == 0.25
     with pytest.raises(UserError, match="rotation and new rotate different pictures: choose one of them per phase"):
         Phase(1.0, {"rotation": 1.0, "new": 1.0})
+
+
+@pytest.mark.parametrize("taken", ["weights", "needs", "teacher", "backbone", "forward", "mean", "heads"])
+def test_a_head_cannot_replace_an_attribute_of_the_learner(monkeypatch, taken):
+    needs = Needs(heads={taken: lambda dim, classes: torch.nn.Linear(dim, classes)})
+    monkeypatch.setitem(OBJECTIVES, "new", Objective(lambda outputs: outputs.features.sum(), needs))
+    with pytest.raises(UserError, match=f"a head is named '{taken}', which the learner uses itself"):
+        make({"ce": 1.0, "new": 1.0})
+
+
+def test_two_different_heads_cannot_have_one_name(monkeypatch):
+    """Together in a phase or in two phases of a run; the same head may be declared by both."""
+    needs = Needs(heads={"classifier": lambda dim, classes: torch.nn.Linear(dim, classes, bias=False)})
+    monkeypatch.setitem(OBJECTIVES, "new", Objective(lambda outputs: outputs.features.sum(), needs))
+    with pytest.raises(UserError, match="new and an earlier objective make different heads 'classifier'"):
+        Phase(1.0, {"ce": 1.0, "new": 1.0})
+    config = TrainConfig(phases=(Phase(0.5, {"ce": 1.0}), Phase(1.0, {"new": 1.0})), size=SIDE)
+    with pytest.raises(UserError, match="make different heads 'classifier'"):
+        Learner(build("conv4", width=4), C, MEAN, STD, config)
+    assert make({"new": 1.0}).classifier.bias is None, "a head without a bias is initialised too"
+
+
+def test_no_objective_is_named_like_a_setting_or_a_column_of_the_log():
+    """An override names objectives and settings of a phase alike; the log has one column per objective."""
+    settings = {field.name for kind in (Phase, TrainConfig) for field in fields(kind)}
+    columns = {"epoch", "step", "loss", "accuracy", "lr", "images_per_second", "seconds"}
+    assert not (settings | columns) & set(OBJECTIVES)
+    assert not [name for name in OBJECTIVES if name.startswith("val_") or not name.isidentifier()]

@@ -33,6 +33,7 @@ class Setting:
     high: float = math.inf
     choices: tuple[str, ...] = ()
     length: int | None = None  # of a sequence of numbers
+    below: bool = False  # `high` itself is out of range
 
 
 Steps = Annotated[int, Setting("number of adaptation steps", 0, 100_000)]
@@ -93,7 +94,7 @@ class Declaration:
     def range(self) -> str:
         """What values fit, in words."""
         s, words = self.setting, []
-        bounds = f" from {s.low:g} to {s.high:g}" if s.high < math.inf else ""
+        bounds = f" from {s.low:g} to {'below ' * s.below}{s.high:g}" if s.high < math.inf else ""
         if s.choices:
             words.append(f"one of {', '.join(s.choices)}")
         elif Sequence in self.kinds:
@@ -116,6 +117,8 @@ class Declaration:
 
     def _fits(self, value: Any, kind: Any) -> bool:
         low, high = self.setting.low, self.setting.high
+        if self.setting.below:
+            high = math.nextafter(high, low)
         if kind is types.NoneType:
             return value is None
         if kind is bool:

@@ -16,7 +16,7 @@ from protoadapt.training.objectives import (
     manifold_mixup,
     rotation,
 )
-from protoadapt.training.objectives.objective import Needs, Objective, Outputs
+from protoadapt.training.objectives.objective import MakeHead, Needs, Objective, Outputs
 
 OBJECTIVES: dict[str, Objective] = {
     "ce": cross_entropy.OBJECTIVE,
@@ -33,12 +33,23 @@ def combined_needs(names: Iterable[str]) -> Needs:
     """What objectives that train together need; an error where two want different rows in the same place."""
     needs = {name: OBJECTIVES[name].needs for name in names}
     return Needs(
-        heads={head: make for need in needs.values() for head, make in need.heads.items()},
+        heads=combined_heads(needs),
         rotate_every=_only(needs, "rotate_every", "rotate different pictures"),
         partner=_only(needs, "partner", "mix the rows with different views"),
         episodes=any(need.episodes for need in needs.values()),
         teacher=any(need.teacher for need in needs.values()),
     )
+
+
+def combined_heads(names: Iterable[str]) -> dict[str, MakeHead]:
+    """The heads of these objectives, in the order of OBJECTIVES; an error where two make a different one of a name."""
+    heads: dict[str, MakeHead] = {}
+    wanted = set(names)
+    for name in OBJECTIVES:
+        for head, make in OBJECTIVES[name].needs.heads.items() if name in wanted else ():
+            if heads.setdefault(head, make) is not make:
+                raise UserError(f"{name} and an earlier objective make different heads {head!r}: rename one of them")
+    return heads
 
 
 def _only(needs: dict[str, Needs], kind: str, conflict: str) -> Any:
@@ -49,4 +60,4 @@ def _only(needs: dict[str, Needs], kind: str, conflict: str) -> Any:
     return next(iter(users), getattr(Needs(), kind))
 
 
-__all__ = ["OBJECTIVES", "Needs", "Objective", "Outputs", "combined_needs"]
+__all__ = ["OBJECTIVES", "Needs", "Objective", "Outputs", "combined_heads", "combined_needs"]

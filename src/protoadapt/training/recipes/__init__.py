@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.config import TrainConfig
 from protoadapt.training.overrides import apply_overrides, split_override
-from protoadapt.training.recipes import hct_r, rows
+from protoadapt.training.recipes import ablation, hct_r
 
 RECIPES: dict[str, Callable[..., TrainConfig]] = {
-    "classifier_baseline": rows.classifier_baseline,
-    "manifold_mixup": rows.manifold_mixup,
-    "hct": rows.hct,
-    "s2m2_r": rows.s2m2_r,
-    "hct_r": rows.hct_r,
-    "protonet": rows.protonet,
+    "classifier_baseline": ablation.classifier_baseline,
+    "manifold_mixup": ablation.manifold_mixup,
+    "hct": ablation.hct,
+    "s2m2_r": ablation.s2m2_r,
+    "hct_r": ablation.hct_r,
+    "protonet": ablation.protonet,
     "hct_r_fc100": hct_r.hct_r_fc100,
     "hct_r_mini_imagenet": hct_r.hct_r_mini_imagenet,
     "hct_r_distilled": hct_r.hct_r_distilled,

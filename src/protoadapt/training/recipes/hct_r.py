@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from protoadapt.training.config import Phase, TrainConfig
-from protoadapt.training.recipes.rows import hct_r
+from protoadapt.training.recipes.ablation import hct_r
 
 
 def hct_r_fc100() -> TrainConfig:

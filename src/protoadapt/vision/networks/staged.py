@@ -74,4 +74,5 @@ def initialise(module: nn.Module, generator: torch.Generator) -> None:
         elif isinstance(part, nn.Linear):
             bound = part.in_features**-0.5
             nn.init.uniform_(part.weight, -bound, bound, generator=generator)
-            nn.init.uniform_(part.bias, -bound, bound, generator=generator)
+            if part.bias is not None:
+                nn.init.uniform_(part.bias, -bound, bound, generator=generator)
