@@ -32,7 +32,7 @@ from protoadapt.training.datasets import load
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed, extract
-from protoadapt.vision.pictures.images import Images
+from protoadapt.vision.pictures.split import Images
 
 SEED = 0
 SLOW_CHUNK = 32

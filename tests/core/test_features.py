@@ -17,7 +17,7 @@ from protoadapt.core import features
 from protoadapt.core.features import base_mean_of, synthetic_features
 from protoadapt.vision.embed import extract
 from protoadapt.vision.networks.backbones import Staged, build
-from protoadapt.vision.pictures.images import Images
+from protoadapt.vision.pictures.split import Images
 
 TABLE = synthetic_features(classes=4, rows=10, dim=6)
 

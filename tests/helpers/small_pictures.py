@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+HEIC = b"\0\0\0\x18ftypheic" + bytes(40)
+"""The beginning of a HEIC file."""
+
 
 def painted(seed: int, width: int = 10, height: int = 8) -> Image.Image:
     """A picture of its own for every seed: smooth, so that JPEG keeps it."""

@@ -18,7 +18,7 @@ from protoadapt.app.intake import Limits
 from protoadapt.app.steps import Steps
 from protoadapt.labeling.outputs import as_csv
 from protoadapt.report.html import labels_page
-from protoadapt.vision.pictures.formats import SUFFIXES
+from protoadapt.vision.pictures.formats import SUFFIXES, readable
 
 SESSIONS = 50
 """Boards that are kept, the most recently used: about forty megabytes each when full."""
@@ -52,7 +52,7 @@ def build(network: nn.Module, metadata: Mapping[str, Any], limits: Limits, folde
             report = gr.Button("Save report", size="md", min_width=0, elem_id="save-report")
         gallery = _html(view.EMPTY, js_on_load=_text("page.js"), elem_id="board")
         known = {"model": metadata["model"], "dataset": metadata["trained_on"] or "unknown pictures"}
-        _html(view.tag("p", FOOT.format(**known, mb=limits.bytes >> 20), class_="foot"))
+        _html(view.tag("p", FOOT.format(**known, formats=", ".join(readable()), mb=limits.bytes >> 20), class_="foot"))
         saved = gr.DownloadButton(visible="hidden", elem_id="saved")
         names = gr.JSON(visible="hidden")
 
@@ -74,7 +74,7 @@ def build(network: nn.Module, metadata: Mapping[str, Any], limits: Limits, folde
 
 LEAD = "Add a few examples per class, drop the other pictures, correct mistakes. Every correction improves other names."
 FOOT = (
-    "Model {model}, trained on {dataset}. JPEG, PNG, WebP, GIF, BMP and TIFF files of up to {mb} MB. Pictures are "
+    "Model {model}, trained on {dataset}. {formats} files of up to {mb} MB. Pictures are "
     "sent to the computer that serves this page and nowhere else, and are removed after the page is closed."
 )
 NAMES = "(board, files, names, ...rest) => [board, files, (files ?? []).map((file) => file.orig_name), ...rest]"

@@ -26,7 +26,7 @@ from protoadapt.training.datasets import load
 from protoadapt.training.recipes import recipe
 from protoadapt.vision import networks
 from protoadapt.vision.embed import extract, save_index
-from protoadapt.vision.pictures.images import Images
+from protoadapt.vision.pictures.split import Images
 
 METHODS = ("protonet", "semi_protonet(metric=cosine)", "cipa")
 SHOTS = (1, 5)

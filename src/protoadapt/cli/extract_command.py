@@ -13,7 +13,7 @@ from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, check_output_folder
 
 if TYPE_CHECKING:
-    from protoadapt.vision.pictures.images import Images
+    from protoadapt.vision.pictures.split import Images
 
 
 def extract(

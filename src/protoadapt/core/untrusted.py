@@ -15,12 +15,6 @@ def whole(value: Any, low: int, high: int = 2**63 - 1) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and bool(low <= value <= high)  # type: ignore[operator]
 
 
-def normalisation(mean: Any, std: Any) -> bool:
-    """Whether mean and std are three numbers each, for pixels in [0, 1], that leave features finite."""
-    lists = isinstance(mean, list) and isinstance(std, list) and len(mean) == len(std) == 3
-    return lists and all(finite(v, -1e4, 1e4) for v in mean) and all(finite(v, 1e-4, 1e4) for v in std)
-
-
 def clean_json(text: str | bytes) -> Any:
     """Parsed JSON with "?" for lone surrogates, which no file or terminal accepts. Raises ValueError."""
     return json.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace"))

@@ -37,7 +37,8 @@ from protoadapt.core.methods.common import TINY, unit
 from protoadapt.core.methods.normalize import power_transform
 from protoadapt.core.methods.row_learner import PrototypeModel, two_best
 from protoadapt.core.methods.row_source import DenseBlock, RowBlock, block_size
-from protoadapt.core.untrusted import finite, normalisation, whole
+from protoadapt.core.untrusted import finite, whole
+from protoadapt.vision.network_metadata import input_errors
 
 SCHEMA = "protoadapt-classifier/1"
 ESTIMATORS: dict[str, type[PrototypeClassifier]] = {
@@ -260,7 +261,7 @@ def _check(read: Classifier) -> None:
         isinstance(read.l2, bool),
         read.threshold is None or finite(read.threshold, -1, 1),
         isinstance(model.get("name"), str) and isinstance(model.get("weights"), str),
-        whole(model.get("size"), 8, 1024) and normalisation(model.get("mean"), model.get("std")),
+        not input_errors(model),
         whole(model.get("views", 1), 1, 1024),
     ]
     if not all(fine):

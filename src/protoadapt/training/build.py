@@ -13,7 +13,7 @@ from protoadapt.training.datasets import DATASETS, load
 from protoadapt.training.learner import Learner
 from protoadapt.vision.networks import model_files
 from protoadapt.vision.networks.backbones import build, initialise
-from protoadapt.vision.pictures.images import Images
+from protoadapt.vision.pictures.split import Images
 
 
 def make_learner(config: TrainConfig, n_classes: int, mean: list[float], std: list[float]) -> Learner:

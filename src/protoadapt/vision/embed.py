@@ -21,8 +21,8 @@ from protoadapt.vision.feature_store import Store, stamp
 from protoadapt.vision.networks.staged import Staged
 from protoadapt.vision.pictures.decode import decode_bytes
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
-from protoadapt.vision.pictures.images import Images
 from protoadapt.vision.pictures.read import read_file
+from protoadapt.vision.pictures.split import Images
 from protoadapt.vision.windows import draw_windows, resized
 
 K = TypeVar("K")

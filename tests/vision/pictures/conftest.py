@@ -1,10 +1,48 @@
+import sys
+import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from helpers.small_pictures import class_folders
+from PIL import Image, ImageFile
+
+from protoadapt.vision.pictures import formats
 
 
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
     """A user's folder: eight classes of three pictures."""
     return class_folders(tmp_path / "mine", [f"kind{i}" for i in range(8)], 3)
+
+
+@pytest.fixture
+def heic_plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """HEIC cannot be read until this is called: a plugin that registers as pillow-heif does; every HEIC is green."""
+
+    class Reader(ImageFile.ImageFile):
+        format = "HEIF"
+
+        def _open(self):
+            self._size, self._mode = (4, 4), "RGB"
+            self.tile = []
+
+        def load(self):
+            if self._im is None:
+                self._im = Image.new("RGB", (4, 4), (0, 255, 0)).im
+            return super().load()
+
+    def register() -> None:
+        Image.register_open("HEIF", Reader, lambda prefix: prefix[4:12] == b"ftypheic")
+
+    def install() -> None:
+        monkeypatch.setitem(sys.modules, "pillow_heif", types.SimpleNamespace(register_heif_opener=register))
+        formats.plugins.cache_clear()
+
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    formats.plugins.cache_clear()
+    yield install
+    formats.plugins.cache_clear()
+    if "HEIF" in Image.ID:
+        Image.OPEN.pop("HEIF")
+        Image.ID.remove("HEIF")

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.small_pictures import class_folders, painted
+from helpers.small_pictures import HEIC, class_folders, painted
 from PIL import Image
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import load
 from protoadapt.vision.pictures import pixel_cache
-from protoadapt.vision.pictures.images import Images
+from protoadapt.vision.pictures.split import Images
 
 
 def loaded(folder: Path, **more: object) -> Images:
@@ -161,6 +161,17 @@ def test_corrupt_pictures(mine: Path) -> None:
     assert loaded(mine, on_corrupt="skip", verify=True).skipped == images.skipped
     with pytest.raises(UserError, match="cannot be read"):  # cached by one who skips, asked for by one who does not
         loaded(mine)
+
+
+def test_a_picture_skipped_for_want_of_a_plugin_is_read_once_it_is_installed(mine: Path, heic_plugin) -> None:
+    (mine / "kind0" / "phone.heic").write_bytes(HEIC)
+    assert [name.split()[0] for name in loaded(mine, on_corrupt="skip").skipped] == ["kind0/phone.heic"]
+    before = entry(mine)
+    heic_plugin()
+    images = loaded(mine)
+    assert len(images) == 25
+    assert images.pixels[images.paths.index("kind0/phone.heic"), :, 8, 8].tolist() == [0, 255, 0]
+    assert before.is_dir()
 
 
 def test_gaps_are_closed_across_chunks(tmp_path: Path) -> None:

@@ -4,14 +4,13 @@ import errno
 import io
 import os
 import struct
-import sys
 import threading
-import types
 import zlib
 
 import numpy as np
 import pytest
-from PIL import Image, ImageFile
+from helpers.small_pictures import HEIC
+from PIL import Image
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets.folders import files_of_class
@@ -107,43 +106,24 @@ def test_what_is_no_picture_is_said_in_words():
         assert "0x" not in formats.reason(error.value)
 
 
-HEIC = b"\0\0\0\x18ftypheic" + bytes(40)
-
-
-def test_heic_asks_for_its_plug_in(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pillow_heif", None)
-    formats._heic_formats.cache_clear()
+def test_heic_asks_for_its_plugin(heic_plugin):
     with pytest.raises(ValueError, match="pillow-heif"):
         pixels(HEIC, 16)
-    formats._heic_formats.cache_clear()
 
 
-def test_heic_is_read_with_its_plug_in(monkeypatch):
-    """A plug-in that registers the format as pillow-heif does; every HEIC is green to it."""
+def test_heic_is_read_with_its_plugin(heic_plugin):
+    heic_plugin()
+    assert pixels(HEIC, 8)[:, 4, 4].tolist() == [0, 255, 0]
+    assert formats.readable() == tuple(formats.FORMATS)
 
-    class Reader(ImageFile.ImageFile):
-        format = "HEIF"
 
-        def _open(self):
-            self._size, self._mode = (4, 4), "RGB"
-            self.tile = []
-
-        def load(self):
-            if self._im is None:
-                self._im = Image.new("RGB", (4, 4), (0, 255, 0)).im
-            return super().load()
-
-    def register():
-        Image.register_open("HEIF", Reader, lambda prefix: prefix[4:12] == b"ftypheic")
-
-    monkeypatch.setitem(sys.modules, "pillow_heif", types.SimpleNamespace(register_heif_opener=register))
-    formats._heic_formats.cache_clear()
-    try:
-        assert pixels(HEIC, 8)[:, 4, 4].tolist() == [0, 255, 0]
-    finally:
-        formats._heic_formats.cache_clear()
-        Image.OPEN.pop("HEIF")
-        Image.ID.remove("HEIF")
+@pytest.mark.parametrize("name", formats.BUILT_IN)
+def test_every_format_of_the_table_is_read(name):
+    """By pillow's name, and from a file with each of its suffixes."""
+    assert pixels(saved(Image.new("RGB", (8, 8), "blue"), name), 8)[2, 4, 4] > 200
+    for suffix in formats.FORMATS[name].suffixes:
+        assert Image.registered_extensions()[suffix] == name
+        assert formats.is_picture(f"a{suffix.upper()}")
 
 
 def test_pictures_are_found_at_any_depth_and_nothing_else(tmp_path, paint):

@@ -4,7 +4,7 @@ from protoadapt.training.datasets.audit import Report, check
 from protoadapt.training.datasets.fetch import download
 from protoadapt.training.datasets.load import load
 from protoadapt.training.datasets.registry import DATASETS, Dataset, class_list, find_dataset, find_split
-from protoadapt.vision.pictures.images import Images
+from protoadapt.vision.pictures.split import Images
 
 __all__ = [
     "DATASETS",

@@ -9,15 +9,15 @@ from protoadapt.core.errors import UserError
 from protoadapt.training.datasets.folders import packed_fingerprint
 from protoadapt.training.datasets.unpickle import read_table, text
 from protoadapt.vision.pictures.decode import Picture
-from protoadapt.vision.pictures.images import Source
+from protoadapt.vision.pictures.split import SplitSource
 
 
-def pickles(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+def pickles(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
     """The official files train, test and meta of cifar-100-python."""
     files = [root / name for name in ("meta", "train", "test")]
     if not all(file.is_file() for file in files):
         return None
-    return Source(root, packed_fingerprint(files), lambda: _read(root, set(classes)), classes)
+    return SplitSource(root, packed_fingerprint(files), lambda: _read(root, set(classes)), classes)
 
 
 def _read(root: Path, wanted: set[str]) -> list[Picture]:

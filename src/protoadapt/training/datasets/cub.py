@@ -8,11 +8,11 @@ from protoadapt.core.errors import UserError
 from protoadapt.training.datasets.folders import File, class_files, inside, source_of_files
 from protoadapt.training.datasets.text_lists import read_text
 from protoadapt.vision.pictures.decode import Box
-from protoadapt.vision.pictures.images import Source
+from protoadapt.vision.pictures.split import SplitSource
 from protoadapt.vision.pictures.walk import size_of
 
 
-def official(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+def official(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
     """CUB_200_2011 as published: images/ and its lists."""
     needed = ("images.txt", "image_class_labels.txt", "classes.txt")
     if not (root / "images").is_dir() or not all((root / name).is_file() for name in needed):
@@ -25,13 +25,13 @@ def official(root: Path, split: str, classes: list[str], crop: str) -> Source | 
     return _source(root, files, classes, crop) if files else None
 
 
-def split_folders(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+def split_folders(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
     """Class folders with official names, alone or in train/ and test/, with boxes.csv or the official lists."""
     files = class_files(root, classes)
     return _source(root, files, classes, crop) if files else None
 
 
-def _source(root: Path, files: list[File], classes: list[str], crop: str) -> Source:
+def _source(root: Path, files: list[File], classes: list[str], crop: str) -> SplitSource:
     if crop == "none":
         return source_of_files(root, files, classes)
     known = _boxes(root)

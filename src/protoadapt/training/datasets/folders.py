@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from protoadapt.core.errors import UserError
 from protoadapt.vision.pictures.decode import Box, Picture
-from protoadapt.vision.pictures.images import Source, fingerprint
+from protoadapt.vision.pictures.split import SplitSource, fingerprint
 from protoadapt.vision.pictures.walk import pictures_in
 
 SPLIT_FOLDERS = {
@@ -26,7 +26,7 @@ class File(NamedTuple):
     size: int  # bytes; -1: listed but missing
 
 
-def class_folders(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+def class_folders(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
     """The folders of these classes, in the root, in data/ or images/, or in split folders.
 
     The split is determined by class names, never by the folder above them: CIFAR-100 and CUB are distributed with half
@@ -60,7 +60,7 @@ def files_of_class(root: Path, folder: str, label: str) -> list[File]:
 
 def source_of_files(
     root: Path, files: list[File], classes: list[str] | None, boxes: dict[str, Box] | None = None, lists: str = ""
-) -> Source:
+) -> SplitSource:
     """A source whose fingerprint consists of names, sizes and the text of the lists that name them."""
 
     def read() -> list[Picture]:
@@ -70,7 +70,7 @@ def source_of_files(
         return [Picture(name, label, f"{base}/{name}", boxes[name]) for name, label, _ in files]
 
     listing = sorted(f"{name}\t{label}\t{size}" for name, label, size in files)
-    return Source(root, fingerprint([lists, *listing]), read, classes)
+    return SplitSource(root, fingerprint([lists, *listing]), read, classes)
 
 
 def inside(name: str, listed_in: Path) -> str:
@@ -80,7 +80,7 @@ def inside(name: str, listed_in: Path) -> str:
     return name
 
 
-def any_folder(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+def any_folder(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
     """A user's own pictures: split folders of class folders, or class folders alone.
 
     Class folders alone are split by the usual rule of CUB: in sorted order, even ones are base, and of the odd ones

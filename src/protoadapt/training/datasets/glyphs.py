@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from protoadapt.vision.pictures.decode import Picture
-from protoadapt.vision.pictures.images import Source, fingerprint
+from protoadapt.vision.pictures.split import SplitSource, fingerprint
 
 PER_CLASS = 60
 DRAWING = 3  # version of the drawing code, part of the cache key: raise it when pictures change
@@ -30,7 +30,7 @@ FACES = (
 ASCII_FACES = ("cmb10", "cmmi10", "cmr10", "cmss10", "cmti10", "cmtt10")  # Computer Modern: other codes are not Unicode
 
 
-def drawn(characters: list[str], per_class: int = PER_CLASS, seed: int = 0) -> Source:
+def drawn(characters: list[str], per_class: int = PER_CLASS, seed: int = 0) -> SplitSource:
     """`per_class` pictures of each character, drawn when they are decoded."""
 
     def read() -> list[Picture]:
@@ -40,7 +40,7 @@ def drawn(characters: list[str], per_class: int = PER_CLASS, seed: int = 0) -> S
             for index in range(per_class)
         ]
 
-    return Source(Path(), fingerprint([DRAWING, seed, per_class, *characters]), read, characters)
+    return SplitSource(Path(), fingerprint([DRAWING, seed, per_class, *characters]), read, characters)
 
 
 def draw(character: str, index: int, seed: int, size: int) -> Image.Image:

@@ -21,7 +21,7 @@ from protoadapt.training.datasets.folders import (
 from protoadapt.training.datasets.text_lists import read_text
 from protoadapt.training.datasets.unpickle import read_table, text
 from protoadapt.vision.pictures.decode import Picture
-from protoadapt.vision.pictures.images import Source, fingerprint
+from protoadapt.vision.pictures.split import SplitSource, fingerprint
 from protoadapt.vision.pictures.walk import size_of
 
 OLD_NAMES = {"base": "train", "val": "val", "novel": "test"}
@@ -34,7 +34,7 @@ PICKLES = {
 }
 
 
-def csv_and_images(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+def csv_and_images(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
     """images/ with train.csv, val.csv and test.csv, whose rows are filename, label."""
     path = root / f"{OLD_NAMES[split]}.csv"
     if not path.is_file() or not (root / "images").is_dir():
@@ -48,7 +48,7 @@ def csv_and_images(root: Path, split: str, classes: list[str], crop: str) -> Sou
     return source_of_files(root, files, classes, lists=content)
 
 
-def many_class_folders(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+def many_class_folders(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
     """Class folders identified by names and folder times: asking for the size of half a million files takes seconds.
 
     So a picture that is overwritten in place goes unnoticed; one that is added, removed or replaced does not.
@@ -59,14 +59,16 @@ def many_class_folders(root: Path, split: str, classes: list[str], crop: str) ->
         return [Picture(file.name, file.label, f"{root}/{file.name}") for file in class_files(root, classes)]
 
     listing = ([folder, os.stat(root / folder).st_mtime_ns, *sorted(os.listdir(root / folder))] for folder, _ in places)
-    return Source(root, fingerprint(part for folder in listing for part in folder), read, classes) if places else None
+    return (
+        SplitSource(root, fingerprint(part for folder in listing for part in folder), read, classes) if places else None
+    )
 
 
-def pickle_per_split(root: Path, split: str, classes: list[str], crop: str) -> Source | None:
+def pickle_per_split(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
     """mini-imagenet-cache-*.pkl (image_data, class_dict) or miniImageNet_category_split_*.pickle (data, labels)."""
     for path in (root / name for name in PICKLES[split]):
         if path.is_file():
-            return Source(root, packed_fingerprint([path]), lambda path=path: _read(path))  # type: ignore[misc]
+            return SplitSource(root, packed_fingerprint([path]), lambda path=path: _read(path))  # type: ignore[misc]
     return None
 
 

@@ -17,7 +17,8 @@ from protoadapt.training.datasets.registry import (
 )
 from protoadapt.vision.pictures import pixel_cache
 from protoadapt.vision.pictures.decode import Resize
-from protoadapt.vision.pictures.images import Images, Source, fingerprint
+from protoadapt.vision.pictures.formats import plugins
+from protoadapt.vision.pictures.split import Images, SplitSource, fingerprint
 
 
 def load(
@@ -73,7 +74,8 @@ def load(
     # A cache in the data folder may move with it; elsewhere the key must tell apart folders that look the same.
     where = [source.root.resolve()] if cache_dir and data_dir else []
     parts = [pixel_cache.FORMAT, name, split, size, crop, per_class, source.fingerprint, *where]
-    key = fingerprint([*parts, resize] if resize else parts)[:16]
+    # A picture skipped for want of a plugin is read once the plugin is installed.
+    key = fingerprint([*parts, *([resize] if resize else []), *plugins()])[:16]
     entry = Path(cache_dir or home, f"{name}-{split}-{size}-{crop}-{key}")
     cached = pixel_cache.read(entry, verify)
     if cached is None:
@@ -102,7 +104,7 @@ def load(
 
 def _source(
     name: str, split: str, data_dir: str | Path | None, crop: str, per_class: int | None
-) -> tuple[Source, Path]:
+) -> tuple[SplitSource, Path]:
     """The source of the pictures, and the default place of their cache."""
     _, dataset = find_dataset(name)
     if dataset.built_in:

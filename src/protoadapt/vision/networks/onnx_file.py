@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.untrusted import clean_json
-from protoadapt.vision.networks.metadata import network_metadata
+from protoadapt.vision.network_metadata import network_metadata
 from protoadapt.vision.pictures.decode import Resize
 
 

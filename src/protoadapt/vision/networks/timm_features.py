@@ -8,7 +8,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
-from protoadapt.vision.networks.metadata import network_metadata
+from protoadapt.vision.network_metadata import network_metadata
 from protoadapt.vision.pictures.decode import Resize
 
 

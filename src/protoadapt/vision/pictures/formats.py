@@ -1,20 +1,49 @@
 """Picture formats: which files are pictures, and how one is opened without trusting it.
 
-To read another format, add its pillow name to FORMATS and its suffixes to SUFFIXES. Every command then reads it.
+To read another format, add a line to FORMATS. Every command then reads it.
 """
 
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from io import BytesIO
+from typing import NamedTuple
 
 from PIL import Image, UnidentifiedImageError
 
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # no others: EPS, for one, runs a program
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".heic", ".heif"}
-HEIC_BRANDS = (b"heic", b"heix", b"mif1", b"msf1", b"hevc")
+
+class Plugin(NamedTuple):
+    """A package that teaches pillow a format."""
+
+    package: str  # as pip names it
+    register: str  # the function of the package that does so
+    magic: re.Pattern[bytes]  # matches the beginning of such a file
+
+
+class Format(NamedTuple):
+    """A picture format: the suffixes of its files, and the plugin that reads it where pillow alone does not."""
+
+    suffixes: tuple[str, ...]
+    plugin: Plugin | None = None
+
+
+HEIF = Plugin("pillow-heif", "register_heif_opener", re.compile(rb".{4}ftyp(heic|heix|mif1|msf1|hevc)", re.DOTALL))
+FORMATS = {  # by pillow's name; no others: EPS, for one, runs a program
+    "JPEG": Format((".jpg", ".jpeg")),
+    "PNG": Format((".png",)),
+    "WEBP": Format((".webp",)),
+    "BMP": Format((".bmp",)),
+    "GIF": Format((".gif",)),
+    "TIFF": Format((".tif", ".tiff")),
+    "PPM": Format((".ppm",)),
+    "HEIF": Format((".heic", ".heif"), HEIF),
+}
+SUFFIXES = {suffix for form in FORMATS.values() for suffix in form.suffixes}
+BUILT_IN = tuple(name for name, form in FORMATS.items() if not form.plugin)
 MAX_PIXELS = 89_478_485  # pillow's own limit, which it only warns at: a few kilobytes can claim to be terabytes
 
 
@@ -28,23 +57,32 @@ def is_picture(name: str | bytes) -> bool:
     return not name.startswith(".") and os.path.splitext(name)[1].lower() in SUFFIXES
 
 
+@cache
+def plugins() -> tuple[str, ...]:
+    """The formats that installed plugins read, registered with pillow. Cached pixels depend on them."""
+    return tuple(name for name, form in FORMATS.items() if form.plugin and _register(form.plugin))
+
+
+def readable() -> tuple[str, ...]:
+    """The formats that can be read here."""
+    return BUILT_IN + plugins()
+
+
 def open_image(content: bytes) -> Image.Image:
-    """Open a picture without decoding it, so that its size can be checked first.
+    """Open the bytes of a picture file without decoding it, so that its size can be checked first.
 
-    Parameters
-    ----------
-    content : bytes of a picture file in one of FORMATS, or HEIC where `pillow-heif` is installed.
-
-    Raises UnreadablePicture where the file is empty, too large or not a picture.
+    Raises UnreadablePicture where it is empty, too large, not a picture, or needs a plugin that is not installed.
     """
     if not content:
         raise UnreadablePicture("it is an empty file")
-    if content[4:8] == b"ftyp" and content[8:12] in HEIC_BRANDS and not _heic_formats():
-        raise UnreadablePicture("it is HEIC, which needs another package: pip install pillow-heif")
+    for name, (suffixes, plugin) in FORMATS.items():
+        if plugin and plugin.magic.match(content) and name not in plugins():
+            kind = suffixes[0][1:].upper()
+            raise UnreadablePicture(f"it is {kind}, which needs another package: pip install {plugin.package}")
     try:
-        image = Image.open(BytesIO(content), formats=(*FORMATS, *_heic_formats()))
-    except UnidentifiedImageError as error:
-        raise UnreadablePicture(f"it is no picture of a known kind ({', '.join(FORMATS)})") from error
+        image = Image.open(BytesIO(content), formats=readable())
+    except UnidentifiedImageError as error:  # the text is the same on every machine, so without plugins
+        raise UnreadablePicture(f"it is no picture of a known kind ({', '.join(BUILT_IN)})") from error
     except Image.DecompressionBombError as error:
         raise UnreadablePicture(f"it has more than {MAX_PIXELS:,} pixels") from error
     if image.width * image.height > MAX_PIXELS:
@@ -72,11 +110,9 @@ def quiet_pillow() -> Iterator[None]:
         yield
 
 
-@cache
-def _heic_formats() -> tuple[str, ...]:
+def _register(plugin: Plugin) -> bool:
     try:
-        from pillow_heif import register_heif_opener
+        getattr(import_module(plugin.package.replace("-", "_")), plugin.register)()
     except ImportError:
-        return ()
-    register_heif_opener()
-    return ("HEIF",)
+        return False
+    return True

@@ -25,7 +25,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.threads import cores
 from protoadapt.vision.pictures.decode import Picture, Resize, decode
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
-from protoadapt.vision.pictures.images import Source
+from protoadapt.vision.pictures.split import SplitSource
 
 FORMAT = 2  # of an entry and of what `decode` makes: raised when either changes, so that old entries are left alone
 CHUNK = 128  # pictures per job of a thread
@@ -76,7 +76,7 @@ def alone(entry: Path) -> Iterator[None]:
         lock.release()
 
 
-def in_order(source: Source, per_class: int | None, n_classes: int) -> tuple[list[Picture], list[str]]:
+def in_order(source: SplitSource, per_class: int | None, n_classes: int) -> tuple[list[Picture], list[str]]:
     """The pictures of a split by class and name, and its classes.
 
     Raises UserError where a class has no pictures, or where there are not `n_classes` of them (0: any number).

@@ -26,7 +26,8 @@ from safetensors.numpy import save
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import written_whole
-from protoadapt.core.untrusted import normalisation, whole
+from protoadapt.core.untrusted import whole
+from protoadapt.vision.network_metadata import input_errors
 from protoadapt.vision.shards.manifest import Manifest
 
 SCHEMA = "protoadapt-features-shard/1"
@@ -194,7 +195,7 @@ def read_record(folder: Path) -> dict[str, Any]:
         model = record["model"]
         texts = (record["weights"], record["manifest"], record["root"], model["model"], model["weights"])
         numbers = whole(record["shards"], 1) and whole(record["pictures"], 0) and whole(record["views"], 1)
-        made = whole(model["size"], 8, 1024) and normalisation(model["mean"], model["std"])
+        made = not input_errors(model)
         if not (numbers and made and all(isinstance(text, str) and "\0" not in text for text in texts)):
             raise ValueError
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""One split of a dataset: as it lies on disk (`Source`) and decoded (`Images`)."""
+"""One split of a dataset: as it lies on disk (`SplitSource`) and decoded (`Images`)."""
 
 import hashlib
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from protoadapt.vision.pictures.decode import Picture
 
 
 @dataclass(frozen=True)
-class Source:
+class SplitSource:
     """One split of a dataset on disk. The fingerprint is cheap; `read` is called only when nothing is cached."""
 
     root: Path
