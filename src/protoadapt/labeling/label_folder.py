@@ -28,6 +28,7 @@ from protoadapt.labeling.support import (
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
+from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.walk import Skipped, find_pictures
 
 FILES = ("labels.csv", "labels.json", "classifier.safetensors", "report.html")
@@ -83,7 +84,9 @@ def label(
         check_folders(class_names(examples.examples))
     pictures = find_pictures(images, leave=[out, cache])
     if not pictures.files:
-        raise UserError(f"there are no pictures in {str(images)!r}: give a folder of JPEG, PNG, WebP, … files")
+        raise UserError(
+            f"there are no pictures in {str(images)!r}: give a folder of {', '.join(formats.readable())} files"
+        )
     network, metadata = networks.load(model, device)
     store = Store(cache, metadata["weights"], metadata["size"])
     files = list(dict.fromkeys([*pictures.files, *(example.file for example in examples.examples)]))
@@ -158,7 +161,7 @@ def predict(
     if not readable:
         first = f", {to_text(skipped[0].file)!r} ({skipped[0].reason})" if skipped else ""
         raise UserError(
-            f"there is no picture that can be read{first}: give JPEG, PNG, WebP, … files or folders of them"
+            f"there is no picture that can be read{first}: give {', '.join(formats.readable())} files or folders of them"
         )
     answers = fitted.answer(store.rows([content for _, content in readable]))
     names, codes = [to_text(file) for file, _ in readable], np.full(len(readable), UNLABELED)
