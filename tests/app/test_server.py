@@ -16,6 +16,7 @@ import httpx
 
 from protoadapt.app.server import HARD
 from protoadapt.cli import main
+from protoadapt.vision.pictures import formats
 
 
 def test_elsewhere_with_a_token_and_nothing_beyond_the_page(tmp_path, served, painted):
@@ -49,6 +50,7 @@ def test_elsewhere_with_a_token_and_nothing_beyond_the_page(tmp_path, served, pa
         foreign = visitor.post("/gradio_api/upload", files={"files": ("c.png", b"")}, headers={"origin": "http://a.b"})
         assert foreign.status_code == 403
         config = visitor.get("/config").json()
+        assert f"{', '.join(formats.readable())} files of up to" in json.dumps(config)
         assert not config["analytics_enabled"]
         assert "googleapis" not in page.text
         later.enter_context(

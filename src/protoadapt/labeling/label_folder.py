@@ -161,7 +161,8 @@ def predict(
     if not readable:
         first = f", {to_text(skipped[0].file)!r} ({skipped[0].reason})" if skipped else ""
         raise UserError(
-            f"there is no picture that can be read{first}: give {', '.join(formats.readable())} files or folders of them"
+            f"there is no picture that can be read{first}: give {', '.join(formats.readable())} files or folders of "
+            f"them"
         )
     answers = fitted.answer(store.rows([content for _, content in readable]))
     names, codes = [to_text(file) for file, _ in readable], np.full(len(readable), UNLABELED)
