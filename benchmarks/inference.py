@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from slow_methods import EPISODES
 
 from protoadapt import Protocol, compare
 from protoadapt.core.episodes import draw
@@ -26,15 +27,6 @@ from protoadapt.core.methods import METHODS, method
 from protoadapt.core.provenance import hardware, versions
 from protoadapt.report.tables import markdown
 
-# Enough episodes for about ten seconds each; slow-by-nature methods get fewer.
-EPISODES = {
-    "tim_gd": 256,
-    "alpha_tim": 256,
-    "lr_ici": 64,
-    "ilpc": 64,
-    "tim_adm": 2000,
-    "transductive_fine_tuning": 2000,
-}
 TARGETS = {"protonet": 1000, "semi_protonet": 1000, "simpleshot": 1000, "bd_cspn": 1000, "laplacian_shot": 1000}
 TARGETS |= {"pt_map": 1000, "cipa": 3334, "tim_adm": 100}
 
@@ -44,7 +36,7 @@ def table(rows: int = 600, dim: int = 512):
 
 
 def naive_episodes(X: np.ndarray, Y: np.ndarray, episodes: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """5-way 1-shot tasks, drawn and calibrated one at a time: support (5, D), and queries (75, D) class by class."""
+    """5-way 1-shot tasks, drawn and prepared one at a time: support (5, D), and queries (75, D) class by class."""
     rng = np.random.default_rng(seed)
     rows_of = [np.flatnonzero(c == Y) for c in range(Y.max() + 1)]
     for _ in range(episodes):

@@ -1,5 +1,6 @@
 """docs/results.md from result files: the paper's numbers, ours beside them, and reasons for what is not measured."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ from paper.tables import (
 )
 from paper.trends import Curve, trends
 from protoadapt.core.errors import count
-from protoadapt.core.methods import method
+from protoadapt.core.methods import METHODS, method
 from protoadapt.core.records import Record, first_episodes, paired_difference
 from protoadapt.core.untrusted import finite
 from protoadapt.report.tables import markdown
@@ -49,7 +50,7 @@ class Results:
         return self.files[name]
 
     def of(self, trial: Trial, shot: int) -> list[Record]:
-        return self.file(trial.file(shot)).get("results", [])
+        return [as_of_today(record) for record in self.file(trial.file(shot)).get("results", [])]
 
     def get(self, trial: Trial, shot: int, spec: str) -> Record | None:
         label = method(spec).label
@@ -57,6 +58,21 @@ class Results:
 
     def training(self, run: Run) -> Record:
         return self.file(f"{run.name}/train.json")
+
+
+def as_of_today(record: Record) -> Record:
+    """The record with all that it was run with and today's defaults are not in its label: a default may have changed
+    since, and the number of the old one is not that of the method's name today."""
+    name, ran_with = record.get("method"), record.get("arguments")
+    if name not in METHODS or not isinstance(ran_with, dict):
+        return record
+    today = json.loads(json.dumps(method(name).settings))  # as JSON has them: lists, not tuples
+    label = record["label"]
+    changed = [f"{k}={v}" for k, v in ran_with.items() if k in today and v != today[k] and f"{k}=" not in label]
+    if not changed:
+        return record
+    given = label.removeprefix(f"{name}").strip("()")
+    return {**record, "label": f"{name}({', '.join([given] * bool(given) + changed)})"}
 
 
 def results_page(folder: Path) -> str:

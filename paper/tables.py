@@ -237,7 +237,7 @@ TABLES: dict[str, Table] = {
     ),
     "figure3": Table(
         "The path of the prototypes (Figure 3)",
-        "A 10-way 1-shot task of mini-ImageNet: one joint t-SNE of the calibrated rows and all 21 positions of each "
+        "A 10-way 1-shot task of mini-ImageNet: one joint t-SNE of the prepared rows and all 21 positions of each "
         "prototype.",
         tasks=(Task(MINI.run, "mini-imagenet"),),
     ),

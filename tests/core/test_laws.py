@@ -12,20 +12,15 @@ import torch
 from helpers.cases import clouds, slow
 from reference import REFERENCE
 
+from benchmarks.slow_methods import shortened
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import PrototypeClassifier
 from protoadapt.core.methods import METHODS, declarations, method
 
-# Fewer steps where a method has a thousand: the laws do not depend on how long it runs.
-SHORT = {
-    "tim_gd": {"n_iter": 30},
-    "alpha_tim": {"n_iter": 30},
-    "tim_adm": {"n_iter": 20},
-    "ilpc": {"n_steps": 40, "n_neighbors": 5},
-    "lr_ici": {"n_lambdas": 20},
-}
-RUNS = {name: method(name, **SHORT.get(name, {})) for name in METHODS}
+# Fewer steps where a method has many: the laws do not depend on how long it runs.
+SHORT = {name: shortened(name, 20) for name in METHODS}
+RUNS = {name: method(name, **SHORT[name]) for name in METHODS}
 every_method = pytest.mark.parametrize("name", RUNS)
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}
 
@@ -35,6 +30,18 @@ def assert_rows_are_distributions(answer: torch.Tensor, episodes: Episodes) -> N
     assert torch.isfinite(answer).all()
     assert (answer >= 0).all()
     torch.testing.assert_close(answer.sum(-1), torch.ones_like(answer[..., 0]), atol=1e-5, rtol=0)
+
+
+@every_method
+@pytest.mark.parametrize("spread", [0.5, 1.5])
+def test_equals_the_slow_loop_of_the_same_name(name, spread):
+    episodes, _ = clouds(episodes=2, spread=spread)
+    expected = slow(REFERENCE[name], episodes, **SHORT[name])
+    torch.testing.assert_close(RUNS[name](episodes), expected, atol=1e-6, rtol=0)
+
+
+def test_every_slow_loop_is_that_of_a_method():
+    assert REFERENCE.keys() == METHODS.keys()
 
 
 @every_method
@@ -124,11 +131,10 @@ def test_float32_answers_like_float64(name):
 
 @pytest.mark.parametrize("name", ["cipa", "semi_protonet", "pt_map", "soft_kmeans"])
 def test_no_iterations_is_the_prototype_start(name):
-    """With nothing to adapt, the answer is that of the calibrated class means."""
+    """With nothing to adapt, the answer is that of the class means of prepared rows."""
     episodes, _ = clouds(queries=30)
     start = METHODS[name](episodes, n_iter=0)
-    none = {"n_steps": 0} if name == "semi_protonet" else {"n_iter": 0}
-    torch.testing.assert_close(start, slow(REFERENCE[name], episodes, **none), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(start, slow(REFERENCE[name], episodes, n_iter=0), atol=1e-5, rtol=1e-5)
     moved = METHODS[name](episodes, n_iter=1)
     assert not torch.allclose(start, moved)
 
@@ -218,8 +224,7 @@ def test_many_rows_take_another_form_with_the_same_answers(name):
     """More rows than dimensions and than SMALL: feature space instead of a Gram matrix."""
     for counts in ({"queries": 300}, {"queries": 5, "unlabeled": 300}):
         episodes, _ = clouds(episodes=2, **counts)
-        reference = REFERENCE[{"bapa": "balance_free"}.get(name, name)]
-        torch.testing.assert_close(RUNS[name](episodes), slow(reference, episodes), atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(RUNS[name](episodes), slow(REFERENCE[name], episodes), atol=1e-6, rtol=1e-5)
 
 
 # ---------------------------------------------------------------------------------------------- settings
@@ -279,7 +284,7 @@ def test_every_setting_at_the_ends_of_its_range_gives_distributions(name, key):
     for value in values:
         for dtype in (torch.float32, torch.float64):
             episodes, _ = clouds(dtype=dtype)
-            answer = METHODS[name](episodes, **{**SHORT.get(name, {}), key: value})
+            answer = METHODS[name](episodes, **{**SHORT[name], key: value})
             assert_rows_are_distributions(answer, episodes)
 
 

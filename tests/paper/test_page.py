@@ -118,6 +118,22 @@ def test_pairs_of_unequal_length_share_their_first_episodes():
     assert first_episodes(long, 9)["episodes"] == 4
 
 
+def test_a_number_of_another_default_is_not_shown_as_todays(tmp_path):
+    trial = with_views(MINI)
+    old = told("cipa", [54, 55, 56])
+    same = {**old, "method": "cipa", "arguments": dict(method("cipa").settings)}
+    write(tmp_path, trial.file(1), [told("protonet", [45, 46, 47]), same])
+    assert Results(tmp_path).get(trial, 1, "cipa")["accuracy"] == old["accuracy"]
+    other = {**same, "arguments": {**same["arguments"], "tau": 12.0}}
+    write(tmp_path, trial.file(1), [told("protonet", [45, 46, 47]), other])
+    results = Results(tmp_path)
+    assert results.get(trial, 1, "cipa") is None
+    assert results.get(trial, 1, "cipa(tau=12.0)")["accuracy"] == old["accuracy"]
+    named = {**other, "label": "cipa(n_iter=20)", "arguments": {**other["arguments"], "n_iter": 20}}
+    write(tmp_path, trial.file(1), [named])
+    assert Results(tmp_path).of(trial, 1)[0]["label"] == "cipa(n_iter=20, tau=12.0)"
+
+
 def test_every_table_has_a_section_even_without_any_result(tmp_path):
     page = results_page(tmp_path)
     for name, table in TABLES.items():

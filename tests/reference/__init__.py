@@ -6,27 +6,27 @@ with rows that sum to 1. A method that has no use for ``unlabeled`` or ``base_me
 """
 
 from .alpha_tim import alpha_tim
-from .balance_free import balance_free
+from .bapa import bapa
 from .bd_cspn import bd_cspn
 from .cipa import cipa
-from .fine_tune import fine_tune
-from .ici import ici
 from .ilpc import ilpc
 from .laplacian_shot import laplacian_shot
+from .lr_ici import lr_ici
 from .protonet import protonet
 from .pt_map import pt_map
 from .semi_protonet import semi_protonet
 from .simpleshot import simpleshot
 from .soft_kmeans import soft_kmeans
 from .tim import tim_adm, tim_gd
+from .transductive_fine_tuning import transductive_fine_tuning
 
 REFERENCE = {
     "alpha_tim": alpha_tim,
-    "balance_free": balance_free,
+    "bapa": bapa,
     "bd_cspn": bd_cspn,
     "cipa": cipa,
-    "fine_tune": fine_tune,
-    "ici": ici,
+    "transductive_fine_tuning": transductive_fine_tuning,
+    "lr_ici": lr_ici,
     "ilpc": ilpc,
     "laplacian_shot": laplacian_shot,
     "protonet": protonet,

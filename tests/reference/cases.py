@@ -3,13 +3,6 @@
 import numpy as np
 import torch
 
-FAST = {"n_iter": {"alpha_tim": 40, "tim_gd": 40, "tim_adm": 20}, "n_steps": {"ilpc": 100}}
-
-
-def quick(name):
-    """Fewer steps where a property does not need them all."""
-    return {argument: by_name[name] for argument, by_name in FAST.items() if name in by_name}
-
 
 def episode(seed=0, n_way=5, shot=1, n_query=6, dim=24, noise=0.8):
     """Rectified features around random class means; labels in no order."""

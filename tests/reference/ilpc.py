@@ -55,7 +55,7 @@ def ilpc(
     *,
     unlabeled=None,
     base_mean=None,
-    k=15,
+    n_neighbors=15,
     alpha=0.8,
     per_class=3,
     n_steps=1000,
@@ -72,7 +72,7 @@ def ilpc(
     """
     x = np.concatenate([unit(rows(support)), unit(rows(query))])
     n_support, n = len(support), len(x)
-    system = np.eye(n) - alpha * graph(x, k)  # the rows never change, only who is labelled
+    system = np.eye(n) - alpha * graph(x, n_neighbors)  # the rows never change, only who is labelled
     y = np.zeros((n, n_way))
     y[:n_support] = one_hot(support_labels, n_way)
     labelled = np.arange(n) < n_support

@@ -19,11 +19,11 @@ def laplacian_shot(
     unlabeled=None,
     base_mean=None,
     lam=None,
-    k=2,
+    n_neighbors=2,
     n_iter=20,
     rectify=True,
 ):
-    """Bound updates y ← softmax(−a + λWy); W marks the k nearest other (shifted) queries and is not symmetrised.
+    """Bound updates y ← softmax(−a + λWy); W marks the nearest other (shifted) queries and is not symmetrised.
 
     The authors ask for 3 neighbours and drop the first, taken to be the row itself: 2 others. λ: 0.7 below 5 shots,
     0.3 from 5 on. The energy test starts at the third update and compares with the update before.
@@ -36,7 +36,7 @@ def laplacian_shot(
     else:
         prototypes = class_means(support, support_labels, n_way)
     unary = squared_distance(query, prototypes)
-    affinity = nearest_shares(-squared_distance(query, query), k)
+    affinity = nearest_shares(-squared_distance(query, query), n_neighbors)
 
     y = softmax(-unary)
     old = np.inf

@@ -5,12 +5,13 @@ import inspect
 import numpy as np
 import pytest
 
+from benchmarks.slow_methods import shortened
 from protoadapt.core.methods import method
 
 from . import REFERENCE, cipa, laplacian_shot, simpleshot, soft_kmeans
-from .balance_free import balance_free
+from .bapa import bapa
 from .bd_cspn import bd_cspn
-from .cases import episode, means, quick, softened
+from .cases import episode, means, softened
 from .common import hard, nearest_shares, one_hot, unit
 from .protonet import protonet
 from .semi_protonet import semi_protonet
@@ -34,12 +35,12 @@ def test_order_of_queries_and_names_of_classes_do_not_matter(name):
     query[5] = query[1]  # duplicates: nothing may be decided by position
     query[7] = query[1]
     inputs = [a.copy() for a in (support, y, query, base)]
-    p = REFERENCE[name](support, y, query, 3, base_mean=base, **quick(name))
+    p = REFERENCE[name](support, y, query, 3, base_mean=base, **shortened(name, 40))
     for before, after in zip(inputs, (support, y, query, base)):
         np.testing.assert_array_equal(before, after)
     order = np.random.default_rng(0).permutation(len(query))
     renamed = np.array([2, 0, 1])
-    moved = REFERENCE[name](support, renamed[y], query[order], 3, base_mean=base, **quick(name))
+    moved = REFERENCE[name](support, renamed[y], query[order], 3, base_mean=base, **shortened(name, 40))
     np.testing.assert_allclose(moved[:, renamed], p[order], atol=1e-6)
     np.testing.assert_allclose(p[5], p[1], atol=1e-6)
 
@@ -58,7 +59,7 @@ def test_degenerate_episodes_stay_finite(name, case):
     else:
         query[:] = query[0]
         support[:] = query[0]
-    p = REFERENCE[name](support, y, query, 3, base_mean=base, **quick(name))
+    p = REFERENCE[name](support, y, query, 3, base_mean=base, **shortened(name, 40))
     assert np.isfinite(p).all()
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)
 
@@ -66,7 +67,7 @@ def test_degenerate_episodes_stay_finite(name, case):
 # ---------------------------------------------------------------------------------------------- prototypes
 
 
-def test_cipa_without_steps_or_calibration_is_cosine_to_class_means():
+def test_cipa_without_steps_or_preparation_is_cosine_to_class_means():
     support, y, query, _, _ = episode(1, shot=3)
     got = cipa(support, y, query, 5, n_iter=0, power="off", center="none", l2=False)
     p = means(support, y, 5)
@@ -75,7 +76,7 @@ def test_cipa_without_steps_or_calibration_is_cosine_to_class_means():
     np.testing.assert_allclose(protonet(support, y, query, 5), got, atol=1e-12)
 
 
-def test_cipa_calibration_is_power_unit_centre_unit():
+def test_cipa_preparation_is_power_unit_centre_unit():
     support, y, query, _, _ = episode(1, shot=3)
 
     def power(x):
@@ -132,9 +133,9 @@ def test_semi_supervised_cipa_is_inductive_in_the_queries():
 def test_semi_protonet_steps():
     support, y, query, _, _ = episode(2, shot=2)
     np.testing.assert_allclose(
-        semi_protonet(support, y, query, 5, n_steps=0), protonet(support, y, query, 5, metric="euclid"), atol=1e-14
+        semi_protonet(support, y, query, 5, n_iter=0), protonet(support, y, query, 5, metric="euclid"), atol=1e-14
     )
-    cosine = semi_protonet(support, y, query, 5, n_steps=4, metric="cosine")
+    cosine = semi_protonet(support, y, query, 5, n_iter=4, metric="cosine")
     same = cipa(support, y, query, 5, n_iter=4, sigma=1.0, power="off", center="none", l2=False)
     np.testing.assert_allclose(cosine, same, atol=1e-13)
     extra = episode(9)[2]
@@ -171,17 +172,15 @@ DEFAULTS = {  # of the papers, in our methods' words
     "ilpc": {"n_neighbors": 15, "alpha": 0.8, "per_class": 3, "n_steps": 1000, "lr": 0.1, "momentum": 0.9},
     "bapa": {"lam": 10.0, "kappa": 3.0, "k_s": 10.0, "n_iter": 20, "sigma": 0.2},
 }
-LOOPS = {"lr_ici": "ici", "transductive_fine_tuning": "fine_tune", "bapa": "balance_free"}
-WORDS = {("semi_protonet", "n_iter"): "n_steps", ("ilpc", "n_neighbors"): "k", ("laplacian_shot", "n_neighbors"): "k"}
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_defaults_are_the_papers(name):
     """Of the methods, and of the loops they are compared with."""
     assert DEFAULTS[name].items() <= method(name).settings.items()
-    loop = inspect.signature(REFERENCE[LOOPS.get(name, name)]).parameters
+    loop = inspect.signature(REFERENCE[name]).parameters
     for key, value in DEFAULTS[name].items():
-        if (written := loop.get(WORDS.get((name, key), key))) and value is not None:
+        if (written := loop.get(key)) and value is not None:
             assert written.default == value, key
 
 
@@ -192,18 +191,18 @@ def share_of_queries(s, q, k_s=10):
     return len(q) / (len(q) + k_s) * min(1.0, ratio) ** 3
 
 
-def test_balance_free_start_in_closed_form():
+def test_bapa_start_in_closed_form():
     support, y, query, _, _ = episode(5, shot=2)
     s, q = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6))
     alpha = share_of_queries(s, q)
     mu = alpha * q.mean(axis=0) + (1 - alpha) * s.mean(axis=0)
     p = 2 * means(unit(s - mu), y, 5) / (2 + 3)
     expected = softened(-10 * ((unit(q - mu)[:, None] - p[None]) ** 2).sum(axis=2))  # ‖q‖ = 1 drops out of the softmax
-    np.testing.assert_allclose(balance_free(support, y, query, 5, n_iter=0), expected, atol=1e-12)
+    np.testing.assert_allclose(bapa(support, y, query, 5, n_iter=0), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("keep", [30, 9])  # all queries: balanced, g < 0; few of some classes: g > 0
-def test_balance_free_first_round_query_by_query(keep):
+def test_bapa_first_round_query_by_query(keep):
     support, y, query, truth, _ = episode(5, shot=2, noise=0.3)
     query = query[np.argsort(truth)][:keep]
     n_mean = keep / 5
@@ -233,16 +232,16 @@ def test_balance_free_first_round_query_by_query(keep):
     f = (n + 3) / (n_mean + 3)
     w = [sum(z[i, c] / (1 + max(g, 0.0) * (f[c] - 1)) for c in range(5)) for i in range(keep)]
     expected = predict(w, moved, g * np.log(f))[1]
-    np.testing.assert_allclose(balance_free(support, y, query, 5, n_iter=1), expected, atol=1e-12)
+    np.testing.assert_allclose(bapa(support, y, query, 5, n_iter=1), expected, atol=1e-12)
 
 
-def test_balance_free_holds_where_cipa_assumes_balance():
+def test_bapa_holds_where_cipa_assumes_balance():
     """All queries of one class: CIPA's own centring spreads them over all classes, ours must not."""
     ours, theirs = [], []
     for seed in range(5):
         support, y, query, truth, _ = episode(seed, shot=5, n_query=30, noise=0.4)
         query = query[truth == 2]
-        ours.append((balance_free(support, y, query, 5).argmax(axis=1) == 2).mean())
+        ours.append((bapa(support, y, query, 5).argmax(axis=1) == 2).mean())
         theirs.append((cipa(support, y, query, 5).argmax(axis=1) == 2).mean())
     assert np.mean(ours) > 0.9 > 0.6 > np.mean(theirs)
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, enet_path
 
-from . import alpha_tim, fine_tune, pt_map, tim_adm, tim_gd
+from . import alpha_tim, pt_map, tim_adm, tim_gd, transductive_fine_tuning
 from .cases import episode, means, softened
 from .common import Adam, one_hot, sinkhorn, softmax, unit
-from .ici import credibility, huber_regression, logistic_regression, principal_basis
 from .ilpc import average_losses, ilpc
+from .lr_ici import credibility, huber_regression, logistic_regression, principal_basis
 from .tim import adm_step, probabilities, tim_loss
 
 # ---------------------------------------------------------------------------------------------- transport
@@ -117,7 +117,9 @@ def test_fine_tune_is_a_torch_linear_layer_under_one_adam():
     head.weight.data = torch.from_numpy(unit(means(support, y, 5)))
     head.bias.data.zero_()
     s, q = torch.from_numpy(unit(support)), torch.from_numpy(unit(query))
-    np.testing.assert_allclose(fine_tune(support, y, query, 5, n_epochs=0), softened(head(q).detach()), atol=1e-13)
+    np.testing.assert_allclose(
+        transductive_fine_tuning(support, y, query, 5, n_epochs=0), softened(head(q).detach()), atol=1e-13
+    )
     adam = torch.optim.Adam(head.parameters(), lr=1e-2)
     for _ in range(25):
         adam.zero_grad()
@@ -126,7 +128,9 @@ def test_fine_tune_is_a_torch_linear_layer_under_one_adam():
         adam.zero_grad()
         torch.distributions.Categorical(logits=head(q)).entropy().mean().backward()
         adam.step()
-    np.testing.assert_allclose(fine_tune(support, y, query, 5, lr=1e-2), softened(head(q).detach()), atol=1e-10)
+    np.testing.assert_allclose(
+        transductive_fine_tuning(support, y, query, 5, lr=1e-2), softened(head(q).detach()), atol=1e-10
+    )
 
 
 # ---------------------------------------------------------------------------------------------- ICI, iLPC

@@ -7,7 +7,7 @@
 All of them fit one state: rows are raised to a power and centred by `center_` as the method asks, and answered by
 softmax(similarity to `prototypes_` + `class_bias_`). So a new row is answered alone, and a fitted unlabelled row gets
 its `transduction_` again. An estimator equals the method of the same name at equal settings (a law in the tests). Its
-settings are those that the method declares; it says how it calibrates and adapts in `_how`, and one whose centre or
+settings are those that the method declares; it says how it prepares rows and adapts in `_how`, and one whose centre or
 class sizes move on the way replaces `_steps`.
 
 Memory beyond X is bounded by a block of rows and about fifty bytes per row, however many rows there are.
@@ -54,7 +54,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
     transduction_ (n)       a label for every fitted row: its own if it had one, else what `predict` says
     two_best_ (n, 2)        positions in classes_ of the two likeliest classes of every fitted row, as predicted
     two_best_proba_ (n, 2)  their probabilities; full distributions are what `predict_proba` is for
-    prototypes_ (W, D)      among the calibrated rows
+    prototypes_ (W, D)      among the prepared rows
     center_ (D)             subtracted from a row (after the power transform) before it is answered
     class_bias_ (W)         added to the logits; zero but for BAPA and PT+MAP
     n_features_in_, feature_names_in_ (for data frames)
@@ -176,7 +176,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return float(np.average(self.predict(X)[known] == classes[codes[known]], weights=weight))
 
     def path(self, X, y) -> np.ndarray:
-        """The prototypes after 0, 1, … n_iter steps among the calibrated rows, without fitting the estimator itself.
+        """The prototypes after 0, 1, … n_iter steps among the prepared rows, without fitting the estimator itself.
 
         Parameters
         ----------

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.adaptation import Adaptation, calibrate, prototype_path
+from protoadapt.core.methods.adaptation import Adaptation, prepare, prototype_path
 from protoadapt.core.methods.normalize import powered
 
 SCHEMA = "protoadapt-paths/1"
@@ -19,7 +19,7 @@ def plane_paths(
 
     Parameters
     ----------
-    rows : (N, D) calibrated rows.
+    rows : (N, D) prepared rows.
     labels : (N) class of each row, 0 … W−1, or −1.
     support : (N) whether the row is a labelled example.
     steps : (T, W, D) positions of the W prototypes, from the start to the end.
@@ -71,7 +71,7 @@ def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) ->
     one = powered(episode[:1], 0.5, "auto")
     cipa = Adaptation("cosine", 10.0, 20, 0.2, center="separate", l2=True)
     with torch.no_grad():
-        support, query = (part[0].numpy() for part in calibrate(one, cipa))
+        support, query = (part[0].numpy() for part in prepare(one, cipa))
         steps = np.stack([position[0].numpy() for position in prototype_path(one, cipa)])
     labels = np.concatenate([one.support_labels[0].numpy(), query_labels])
     points = plane_paths(np.concatenate([support, query]), labels, np.arange(len(labels)) < len(support), steps, seed)

@@ -109,7 +109,7 @@ class Classifier:
     center: Tensor  # (D)
     prototypes: Tensor  # (W, D)
     class_bias: Tensor  # (W)
-    means: Tensor  # (W, D): mean of each class's labelled rows, calibrated and of unit length
+    means: Tensor  # (W, D): mean of each class's labelled rows, prepared and of unit length
     rule: str  # "cosine" or "euclid"
     scale: float  # τ or λ
     power: str  # "auto", "signed", "strict" or "off"
@@ -147,7 +147,7 @@ class Classifier:
         compared = (own.rule, float(own.scale), power, beta, own.l2)
         made = cls(classes, center, prototypes, bias, torch.zeros_like(prototypes), *compared, model)
         labels = torch.from_numpy(codes[codes >= 0])
-        sums = made.means.index_add(0, labels, unit(made.calibrate(rows[codes >= 0])))
+        sums = made.means.index_add(0, labels, unit(made.prepare(rows[codes >= 0])))
         made = replace(made, means=sums / labels.bincount(minlength=len(classes))[:, None])
         default = described(type(fitted)())
         if calibration is None or calibration["method"] != default["name"] or described(fitted) != default:
@@ -155,7 +155,7 @@ class Classifier:
         threshold = familiarity_threshold(calibration, len(classes))
         return replace(made, temperature=float(calibration["temperature"]), threshold=threshold)
 
-    def calibrate(self, rows: np.ndarray) -> Tensor:
+    def prepare(self, rows: np.ndarray) -> Tensor:
         """(n, D): rows (n, D) as they are compared with the prototypes."""
         return self._powered(rows).about(self.center, self.l2).rows
 

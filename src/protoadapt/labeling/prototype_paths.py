@@ -40,8 +40,8 @@ def prototype_paths(
     sample, labels = rows[kept], codes[kept]
     steps = _steps(unfitted, classifier, sample, labels, full=22 * n_way <= POINTS)
     best = classifier.answer(sample).best[:, 0]
-    calibrated = classifier.calibrate(sample).numpy()
-    return plane_paths(calibrated, np.where(labels >= 0, labels, best), labels >= 0, torch.stack(steps).numpy())
+    prepared = classifier.prepare(sample).numpy()
+    return plane_paths(prepared, np.where(labels >= 0, labels, best), labels >= 0, torch.stack(steps).numpy())
 
 
 def _steps(

@@ -75,7 +75,7 @@ def test_protonet(metric):
 @pytest.mark.parametrize("unlabeled", [0, 7])
 def test_semi_protonet(metric, steps, unlabeled):
     episodes, _ = clouds(unlabeled=unlabeled)
-    expected = slow(slow_semi, episodes, metric=metric, n_steps=steps)
+    expected = slow(slow_semi, episodes, metric=metric, n_iter=steps)
     torch.testing.assert_close(semi_protonet(episodes, metric=metric, n_iter=steps), expected)
 
 
@@ -118,7 +118,7 @@ def test_three_forms_give_one_answer(rule, center, l2, steps, sigma, queries, un
     episodes = powered(episodes, 0.5, "strict")
     how = Adaptation(*rule, steps, sigma, center, l2, query_center)
     *_, prototypes = prototype_path(episodes, how)
-    in_space = adaptation._assign(adaptation._calibrated_queries(episodes, how), prototypes, how)
+    in_space = adaptation._assign(adaptation._prepared_queries(episodes, how), prototypes, how)
     torch.testing.assert_close(gram_form(episodes, how), in_space, atol=1e-5, rtol=1e-5)
     in_space = in_space / in_space.sum(-1, keepdim=True)
     torch.testing.assert_close(native.adapt(episodes, how), in_space, atol=1e-5, rtol=1e-5)
@@ -144,7 +144,7 @@ def test_steps_start_at_the_class_means_and_lead_to_the_answer():
     how = Adaptation("cosine", 10.0, 7, 0.2, "separate", True)
     path = list(prototype_path(powered(episodes, 0.5, "strict"), how))
     assert len(path) == 8
-    support, query = adaptation.calibrate(powered(episodes, 0.5, "strict"), how)
+    support, query = adaptation.prepare(powered(episodes, 0.5, "strict"), how)
     for c in range(3):
         torch.testing.assert_close(path[0][:, c], support[:, episodes.support_labels[0] == c].mean(1))
     logits = 10 * torch.nn.functional.cosine_similarity(query[:, :, None], path[-1][:, None], dim=-1)
@@ -165,7 +165,7 @@ def test_each_step_goes_where_the_answers_before_it_pull(name):
     run, power, how = PATHS[name]
     episodes, _ = clouds(shots=(2, 1, 3))
     given = powered(episodes, 0.5, power)
-    support, rows = adaptation.calibrate(given, how)
+    support, rows = adaptation.prepare(given, how)
     y = episodes.membership
     path = list(prototype_path(given, how))
     assert len(path) == 5

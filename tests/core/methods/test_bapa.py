@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.cases import clouds, slow
-from reference import balance_free as slow_bapa
+from reference import bapa as slow_bapa
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.features import synthetic_features

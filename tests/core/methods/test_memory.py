@@ -7,6 +7,7 @@ import torch
 from helpers.cases import clouds
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks.slow_methods import shortened
 from protoadapt.core.methods import METHODS, native
 from protoadapt.core.methods.memory import episode_bytes
 
@@ -39,18 +40,13 @@ class Peak(TorchDispatchMode):
         self.now -= size
 
 
-QUICK = {"tim_gd": {"n_iter": 2}, "alpha_tim": {"n_iter": 2}, "tim_adm": {"n_iter": 2}, "ilpc": {"n_steps": 2}}
-QUICK |= {
-    "lr_ici": {"n_lambdas": 2, "per_class": 300},
-    "pt_map": {"n_iter": 1},
-    "transductive_fine_tuning": {"n_epochs": 2},
-}
+ONE_ROUND = {"lr_ici": {"per_class": 300}, "pt_map": {"n_iter": 1}}
 
 
 def peak(name, episodes):
     counter = Peak()
     with torch.no_grad(), counter:
-        METHODS[name](episodes, **QUICK.get(name, {}))
+        METHODS[name](episodes, **shortened(name, 2), **ONE_ROUND.get(name, {}))
     return counter.most
 
 

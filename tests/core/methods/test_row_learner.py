@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import row_source
-from protoadapt.core.methods.adaptation import Adaptation, calibrate, gram_form, prototype_path
+from protoadapt.core.methods.adaptation import Adaptation, gram_form, prepare, prototype_path
 from protoadapt.core.methods.bapa import bapa
 from protoadapt.core.methods.normalize import powered
 from protoadapt.core.methods.row_learner import Support, bapa_steps, prototype_steps, two_best
@@ -64,7 +64,7 @@ def test_the_centre_is_that_of_the_unlabelled_rows(center, size):
     episodes, _ = clouds(episodes=1, queries=23)
     how = Adaptation("cosine", 10.0, 4, 0.2, center, True)
     model = learned(episodes, how, size)[-1]
-    _, (u,) = calibrate(episodes, how)
+    _, (u,) = prepare(episodes, how)
     torch.testing.assert_close(DenseBlock(episodes.query[0]).about(model.center, True).rows, u, **CLOSE)
 
 

@@ -18,38 +18,38 @@ from protoadapt.core.methods.laplacian_shot import laplacian_shot
 from protoadapt.core.methods.ties import lowest_of_each_class, neighbours, tied_argmax
 from protoadapt.core.methods.tim import tim_adm, tim_gd
 
-PAIRS = [  # ours, the reference's name, arguments of both, arguments that are spelt differently (ours, theirs)
-    (bd_cspn, "bd_cspn", {}, ({}, {})),
-    (laplacian_shot, "laplacian_shot", {}, ({}, {})),
-    (laplacian_shot, "laplacian_shot", {"lam": 1.2, "rectify": False}, ({"n_neighbors": 4}, {"k": 4})),
-    (tim_adm, "tim_adm", {}, ({}, {})),
-    (tim_adm, "tim_adm", {"weights": (1.0, 2.0, 0.5), "temp": 8.0, "n_iter": 40}, ({}, {})),
-    (tim_gd, "tim_gd", {"n_iter": 120, "lr": 1e-3}, ({}, {})),
-    (alpha_tim, "alpha_tim", {"n_iter": 120, "lr": 1e-3}, ({}, {})),
-    (alpha_tim, "alpha_tim", {"n_iter": 40, "alpha": 1.3, "weights": (0.5, 1.0, 2.0)}, ({}, {})),
-    (transductive_fine_tuning, "fine_tune", {}, ({}, {})),
-    (transductive_fine_tuning, "fine_tune", {"n_epochs": 40, "lr": 1e-2}, ({}, {})),
-    (lr_ici, "ici", {"n_lambdas": 15, "per_class": 2}, ({}, {})),
-    (lr_ici, "ici", {"n_lambdas": 10, "n_components": 3, "C": 1.0, "ratio": 1e-2}, ({}, {})),
-    (ilpc, "ilpc", {"n_steps": 50, "per_class": 2}, ({"n_neighbors": 5}, {"k": 5})),
-    (ilpc, "ilpc", {"n_steps": 30, "sinkhorn": False}, ({}, {})),
-    (ilpc, "ilpc", {"n_steps": 30, "class_prior": [0.5, 0.3, 0.2], "alpha": 0.5}, ({}, {})),
+CASES = [  # arguments of the method and of its slow loop
+    (bd_cspn, {}),
+    (laplacian_shot, {}),
+    (laplacian_shot, {"lam": 1.2, "rectify": False, "n_neighbors": 4}),
+    (tim_adm, {}),
+    (tim_adm, {"weights": (1.0, 2.0, 0.5), "temp": 8.0, "n_iter": 40}),
+    (tim_gd, {"n_iter": 120, "lr": 1e-3}),
+    (alpha_tim, {"n_iter": 120, "lr": 1e-3}),
+    (alpha_tim, {"n_iter": 40, "alpha": 1.3, "weights": (0.5, 1.0, 2.0)}),
+    (transductive_fine_tuning, {}),
+    (transductive_fine_tuning, {"n_epochs": 40, "lr": 1e-2}),
+    (lr_ici, {"n_lambdas": 15, "per_class": 2}),
+    (lr_ici, {"n_lambdas": 10, "n_components": 3, "C": 1.0, "ratio": 1e-2}),
+    (ilpc, {"n_steps": 50, "per_class": 2, "n_neighbors": 5}),
+    (ilpc, {"n_steps": 30, "sinkhorn": False}),
+    (ilpc, {"n_steps": 30, "class_prior": [0.5, 0.3, 0.2], "alpha": 0.5}),
 ]
 
 
-@pytest.mark.parametrize(("ours", "theirs", "both", "each"), PAIRS)
+@pytest.mark.parametrize(("run", "arguments"), CASES)
 @pytest.mark.parametrize("shots", [1, 5, (2, 1, 3)], ids=str)
 @pytest.mark.parametrize("spread", [0.5, 1.5])
-def test_equals_the_slow_loop(ours, theirs, both, each, shots, spread):
+def test_equals_the_slow_loop(run, arguments, shots, spread):
     episodes, _ = clouds(shots=shots, spread=spread)
-    expected = slow(REFERENCE[theirs], episodes, **both, **each[1])
-    torch.testing.assert_close(ours(episodes, **both, **each[0]), expected, atol=1e-6, rtol=0)
+    expected = slow(REFERENCE[run.__name__], episodes, **arguments)
+    torch.testing.assert_close(run(episodes, **arguments), expected, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize(("ours", "theirs"), [(tim_adm, "tim_adm"), (bd_cspn, "bd_cspn"), (lr_ici, "ici")])
-def test_more_rows_than_dimensions_equal_the_slow_loop(ours, theirs):
+@pytest.mark.parametrize("run", [tim_adm, bd_cspn, lr_ici])
+def test_more_rows_than_dimensions_equal_the_slow_loop(run):
     episodes, _ = clouds(dim=6, queries=20)
-    torch.testing.assert_close(ours(episodes), slow(REFERENCE[theirs], episodes), atol=1e-6, rtol=0)
+    torch.testing.assert_close(run(episodes), slow(REFERENCE[run.__name__], episodes), atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("run", [tim_adm, tim_gd, alpha_tim])
@@ -168,7 +168,7 @@ def test_ties_at_the_last_place_are_taken_together():
 # -------------------------------------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("run", sorted({pair[0] for pair in PAIRS}, key=lambda run: run.__name__))
+@pytest.mark.parametrize("run", sorted({case[0] for case in CASES}, key=lambda run: run.__name__))
 def test_unlabelled_rows_are_refused_in_words(run):
     episodes, _ = clouds(unlabeled=4)
     with pytest.raises(UserError, match="no semi-supervised form"):

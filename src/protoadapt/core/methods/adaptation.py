@@ -4,7 +4,7 @@ With class sums s_c of K_c support rows, unlabelled rows u_j and soft assignment
 
     p̃_c = (s_c + Σ_j z_cj u_j) / (K_c + Σ_j z_cj),    p_c ← σ p̃_c + (1 − σ) p_c .
 
-The papers differ in how rows are calibrated and in z (`ASSIGN`). Prototypes never leave the span of the
+The papers differ in how rows are prepared and in z (`ASSIGN`). Prototypes never leave the span of the
 episode's rows, so after one Gram matrix no D-dimensional work is left ("Gram form"): a prototype is kept as
 p = a·s + Σ_j A_j u_j together with V = p·u and t = p·s. A step changes all four by the same rule, and
 ‖p‖² = a·t + Σ_j A_j V_j. With n_c = K_c + Σ_j z_cj, B = s·u and G = u·u:
@@ -29,7 +29,7 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import native
 from protoadapt.core.methods.common import TINY, shares, transport_plan
-from protoadapt.core.methods.normalize import calibrated_rows
+from protoadapt.core.methods.normalize import prepared_rows
 
 SMALL = 256
 """Up to this many rows, or the rows' dimension if that is more, the Gram matrix is the cheaper form."""
@@ -37,7 +37,7 @@ SMALL = 256
 
 @dataclass(frozen=True)
 class Adaptation:
-    """One member of the family: calibration, assignment and steps. Settings are checked by the methods."""
+    """One member of the family: preparation, assignment and steps. Settings are checked by the methods."""
 
     rule: str  # a key of ASSIGN
     scale: float  # τ, or the factor of the squared distance
@@ -67,7 +67,7 @@ def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
         episodes = episodes.each_row(_rescaled)
     if large(episodes):
         *_, prototypes = prototype_path(episodes, how)
-        answer = _assign(_calibrated_queries(episodes, how), prototypes, how)
+        answer = _assign(_prepared_queries(episodes, how), prototypes, how)
     elif native.usable(episodes.rows):
         return native.adapt(episodes, how)
     else:
@@ -77,7 +77,7 @@ def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
 
 def prototype_path(episodes: Episodes, how: Adaptation) -> Iterator[Tensor]:
     """The n_iter + 1 positions (E, W, D) of the prototypes, in feature space."""
-    support, unlabeled = calibrate(episodes, how)
+    support, unlabeled = prepare(episodes, how)
     membership = episodes.membership
     shots, sums = membership.sum(1)[..., None], membership.mT @ support
     prototypes = sums / shots.clamp_min(TINY)
@@ -98,19 +98,19 @@ def _rescaled(rows: Tensor) -> Tensor:
     return rows * 2.0 ** -max(-120, min(120, round(math.log2(largest))))
 
 
-def calibrate(episodes: Episodes, how: Adaptation) -> tuple[Tensor, Tensor]:
+def prepare(episodes: Episodes, how: Adaptation) -> tuple[Tensor, Tensor]:
     """Support and unlabelled rows, centred and brought to unit length as asked."""
     support, unlabeled = episodes.support, episodes.rows[adapting_index(episodes)]
     support_mean, unlabeled_mean = _means(support, unlabeled, how.center)
-    return calibrated_rows(support, support_mean, how.l2), calibrated_rows(unlabeled, unlabeled_mean, how.l2)
+    return prepared_rows(support, support_mean, how.l2), prepared_rows(unlabeled, unlabeled_mean, how.l2)
 
 
-def _calibrated_queries(episodes: Episodes, how: Adaptation) -> Tensor:
+def _prepared_queries(episodes: Episodes, how: Adaptation) -> Tensor:
     """Queries as they are predicted. Beside unlabelled rows they never see their own mean (inductive)."""
     if episodes.unlabeled is None:
-        return calibrate(episodes, how)[1]
+        return prepare(episodes, how)[1]
     center = how.center if how.query_center == "unlabeled" else "none"
-    return calibrated_rows(episodes.query, _means(episodes.support, episodes.unlabeled, center)[1], how.l2)
+    return prepared_rows(episodes.query, _means(episodes.support, episodes.unlabeled, center)[1], how.l2)
 
 
 def _means(support: Tensor, unlabeled: Tensor, center: str) -> tuple[Tensor, Tensor]:
@@ -126,7 +126,7 @@ def _means(support: Tensor, unlabeled: Tensor, center: str) -> tuple[Tensor, Ten
 
 
 def gram_form(episodes: Episodes, how: Adaptation) -> Tensor:
-    support, u = calibrate(episodes, how)
+    support, u = prepare(episodes, how)
     membership = episodes.membership
     shots, s = membership.sum(1)[..., None], membership.mT @ support  # (E, W, 1), (E, W, D)
     B, G, s2 = s @ u.mT, u @ u.mT, s.square().sum(-1, keepdim=True)  # (E, W, U), (E, U, U), (E, W, 1)
@@ -141,7 +141,7 @@ def gram_form(episodes: Episodes, how: Adaptation) -> Tensor:
     p2 = _squared_norm(a, A, V, t)
     if episodes.unlabeled_index is None:
         return ASSIGN[how.rule](V, p2, u2, how).mT
-    q = _calibrated_queries(episodes, how)
+    q = _prepared_queries(episodes, how)
     return ASSIGN[how.rule](a * (s @ q.mT) + A @ (u @ q.mT), p2, q.square().sum(-1), how).mT
 
 

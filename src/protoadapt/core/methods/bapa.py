@@ -32,7 +32,7 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods import native, native_bapa
 from protoadapt.core.methods.adaptation import adapting_index, large
 from protoadapt.core.methods.common import TINY, class_means
-from protoadapt.core.methods.normalize import calibrated_rows, inverse_length, powered
+from protoadapt.core.methods.normalize import inverse_length, powered, prepared_rows
 from protoadapt.core.methods.settings import (
     DistanceScale,
     Exponent,
@@ -91,7 +91,7 @@ def feature_form(episodes: Episodes, n_iter: int, sigma: float, lam: float, kapp
     def about(w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """1: the centre (E, 1, D) for weights w (E, 1, U), and support and unlabelled rows about it."""
         center = alpha * (w @ unlabeled) / w.sum(-1, keepdim=True) + (1 - alpha) * support_mean
-        return center, calibrated_rows(support, center, True), calibrated_rows(unlabeled, center, True)
+        return center, prepared_rows(support, center, True), prepared_rows(unlabeled, center, True)
 
     def assign(rows: Tensor) -> Tensor:
         """2: (E, W, rows)."""
@@ -105,7 +105,7 @@ def feature_form(episodes: Episodes, n_iter: int, sigma: float, lam: float, kapp
         p = (1 - sigma) * p + sigma * (y @ s + h @ q) / (shots + kappa + h.sum(-1, keepdim=True))  # 3
         size_term, weight = class_sizes(z.sum(-1, keepdim=True), n_rows, kappa)  # 4, 5
         center, s, q = about((weight * z).sum(1, keepdim=True))
-    return assign(q if episodes.unlabeled_index is None else calibrated_rows(episodes.query, center, True)).mT
+    return assign(q if episodes.unlabeled_index is None else prepared_rows(episodes.query, center, True)).mT
 
 
 def gram_form(episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: float, k_s: float) -> Tensor:

@@ -1,7 +1,7 @@
 """CIPA: Calibrated Iterative Prototype Adaptation.
 
 Ye, Lin, Burachas, Divakaran, Yao: Hybrid Consistency Training with Prototype Adaptation for Few-Shot Learning (2020).
-Features are calibrated (power, centre, unit length), then unlabelled rows move the class prototypes in small soft
+Features are prepared (power, centre, unit length), then unlabelled rows move the class prototypes in small soft
 steps. No class sizes are assumed. But the queries are centred by their own mean: with very few queries, or with
 queries of one class alone, that mean is the answer itself and CIPA falls to chance. Use it where queries are many and
 of all classes; where that is not known, use `bapa`.

@@ -17,7 +17,7 @@ from protoadapt.core.methods.settings import Setting, Steps, checked
 from protoadapt.core.methods.ties import neighbours
 
 Laplacian = Annotated[
-    float | None, Setting("λ, weight of the neighbours; none: 0.7 below 5 shots per class, 0.3 from 5 on", 0, 1e3)
+    float | None, Setting("weight of the neighbours; none: 0.7 below 5 shots per class, 0.3 from 5 on", 0, 1e3)
 ]
 Neighbours = Annotated[int, Setting("number of nearest other queries that a query follows", 0, 100_000)]
 Rectify = Annotated[bool, Setting("rectify prototypes and queries as BD-CSPN does")]

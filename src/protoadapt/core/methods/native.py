@@ -94,7 +94,7 @@ if njit is not None:
 
     @compiled
     def _gather(rows, s_index, s_labels, u_index, q_index, center, centred, l2, x, shots):
-        """Calibrated rows and class sums into x, class sizes into shots."""
+        """Prepared rows and class sums into x, class sizes into shots."""
         dim, n_rows, n_support, n_way = rows.shape[1], len(u_index), len(s_index), len(shots)
         s_mean, u_mean = np.zeros(dim, rows.dtype), np.zeros(dim, rows.dtype)
         for i in s_index:
@@ -114,13 +114,13 @@ if njit is not None:
                 s_mean[d] /= n_support
                 u_mean[d] = u_mean[d] / n_rows if center == 1 else s_mean[d]
         for j in range(n_rows):
-            _calibrate(x[j], u_mean, l2)
+            _prepare(x[j], u_mean, l2)
         x[n_rows : n_rows + n_way] = 0
         shots[:] = 0
         row = np.empty(dim, rows.dtype)
         for i in range(n_support):
             row[:] = rows[s_index[i]]
-            _calibrate(row, s_mean, l2)
+            _prepare(row, s_mean, l2)
             shots[s_labels[i]] += 1
             total = x[n_rows + s_labels[i]]
             for d in range(dim):
@@ -129,10 +129,10 @@ if njit is not None:
             u_mean[:] = 0
         for j in range(len(q_index)):
             x[n_rows + n_way + j] = rows[q_index[j]]
-            _calibrate(x[n_rows + n_way + j], u_mean, l2)
+            _prepare(x[n_rows + n_way + j], u_mean, l2)
 
     @compiled
-    def _calibrate(row, mean, l2):
+    def _prepare(row, mean, l2):
         before = after = row.dtype.type(0)
         for d in range(len(row)):
             before += row[d] * row[d]

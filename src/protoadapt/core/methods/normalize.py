@@ -1,4 +1,4 @@
-"""Calibration of feature rows: power transform, centre, unit length.
+"""Preparation of feature rows: power transform, centre, unit length. The paper on CIPA calls it calibration.
 
 The power transform is Hu, Gripon, Pateux: Leveraging the Feature Distribution in Transfer-based Few-Shot Learning
 (ICANN 2021). It works row by row, so it is applied once to the whole table of features.
@@ -71,7 +71,7 @@ def _refuse_negative(lowest: Tensor) -> None:
         )
 
 
-def calibrated_rows(rows: Tensor, mean: Tensor, l2: bool) -> Tensor:
+def prepared_rows(rows: Tensor, mean: Tensor, l2: bool) -> Tensor:
     """rows − mean, of unit length if `l2`; a row at the centre becomes zero."""
     centred = rows - mean
     if not l2:
@@ -101,4 +101,4 @@ def cl2n(episodes: Episodes, name: str) -> Episodes:
             f"(for your own pictures, features of other pictures by the same network; in Python base_mean), "
             f"or leave {name} out"
         )
-    return episodes.each_row(calibrated_rows, mean=episodes.base_mean, l2=True)
+    return episodes.each_row(prepared_rows, mean=episodes.base_mean, l2=True)

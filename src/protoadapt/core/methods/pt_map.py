@@ -1,6 +1,6 @@
 """PT+MAP. Hu, Gripon, Pateux: Leveraging the Feature Distribution in Transfer-based Few-Shot Learning (ICANN 2021).
 
-Rows are calibrated as in CIPA. Assignments are Sinkhorn's transport plan, whose class sizes are fixed beforehand, and
+Rows are prepared as in CIPA. Assignments are Sinkhorn's transport plan, whose class sizes are fixed beforehand, and
 class centres move towards the assigned rows in small steps.
 """
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from protoadapt.core.methods.adaptation import Adaptation
 from protoadapt.core.methods.bapa import class_sizes, pulls, trust
 from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY, shares, unit
-from protoadapt.core.methods.normalize import calibrated_rows
+from protoadapt.core.methods.normalize import prepared_rows
 from protoadapt.core.methods.row_source import DenseBlock, RowBlock, Source, Sums
 from protoadapt.core.methods.ties import slack
 
@@ -72,9 +72,9 @@ class Support:
         assert sums is not None  # every class has a labelled row
         return sums
 
-    def calibrated_sums(self, center: Tensor, l2: bool) -> Tensor:
+    def prepared_sums(self, center: Tensor, l2: bool) -> Tensor:
         """(W, D): the class sums of the rows about a centre."""
-        return self.class_sums(lambda rows: calibrated_rows(rows, center.to(rows), l2))
+        return self.class_sums(lambda rows: prepared_rows(rows, center.to(rows), l2))
 
     @property
     def shots(self) -> Tensor:
@@ -91,7 +91,7 @@ def prototype_steps(support: Support, source: Source, how: Adaptation) -> Iterat
     zero, no_mass = torch.zeros_like(sums), torch.zeros_like(shots)
     total, _, n_rows = totals(source, zero[0])
     support_mean, center = _centers(sums.sum(0), int(shots.sum()), total, n_rows, how.center)
-    sums = support.calibrated_sums(support_mean, how.l2)
+    sums = support.prepared_sums(support_mean, how.l2)
     rows = source.each(lambda block: block.about(center, how.l2))
     rule = "cosine" if how.rule == "cosine" else "euclid"
     model = PrototypeModel(center, sums / shots, zero[:, 0], rule, how.scale, how.l2)
@@ -129,7 +129,7 @@ def bapa_steps(support: Support, source: Source, how: Adaptation, kappa: float, 
         apart2 = (total / n_rows - support_mean).square().sum()
         alpha = trust(apart2, spread.view(1, 1), shots, n_rows, k_s)[0, 0]  # 0
         center = alpha * total / n_rows + (1 - alpha) * support_mean  # 1
-    prototypes = support.calibrated_sums(center, how.l2) / (shots + kappa)
+    prototypes = support.prepared_sums(center, how.l2) / (shots + kappa)
     model = PrototypeModel(center, prototypes, zero[:, 0], "euclid", how.scale, how.l2)
     yield model
 
@@ -148,7 +148,7 @@ def bapa_steps(support: Support, source: Source, how: Adaptation, kappa: float, 
         if not uneven and bool((weight != 1).any()):
             uneven = True
             continue
-        estimate = (support.calibrated_sums(model.center, how.l2) + pull) / (shots + kappa + mass)
+        estimate = (support.prepared_sums(model.center, how.l2) + pull) / (shots + kappa + mass)
         prototypes = how.sigma * estimate + (1 - how.sigma) * model.prototypes  # 3
         if uneven:
             center = alpha * (weight * of_class[0]).sum(0) / (weight * n).sum() + (1 - alpha) * support_mean  # 1

@@ -3,7 +3,7 @@
 A learner (`row_learner`) asks unlabelled rows for sums only, such as Σ_j z_cj u_j, and blocks of rows add up to those.
 So a *source* runs through its blocks as often as it is asked and adds up what a function makes of each; a *block*
 offers the products that the algorithms need. How it holds its rows is its own affair: `DenseBlock` has them in memory,
-`vision.shards.shard_source` reads float16 rows from disk in every pass and folds the calibration into the products,
+`vision.shards.shard_source` reads float16 rows from disk in every pass and folds the preparation into the products,
 and several processes each run through their own rows and add up their sums.
 
 Axes: W classes, D dimensions, n rows of a block. What belongs to rows has the classes first: (W, n).
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.core.methods.normalize import calibrated_rows, power_transform
+from protoadapt.core.methods.normalize import power_transform, prepared_rows
 
 BLOCK_NUMBERS = 2**21
 """Numbers in a block of rows and its class probabilities together: 8 MB in float32."""
@@ -73,7 +73,7 @@ class DenseBlock:
     rows: Tensor
 
     def about(self, center: Tensor, l2: bool) -> DenseBlock:
-        return DenseBlock(calibrated_rows(self.rows, center.to(self.rows), l2))
+        return DenseBlock(prepared_rows(self.rows, center.to(self.rows), l2))
 
     def dot(self, vectors: Tensor) -> Tensor:
         return vectors.to(self.rows) @ self.rows.mT

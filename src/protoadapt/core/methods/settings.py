@@ -38,10 +38,12 @@ class Setting:
 
 Steps = Annotated[int, Setting("number of adaptation steps", 0, 100_000)]
 StepSize = Annotated[float, Setting("step size σ: weight of the new estimate in each update", 0, 1)]
-Temperature = Annotated[float, Setting("τ, factor of the cosine before the softmax", 1e-6, 1e6)]
-MetricScale = Annotated[float | None, Setting("τ, factor of the metric; none: 10 (cosine) or 1 (euclid)", 1e-6, 1e6)]
-DistanceScale = Annotated[float, Setting("λ, factor of the squared distance before the softmax", 1e-6, 1e6)]
-TransportScale = Annotated[float, Setting("λ, factor of the squared distance in the transport's kernel", 1e-6, 30)]
+Temperature = Annotated[float, Setting("inverse temperature τ: factor of the cosine before the softmax", 1e-6, 1e6)]
+MetricScale = Annotated[
+    float | None, Setting("inverse temperature τ of the metric; none: 10 (cosine) or 1 (euclid)", 1e-6, 1e6)
+]
+DistanceScale = Annotated[float, Setting("factor λ of the squared distance before the softmax", 1e-6, 1e6)]
+TransportScale = Annotated[float, Setting("factor λ of the squared distance in the transport's kernel", 1e-6, 30)]
 Exponent = Annotated[float, Setting("β, exponent of the power transform", 1e-3, 10)]
 Power = Annotated[
     str,
@@ -66,7 +68,14 @@ QueryCenter = Annotated[
     ),
 ]
 UnitLength = Annotated[bool, Setting("scale centred rows to unit length")]
-PseudoRows = Annotated[float, Setting("κ, pseudo-rows at the origin that hold back each prototype", 0, 1e6)]
+PseudoRows = Annotated[
+    float,
+    Setting(
+        "κ: pseudo-rows at the origin that hold back each prototype (step 3) and are added to each class size (step 4)",
+        0,
+        1e6,
+    ),
+]
 SupportWeight = Annotated[float, Setting("k_s, rows that the support mean counts as in the centre", 1e-6, 1e6)]
 Metric = Annotated[str, Setting("similarity to the prototypes", choices=("cosine", "euclid"))]
 ClassPrior = Annotated[
@@ -77,7 +86,7 @@ LossWeights = Annotated[
     Sequence[float], Setting("weights of the support cross-entropy, H(Y) and H(Y|X)", 0, 1e3, length=3)
 ]
 LearningRate = Annotated[float, Setting("learning rate", 1e-9, 10)]
-LogitScale = Annotated[float, Setting("τ, factor of the logits", 1e-6, 1e6)]
+LogitScale = Annotated[float, Setting("inverse temperature τ: factor of the logits", 1e-6, 1e6)]
 PerClass = Annotated[int, Setting("queries per class that join the support in each round", 1, 100_000)]
 
 

@@ -2,7 +2,7 @@
 
 Tan and Le: EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks (2019). "Lite" is its authors'
 variant for phones: no squeeze-and-excitation, ReLU6 instead of swish, stem and head of fixed width. ReLU6 comes last,
-so features are non-negative, as CIPA's calibration needs them.
+so features are non-negative, as CIPA's power transform needs them.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
-"""The rows of a feature folder as a row source: read from disk in every pass, the calibration folded into the products.
+"""The rows of a feature folder as a row source: read from disk in every pass, the preparation folded into the products.
 
-With s = (x + 1e-6)^β a power-transformed row is r = s/‖s‖, and no calibrated row u = unit(r − μ) is ever formed. One
+With s = (x + 1e-6)^β a power-transformed row is r = s/‖s‖, and no prepared row u = unit(r − μ) is ever formed. One
 product of s with vectors P and the centre μ gives
 
     d = 1/‖r − μ‖ = (‖r‖² − 2 μ·r + ‖μ‖²)^−½,        P·u = d (P·r − P·μ),

@@ -85,7 +85,7 @@ def credibility(basis, y, n_lambdas, ratio):
     return key
 
 
-def ici(
+def lr_ici(
     support,
     support_labels,
     query,

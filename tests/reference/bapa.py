@@ -5,7 +5,7 @@ import numpy as np
 from .common import class_means, one_hot, power_transform, resolve_power, rows, softmax, unit
 
 
-def balance_free(
+def bapa(
     support,
     support_labels,
     query,

@@ -1,0 +1,28 @@
+"""Methods that take long, for tests and benchmarks: what to shorten, and how many episodes suffice."""
+
+from typing import Any
+
+STEPS = {
+    "tim_gd": "n_iter",
+    "alpha_tim": "n_iter",
+    "tim_adm": "n_iter",
+    "transductive_fine_tuning": "n_epochs",
+    "ilpc": "n_steps",
+    "lr_ici": "n_lambdas",
+}
+"""The setting that counts the steps of a method."""
+
+EPISODES = {
+    "tim_gd": 256,
+    "alpha_tim": 256,
+    "tim_adm": 2000,
+    "transductive_fine_tuning": 2000,
+    "ilpc": 64,
+    "lr_ici": 64,
+}
+"""Episodes for about ten seconds of a benchmark; other methods take 10,000."""
+
+
+def shortened(name: str, steps: int) -> dict[str, Any]:
+    """Arguments with which a slow method takes so many steps; none for other methods."""
+    return {STEPS[name]: steps} if name in STEPS else {}
