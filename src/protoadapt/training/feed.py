@@ -1,7 +1,5 @@
 """Pictures to the device: resident there when they fit, else read ahead of the step that uses them."""
 
-import queue
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protoadapt.core.threads import ahead
 from protoadapt.training.augment import apply_strong, apply_weak
 from protoadapt.training.plan import Plan
 
@@ -81,35 +80,10 @@ def upload(pixels: Any, device: torch.device, chunk: int = 8192) -> Tensor:
 def read_ahead(pixels: Any, wanted: np.ndarray, pin: bool) -> Iterator[tuple[Tensor, Tensor]]:
     """For each row of `wanted` (T, R): its distinct pictures, read in file order by a thread, and the index (R) of each
     wanted one among them."""
-    ready: queue.Queue = queue.Queue(AHEAD)
-    closed = threading.Event()
 
-    def offer(item: Any) -> None:
-        while not closed.is_set():
-            try:
-                return ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
+    def read(row: np.ndarray) -> tuple[Tensor, Tensor]:
+        distinct, place = np.unique(row, return_inverse=True)
+        chunk, where = torch.from_numpy(np.array(pixels[distinct])), torch.from_numpy(place.reshape(-1))
+        return (chunk.pin_memory(), where.pin_memory()) if pin else (chunk, where)
 
-    def read() -> None:
-        try:
-            for row in wanted:
-                if closed.is_set():
-                    return
-                distinct, place = np.unique(row, return_inverse=True)
-                chunk, where = torch.from_numpy(np.array(pixels[distinct])), torch.from_numpy(place.reshape(-1))
-                offer((chunk.pin_memory(), where.pin_memory()) if pin else (chunk, where))
-            offer(None)
-        except BaseException as error:  # passed to the training thread, which raises it
-            offer(error)
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
-    try:
-        while (item := ready.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-    finally:
-        closed.set()
-        thread.join()
+    return ahead(read, wanted, AHEAD, threads=1)

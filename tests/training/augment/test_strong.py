@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.augment import apply_strong, apply_weak, draw_strong, strong
+from protoadapt.training.augment import apply_strong, apply_weak, draw_strong
 from protoadapt.training.augment.ops import GRAY, OPS
 from protoadapt.training.augment.strong import CODES, RANGES, all_at_once, cutout, one_by_one
 
@@ -21,6 +21,10 @@ LIMITS = (
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
+
+
+def strong(images, generator, **options):
+    return apply_strong(images, draw_strong(len(images), images.shape[-1], generator, images.device, **options))
 
 
 def many(side, seed, times=8):

@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.augment import apply_weak, draw_weak, weak
+from protoadapt.training.augment import apply_weak, draw_weak
 
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
+
+
+def weak(images, generator, **options):
+    return apply_weak(images, draw_weak(len(images), images.shape[-1], generator, images.device, **options))
 
 
 @settings(max_examples=25, deadline=None)

@@ -7,6 +7,7 @@ of 256 values, colour and sharpness blend the image with a duller copy of itself
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -181,21 +182,13 @@ MATRICES: dict[str, Callable[[Tensor, int], Tensor]] = {
 }
 
 
-def _point(table: Operation) -> Operation:
-    return lambda images, magnitude: lookup(images, table(images, magnitude))
+def operate(name: str, images: Tensor, magnitude: Tensor) -> Tensor:
+    """One operation on all images."""
+    if name in TABLES:
+        return lookup(images, TABLES[name](images, magnitude))
+    if name in DULL:
+        return blend(DULL[name](images), images, magnitude[:, None, None, None])
+    return warp(images, MATRICES[name](magnitude, images.shape[-1])) if name in MATRICES else images
 
 
-def _blended(dull: Callable[[Tensor], Tensor]) -> Operation:
-    return lambda images, magnitude: blend(dull(images), images, magnitude[:, None, None, None])
-
-
-def _moved(coefficients: Callable[[Tensor, int], Tensor]) -> Operation:
-    return lambda images, magnitude: warp(images, coefficients(magnitude, images.shape[-1]))
-
-
-OPS: dict[str, Operation] = {
-    "identity": lambda images, magnitude: images,
-    **{name: _point(table) for name, table in TABLES.items()},
-    **{name: _blended(dull) for name, dull in DULL.items()},
-    **{name: _moved(coefficients) for name, coefficients in MATRICES.items()},
-}
+OPS: dict[str, Operation] = {name: partial(operate, name) for name in ("identity", *TABLES, *DULL, *MATRICES)}

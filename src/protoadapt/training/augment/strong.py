@@ -8,7 +8,7 @@ applied, with a magnitude uniform in its range.
 import torch
 from torch import Tensor
 
-from protoadapt.training.augment.ops import DULL, GRAY, MATRICES, OPS, TABLES, blend, check, lookup, values, warp
+from protoadapt.training.augment.ops import DULL, GRAY, MATRICES, OPS, TABLES, blend, lookup, values, warp
 from protoadapt.training.augment.weak import apply_weak, draw_weak, send
 
 # FixMatch's ranges. Posterize truncates: 4, 5, 6, 7 and 8 bits are equally likely.
@@ -29,11 +29,6 @@ RANGES = {
     "translate_y": (-0.3, 0.3),
 }
 CODES = {name: code for code, name in enumerate(OPS)}
-
-
-def strong(images: Tensor, generator: torch.Generator, **options) -> Tensor:
-    """Strong views (B,3,S,S) uint8 of images (B,3,S,S) uint8; options are those of the weak view (`draw_weak`)."""
-    return apply_strong(images, draw_strong(len(images), check(images), generator, images.device, **options))
 
 
 def draw_strong(

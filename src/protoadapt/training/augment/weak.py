@@ -16,11 +16,6 @@ CROPS = ("pad", "resized")
 JITTER = ("brightness", "contrast", "color")  # the order in which they are applied
 
 
-def weak(images: Tensor, generator: torch.Generator, **options) -> Tensor:
-    """Weak views (B,3,S,S) uint8 of images (B,3,S,S) uint8; options as in `draw_weak`."""
-    return apply_weak(images, draw_weak(len(images), check(images), generator, images.device, **options))
-
-
 def draw_weak(
     n: int,
     side: int,
@@ -58,10 +53,7 @@ def draw_weak(
     u = torch.rand(8, n, generator=generator)
     if crop == "pad":
         reach = int(pad * side)
-        draws = {
-            "flip": (u[0] < 0.5 * flip).int(),
-            "shift": (u[1:3].T * (2 * reach + 1)).int() - reach,
-        }
+        draws = {"flip": (u[0] < 0.5 * flip).int(), "shift": (u[1:3].T * (2 * reach + 1)).int() - reach}
     else:
         draws = draw_windows(u, scale, ratio, flip)
     if jitter:

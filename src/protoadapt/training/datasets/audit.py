@@ -6,17 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets import glyphs
-from protoadapt.training.datasets.registry import (
-    DATASETS,
-    class_list,
-    download_hint,
-    expected_counts,
-    find_dataset,
-    no_data_dir,
-    no_folder,
-    search,
-)
+from protoadapt.training.datasets import glyphs, registry
+from protoadapt.training.datasets.registry import DATASETS, class_list, find_dataset
 
 NOTHING = "no pictures found"
 LISTED = 8  # names per line
@@ -45,11 +36,7 @@ def check(name: str, data_dir: str | Path | None = None) -> Report:
     if dataset.built_in:
         counts = {split: dict.fromkeys(class_list(name, split), glyphs.PER_CLASS) for split in dataset.images}
         return Report(True, ("Glyphs are drawn on demand: there is nothing to download.",), counts)
-    if data_dir is None:
-        raise no_data_dir(name)
-    folder = Path(data_dir)
-    if not folder.is_dir():
-        raise no_folder(name, folder)
+    folder = registry.data_folder(name, data_dir)
     counts, lines, faulty = {}, [], False
     for split in ("base", "val", "novel"):
         counts[split], summary, faults = _check_split(name, split, folder)
@@ -64,7 +51,7 @@ def check(name: str, data_dir: str | Path | None = None) -> Report:
     else:
         head = f"{dataset.title} in {folder} is {'not ' if faulty else ''}complete."
         if faulty:
-            hint = download_hint(name, folder)
+            hint = registry.download_hint(name, folder)
             lines.append(f"{hint[0].upper()}{hint[1:]}.")
     return Report(not faulty, (head, *lines, *([dataset.note] if dataset.note else [])), counts)
 
@@ -72,7 +59,7 @@ def check(name: str, data_dir: str | Path | None = None) -> Report:
 def _check_split(name: str, split: str, folder: Path) -> tuple[dict[str, int], str, list[str]]:
     """Pictures per class, a summary, and every difference from the publication."""
     try:
-        source = search(name, split, folder, "none")
+        source = registry.search(name, split, folder, "none")
         if source is None:
             return {}, NOTHING, [f"expected layout: {DATASETS[name].looks_like}"]
         pictures = source.read()
@@ -80,7 +67,7 @@ def _check_split(name: str, split: str, folder: Path) -> tuple[dict[str, int], s
         return {}, "cannot be read", [str(error)]
     gone = {p.name for p in pictures if isinstance(p.content, str) and not os.path.isfile(p.content)}
     counts = dict(sorted(Counter(picture.label for picture in pictures if picture.name not in gone).items()))
-    classes, expected = class_list(name, split), expected_counts(name, split)
+    classes, expected = class_list(name, split), registry.expected_counts(name, split)
     if source.classes is None and not set(counts) & set(classes):
         # A pickle without class names: only the number of classes can be checked.
         classes = classes if len(counts) != len(classes) else list(counts)
@@ -108,7 +95,7 @@ def _check_split(name: str, split: str, folder: Path) -> tuple[dict[str, int], s
 
 def _check_boxes(name: str, folder: Path) -> str:
     try:
-        search(name, "base", folder, "box")
+        registry.search(name, "base", folder, "box")
     except UserError as error:
         return f"boxes: {error}"
     return "boxes: found"

@@ -5,8 +5,7 @@ import io
 from pathlib import Path
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets.folders import File, class_files, inside, source_of_files
-from protoadapt.training.datasets.text_lists import read_text
+from protoadapt.training.datasets.folders import File, class_files, inside, read_text, source_of_files
 from protoadapt.vision.pictures.decode import Box
 from protoadapt.vision.pictures.split import SplitSource
 from protoadapt.vision.pictures.walk import size_of

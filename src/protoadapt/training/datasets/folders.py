@@ -64,13 +64,21 @@ def source_of_files(
     """A source whose fingerprint consists of names, sizes and the text of the lists that name them."""
 
     def read() -> list[Picture]:
-        base = str(root)
-        if boxes is None:
-            return [Picture(name, label, f"{base}/{name}") for name, label, _ in files]
-        return [Picture(name, label, f"{base}/{name}", boxes[name]) for name, label, _ in files]
+        base, box = str(root), boxes or {}
+        return [Picture(name, label, f"{base}/{name}", box.get(name)) for name, label, _ in files]
 
     listing = sorted(f"{name}\t{label}\t{size}" for name, label, size in files)
     return SplitSource(root, fingerprint([lists, *listing]), read, classes)
+
+
+def read_text(path: Path) -> str:
+    """The content of a list of pictures, which must be UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is not UTF-8 text (byte {error.start}): download it again, or save it as UTF-8"
+        ) from error
 
 
 def inside(name: str, listed_in: Path) -> str:

@@ -5,20 +5,13 @@ ICLR 2018): class folders of 779,165 pictures."""
 import csv
 import io
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets.folders import (
-    File,
-    class_files,
-    class_places,
-    inside,
-    packed_fingerprint,
-    source_of_files,
-)
-from protoadapt.training.datasets.text_lists import read_text
+from protoadapt.training.datasets import folders
 from protoadapt.training.datasets.unpickle import read_table, text
 from protoadapt.vision.pictures.decode import Picture
 from protoadapt.vision.pictures.split import SplitSource, fingerprint
@@ -39,13 +32,13 @@ def csv_and_images(root: Path, split: str, classes: list[str], crop: str) -> Spl
     path = root / f"{OLD_NAMES[split]}.csv"
     if not path.is_file() or not (root / "images").is_dir():
         return None
-    content, wanted = read_text(path), set(classes)
+    content, wanted = folders.read_text(path), set(classes)
     rows = [row[:2] for row in csv.reader(io.StringIO(content)) if len(row) >= 2]
-    names = [(f"images/{inside(name, path)}", label) for name, label in rows if label in wanted]
+    names = [(f"images/{folders.inside(name, path)}", label) for name, label in rows if label in wanted]
     if not names:
         return None
-    files = [File(name, label, size_of(f"{root}/{name}")) for name, label in names]
-    return source_of_files(root, files, classes, lists=content)
+    files = [folders.File(name, label, size_of(f"{root}/{name}")) for name, label in names]
+    return folders.source_of_files(root, files, classes, lists=content)
 
 
 def many_class_folders(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
@@ -53,10 +46,10 @@ def many_class_folders(root: Path, split: str, classes: list[str], crop: str) ->
 
     So a picture that is overwritten in place goes unnoticed; one that is added, removed or replaced does not.
     """
-    places = class_places(root, classes)
+    places = folders.class_places(root, classes)
 
     def read() -> list[Picture]:
-        return [Picture(file.name, file.label, f"{root}/{file.name}") for file in class_files(root, classes)]
+        return [Picture(file.name, file.label, f"{root}/{file.name}") for file in folders.class_files(root, classes)]
 
     listing = ([folder, os.stat(root / folder).st_mtime_ns, *sorted(os.listdir(root / folder))] for folder, _ in places)
     return (
@@ -68,7 +61,8 @@ def pickle_per_split(root: Path, split: str, classes: list[str], crop: str) -> S
     """mini-imagenet-cache-*.pkl (image_data, class_dict) or miniImageNet_category_split_*.pickle (data, labels)."""
     for path in (root / name for name in PICKLES[split]):
         if path.is_file():
-            return SplitSource(root, packed_fingerprint([path]), lambda path=path: _read(path))  # type: ignore[misc]
+            read = partial(_read, path)
+            return SplitSource(root, folders.packed_fingerprint([path]), read)
     return None
 
 

@@ -7,14 +7,7 @@ from typing import Literal
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import glyphs
-from protoadapt.training.datasets.registry import (
-    class_list,
-    download_hint,
-    find_dataset,
-    find_split,
-    no_data_dir,
-    search,
-)
+from protoadapt.training.datasets.registry import class_list, download_hint, find_dataset, find_split, search
 from protoadapt.vision.pictures import pixel_cache
 from protoadapt.vision.pictures.decode import Resize
 from protoadapt.vision.pictures.formats import plugins
@@ -83,17 +76,8 @@ def load(
             cached = pixel_cache.read(entry, verify)
             if cached is None:
                 pictures, classes = pixel_cache.in_order(source, per_class, len(class_list(name, split)))
-                skip = on_corrupt == "skip"
-                pixel_cache.write(
-                    entry,
-                    pictures,
-                    classes,
-                    size,
-                    resize=resize,
-                    skip=skip,
-                    workers=workers,
-                    on_progress=on_progress,
-                )
+                options = {"skip": on_corrupt == "skip", "workers": workers, "on_progress": on_progress}
+                pixel_cache.write(entry, pictures, classes, size, resize=resize, **options)  # type: ignore[arg-type]
                 cached = pixel_cache.read(entry, verify=False)
     assert cached is not None
     images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
@@ -110,28 +94,25 @@ def _source(
     if dataset.built_in:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         return glyphs.drawn(class_list(name, split), per_class or glyphs.PER_CLASS), home / "protoadapt"
-    if data_dir is None:
-        raise no_data_dir(name)
-    source = search(name, split, Path(data_dir), crop)
-    if source is None:
-        if name == "folder":
-            raise _no_classes(split, Path(data_dir))
-        raise UserError(
-            f"the {split} classes of {dataset.title} are not in {data_dir}: expected layout: {dataset.looks_like}; "
-            f"{download_hint(name, data_dir)}"
-        )
-    return source, Path(data_dir, ".protoadapt-cache")
+    source = search(name, split, data_dir, crop)
+    if source is not None:
+        return source, Path(str(data_dir), ".protoadapt-cache")
+    if name == "folder":
+        raise _no_classes(split, str(data_dir))
+    raise UserError(
+        f"the {split} classes of {dataset.title} are not in {data_dir}: expected layout: {dataset.looks_like}; "
+        f"{download_hint(name, str(data_dir))}"
+    )
 
 
-def _no_classes(split: str, folder: Path) -> UserError:
+def _no_classes(split: str, folder: str) -> UserError:
     """The error for a user's own folder without the classes of a split."""
     if search("folder", "all", folder, "none") is not None:
         return UserError(
-            f"{str(folder)!r} has no {split} classes: put class folders into base/, val/ and novel/ inside it, "
+            f"{folder!r} has no {split} classes: put class folders into base/, val/ and novel/ inside it, "
             f"or at least eight of them into it"
         )
-    unnamed = "; for pictures without names use `protoadapt manifest` and `extract --manifest`"
+    unnamed = "; for pictures without names use `protoadapt manifest` and `extract --manifest`" * (split == "all")
     return UserError(
-        f"no class folders in {str(folder)!r}: put the pictures of each class into a folder with its name"
-        + (unnamed if split == "all" else "")
+        f"no class folders in {folder!r}: put the pictures of each class into a folder with its name{unnamed}"
     )

@@ -193,25 +193,24 @@ def download_hint(name: str, data_dir: str | Path) -> str:
     return f"download it from {DATASETS[name].home}{command if DATASETS[name].url else ''}"
 
 
-def no_data_dir(name: str) -> UserError:
-    """The error for a dataset that needs a folder when none is given."""
-    return UserError(f"{DATASETS[name].title} needs a data folder: give the folder that holds it with --data DIR")
-
-
-def no_folder(name: str, data_dir: Path) -> UserError:
-    """The error for a data folder that does not exist."""
+def data_folder(name: str, data_dir: str | Path | None) -> Path:
+    """The data folder of a dataset, or the error that says which one to give."""
+    title = DATASETS[name].title
+    if data_dir is None:
+        raise UserError(f"{title} needs a data folder: give the folder that holds it with --data DIR")
+    folder = Path(data_dir)
+    if folder.is_dir():
+        return folder
+    wanted = f"the folder that holds {title}; {download_hint(name, folder)}"
     if name == "folder":
-        return UserError(f"there is no folder {str(data_dir)!r}: give one that holds one folder of pictures per class")
-    title, hint = DATASETS[name].title, download_hint(name, data_dir)
-    return UserError(f"there is no folder {str(data_dir)!r}: give the folder that holds {title}; {hint}")
+        wanted = "one that holds one folder of pictures per class"
+    raise UserError(f"there is no folder {str(folder)!r}: give {wanted}")
 
 
-def search(name: str, split: str, data_dir: Path, crop: str) -> SplitSource | None:
+def search(name: str, split: str, data_dir: str | Path | None, crop: str) -> SplitSource | None:
     """The pictures of a split in the data folder or a usual folder inside it; None where there are none."""
-    dataset, classes = DATASETS[name], class_list(name, split)
-    if not data_dir.is_dir():
-        raise no_folder(name, data_dir)
-    for root in (data_dir, *(data_dir / folder for folder in dataset.folders)):
+    dataset, classes, home = DATASETS[name], class_list(name, split), data_folder(name, data_dir)
+    for root in (home, *(home / folder for folder in dataset.folders)):
         for layout in dataset.layouts if root.is_dir() else ():
             source = layout.find(root, split, classes, crop)
             if source is not None:

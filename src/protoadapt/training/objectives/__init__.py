@@ -8,14 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.objectives import (
-    cross_entropy,
-    distillation,
-    episodic_protonet,
-    hct,
-    manifold_mixup,
-    rotation,
-)
+from protoadapt.training.objectives import cross_entropy, distillation, episodic_protonet, hct, manifold_mixup, rotation
 from protoadapt.training.objectives.objective import MakeHead, Needs, Objective, Outputs
 
 OBJECTIVES: dict[str, Objective] = {
