@@ -173,7 +173,7 @@ def readme() -> str:
             continue
         pairs = [[results.get(trial, shot, name)["accuracy"] for shot in (1, 5)] for name in names]
         rows.append([words, *("{:.2f} / {:.2f}".format(*pair) for pair in [*pairs, paper_accuracy(table)])])
-    header = ["novel classes of", "ProtoNet", "CIPA", "BAPA", "PT+MAP (assumes equal classes)", "the paper's CIPA"]
+    header = ["novel classes of", "ProtoNet", "CIPA", "BAPA", "PT+MAP (told: equal classes)", "the paper's CIPA"]
     cipa = cpu["methods"]["cipa"]["episodes_per_s"]
     numbers = (
         "## Numbers\n\nAccuracy in percent at 5-way 1-shot / 5-shot, 10,000 episodes with balanced queries, one "
