@@ -17,9 +17,11 @@ from statistics import median
 from typer.testing import CliRunner
 
 from benchmarks.default_model import by_task
-from paper import TABLES, Results, draw_figures, extremes_page, results_page, scale_page
+from paper import extremes_page, scale_page
+from paper.figures import draw_figures
 from paper.quoted import paper_accuracy
-from paper.tables import MAIN
+from paper.results_page import Results, results_page
+from paper.tables import MAIN, TABLES
 from protoadapt.cli.verbs import app
 from protoadapt.core.methods import METHODS, adaptation, declarations
 from protoadapt.report.tables import markdown

@@ -1,4 +1,4 @@
-"""`python -m paper TABLE`: makes a table of the paper. `python -m paper` lists them."""
+"""`python -m paper TABLE` makes a table of the paper; `python -m paper` lists them. Imports heavy libraries late."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -8,14 +8,11 @@ from typing import Annotated
 
 import typer
 
-from paper.tables import COPIES
 from protoadapt.cli import main
 from protoadapt.cli.options import Cache, Device, find_device
-from protoadapt.cli.progress import progress
-from protoadapt.cli.training_progress import training_progress
+from protoadapt.cli.progress import progress, training_progress
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.files import check_output_folder
-from protoadapt.training.datasets import find_dataset
 
 
 def reproduce(
@@ -48,14 +45,18 @@ def reproduce(
 
     The same command resumes after an interruption; finished parts are not repeated.
     """
-    import paper as tables
+    from paper.engine import reproduce as make
+    from paper.figures import draw_figures
+    from paper.networks import Stopped, Work
+    from paper.results_page import Results, section
+    from paper.tables import TABLES
 
     if not table:
-        for name, plan in tables.TABLES.items():
+        for name, plan in TABLES.items():
             print(f"{name:15} {plan.title}")
         return
-    if table not in tables.TABLES:
-        raise no_such("table", table, tables.TABLES)
+    if table not in TABLES:
+        raise no_such("table", table, TABLES)
     if weights and not weights.is_dir():
         raise UserError(f"there is no folder {str(weights)!r}: give a folder that holds NAME.safetensors files")
     for folder in (out, results):
@@ -63,7 +64,7 @@ def reproduce(
     for name, value in (("epochs", epochs), ("episodes", episodes), ("per-class", per_class)):
         if value is not None and value < 1:
             raise UserError(f"--{name} is {value}: it must be 1 or more")
-    work = tables.Work(
+    work = Work(
         data=_folders(data or []),
         out=out,
         results=results,
@@ -80,13 +81,13 @@ def reproduce(
         watch=training_progress,
     )
     try:
-        missing = tables.reproduce(tables.TABLES[table], work)
-    except (tables.Stopped, KeyboardInterrupt) as stopped:
+        missing = make(TABLES[table], work)
+    except (Stopped, KeyboardInterrupt) as stopped:
         _say("stopped: run the same command to resume")
         sys.exit(130 if isinstance(stopped, KeyboardInterrupt) else 1)
-    own = tables.Results(results, {file: {} for file in missing})  # a refused file holds results of another run
-    print(tables.section(table, own, work.selects if only else None))
-    for file in tables.draw_figures(table, own, out / "figures"):
+    own = Results(results, {file: {} for file in missing})  # a refused file holds results of another run
+    print(section(table, own, work.selects if only else None))
+    for file in draw_figures(table, own, out / "figures"):
         _say(f"wrote {file}")
     if missing:
         sys.exit(1)
@@ -94,6 +95,9 @@ def reproduce(
 
 def _folders(options: list[str]) -> dict[str, list[Path]]:
     """["data", "cub=birds"] → {"": [data], "cub": [birds]}"""
+    from paper.tables import COPIES
+    from protoadapt.training.datasets import find_dataset
+
     folders: dict[str, list[Path]] = {"": []}
     for text in options:
         name, equals, path = text.partition("=")

@@ -13,7 +13,7 @@ import torch
 from helpers.pages import Parsed
 from PIL import Image
 
-from protoadapt.cli import demonstration
+from protoadapt.cli import demo_run
 from protoadapt.cli.report_command import report
 from protoadapt.core.features import load_features
 from protoadapt.core.records import right_answers
@@ -27,7 +27,7 @@ LITTLE = {"per_class": 20, "episodes": 8}
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("demo") / "out"
-    demonstration.run(out, SMALL, **LITTLE)
+    demo_run.run(out, SMALL, **LITTLE)
     return out
 
 
@@ -77,7 +77,7 @@ def test_the_report_command_makes_the_same_page_from_the_files(done, tmp_path, m
 def test_results_say_how_they_came_about(done):
     files = sorted((done / "results").iterdir())
     assert [file.name for file in files] == [
-        f"{shot}-shot-{name}.json" for shot in demonstration.SHOTS for name in ("cipa", "protonet", "semi_protonet")
+        f"{shot}-shot-{name}.json" for shot in demo_run.SHOTS for name in ("cipa", "protonet", "semi_protonet")
     ]
     for file in files:
         result = json.loads(file.read_text())
@@ -95,15 +95,15 @@ def test_a_network_whose_features_are_all_the_same_has_no_plane(done, monkeypatc
     table = load_features(done / "features.safetensors")
     novel = load("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
     records = [json.loads((done / "results" / f"1-shot-{name}.json").read_text()) for name in ("cipa", "protonet")]
-    assert demonstration.task_documents(table, novel, records).keys() == {"task", "paths"}
+    assert demo_run.task_documents(table, novel, records).keys() == {"task", "paths"}
     dead = replace(table, features=torch.zeros_like(table.features))
-    assert demonstration.task_documents(dead, novel, records).keys() == {"task"}
+    assert demo_run.task_documents(dead, novel, records).keys() == {"task"}
 
 
 def test_once_more_evaluates_the_same_network(done, capsys):
     before = (done / "results" / "1-shot-cipa.json").read_text()
     log = (done / "run" / "log.csv").read_bytes()
-    demonstration.run(done, SMALL, **LITTLE)
+    demo_run.run(done, SMALL, **LITTLE)
     assert "continuing the run" in capsys.readouterr().out
     assert (done / "run" / "log.csv").read_bytes() == log
     after = (done / "results" / "1-shot-cipa.json").read_text()
@@ -116,9 +116,9 @@ def test_an_interrupted_run_is_gone_on_with(done, tmp_path, monkeypatch, capsys)
     (tmp_path / "pictures").symlink_to(done / "pictures")
     with monkeypatch.context() as patch:
         patch.setattr(RunLog, "step", lambda log, rows: os.kill(os.getpid(), signal.SIGTERM))
-        demonstration.run(tmp_path, SMALL, **LITTLE)
+        demo_run.run(tmp_path, SMALL, **LITTLE)
     assert "run the same command to continue" in capsys.readouterr().out
     assert not (tmp_path / "results.md").exists()
-    demonstration.run(tmp_path, SMALL, **LITTLE)
+    demo_run.run(tmp_path, SMALL, **LITTLE)
     whole, parts = (json.loads((out / "results" / "5-shot-cipa.json").read_text()) for out in (done, tmp_path))
     assert whole["features"]["hash"] == parts["features"]["hash"]

@@ -13,7 +13,7 @@ from protoadapt.cli.verbs import VERBS, app
 from protoadapt.training.datasets.registry import DATASETS
 from protoadapt.vision import shards
 
-NAMES = [verb.__name__ for verb in VERBS]
+NAMES = list(VERBS)
 COMMANDS = get_command(app).commands
 HEAVY = {"torch", "numpy", "scipy", "sklearn", "numba", "matplotlib", "PIL", "rich.progress", "safetensors"}
 

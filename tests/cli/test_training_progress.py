@@ -1,6 +1,6 @@
 """Training events on the terminal."""
 
-from protoadapt.cli.training_progress import clock, epoch_line, training_progress
+from protoadapt.cli.progress import clock, epoch_line, training_progress
 from protoadapt.training import Event
 
 RECORD = {"epoch": 3, "step": 30, "loss": 1.5, "ce": 1.25, "hct": 0.25, "accuracy": 71.23, "lr": 0.1}

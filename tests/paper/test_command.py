@@ -1,17 +1,19 @@
 """`python -m paper` as a user meets it."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from helpers.small_pictures import class_folders
 from typer.testing import CliRunner
 
-import paper
-from paper import TABLES, engine
+from paper import engine
 from paper.__main__ import _folders
 from paper.__main__ import app as paper_app
 from paper.plan import Row, Run, Table, Trial
+from paper.tables import TABLES
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets.registry import class_list
 
@@ -26,6 +28,13 @@ def _here(tmp_path, monkeypatch):
 def run(*words):
     """In this process; a user's mistake stays an exception, which the entry point makes a sentence."""
     return CliRunner().invoke(paper_app, [*words, "--device", "cpu"], catch_exceptions=False)
+
+
+def test_nothing_heavy_is_loaded_before_main_runs():
+    """`main` sets how long waiting threads spin, which torch reads once, and handles Ctrl-C during imports."""
+    probe = "import sys, paper.__main__; print(*{'torch', 'numpy', 'PIL', 'matplotlib', 'sklearn'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("\n", "")
 
 
 def test_without_a_name_the_tables_are_listed():
@@ -128,7 +137,7 @@ def test_the_whole_way_on_glyphs(tmp_path, monkeypatch):
     """The command trains, evaluates, prints the table, and ends well."""
     small = Run("tiny", "hct_r_glyphs", ("size=16", "backbone=conv4", "width=4", "validation_episodes=5"))
     trial = Trial(small, "glyphs", methods=("protonet", "cipa"))
-    monkeypatch.setitem(paper.TABLES, "tiny", Table("Tiny", "Small.", ("method",), (Row(("CIPA",), trial),)))
+    monkeypatch.setitem(TABLES, "tiny", Table("Tiny", "Small.", ("method",), (Row(("CIPA",), trial),)))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     done = run("tiny", "--epochs", "1", "--episodes", "5", "--per-class", "20", "--cache", "pictures")
     assert done.exit_code == 0

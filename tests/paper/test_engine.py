@@ -9,7 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from paper import Stopped, Work, engine, networks, reproduce
+from paper import engine, networks
+from paper.engine import reproduce
+from paper.networks import Stopped, Work
 from paper.plan import Row, Run, Table, Task, Trial
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import load_features, save_features

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from paper import Results, draw_figures, results_page, section
+from paper.figures import draw_figures
+from paper.results_page import Results, results_page, section
 from paper.tables import MINI, SEEDS, SEMI, SEMI_METHODS, TABLES, UNLABELLED, with_views
 from paper.trends import near, saturation, trends
 from protoadapt.core.methods import method

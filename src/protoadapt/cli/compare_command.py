@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from protoadapt.cli import evaluation
-from protoadapt.cli.options import Device
+from protoadapt.cli import options
+from protoadapt.cli.evaluate_command import check, measure, read_table, show
 from protoadapt.core.errors import UserError
 
 
@@ -19,21 +19,21 @@ def compare(
     reference: Annotated[
         str, typer.Option(help="method that the paired differences are taken to (default: the first)")
     ] = "",
-    way: evaluation.Way = 5,
-    shot: evaluation.Shot = 1,
-    query: evaluation.Query = 15,
-    episodes: evaluation.EpisodeCount = 10_000,
-    seed: evaluation.Seed = 0,
+    way: options.Way = 5,
+    shot: options.Shot = 1,
+    query: options.Query = 15,
+    episodes: options.EpisodeCount = 10_000,
+    seed: options.Seed = 0,
     seeds: Annotated[int, typer.Option(help="number of seeds to run with: --seed, --seed + 1, …")] = 1,
-    protocol: evaluation.Kind = "balanced",
-    alpha: evaluation.Alpha = 2.0,
-    unlabeled: evaluation.Unlabeled = 0,
-    distractors: evaluation.Distractors = 0,
-    min_rows: evaluation.MinRows = 0,
-    base: evaluation.Base = None,
-    json_out: evaluation.Json = None,
-    form: evaluation.Format = "text",
-    device: Device = "cpu",
+    protocol: options.Kind = "balanced",
+    alpha: options.Alpha = 2.0,
+    unlabeled: options.Unlabeled = 0,
+    distractors: options.Distractors = 0,
+    min_rows: options.MinRows = 0,
+    base: options.Base = None,
+    json_out: options.Json = None,
+    form: options.Format = "text",
+    device: options.Device = "cpu",
 ) -> None:
     """Compare several methods on the same episodes.
 
@@ -44,10 +44,10 @@ def compare(
     from protoadapt.core.episodes import Protocol
     from protoadapt.core.methods import METHODS, NEED_BASE_MEAN, method, split_specs
 
-    evaluation.check(form, json_out, *files, base)
+    check(form, json_out, *files, base)
     if not 1 <= seeds <= 1000:
         raise UserError(f"--seeds is {seeds}: it must be a whole number from 1 to 1,000")
-    tables = {file: evaluation.read_table(file, base, min_rows) for file in files}
+    tables = {file: read_table(file, base, min_rows) for file in files}
     if len({table.hash for table in tables.values()}) < len(files):
         raise UserError("two of the files hold the same features: give each once")
     every, bare = methods == "all", any(table.base_mean is None for table in tables.values())
@@ -68,8 +68,6 @@ def compare(
         result
         for table in tables.values()
         for run_seed in range(seed, seed + seeds)
-        for result in evaluation.run(table, [*chosen.values()], drawn, episodes, run_seed, device)
+        for result in measure(table, [*chosen.values()], drawn, episodes, run_seed, device)
     ]
-    evaluation.show(
-        results, against if len(chosen) > 1 else None, form, json_out, {"results": results, "reference": against}
-    )
+    show(results, against if len(chosen) > 1 else None, form, json_out, {"results": results, "reference": against})

@@ -11,6 +11,6 @@ def demo(out: Annotated[Path, typer.Option(metavar="DIR", help="directory for th
 
     Takes a few minutes on two cores and needs no data. After an interruption the same command continues.
     """
-    from protoadapt.cli import demonstration
+    from protoadapt.cli import demo_run
 
-    demonstration.run(out)
+    demo_run.run(out)

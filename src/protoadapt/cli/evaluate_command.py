@@ -1,12 +1,21 @@
-"""`protoadapt evaluate`."""
+"""`protoadapt evaluate`, and what `compare` shares with it."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from protoadapt.cli import evaluation
-from protoadapt.cli.options import Device, Set
+from protoadapt.cli import options
+from protoadapt.cli.progress import progress
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import check_output
+
+if TYPE_CHECKING:
+    from protoadapt.core.episodes import Protocol
+    from protoadapt.core.features import Features
+    from protoadapt.core.methods import Method
 
 
 def evaluate(
@@ -14,21 +23,21 @@ def evaluate(
     method_name: Annotated[
         str, typer.Option("--method", help="a name that `protoadapt methods` lists, or package.module:function")
     ] = "cipa",
-    way: evaluation.Way = 5,
-    shot: evaluation.Shot = 1,
-    query: evaluation.Query = 15,
-    episodes: evaluation.EpisodeCount = 10_000,
-    seed: evaluation.Seed = 0,
-    protocol: evaluation.Kind = "balanced",
-    alpha: evaluation.Alpha = 2.0,
-    unlabeled: evaluation.Unlabeled = 0,
-    distractors: evaluation.Distractors = 0,
-    min_rows: evaluation.MinRows = 0,
-    base: evaluation.Base = None,
-    settings: Set = None,
-    json_out: evaluation.Json = None,
-    form: evaluation.Format = "text",
-    device: Device = "cpu",
+    way: options.Way = 5,
+    shot: options.Shot = 1,
+    query: options.Query = 15,
+    episodes: options.EpisodeCount = 10_000,
+    seed: options.Seed = 0,
+    protocol: options.Kind = "balanced",
+    alpha: options.Alpha = 2.0,
+    unlabeled: options.Unlabeled = 0,
+    distractors: options.Distractors = 0,
+    min_rows: options.MinRows = 0,
+    base: options.Base = None,
+    settings: options.Set = None,
+    json_out: options.Json = None,
+    form: options.Format = "text",
+    device: options.Device = "cpu",
 ) -> None:
     """Measure one method over thousands of episodes.
 
@@ -37,8 +46,82 @@ def evaluate(
     from protoadapt.core.episodes import Protocol
     from protoadapt.core.methods import method, parse_assignments
 
-    evaluation.check(form, json_out, file, base)
+    check(form, json_out, file, base)
     chosen = method(method_name, **parse_assignments(settings or []))
     drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
-    results = evaluation.run(evaluation.read_table(file, base, min_rows), [chosen], drawn, episodes, seed, device)
-    evaluation.show(results, None, form, json_out, results[0])
+    results = measure(read_table(file, base, min_rows), [chosen], drawn, episodes, seed, device)
+    show(results, None, form, json_out, results[0])
+
+
+def check(form: str, json_out: Path | None, *inputs: Path | None) -> None:
+    """Refuse before the work what would only fail after it."""
+    from protoadapt.report.tables import check_format
+
+    check_format(form)
+    if json_out:
+        check_output(json_out, *inputs)
+
+
+def read_table(file: Path, base: Path | None, min_rows: int) -> "Features":
+    """A feature file without its small classes, with the mean of `base` where that is given."""
+    from dataclasses import replace
+
+    import numpy as np
+    import torch
+
+    from protoadapt.core.features import base_mean_of, load_features
+
+    table = load_features(file)
+    if min_rows < 0:
+        raise UserError(f"--min-rows is {min_rows}: it must be 0 or more")
+    classes, place, rows = np.unique(table.labels.numpy(), return_inverse=True, return_counts=True)
+    if (small := (classes >= 0) & (rows < min_rows)).any():
+        if not (rows[classes >= 0] >= min_rows).any():
+            raise UserError(f"no class has {min_rows} rows, the largest {rows[classes >= 0].max()}: lower --min-rows")
+        print(f"left out: {count(small.sum(), 'class', 'classes')} with fewer than {min_rows} rows", file=sys.stderr)
+        labels = table.labels.masked_fill(torch.from_numpy(small[place]), -1)
+        table = replace(table, labels=labels, metadata={**table.metadata, "min_rows": min_rows})
+    return replace(table, base_mean=base_mean_of(base, table)) if base else table
+
+
+def measure(
+    table: "Features", methods: "Sequence[Method | str]", protocol: "Protocol", episodes: int, seed: int, device: str
+) -> list[dict[str, Any]]:
+    """Results of several methods on the same episodes, in their JSON form."""
+    from protoadapt.core.episodes import redrawn
+    from protoadapt.core.evaluate import compare
+
+    device = options.find_device(device)
+    if (share := redrawn(table.labels.numpy(), protocol)) > 0.1:
+        print(
+            f"note: {share:.0%} of Dirichlet({protocol.alpha:g}) draws need more rows than a class has and are drawn "
+            f"again, so classes are less imbalanced than requested: lower --query",
+            file=sys.stderr,
+        )
+    with progress("episodes", episodes) as report:
+        results = compare(
+            table.features,
+            table.labels,
+            methods,
+            protocol,
+            episodes=episodes,
+            seed=seed,
+            base_mean=table.base_mean,
+            device=device,
+            on_progress=report,
+        )
+    return [result.to_json(**table.about) for result in results]
+
+
+def show(
+    results: list[dict[str, Any]], reference: str | None, form: str, json_out: Path | None, content: dict[str, Any]
+) -> None:
+    """Write `content` as JSON where asked to, and print the table: of one run, or of all runs together."""
+    from protoadapt.core.files import write_json
+    from protoadapt.report.run_tables import render_runs
+    from protoadapt.report.tables import render
+
+    if json_out:
+        write_json(json_out, content)
+    runs = {(result["features"].get("hash"), result["seed"]) for result in results}
+    print(render(results, reference, form) if len(runs) == 1 else render_runs(results, reference, form))

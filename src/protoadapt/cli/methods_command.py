@@ -17,8 +17,9 @@ def methods(
 ) -> None:
     """List the inference methods and their settings.
 
-    The names are those of `evaluate --method`, `compare --methods` and `label --method`. Each setting is printed as
-    --set takes it, with its default, its meaning and its range.
+    The names are those of `evaluate --method` and `compare --methods`; `label --method` takes bapa, cipa, protonet,
+    semi_protonet, soft_kmeans and pt_map. Each setting is printed as --set takes it, with its default, its meaning and
+    its range.
     """
     from protoadapt.core.methods import METHODS, method
     from protoadapt.core.methods.settings import declarations

@@ -31,6 +31,28 @@ Set = Annotated[
         "--set", metavar="NAME=VALUE", help="change a setting of the method (`protoadapt methods`); repeatable"
     ),
 ]
+Way = Annotated[int, typer.Option(help="classes per episode")]
+Shot = Annotated[int, typer.Option(help="labelled examples per class")]
+Query = Annotated[int, typer.Option(help="queries per class; with dirichlet, their mean")]
+EpisodeCount = Annotated[int, typer.Option("--episodes", help="number of episodes")]
+Seed = Annotated[int, typer.Option(help="random seed: the same seed draws the same episodes")]
+Kind = Annotated[
+    str,
+    typer.Option(
+        "--protocol",
+        help="balanced: equal classes; dirichlet: imbalanced queries; semi: unlabelled examples beside the queries",
+    ),
+]
+Alpha = Annotated[float, typer.Option(help="with dirichlet: concentration of the class shares; small is imbalanced")]
+Unlabeled = Annotated[int, typer.Option(help="with semi: unlabelled examples per class")]
+Distractors = Annotated[int, typer.Option(help="with semi: number of other classes among the unlabelled ones")]
+MinRows = Annotated[int, typer.Option(help="leave out classes with fewer examples")]
+Base = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="features of the base classes, for methods that centre by their mean"),
+]
+Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="also write the result as JSON")]
+Format = Annotated[str, typer.Option("--format", help="format of the printed table: text, markdown, csv or latex")]
 
 
 def find_device(name: str) -> str:

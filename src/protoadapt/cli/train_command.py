@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt
-from protoadapt.cli.progress import bars
-from protoadapt.cli.training_progress import training_progress
+from protoadapt.cli.progress import bars, training_progress
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output_folder
 

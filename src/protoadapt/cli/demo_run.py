@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from PIL import Image
 
-from protoadapt.cli.training_progress import clock, training_progress
+from protoadapt.cli.evaluate_command import measure
+from protoadapt.cli.progress import clock, training_progress
 from protoadapt.core.episodes import Protocol, draw
-from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, save_features
 from protoadapt.core.files import write_json, written_whole
 from protoadapt.core.methods import method
@@ -93,11 +93,9 @@ def evaluated(
     table: Features, shot: int, episodes: int, training: dict[str, Any], folder: Path
 ) -> list[dict[str, Any]]:
     """Evaluate every method on the same episodes: printed as a table, written as one JSON file each."""
-    results = compare(
-        table.features, table.labels, METHODS, Protocol(shot=shot), episodes=episodes, base_mean=table.base_mean
-    )
+    results = measure(table, METHODS, Protocol(shot=shot), episodes, seed=0, device="cpu")
     about = {key: training[key] for key in ("config", "best", "seconds", "versions", "hardware")}
-    documents = [{**result.to_json(**table.about), "training": about} for result in results]
+    documents = [{**result, "training": about} for result in results]
     for result in documents:
         write_json(folder / f"{shot}-shot-{result['method']}.json", result)
     print(f"\n{render(documents, METHODS[0], 'text')}\n", flush=True)
