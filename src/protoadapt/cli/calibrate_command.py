@@ -32,7 +32,7 @@ def calibrate(
     """
     from protoadapt.core.features import load_features
     from protoadapt.labeling.calibration import calibrate as fit
-    from protoadapt.report.tables import origin
+    from protoadapt.report.captions import origin
     from protoadapt.vision.networks.cards import SCHEMA, read_card
 
     if check_output(card, features).suffix != ".json":

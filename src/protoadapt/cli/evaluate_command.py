@@ -118,8 +118,7 @@ def show(
 ) -> None:
     """Write `content` as JSON where asked to, and print the table: of one run, or of all runs together."""
     from protoadapt.core.files import write_json
-    from protoadapt.report.run_tables import render_runs
-    from protoadapt.report.tables import render
+    from protoadapt.report.tables import render, render_runs
 
     if json_out:
         write_json(json_out, content)

@@ -1,7 +1,9 @@
 """Words on what a result was measured on: data, protocol, embedding."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from protoadapt.core.errors import count
 
 USUAL = {"crop": "none", "views": 1, "pooling": 1}
 
@@ -18,6 +20,20 @@ def origin(features: Mapping[str, Any]) -> str:
 
 def caption(result: Mapping[str, Any], shots: str = "") -> str:
     """What a table was measured on, in one line; `shots` such as "1- and 5-" where it holds several."""
+    data = origin(result.get("features", {}))
+    return (f"{data}: " if data else "") + f"{_protocol(result, shots)}, seed {result['seed']}, 95 % CI"
+
+
+def caption_of_runs(results: Sequence[Mapping[str, Any]]) -> str:
+    """The same for results of several runs: feature files, seeds, or both."""
+    data = ", ".join(filter(None, dict.fromkeys(origin(result["features"]) for result in results)))
+    files, seeds = ({result["features"].get("hash") for result in results}, {result["seed"] for result in results})
+    runs = len({(result["features"].get("hash"), result["seed"]) for result in results})
+    number = f"{count(runs, 'run')}: {count(len(files), 'feature file')} × {count(len(seeds), 'seed')}"
+    return (f"{data}: " if data else "") + f"{_protocol(results[0])} per run, 95 % CI; {number}"
+
+
+def _protocol(result: Mapping[str, Any], shots: str = "") -> str:
     p = result["protocol"]
     queries = {
         "balanced": f"{p['query']} queries per class",
@@ -25,9 +41,7 @@ def caption(result: Mapping[str, Any], shots: str = "") -> str:
         "semi": f"{p['query']} queries and {p['unlabeled']} unlabelled per class",
     }[p["kind"]]
     queries += f", {p['distractors']} distractor classes" if p["distractors"] else ""
-    data = origin(result.get("features", {}))
-    words = f"{p['way']}-way {shots or p['shot']}{'' if shots else '-'}shot, {queries}, {result['episodes']:,} episodes"
-    return (f"{data}: " if data else "") + f"{words}, seed {result['seed']}, 95 % CI"
+    return f"{p['way']}-way {shots or str(p['shot']) + '-'}shot, {queries}, {result['episodes']:,} episodes"
 
 
 def run_name(result: Mapping[str, Any]) -> str:

@@ -1,41 +1,48 @@
-"""Record JSON as tables: text, Markdown, CSV and LaTeX."""
+"""Results as tables: text, Markdown, CSV and LaTeX."""
 
 import csv
 import io
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import compress
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from protoadapt.core.errors import no_such
-from protoadapt.core.records import Record, class_interval, paired_difference, right_answers
-from protoadapt.report.captions import caption, origin, run_name
-from protoadapt.report.latex import Columns, latex_table
+from protoadapt.core.errors import count, no_such
+from protoadapt.core.records import Record, class_interval, compare_runs, paired_difference, right_answers
+from protoadapt.report.captions import caption, caption_of_runs, origin, run_name
+from protoadapt.report.latex import latex_table
 
 Row = Sequence[str]
 FORMATS = ("text", "markdown", "csv", "latex")
 SPEED = {"seconds": ".2f", "episodes/s": ",.0f"}
+PLAIN = {"runs": "d", "episodes/s": ".1f", "p": ".4g", "p Holm": ".4g"}  # the others have four decimals
 OVER_CLASSES = "± over classes"
 OVER_CLASSES_NOTE = "95 % half-widths of the accuracy and of the difference over the choice of classes (jackknife)"
+SPREAD_NOTE = "spread: standard deviation of the runs' means"
+P_NOTE = "p: over episodes, corrected for the number of methods (Holm)"
 
 
-def columns(results: Sequence[Record], reference: str | None = None) -> dict[str, list[float | None]]:
-    """Return the numbers of a comparison by column, in percentage points and seconds; None where there is none.
+def measures(results: Sequence[Record], reference: str | None = None) -> list[dict[str, float | None]]:
+    """The numbers of a comparison, in percentage points and seconds, one dict per result; None where there is none.
 
-    The paired difference to the result labelled `reference` has columns only where that is among the results.
+    They hold the paired difference to the result labelled `reference` only where that is among the results.
     """
     other = next((r for r in results if r["label"] == reference), None)
-    compared = [(r, other if r is not other else None) for r in results]
-    differences = [paired_difference(r, against) if against else (None, None) for r, against in compared]
-    minus, seconds = f"minus {reference}", [r["seconds"] for r in results]
-    table = {key: [r[key] for r in results] for key in ("accuracy", "ci95")}
-    if other:
-        table |= {minus: [mean for mean, _ in differences], f"{minus} ci95": [half for _, half in differences]}
-    table["classes ci95"] = [class_interval(r) for r in results]
-    if other:
-        table[f"{minus} classes ci95"] = [class_interval(r, against) if against else None for r, against in compared]
-    return {**table, "seconds": seconds, "episodes/s": [r["episodes"] / max(r["seconds"], 1e-9) for r in results]}
+    rows, minus = [], f"minus {reference}"
+    for result in results:
+        against = other if result is not other else None
+        row = {"accuracy": result["accuracy"], "ci95": result["ci95"]}
+        if other:
+            mean, half = paired_difference(result, against) if against else (None, None)
+            row |= {minus: mean, f"{minus} ci95": half}
+        row["classes ci95"] = class_interval(result)
+        if other:
+            row[f"{minus} classes ci95"] = class_interval(result, against) if against else None
+        seconds = result["seconds"]
+        rows.append({**row, "seconds": seconds, "episodes/s": result["episodes"] / max(seconds, 1e-9)})
+    return rows
 
 
 def comparison(results: Sequence[Record], reference: str | None = None) -> tuple[list[str], list[list[str]]]:
@@ -51,30 +58,27 @@ def comparison(results: Sequence[Record], reference: str | None = None) -> tuple
     Columns: method, accuracy, paired difference, half-widths over classes (where any result has them), seconds,
     episodes per second.
     """
-    table, minus, n = columns(results, reference), f"minus {reference}", len(results)
-    widths = list(zip(table["classes ci95"], table.get(f"{minus} classes ci95", [None] * n)))
-    out = {"method": [r["label"] for r in results], "accuracy": _with_half_width(table, "accuracy", "ci95", ".2f")}
-    if minus in table:
-        out[minus] = _with_half_width(table, minus, f"{minus} ci95", "+.2f")
-    if any(own is not None for own, _ in widths):
-        out[OVER_CLASSES] = [", ".join(f"± {width:.1f}" for width in both if width is not None) for both in widths]
-    out |= {name: [format(value, form) for value in table[name]] for name, form in SPEED.items()}
-    return list(out), [list(row) for row in zip(*out.values())]
+    rows, minus = measures(results, reference), f"minus {reference}"
+    wide = any(row["classes ci95"] is not None for row in rows)
+    table = []
+    for result, row in zip(results, rows):
+        cells = {"method": result["label"], "accuracy": _interval(row["accuracy"], row["ci95"], ".2f")}
+        if minus in row:
+            cells[minus] = _interval(row[minus], row[f"{minus} ci95"], "+.2f")
+        if wide:
+            halves = row["classes ci95"], row.get(f"{minus} classes ci95")
+            cells[OVER_CLASSES] = ", ".join(f"± {half:.1f}" for half in halves if half is not None)
+        table.append(cells | {name: format(row[name], form) for name, form in SPEED.items()})
+    return list(table[0]), [list(cells.values()) for cells in table]
 
 
-def _with_half_width(table: dict[str, list[float | None]], mean: str, half: str, form: str) -> list[str]:
-    return ["" if m is None else f"{m:{form}} ± {h:.2f}" for m, h in zip(table[mean], table[half])]
+def _interval(mean: float | None, half: float | None, form: str) -> str:
+    return "" if mean is None else f"{mean:{form}} ± {half:.2f}"
 
 
-def numbers(results: Sequence[Record], reference: str | None = None) -> tuple[list[str], list[list[str]]]:
-    """The same for a program: one plain number per column, empty where there is none."""
-    table = columns(results, reference)
-    rows = zip(*([_plain(value, name) for value in values] for name, values in table.items()))
-    return ["method", *table], [[r["label"], *row] for r, row in zip(results, rows)]
-
-
-def _plain(value: float | None, name: str) -> str:
-    return "" if value is None else f"{value:.1f}" if name == "episodes/s" else f"{value:.4f}"
+def _plain(row: dict[str, float | None]) -> dict[str, str]:
+    """Numbers for a program, empty where there is none."""
+    return {name: "" if value is None else format(value, PLAIN.get(name, ".4f")) for name, value in row.items()}
 
 
 def by_episodes(results: Iterable[Record], key: Callable[[Record], Hashable] | None = None) -> list[list[Record]]:
@@ -119,10 +123,12 @@ def markdown(header: Row, rows: Sequence[Row]) -> str:
     return "\n".join([line(header), ruler, *(line(row) for row in rows)])
 
 
-def as_csv(header: Row, rows: Sequence[Row]) -> str:
-    """A table as comma-separated values."""
+def as_csv(header: Row, rows: Sequence[Mapping[str, str]]) -> str:
+    """Rows by column name as comma-separated values."""
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([header, *rows])
+    table = csv.DictWriter(out, header, restval="", extrasaction="ignore", lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
     return out.getvalue().rstrip("\n")
 
 
@@ -143,46 +149,75 @@ def render(results: Sequence[Record], reference: str | None, form: str) -> str:
     """
     check_format(form)
     groups = by_episodes(results)
+    if form == "csv":
+        rows = [
+            {"measured on": caption(group[0]), "method": result["label"], **_plain(row)}
+            for group in groups
+            for result, row in zip(group, measures(group, reference))
+        ]
+        header = max((list(row) for row in rows), key=len)
+        return as_csv(header[len(groups) == 1 :], rows)  # of one group, all are measured on the same
     if form == "latex":
         return _latex(groups, reference)
+    return "\n\n".join(_captioned(caption(group[0]), *comparison(group, reference), form) for group in groups)
+
+
+def render_runs(results: Sequence[Record], reference: str | None, form: str) -> str:
+    """Return one line per method over several runs: mean, spread over runs, paired difference and its p-value.
+
+    Parameters
+    ----------
+    results : result JSON, every method on every run; a run is one feature file and one seed.
+    reference, form : as in `render`. The p-values are corrected for multiple comparisons.
+    """
+    check_format(form)
+    runs, minus = compare_runs(results, reference), f"minus {reference}"
     if form == "csv":
-        tables = [numbers(group, reference) for group in groups]
-        if len(groups) == 1:
-            return as_csv(*tables[0])
-        header = ["measured on", *max((header for header, _ in tables), key=len)]
-        rows = [
-            dict(zip(own, row)) | {"measured on": caption(g[0])}
-            for g, (own, rows) in zip(groups, tables)
-            for row in rows
-        ]
-        return as_csv(header, [[row.get(name, "") for name in header] for row in rows])
-    parts = []
-    for group in groups:
-        about, table = caption(group[0]), comparison(group, reference)
-        about += f"; {OVER_CLASSES}: {OVER_CLASSES_NOTE}" if OVER_CLASSES in table[0] else ""
-        parts.append(f"{about}\n\n{markdown(*table)}" if form == "markdown" else f"{about}\n{text(*table)}")
-    return "\n\n".join(parts)
+        names = {"runs": "runs", "accuracy": "accuracy", "ci95": "ci95", "spread": "spread"}
+        if reference:
+            names |= {"difference": minus, "difference_ci95": f"{minus} ci95", "difference_spread": f"{minus} spread"}
+            names |= {"p": "p", "p_holm": "p Holm"}
+        rows = [{"method": r["label"], **_plain({name: r.get(key) for key, name in names.items()})} for r in runs]
+        return as_csv(["method", *names.values()], rows)
+    header = ["method", "accuracy", "spread", *([minus, "p"] if reference else [])]
+    table = []
+    for r in runs:
+        spread = "" if r["spread"] is None else f"{r['spread']:.2f}"
+        row = [r["label"], _interval(r["accuracy"], r["ci95"], ".2f"), spread]
+        if reference:
+            p = "" if "p" not in r else f"{r['p_holm']:.3f}" if r["p_holm"] >= 0.001 else "< 0.001"
+            row += [_interval(r.get("difference"), r.get("difference_ci95"), "+.2f"), p]
+        table.append(row)
+    about = f"{caption_of_runs(results)}; {SPREAD_NOTE}; {P_NOTE}"
+    if form == "latex":
+        return latex_table([(f"mean of {count(runs[0]['runs'], 'run')}", header, table)], about)
+    return _captioned(about, header, table, form)
+
+
+def _captioned(about: str, header: Row, rows: Sequence[Row], form: str) -> str:
+    about += _over_classes(header)
+    return f"{about}\n\n{markdown(header, rows)}" if form == "markdown" else f"{about}\n{text(header, rows)}"
+
+
+def _over_classes(header: Row) -> str:
+    """What a caption adds where a table has that column."""
+    return f"; {OVER_CLASSES}: {OVER_CLASSES_NOTE}" if OVER_CLASSES in header else ""
 
 
 def _latex(groups: Sequence[Sequence[Record]], reference: str | None) -> str:
     """Accuracies and differences without seconds; a group of columns per set of episodes, named by what differs."""
     first = [group[0] for group in groups]
-    parts = [
-        [origin(r["features"]) for r in first],
-        [run_name(r) for r in first],
-        [f"{r['protocol']['way']}-way" for r in first],
-        [r["protocol"]["kind"] for r in first],
-        [f"M = {r['protocol']['unlabeled']}" for r in first],
-        [f"seed {r['seed']}" for r in first],
-    ]
-    apart = [part for part in parts if len(set(part)) > 1] + [[f"{r['protocol']['shot']}-shot" for r in first]]
-    side_by_side = []
-    for title, group in zip(map(" ".join, zip(*apart)), groups):
+    titles = []
+    for r in first:
+        p = r["protocol"]
+        words = [origin(r["features"]), run_name(r), f"{p['way']}-way", p["kind"], f"M = {p['unlabeled']}"]
+        titles.append([*words, f"seed {r['seed']}", f"{p['shot']}-shot"])
+    differ = [len(set(words)) > 1 for words in zip(*titles)][:-1] + [True]
+    columns = []
+    for title, group in zip(titles, groups):
         header, rows = comparison(group, reference)
-        highest = max(round(r["accuracy"], 2) for r in group)
-        best = {r["label"] for r in group if round(r["accuracy"], 2) == highest}
-        side_by_side.append(Columns(title, header[1:-2], {label: cells[:-2] for label, *cells in rows}, best))
-    shots = dict.fromkeys(f"{r['protocol']['shot']}-" for r in first)
-    about = "; ".join(dict.fromkeys(caption(r, " and ".join(shots)) for r in first))
-    about += f"; {OVER_CLASSES}: {OVER_CLASSES_NOTE}" if any(OVER_CLASSES in c.header for c in side_by_side) else ""
-    return latex_table(side_by_side, about)
+        rows = [row[: -len(SPEED)] for row in rows]
+        columns.append((" ".join(compress(title, differ)), header[: -len(SPEED)], rows))
+    shots = " and ".join(dict.fromkeys(f"{r['protocol']['shot']}-" for r in first))
+    about = "; ".join(dict.fromkeys(caption(r, shots) for r in first))
+    return latex_table(columns, about + _over_classes([name for _, header, _ in columns for name in header]))
