@@ -6,7 +6,8 @@ from typing import Any
 from protoadapt.core.errors import UserError
 from protoadapt.core.records import LARGEST, Record, read_results
 from protoadapt.core.untrusted import finite, whole
-from protoadapt.report.documents import OLD_PATHS, PATHS, RUN, paths_of
+from protoadapt.report.motion import OLD_PATHS, PATHS, paths_of
+from protoadapt.report.training_curves import RUN
 
 
 def sound(document: Any) -> dict[str, Any]:

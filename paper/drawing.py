@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from protoadapt.core.files import written_whole
-from protoadapt.report.documents import paths_of
+from protoadapt.report.motion import paths_of
 
 COLORS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#999933", "#882255", "#555555")
 

@@ -21,6 +21,7 @@ from protoadapt.core.projection import episode_paths
 from protoadapt.core.records import right_answers
 from protoadapt.report.html import evaluation_page
 from protoadapt.report.tables import render
+from protoadapt.report.task import TASK
 from protoadapt.training import checkpoint, load_splits, train
 from protoadapt.training.datasets import load
 from protoadapt.training.recipes import recipe
@@ -123,7 +124,7 @@ def task_documents(table: Features, novel: Images, results: Sequence[dict[str, A
     ]
     support = items(drawn.support[0], drawn.support_labels[0])
     about = {"protocol": "A 5-way 1-shot task, the one nearest to the average accuracies", "class_names": names}
-    task = {"schema": "protoadapt-task/1", **about, "support": support, "query": query}
+    task = {"schema": TASK, **about, "support": support, "query": query}
     paths = episode_paths(episode, truth)
     same = {"protocol": "The same task, with the prototypes of CIPA", "class_names": names}
     return {"task": task, "paths": {**paths, **same}} if paths else {"task": task}

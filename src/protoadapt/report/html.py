@@ -6,11 +6,13 @@ from typing import Any
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.records import SCHEMAS, read_results
-from protoadapt.report.documents import OLD_PATHS, PATHS, RUN, TASK
 from protoadapt.report.label_page import SCHEMA as LABELS
 from protoadapt.report.label_page import labels_page
+from protoadapt.report.motion import OLD_PATHS, PATHS
 from protoadapt.report.result_page import evaluation_page
 from protoadapt.report.tables import check_format, render
+from protoadapt.report.task import TASK
+from protoadapt.report.training_curves import RUN
 
 __all__ = ["LABELS", "evaluation_page", "is_labels_page", "labels_page", "readable", "report_page", "results_table"]
 

@@ -5,10 +5,9 @@ from typing import Any
 
 from protoadapt.core.errors import count
 from protoadapt.report.charts import bar, color, mark
-from protoadapt.report.documents import paths_of
 from protoadapt.report.label_records import LabelledPicture, Total, number, read_records, read_totals
 from protoadapt.report.markup import Html, facts, inner, name_of, page, pairs, section, tag
-from protoadapt.report.motion import motion, motion_section
+from protoadapt.report.motion import motion, motion_section, paths_of
 
 SCHEMA = "protoadapt-labels/1"
 FIRST = 18  # pictures to check first

@@ -6,12 +6,11 @@ from typing import Any
 from protoadapt.core.records import Record, read_results, right_answers
 from protoadapt.report.captions import caption, dataset, embedding, origin, run_name
 from protoadapt.report.charts import HIDE, axis, grouped_bars, histogram, interval, ticks
-from protoadapt.report.documents import OLD_PATHS, PATHS, RUN, TASK, paths_of
 from protoadapt.report.markup import Html, facts, inner, page, pairs, section, tag
-from protoadapt.report.motion import motion, motion_section
+from protoadapt.report.motion import OLD_PATHS, PATHS, motion, motion_section, paths_of
 from protoadapt.report.tables import OVER_CLASSES, OVER_CLASSES_NOTE, by_episodes, comparison
-from protoadapt.report.task import task_section
-from protoadapt.report.training_curves import training_section
+from protoadapt.report.task import TASK, task_section
+from protoadapt.report.training_curves import RUN, training_section
 
 ACCURACY = (
     "The dot is the mean over episodes, the line its 95 % confidence interval (hidden where shorter than the dot). "

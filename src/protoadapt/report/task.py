@@ -8,6 +8,7 @@ from protoadapt.core.untrusted import whole
 from protoadapt.report.charts import legend
 from protoadapt.report.markup import Html, inner, name_of, picture, section, tag
 
+TASK = "protoadapt-task/1"
 NOTE = "One row per class: its labelled examples, then its queries. A frame marks a query that a method named wrongly."
 
 

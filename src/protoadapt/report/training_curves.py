@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from protoadapt.core.records import LARGEST
+from protoadapt.core.untrusted import finite
 from protoadapt.report.charts import Series, color, lines, ticks
-from protoadapt.report.documents import plottable
 from protoadapt.report.markup import Html, facts, inner, section, tag
 
+RUN = "protoadapt-run/1"
 LOSSES = {"ce": "cross-entropy", "rotation": "rotation", "hct": "HCT", "manifold_mixup": "Manifold Mixup"}
 ACCURACIES = {
     "val_cipa_5": ("CIPA, 5-shot", "c1"),
@@ -27,12 +29,14 @@ def training_section(runs: Iterable[dict[str, Any]]) -> Html:
 
 
 def _run(run: dict[str, Any]) -> Html:
-    history = [row for row in run["history"] if isinstance(row, dict) and plottable(row.get("epoch"))]
+    history = [row for row in run["history"] if isinstance(row, dict) and _shown(row.get("epoch"))]
     config, best = (run[key] if isinstance(run.get(key), dict) else {} for key in ("config", "best"))
-    score = f"epoch {best.get('epoch')}, validation score {best['score']:.2f}" if plottable(best.get("score")) else None
+    score = (
+        f"epoch {best.get('epoch')}, validation score {best['score']:.2f}" if _shown(best.get("score")) else None
+    )
     known = [("data", config.get("dataset")), ("network", config.get("backbone")), ("epochs", config.get("epochs"))]
     known += [("best", score)]
-    known += [("time", f"{run['seconds']:,.0f} s on {run.get('hardware')}" if plottable(run.get("seconds")) else None)]
+    known += [("time", f"{run['seconds']:,.0f} s on {run.get('hardware')}" if _shown(run.get("seconds")) else None)]
     charts = [_chart("Training loss", losses(history)), _chart("Accuracy, %", accuracies(history), 100.0)]
     return inner(tag("h3", str(run.get("run") or "run")), facts(known), tag("div", charts, class_="charts"))
 
@@ -62,4 +66,9 @@ def _drawn(series: Iterable[Series]) -> list[Series]:
 
 
 def _points(history: Sequence[dict[str, Any]], name: str) -> list[tuple[float, float]]:
-    return [(row["epoch"], row[name]) for row in history if plottable(row.get(name))]
+    return [(row["epoch"], row[name]) for row in history if _shown(row.get(name))]
+
+
+def _shown(value: object) -> bool:
+    """Whether a value is a number that an axis can show."""
+    return finite(value, -LARGEST, LARGEST)
