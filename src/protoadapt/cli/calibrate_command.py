@@ -9,7 +9,7 @@ import typer
 from protoadapt.cli.models_command import describe_calibration
 from protoadapt.cli.progress import progress
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import check_output, written_whole
+from protoadapt.core.files import check_output, write_text
 
 
 def calibrate(
@@ -62,6 +62,5 @@ def calibrate(
     with progress("settings calibrated", 8) as report:
         calibration = fit(table.features, table.labels, method, episodes=episodes, on_progress=report)
     content["calibration"] = calibration | {"features": origin(table.metadata)}
-    with written_whole(card) as partial:
-        partial.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    write_text(card, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     print(describe_calibration(content["calibration"]))

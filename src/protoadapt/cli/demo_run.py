@@ -15,7 +15,7 @@ from protoadapt.cli.evaluate_command import measure
 from protoadapt.cli.progress import clock, training_progress
 from protoadapt.core.episodes import Protocol, draw
 from protoadapt.core.features import Features, save_features
-from protoadapt.core.files import write_json, written_whole
+from protoadapt.core.files import write_json, write_text
 from protoadapt.core.methods import method
 from protoadapt.core.projection import episode_paths
 from protoadapt.core.records import right_answers
@@ -85,8 +85,7 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
     words = [f"# Characters that were not in training\n\nHCT_R: {trained}. Charts: report.html.", *tables]
     documents = [*(result for of_shot in results.values() for result in of_shot), *one_task.values(), training]
     for name, content in (("results.md", "\n\n".join(words) + "\n"), ("report.html", evaluation_page(documents))):
-        with written_whole(out / name) as partial:
-            partial.write_text(content, encoding="utf-8")
+        write_text(out / name, content)
     say(f"done: open {out / 'report.html'}; the tables are in {out / 'results.md'}")
 
 

@@ -10,6 +10,7 @@ import typer
 from protoadapt.cli.options import MODEL_HELP, Device, Set, find_device
 from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import write_text
 from protoadapt.core.untrusted import for_terminal
 
 MODEL = "lite0"
@@ -56,7 +57,6 @@ def label(
         raise UserError("there are no pictures to name: give --images DIR, or --features DIR from extract --manifest")
     from protoadapt import labeling
     from protoadapt.core.methods import parse_assignments
-    from protoadapt.labeling.outputs import write_text
     from protoadapt.report.html import labels_page
 
     options: dict[str, Any] = {"method": method, "settings": parse_assignments(settings or [])}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.files import check_output, written_whole
+from protoadapt.core.files import check_output, write_text
 
 LARGEST = 1 << 29  # bytes of a JSON file
 
@@ -41,19 +41,16 @@ def report(
         check_output(out, *sources)
     documents = {str(file): document for path in sources for file, document in _documents(path)}
     if form is not None:
-        table = results_table(documents, form)
+        content = results_table(documents, form) + "\n"
         if out is None:
-            return print(table)
-        with written_whole(out) as partial:
-            partial.write_text(table + "\n", encoding="utf-8")
-        return print(f"{count(len(documents), 'file')} → {out}")
-    out = out or _usual_place(documents)
-    for name, document in documents.items():
-        if Path(name).resolve().parent != out.resolve().parent:
-            document.pop("folder", None)  # links to pictures start at its own directory
-    page = report_page(documents)
-    with written_whole(out) as partial:
-        partial.write_bytes(page.encode())
+            return print(content, end="")
+    else:
+        out = out or _usual_place(documents)
+        for name, document in documents.items():
+            if Path(name).resolve().parent != out.resolve().parent:
+                document.pop("folder", None)  # links to pictures start at its own directory
+        content = report_page(documents)
+    write_text(out, content)
     print(f"{count(len(documents), 'file')} → {out}")
 
 

@@ -93,6 +93,13 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str, check: Callable[[], None] = lambda: None) -> None:
+    """Writes UTF-8, whole or not at all. `check` may still refuse right before the file is replaced."""
+    with written_whole(path) as partial:
+        partial.write_bytes(text.encode())
+        check()
+
+
 LEAF = re.compile(r"[\[{]\n[^\[\]{}]+[\]}]")
 """An indented list or object without another inside. Line breaks in JSON are layout: those of strings are escaped."""
 

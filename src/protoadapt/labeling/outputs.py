@@ -93,13 +93,6 @@ def as_csv(result: Mapping[str, Any]) -> str:
     return text.getvalue()
 
 
-def write_text(path: Path, text: str, check: Callable[[], None] = lambda: None) -> None:
-    """Writes UTF-8, whole or not at all. `check` may still refuse right before the file is replaced."""
-    with written_whole(path) as partial:
-        partial.write_bytes(text.encode())
-        check()
-
-
 def as_json(result: Mapping[str, Any]) -> str:
     """labels.json of a result."""
     return json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n"

@@ -31,9 +31,7 @@ def training_section(runs: Iterable[dict[str, Any]]) -> Html:
 def _run(run: dict[str, Any]) -> Html:
     history = [row for row in run["history"] if isinstance(row, dict) and _shown(row.get("epoch"))]
     config, best = (run[key] if isinstance(run.get(key), dict) else {} for key in ("config", "best"))
-    score = (
-        f"epoch {best.get('epoch')}, validation score {best['score']:.2f}" if _shown(best.get("score")) else None
-    )
+    score = f"epoch {best.get('epoch')}, validation score {best['score']:.2f}" if _shown(best.get("score")) else None
     known = [("data", config.get("dataset")), ("network", config.get("backbone")), ("epochs", config.get("epochs"))]
     known += [("best", score)]
     known += [("time", f"{run['seconds']:,.0f} s on {run.get('hardware')}" if _shown(run.get("seconds")) else None)]
