@@ -17,6 +17,7 @@ import torch
 from sklearn.base import clone
 
 from protoadapt.core.estimators import PrototypeClassifier
+from protoadapt.core.files import write_text
 from protoadapt.core.methods.row_source import MemorySource, RowSource, block_size
 from protoadapt.core.provenance import versions
 from protoadapt.labeling import outputs
@@ -185,9 +186,9 @@ def write_results(
         records[i][key] = small
         on_progress("thumbnails", done + 1, len(images))
     if named.records is not None:  # first: if it refuses, all is as it was
-        outputs.write_text(labels_csv, outputs.as_csv(result | {"pictures": named.records}), unchanged)
+        write_text(labels_csv, outputs.as_csv(result | {"pictures": named.records}), unchanged)
     elif not any(labels_csv.exists() and Path(source).samefile(labels_csv) for source in sources):
         unchanged()
         labels_csv.unlink(missing_ok=True)
-    outputs.write_text(out / "labels.json", outputs.as_json(result))
+    write_text(out / "labels.json", outputs.as_json(result))
     save_classifier(out / "classifier.safetensors", named.classifier)
