@@ -13,20 +13,9 @@ LARGEST = {4: 1e15, 8: 1e150}
 
 
 def checked(features: Any, labels: Any) -> tuple[Tensor, np.ndarray]:
-    """Features and labels in the types that everything here computes with.
+    """Features (N, D), float64 or else float32, and whole-number labels (N,) with −1 for none.
 
-    Parameters
-    ----------
-    features : array (N, D)
-        Real numbers without NaN. float64 stays, all other types become float32.
-    labels : array (N,)
-        Whole numbers (floats that are whole are accepted) with −1 for no label, or class names with "" for none.
-
-    Returns
-    -------
-    rows : Tensor (N, D)
-    labels : int64 array (N,)
-        Class names are numbered in sorted order (`class_indices`).
+    Labels may be floats that are whole, or class names (`class_indices`).
     """
     rows = as_tensor(features, "features")
     if rows.ndim != 2 or not rows.shape[1] or rows.is_complex():
@@ -50,21 +39,8 @@ def checked(features: Any, labels: Any) -> tuple[Tensor, np.ndarray]:
 
 
 def class_indices(labels: Any) -> tuple[np.ndarray, list[str] | None]:
-    """Labels as whole numbers.
+    """Labels (N,) as whole numbers, −1 for none, and the sorted class names where they were names ("" for none).
 
-    Parameters
-    ----------
-    labels : array (N,)
-        Whole numbers with −1 for no label, or class names with "" for none.
-
-    Returns
-    -------
-    indices : int64 array (N,)
-    names : list of str or None
-        The class names in sorted order, of which the indices are places; None where the labels are numbers.
-
-    Examples
-    --------
     >>> class_indices(["dog", "", "cat"])
     (array([ 1, -1,  0]), ['cat', 'dog'])
     """

@@ -51,19 +51,10 @@ class Episodes:
         unlabeled: Tensor | None = None,
         base_mean: Tensor | None = None,
     ) -> "Episodes":
-        """Episodes from tensors of their rows.
+        """Episodes from rows: support (E, S, D) with labels (E, S) in 0 … n_way − 1, query (E, Q, D), and
+        optionally unlabeled (E, U, D) and base_mean (D,), the mean of the base classes' features.
 
-        Parameters
-        ----------
-        support : Tensor (E, S, D)
-            Integers become float32.
-        support_labels : Tensor (E, S)
-            Whole numbers from 0 to n_way − 1.
-        query : Tensor (E, Q, D)
-        n_way : int
-        unlabeled : Tensor (E, U, D), optional
-        base_mean : Tensor (D,), optional
-            Mean of the base classes' features, for methods that centre by it.
+        Integers become float32.
         """
         parts = [support, query] + ([] if unlabeled is None else [unlabeled])
         if any(part.is_complex() for part in parts):
@@ -190,29 +181,12 @@ def check_seed(seed: int) -> None:
 
 
 def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int) -> Iterator[Draw]:
-    """Draws episodes, in blocks of at most BLOCK.
+    """Draws episodes in blocks of at most BLOCK; block b depends on (seed, b) alone.
 
-    Support, query and unlabelled rows of an episode never overlap, and queries are in random order. Block b depends on
-    (seed, b) alone.
+    Support, query and unlabelled rows of an episode never overlap, and queries are in random order. Rows whose label
+    (N,) is −1 are never drawn.
 
-    Parameters
-    ----------
-    labels : int array (N,)
-        Class of each row; −1 for rows that are never drawn.
-    protocol : Protocol
-    seed : int
-        From 0 to 2³² − 1.
-    episodes : int
-        Number of episodes in all.
-
-    Yields
-    ------
-    Draw
-
-    Examples
-    --------
-    >>> block = next(draw(labels, Protocol(shot=5), seed=0, episodes=100))
-    >>> block.support.shape
+    >>> next(draw(labels, Protocol(shot=5), seed=0, episodes=100)).support.shape
     (100, 25)
     """
     check_seed(seed)

@@ -96,16 +96,9 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return power_transform(rows, self.beta, self.power)
 
     def fit(self, X, y):
-        """Learns from labelled and unlabelled rows.
+        """Learns from features X (n, D) and labels y (n): -1, None or NaN for rows without one. Returns self.
 
-        Parameters
-        ----------
-        X : (n, D) features
-        y : (n) labels; -1, None or NaN for rows without one. Classes may have unequal numbers of labelled rows.
-
-        Returns
-        -------
-        self
+        Classes may have unequal numbers of labelled rows.
 
         >>> BAPAClassifier().fit(X, y).transduction_    # doctest: +SKIP
         """
@@ -116,24 +109,11 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return self
 
     def fit_rows(self, support, labels, source: RowSource):
-        """Fits from labelled rows and a row source that holds the unlabelled rows, in memory or elsewhere.
+        """Fits from labelled rows (S, D), as they were extracted, their labels (S), and a source of unlabelled rows.
 
-        Afterwards `classes_`, `center_`, `prototypes_`, `class_bias_` and `n_features_in_` are set, and `predict`,
-        `predict_proba` and `model` answer; there is no `transduction_`, as rows of a source are never held.
-
-        Parameters
-        ----------
-        support : (S, D) array of labelled rows, features as they were extracted (the power transform is applied here)
-        labels : (S) their labels, each class at least once
-        source : the unlabelled rows, see `core.methods.row_source.RowSource`; `vision.shards.shard_source.ShardSource`
-            reads them from a feature folder
-
-        Returns
-        -------
-        self
-
-        >>> fitted = BAPAClassifier().fit_rows(support, labels, ShardSource(rows))       # doctest: +SKIP
-        >>> fitted.model.logits(block)         # (W, n) for a power-transformed block    # doctest: +SKIP
+        The source (`core.methods.row_source.RowSource`) may hold its rows elsewhere, as
+        `vision.shards.shard_source.ShardSource` does. Afterwards `predict`, `predict_proba` and `model` answer; there
+        is no `transduction_`, as rows of a source are never held. Returns self.
         """
         self.check_settings()
         support = validate_data(self, support, dtype=FLOATS)
@@ -176,16 +156,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return float(np.average(self.predict(X)[known] == classes[codes[known]], weights=weight))
 
     def path(self, X, y) -> np.ndarray:
-        """The prototypes after 0, 1, … n_iter steps among the prepared rows, without fitting the estimator itself.
-
-        Parameters
-        ----------
-        X, y : as in `fit`
-
-        Returns
-        -------
-        (n_iter + 1, W, D); (1, W, D) where a method does not move them
-        """
+        """(n_iter + 1, W, D): the prototypes among the prepared rows after each step, without fitting the estimator."""
         unfitted = clone(self)
         return np.stack(
             [model.prototypes.cpu().numpy() for model in unfitted._models(*unfitted._partly_labelled(X, y))]

@@ -77,20 +77,9 @@ class Features:
 def synthetic_features(
     classes: int = 20, rows: int = 120, dim: int = 64, spread: float = 1.1, seed: int = 0
 ) -> Features:
-    """Rectified Gaussian clouds around random class centres, for examples and tests.
+    """Rectified Gaussian clouds around random class centres, `rows` per class, for examples and tests.
 
-    Parameters
-    ----------
-    classes, rows, dim : int
-        Number of classes, rows per class and dimensions.
-    spread : float
-        Standard deviation around a centre; centres have 0.6 per dimension.
-    seed : int
-
-    Returns
-    -------
-    Features
-        features (classes·rows, dim), with a base_mean.
+    Centres have a standard deviation of 0.6 per dimension, rows `spread` around their centre.
     """
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(classes, dim))

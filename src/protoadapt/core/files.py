@@ -63,11 +63,6 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     """A temporary path to write to. It replaces `path` when the block ends without an error and is removed otherwise.
 
     Its name is unique, as threads may write the same file, and short, as the file's name may be of maximal length.
-
-    Examples
-    --------
-    >>> with written_whole("table.csv") as partial:
-    ...     partial.write_text(text)
     """
     path = check_output(path)
     partial = path.with_name(f".{uuid.uuid4().hex}.partial")

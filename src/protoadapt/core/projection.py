@@ -15,24 +15,11 @@ SCHEMA = "protoadapt-paths/1"
 def plane_paths(
     rows: np.ndarray, labels: np.ndarray, support: np.ndarray, steps: np.ndarray, seed: int = 0
 ) -> dict[str, Any] | None:
-    """Project rows and every position of the prototypes into one plane.
+    """Project prepared rows (N, D) and T positions of W prototypes, `steps` (T, W, D), into one plane.
 
-    Parameters
-    ----------
-    rows : (N, D) prepared rows.
-    labels : (N) class of each row, 0 … W−1, or −1.
-    support : (N) whether the row is a labelled example.
-    steps : (T, W, D) positions of the W prototypes, from the start to the end.
-    seed : of t-SNE.
-
-    Returns
-    -------
-    A dict that JSON can hold: `rows` (N, 2), `row_label` (N), `support` (N) and `steps` (W, T, 2), which
-    `protoadapt.report.motion` draws. None where all rows are the same, so that there is nothing to draw.
-
-    >>> points = plane_paths(np.eye(6, 4), np.arange(6) % 2, np.arange(6) < 2, np.eye(4)[None, :2])
-    >>> np.array(points["steps"]).shape
-    (2, 1, 2)
+    `labels` (N) holds the class of each row or −1, `support` (N) whether it is a labelled example. Returns a dict that
+    JSON can hold, which `protoadapt.report.motion` draws: `rows` (N, 2), `row_label` (N), `support` (N) and `steps`
+    (W, T, 2). None where all rows are the same.
     """
     from sklearn.manifold import TSNE
 
@@ -58,15 +45,8 @@ def plane_paths(
 def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) -> dict[str, Any] | None:
     """Project the first episode with the 21 positions of CIPA's prototypes; support rows come before queries.
 
-    Parameters
-    ----------
-    episode : its support and queries; only the first one is used.
-    query_labels : (Q) true classes of the queries, 0 … W−1.
-    seed : of t-SNE.
-
-    Returns
-    -------
-    A document of schema `protoadapt-paths/1`, as `plane_paths` describes it; None where all rows are the same.
+    `query_labels` (Q) are the true classes. Returns a document of schema `protoadapt-paths/1` (see `plane_paths`), or
+    None where all rows are the same.
     """
     one = powered(episode[:1], 0.5, "auto")
     cipa = Adaptation("cosine", 10.0, 20, 0.2, center="separate", l2=True)

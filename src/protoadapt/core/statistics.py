@@ -12,23 +12,7 @@ import numpy as np
 
 
 def half_width(values: np.ndarray) -> float:
-    """Half-width of the 95 % confidence interval of a mean over episodes: 1.96·s/√E.
-
-    Parameters
-    ----------
-    values : array (E,)
-        One accuracy, or one paired difference, per episode.
-
-    Returns
-    -------
-    float
-        0 for a single episode, which has no spread.
-
-    Examples
-    --------
-    >>> round(half_width(np.array([70.0, 80.0, 90.0])), 2)
-    11.32
-    """
+    """Half-width of the 95 % confidence interval of a mean over episodes (E,): 1.96·s/√E; 0 for one episode."""
     return float(1.96 * values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
@@ -41,20 +25,8 @@ def class_half_width(values: np.ndarray, class_episodes: np.ndarray, class_sums:
 
     With d classes per episode, every θ_c is a mean over a different part of the episodes. Episodes that only vary by
     σ² around one mean would give s² = k·σ²/E with k = d(C−1)/(C−d); all but the σ²/E of the mean itself is subtracted.
-
-    Parameters
-    ----------
-    values : array (E,)
-        One accuracy, or one paired difference, per episode.
-    class_episodes : array (C,)
-        Number of episodes that contain each class.
-    class_sums : array (C,)
-        Sum of the values of these episodes.
-
-    Returns
-    -------
-    float or None
-        None where some class is in every episode, or with fewer than two classes or episodes.
+    `values` (E,) has one number per episode, `class_episodes` (C,) the number of episodes that contain each class and
+    `class_sums` (C,) the sum of their values. None where some class is in every episode, or with one class or episode.
     """
     episodes, classes, without = len(values), len(class_episodes), len(values) - class_episodes
     if classes < 2 or episodes < 2 or not without.all():
@@ -67,19 +39,8 @@ def class_half_width(values: np.ndarray, class_episodes: np.ndarray, class_sums:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values that control the chance of any false discovery (Holm 1979, a step-down Bonferroni).
+    """p-values adjusted so that the chance of any false discovery is controlled (Holm 1979, a step-down Bonferroni).
 
-    Parameters
-    ----------
-    p_values : sequence of m floats
-
-    Returns
-    -------
-    list of m floats
-        In the same order; compare each with the level of the whole family, for example 0.05.
-
-    Examples
-    --------
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
@@ -91,22 +52,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def mean_over_runs(runs: Sequence[np.ndarray]) -> tuple[float, float, float | None]:
-    """Mean, 95 % half-width over episodes and spread over runs: several seeds, feature files, or both.
+    """Mean, 95 % half-width and spread of R runs (E_r,): several seeds, feature files, or both.
 
     The mean weighs every run equally. The half-width takes the runs as they are (1.96·√(Σ s_r²/E_r)/R); the spread, the
-    standard deviation of the runs' means, shows how much the choice of seed or file matters.
-
-    Parameters
-    ----------
-    runs : sequence of R arrays (E_r,)
-        One accuracy, or one paired difference, per episode of each run.
-
-    Returns
-    -------
-    mean : float
-    half_width : float
-    spread : float or None
-        None for a single run.
+    standard deviation of the runs' means (None for one run), shows how much the choice of seed or file matters.
     """
     means = [float(run.mean()) for run in runs]
     width = math.sqrt(sum(half_width(run) ** 2 for run in runs)) / len(runs)
@@ -114,13 +63,7 @@ def mean_over_runs(runs: Sequence[np.ndarray]) -> tuple[float, float, float | No
 
 
 def p_value(mean: float, ci95: float) -> float:
-    """Two-sided p-value of "the mean is 0" from a 95 % half-width, by the normal distribution.
-
-    Examples
-    --------
-    >>> round(p_value(1.0, 1.0), 2)
-    0.05
-    """
+    """Two-sided p-value of "the mean is 0" from a 95 % half-width, by the normal distribution."""
     if ci95 == 0:
         return float(mean == 0)
     return math.erfc(abs(mean) * 1.96 / ci95 / math.sqrt(2))

@@ -53,17 +53,10 @@ NEED_BASE_MEAN = frozenset({"simpleshot", "bd_cspn", "laplacian_shot"})
 
 
 def method(spec: str | Callable[..., Tensor] | Method, **arguments: Any) -> Method:
-    """A method with its arguments fixed and checked.
+    """A method with its arguments fixed and checked, to be called with `Episodes`.
 
-    Parameters
-    ----------
-    spec : a name ("cipa"), a name with arguments ("cipa(sigma=1, tau=15)"), "package.module:function", a function of
-        `Episodes`, or a `Method`
-    arguments : further settings, which win over those in `spec`
-
-    Returns
-    -------
-    `Method`, to be called with `Episodes`
+    `spec` is a name ("cipa"), a name with arguments ("cipa(sigma=1, tau=15)"), "package.module:function", a function of
+    `Episodes`, or a `Method`; `arguments` win over those in `spec`.
 
     >>> method("cipa(sigma=1)", tau=15).label
     'cipa(sigma=1, tau=15)'

@@ -31,21 +31,9 @@ COPIES = {
 def episode_bytes(
     function: Callable[..., Tensor], n_rows: int, n_way: int, dim: int, itemsize: int = 4, n_components: int = 5
 ) -> int:
-    """An upper estimate of the bytes that one episode takes in a method, in torch on any device.
+    """An upper estimate of the bytes that one episode of N = S + Q + U rows takes in a method, in torch on any device.
 
-    Parameters
-    ----------
-    function : the method (`Method.function`)
-    n_rows : N = S + Q + U, the support rows, queries and unlabelled rows of an episode
-    n_way : W, classes
-    dim : D, dimensions of the features
-    itemsize : bytes per number of the features
-
-    Returns
-    -------
-    bytes; compiled loops on the CPU take far less
-
-    >>> episode_bytes(cipa, n_rows=5 + 75, n_way=5, dim=640)    # doctest: +SKIP
+    Compiled loops on the CPU take far less.
     """
     copies = COPIES.get(getattr(function, "__name__", ""), Copies())
     numbers = copies.rows * n_rows * dim

@@ -31,21 +31,10 @@ def powered(episodes: Episodes, beta: float, power: str) -> Episodes:
 
 
 def power_transform(rows: Tensor, beta: float, power: str) -> Tensor:
-    """Each entry raised to the power β, then rows of unit length.
+    """Each entry of rows (n, D) raised to the power β, then rows of unit length.
 
-    Parameters
-    ----------
-    rows : (n, D)
-    beta : exponent
-    power : "strict" takes (x + 1e-6)^β and refuses negative features; "signed" takes sign(x)·|x|^β; "auto" takes the
-        first for entries of at least 0 and the second for the others; "off" returns the rows unchanged.
-
-    Returns
-    -------
-    (n, D), unit rows unless `power` is "off"
-
-    >>> power_transform(torch.tensor([[0.0, 9.0, 16.0]]), 0.5, "signed")
-    tensor([[0.0000, 0.6000, 0.8000]])
+    "strict" takes (x + 1e-6)^β and refuses negative features; "signed" takes sign(x)·|x|^β; "auto" takes the first for
+    entries of at least 0 and the second for the others; "off" returns the rows unchanged.
     """
     if power == "off":
         return rows

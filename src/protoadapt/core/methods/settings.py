@@ -148,15 +148,7 @@ def _number(value: Any, kind: Any, low: float, high: float) -> bool:
 
 
 def declarations(function: Callable[..., Any]) -> dict[str, Declaration]:
-    """The settings of a method: every parameter after the episodes, in the order of its signature.
-
-    Parameters
-    ----------
-    function : a method such as `cipa`, or a user's own, with annotations or without
-
-    Returns
-    -------
-    declarations by name; `range` and `setting.help` describe each in words
+    """The settings of a method, a user's own too: every parameter after the episodes, by name, in their order.
 
     >>> from protoadapt.core.methods import METHODS
     >>> declarations(METHODS["cipa"])["sigma"].range
