@@ -52,10 +52,7 @@ def load_splits(config: TrainConfig, data_dir: str | Path | None, **options: Any
 
 def stored_config(run: str | Path) -> TrainConfig:
     """The config of a run, from its last checkpoint."""
-    last = checkpoint.latest(Path(run))
-    if last is None:
-        raise checkpoint.nothing_to_resume(Path(run))
-    return TrainConfig.from_dict(checkpoint.load(last).config["train"])
+    return TrainConfig.from_dict(checkpoint.load_latest(Path(run)).config["train"])
 
 
 def load_teacher(path: str, n_classes: int) -> Learner:

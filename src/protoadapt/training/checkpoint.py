@@ -30,6 +30,8 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_synced
 from protoadapt.vision.networks.model_files import MODEL, all_of, damaged, latest, plain, read_json
 
+Json = Mapping[str, Any]
+Tensors = Mapping[str, Tensor]
 SCHEMA = "protoadapt-checkpoint/1"
 CONFIG, TENSORS, SCALARS = "config.json", "state.safetensors", "state.json"
 
@@ -45,14 +47,7 @@ class Checkpoint:
     scalars: dict[str, Any]
 
 
-def save(
-    run: Path,
-    step: int,
-    config: Mapping[str, Any],
-    model: Mapping[str, Tensor],
-    tensors: Mapping[str, Tensor],
-    scalars: Mapping[str, Any],
-) -> Path:
+def save(run: Path, step: int, config: Json, model: Tensors, tensors: Tensors, scalars: Json) -> Path:
     """Write RUN/checkpoints/step-N completely or not at all. Returns the folder.
 
     config {"train", "model", …} · model: weights to use · tensors: training state · scalars: counters and history
@@ -103,10 +98,12 @@ def load(folder: Path) -> Checkpoint:
     digests = scalars.pop("sha256", None)
     if not isinstance(digests, dict) or digests.get(SCALARS) != _digest_of(scalars):
         raise damaged(folder / SCALARS)
-    content = {name: _read(folder / name) for name in (CONFIG, MODEL, TENSORS)}
-    for name, data in content.items():
-        if hashlib.sha256(data).hexdigest() != digests.get(name):
-            raise damaged(folder / name)
+    content = {}
+    for name in (CONFIG, MODEL, TENSORS):
+        file = folder / name
+        content[name] = file.read_bytes() if file.is_file() else b""
+        if hashlib.sha256(content[name]).hexdigest() != digests.get(name):
+            raise damaged(file)
     config = json.loads(content[CONFIG])
     try:
         return Checkpoint(folder, config, tensors_from(content[MODEL]), tensors_from(content[TENSORS]), scalars)
@@ -114,9 +111,12 @@ def load(folder: Path) -> Checkpoint:
         raise damaged(folder / MODEL) from error
 
 
-def nothing_to_resume(run: Path) -> UserError:
-    """The error for a run folder without checkpoints."""
-    return UserError(f"there is no checkpoint in {str(run)!r} to resume from: start without --resume")
+def load_latest(run: Path) -> Checkpoint:
+    """The last checkpoint of a run; an error where there is none."""
+    last = latest(run)
+    if last is None:
+        raise UserError(f"there is no checkpoint in {str(run)!r} to resume from: start without --resume")
+    return load(last)
 
 
 def _sync_folder(path: Path) -> None:
@@ -127,13 +127,6 @@ def _sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise damaged(path) from error
-
-
-def _digest_of(scalars: Mapping[str, Any]) -> str:
+def _digest_of(scalars: Json) -> str:
     """Checksum of counters and history, whatever the layout of the file: detects values changed by hand."""
     return hashlib.sha256(json.dumps(scalars).encode()).hexdigest()

@@ -6,7 +6,6 @@ A setting is declared once, with its default, its range and one line of help; va
 
 import json
 import typing
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from typing import Any
@@ -67,16 +66,15 @@ class Phase:
                 raise no_such("objective", name, OBJECTIVES)
             if not finite(weight, 0, LARGEST_FLOAT):
                 raise UserError(f"the weight of {name} is {weight}: it must be a number from 0 to 1e30")
-        needs = self.needs
-        if needs.episodes and self.sampler != "episodes":
-            raise UserError(
-                f'{_which(self.weights, "episodes")} learns from episodes: set the sampler of its phase to "episodes"'
-            )
-        if needs.teacher and self.teacher is None:
-            raise UserError(
-                f"{_which(self.weights, 'teacher')} learns from a teacher and none is given: name the teacher's run"
-            )
-        if self.teacher is not None and not needs.teacher:
+            needs = OBJECTIVES[name].needs
+            if needs.episodes and self.sampler != "episodes":
+                raise UserError(
+                    f'the objective {name} learns from episodes: set the sampler of its phase to "episodes"'
+                )
+            if needs.teacher and self.teacher is None:
+                raise UserError(f"the objective {name} learns from a teacher and none is given: name the teacher's run")
+        taught = self.needs.teacher  # an error where two objectives do not fit together
+        if self.teacher is not None and not taught:
             raise UserError(
                 f"the teacher {self.teacher!r} is given but no objective uses a teacher: add the objective distill, "
                 f"or leave the teacher out"
@@ -86,11 +84,6 @@ class Phase:
     def needs(self) -> Needs:
         """What the objectives of the phase need of a training step."""
         return combined_needs(self.weights)
-
-
-def _which(names: Iterable[str], need: str) -> str:
-    users = [name for name in names if getattr(OBJECTIVES[name].needs, need)]
-    return f"the objective {users[0]}"
 
 
 @dataclass(frozen=True)

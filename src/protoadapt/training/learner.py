@@ -84,8 +84,8 @@ class Learner(nn.Module):
             noise = partial(drop_blocks, share=self.config.dropblock, generator=generator)
         hidden = self.backbone.forward_to(self.normalise(torch.cat(views)), layer, noise)
         if needs.partner:
-            first, rotated, second = hidden.split([b, r - b, b])
-            hidden = torch.cat([first, rotated, mix(first, second, draw["lam"])])
+            lam, (first, rotated, second) = draw["lam"], hidden.split([b, r - b, b])
+            hidden = torch.cat([first, rotated, lam * first + (1 - lam) * second])
         features = self.backbone.forward_from(hidden, layer, noise=noise)
 
         outputs = Outputs(features, labels, b, self.heads, self.config)
@@ -116,8 +116,3 @@ class Learner(nn.Module):
 def rotations(images: Tensor) -> Tensor:
     """Images (n, 3, H, H) in all four rotations: (4n, 3, H, H), all upright ones first, then 90°, 180°, 270°."""
     return torch.cat([torch.rot90(images, turns, (2, 3)) for turns in range(4)])
-
-
-def mix(first: Tensor, second: Tensor, lam: Tensor) -> Tensor:
-    """λ·x₁ + (1−λ)·x₂ for hidden features of any shape and one λ ()."""
-    return lam * first + (1 - lam) * second

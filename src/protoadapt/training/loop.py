@@ -4,6 +4,7 @@ import copy
 import json
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,7 +179,6 @@ class Run:
             t.copy_(before[name])
 
     def enter(self, phase: Phase) -> None:
-        """Train the objectives of a phase from now on."""
         self.learner.set_phase(phase.weights, self.teachers[phase.teacher] if phase.teacher else None)
         self.model.train()
 
@@ -281,7 +281,7 @@ class Run:
         return False
 
     def identity(self) -> dict[str, Any]:
-        """What must be the same when the run is resumed."""
+        """What must be the same when a run is resumed."""
         return {"train": self.config.to_dict(), "model": self.model_metadata, "base_images": len(self.labels)}
 
     def save(self) -> None:
@@ -298,18 +298,15 @@ class Run:
 
     def begin(self, resume: bool) -> None:
         """Start in an empty folder, or restore everything from the last checkpoint."""
-        last = checkpoint.latest(self.out)
         if not resume:
-            if last is not None:
+            if checkpoint.latest(self.out) is not None:
                 raise UserError(
                     f"{str(self.out)!r} already holds a run: continue it with --resume, or choose another --out"
                 )
             self.fabric.barrier()
             self.save()  # so that a run can be resumed whenever it is killed
             return
-        if last is None:
-            raise checkpoint.nothing_to_resume(self.out)
-        saved = checkpoint.load(last)
+        saved = checkpoint.load_latest(self.out)
         changed = differences(saved.config, self.identity())
         if changed:
             raise UserError(
@@ -317,17 +314,16 @@ class Run:
                 f"or start a new run in another folder"
             )
         own = {k.removeprefix("learner."): t for k, t in saved.tensors.items() if k.startswith("learner.")}
-        model_files.load_into(self.learner, own, last)
-        model_files.load_into(self.average.module, saved.model, last)
+        model_files.load_into(self.learner, own, saved.folder)
+        model_files.load_into(self.average.module, saved.model, saved.folder)
         restore_optimizer(self.optimizer, {k: t for k, t in saved.tensors.items() if k.startswith("optimizer.")})
         vars(self.state).update(saved.scalars["state"])
 
     def stored_result(self) -> dict[str, Any] | None:
         """The result of a run that was finished earlier, unchanged; None if it was killed before writing it."""
-        try:
+        with suppress(OSError, ValueError):
             return json.loads((self.out / RESULT).read_text())
-        except (OSError, ValueError):
-            return None
+        return None
 
     def result(self, finished: bool) -> dict[str, Any]:
         """The content of result.json, which is written once the run is finished."""

@@ -37,10 +37,7 @@ class Plan:
 def make_plan(
     config: TrainConfig, epoch: int, labels: np.ndarray, n_layers: int, rank: int = 0, processes: int = 1
 ) -> Plan:
-    """The share of process `rank` in an epoch.
-
-    config: the run · epoch: from 0 · labels (N): classes of the base pictures · n_layers: stages L of the backbone
-    """
+    """The share of process `rank` in an epoch (from 0). labels (N): of base pictures · n_layers: backbone's stages."""
     phase = config.phase(epoch)
     rng = np.random.default_rng([config.seed, epoch])
     order = episodes(config, labels, rng) if phase.sampler == "episodes" else batches(config, labels, rng)

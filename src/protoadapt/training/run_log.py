@@ -43,15 +43,13 @@ class RunLog:
         self.run, self.epochs, self.total_images, self.main = run, epochs, total_images, main
         self.on_event = on_event if main else None
         self.epoch = self.images = 0
-        self.board = self._board() if main else None
-
-    def _board(self) -> Any:
+        self.board: Any = None
         try:
             from torch.utils.tensorboard import SummaryWriter
+
+            self.board = SummaryWriter(str(run / "tensorboard")) if main else None
         except ImportError:
             self.note(f"TensorBoard is not installed, so losses go to log.csv only: {install('train')}")
-            return None
-        return SummaryWriter(str(self.run / "tensorboard"))
 
     def __enter__(self) -> "RunLog":
         return self
@@ -65,16 +63,13 @@ class RunLog:
             self.on_event(Event(kind, self.epoch, self.epochs, self.images, self.total_images, **details))
 
     def note(self, text: str) -> None:
-        """Report one sentence."""
         self._report("note", text=text)
 
     def epoch_starts(self, epoch: int, images: int) -> None:
-        """Report the start of an epoch, after `epoch` finished ones and `images` rows."""
         self.epoch, self.images = epoch, images
         self._report("epoch starts")
 
     def step(self, images: int) -> None:
-        """Report a step of so many rows."""
         self.images += images
         self._report("step")
 

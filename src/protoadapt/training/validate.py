@@ -16,10 +16,7 @@ SEED = 0
 
 
 def protocols(labels: np.ndarray) -> dict[int, Protocol]:
-    """Shot → protocol: 5-way episodes with 15 queries per class; fewer where there are few classes or pictures.
-
-    labels (N): classes of the validation pictures.
-    """
+    """Shot → protocol: 5-way episodes with 15 queries per class; fewer where there are few classes or pictures."""
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) < 2 or counts.min() <= max(SHOTS):
         raise UserError(
@@ -41,14 +38,10 @@ def embed(learner: Learner, pixels, device: torch.device, chunk: int = 512) -> T
 
 
 def validate(features: Tensor, labels: np.ndarray, episodes: int) -> dict[str, float]:
-    """Accuracy in percent as "cipa_1", …, and "score", the mean of CIPA's, which selects the best checkpoint.
-
-    features (N, D), labels (N), episodes: number per shot.
-    """
+    """Accuracy in percent as "cipa_1", …, and "score", the mean of CIPA's, which selects the best checkpoint."""
     scores = {}
     for shot, protocol in protocols(labels).items():
-        for result in compare(
-            features, labels, METHODS, protocol, episodes=episodes, seed=SEED, device=features.device
-        ):
+        results = compare(features, labels, METHODS, protocol, episodes=episodes, seed=SEED, device=features.device)
+        for result in results:
             scores[f"{result.method.name}_{shot}"] = result.accuracy
     return {**scores, "score": float(np.mean([scores[f"cipa_{shot}"] for shot in SHOTS]))}

@@ -34,10 +34,7 @@ CODES = {name: code for code, name in enumerate(OPS)}
 def draw_strong(
     n: int, side: int, generator: torch.Generator, device: torch.device | str = "cpu", **options
 ) -> dict[str, Tensor]:
-    """Random parameters of n strong views, drawn with a CPU generator and sent to the device in one copy.
-
-    Arguments as in `draw_weak`. Returns its draws and op (n,2), magnitude (n,2), hole (n,2).
-    """
+    """The draws of `draw_weak`, whose arguments these are, and op (n,2), magnitude (n,2), hole (n,2)."""
     draws = draw_weak(n, side, generator, "cpu", **options)
     u = torch.rand(3, n, 2, generator=generator)
     op = (u[0] * len(OPS)).int()

@@ -28,8 +28,6 @@ class Report:
 def check(name: str, data_dir: str | Path | None = None) -> Report:
     """Count the classes and pictures of every split and compare them with the publication. No picture is decoded.
 
-    name: a key of DATASETS · data_dir: folder that holds the dataset; None for built-in ones.
-
     Example: `assert check("cub", "data").complete`.
     """
     name, dataset = find_dataset(name)
@@ -45,7 +43,11 @@ def check(name: str, data_dir: str | Path | None = None) -> Report:
     if all(f"{split}: {NOTHING}" in lines for split in counts):
         lines = [f"No pictures of it were found. Expected layout: {dataset.looks_like}."]
     elif "box" in dataset.crops:
-        lines.append(_check_boxes(name, folder))
+        try:
+            registry.search(name, "base", folder, "box")
+            lines.append("boxes: found")
+        except UserError as error:
+            lines.append(f"boxes: {error}")
     if name == "folder":
         head = f"{folder} {'cannot be used for training as it is' if faulty else 'can be used'}."
     else:
@@ -74,9 +76,7 @@ def _check_split(name: str, split: str, folder: Path) -> tuple[dict[str, int], s
         expected = dict.fromkeys(counts, DATASETS[name].per_class or 0)
     total, pictures_found = DATASETS[name].images.get(split), sum(counts.values())
     of_classes, of_total = f" of {len(classes)}" if classes else "", f" of {total:,}" if total else ""
-    summary = f"{len(counts)}{of_classes} classes, {pictures_found:,}{of_total} pictures" + (
-        f" in {source.root}" if source else ""
-    )
+    summary = f"{len(counts)}{of_classes} classes, {pictures_found:,}{of_total} pictures in {source.root}"
     missing = [label for label in classes if label not in counts]
     other = [f"{label} {n} instead of {expected[label]}" for label, n in counts.items() if n != expected.get(label, n)]
     faults = [
@@ -91,14 +91,6 @@ def _check_split(name: str, split: str, folder: Path) -> tuple[dict[str, int], s
     if not faults and (pictures_found != total if total else not pictures_found):
         faults = [f"{total:,} pictures are expected, but there are {pictures_found:,}" if total else "no pictures"]
     return counts, summary, faults
-
-
-def _check_boxes(name: str, folder: Path) -> str:
-    try:
-        registry.search(name, "base", folder, "box")
-    except UserError as error:
-        return f"boxes: {error}"
-    return "boxes: found"
 
 
 def _some(names: list[str]) -> str:

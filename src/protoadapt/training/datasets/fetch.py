@@ -25,12 +25,9 @@ OnBytes = Callable[[int, int | None], None]
 
 
 def download(name: str, data_dir: str | Path, on_progress: OnBytes = lambda done, total: None) -> Report:
-    """Download a dataset from its official address, unless it is complete already. A second call continues the first.
+    """Download a dataset from its official address into a folder, unless it is complete; a second call continues.
 
-    name: a key of DATASETS · data_dir: folder to unpack into, created if missing · on_progress: see `OnBytes`.
-    Returns the report of `check`.
-
-    Example: `print(download("cifar-fs", "data"))`.
+    Returns the report of `check`. Example: `print(download("cifar-fs", "data"))`.
     """
     name, dataset = find_dataset(name)
     folder = Path(data_dir)

@@ -7,13 +7,7 @@ from protoadapt.training.objectives.objective import CLASSIFIER, Needs, Objectiv
 
 
 def cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Mean of −log p_y over all rows.
-
-    With rotation in the same phase, the rotated copies are rows like any others: one mean over all of them.
-
-    Parameters: logits (R, C), labels (R), smoothing: share of the target spread over all classes.
-    Returns: scalar ().
-    """
+    """Mean of −log p_y over all rows of logits (R, C), rotated copies included."""
     return F.cross_entropy(logits, labels, label_smoothing=smoothing)
 
 

@@ -7,11 +7,7 @@ from protoadapt.training.objectives.objective import CLASSIFIER, Needs, Objectiv
 
 
 def distillation(student: Tensor, teacher: Tensor, temperature: float = 4.0) -> Tensor:
-    """T²·KL(softmax(teacher/T) ‖ softmax(student/T)), averaged over rows; T² keeps the size of the gradient.
-
-    Parameters: student and teacher, logits (B, C) of the same pictures; temperature T.
-    Returns: scalar ().
-    """
+    """T²·KL(softmax(teacher/T) ‖ softmax(student/T)) of logits (B, C), averaged; T² keeps the size of the gradient."""
     student = F.log_softmax(student / temperature, dim=1)
     teacher = F.log_softmax(teacher / temperature, dim=1)
     return temperature**2 * F.kl_div(student, teacher, log_target=True, reduction="batchmean")

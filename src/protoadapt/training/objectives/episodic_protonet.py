@@ -8,10 +8,9 @@ from protoadapt.training.objectives.objective import Needs, Objective, Outputs
 
 
 def protonet_logits(features: Tensor, shot: int, temperature: Tensor) -> Tensor:
-    """−τ·‖q − p_c‖² of each query q and prototype p_c, the mean of the support rows of class c.
+    """−τ·‖q − p_c‖² (E, W, Q, W) of each query q and prototype p_c, the mean of the support rows of class c.
 
-    Parameters: features (E, W, K+Q, D) with the K = `shot` support rows of each class first; temperature τ ().
-    Returns: (E, W, Q, W).
+    features (E, W, K+Q, D): the K = `shot` support rows of each class first; temperature τ ().
     """
     prototypes = features[:, :, :shot].mean(2)  # (E, W, D)
     query = features[:, :, shot:].flatten(1, 2)  # (E, W·Q, D)

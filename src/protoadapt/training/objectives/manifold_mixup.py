@@ -15,9 +15,6 @@ def mixed_cross_entropy(logits: Tensor, first: Tensor, second: Tensor, lam: Tens
 
     Cross-entropy is linear in its target, so two plain ones weighted by λ are the soft-label one. The forward pass
     itself is in `Learner`, which shares it with the other objectives of the step.
-
-    Parameters: logits (B, C) of the mixed rows, labels first = y₁ and second = y₂ (B), lam = λ (), smoothing.
-    Returns: scalar ().
     """
     one = F.cross_entropy(logits, first, label_smoothing=smoothing)
     two = F.cross_entropy(logits, second, label_smoothing=smoothing)
@@ -25,7 +22,6 @@ def mixed_cross_entropy(logits: Tensor, first: Tensor, second: Tensor, lam: Tens
 
 
 def mixed_loss(outputs: Outputs) -> Tensor:
-    """`mixed_cross_entropy` of the mixed rows of a step."""
     first, second = outputs.labels[: outputs.batch], outputs.partner_labels
     return mixed_cross_entropy(outputs.mixed_logits, first, second, outputs.lam, outputs.config.label_smoothing)  # type: ignore[arg-type]
 

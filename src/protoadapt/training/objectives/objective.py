@@ -51,10 +51,7 @@ class Needs:
 
 
 def apply_head(head: Head, features: Tensor) -> Tensor:
-    """A head's output for features (n, D), in full precision.
-
-    Full precision costs nothing here, and bfloat16 logits would carry three digits only.
-    """
+    """A head's output for features (n, D), in full precision: bfloat16 logits would carry three digits only."""
     with torch.autocast(features.device.type, enabled=False):
         return head(features.float())  # type: ignore[operator]
 

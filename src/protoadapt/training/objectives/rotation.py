@@ -11,11 +11,7 @@ EVERY = 4
 
 
 def rotation_loss(logits: Tensor) -> Tensor:
-    """4-way cross-entropy of the rotation head: by how many quarter turns was the picture rotated?
-
-    Parameters: logits (4n, 4), whose rows are in the order of `learner.rotations`: all n upright pictures first.
-    Returns: scalar ().
-    """
+    """Cross-entropy of logits (4n, 4): how many quarter turns? Rows are in the order of `learner.rotations`."""
     turns = torch.arange(4, device=logits.device).repeat_interleave(len(logits) // 4)
     return F.cross_entropy(logits, turns)
 

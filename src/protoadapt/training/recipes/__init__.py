@@ -63,9 +63,8 @@ def needs_teacher(name: str) -> bool:
 
 def trains_same(name: str, config: TrainConfig) -> bool:
     """Whether a recipe trains the objectives of a config, such as that of a run to be resumed."""
-    return (
-        recipe(name, ["teacher=any"] if name in RECIPES and needs_teacher(name) else []).objectives == config.objectives
-    )
+    teacher = ["teacher=any"] if name in RECIPES and needs_teacher(name) else []
+    return recipe(name, teacher).objectives == config.objectives
 
 
 __all__ = ["RECIPES", "apply_overrides", "needs_teacher", "recipe", "trains_same"]
