@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.records import LARGEST, Record, read_results
+from protoadapt.core.records import LARGEST, SHARED, Record, read_results
 from protoadapt.core.untrusted import finite, whole
 from protoadapt.report.motion import OLD_PATHS, PATHS, paths_of
 from protoadapt.report.training_curves import RUN
@@ -19,9 +19,10 @@ def sound(document: Any) -> dict[str, Any]:
         return {}
     if isinstance(document.get("results"), list):
         good: list[Record] = []
+        shared = {key: document[key] for key in SHARED if key in document}
         for result in document["results"]:
             with suppress(UserError):
-                good += read_results({"results": [result]})
+                good += read_results({**shared, "results": [result]})
         return {**document, "results": good} if good else {}
     checks = {RUN: _is_run, PATHS: _has_paths, OLD_PATHS: _has_paths}
     check = checks.get(str(document.get("schema")))

@@ -11,7 +11,7 @@ import pytest
 
 from protoadapt import Protocol
 from protoadapt.core.evaluate import evaluate
-from protoadapt.core.records import SCHEMA, right_answers
+from protoadapt.core.records import SCHEMA, read_results, right_answers
 from protoadapt.training.datasets import load
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
@@ -26,7 +26,7 @@ HERE = [name for name in SHIPPED if cards.weights_file(name)]
 
 
 def published(name: str, shot: int) -> dict[str, dict]:
-    results = json.loads((RESULTS / RUNS[name] / f"novel-{shot}shot.json").read_text())["results"]
+    results = read_results(json.loads((RESULTS / RUNS[name] / f"novel-{shot}shot.json").read_text()))
     return {result["label"]: result for result in results}
 
 

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from protoadapt import Protocol, UserError, compare
 from protoadapt.core.features import synthetic_features
-from protoadapt.core.records import compare_runs, pack, packed, paired_difference, read_results, right_answers
+from protoadapt.core.records import (
+    compare_runs,
+    pack,
+    packed,
+    paired_difference,
+    read_results,
+    right_answers,
+    together,
+)
 
 TABLES = [synthetic_features(classes=8, rows=40, seed=seed) for seed in range(2)]
 LABELS = ["protonet", "cipa", "bapa"]
@@ -54,6 +62,18 @@ def test_old_records_are_read_as_new_ones_are(runs):
         assert one["reference"] == "protonet"
     assert paired_difference(*before["results"][:2]) == paired_difference(*runs[:2])
     assert read_results(old(runs[0]))[0]["label"] == "protonet", "a document may be one record"
+
+
+@pytest.mark.parametrize("change", [{}, {"commit": None}, {"features": {"dataset": "other"}}])
+def test_what_records_share_is_written_once_and_read_with_each(runs, change):
+    several = [{**runs[0], **change}, *runs[1:3]]
+    document = json.loads(json.dumps(together(several, training={"run": "x"})))
+    assert [{k: v for k, v in r.items() if k != "training"} for r in read_results(document)] == several
+    assert document.keys() - {"results", "training"} == {"features", "versions", "hardware", "commit"} - change.keys()
+    assert all(r.keys().isdisjoint(document) for r in document["results"])
+    alone = together([{**runs[0], **change}])
+    assert read_results(alone) == [{**runs[0], **change}]
+    assert together(read_results(alone)) == alone
 
 
 def test_old_records_may_state_what_their_protocol_does_not_use(runs):

@@ -6,6 +6,7 @@ one unsigned byte per episode (two or four bytes, little-endian, where a count i
     data = zlib.decompress(base64.b64decode(record["correct"]))
     correct = np.frombuffer(data, f"<u{len(data) // record['episodes']}")
 
+A document of several records, {"results": [record, …]}, may hold once, beside them, what all of them share.
 Records of schema protoadapt-result/1, where `correct` is a list of numbers, are read too.
 """
 
@@ -28,6 +29,7 @@ from protoadapt.core.untrusted import finite, whole
 
 SCHEMA = "protoadapt-result/2"
 SCHEMAS = (SCHEMA, "protoadapt-result/1")  # that are read
+SHARED = ("features", "versions", "hardware", "commit")  # written once where all records of a document have the same
 LARGEST = 1e12
 """Of seconds and widths in a file: beyond it a chart has no scale."""
 
@@ -172,6 +174,33 @@ def packed(record: Record) -> Record:
     return {**record, "schema": SCHEMA, "correct": pack(right_answers(record))}
 
 
+def together(records: Sequence[Record], **about: Any) -> Record:
+    """One document of several records, in which what all of them share is written once.
+
+    Parameters
+    ----------
+    records : sequence of dict
+        Records from `Result.to_json` or `read_results`; at least one.
+    **about
+        Further entries of the document, such as `reference`.
+
+    Returns
+    -------
+    dict
+        A document from which `read_results` returns the same records.
+
+    Examples
+    --------
+    >>> document = together([r.to_json(**table.about) for r in results], reference="protonet")
+    >>> read_results(document)[0]["features"]
+    """
+    missing = object()
+    shared = {
+        key: records[0][key] for key in SHARED if all(r.get(key, missing) == records[0].get(key) for r in records)
+    }
+    return {"results": [{k: v for k, v in r.items() if k not in shared} for r in records], **about, **shared}
+
+
 def read_results(document: Record) -> list[Record]:
     """The records of a JSON document, checked: one record, or {"results": [record, …]}.
 
@@ -185,7 +214,7 @@ def read_results(document: Record) -> list[Record]:
     Returns
     -------
     list of dict
-        Records; each also has the document's `reference` and `training`, where there are any. Read the right answers
+        Records, each with what it shares with the others, and with the document's `reference` and `training`. Read the right answers
         of one with `right_answers(record)`.
 
     Examples
@@ -197,6 +226,7 @@ def read_results(document: Record) -> list[Record]:
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise UserError("its 'results' is not a list of results: write it again with --json")
     shared = {key: document[key] for key in ("reference", "training") if document.get(key)}
+    shared |= {key: document[key] for key in SHARED if key in document}
     return [_checked({**shared, **record}) for record in records]
 
 
