@@ -20,7 +20,8 @@ from benchmarks.default_model import by_task
 from paper import extremes_page, scale_page
 from paper.figures import draw_figures
 from paper.quoted import paper_accuracy
-from paper.results_page import Results, results_page
+from paper.results_page import results_page
+from paper.stored_results import Results
 from paper.tables import MAIN, TABLES
 from protoadapt.cli.verbs import app
 from protoadapt.core.methods import METHODS, adaptation, declarations

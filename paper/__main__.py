@@ -48,7 +48,8 @@ def reproduce(
     from paper.engine import reproduce as make
     from paper.figures import draw_figures
     from paper.networks import Stopped, Work
-    from paper.results_page import Results, section
+    from paper.results_page import section
+    from paper.stored_results import Results
     from paper.tables import TABLES
 
     if not table:
@@ -95,7 +96,7 @@ def reproduce(
 
 def _folders(options: list[str]) -> dict[str, list[Path]]:
     """["data", "cub=birds"] → {"": [data], "cub": [birds]}"""
-    from paper.tables import COPIES
+    from paper.cub_plans import COPIES
     from protoadapt.training.datasets import find_dataset
 
     folders: dict[str, list[Path]] = {"": []}

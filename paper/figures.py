@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from paper.drawing import draw_bars, draw_paths
-from paper.results_page import Results, semi_curves
+from paper.results_page import semi_curves
+from paper.stored_results import Results
 from paper.tables import OTHERS, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED
 
 CHART = list(SEMI_METHODS)[:3]  # what the paper's chart shows

@@ -104,6 +104,16 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """One line of a table of differences: a trial's method minus another's, on the same episodes."""
+
+    words: tuple[str, ...]  # what is subtracted, and where
+    one: tuple[Trial, str]
+    other: tuple[Trial, str]
+    paper: tuple[float | None, float | None] = (None, None)  # the paper's difference at 1-shot, 5-shot
+
+
+@dataclass(frozen=True)
 class Table:
     title: str
     about: str
@@ -111,6 +121,8 @@ class Table:
     rows: tuple[Row, ...] = ()
     more: tuple[Trial, ...] = ()  # trials that no row shows
     tasks: tuple[Task, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    answer: str = ""  # what the differences say
     first: int | None = None  # also show the accuracy over the first so many episodes, the paper's number
 
     @property

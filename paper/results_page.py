@@ -1,21 +1,19 @@
 """docs/results.md from result files: the paper's numbers, ours beside them, and reasons for what is not measured."""
 
-import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from paper.networks import read, read_json
+from paper.difference_tables import differences_table, fit_table, small_files_note
+from paper.networks import read_json
 from paper.plan import Row, Run, Table, Trial, unique
 from paper.quoted import LITERATURE, Quoted
+from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy
 from paper.tables import (
-    ABLATED,
     COMPARED,
     MAIN,
     POOLING,
-    SEEDS,
     SEMI,
     SEMI_METHODS,
     SEMI_NETWORKS,
@@ -25,54 +23,18 @@ from paper.tables import (
     all_methods,
     with_views,
 )
+from paper.training_plans import ABLATED, SEEDS
 from paper.trends import Curve, trends
 from protoadapt.core.errors import count
-from protoadapt.core.methods import METHODS, method
-from protoadapt.core.records import Record, first_episodes, paired_difference
+from protoadapt.core.records import first_episodes, paired_difference
 from protoadapt.core.untrusted import finite
 from protoadapt.report.tables import markdown
 
-NOT_MEASURED = "not measured"
-SHOTS = (1, 5)
+DIFFERENCES = (
+    "Differences on the same episodes, in points: ± is over episodes (paired); in brackets is the 95 % half-width over "
+    "classes (jackknife), where both records have counts per class."
+)
 EXTREMES = "## Extreme queries\n\nOne query, a single class, pictures of other classes: see [BAPA's page](bapa.md)."
-
-
-@dataclass(frozen=True)
-class Results:
-    """The JSON files of a folder, each read once."""
-
-    folder: Path
-    files: dict[str, Record] = field(default_factory=dict)
-
-    def file(self, name: str) -> Record:
-        if name not in self.files:
-            self.files[name] = read(self.folder / name)
-        return self.files[name]
-
-    def of(self, trial: Trial, shot: int) -> list[Record]:
-        return [as_of_today(record) for record in self.file(trial.file(shot)).get("results", [])]
-
-    def get(self, trial: Trial, shot: int, spec: str) -> Record | None:
-        label = method(spec).label
-        return next((r for r in self.of(trial, shot) if r["label"] == label), None)
-
-    def training(self, run: Run) -> Record:
-        return self.file(f"{run.name}/train.json")
-
-
-def as_of_today(record: Record) -> Record:
-    """The record with all that it was run with and today's defaults are not in its label: a default may have changed
-    since, and the number of the old one is not that of the method's name today."""
-    name, ran_with = record.get("method"), record.get("arguments")
-    if name not in METHODS or not isinstance(ran_with, dict):
-        return record
-    today = json.loads(json.dumps(method(name).settings))  # as JSON has them: lists, not tuples
-    label = record["label"]
-    changed = [f"{k}={v}" for k, v in ran_with.items() if k in today and v != today[k] and f"{k}=" not in label]
-    if not changed:
-        return record
-    given = label.removeprefix(f"{name}").strip("()")
-    return {**record, "label": f"{name}({', '.join([given] * bool(given) + changed)})"}
 
 
 def results_page(folder: Path) -> str:
@@ -101,6 +63,7 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         "semi": _semi,
         "figure3": _figure3,
         "paper_schedule": _paper_schedule,
+        "cub_whole": _cub_whole,
     }
     if selects:
         table = table.only(selects)
@@ -109,6 +72,8 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         body += [f"{one.run.name}, {one.stem}:\n\n{methods_table(one, results)}" for one in there]
     else:
         body = sections[name](table, results) if name in sections else [paper_table(table, table.rows, results)]
+        body += [DIFFERENCES, differences_table(table, results)] if table.differences else []
+        body += [table.answer] if table.answer else []
     head = [f"## {table.title}", f"`python -m paper {name}`. {table.about}"]
     return "\n\n".join([*head, *body, *_reasons(table, results)])
 
@@ -136,11 +101,6 @@ def _accuracy_cells(row: Row, some: int | None, results: Results) -> list[str]:
         if some:
             cells.append(accuracy(first_episodes(record, some)) if record else "")
     return cells
-
-
-def accuracy(record: Record | None) -> str:
-    """Accuracy and 95 % half-width, or that it is not measured."""
-    return f"{record['accuracy']:.2f} ± {record['ci95']:.2f}" if record else NOT_MEASURED
 
 
 def _training_cells(run: Run, results: Results) -> list[str]:
@@ -187,7 +147,8 @@ def methods_table(trial: Trial, results: Results) -> str:
 
 
 def _main(table: Table, results: Results) -> list[str]:
-    parts = [paper_table(table, table.rows, results), *_pooling(results), "### Beside the literature"]
+    parts = [paper_table(table, table.rows, results), *small_files_note(results), *_pooling(results)]
+    parts.append("### Beside the literature")
     parts.append(
         "Quoted from the paper's Tables 1 to 4 (PT+MAP on CUB: from its text), except the last rows, from here."
     )
@@ -289,6 +250,10 @@ def _hct_ablation(table: Table, results: Results) -> list[str]:
 def _by_data(table: Table, results: Results) -> list[str]:
     by_data = [(words, [row for row in table.rows if row.words[0] == words]) for words in ABLATED]
     return [part for words, rows in by_data for part in (f"### {words}", _by_training(rows, results))]
+
+
+def _cub_whole(table: Table, results: Results) -> list[str]:
+    return [_by_training(table.rows, results), *fit_table(results)]
 
 
 def _by_training(rows: Sequence[Row], results: Results) -> str:

@@ -1,10 +1,20 @@
 """The paper's tables and figures, and ours beside them, as plans."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 
+from paper.cub_plans import CUB_TABLES
 from paper.plan import Row, Run, Table, Task, Trial, unique
 from paper.quoted import CIPA_SWITCHES, TRAINING, paper_accuracy
+from paper.training_plans import (
+    ABLATED,
+    ABLATION_METHODS,
+    INFERENCE,
+    SEEDS,
+    SEMI_COSINE,
+    SEMI_EUCLID,
+    trained,
+    training_rows,
+)
 from protoadapt.core.methods import METHODS
 
 # Networks of the main rows, each with the dataset and crop it is trained on.
@@ -35,7 +45,6 @@ MAIN = {
 # 2 is within a quarter of a point of the best on CIFAR-FS, FC100, mini-ImageNet and CUB.
 VIEWS, POOLING = 8, 2.0
 VIEWS_AND_POOLING = ((1, 1.0), (1, POOLING), (VIEWS, 1.0), (VIEWS, POOLING))
-SEMI_COSINE, SEMI_EUCLID = "semi_protonet(metric=cosine)", "semi_protonet"
 MAIN_METHODS = ("protonet", SEMI_COSINE, SEMI_EUCLID, "cipa", "cipa(sigma=1.0)", "pt_map", "bapa")
 
 
@@ -63,61 +72,6 @@ OTHERS = {
         with_views(replace(MINI_THIRD, dataset="cub", crop="box", stem="cub-box")),
     ),
 }
-
-# How the embedding is trained: the rows of Table 5 and of the appendix, one budget for all of a dataset.
-TRAINED = {
-    "classifier_baseline": "classifier baseline",
-    "manifold_mixup": "Manifold Mixup",
-    "hct": "HCT",
-    "s2m2_r": "S2M2_R",
-    "hct_r": "HCT_R",
-}
-ABLATED = {  # name, dataset, crop, budget
-    "mini-ImageNet": ("mini-imagenet", "mini-imagenet", "none", ("epochs=30", "validate_every=3")),
-    "CUB": ("cub-box", "cub", "box", ("epochs=80",)),
-}
-INFERENCE = {"PN": ("protonet", 0), "SemiPN, cosine": (SEMI_COSINE, 1), "SemiPN, Euclid": (SEMI_EUCLID, 1)}
-INFERENCE |= {"CIPA": ("cipa", 2)}
-ABLATION_METHODS = tuple(spec for spec, _ in INFERENCE.values())
-
-
-def trained(
-    recipe: str,
-    alpha: float | None,
-    name: str,
-    dataset: str,
-    crop: str,
-    budget: tuple[str, ...] = (),
-    seed: int | None = None,
-) -> Trial:
-    """A row of an ablation: the recipe with the dataset's own schedule."""
-    mixed = recipe in ("manifold_mixup", "hct")
-    own_name = f"{name}-{recipe}" + (f"-alpha{alpha:g}" if mixed else "") + ("" if seed is None else f"-seed{seed}")
-    settings = [f"dataset={dataset}", *budget] + ([f"crop={crop}"] if crop != "none" else [])
-    settings += ([f"alpha={alpha:g}"] if alpha else []) + ([] if seed is None else [f"seed={seed}"])
-    return Trial(Run(own_name, recipe, tuple(settings)), dataset, crop, methods=ABLATION_METHODS)
-
-
-def training_rows(chosen: list[tuple[str, float | None]]) -> tuple[Row, ...]:
-    return tuple(
-        Row((data, TRAINED[recipe], f"{alpha:g}" if alpha else "", words), trained(recipe, alpha, *where), spec, pair)
-        for data, where in ABLATED.items()
-        for recipe, alpha in chosen
-        for words, (spec, column) in INFERENCE.items()
-        for pair in [TRAINING[data][recipe, alpha][column]]
-    )
-
-
-SEEDS = tuple(
-    Row(
-        (f"CIFAR-FS, seed {seed}", TRAINED[recipe], "2", words),
-        trained(recipe, 2.0, "cifar-fs", "cifar-fs", "none", ("epochs=16", "validate_every=2"), seed),
-        spec,
-    )
-    for recipe in ("s2m2_r", "hct_r")
-    for seed in (0, 1, 2)
-    for words, (spec, _) in INFERENCE.items()
-)
 
 # Inference alone, on the same features and episodes. Some have their balance built in and get it taken out where
 # queries are imbalanced, as in the study that brought Dirichlet queries up (Veilleux et al. 2021).
@@ -166,58 +120,6 @@ SEMI = {
     for m in UNLABELLED
 }
 
-# CUB-200-2011 again, 80 epochs as in Table 5's rows: from small files, on whole pictures, with the paper's schedule.
-# Whole pictures get windows from a quarter of the area, as in the recipe `hct_r_cub`.
-SMALL = "cub-84"
-COPIES = {SMALL: "CUB's pictures as 84 × 84 JPEG files (`python -m paper.small_files`)"}
-"""Copies of a dataset with other files, by their name in `--data NAME=DIR`."""
-CUB_METHODS = (*ABLATION_METHODS, "bapa", "pt_map", "cipa(power=off)", "cipa(n_iter=0)", "cipa(power=off, n_iter=0)")
-CROPS = {"whole pictures": ("whole", "none", ("epochs=80", "scale=0.25")), "boxes": ("box", "box", ("epochs=80",))}
-PAPER_SCHEDULE = ("weak_crop=pad", "jitter=0", "optimizer=adam", "lr=0.001", "warmup=0")
-DECAYS = {"Adam, no weight decay": ("cub-paper", "0"), "Adam, weight decay 5e-4": ("cub-paper-decay", "0.0005")}
-
-
-def cub_trial(recipe: str, alpha: float | None, name: str, crop: str, settings: tuple[str, ...]) -> Trial:
-    return replace(trained(recipe, alpha, name, "cub", crop, settings), methods=CUB_METHODS)
-
-
-def on_validation(trials: Iterable[Trial]) -> tuple[Trial, ...]:
-    """The same on validation classes, of each network once."""
-    return tuple(replace(trial, split="val", stem="val") for trial in unique(trials) if trial.stem == "novel")
-
-
-def small_files(name: str, crop: str, settings: tuple[str, ...]) -> dict[tuple[str, str], Trial]:
-    """HCT_R by (trained on, tested on)."""
-    full = cub_trial("hct_r", 2.0, f"cub-full-{name}", crop, settings)
-    small = cub_trial("hct_r", 2.0, f"{SMALL}-{name}", crop, settings)
-    small = replace(small, run=replace(small.run, copy=SMALL), copy=SMALL)
-    return {
-        ("full-size", "full-size"): full,
-        ("84 px", "84 px"): small,
-        ("full-size", "84 px"): replace(full, copy=SMALL, stem="novel-84"),
-        ("84 px", "full-size"): replace(small, copy="", stem="novel-full"),
-    }
-
-
-SMALL_FILES = {(words, *files): trial for words, where in CROPS.items() for files, trial in small_files(*where).items()}
-WHOLE = {
-    key: cub_trial(*key, "cub-full-whole", *CROPS["whole pictures"][1:])
-    for key in TRAINING["CUB"]
-    if key[1] in (None, 2.0)
-}
-ADAM = {
-    (words, recipe): cub_trial(recipe, 2.0, name, "box", ("epochs=80", *PAPER_SCHEDULE, f"weight_decay={decay}"))
-    for words, (name, decay) in DECAYS.items()
-    for recipe in ("hct_r", "s2m2_r")
-}
-POWER = {
-    "CIPA": "cipa",
-    "CIPA without power": "cipa(power=off)",
-    "centred prototypes": "cipa(n_iter=0)",
-    "centred prototypes without power": "cipa(power=off, n_iter=0)",
-    "PN": "protonet",
-}
-
 TABLES: dict[str, Table] = {
     "main": Table(
         "HCT_R + CIPA beside the paper (its Tables 1 to 4)",
@@ -226,7 +128,7 @@ TABLES: dict[str, Table] = {
         "is pooling: 1 is the mean over all places, as in the paper, 2 the root of the mean square. "
         "mini-ImageNet's network had a second cycle of training that also learned from the first one's answers; the "
         "others are HCT_R alone. The paper does not say whether CUB's pictures were cut to their bounding boxes; its "
-        "numbers fit boxes better, so both are here.",
+        "HCT_R numbers fit boxes better, so both are here.",
         ("novel classes", "views", "pooling"),
         tuple(
             Row((words, str(views), f"{pooling:g}"), with_views(trial, views, pooling), "cipa", paper_accuracy(table))
@@ -306,47 +208,7 @@ TABLES: dict[str, Table] = {
             Row(("CIFAR-FS", "ours"), with_views(CIFAR_FS), "cipa", paper_accuracy("CIFAR-FS")),
         ),
     ),
-    "small_files": Table(
-        "What small files cost: CUB from 84-px files",
-        "HCT_R on CUB's full-size pictures and on the same pictures as mini-ImageNet has them: 84 × 84 pixels, JPEG "
-        "quality 75, 4:2:0. The network is given 84 × 84 pixels either way. Boxes are cut out of the files, so that "
-        "those from 84-px files are enlarged. One seed, 80 epochs. All numbers are CIPA's. Two networks were trained "
-        "at a time: do not compare the seconds.",
-        ("novel classes", "trained on", "tested on"),
-        tuple(Row(words, trial) for words, trial in SMALL_FILES.items()),
-        more=on_validation(SMALL_FILES.values()),
-    ),
-    "cub_whole": Table(
-        "How the embedding is trained, on whole pictures of CUB (Table 5)",
-        "As Table 5's rows on boxes, but on whole pictures from the full-size files, with windows from a quarter of "
-        "the area; α = 2. The paper does not say whether its rows are of boxes or of whole pictures. Its numbers, in "
-        "brackets, are over 600 episodes. Two networks were trained at a time: do not compare the seconds.",
-        ("novel classes", "trained with", "α", "inference"),
-        tuple(
-            Row(("CUB, whole", TRAINED[recipe], f"{alpha:g}" if alpha else "", words), trial, spec, pair)
-            for (recipe, alpha), trial in WHOLE.items()
-            for words, (spec, column) in INFERENCE.items()
-            for pair in [TRAINING["CUB"][recipe, alpha][column]]
-        ),
-        more=on_validation(WHOLE.values()),
-    ),
-    "cub_paper_schedule": Table(
-        "The paper's own schedule on CUB, boxes",
-        "Adam 1e-3 and padded crops for 80 epochs, without weight decay as in the paper and with ours; batch, cosine "
-        "and weight average are ours. Beside it our own schedule (SGD, resized windows, weight decay 5e-4), as many "
-        "epochs. In the paper's Table 6 the power transform gains 2.5 / 2.6 points on centred prototypes of "
-        "mini-ImageNet. Two networks were trained at a time: do not compare the seconds.",
-        ("schedule", "trained with", "inference"),
-        tuple(
-            Row((words, TRAINED[recipe], inference), trial, spec)
-            for (words, recipe), trial in [
-                *ADAM.items(),
-                (("ours", "hct_r"), SMALL_FILES["boxes", "full-size", "full-size"]),
-            ]
-            for inference, spec in POWER.items()
-        ),
-        more=on_validation(ADAM.values()),
-    ),
+    **CUB_TABLES,
     "glyphs": Table(
         "Glyphs: all steps on built-in pictures",
         "A small network on letters and signs that are drawn on demand: two minutes on two cores, no download.",

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from paper.cub_plans import FULL, SMALL_FILES
+from paper.difference_tables import small_files_note
 from paper.figures import draw_figures
-from paper.results_page import Results, results_page, section
-from paper.tables import MINI, SEEDS, SEMI, SEMI_METHODS, TABLES, UNLABELLED, with_views
+from paper.results_page import results_page, section
+from paper.stored_results import Results
+from paper.tables import MINI, SEMI, SEMI_METHODS, TABLES, UNLABELLED, with_views
+from paper.training_plans import SEEDS
 from paper.trends import near, saturation, trends
 from protoadapt.core.methods import method
 from protoadapt.core.records import first_episodes, paired_difference
@@ -56,6 +60,47 @@ def test_a_main_row_stands_beside_the_paper(some):
     assert cells[5] == f"{here - 76.94:+.2f}"
     assert cells[6].startswith("72.00 ± 0.0"), "the first 600 episodes, as if no more had been drawn"
     assert cells[-4:] == ["218 s", "40", "3", "one GPU"]
+
+
+@pytest.fixture
+def small(tmp_path):
+    """HCT_R on whole pictures of CUB: 100 episodes from full-size files, the first 60 worse from small ones."""
+    files = SMALL_FILES["whole pictures"]
+    for shot in (1, 5):
+        write(tmp_path, files[FULL, FULL].file(shot), [told("cipa", [60 + shot] * 99 + [75])])
+        write(tmp_path, files["84 px", "84 px"].file(shot), [told("cipa", [54] * 60 + [60 + shot] * 39 + [75])])
+    return tmp_path
+
+
+def cells_of(page: str, start: str) -> list[str]:
+    line = next(line for line in page.splitlines() if line.startswith(f"| {start} |"))
+    return [cell.strip() for cell in line.split("|")[1:-1]]
+
+
+def test_differences_are_paired_and_the_missing_ones_are_said(small):
+    page = section("small_files", Results(small))
+    cells = cells_of(page, "trained and tested on 84 px − on full-size | whole pictures")
+    for cell, shot in ((cells[3], 1), (cells[5], 5)):
+        apart = -100 * (6 + shot) / 75 * np.repeat([1, 0], [60, 40])
+        half = 1.96 * apart.std(ddof=1) / np.sqrt(100)
+        assert cell == f"{apart.mean():+.2f} ± {half:.2f}", "without counts per class there is no second interval"
+    assert cells_of(page, "trained and tested on 84 px − on full-size | boxes")[3] == "not measured"
+
+
+def test_the_cost_of_small_files_stands_beside_mini_imagenet(small):
+    costs = [f"{100 * (6 + shot) * 0.6 / 75:.1f}" for shot in (1, 5)]
+    note = small_files_note(Results(small))
+    assert f"costs {' / '.join(costs)} points on whole pictures (" in note[0], "boxes are not measured"
+    assert note[0] in section("main", Results(small))
+    assert small_files_note(Results(small / "nowhere")) == []
+
+
+def test_rows_on_whole_pictures_and_boxes_stand_beside_the_papers(small):
+    page = section("cub_whole", Results(small))
+    hct_r = cells_of(page[page.index("Ours minus the paper's") :], "HCT_R")
+    ours = [np.mean([60 + shot] * 99 + [75]) / 0.75 for shot in (1, 5)]
+    assert hct_r[5] == f"{ours[0] - 93.27:+.2f} / {ours[1] - 94.77:+.2f}"
+    assert hct_r[6] == "not measured"
 
 
 def test_what_is_missing_is_said_with_its_reason(some):

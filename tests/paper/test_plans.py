@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from paper.cub_plans import FULL, SMALL, SMALL_FILES
 from paper.quoted import CIPA_SWITCHES, LITERATURE, TRAINING, paper_accuracy
 from paper.tables import MAIN, SEMI, SLOW, TABLES, runs
 from protoadapt.core.episodes import draw
@@ -63,6 +64,28 @@ def test_rows_of_an_ablation_have_one_budget(data):
     assert {config(row.trial.run).alpha for row in rows if row.words[2]} <= {0.5, 1.0, 2.0}
     for row in rows:
         assert not row.words[2] or float(row.words[2]) == config(row.trial.run).alpha
+
+
+def test_differences_are_between_measured_rows_of_the_same_episodes():
+    every = {trial: trial.methods for trial in TRIALS}
+    differences = [(name, d) for name, table in TABLES.items() for d in table.differences]
+    assert {name for name, _ in differences} == {"small_files", "cub_whole", "cub_paper_schedule"}
+    for _, difference in differences:
+        (one, spec), (other, minus) = difference.one, difference.other
+        assert spec in every[one]
+        assert minus in every[other]
+        assert (one, spec) != (other, minus)
+        assert (one.dataset, one.split) == (other.dataset, other.split) == ("cub", "novel")
+        assert [one.protocol(shot) for shot in one.shots] == [other.protocol(shot) for shot in other.shots]
+
+
+def test_networks_from_small_files_differ_in_the_files_alone():
+    for files in SMALL_FILES.values():
+        full, small = files[FULL, FULL].run, files["84 px", "84 px"].run
+        assert config(full) == config(small)
+        assert (full.copy, small.copy) == ("", SMALL)
+        for (trained_on, tested_on), trial in files.items():
+            assert (trial.run.copy == SMALL, trial.copy == SMALL) == (trained_on == "84 px", tested_on == "84 px")
 
 
 def test_what_the_paper_says_twice_agrees():

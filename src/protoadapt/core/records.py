@@ -214,8 +214,8 @@ def read_results(document: Record) -> list[Record]:
     Returns
     -------
     list of dict
-        Records, each with what it shares with the others, and with the document's `reference` and `training`. Read the right answers
-        of one with `right_answers(record)`.
+        Records, each with what it shares with the others, and with the document's `reference` and `training`. Read the
+        right answers of one with `right_answers(record)`.
 
     Examples
     --------

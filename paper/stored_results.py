@@ -1,0 +1,56 @@
+"""Result files of a folder, as the pages read them."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from paper.networks import read
+from paper.plan import Run, Trial
+from protoadapt.core.methods import METHODS, method
+from protoadapt.core.records import Record
+
+NOT_MEASURED = "not measured"
+SHOTS = (1, 5)
+
+
+@dataclass(frozen=True)
+class Results:
+    """The JSON files of a folder, each read once."""
+
+    folder: Path
+    files: dict[str, Record] = field(default_factory=dict)
+
+    def file(self, name: str) -> Record:
+        if name not in self.files:
+            self.files[name] = read(self.folder / name)
+        return self.files[name]
+
+    def of(self, trial: Trial, shot: int) -> list[Record]:
+        return [as_of_today(record) for record in self.file(trial.file(shot)).get("results", [])]
+
+    def get(self, trial: Trial, shot: int, spec: str) -> Record | None:
+        label = method(spec).label
+        return next((r for r in self.of(trial, shot) if r["label"] == label), None)
+
+    def training(self, run: Run) -> Record:
+        return self.file(f"{run.name}/train.json")
+
+
+def as_of_today(record: Record) -> Record:
+    """The record with all that it was run with and today's defaults are not in its label: a default may have changed
+    since, and the number of the old one is not that of the method's name today."""
+    name, ran_with = record.get("method"), record.get("arguments")
+    if name not in METHODS or not isinstance(ran_with, dict):
+        return record
+    today = json.loads(json.dumps(method(name).settings))  # as JSON has them: lists, not tuples
+    label = record["label"]
+    changed = [f"{k}={v}" for k, v in ran_with.items() if k in today and v != today[k] and f"{k}=" not in label]
+    if not changed:
+        return record
+    given = label.removeprefix(f"{name}").strip("()")
+    return {**record, "label": f"{name}({', '.join([given] * bool(given) + changed)})"}
+
+
+def accuracy(record: Record | None) -> str:
+    """Accuracy and 95 % half-width, or that it is not measured."""
+    return f"{record['accuracy']:.2f} ± {record['ci95']:.2f}" if record else NOT_MEASURED

@@ -1,0 +1,59 @@
+"""How the embedding is trained: the rows of Table 5 and of the appendix, one budget for all of a dataset."""
+
+from paper.plan import Row, Run, Trial
+from paper.quoted import TRAINING
+
+SEMI_COSINE, SEMI_EUCLID = "semi_protonet(metric=cosine)", "semi_protonet"
+TRAINED = {
+    "classifier_baseline": "classifier baseline",
+    "manifold_mixup": "Manifold Mixup",
+    "hct": "HCT",
+    "s2m2_r": "S2M2_R",
+    "hct_r": "HCT_R",
+}
+ABLATED = {  # name, dataset, crop, budget
+    "mini-ImageNet": ("mini-imagenet", "mini-imagenet", "none", ("epochs=30", "validate_every=3")),
+    "CUB": ("cub-box", "cub", "box", ("epochs=80",)),
+}
+INFERENCE = {"PN": ("protonet", 0), "SemiPN, cosine": (SEMI_COSINE, 1), "SemiPN, Euclid": (SEMI_EUCLID, 1)}
+INFERENCE |= {"CIPA": ("cipa", 2)}
+ABLATION_METHODS = tuple(spec for spec, _ in INFERENCE.values())
+
+
+def trained(
+    recipe: str,
+    alpha: float | None,
+    name: str,
+    dataset: str,
+    crop: str,
+    budget: tuple[str, ...] = (),
+    seed: int | None = None,
+) -> Trial:
+    """A row of an ablation: the recipe with the dataset's own schedule."""
+    mixed = recipe in ("manifold_mixup", "hct")
+    own_name = f"{name}-{recipe}" + (f"-alpha{alpha:g}" if mixed else "") + ("" if seed is None else f"-seed{seed}")
+    settings = [f"dataset={dataset}", *budget] + ([f"crop={crop}"] if crop != "none" else [])
+    settings += ([f"alpha={alpha:g}"] if alpha else []) + ([] if seed is None else [f"seed={seed}"])
+    return Trial(Run(own_name, recipe, tuple(settings)), dataset, crop, methods=ABLATION_METHODS)
+
+
+def training_rows(chosen: list[tuple[str, float | None]]) -> tuple[Row, ...]:
+    return tuple(
+        Row((data, TRAINED[recipe], f"{alpha:g}" if alpha else "", words), trained(recipe, alpha, *where), spec, pair)
+        for data, where in ABLATED.items()
+        for recipe, alpha in chosen
+        for words, (spec, column) in INFERENCE.items()
+        for pair in [TRAINING[data][recipe, alpha][column]]
+    )
+
+
+SEEDS = tuple(
+    Row(
+        (f"CIFAR-FS, seed {seed}", TRAINED[recipe], "2", words),
+        trained(recipe, 2.0, "cifar-fs", "cifar-fs", "none", ("epochs=16", "validate_every=2"), seed),
+        spec,
+    )
+    for recipe in ("s2m2_r", "hct_r")
+    for seed in (0, 1, 2)
+    for words, (spec, _) in INFERENCE.items()
+)
