@@ -20,7 +20,7 @@ from protoadapt.labeling.calibration import (
     tempered,
     threshold_at,
 )
-from protoadapt.labeling.classifier import ESTIMATORS
+from protoadapt.labeling.classifier import ESTIMATORS, described, make_estimator
 from protoadapt.vision.networks import cards
 
 TABLE = synthetic_features(classes=12, rows=40, dim=32, spread=0.6)
@@ -155,6 +155,7 @@ def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
     command(file, card, episodes=5)
     result = json.loads(card.read_text())
     assert cards.calibration_of(card, "ab" * 8) == result["calibration"]
+    assert result["calibration"]["settings"] == described(make_estimator("bapa", {}))["settings"]
     assert f"temperature {result['calibration']['temperature']:.3f}" in capsys.readouterr().out
     card.write_text(json.dumps({**result, "licence": "mine", "calibration": None}))
     command(file, card, "protonet", episodes=5)

@@ -9,9 +9,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from protoadapt.core.errors import UserError
+from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.features import synthetic_features
+from protoadapt.core.methods import bapa
 from protoadapt.labeling.classifier import (
     ESTIMATORS,
+    SETTINGS_0_1_0,
     Classifier,
     familiarity_threshold,
     load_classifier,
@@ -88,6 +91,23 @@ def test_a_calibration_counts_for_its_method_and_settings_only():
     for method, calibration, settings in (("bapa", card("bapa"), {"lam": 5}), ("cipa", card("bapa"), {})):
         classifier = fitted(method, calibration, **settings)[1]
         assert (classifier.threshold, classifier.temperature) == (None, 1.0)
+
+
+def test_a_calibration_states_its_settings_and_an_old_one_has_those_of_its_version(monkeypatch):
+    for method, settings in SETTINGS_0_1_0.items():
+        assert fitted(method, card(method), **settings)[1].threshold == 0.3
+    other = SETTINGS_0_1_0["bapa"] | {"lam": 5.0}
+    stated = json.loads(json.dumps(card("bapa") | {"settings": other}))
+    assert fitted("bapa", stated, lam=5)[1].threshold == 0.3
+    assert fitted("bapa", stated)[1].threshold is None
+
+    class Changed(BAPAClassifier, method=bapa, lam=5.0):
+        """As if a later version had another default."""
+
+    monkeypatch.setitem(ESTIMATORS, "bapa", Changed)
+    assert fitted("bapa", card("bapa"))[1].threshold is None, "made with the default of 0.1.0, 10"
+    assert fitted("bapa", card("bapa"), lam=10.0)[1].threshold == 0.3
+    assert fitted("bapa", stated)[1].threshold == 0.3
 
 
 def test_thresholds_go_between_the_numbers_of_classes():

@@ -30,12 +30,12 @@ def test_what_is_looked_at_first_is_shown_large_and_the_report_stays_as_small():
     pictured = outputs.report_images(rows)
     large = [rows[i] for i, key, side in pictured if (key, side) == ("preview", 256)]
     assert [row["file"] for row in large if not row["unknown"]] == [f"{i:04d}" for i in range(30) if i % 10 < 8]
-    assert len(large) == outputs.UNSURE + outputs.STRANGE
+    assert len(large) == outputs.LARGE_UNSURE + outputs.LARGE_UNKNOWN
     assert min(row["confidence"] for row in large if row["unknown"]) > 0.59, "the surest: they stand first"
     small = [i for i, key, side in pictured if (key, side) == ("thumb", 96)]
     assert len(pictured) == len(large) + len(small)
     assert len(small) + outputs.WEIGHT * len(large) <= outputs.THUMBS
-    assert outputs.UNSURE >= FIRST
+    assert outputs.LARGE_UNSURE >= FIRST
 
 
 def test_the_report_leads_to_the_pictures(folder, named):

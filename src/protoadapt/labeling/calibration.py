@@ -30,7 +30,7 @@ from protoadapt.core.arrays import checked
 from protoadapt.core.episodes import Draw, Episodes, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
-from protoadapt.labeling.classifier import Classifier, make_estimator
+from protoadapt.labeling.classifier import Classifier, described, make_estimator
 
 TINY = 1e-30
 SHOTS = (1, 5)
@@ -116,6 +116,7 @@ def calibrate(
         "auroc": round(float(roc_auc_score(known, confidence)), 4),
         "familiarity": {"way": list(ways), **{key: [round(t[key], 4) for t in thresholds] for key in thresholds[0]}},
         "method": method,
+        "settings": described(make_estimator(method, {}))["settings"],
         "shots": list(SHOTS),
         "episodes": episodes,
     }

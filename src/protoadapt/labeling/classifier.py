@@ -3,7 +3,7 @@
 A row x of features is raised to the power β and scaled to unit length (unless power is "off"), centred by `center`, and
 scaled to unit length again (if l2). Its logits are τ·cos(x, p_c) + b_c (rule "cosine") or −λ‖x − p_c‖² + b_c (rule
 "euclid"), its class probabilities softmax(logits / temperature). With a calibrated network (`calibration`), a row whose
-familiarity with the labelled rows is below `threshold` belongs to none of the classes.
+familiarity with the labelled rows is below `threshold` is unknown: it may belong to none of the classes.
 
 File: safetensors with center (D), prototypes (W, D), class_bias (W) and means (W, D) of the labelled rows; everything
 else is JSON in its metadata. No code runs on load.
@@ -50,6 +50,15 @@ ESTIMATORS: dict[str, type[PrototypeClassifier]] = {
     "pt_map": PTMAPClassifier,
 }
 """The methods of `label`."""
+SETTINGS_0_1_0: dict[str, dict[str, Any]] = {
+    "bapa": {"beta": 0.5, "k_s": 10.0, "kappa": 3.0, "lam": 10.0, "n_iter": 20, "power": "auto", "sigma": 0.2},
+    "cipa": {"beta": 0.5, "center": "separate", "l2": True, "n_iter": 20, "power": "auto", "sigma": 0.2, "tau": 10.0},
+    "protonet": {"metric": "cosine", "tau": None},
+    "semi_protonet": {"metric": "euclid", "n_iter": 1, "tau": None},
+    "soft_kmeans": {"n_iter": 29, "tau": 5.0},
+    "pt_map": {"beta": 0.5, "class_prior": None, "lam": 10.0, "n_iter": 20, "power": "auto", "step": 0.2},
+}
+"""The defaults of version 0.1.0, whose calibrations do not state the settings. They stay when defaults change."""
 MAX_BYTES = 1 << 30
 SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
 LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
@@ -75,12 +84,20 @@ def described(estimator: PrototypeClassifier) -> dict[str, Any]:
     return {"name": name, "settings": {key: v for key, v in estimator.get_params().items() if key != "device"}}
 
 
+def _made_with(calibration: Mapping[str, Any], method: Mapping[str, Any]) -> bool:
+    """Whether a calibration was made with a method (`described`) at exactly these settings."""
+    name = calibration["method"]
+    return name == method["name"] and calibration.get("settings", SETTINGS_0_1_0.get(name)) == method["settings"]
+
+
 class Answers(NamedTuple):
     """The answers to n rows."""
 
     best: np.ndarray  # (n, 2): the two likeliest classes
     probability: np.ndarray  # (n, 2): their probabilities
-    unknown: np.ndarray  # (n): whether the row belongs to no class; False where the network is not calibrated
+    unknown: (
+        np.ndarray
+    )  # (n): whether the row may belong to none of the classes; False where the network is not calibrated
 
     @classmethod
     def of(cls, parts: Iterable["Answers"]) -> "Answers":
@@ -131,15 +148,8 @@ class Classifier:
     ) -> "Classifier":
         """The classifier of a fitted estimator.
 
-        Parameters
-        ----------
-        fitted : the estimator.
-        classes : (W) names, in the order of its classes.
-        model : what to keep of the network: name, weights, size, mean, std.
-        rows : (n, D) the labelled rows that it was fitted on, perhaps among others.
-        codes : (n) their classes as positions in `classes`; negative: no label.
-        calibration : of the network's card. It applies to the method that it was fitted with, at default settings, and
-            is ignored otherwise.
+        rows (n, D), codes (n): the rows it was fitted on and their classes, negative where unlabelled; only the
+        labelled rows are used. calibration: of the network's card; applies to the method and settings it was made with.
         """
         own, settings = fitted.model, fitted.get_params()
         center, prototypes, bias = (part.cpu().float() for part in (own.center, own.prototypes, own.bias))
@@ -149,14 +159,13 @@ class Classifier:
         labels = torch.from_numpy(codes[codes >= 0])
         sums = made.means.index_add(0, labels, unit(made.prepare(rows[codes >= 0])))
         made = replace(made, means=sums / labels.bincount(minlength=len(classes))[:, None])
-        default = described(type(fitted)())
-        if calibration is None or calibration["method"] != default["name"] or described(fitted) != default:
+        if calibration is None or not _made_with(calibration, described(fitted)):
             return made
         threshold = familiarity_threshold(calibration, len(classes))
         return replace(made, temperature=float(calibration["temperature"]), threshold=threshold)
 
     def prepare(self, rows: np.ndarray) -> Tensor:
-        """(n, D): rows (n, D) as they are compared with the prototypes."""
+        """(n, D): rows (n, D) as they are compared with the prototypes: power, centre, unit length."""
         return self._powered(rows).about(self.center, self.l2).rows
 
     def familiarity(self, rows: np.ndarray) -> np.ndarray:

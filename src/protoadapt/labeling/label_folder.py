@@ -12,7 +12,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, check_output_folder, unchanged_since_now
 from protoadapt.labeling.classifier import load_classifier, make_estimator
 from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
-from protoadapt.labeling.outputs import NO_CLASS, UNLABELED, link_between, picture_records, skipped_records
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, link_between, picture_records, skipped_records
 from protoadapt.labeling.parquet_table import parts_in
 from protoadapt.labeling.pipeline import METHOD, Progress, Task, in_memory, name_pictures, write_results
 from protoadapt.labeling.sorting import WAYS, check_folders, sort_pictures
@@ -201,7 +201,7 @@ def _task(
     files = [*files, *(example.file for content, example in example_of.items() if content not in present)]
     readable = [(file, content) for file in files if (content := content_of[file]) is not None]
     row = {content: place for place, content in enumerate(dict.fromkeys(content for _, content in readable))}
-    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NO_CLASS}
+    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
     codes = np.array([number[example_of[c].label] if c in example_of else UNLABELED for c in row])
     in_folder = {content_of[example.file] for example in examples if not example.by_table}
     names = [_name(images, file) for file, _ in readable]

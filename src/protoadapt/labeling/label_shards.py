@@ -20,7 +20,7 @@ from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output_folder, unchanged_since_now
 from protoadapt.labeling.classifier import Classifier, make_estimator
 from protoadapt.labeling.names import UNKNOWN, to_text
-from protoadapt.labeling.outputs import NO_CLASS, UNLABELED, Block, link_between, skipped_records
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block, link_between, skipped_records
 from protoadapt.labeling.parquet_table import check_pyarrow, part_name, remove_others
 from protoadapt.labeling.pipeline import METHOD, Progress, Task, model_entry, name_pictures, write_results
 from protoadapt.labeling.support import (
@@ -55,7 +55,7 @@ class Labelled(NamedTuple):
     classes: list[str]
     rows: np.ndarray  # (S, D) float16
     codes: np.ndarray  # (S)
-    places: dict[int, dict[int, int]]  # shard → position → class or NO_CLASS
+    places: dict[int, dict[int, int]]  # shard → position → class or NONE_OF_CLASSES
     examples: dict[str, Example]  # by the name of a row
     by_table: set[str]  # names whose label is a table's own
     skipped: list[Skipped]
@@ -155,7 +155,7 @@ def _labelled(
     labels = [*(examples[name].label for name in names), *(example.label for example in kept)]
     classes, skipped = sorted(set(labels)), [*support.skipped, *broken]
     check_classes(in_folders, classes, skipped)
-    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NO_CLASS}
+    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
     places: dict[int, dict[int, int]] = {}
     for name, (shard, position) in [(name, place[:2]) for name, place in found.items()] + [copy[1:] for copy in copies]:
         places.setdefault(shard, {})[position] = number[examples[name].label]

@@ -21,12 +21,13 @@ from protoadapt.vision.pictures.walk import Skipped
 
 SCHEMA = "protoadapt-labels/1"
 COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "unknown", "guess")
-UNLABELED, NO_CLASS = -1, -2
-"""In place of a class number: nobody labelled the picture; somebody says that it belongs to none of the classes."""
+UNLABELED, NONE_OF_CLASSES = -1, -2
+"""In place of a class number: nobody labelled the picture; a person says that it belongs to none of the classes.
+(`unknown` is what the classifier suspects.)"""
 THUMBS = 2000
 """Thumbnails in a report, about four kilobytes each."""
-UNSURE, STRANGE = 24, 200
-"""Larger previews, of the pictures that people check first: the least certain, and those that may be of no class."""
+LARGE_UNSURE, LARGE_UNKNOWN = 24, 200
+"""Larger previews, of the pictures that people check first: the least certain, and the unknown."""
 WEIGHT = 4
 """Thumbnails that give way to one preview, so that the size of the report stays the same."""
 
@@ -35,13 +36,21 @@ class Block(NamedTuple):
     """Some pictures with their answers: n pictures, of which m unlabelled ones are in the report."""
 
     names: Sequence[str]  # (n): clean text (`names.to_text`)
-    codes: np.ndarray  # (n): the class that a person gave, UNLABELED or NO_CLASS
+    codes: np.ndarray  # (n): the class that a person gave, UNLABELED or NONE_OF_CLASSES
     by_table: np.ndarray  # (n): whether that is the label of a table and of no folder
     answers: Answers
     sampled: np.ndarray  # (n): whether the picture is in the report
     features: np.ndarray  # (m, D): rows for the report's drawing
     shard: int = 0
     rows: np.ndarray = np.empty(0, np.int32)  # (n): in the shard of the manifest
+
+    def settled(self) -> "Block":
+        """The same with what people said in place of the classifier's answers."""
+        support, (best, probability, unknown) = self.codes >= 0, self.answers
+        first = np.where(support, self.codes, best[:, 0])
+        sure = np.where(support[:, None], np.array([1.0, 0.0], probability.dtype), probability)
+        unknown = (unknown | (self.codes == NONE_OF_CLASSES)) & ~support
+        return self._replace(answers=Answers(np.stack([first, best[:, 1]], 1), sure, unknown))
 
     def records(self, classes: Sequence[str], chosen: np.ndarray | slice = slice(None)) -> list[dict[str, Any]]:
         """One dict per picture, of all pictures or of the chosen ones."""
@@ -55,18 +64,14 @@ class Block(NamedTuple):
 def picture_records(
     names: Sequence[str], answers: Answers, codes: np.ndarray, classes: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """One dict per picture. codes (n): the class that a person gave, UNLABELED or NO_CLASS."""
+    """One dict per picture, of settled answers; codes (n) as in `Block`."""
     records = []
     columns = (part.tolist() for part in (*answers, codes))
     for name, (first, second), (p, q), unknown, code in zip(names, *columns):
-        record = {"file": name, "label": classes[first], "confidence": round(p, 6), "runner_up": classes[second]}
-        record |= {"margin": round(p - q, 6), "unknown": unknown, "thumb": None, "support": False}
-        if code >= 0:
-            record |= {"label": classes[code], "confidence": 1.0, "runner_up": "", "margin": 1.0}
-            record |= {"unknown": False, "support": True}
-        elif code == NO_CLASS:
-            record |= {"unknown": True, "no_class": True}
-        records.append(record)
+        runner_up = "" if code >= 0 else classes[second]
+        record = {"file": name, "label": classes[first], "confidence": round(p, 6), "runner_up": runner_up}
+        record |= {"margin": round(p - q, 6), "unknown": unknown, "thumb": None, "support": code >= 0}
+        records.append(record | {"no_class": True} if code == NONE_OF_CLASSES else record)
     return records
 
 
@@ -87,7 +92,7 @@ def as_csv(result: Mapping[str, Any]) -> str:
         numbers = [f"{record[key]:.4f}" for key in ("confidence", "margin")]
         by = BY_PAGE if record.get("by_page") else BY_TABLE if record.get("by_table") else by_folder(record["label"])
         guess = by if record["support"] else label
-        if record.get("no_class"):
+        if record.get("no_class"):  # a person's word needs no calibration
             label, unknown = UNKNOWN, "yes"
         writer.writerow([file_cell(record["file"]), label, numbers[0], runner_up, numbers[1], unknown, guess])
     return text.getvalue()
@@ -127,8 +132,8 @@ def report_images(records: Sequence[Mapping[str, Any]]) -> list[tuple[int, str, 
     """(record, key, pixels per side) of a report's images: a `thumb`, and a `preview` of what people check first."""
     answered = [i for i, record in enumerate(records) if not record["support"] and not record["unknown"]]
     unsure = sorted(answered, key=lambda i: (records[i]["confidence"], records[i]["margin"], records[i]["file"]))
-    strange = sorted((i for i, one in enumerate(records) if one["unknown"]), key=lambda i: -records[i]["confidence"])
-    large = unsure[:UNSURE] + strange[:STRANGE]
+    unknown = sorted((i for i, one in enumerate(records) if one["unknown"]), key=lambda i: -records[i]["confidence"])
+    large = unsure[:LARGE_UNSURE] + unknown[:LARGE_UNKNOWN]
     small = thumbnail_sample(records, THUMBS - WEIGHT * len(large))
     return [(i, "thumb", THUMB) for i in small] + [(i, "preview", PREVIEW) for i in large]
 

@@ -11,7 +11,7 @@ import numpy as np
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.files import written_whole
 from protoadapt.labeling.names import UNKNOWN
-from protoadapt.labeling.outputs import NO_CLASS, Block
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, Block
 
 GROUP = 1 << 17
 """Rows that are written together, at least."""
@@ -49,7 +49,7 @@ def check_pyarrow() -> None:
 def parquet_writer(
     path: Path, classes: Sequence[str], check: Callable[[], None] = lambda: None
 ) -> Iterator[Callable[[Block], None]]:
-    """Yields a function that appends a block; the file is written whole or not at all.
+    """Yields a function that appends a settled block; the file is written whole or not at all.
 
     One row per picture: file, label, confidence, runner_up, margin, unknown, support, and its shard and row there.
     `check` may still refuse right before the file is replaced.
@@ -71,11 +71,8 @@ def parquet_writer(
 
     def table(block: Block) -> Any:
         support, (best, probability, unknown) = block.codes >= 0, block.answers
-        codes = np.where(block.codes == NO_CLASS, len(classes), block.codes)
-        p, q = (np.where(support, sure, column) for sure, column in zip((1.0, 0.0), probability.T))
-        unknown = (unknown | (block.codes == NO_CLASS)) & ~support
-        columns = [pa.array(block.names, pa.string())]
-        columns += [named(np.where(codes >= 0, codes, best[:, 0])), pa.array(p.astype(np.float32))]
+        labelled, (p, q) = np.where(block.codes == NONE_OF_CLASSES, len(classes), best[:, 0]), probability.T
+        columns = [pa.array(block.names, pa.string()), named(labelled), pa.array(p.astype(np.float32))]
         columns += [named(best[:, 1], support), pa.array((p - q).astype(np.float32)), pa.array(unknown)]
         columns += [pa.array(support), pa.array(np.full(len(support), block.shard, np.int32)), pa.array(block.rows)]
         return pa.table(columns, schema)

@@ -23,7 +23,7 @@ from protoadapt.core.provenance import versions
 from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import Classifier, described, save_classifier
 from protoadapt.labeling.names import from_text
-from protoadapt.labeling.outputs import NO_CLASS, UNLABELED, Block
+from protoadapt.labeling.outputs import UNLABELED, Block
 from protoadapt.labeling.parquet_table import parquet_writer
 from protoadapt.labeling.prototype_paths import prototype_paths
 from protoadapt.vision.shards.processes import is_first, of_all
@@ -86,9 +86,8 @@ def in_memory(
 ) -> Task:
     """A task whose rows are in memory.
 
-    names, row (n): each picture's name and its row, which several may share. rows (N, D), codes (N): features, and the
-    class that a person gave, UNLABELED or NO_CLASS. metadata: of the network. device: the estimator's. by_table (N):
-    whether the label comes from a table.
+    names, row (n): each picture's name and its row, which several may share. rows (N, D): features. codes, by_table (N)
+    as in `outputs.Block`. metadata: of the network. device: the estimator's.
     """
     from_table = np.zeros(len(rows), bool) if by_table is None else by_table
 
@@ -123,11 +122,10 @@ def name_pictures(
     n_way = len(task.classes)
     (found, unknown), sample, features, records = np.zeros((2, n_way), np.int64), [], [task.support[:0]], []
     with parquet_writer(parquet, task.classes, check) if parquet else nullcontext(lambda block: None) as write:
-        for block in task.blocks(classifier):
+        for block in map(Block.settled, task.blocks(classifier)):
             best, asked, chosen = block.answers.best[:, 0], block.codes < 0, np.flatnonzero(block.sampled)
-            no_class = block.answers.unknown | (block.codes == NO_CLASS)
             found += np.bincount(best[asked], minlength=n_way)
-            unknown += np.bincount(best[asked & no_class], minlength=n_way)
+            unknown += np.bincount(best[asked & block.answers.unknown], minlength=n_way)
             every = block.records(task.classes) if keep else []
             sample += [every[i] for i in chosen] if keep else block.records(task.classes, chosen)
             records += every
