@@ -42,7 +42,7 @@ def test_small_classes_are_left_out_on_request(tmp_path):
         save_features(tmp_path / f"{name}.safetensors", replace(table, labels=labels))
     refused = run("evaluate", tmp_path / "few.safetensors", "--episodes", 50)
     assert refused.returncode == 2
-    assert "class 3 has 5 of the 16 rows" in refused.stderr
+    assert "16 rows per class (shot 1 + query 15); class 3 has 5" in refused.stderr
     assert "--min-rows 16" in refused.stderr
     answers = []
     for name, words in (("few", ("--min-rows", 16)), ("none", ())):
@@ -97,7 +97,7 @@ def test_a_users_own_method_runs_without_touching_the_package(features, tmp_path
         (("--way", "9"), "lower --way to 8"),
         (("--shot", "30"), "lower --shot"),
         (("--method", "cipi"), "did you mean 'cipa'"),
-        (("--set", "tua=1"), "did you mean 'tau'"),
+        (("--set", "tua=1"), "cipa has no setting 'tua': did you mean 'tau'"),
         (("--set", "tau"), "name=value"),
         (("--set", "tau=hot"), "tau is 'hot': it must be a number from"),
         (("--set", "tau=nan"), "tau is 'nan': it must be a number from"),
@@ -109,16 +109,21 @@ def test_a_users_own_method_runs_without_touching_the_package(features, tmp_path
         (("--alpha", "1"), "choose the dirichlet protocol"),
         (("--episodes", "0"), "a whole number from 1"),
         (("--format", "html"), "table format"),
-        (("--device", "abacus"), "--device cpu"),
+        (("--device", "gpu"), "there is no device 'gpu': give cpu, cuda, cuda:N or auto"),
         (("--base", "nowhere.npz"), "no feature file"),
         (("--method", "no.module:f"), "cannot be imported"),
-        (("--method", ":"), "cannot be imported"),
+        (("--method", ":"), "write module:function; the module is missing"),
+        (("--method", "os:"), "write module:function; the function is missing"),
+        (("--method", "nomod:f"), "run in the folder of nomod.py, or add it to PYTHONPATH"),
+        (("--method", "CIPA"), "did you mean 'cipa'"),
+        (("--method", "protonet;cipa"), "separate methods by commas"),
         (("--method", "builtins:dict"), "has no readable signature: a method is a function of Episodes"),
-        (("--method", "os:getcwd"), "failed with TypeError"),
+        (("--method", "os:getcwd"), "it must take episodes and return (E, Q, W) probabilities"),
         (("--set", "n_iter=1000000000"), "n_iter"),
         (("--set", "tau={[]:1}"), "it must be a number from"),
         (("--episodes", "1000000000000"), "to 100,000,000"),
-        (("--device", "meta"), "--device cpu"),
+        (("--device", "meta"), "there is no device 'meta'"),
+        (("--set", "tau=1", "--set", "tau=2"), "the setting 'tau' is given twice"),
     ],
 )
 def test_mistakes_are_one_sentence_and_leave_nothing(features, tmp_path, words, said):
@@ -152,17 +157,36 @@ def test_bad_files_are_one_sentence(tmp_path):
         labels=np.repeat(np.arange(5), 40),
     )
     np.savez(tmp_path / "short.npz", features=np.ones((200, 4)), labels=np.repeat(np.arange(5), 39))
+    np.savez(tmp_path / "rowless.npz", features=np.ones((0, 4)), labels=np.ones(0, int))
+    np.savez(tmp_path / "objects.npz", features=np.array([{}, {}]), labels=np.arange(2))
+    (tmp_path / "folder.npz").mkdir()
     (tmp_path / "cut.npz").write_bytes((tmp_path / "neg.npz").read_bytes()[:300])
     for name, said in (
         ("neg", "power=signed"),
         ("short", "one label per row"),
         ("cut", "truncated"),
         ("none", "no feature file"),
+        ("rowless", "has no rows"),
+        ("objects", "features hold Python objects: save a numeric array"),
+        ("folder", "is a folder: give a feature file"),
     ):
         done = run("evaluate", tmp_path / f"{name}.npz", "--episodes", 5)
         assert done.returncode == 2, name
         assert said in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_base_of_another_dimension_is_refused(features, tmp_path):
+    np.savez(tmp_path / "base.npz", features=np.ones((4, 8)), labels=np.arange(4))
+    done = run("evaluate", features, "--base", tmp_path / "base.npz", "--episodes", 3)
+    assert done.returncode == 2
+    assert "'base.npz' has 8 dimensions and the features have 64" in done.stderr
+
+
+def test_seeds_beyond_the_largest_name_both_options(features):
+    done = run("compare", features, "--episodes", 3, "--seed", 2**32 - 1, "--seeds", 2)
+    assert done.returncode == 2
+    assert "--seed 4294967295 with --seeds 2" in done.stderr
 
 
 def test_zero_and_duplicate_rows_are_answered(tmp_path):

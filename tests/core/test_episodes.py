@@ -133,9 +133,21 @@ def test_unlabelled_rows_of_the_table_are_never_drawn():
     ("protocol", "labels", "words"),
     [
         (Protocol(way=9), LABELS, "have 8: lower --way to 8"),
-        (Protocol(shot=30), LABELS, "has 40 of the 45"),
-        (Protocol("semi", unlabeled=17), LABELS, "unlabelled rows"),
-        (Protocol("semi", unlabeled=2, way=7, distractors=2), LABELS, "needs 9 classes"),
+        (
+            Protocol(shot=30),
+            LABELS,
+            r"45 rows per class \(shot 30 \+ query 15\); the largest class has 40: lower --shot or --query$",
+        ),
+        (
+            Protocol("semi", unlabeled=17),
+            LABELS,
+            "from the 40% of each class .* the largest class has 16: lower --unlabeled to 16 or less$",
+        ),
+        (
+            Protocol("semi", unlabeled=2, way=7, distractors=2),
+            LABELS,
+            r"9 classes \(way 7 \+ 2 distractors\), the features have 8: lower --distractors",
+        ),
         (Protocol("dirichlet", query=39, shot=2), LABELS, "lower --query"),
         (Protocol(), np.full(50, -1), "have 0"),
     ],

@@ -331,7 +331,7 @@ def test_a_users_method_may_have_any_annotations():
     assert method(plain, n=5, other=None).settings == {"n": 5, "other": None}
     with pytest.raises(UserError, match=r"n is 'x': it must be a whole number$"):
         method(plain, n="x")
-    with pytest.raises(UserError, match="no argument of plain 'm'"):
+    with pytest.raises(UserError, match="plain has no setting 'm'"):
         method(plain, m=1)
 
 

@@ -47,6 +47,8 @@ def compare(
     check(form, json_out, *files, base)
     if not 1 <= seeds <= 1000:
         raise UserError(f"--seeds is {seeds}: it must be a whole number from 1 to 1,000")
+    if seed + seeds > 2**32:
+        raise UserError(f"--seed {seed} with --seeds {seeds} goes beyond the largest seed, {2**32 - 1}: lower --seed")
     tables = {file: read_table(file, base, min_rows) for file in files}
     if len({table.hash for table in tables.values()}) < len(files):
         raise UserError("two of the files hold the same features: give each once")

@@ -55,6 +55,11 @@ Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="also 
 Format = Annotated[str, typer.Option("--format", help="format of the printed table: text, markdown, csv or latex")]
 
 
+def no_device(name: str) -> UserError:
+    """The error for a word that names no device."""
+    return UserError(f"there is no device {name!r}: give cpu, cuda, cuda:N or auto")
+
+
 def find_device(name: str) -> str:
     """A device that torch can compute on; "auto" is a GPU if there is one."""
     import torch
@@ -62,8 +67,12 @@ def find_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        if torch.device(name).type not in ("cpu", "cuda", "mps", "xpu") or name.startswith("cpu:"):
-            raise RuntimeError("not a device to compute on")
+        kind = torch.device(name).type
+    except RuntimeError:
+        kind = ""
+    if kind not in ("cpu", "cuda", "mps", "xpu") or name.startswith("cpu:"):
+        raise no_device(name)
+    try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0][:100]

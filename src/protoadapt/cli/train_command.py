@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt
+from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt, no_device
 from protoadapt.cli.progress import bars, training_progress
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output_folder
@@ -105,7 +105,7 @@ def _devices(device: str, number: str) -> tuple[str, str | int]:
     """lightning-fabric's accelerator and devices: ("cuda:1", "1") → ("cuda", "1,"), a list of one."""
     kind, colon, index = device.partition(":")
     if kind not in ("auto", "cpu", "gpu", "cuda", "mps") or (colon and not (kind == "cuda" and _digits(index))):
-        raise UserError(f"device {device!r} cannot be used here: use --device cpu, cuda, cuda:1 or auto")
+        raise no_device(device)
     if number != "auto" and not (_digits(number) and 1 <= int(number) <= 1024):
         raise UserError(f"--devices is {number!r}: give a number from 1 to 1024, or auto")
     if colon:

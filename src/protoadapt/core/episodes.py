@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.core.errors import UserError, whole_number
+from protoadapt.core.errors import UserError, count, whole_number
 from protoadapt.core.protocol import Protocol
 
 BLOCK = 256
@@ -201,14 +201,19 @@ class _Pools:
 
     def __init__(self, labels: np.ndarray, protocol: Protocol, seed: int):
         self.protocol = p = protocol
-        classes, inverse = np.unique(labels, return_inverse=True)
+        classes, inverse, sizes = np.unique(labels, return_inverse=True, return_counts=True)
         self.known = np.flatnonzero(classes >= 0)
+        self.classes, self.rows_per_class = classes[self.known], sizes[self.known]
         needed = p.classes
         if needed > len(self.known):
             most = len(self.known) - (needed - p.way)
             way_out = f"lower --way to {most} or less" if most >= 2 else "label more classes"
+            parts = f"way {p.way}"
+            if needed > p.way:
+                parts += f" + {count(p.distractors, 'distractor')}"
+                way_out = "lower --distractors" if p.way <= len(self.known) else "lower --way and --distractors"
             raise UserError(
-                f"an episode needs {needed} classes (way {p.way}) but the features have {len(self.known)}: {way_out}"
+                f"an episode needs {needed} classes ({parts}), the features have {len(self.known)}: {way_out}"
             )
         by_class = [np.flatnonzero(inverse == c) for c in self.known]
         if p.kind == "semi":
@@ -217,14 +222,21 @@ class _Pools:
             by_class = [rng.permutation(rows) for rows in by_class]
             cuts = [round(p.labeled_fraction * len(rows)) for rows in by_class]
             spare = [rows[cut:] for rows, cut in zip(by_class, cuts)]
-            share = f"unlabelled rows ({1 - p.labeled_fraction:.0%} of each class are reserved for them)"
-            self._require(classes, spare, p.unlabeled, share, "lower --unlabeled", 1 - p.labeled_fraction)
+            kept, most = 1 - p.labeled_fraction, min(map(len, spare))
+            needs = (
+                f"an episode needs {p.unlabeled} unlabelled rows per class, from the {kept:.0%} of each class that are "
+                f"set aside as unlabelled"
+            )
+            way_out = f"lower --unlabeled to {most} or less" if most else "give more rows per class"
+            self._require(spare, p.unlabeled, needs, way_out, kept)
             self.spare, self.spare_size = _ragged(spare)
             by_class = [rows[:cut] for rows, cut in zip(by_class, cuts)]
         # Dirichlet counts vary: those that a class has too few rows for are drawn again.
         least = p.shot + (1 if p.kind == "dirichlet" else p.query)
         part = p.labeled_fraction if p.kind == "semi" else 1.0
-        self._require(classes, by_class, least, f"rows (shot {p.shot} + query)", "lower --shot or --query", part)
+        share = f", from {part:.0%} of each class" if part < 1 else ""
+        needs = f"an episode needs {least} rows per class (shot {p.shot} + query {least - p.shot}{share})"
+        self._require(by_class, least, needs, "lower --shot or --query", part)
         self.table, self.size = _ragged(by_class)
         if p.kind == "dirichlet" and np.sort(self.size - p.shot)[: p.way].sum() < p.way * p.query:
             raise UserError(
@@ -232,15 +244,23 @@ class _Pools:
                 f"rows each: lower --query"
             )
 
-    def _require(self, classes, pools, least: int, what: str, way_out: str, part: float) -> None:
-        """Raises UserError where the pool of some class, a `part` of its rows, has fewer than `least`."""
-        short = min(range(len(pools)), key=lambda c: len(pools[c]))
-        if len(pools[short]) < least:
-            enough = least if part == 1 else math.ceil((least + 0.5) / part)  # whichever way the part is rounded
-            raise UserError(
-                f"class {classes[self.known[short]]} has {len(pools[short])} of the {least} {what} that an episode "
-                f"needs: {way_out}, or leave small classes out (--min-rows {enough})"
-            )
+    def _require(self, pools: list[np.ndarray], least: int, needs: str, way_out: str, part: float) -> None:
+        """Raises UserError where the pool of some class, a `part` of its rows, has fewer than `least`.
+
+        It advises to leave small classes out only where enough classes would remain.
+        """
+        sizes = np.array([len(rows) for rows in pools])
+        if sizes.min() >= least:
+            return
+        enough = least if part == 1 else math.ceil((least + 0.5) / part)  # whichever way the part is rounded
+        if (self.rows_per_class >= enough).sum() >= self.protocol.classes:
+            has = f"class {self.classes[sizes.argmin()]} has {sizes.min()}"
+            way_out += f", or leave small classes out (--min-rows {enough})"
+        elif sizes.max() < least:
+            has = f"the largest class has {sizes.max()}"
+        else:
+            has = f"{(sizes >= least).sum()} of {len(sizes)} classes have so many"
+        raise UserError(f"{needs}; {has}: {way_out}")
 
     def block(self, rng: np.random.Generator) -> Draw:
         p = self.protocol

@@ -16,12 +16,17 @@ class UserError(ValueError):
     """
 
 
-def no_such(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """An error for a name that is not in a registry; it suggests the nearest name that is."""
+def no_such(kind: str, name: str, known: Iterable[str], of: str = "", also: str = "") -> UserError:
+    """An error for a name that is not in a registry; it suggests the nearest name that is, whatever its case.
+
+    of: what the registry belongs to; also: in words, what can be given instead of a name.
+    """
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(names)}" if names else "there is none"
-    return UserError(f"there is no {kind} {name!r}: {hint}")
+    plain = {each.casefold(): each for each in names}
+    near = difflib.get_close_matches(name.casefold(), plain, n=1, cutoff=0.5)
+    listed = ", ".join(names) + f", or {also}" * bool(also)
+    hint = f"did you mean {plain[near[0]]!r}?" if near else f"choose from {listed}" if names else "there is none"
+    return UserError(f"{f'{of} has' if of else 'there is'} no {kind} {name!r}: {hint}")
 
 
 def whole_number(name: str, value: Any, least: int, most: int | None = None) -> None:

@@ -127,6 +127,8 @@ def load_features(path: str | Path) -> Features:
     ['cat', 'dog']
     """
     path = Path(path)
+    if path.is_dir():
+        raise UserError(f"{str(path)!r} is a folder: give a feature file, which protoadapt extract makes of pictures")
     if not path.is_file():
         raise UserError(f"there is no feature file {str(path)!r}: check the path, or make one with protoadapt extract")
     readers = {".safetensors": _read_safetensors, ".npz": _read_npz}
@@ -142,6 +144,8 @@ def load_features(path: str | Path) -> Features:
         rows, labels = checked(arrays["features"], arrays["labels"])
     except UserError as error:
         raise UserError(f"{path.name}: {error}") from error
+    if not len(rows):
+        raise UserError(f"{path.name!r} has no rows: give a feature file with one row per picture")
     mean = arrays.get("base_mean")
     return Features(rows, torch.from_numpy(labels), None if mean is None else mean.to(rows.dtype), metadata)
 
@@ -157,6 +161,11 @@ def base_mean_of(path: str | Path, table: Features) -> Tensor:
     Raises UserError where the file was extracted in another way than the table.
     """
     base = load_features(path)
+    dims, own = base.features.shape[1], table.features.shape[1]
+    if dims != own:
+        raise UserError(
+            f"{Path(path).name!r} has {dims} dimensions and the features have {own}: extract both with one network"
+        )
     for key, plural in {"weights": "networks", "pooling": "poolings", "views": "views", "crop": "crops"}.items():
         one, other = (stated(features.metadata, key) for features in (base, table))
         if one and other and one != other:
@@ -216,7 +225,11 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
         header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = header(file)
         size = math.prod(shape) * dtype.itemsize
-        if dtype.hasobject or size != member.file_size - file.tell():
+        if dtype.hasobject:
+            name = member.filename.removesuffix(".npy")
+            kind = "numbers or text" if name == "labels" else "a numeric array"
+            raise UserError(f"{name} hold Python objects: save {kind}")
+        if size != member.file_size - file.tell():
             raise ValueError("its header does not fit its content")
         if size > max(UNPACKED, RATIO * member.compress_size):
             raise UserError(

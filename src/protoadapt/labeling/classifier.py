@@ -73,7 +73,7 @@ def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu"
     del defaults["device"]
     for key in settings:
         if key not in defaults:
-            raise no_such(f"setting of {method}", key, defaults)
+            raise no_such("setting", key, defaults, of=method)
     estimator.set_params(**settings).check_settings()
     return estimator
 

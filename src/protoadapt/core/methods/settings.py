@@ -190,11 +190,14 @@ def _parts(hint: Any) -> tuple[tuple[Any, ...], Setting]:
 def check_arguments(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     """Raises UserError for an argument that the method does not take, or a value out of its range."""
     declared = declarations(function)
-    if any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values()):
+    parameters = list(inspect.signature(function).parameters.values())
+    if not any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters[:1]):
+        raise UserError(f"{name} takes no episodes: it must take episodes and return (E, Q, W) probabilities")
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
         arguments = {key: value for key, value in arguments.items() if key in declared}
     for key, value in arguments.items():
         if key not in declared:
-            raise no_such(f"argument of {name}", key, declared)
+            raise no_such("setting", key, declared, of=name)
         declared[key].check(value)
 
 

@@ -53,7 +53,10 @@ def resolve(
     else:
         match = re.fullmatch(r"\s*([\w.:]+)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
         if not match:
-            raise UserError(f"{spec!r} is not a method: write a name, or a name with arguments such as 'cipa(tau=15)'")
+            raise UserError(
+                f"{spec!r} is not a method: write a name, or a name with settings such as 'cipa(tau=15)'; separate "
+                f"methods by commas"
+            )
         name, inside = match.groups()
         found = Method(name, _find(name, registry), {**parse_assignments(split_specs(inside or "")), **arguments})
     check_arguments(found.name, found.function, found.arguments)
@@ -94,7 +97,10 @@ def parse_assignments(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         if not re.fullmatch(r"\s*\w+\s*=.*", pair, re.DOTALL):
             raise UserError(f"{pair!r} is not of the form name=value: write for example tau=15")
-    return {key.strip(): parse_value(value) for key, value in (pair.split("=", 1) for pair in pairs)}
+    names = [pair.split("=", 1)[0].strip() for pair in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"the setting {twice[0]!r} is given twice: keep one")
+    return {name: parse_value(pair.split("=", 1)[1]) for name, pair in zip(names, pairs)}
 
 
 def _find(name: str, registry: Mapping[str, Callable[..., Tensor]]) -> Callable[..., Tensor]:
@@ -103,16 +109,23 @@ def _find(name: str, registry: Mapping[str, Callable[..., Tensor]]) -> Callable[
             raise no_such("method", name, registry)
         return registry[name]
     module, _, attribute = name.partition(":")
+    if not (module and attribute):
+        raise UserError(
+            f"{name!r} is not complete: write module:function; the {'function' if module else 'module'} is missing"
+        )
     try:
         function = getattr(_imported(module), attribute)
     except AttributeError as error:
         raise UserError(f"module {module!r} has no function {attribute!r}: check the name after the colon") from error
     except (Exception, SystemExit) as error:  # a user's module may fail in any way
+        top = module.partition(".")[0]
+        missing = isinstance(error, ModuleNotFoundError) and error.name in (top, module)
+        way_out = f"; run in the folder of {top}.py, or add it to PYTHONPATH" if missing else ""
         raise UserError(
-            f"module {module!r} of method {name!r} cannot be imported: {type(error).__name__}: {error}"
+            f"module {module!r} of method {name!r} cannot be imported: {type(error).__name__}: {error}{way_out}"
         ) from error
     if not callable(function):
-        raise UserError(f"{name!r} is not a function: a method takes Episodes and returns (E, Q, W) probabilities")
+        raise UserError(f"{name!r} is not a function: it must take episodes and return (E, Q, W) probabilities")
     return function
 
 
