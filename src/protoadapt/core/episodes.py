@@ -90,14 +90,9 @@ class Episodes:
 
     def __getitem__(self, which: slice | list[int]) -> "Episodes":
         """Some of the episodes over the same table, with the work already done on it."""
-        unlabeled = None if self.unlabeled_index is None else self.unlabeled_index[which]
-        return replace(
-            self,
-            support_index=self.support_index[which],
-            support_labels=self.support_labels[which],
-            query_index=self.query_index[which],
-            unlabeled_index=unlabeled,
-        )
+        names = ("support_index", "support_labels", "query_index", "unlabeled_index")
+        chosen = {name: part[which] for name in names if (part := getattr(self, name)) is not None}
+        return replace(self, **chosen)
 
     @property
     def support(self) -> Tensor:
@@ -158,26 +153,10 @@ class Draw:
 
     def episodes(self, rows: Tensor, n_way: int, base_mean: Tensor | None = None, **shared) -> Episodes:
         """The episodes over a table of rows (N, D)."""
-
-        def on_device(index: np.ndarray) -> Tensor:
-            return torch.from_numpy(index).to(rows.device)
-
-        unlabeled = None if self.unlabeled is None else on_device(self.unlabeled)
-        return Episodes(
-            rows,
-            on_device(self.support),
-            on_device(self.support_labels),
-            on_device(self.query),
-            n_way,
-            unlabeled,
-            base_mean,
-            **shared,
-        )
-
-
-def check_seed(seed: int) -> None:
-    """Raises UserError for a seed above 32 bits: numpy would take it for a small seed with a later block."""
-    whole_number("seed", seed, 0, 2**32 - 1)
+        parts = (self.support, self.support_labels, self.query)
+        support, labels, query = (torch.from_numpy(part).to(rows.device) for part in parts)
+        unlabeled = None if self.unlabeled is None else torch.from_numpy(self.unlabeled).to(rows.device)
+        return Episodes(rows, support, labels, query, n_way, unlabeled, base_mean, **shared)
 
 
 def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int) -> Iterator[Draw]:
@@ -189,7 +168,7 @@ def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int) -> It
     >>> next(draw(labels, Protocol(shot=5), seed=0, episodes=100)).support.shape
     (100, 25)
     """
-    check_seed(seed)
+    whole_number("seed", seed, 0, 2**32 - 1)  # numpy would take a longer one for a small seed with a later block
     pools = _Pools(np.asarray(labels), protocol, seed)
     for block, start in enumerate(range(0, episodes, BLOCK)):
         rng = np.random.default_rng([seed, block])

@@ -92,9 +92,6 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
             declared.check(getattr(self, name))
         usable(self.device)
 
-    def _power(self, rows: Tensor) -> Tensor:
-        return power_transform(rows, self.beta, self.power)
-
     def fit(self, X, y):
         """Learns from features X (n, D) and labels y (n): -1, None or NaN for rows without one. Returns self.
 
@@ -122,9 +119,8 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.classes_, codes = encode(labels)
         if (codes < 0).any():
             raise UserError("fit_rows takes labelled rows only: put rows without a label into the source")
-        self._keep(
-            self._steps(self._support(support, np.arange(len(support)), codes), self._powered(source)), support.dtype
-        )
+        labelled = self._support(support, np.arange(len(support)), codes)
+        self._keep(self._steps(labelled, source.powered(self.beta, self.power)), support.dtype)
         return self
 
     @property
@@ -177,15 +173,12 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _models(self, X: np.ndarray, codes: np.ndarray) -> Iterator[PrototypeModel]:
         labelled, rest = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
-        unlabeled = self._source(X, rest, X.dtype)
-        return self._steps(self._support(X, labelled, codes[labelled]), self._powered(unlabeled))
+        unlabeled = self._source(X, rest, X.dtype).powered(self.beta, self.power)
+        return self._steps(self._support(X, labelled, codes[labelled]), unlabeled)
 
     def _support(self, X: np.ndarray, index: np.ndarray, codes: np.ndarray) -> Support:
         blocks = self._source(X, index, X.dtype).powered_blocks(self.beta, self.power)
         return Support(blocks, torch.from_numpy(codes).to(self.device), len(self.classes_))
-
-    def _powered(self, source: RowSource) -> Source:
-        return source.powered(self.beta, self.power)
 
     def _keep(self, models: Iterator[PrototypeModel], dtype: np.dtype) -> None:
         """The last of the models becomes the fitted state."""
@@ -212,7 +205,8 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Logits (n, W), block by block, in the type of what was fitted."""
         model, start = self.model, 0
         for rows in self._source(X, np.arange(len(X)), self.center_.dtype):
-            yield slice(start, start + len(rows)), model.logits(DenseBlock(self._power(rows))).mT
+            block = DenseBlock(power_transform(rows, self.beta, self.power))
+            yield slice(start, start + len(rows)), model.logits(block).mT
             start += len(rows)
 
     def _two_best(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 from functools import cache
 from importlib import metadata
@@ -56,15 +57,6 @@ def hardware(device: torch.device | str = "cpu") -> str:
     device = torch.device(device)
     if device.type == "cuda":
         return f"one {torch.cuda.get_device_name(device)}"
-    model = next(
-        (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
-        platform.processor() or platform.machine(),
-    )
-    return f"{os.cpu_count()} cores of {model}"
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text().splitlines()
-    except OSError:
-        return []
+    file = Path("/proc/cpuinfo")  # of Linux
+    model = re.search(r"^model name\s*:\s*(.*\S)", file.read_text() if file.exists() else "", re.MULTILINE)
+    return f"{os.cpu_count()} cores of {model[1] if model else platform.processor() or platform.machine()}"

@@ -272,15 +272,12 @@ def _classes_fit(record: Record, protocol: Protocol) -> bool:
         class_episodes, class_correct = (_numbers(record["classes"][key]) for key in ("episodes", "correct"))
     except (KeyError, TypeError, ValueError):
         return False
-    correct, way = right_answers(record), protocol.classes
+    correct = right_answers(record)
     if class_episodes.ndim != 1 or class_episodes.shape != class_correct.shape:
         return False
-    if not ((class_episodes >= 0) & (class_episodes <= len(correct))).all():
-        return False
-    if not ((class_correct >= 0) & (class_correct <= correct.sum())).all():
-        return False
-    if int(class_episodes.sum()) != way * len(correct) or int(class_correct.sum()) != way * int(correct.sum()):
-        return False
+    for counts, total in ((class_episodes, len(correct)), (class_correct, int(correct.sum()))):
+        if not ((counts >= 0) & (counts <= total)).all() or int(counts.sum()) != protocol.classes * total:
+            return False
     scale = 100 / record["queries"]
     computed = class_half_width(scale * correct, class_episodes, scale * class_correct)
     if computed is None or stated is None:
