@@ -82,7 +82,6 @@ class Phase:
 
     @property
     def needs(self) -> Needs:
-        """What the objectives of the phase need of a training step."""
         return combined_needs(self.weights)
 
 
@@ -177,7 +176,6 @@ class TrainConfig:
 
     @property
     def objectives(self) -> frozenset[str]:
-        """Names of the objectives of all phases."""
         return frozenset(name for phase in self.phases for name in phase.weights)
 
     @property

@@ -11,10 +11,8 @@ from protoadapt.core.threads import ahead
 from protoadapt.training.augment import apply_strong, apply_weak
 from protoadapt.training.plan import Plan
 
-RESIDENT_SHARE = 0.5
-"""Pictures stay on the device if they take no more than this share of its free memory."""
-AHEAD = 4
-"""Steps read ahead."""
+RESIDENT_SHARE = 0.5  # of the device's free memory: pictures that take no more stay there
+AHEAD = 4  # steps that are read ahead
 
 
 class Feed:
@@ -23,8 +21,7 @@ class Feed:
     def __init__(self, pixels: Any, labels: np.ndarray, device: torch.device, resident: bool | None = None):
         self.pixels, self.device = pixels, device
         self.labels = torch.from_numpy(np.asarray(labels, dtype=np.int64)).to(device)
-        self.resident = fits(pixels, device) if resident is None else resident
-        self.on_device = upload(pixels, device) if self.resident else None
+        self.on_device = upload(pixels, device) if (fits(pixels, device) if resident is None else resident) else None
         self.apply_weak: Callable[..., Tensor] = apply_weak
         self.apply_strong: Callable[..., Tensor] = apply_strong
 
@@ -63,10 +60,8 @@ class Feed:
 
 
 def fits(pixels: Any, device: torch.device) -> bool:
-    """Whether pictures should be held in the memory of the device."""
-    if device.type == "cuda":
-        return pixels.nbytes <= RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]
-    return False  # on the CPU the page cache of the operating system does the same
+    """Whether to hold pictures on the device. On the CPU the page cache of the operating system does the same."""
+    return device.type == "cuda" and pixels.nbytes <= RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]
 
 
 def upload(pixels: Any, device: torch.device, chunk: int = 8192) -> Tensor:

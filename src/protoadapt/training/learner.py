@@ -102,9 +102,9 @@ class Learner(nn.Module):
         return {"loss": loss + self._idle(), **parts, "accuracy": accuracy}
 
     def _accuracy(self, outputs: Outputs) -> Tensor:
-        measures = (OBJECTIVES[name].accuracy for name in OBJECTIVES if name in self.weights)
-        measure = next((one for one in measures if one is not None), None)
-        return outputs.features.new_zeros(()) if measure is None else measure(outputs)
+        used = (objective.accuracy for name, objective in OBJECTIVES.items() if name in self.weights)
+        measures = [accuracy for accuracy in used if accuracy]
+        return measures[0](outputs) if measures else outputs.features.new_zeros(())
 
     def _idle(self) -> Tensor | float:
         """Zero, with a zero gradient for the heads that this phase does not use: distributed training waits for it."""

@@ -144,7 +144,9 @@ class Run:
             self.plan(min(round(start * config.epochs), config.epochs - 1))  # raises what cannot be drawn later
         self.begin(resume)
         if state.epoch == config.epochs:
-            return self.stored_result() or self.result(finished=True)
+            with suppress(OSError, ValueError):  # killed before it was written
+                return json.loads((self.out / RESULT).read_text())
+            return self.result(finished=True)
         if self.compiled:
             self.warm_up()
         self.start_up = time.perf_counter() - self.created
@@ -183,7 +185,6 @@ class Run:
         self.model.train()
 
     def plan(self, epoch: int) -> Plan:
-        """This process's share of an epoch."""
         layers = len(self.learner.backbone.stages)
         return make_plan(self.config, epoch, self.labels, layers, self.fabric.global_rank, self.fabric.world_size)
 
@@ -225,7 +226,6 @@ class Run:
         return not stopped
 
     def end_epoch(self, log: RunLog, sums: dict[str, float], speed: float, stopped: bool) -> None:
-        """Validate, log and save."""
         fabric, config, state = self.fabric, self.config, self.state
         means = torch.tensor(list(sums.values()), dtype=torch.float64) / state.within
         means = fabric.all_reduce(means)  # type: ignore[assignment]
@@ -318,12 +318,6 @@ class Run:
         model_files.load_into(self.average.module, saved.model, saved.folder)
         restore_optimizer(self.optimizer, {k: t for k, t in saved.tensors.items() if k.startswith("optimizer.")})
         vars(self.state).update(saved.scalars["state"])
-
-    def stored_result(self) -> dict[str, Any] | None:
-        """The result of a run that was finished earlier, unchanged; None if it was killed before writing it."""
-        with suppress(OSError, ValueError):
-            return json.loads((self.out / RESULT).read_text())
-        return None
 
     def result(self, finished: bool) -> dict[str, Any]:
         """The content of result.json, which is written once the run is finished."""

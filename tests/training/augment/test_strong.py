@@ -24,7 +24,8 @@ def generator(seed=0):
 
 
 def strong(images, generator, **options):
-    return apply_strong(images, draw_strong(len(images), images.shape[-1], generator, images.device, **options))
+    draws = draw_strong(len(images), images.shape[-1], generator, **options)
+    return apply_strong(images, {name: draw.to(images.device) for name, draw in draws.items()})
 
 
 def many(side, seed, times=8):

@@ -17,7 +17,8 @@ def generator(seed=0):
 
 
 def weak(images, generator, **options):
-    return apply_weak(images, draw_weak(len(images), images.shape[-1], generator, images.device, **options))
+    draws = draw_weak(len(images), images.shape[-1], generator, **options)
+    return apply_weak(images, {name: draw.to(images.device) for name, draw in draws.items()})
 
 
 @settings(max_examples=25, deadline=None)

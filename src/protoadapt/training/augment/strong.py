@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.training.augment.ops import DULL, GRAY, MATRICES, OPS, TABLES, blend, lookup, values, warp
-from protoadapt.training.augment.weak import apply_weak, draw_weak, send
+from protoadapt.training.augment.weak import apply_weak, draw_weak
 
 # FixMatch's ranges. Posterize truncates: 4, 5, 6, 7 and 8 bits are equally likely.
 RANGES = {
@@ -31,18 +31,16 @@ RANGES = {
 CODES = {name: code for code, name in enumerate(OPS)}
 
 
-def draw_strong(
-    n: int, side: int, generator: torch.Generator, device: torch.device | str = "cpu", **options
-) -> dict[str, Tensor]:
+def draw_strong(n: int, side: int, generator: torch.Generator, **options) -> dict[str, Tensor]:
     """The draws of `draw_weak`, whose arguments these are, and op (n,2), magnitude (n,2), hole (n,2)."""
-    draws = draw_weak(n, side, generator, "cpu", **options)
+    draws = draw_weak(n, side, generator, **options)
     u = torch.rand(3, n, 2, generator=generator)
     op = (u[0] * len(OPS)).int()
     low, high = torch.tensor([RANGES[name] for name in OPS]).unbind(1)
     magnitude = low[op] + (high - low)[op] * u[1]
     # The centre of the square is any pixel, so the square may extend beyond the edge (Cutout, DeVries & Taylor 2017).
     hole = (u[2] * side).int() - side // 4
-    return send(draws | {"op": op, "magnitude": magnitude, "hole": hole}, device)
+    return draws | {"op": op, "magnitude": magnitude, "hole": hole}
 
 
 def apply_strong(images: Tensor, draws: dict[str, Tensor]) -> Tensor:

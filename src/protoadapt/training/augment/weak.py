@@ -20,7 +20,6 @@ def draw_weak(
     n: int,
     side: int,
     generator: torch.Generator,
-    device: torch.device | str = "cpu",
     *,
     crop: str = "pad",
     pad: float = 1 / 8,
@@ -29,9 +28,8 @@ def draw_weak(
     jitter: float = 0.0,
     flip: bool = True,
 ) -> dict[str, Tensor]:
-    """Random parameters of n weak views, drawn with a CPU generator and sent to the device in one copy.
+    """Random parameters of n weak views of images with this side, drawn with a CPU generator.
 
-    n, side: number and side of the images. generator: CPU generator.
     crop "pad": pad by mirroring `pad` of the side at each edge, then cut out a window of the original size (as
     FixMatch; our paper says only that it crops).
     crop "resized": cut out a window with `scale` of the area and `ratio` of width to height, resize it bilinearly.
@@ -58,7 +56,7 @@ def draw_weak(
         draws = draw_windows(u, scale, ratio, flip)
     if jitter:
         draws["jitter"] = (1 - jitter + 2 * jitter * u[5:8]).T.contiguous()
-    return send(draws, device)
+    return draws
 
 
 def apply_weak(images: Tensor, draws: dict[str, Tensor]) -> Tensor:
@@ -78,14 +76,3 @@ def shifted(images: Tensor, draws: dict[str, Tensor]) -> Tensor:
     y, x = (last - (last - (k + d[:, None]).abs()).abs() for k, d in zip((i, j), draws["shift"].unbind(1)))
     source = (y[:, :, None] * (last + 1) + x[:, None, :]).flatten(1).long()
     return images.flatten(2).gather(2, source[:, None].expand(-1, 3, -1)).view_as(images)
-
-
-def send(draws: dict[str, Tensor], device: torch.device | str) -> dict[str, Tensor]:
-    """Draws on a device by one asynchronous copy: all have 4-byte elements, so they are concatenated as int32."""
-    if torch.device(device).type == "cpu":
-        return draws
-    flat = torch.cat([d.flatten().view(torch.int32) for d in draws.values()])
-    if torch.device(device).type == "cuda":
-        flat = flat.pin_memory()
-    parts = flat.to(device, non_blocking=True).split([d.numel() for d in draws.values()])
-    return {name: part.view(d.dtype).view(d.shape) for (name, d), part in zip(draws.items(), parts)}

@@ -37,7 +37,6 @@ def class_folders(root: Path, split: str, classes: list[str], crop: str) -> Spli
 
 
 def class_files(root: Path, classes: list[str]) -> list[File]:
-    """The pictures of these classes."""
     return [file for folder, label in class_places(root, classes) for file in files_of_class(root, folder, label)]
 
 
@@ -94,9 +93,9 @@ def any_folder(root: Path, split: str, classes: list[str], crop: str) -> SplitSo
     Class folders alone are split by the usual rule of CUB: in sorted order, even ones are base, and of the odd ones
     every other is validation, the rest novel. The split "all" is every class, for using a model rather than training.
     """
-    parts = {part: [root / name for name in names if (root / name).is_dir()] for part, names in SPLIT_FOLDERS.items()}
     found = {
-        part: {name: folder for folder in folders for name in _subfolders(folder)} for part, folders in parts.items()
+        part: {name: root / folder for folder in folders for name in _subfolders(root / folder)}
+        for part, folders in SPLIT_FOLDERS.items()
     }
     if found["base"] or found["novel"]:
         names = sorted(name for part in found.values() for name in part)
@@ -119,8 +118,12 @@ def any_folder(root: Path, split: str, classes: list[str], crop: str) -> SplitSo
 
 
 def _subfolders(folder: Path) -> list[str]:
-    """Class folders: not hidden, and with a picture inside."""
-    return sorted(name for name in os.listdir(folder) if name[0] != "." and _has_picture(folder / name))
+    """Class folders, if the folder exists: not hidden, and with a picture inside."""
+    return sorted(
+        name
+        for name in (os.listdir(folder) if folder.is_dir() else ())
+        if name[0] != "." and _has_picture(folder / name)
+    )
 
 
 def _has_picture(folder: Path) -> bool:

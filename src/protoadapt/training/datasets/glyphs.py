@@ -105,12 +105,8 @@ def _posed(ink: Image.Image, size: int, rng: np.random.Generator) -> np.ndarray:
     back = np.linalg.inv(pose)
     middle = size * (1 + rng.uniform(-0.2, 0.2, 2))
     offset = np.array(ink.size) / 2 - back @ middle
-    sheet = ink.transform(
-        (2 * size, 2 * size),
-        Image.Transform.AFFINE,
-        (*back[0], offset[0], *back[1], offset[1]),
-        Image.Resampling.BICUBIC,
-    )
+    inverse = (*back[0], offset[0], *back[1], offset[1])
+    sheet = ink.transform((2 * size, 2 * size), Image.Transform.AFFINE, inverse, Image.Resampling.BICUBIC)
     sheet = sheet.filter(ImageFilter.GaussianBlur(rng.uniform(0, size / 32))).reduce(2)
     return np.asarray(sheet, np.float64)[..., None] / 255
 

@@ -16,11 +16,10 @@ SPLITS = {"base": "base", "train": "base", "val": "val", "validation": "val", "n
 
 
 class Layout(NamedTuple):
-    """One way in which a dataset lies on disk."""
+    """One way in which a dataset lies on disk; `find` touches the pictures of the wanted split only."""
 
     words: str
-    find: Callable[[Path, str, list[str], str], SplitSource | None]
-    """(root, split, classes, crop) → the split in this layout, or None. It touches the pictures of that split only."""
+    find: Callable[[Path, str, list[str], str], SplitSource | None]  # (root, split, classes, crop)
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,6 @@ class Dataset:
 
     @property
     def looks_like(self) -> str:
-        """The layouts in words."""
         return ", or ".join(layout.words for layout in self.layouts)
 
     @property
