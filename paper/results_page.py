@@ -9,7 +9,7 @@ from paper.difference_tables import differences_table, fit_table, small_files_no
 from paper.networks import read_json
 from paper.plan import Row, Run, Table, Trial, unique
 from paper.quoted import LITERATURE, Quoted
-from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy
+from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy, first_episodes
 from paper.tables import (
     COMPARED,
     MAIN,
@@ -26,7 +26,7 @@ from paper.tables import (
 from paper.training_plans import ABLATED, SEEDS
 from paper.trends import Curve, trends
 from protoadapt.core.errors import count
-from protoadapt.core.records import first_episodes, paired_difference
+from protoadapt.core.records import paired_difference
 from protoadapt.core.untrusted import finite
 from protoadapt.report.tables import markdown
 

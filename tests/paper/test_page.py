@@ -10,12 +10,12 @@ from paper.cub_plans import FULL, SMALL_FILES
 from paper.difference_tables import small_files_note
 from paper.figures import draw_figures
 from paper.results_page import results_page, section
-from paper.stored_results import Results
+from paper.stored_results import Results, first_episodes
 from paper.tables import MINI, SEMI, SEMI_METHODS, TABLES, UNLABELLED, with_views
 from paper.training_plans import SEEDS
 from paper.trends import near, saturation, trends
 from protoadapt.core.methods import method
-from protoadapt.core.records import first_episodes, paired_difference
+from protoadapt.core.records import paired_difference
 
 
 def told(spec: str, correct, queries: int = 75) -> dict:

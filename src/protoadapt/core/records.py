@@ -169,31 +169,9 @@ def _numbers(values: Any) -> np.ndarray:
     return array
 
 
-def packed(record: Record) -> Record:
-    """The same record in today's form, whichever form it has."""
-    return {**record, "schema": SCHEMA, "correct": pack(right_answers(record))}
-
-
 def together(records: Sequence[Record], **about: Any) -> Record:
-    """One document of several records, in which what all of them share is written once.
-
-    Parameters
-    ----------
-    records : sequence of dict
-        Records from `Result.to_json` or `read_results`; at least one.
-    **about
-        Further entries of the document, such as `reference`.
-
-    Returns
-    -------
-    dict
-        A document from which `read_results` returns the same records.
-
-    Examples
-    --------
-    >>> document = together([r.to_json(**table.about) for r in results], reference="protonet")
-    >>> read_results(document)[0]["features"]
-    """
+    """One document of one or more records, in which what all of them share is written once; `read_results` returns the
+    same records. `about` are further entries, such as `reference`."""
     missing = object()
     shared = {
         key: records[0][key] for key in SHARED if all(r.get(key, missing) == records[0].get(key) for r in records)
@@ -318,14 +296,6 @@ def class_interval(record: Record, reference: Record | None = None) -> float | N
     if reference:
         values, sums = [values[0] - values[1]], [sums[0] - sums[1]]
     return class_half_width(values[0], np.array(record["classes"]["episodes"]), sums[0])
-
-
-def first_episodes(record: Record, episodes: int) -> Record:
-    """The record as if only its first episodes had been drawn: episode i does not depend on how many follow."""
-    correct = right_answers(record)[:episodes]
-    accuracies = 100 * correct / record["queries"]
-    shorter = {"accuracy": float(accuracies.mean()), "ci95": half_width(accuracies), "episodes": len(correct)}
-    return {**record, **shorter, "correct": pack(correct), "classes": None}
 
 
 def compare_runs(records: Sequence[Record], reference: str | None = None) -> list[dict[str, Any]]:
