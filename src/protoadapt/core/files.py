@@ -1,6 +1,7 @@
 """Writing files: whole or not at all, and never over something else."""
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -104,6 +105,12 @@ def write_json(path: Path, value: Any) -> None:
     text = LEAF.sub(lambda leaf: re.sub(r"\n *", " ", leaf[0]), json.dumps(value, indent=1))
     with written_whole(path) as partial:
         write_synced(partial, text.encode() + b"\n")
+
+
+def sha256_of(path: str | Path) -> str:
+    """The sha256 of a file's bytes, in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_synced(path: Path, content: bytes) -> None:

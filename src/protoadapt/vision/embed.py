@@ -94,22 +94,9 @@ def embed(
     batch: int = 256,
     pooling: float = 1.0,
 ) -> Tensor:
-    """Embed pictures held in an array.
+    """Embed pictures in an array (N, 3, H, W) uint8, a memory-map for one, to features (N, D) float32 on the CPU.
 
-    Parameters
-    ----------
-    network, metadata, views, pooling : see `embed_batches`.
-    pixels : (N, 3, H, W) uint8; may be a memory-map.
-    on_progress : called with the number of views embedded so far, of N × views.
-    batch : pictures held on the network's device at once.
-
-    Returns
-    -------
-    (N, D) float32 on the CPU.
-
-    >>> network, metadata = networks.load("cifar-fs")  # doctest: +SKIP
-    >>> embed(network, metadata, pixels).shape  # doctest: +SKIP
-    torch.Size([100, 512])
+    `batch` pictures are on the network's device at once; `on_progress` is called with the views embedded, of N × views.
     """
     batches = ((start, pixels[start : start + batch]) for start in range(0, len(pixels), batch))
     rows = []
@@ -130,19 +117,10 @@ def extract(
     half: bool = False,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Features:
-    """Embed one split of a dataset into a feature table.
+    """Embed one split of a dataset into a feature table, with metadata about the network and the pictures.
 
-    Parameters
-    ----------
-    network, metadata, views, pooling : see `embed_batches`.
-    images : the split, N pictures.
-    base : the base classes, whose mean feature three methods use (default: no base mean).
-    half : store float16 instead of float32.
-    on_progress : called with the number of views embedded so far, those of `base` included.
-
-    Returns
-    -------
-    Features with rows (N, D), labels (N), `base_mean` (D) or None, and metadata about the network and the pictures.
+    `base`, the base classes, adds the mean feature that three methods use; `half` stores float16. `on_progress` is
+    called with the number of views embedded so far, those of `base` included.
     """
     if views < 1:
         raise UserError(f"views is {views}: give 1 or more")
@@ -176,21 +154,8 @@ def embed_files(
 ) -> tuple[list[bytes | None], dict[int, str]]:
     """Embed picture files into a feature store; threads read and decode while the network computes.
 
-    A content that the store holds is not computed again, and a file that has not changed is not even read.
-
-    Parameters
-    ----------
-    files : paths.
-    network, metadata, views : see `embed_batches`.
-    store : where the features go, for this network and number of views.
-    on_progress : called with the number of files done and their total.
-
-    Returns
-    -------
-    The sha256 of each file (None where it cannot be read), and the reasons by the position of the file.
-
-    >>> contents, errors = embed_files(["a.jpg"], network, metadata, store)  # doctest: +SKIP
-    >>> rows = store.rows([content for content in contents if content])  # doctest: +SKIP
+    A content that the store holds is not computed again, and a file that has not changed is not even read. Returns the
+    sha256 of each file (None where it cannot be read), and the reasons by the position of the file.
     """
     contents = [_remembered(file, store) for file in files]
     errors: dict[int, str] = {}

@@ -37,11 +37,7 @@ def stamp(file: str) -> bytes:
 class Store:
     """Features of one network by the sha256 of the picture files; `content_of` maps the stamps of files to contents.
 
-    Parameters
-    ----------
-    cache : folder of all stores; None keeps the features in memory only.
-    weights : hash of the network.
-    size : pixels per side of its input.
+    `cache` is the folder of all stores (None: memory only), `weights` the hash of the network, `size` its input side.
 
     >>> store = Store(None, "abc", 84)
     >>> store.add([b"sha256"], np.ones((1, 4), np.float32))

@@ -23,12 +23,9 @@ def input_errors(values: Mapping[str, Any]) -> list[str]:
 def network_metadata(source: str, way_out: str, **values: Any) -> dict[str, Any]:
     """Return the metadata of a network, or raise UserError; files say of themselves what they like.
 
-    Parameters
-    ----------
-    source, way_out : the name of the network or file, and what to do about wrong metadata, for error messages.
-    values : backbone (name), width (channels of its first stage, or None), weights (hash), size (pixels per side of its
-        input), mean and std (three numbers each, of pixels in [0, 1]), crop and dataset (what it was trained on);
-        optionally dim (of its features), resize (`decode.Resize`, or None) and more.
+    `source` and `way_out` are for the error: which network, and what to do. `values`: backbone, width (of its first
+    stage, or None), weights (hash), size (pixels per side of its input), mean and std (of pixels in [0, 1]), crop,
+    dataset (what it was trained on); optionally dim, resize (`decode.Resize` or None) and more.
     """
     wrong = [key for key in ("backbone", "crop", "dataset") if not isinstance(values.get(key), str)]
     if not (values.get("width") is None or type(values["width"]) is int):

@@ -10,18 +10,10 @@ from torch import Tensor
 def draw_windows(
     u: Tensor, scale: tuple[float, float] = (0.35, 1.0), ratio: tuple[float, float] = (3 / 4, 4 / 3), flip: bool = True
 ) -> dict[str, Tensor]:
-    """Turn uniform numbers into one window per picture (Szegedy et al. 2015).
+    """Turn uniform numbers u (5 or more, n) into one window per picture (Szegedy et al. 2015).
 
-    Parameters
-    ----------
-    u : (5 or more, n) uniform in [0, 1).
-    scale : least and largest share of the picture's area.
-    ratio : least and largest ratio of width to height.
-    flip : whether half of the windows are mirrored.
-
-    Returns
-    -------
-    "flip" (n) of 0 or 1, and "window" (n, 4): top, left, height and width as shares of the side.
+    `scale` bounds its share of the picture's area, `ratio` its width to height. Returns "flip" (n) of 0 or 1, and
+    "window" (n, 4): top, left, height and width as shares of the side.
     """
     area = scale[0] + (scale[1] - scale[0]) * u[1]
     # A window no larger than the picture has area ≤ ratio ≤ 1/area: drawn within these bounds, none is rejected.

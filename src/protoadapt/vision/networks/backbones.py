@@ -20,16 +20,7 @@ BACKBONES: dict[str, Callable[..., Staged]] = {
 
 
 def build(name: str, width: int | None = None) -> Staged:
-    """Build a backbone with random weights.
-
-    Parameters
-    ----------
-    name : one of BACKBONES.
-    width : channels of its first stage, which the later ones follow in proportion (default: as published).
-
-    >>> build("conv4", width=8).dim
-    8
-    """
+    """Build a backbone with random weights; `width` is the channels of its first stage, which the later ones follow."""
     if name not in BACKBONES:
         raise no_such("backbone", name, BACKBONES)
     if width is None:

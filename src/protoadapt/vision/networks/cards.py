@@ -68,8 +68,13 @@ def calibration_of(file: Path | None, weights: str) -> dict[str, Any] | None:
 
 def overview() -> list[dict[str, Any]]:
     """One row per named model: its card, its size in MB, and whether it is installed or how to install it."""
-    here = [{"name": name, "state": _state(name), "mb": _megabytes(name)} for name in names()]
-    return [{**(find_card(str(row["name"])) or {}), **row} for row in here]
+    rows = []
+    for name in names():
+        file = weights_file(name)
+        state = "installed" if file else install("label") if name == "lite0" else "not in this build"
+        size = file.stat().st_size / 1e6 if file else None
+        rows.append({**(find_card(name) or {}), "name": name, "state": state, "mb": size})
+    return rows
 
 
 def find_card(name: str) -> dict[str, Any] | None:
@@ -84,14 +89,3 @@ def weights_file(name: str) -> Path | None:
     """The file of a named model's weights; None where it is not installed."""
     file = lite0.installed() if name == "lite0" else WEIGHTS / f"{name}.safetensors"
     return file if file is not None and file.is_file() else None
-
-
-def _megabytes(name: str) -> float | None:
-    file = weights_file(name)
-    return None if file is None else file.stat().st_size / 1e6
-
-
-def _state(name: str) -> str:
-    if weights_file(name):
-        return "installed"
-    return install("label") if name == "lite0" else "not in this build"

@@ -5,7 +5,6 @@ variant for phones: no squeeze-and-excitation, ReLU6 instead of swish, stem and 
 so features are non-negative, as CIPA's power transform needs them.
 """
 
-import hashlib
 from importlib import metadata as packages
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from protoadapt.core.errors import UserError, install
+from protoadapt.core.files import sha256_of
 from protoadapt.vision.network_metadata import network_metadata
 from protoadapt.vision.networks.staged import Stage, Staged
 
@@ -114,15 +114,13 @@ def load() -> tuple[Staged, dict[str, Any]]:
     for part in backbone.modules():
         if isinstance(part, Convolution):
             part.fold()
-    with open(file, "rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()[:16]
     return backbone, network_metadata(
         "lite0",
         f"install {WHEEL} again",
         backbone="efficientnet-lite0",
         width=None,
         dim=DIM,
-        weights=digest,
+        weights=sha256_of(file)[:16],
         rectified=True,
         size=SIZE,
         mean=[MEAN] * 3,

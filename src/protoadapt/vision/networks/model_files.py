@@ -1,6 +1,5 @@
 """Networks as files: a run folder, a checkpoint folder or one safetensors file that describes its network."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from safetensors.torch import save as bytes_of
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import write_synced, written_whole
+from protoadapt.core.files import sha256_of, write_synced, written_whole
 from protoadapt.core.untrusted import clean_json
 from protoadapt.vision.network_metadata import network_metadata
 from protoadapt.vision.networks.backbones import Staged, build
@@ -60,23 +59,12 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise UserError(f"{str(file)!r} is truncated or not a model: download it again") from error
-    with open(file, "rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()[:16]
-    metadata = metadata if isinstance(metadata, dict) else {}
-    return weights, network_metadata(repr(str(file)), "use a model of protoadapt's", **{**metadata, "weights": digest})
+    own = (metadata if isinstance(metadata, dict) else {}) | {"weights": sha256_of(file)[:16]}
+    return weights, network_metadata(repr(str(file)), "use a model of protoadapt's", **own)
 
 
 def load_model(path: str | Path) -> tuple[Staged, dict[str, Any]]:
-    """Load the backbone of a run, a checkpoint or a model file, ready for features, and its metadata.
-
-    Parameters
-    ----------
-    path : a run folder (its best checkpoint, or the last), a checkpoint folder or a .safetensors file.
-
-    Returns
-    -------
-    The backbone and its metadata (see `networks.load`), with class_names where it was trained here.
-    """
+    """The backbone of a run (its best checkpoint, or the last), a checkpoint or a model file, and its metadata."""
     weights, metadata = load_weights(path)
     backbone = build(metadata["backbone"], metadata.get("width"))
     start = "backbone."

@@ -4,7 +4,6 @@ Metadata of the file (each value JSON): size, mean and std of pixels in [0, 1]. 
 normalises them itself and needs neither mean nor std.
 """
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
+from protoadapt.core.files import sha256_of
 from protoadapt.core.untrusted import clean_json
 from protoadapt.vision.network_metadata import network_metadata
 from protoadapt.vision.pictures.decode import Resize
@@ -52,14 +52,12 @@ def load(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
         raise UserError(f"{name} takes {shapes[0][0]} pictures at a time: export it with a free batch size")
     if network.raw:  # x in [0, 1] becomes 255·x: pixels as they are
         stored |= {"mean": [0.0] * 3, "std": [1 / 255] * 3}
-    with open(path, "rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()[:16]
     metadata = network_metadata(
         name,
         "write size, mean and std into its metadata (docs/models.md shows how)",
         backbone=str(stored.get("backbone") or "onnx"),
         width=None,
-        weights=digest,
+        weights=sha256_of(path)[:16],
         size=shapes[0][2] if isinstance(shapes[0][2], int) else stored.get("size"),
         resize=_stored_resize(stored.get("resize")),
         mean=stored.get("mean"),

@@ -25,17 +25,7 @@ class TimmFeatures(nn.Module):
 
 
 def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[str, Any]]:
-    """Load a network of timm, an optional extra, with the input size, resizing and normalisation it was trained for.
-
-    Parameters
-    ----------
-    name : a name that `timm.list_models(pretrained=True)` lists.
-    pretrained : False draws random weights.
-
-    Returns
-    -------
-    The network and its metadata. The first use downloads the weights.
-    """
+    """Load a network of timm, an optional extra, with the input size, resizing and normalisation it was trained for."""
     try:
         import timm
     except ImportError as error:

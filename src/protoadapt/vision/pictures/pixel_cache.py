@@ -5,7 +5,6 @@ pixels.bin (N, 3, H, W) uint8, labels.npy, index.json and SHA256SUMS (`sha256sum
 fingerprint of everything that matters, the names and sizes of the source files included.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -22,6 +21,7 @@ import numpy as np
 from filelock import FileLock
 
 from protoadapt.core.errors import UserError
+from protoadapt.core.files import sha256_of
 from protoadapt.core.threads import cores
 from protoadapt.vision.pictures.decode import Picture, Resize, decode
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
@@ -35,10 +35,7 @@ Progress = Callable[[int, int], None]
 
 
 def read(entry: Path, verify: bool) -> dict[str, Any] | None:
-    """The pixels, labels, class_names, paths and skipped of an entry; None where it is missing or broken.
-
-    `verify` compares every file with its checksum.
-    """
+    """The pixels, labels, class_names, paths and skipped of an entry; None where it is missing or broken."""
     if not entry.is_dir():
         return None
     try:
@@ -54,7 +51,7 @@ def read(entry: Path, verify: bool) -> dict[str, Any] | None:
         warnings.warn(f"the cached pictures in {entry} are broken ({error}) and decoded again", stacklevel=3)
         return None
     for file in FILES if verify else ():
-        if f"{_digest(entry / file)}  {file}" not in sums:
+        if f"{sha256_of(entry / file)}  {file}" not in sums:
             raise UserError(f"{entry / file} does not match its checksum: remove {entry} to decode it again")
     return tables
 
@@ -105,15 +102,9 @@ def write(
     workers: int | None = None,
     on_progress: Progress = lambda done, total: None,
 ) -> None:
-    """Decode pictures into a new entry; the caller is `alone`.
+    """Decode pictures, as `in_order` returns them, into a new entry; the caller is `alone`.
 
-    Parameters
-    ----------
-    entry : the folder to make.
-    pictures, classes : as `in_order` returns them.
-    size, resize : see `decode`.
-    skip : leave out pictures that cannot be read and list them; otherwise the first one is a UserError.
-    workers : threads; by default one per core.
+    Pictures that cannot be read are left out and listed with `skip`; otherwise the first one is a UserError.
     """
     partial = entry.with_name(f"{entry.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed
@@ -136,7 +127,7 @@ def write(
             "skipped": [bad[row] for row in sorted(bad)],
         }
         (partial / "index.json").write_text(json.dumps(index))
-        sums = [f"{_digest(partial / file)}  {file}\n" for file in FILES]
+        sums = [f"{sha256_of(partial / file)}  {file}\n" for file in FILES]
         (partial / "SHA256SUMS").write_text("".join(sums))
         for file in partial.iterdir():
             _sync(file)
@@ -216,11 +207,6 @@ def _close_gaps(pixels: np.ndarray, kept: list[int]) -> None:
     for start in range(0, len(kept) if len(kept) < len(pixels) else 0, CHUNK):
         rows = kept[start : start + CHUNK]
         pixels[start : start + len(rows)] = pixels[rows]
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sync(path: Path) -> None:

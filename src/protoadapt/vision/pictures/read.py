@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from protoadapt.vision.pictures.formats import UnreadablePicture
-from protoadapt.vision.pictures.walk import BLOCK, Entry
+from protoadapt.vision.pictures.walk import Entry
 
 MAX_BYTES = 512 << 20
 """Of a file: the largest picture that is read takes half of that without any compression."""
@@ -18,17 +18,10 @@ TRIES = 3
 
 
 def read_file(path: str, offset: int = 0, size: int | None = None) -> bytes:
-    """Read a picture file, or a part of it, into memory.
-
-    Parameters
-    ----------
-    path : an ordinary file; a pipe or a device is refused at once and not waited for.
-    offset, size : the part to read, by default the whole file.
+    """Read a picture file, or a part of it, into memory. A pipe or a device is refused at once and not waited for.
 
     Raises UnreadablePicture where it is no ordinary file or larger than MAX_BYTES, and OSError where it cannot be
     opened. Transient errors are tried again first.
-
-    >>> content = read_file("photos/a.jpg")  # doctest: +SKIP
     """
     for left in reversed(range(TRIES)):
         try:
@@ -72,17 +65,11 @@ def hashed(root: str | Path, entries: Iterable[Entry]) -> Iterator[Entry]:
     """Yield the same entries with the sha256 of each picture's bytes; those that cannot be read stay without."""
     for entry in entries:
         try:
-            with open(os.path.join(root, entry.path), "rb", opener=_without_waiting) as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise OSError(errno.EINVAL, "not an ordinary file")
-                digest, left = hashlib.sha256(), entry.size
-                file.seek(entry.offset)
-                while left > 0 and (block := file.read(min(left, BLOCK))):
-                    digest.update(block)
-                    left -= len(block)
-            yield entry._replace(sha256=digest.hexdigest())
-        except OSError:
+            content = read_entry(root, entry._replace(sha256=""))
+        except (UnreadablePicture, OSError):
             yield entry
+        else:
+            yield entry._replace(sha256=hashlib.sha256(content).hexdigest())
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -52,18 +52,10 @@ class Listing(NamedTuple):
 
 
 def find(sources: list[Path]) -> tuple[Path, Iterator[Entry]]:
-    """Find the pictures of one folder, of one list of files, or of any number of tar files.
+    """Find the pictures of one folder, of one list of files, or of any number of uncompressed .tar files.
 
-    Parameters
-    ----------
-    sources : one folder; one text file with a path per line (or NUL-separated, as `find -print0` writes);
-        or one or more uncompressed .tar files.
-
-    Returns
-    -------
-    (root, entries): the folder that paths are relative to, and an iterator over the pictures.
-
-    >>> root, entries = find([Path("photos")])  # doctest: +SKIP
+    A list has one path per line, or is NUL-separated as `find -print0` writes it. Returns the folder that
+    paths are relative to, and an iterator over the pictures.
     """
     for source in sources:
         if not source.exists():
@@ -89,15 +81,7 @@ def find(sources: list[Path]) -> tuple[Path, Iterator[Entry]]:
 
 
 def find_pictures(root: str | Path, leave: Collection[str | Path] = ()) -> Listing:
-    """List the pictures of a folder tree, with what was skipped.
-
-    Parameters
-    ----------
-    root : the folder.
-    leave : folders inside it that are not entered.
-
-    >>> files, skipped = find_pictures("photos")  # doctest: +SKIP
-    """
+    """List the pictures of a folder tree, with what was skipped; folders in `leave` are not entered."""
     root = os.fspath(root)
     if not os.path.isdir(root):
         raise UserError(f"there is no folder {root!r}: give one that holds pictures")

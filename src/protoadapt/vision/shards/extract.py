@@ -1,7 +1,6 @@
 """Extracting a manifest: every shard becomes a file of features. Correct files are kept, the others are made."""
 
 import csv
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,18 +48,8 @@ def extract(
 ) -> Done:
     """Embed the pictures of a manifest, one file per shard (see `shard_files`). Run it again to continue.
 
-    Parameters
-    ----------
-    model : see `networks.load`.
-    manifest : see `load_manifest`.
-    out : folder for the shards.
-    part : (i, n) takes every n-th shard from i, for one of n processes.
-    engine : "local" or "ray".
-    workers : processes; by default one per core.
-    views : see `embed.embed_batches`.
-    on_progress : called after each shard with the progress so far.
-
-    >>> extract("lite0", load_manifest("photos.jsonl"), Path("features"))  # doctest: +SKIP
+    `part` = (i, n) takes every n-th shard from i, for one of n processes; `workers` is one per core by default;
+    `on_progress` is called after each shard.
     """
     if engine not in ENGINES:
         raise no_such("engine", engine, ENGINES)
@@ -128,8 +117,11 @@ def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:
         return 0
     if not ours:
         raise UserError(f"{str(path)!r} is not a list of unreadable pictures and is kept: move it, and run this again")
-    with written_whole(path) as partial, open(partial, "wb") as file:
-        text = csv.writer(_Bytes(file.write), lineterminator="\n")
+    with (
+        written_whole(path) as partial,
+        open(partial, "w", encoding="utf-8", errors="surrogateescape", newline="") as file,
+    ):
+        text = csv.writer(file, lineterminator="\n")
         text.writerow(BROKEN)
         text.writerows(pictures)
     return len(pictures)
@@ -138,13 +130,3 @@ def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:
 def _first_line(path: Path) -> bytes:
     with open(path, "rb") as file:
         return file.readline(100).rstrip()
-
-
-class _Bytes:
-    """Lets csv write file names as their own bytes, valid text or not."""
-
-    def __init__(self, write: Callable[[bytes], object]):
-        self._write = write
-
-    def write(self, text: str) -> None:
-        self._write(os.fsencode(text))

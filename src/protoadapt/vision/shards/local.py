@@ -5,10 +5,13 @@ shards. On a GPU workers decode, and the one network embeds what they hand over.
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from itertools import islice
+from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from protoadapt.core.errors import UserError
@@ -20,75 +23,65 @@ from protoadapt.vision.shards.make import Decoded, Job, Made, decode_shard, make
 def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
     """Yield each of these shards when it is done, in order; one worker per core by default."""
     workers = min(workers or cores(), len(numbers))
-    return _on_cpu(job, numbers, workers) if job.device == "cpu" else _on_device(job, numbers, workers)
-
-
-class _Shards(Dataset):
-    """Item i is the i-th shard, made. An error is passed on as its text: the loader would wrap it in a traceback."""
-
-    def __init__(self, job: Job, numbers: Sequence[int]):
-        self.job, self.numbers = job, numbers
-        self.network: Any = None
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __getitem__(self, item: int) -> Made | str:
-        try:
-            with one_thread():
-                if self.network is None:
-                    self.network = networks.load(self.job.model, "cpu")
-                number = self.numbers[item]
-                return make_shard(self.job, number, decode_shard(self.job, number), *self.network)
-        except (UserError, OSError) as error:
-            return str(error)
-
-
-def _on_cpu(job: Job, numbers: Sequence[int], workers: int) -> Iterator[Made]:
-    for made in _loaded(_Shards(job, numbers), workers):
-        if isinstance(made, str):
-            raise UserError(made)
-        yield made
-
-
-class _Batches(Dataset):
-    """Item i is the i-th batch of pixels of all these shards."""
-
-    def __init__(self, job: Job, numbers: Sequence[int]):
-        self.job = job
-        self.places = [(number, batch) for number in numbers for batch in range(job.batches(number))]
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, item: int) -> tuple[torch.Tensor, dict[int, str]] | str:
-        try:
-            pixels, errors = self.job.decode(*self.places[item])
-            return torch.from_numpy(pixels), errors  # a tensor passes through shared memory, an array would be copied
-        except (UserError, OSError) as error:
-            return str(error)
-
-
-def _on_device(job: Job, numbers: Sequence[int], workers: int) -> Iterator[Made]:
+    if job.device == "cpu":
+        yield from _by_workers(partial(_make, job), numbers, workers)
+        return
     network, metadata = networks.load(job.model, job.device)
-    batches = map(_unwrapped, _loaded(_Batches(job, numbers), workers))
+    places = [(number, batch) for number in numbers for batch in range(job.batches(number))]
+    decoded = _by_workers(partial(_decode, job), places, workers)
+    batches = (Decoded(pixels.numpy(), errors) for pixels, errors in decoded)
     for number in numbers:
-        own = (batch for _, batch in zip(range(job.batches(number)), batches))
-        yield make_shard(job, number, own, network, metadata)
+        yield make_shard(job, number, islice(batches, job.batches(number)), network, metadata)
 
 
-def _unwrapped(item: tuple[torch.Tensor, dict[int, str]] | str) -> Decoded:
-    if isinstance(item, str):
-        raise UserError(item)
-    return Decoded(item[0].numpy(), item[1])
+def _make(job: Job, number: int) -> Made:
+    with one_thread():
+        return make_shard(job, number, decode_shard(job, number), *_network(job.model))
 
 
-def _loaded(items: Dataset, workers: int) -> Iterator[Any]:
+@cache
+def _network(model: Any) -> tuple[nn.Module, dict[str, Any]]:
+    """Each worker process loads it once."""
+    return networks.load(model, "cpu")
+
+
+def _decode(job: Job, place: tuple[int, int]) -> tuple[torch.Tensor, dict[int, str]]:
+    pixels, errors = job.decode(*place)
+    return torch.from_numpy(pixels), errors  # a tensor passes through shared memory, an array would be copied
+
+
+class _Failed(NamedTuple):
+    """An error of a worker, as its text: the loader would wrap the error itself in a traceback."""
+
+    text: str
+
+
+class _Items(Dataset):
+    """Item i is function(items[i])."""
+
+    def __init__(self, function: Callable[[Any], Any], items: Sequence[Any]):
+        self.function, self.items = function, items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place: int) -> Any:
+        try:
+            return self.function(self.items[place])
+        except (UserError, OSError) as error:
+            return _Failed(str(error))
+
+
+def _by_workers(function: Callable[[Any], Any], items: Sequence[Any], workers: int) -> Iterator[Any]:
+    """function(item) of each item, in order, computed by worker processes."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)  # the user chose the number
-        made = iter(DataLoader(items, batch_size=None, num_workers=workers, collate_fn=_as_is))
+        answers = iter(DataLoader(_Items(function, items), batch_size=None, num_workers=workers, collate_fn=_as_is))
     try:
-        yield from made
+        for answer in answers:
+            if isinstance(answer, _Failed):
+                raise UserError(answer.text)
+            yield answer
     except RuntimeError as error:
         if "DataLoader worker" not in str(error):
             raise

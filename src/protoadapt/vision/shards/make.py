@@ -98,16 +98,9 @@ def decode_shard(job: Job, number: int) -> Iterator[Decoded]:
 def embed_decoded(
     batches: Iterable[Decoded], n: int, network: nn.Module, metadata: Mapping[str, Any], views: int
 ) -> tuple[np.ndarray, dict[int, str]]:
-    """Embed decoded batches exactly as the rows of shards are: the same batches, views and rounding.
+    """Embed the decoded batches of n pictures exactly as the rows of shards are: the same batches, views and rounding.
 
-    Parameters
-    ----------
-    batches : as `decode_entries` yields them, of n pictures.
-    network, metadata, views : see `embed.embed_batches`.
-
-    Returns
-    -------
-    Features (n, D) float16, those of unreadable pictures without meaning; and the reasons, by row.
+    Returns features (n, D) float16, those of unreadable pictures without meaning; and the reasons, by row.
     """
     parts: list[np.ndarray] = []
     errors: dict[int, str] = {}

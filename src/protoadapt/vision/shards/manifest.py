@@ -82,17 +82,7 @@ def write(
     shard_size: int = SHARD_SIZE,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Manifest:
-    """Write a manifest, completely or not at all, with one shard in memory at a time.
-
-    Parameters
-    ----------
-    path : the file to write.
-    root, entries : as `find` returns them.
-    shard_size : pictures per shard.
-    on_progress : called with the number of pictures written so far.
-
-    >>> write_manifest("photos.jsonl", *find([Path("photos")]))  # doctest: +SKIP
-    """
+    """Write a manifest of what `find` returns, completely or not at all, with one shard in memory at a time."""
     if not 1 <= shard_size <= LARGEST_SHARD:
         raise UserError(f"--shard-size is {shard_size}: give 1 to {LARGEST_SHARD:,} pictures")
     entries, shards, done, there = iter(entries), [], 0, 0

@@ -64,12 +64,7 @@ def write_shard(
 ) -> None:
     """Write a shard file, completely or not at all. The same arguments give the same bytes.
 
-    Parameters
-    ----------
-    features : (n, D), stored as float16.
-    rows, names : the number and the name of each row's picture.
-    record : shard, of, weights, views, manifest and broken.
-    contents : (n, 32) uint8, or None.
+    `record` holds shard, of, weights, views, manifest and broken.
     """
     tensors = {
         "features": np.ascontiguousarray(features, "<f2"),
