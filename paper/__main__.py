@@ -10,7 +10,7 @@ import typer
 
 from protoadapt.cli import main
 from protoadapt.cli.options import Cache, Device, find_device
-from protoadapt.cli.progress import progress, training_progress
+from protoadapt.cli.progress import progress, say, training_progress
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.files import check_output_folder
 
@@ -77,19 +77,19 @@ def reproduce(
         episodes=episodes,
         per_class=per_class,
         device=find_device(device),
-        say=_say,
+        say=say,
         progress=_progress,
         watch=training_progress,
     )
     try:
         missing = make(TABLES[table], work)
     except (Stopped, KeyboardInterrupt) as stopped:
-        _say("stopped: run the same command to resume")
+        say("stopped: run the same command to resume")
         sys.exit(130 if isinstance(stopped, KeyboardInterrupt) else 1)
     own = Results(results, {file: {} for file in missing})  # a refused file holds results of another run
     print(section(table, own, work.selects if only else None))
     for file in draw_figures(table, own, out / "figures"):
-        _say(f"wrote {file}")
+        say(f"wrote {file}")
     if missing:
         sys.exit(1)
 
@@ -112,10 +112,6 @@ def _folders(options: list[str]) -> dict[str, list[Path]]:
     return folders
 
 
-def _say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
-
-
 @contextmanager
 def _progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal, a line every tenth of the way elsewhere."""
@@ -129,7 +125,7 @@ def _progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
         nonlocal tenths
         if done * 10 // total > tenths:
             tenths = done * 10 // total
-            _say(f"{title}: {10 * tenths} %")
+            say(f"{title}: {10 * tenths} %")
 
     yield line
 

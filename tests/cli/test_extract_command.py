@@ -8,7 +8,7 @@ from helpers import command
 from helpers.small_pictures import class_folders
 
 from protoadapt.core.features import load_features
-from protoadapt.report.html import evaluation_page
+from protoadapt.report.result_page import evaluation_page
 
 
 def run(*words: object) -> str:

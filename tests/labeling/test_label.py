@@ -13,7 +13,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.methods.row_learner import two_best
 from protoadapt.labeling import predict
-from protoadapt.report.html import labels_page
+from protoadapt.report.label_page import labels_page
 from protoadapt.vision import networks
 
 pytestmark = pytest.mark.usefixtures("without_paths")

@@ -8,8 +8,7 @@ import numpy as np
 
 from protoadapt.labeling import outputs, pipeline
 from protoadapt.labeling.classifier import make_estimator
-from protoadapt.report.html import labels_page
-from protoadapt.report.label_page import FIRST
+from protoadapt.report.label_page import FIRST, labels_page
 
 
 def test_more_pictures_than_thumbnails():

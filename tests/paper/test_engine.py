@@ -17,7 +17,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.features import load_features, save_features
 from protoadapt.core.files import write_json
 from protoadapt.core.records import read_results, right_answers
-from protoadapt.report.html import evaluation_page
+from protoadapt.report.result_page import evaluation_page
 from protoadapt.training import checkpoint
 from protoadapt.training.run_log import RunLog
 from protoadapt.vision.networks import model_files

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protoadapt.core.errors import UserError
-from protoadapt.report.html import labels_page
+from protoadapt.report.label_page import labels_page
 from protoadapt.report.markup import COLORS, picture, visible
 
 NASTY = [

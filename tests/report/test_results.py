@@ -19,7 +19,8 @@ from protoadapt.core.features import synthetic_features
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.records import read_results
 from protoadapt.report.captions import embedding
-from protoadapt.report.html import evaluation_page, is_labels_page
+from protoadapt.report.html import is_labels_page
+from protoadapt.report.result_page import evaluation_page
 from protoadapt.report.tables import OVER_CLASSES, comparison, render
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"

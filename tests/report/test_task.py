@@ -7,7 +7,7 @@ import pytest
 from helpers.pages import Parsed, thumb
 
 from protoadapt.core.errors import UserError
-from protoadapt.report.html import evaluation_page
+from protoadapt.report.result_page import evaluation_page
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 NAMES = ["<b>a</b>", "b"]

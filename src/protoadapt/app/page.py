@@ -17,7 +17,7 @@ from protoadapt.app.board import LONGEST, Board
 from protoadapt.app.intake import Limits
 from protoadapt.app.steps import Steps
 from protoadapt.labeling.outputs import as_csv
-from protoadapt.report.html import labels_page
+from protoadapt.report.label_page import labels_page
 from protoadapt.vision.pictures.formats import SUFFIXES, readable
 
 SESSIONS = 50

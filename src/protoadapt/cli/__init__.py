@@ -10,11 +10,8 @@ def main(command: Callable[[], object] | None = None) -> None:
     """Run a command line and turn its errors into one sentence.
 
     Exit codes: 0 done; 1 done, with something missing; 2 a mistake of the user; 130 interrupted by Ctrl-C; 143 `train`
-    was asked to stop (SIGTERM) and has saved a checkpoint.
-
-    Args:
-        command: what to run, such as a typer application. Default: the verbs of `protoadapt`, imported here so that
-            Ctrl-C during the import is handled as well.
+    was asked to stop (SIGTERM) and has saved a checkpoint. `command` replaces the verbs of `protoadapt`, which are
+    imported here so that Ctrl-C during the import is handled as well.
     """
     # OpenMP threads spin while they wait, which slows everything two- to threefold when another program takes a core.
     # With this they soon sleep. OpenMP reads it once, when torch is loaded; a user's own choice is kept.

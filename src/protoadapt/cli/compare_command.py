@@ -1,6 +1,5 @@
 """`protoadapt compare`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 
 from protoadapt.cli import options
 from protoadapt.cli.evaluate_command import check, measure, read_table, show
+from protoadapt.cli.progress import say
 from protoadapt.core.errors import UserError
 
 
@@ -63,9 +63,7 @@ def compare(
         raise UserError(f"the reference {against!r} is not among the methods {', '.join(chosen)}: add it to --methods")
     drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
     if left_out:
-        print(
-            f"left out, as they need the mean of the base classes (--base FILE): {', '.join(left_out)}", file=sys.stderr
-        )
+        say(f"left out, as they need the mean of the base classes (--base FILE): {', '.join(left_out)}")
     results = [
         result
         for table in tables.values()

@@ -19,7 +19,7 @@ from protoadapt.core.files import write_json, write_text
 from protoadapt.core.methods import method
 from protoadapt.core.projection import episode_paths
 from protoadapt.core.records import right_answers
-from protoadapt.report.html import evaluation_page
+from protoadapt.report.result_page import evaluation_page
 from protoadapt.report.tables import render
 from protoadapt.report.task import TASK
 from protoadapt.training import checkpoint, load_splits, train
@@ -37,14 +37,7 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
     """Draw pictures, train, evaluate and report; everything is written to `out`.
 
     A run that is already there is continued: after an interruption from its last checkpoint, after its end with the
-    evaluation.
-
-    Parameters
-    ----------
-    out : directory of `results.md` (tables), `report.html` (tables, charts, one task, training curves), and of the
-        features, results and checkpoints they come from.
-    overrides : settings of the recipe hct_r_glyphs, such as `["epochs=1"]`.
-    per_class, episodes : fewer pictures per class and fewer episodes make it shorter.
+    evaluation. `overrides` are settings of the recipe; fewer pictures per class and fewer episodes make it shorter.
     """
     start = time.perf_counter()
 

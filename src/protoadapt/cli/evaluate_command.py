@@ -1,6 +1,5 @@
 """`protoadapt evaluate`, and what `compare` shares with it."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from protoadapt.cli import options
-from protoadapt.cli.progress import progress
+from protoadapt.cli.progress import progress, say
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output
 
@@ -78,7 +77,7 @@ def read_table(file: Path, base: Path | None, min_rows: int) -> "Features":
     if (small := (classes >= 0) & (rows < min_rows)).any():
         if not (rows[classes >= 0] >= min_rows).any():
             raise UserError(f"no class has {min_rows} rows, the largest {rows[classes >= 0].max()}: lower --min-rows")
-        print(f"left out: {count(small.sum(), 'class', 'classes')} with fewer than {min_rows} rows", file=sys.stderr)
+        say(f"left out: {count(small.sum(), 'class', 'classes')} with fewer than {min_rows} rows")
         labels = table.labels.masked_fill(torch.from_numpy(small[place]), -1)
         table = replace(table, labels=labels, metadata={**table.metadata, "min_rows": min_rows})
     return replace(table, base_mean=base_mean_of(base, table)) if base else table
@@ -93,10 +92,9 @@ def measure(
 
     device = options.find_device(device)
     if (share := redrawn(table.labels.numpy(), protocol)) > 0.1:
-        print(
+        say(
             f"note: {share:.0%} of Dirichlet({protocol.alpha:g}) draws need more rows than a class has and are drawn "
-            f"again, so classes are less imbalanced than requested: lower --query",
-            file=sys.stderr,
+            f"again, so classes are less imbalanced than requested: lower --query"
         )
     with progress("episodes", episodes) as report:
         results = compare(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from protoadapt.cli.options import Cache, DataDir, DatasetName, Device, Model, SkipCorrupt, find_device
-from protoadapt.cli.progress import bars
+from protoadapt.cli.progress import bars, say
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, check_output_folder
 
@@ -97,7 +97,7 @@ def extract(
             base_mean = data_dir is None or search(chosen.name, "base", data_dir, options["crop"]) is not None
             if not base_mean:
                 needed = " and ".join(sorted(NEED_BASE_MEAN))
-                print(f"note: no base classes here, so no base mean, which {needed} need", file=sys.stderr)
+                say(f"note: no base classes here, so no base mean, which {needed} need")
         base = load("base") if base_mean else None
         total = (len(chosen) + (len(base) if base else 0)) * views
         table = embed.extract(
@@ -137,20 +137,19 @@ def extract_manifest(
             on_progress=lambda d: report("pictures", d.kept_pictures + d.made_pictures, d.pictures, d.made_pictures),
         )
     for damaged in done.damaged:
-        print(f"damaged, made again: {damaged}", file=sys.stderr)
+        say(f"damaged, made again: {damaged}")
     listing = out / ("broken.csv" if part == (0, 1) else f"broken-{part[0]}-of-{part[1]}.csv")
     broken = shards.list_broken(out, range(part[0], len(listed.shards), part[1]), listing)
     if broken and broken == done.pictures and part == (0, 1):  # a script must not go on with no rows
-        print(
+        say(
             f"error: not one picture can be read, see {listing}: repair them, remove their shards from {out} and run "
-            f"the same command again",
-            file=sys.stderr,
+            f"the same command again"
         )
         sys.exit(1)
     if broken:
         have = "has" if broken == 1 else "have"
         pictures = count(done.pictures, "picture")
-        print(f"{broken:,} of {pictures} cannot be read and {have} no row: {listing}", file=sys.stderr)
+        say(f"{broken:,} of {pictures} cannot be read and {have} no row: {listing}")
     rows = count(done.pictures - broken, "row")
     print(f"{count(done.made, 'shard')} made, {done.kept:,} kept, {rows}: {out}")
 

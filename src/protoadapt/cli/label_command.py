@@ -1,14 +1,13 @@
 """`protoadapt label`."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from protoadapt.cli.options import MODEL_HELP, Device, Set, find_device
-from protoadapt.cli.progress import bars
+from protoadapt.cli.progress import bars, say
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import write_text
 from protoadapt.core.untrusted import for_terminal
@@ -57,7 +56,7 @@ def label(
         raise UserError("there are no pictures to name: give --images DIR, or --features DIR from extract --manifest")
     from protoadapt import labeling
     from protoadapt.core.methods import parse_assignments
-    from protoadapt.report.html import labels_page
+    from protoadapt.report.label_page import labels_page
 
     options: dict[str, Any] = {"method": method, "settings": parse_assignments(settings or [])}
     with bars(lines=features is not None) as report:
@@ -71,7 +70,7 @@ def label(
     write_text(out / "report.html", labels_page(result))
     _print_classes(result)
     for note in result["notes"]:
-        print(f"note: {for_terminal(note)}", file=sys.stderr)
+        say(f"note: {for_terminal(note)}")
     if images:
         print_skipped(result["skipped"])
     if result.get("left_alone"):
@@ -95,8 +94,8 @@ def _print_classes(result: dict[str, Any]) -> None:
 def print_skipped(skipped: list[dict[str, Any]]) -> None:
     """The first few files that could not be used, and why."""
     if skipped:
-        print(f"{count(len(skipped), 'file')} {'was' if len(skipped) == 1 else 'were'} skipped:", file=sys.stderr)
+        say(f"{count(len(skipped), 'file')} {'was' if len(skipped) == 1 else 'were'} skipped:")
     for one in skipped[:LISTED]:
-        print(f"  {for_terminal(one['file'])}: {for_terminal(one['reason'])}", file=sys.stderr)
+        say(f"  {for_terminal(one['file'])}: {for_terminal(one['reason'])}")
     if len(skipped) > LISTED:
-        print("  …", file=sys.stderr)
+        say("  …")

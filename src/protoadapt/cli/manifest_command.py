@@ -1,13 +1,12 @@
 """`protoadapt manifest`."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from protoadapt.cli.progress import bars
+from protoadapt.cli.progress import bars, say
 from protoadapt.core.errors import count
 from protoadapt.core.files import check_output
 
@@ -46,8 +45,5 @@ def manifest(
         rows = shards.hashed(root, entries()) if sha256 else entries()
         made = shards.write_manifest(out, root, rows, shard_size, lambda done: report("pictures", done))
     if absent:
-        print(
-            f"{absent:,} of {count(made.pictures, 'picture')} do not exist; relative paths start at {str(root)!r}",
-            file=sys.stderr,
-        )
+        say(f"{absent:,} of {count(made.pictures, 'picture')} do not exist; relative paths start at {str(root)!r}")
     print(f"{count(made.pictures, 'picture')} in {count(len(made.shards), 'shard')}: {out}")

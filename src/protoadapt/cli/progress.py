@@ -21,6 +21,11 @@ Report = Callable[..., None]
 all), which gives the rate and the time left."""
 
 
+def say(words: str) -> None:
+    """Print for people: beside the output, at once."""
+    print(words, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def bars(lines: bool = False) -> Iterator[Report]:
     """One bar per `what` on a terminal. Elsewhere nothing, or with `lines` (for long jobs) a line every 30 seconds."""
@@ -40,7 +45,7 @@ def bars(lines: bool = False) -> Iterator[Report]:
             bar.update(tasks[what], completed=done, total=total or None, description=text)
         elif lines and latest - printed > LINE_EVERY:
             printed = latest
-            print(text, file=sys.stderr, flush=True)
+            say(text)
 
     with bar or nullcontext():
         yield report
@@ -80,9 +85,9 @@ def training_progress() -> "Iterator[Callable[[Event], None]]":
         def show(event: "Event") -> None:
             nonlocal before
             if event.kind == "note":
-                print(event.text, file=sys.stderr, flush=True)
+                say(event.text)
             elif event.kind == "epoch ends":
-                print(epoch_line(event.record, event.epochs, event.seconds_left), file=sys.stderr, flush=True)
+                say(epoch_line(event.record, event.epochs, event.seconds_left))
             else:
                 before = event.images if before is None else before
                 report("images", event.images, event.total_images, event.images - before)

@@ -1,13 +1,13 @@
 """`protoadapt report`."""
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from protoadapt.cli.progress import say
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, write_text
 
@@ -56,7 +56,8 @@ def report(
 
 def _usual_place(documents: Mapping[str, Any]) -> Path:
     """The page's default path. As the user did not name it, it replaces nothing but a page of labels."""
-    from protoadapt.report.html import LABELS, is_labels_page
+    from protoadapt.report.html import is_labels_page
+    from protoadapt.report.label_page import SCHEMA as LABELS
 
     first, document = next(iter(documents.items()))
     labels = document.get("schema") == LABELS  # labels are never mixed with results
@@ -83,7 +84,7 @@ def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         try:
             document = _read(file)
         except UserError as error:
-            print(f"skipped: {error}", file=sys.stderr)
+            say(f"skipped: {error}")
             continue
         if readable(document):
             empty = False

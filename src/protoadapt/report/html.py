@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.records import SCHEMAS, read_results
+from protoadapt.core.records import SCHEMAS, Record, read_results
 from protoadapt.report.label_page import SCHEMA as LABELS
 from protoadapt.report.label_page import labels_page
 from protoadapt.report.motion import OLD_PATHS, PATHS
@@ -13,8 +13,6 @@ from protoadapt.report.result_page import evaluation_page
 from protoadapt.report.tables import check_format, render
 from protoadapt.report.task import TASK
 from protoadapt.report.training_curves import RUN
-
-__all__ = ["LABELS", "evaluation_page", "is_labels_page", "labels_page", "readable", "report_page", "results_table"]
 
 
 def readable(document: Any) -> bool:
@@ -32,12 +30,7 @@ def is_labels_page(page: bytes) -> bool:
 
 
 def report_page(documents: Mapping[str, Any]) -> str:
-    """Return the HTML page for parsed JSON files.
-
-    Parameters
-    ----------
-    documents : by file name, which error messages use. One labels document, or any number of the others.
-    """
+    """The HTML page on parsed JSON files by name: one labels document, or any number of the others."""
     labels = [name for name, document in documents.items() if document.get("schema") == LABELS]
     if labels and len(documents) > 1:
         other = next(name for name in documents if name != labels[0])
@@ -45,29 +38,26 @@ def report_page(documents: Mapping[str, Any]) -> str:
     for name in labels:
         with _named(name):
             return labels_page(documents[name])
-    for name, document in documents.items():
-        with _named(name):
-            read_results(document)
+    _results(documents)
     return evaluation_page(list(documents.values()))
 
 
 def results_table(documents: Mapping[str, Any], form: str) -> str:
-    """Return the results in parsed JSON files as tables, in LaTeX side by side; see `tables.render`.
-
-    Parameters
-    ----------
-    documents : by file name, which error messages use.
-    form : "text", "markdown", "csv" or "latex".
-    """
+    """The results in parsed JSON files by name, as `tables.render` writes them."""
     check_format(form)
-    records = []
+    results = _results(documents)
+    if not results:
+        raise UserError(f"{', '.join(documents)}: there is no result to make a table of, give files of evaluate --json")
+    reference = next((result["reference"] for result in results if result.get("reference")), None)
+    return render(results, reference, form)
+
+
+def _results(documents: Mapping[str, Any]) -> list[Record]:
+    results = []
     for name, document in documents.items():
         with _named(name):
-            records += read_results(document)
-    if not records:
-        raise UserError(f"{', '.join(documents)}: there is no result to make a table of, give files of evaluate --json")
-    reference = next((record["reference"] for record in records if record.get("reference")), None)
-    return render(records, reference, form)
+            results += read_results(document)
+    return results
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 from protoadapt.core.errors import count
 from protoadapt.report.charts import bar, color, mark
 from protoadapt.report.label_records import LabelledPicture, Total, number, read_records, read_totals
-from protoadapt.report.markup import Html, facts, inner, name_of, page, pairs, section, tag
+from protoadapt.report.markup import Html, facts, inner, name_of, page, pairs, section, table, tag
 from protoadapt.report.motion import motion, motion_section, paths_of
 
 SCHEMA = "protoadapt-labels/1"
@@ -27,12 +27,7 @@ Words = Callable[[float | None], str]
 
 
 def labels_page(document: dict[str, Any]) -> str:
-    """Return one HTML page: what to check first, counts, all pictures by class, paths of the prototypes, skipped files.
-
-    Parameters
-    ----------
-    document : parsed labels.json, as `protoadapt label` writes it.
-    """
+    """The HTML page of a parsed labels.json: what to check first, counts, pictures by class, prototypes, skipped."""
     records, names = read_records(document)
     totals = read_totals(document, names, records)
     say = _percent if document.get("calibrated") else _score
@@ -176,13 +171,11 @@ def _counts(names: Sequence[str], totals: Sequence[Total]) -> Html:
         numbers = [total.labelled, *([total.unknown] if unsure else []), total.examples]
         link = tag("a", mark(k), name_of(name), href=f"#class-{k}")
         chart = tag("td", bar(*((n / most, style) for n, style in parts)))
-        rows.append(tag("tr", tag("th", link, scope="row"), chart, [tag("td", f"{n:,}") for n in numbers]))
+        rows.append((link, [chart, *(tag("td", f"{n:,}") for n in numbers)]))
     columns = ["class", "", "labelled", *(["unknown"] if unsure else []), "examples"]
-    heads = [tag("th", column, scope="col") for column in columns]
-    table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="balance")
     note = "Solid: your examples. Pale: pictures that were given this label"
     note += "; faint: those of them that may belong to no class (unknown)." if unsure else "."
-    return section("Counts", table, id_="counts", note=note)
+    return section("Counts", table(columns, rows, "balance"), id_="counts", note=note)
 
 
 def _tools() -> Html:

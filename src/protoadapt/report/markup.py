@@ -89,6 +89,13 @@ def section(title: str, *children: object, id_: str, note: object = None) -> Htm
     return tag("section", heading, *children, id=id_, aria_labelledby=f"{id_}-title")
 
 
+def table(columns: Iterable[str], rows: Iterable[tuple[object, object]], class_: str | None = None) -> Html:
+    """A table of (heading of the row, its cells)."""
+    heads = tag("tr", [tag("th", column, scope="col") for column in columns])
+    body = [tag("tr", tag("th", heading, scope="row"), cells) for heading, cells in rows]
+    return tag("table", tag("thead", heads), tag("tbody", body), class_=class_)
+
+
 def facts(pairs: Iterable[tuple[str, object]]) -> Html:
     """A list of terms with their values; empty values are left out."""
     known = [(term, value) for term, value in pairs if value not in (None, "", [], {})]

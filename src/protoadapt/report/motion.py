@@ -29,12 +29,7 @@ class Paths(NamedTuple):
 
 
 def paths_of(document: Any) -> Paths:
-    """Return the plane coordinates in a document of `core.projection`, in its older form too.
-
-    Raises
-    ------
-    UserError : where rows, classes and steps do not fit together, or a coordinate is not a finite number.
-    """
+    """Plane coordinates from a document of `core.projection`, in its older form too; UserError if they do not fit."""
     try:
         if document.get("schema") == OLD_PATHS:
             document = _from_old_paths(document)
@@ -75,13 +70,7 @@ def motion_section(*charts: object) -> Html:
 
 
 def motion(paths: Paths, names: Sequence[str]) -> Html:
-    """Draw rows as marks of their class and the path of each prototype as a dashed line between two stars.
-
-    Parameters
-    ----------
-    paths : plane coordinates, as `paths_of` returns them.
-    names : of the classes; a row whose class has no name is drawn in grey.
-    """
+    """Rows as marks of their class (grey where it has no name), prototypes as dashed lines between two stars."""
     rows, *ways = _fitted([paths.rows, *paths.steps])
     classes = np.where(paths.labels < len(names), paths.labels, -1)
     r = 4.5 if len(rows) < 300 else 3.5

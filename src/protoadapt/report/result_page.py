@@ -6,7 +6,7 @@ from typing import Any
 from protoadapt.core.records import Record, read_results, right_answers
 from protoadapt.report.captions import caption, dataset, embedding, origin, run_name
 from protoadapt.report.charts import HIDE, axis, grouped_bars, histogram, interval, ticks
-from protoadapt.report.markup import Html, facts, inner, page, pairs, section, tag
+from protoadapt.report.markup import Html, facts, inner, page, pairs, section, table, tag
 from protoadapt.report.motion import OLD_PATHS, PATHS, motion, motion_section, paths_of
 from protoadapt.report.tables import OVER_CLASSES, OVER_CLASSES_NOTE, by_episodes, comparison
 from protoadapt.report.task import TASK, task_section
@@ -23,13 +23,10 @@ SEMI = (
 
 
 def evaluation_page(documents: Sequence[dict[str, Any]]) -> str:
-    """Return one HTML page on everything that the documents hold.
+    """One HTML page on parsed JSON: results of `evaluate` and `compare`, runs of `train`, tasks and paths of `demo`.
 
-    Parameters
-    ----------
-    documents : parsed JSON of `evaluate` and `compare` (a result, or `{"results": […], "reference": …}`), of `train` (a
-        run), and of tasks and paths as `demo` writes them. Results on the same episodes share a table;
-        semi-supervised results that differ only in the number of unlabelled pictures share a chart.
+    Results on the same episodes share a table; semi-supervised results that differ only in the number of unlabelled
+    pictures share a chart.
     """
     results = [result for document in documents for result in read_results(document)]
     runs = [run for run in _having(documents, RUN) if isinstance(run.get("history"), list) and run["history"]]
@@ -141,17 +138,13 @@ def _by_unlabeled(group: Sequence[Record]) -> Html:
     p, data = group[0]["protocol"], origin(group[0]["features"])
     title = f"{p['way']}-way {p['shot']}-shot, {p['query']} queries per class, {group[0]['episodes']:,} episodes"
     title += f", {p['distractors']} distractor classes among the unlabelled" if p["distractors"] else ""
-    heads = [tag("th", word, scope="col") for word in ("M", *map(str, amounts))]
-    rows = [
-        tag("tr", tag("th", name, scope="row"), [tag("td", f"{v[0]:.2f} ± {v[1]:.2f}" if v else "") for v in row])
-        for name, row in zip(series, values)
-    ]
-    table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows))
+    cells = [[tag("td", f"{v[0]:.2f} ± {v[1]:.2f}" if v else "") for v in row] for row in values]
+    numbers = table(("M", *map(str, amounts)), zip(series, cells))
     each = [_table(same) for same in by_episodes(sorted(group, key=lambda r: r["protocol"]["unlabeled"]))]
     return inner(
         tag("h3", f"{data}: {title}" if data else title),
         grouped_bars([str(m) for m in amounts], list(series), values, 100 / p["way"]),
-        tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="Accuracy by M"),
+        tag("div", numbers, class_="scroll", tabindex=0, role="region", aria_label="Accuracy by M"),
         tag("details", tag("summary", "Paired differences for each M"), each),
     )
 

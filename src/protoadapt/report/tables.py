@@ -46,17 +46,10 @@ def measures(results: Sequence[Record], reference: str | None = None) -> list[di
 
 
 def comparison(results: Sequence[Record], reference: str | None = None) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of a table for people.
+    """The header and the rows of a table for people, on methods that were run on the same episodes.
 
-    Parameters
-    ----------
-    results : result JSON of methods on the same episodes.
-    reference : label of the result that the others are compared with; no such column where it is not among them.
-
-    Returns
-    -------
-    Columns: method, accuracy, paired difference, half-widths over classes (where any result has them), seconds,
-    episodes per second.
+    Columns: method, accuracy, paired difference (where the reference is among the results), half-widths over classes
+    (where any result has them), seconds, episodes per second.
     """
     rows, minus = measures(results, reference), f"minus {reference}"
     wide = any(row["classes ci95"] is not None for row in rows)
@@ -141,11 +134,8 @@ def check_format(form: str) -> None:
 def render(results: Sequence[Record], reference: str | None, form: str) -> str:
     """Return one table per set of episodes, each under its caption; in LaTeX all of them side by side.
 
-    Parameters
-    ----------
-    results : result JSON.
-    reference : label of the result that the others are compared with, or None.
-    form : "text", "markdown", "csv" (plain numbers in columns of their own) or "latex" (booktabs).
+    `reference` is the label of the result that the others are compared with, `form` one of FORMATS; "csv" has plain
+    numbers in columns of their own, "latex" needs booktabs.
     """
     check_format(form)
     groups = by_episodes(results)
@@ -165,10 +155,7 @@ def render(results: Sequence[Record], reference: str | None, form: str) -> str:
 def render_runs(results: Sequence[Record], reference: str | None, form: str) -> str:
     """Return one line per method over several runs: mean, spread over runs, paired difference and its p-value.
 
-    Parameters
-    ----------
-    results : result JSON, every method on every run; a run is one feature file and one seed.
-    reference, form : as in `render`. The p-values are corrected for multiple comparisons.
+    A run is one feature file and one seed, and has every method; see `compare_runs`. The rest is as in `render`.
     """
     check_format(form)
     runs, minus = compare_runs(results, reference), f"minus {reference}"

@@ -6,20 +6,17 @@ from typing import Any
 from protoadapt.core.errors import UserError
 from protoadapt.core.untrusted import whole
 from protoadapt.report.charts import legend
-from protoadapt.report.markup import Html, inner, name_of, picture, section, tag
+from protoadapt.report.markup import Html, inner, name_of, picture, section, table, tag
 
 TASK = "protoadapt-task/1"
 NOTE = "One row per class: its labelled examples, then its queries. A frame marks a query that a method named wrongly."
 
 
 def task_section(documents: Sequence[dict[str, Any]]) -> Html:
-    """Return the section of a page on tasks.
+    """The section of a page on documents of schema TASK.
 
-    Parameters
-    ----------
-    documents : of schema `protoadapt-task/1`. `class_names` (W); `support` and `query`, lists of dicts with `class`
-        (0 … W−1) and `picture` (PNG or JPEG data URL); a query also has `answers`, the class that each of two methods
-        gives it. The first method is what the second is compared with.
+    They hold `class_names` (W); `support` and `query`, lists of dicts with `class` (0 … W−1) and `picture` (PNG or JPEG
+    data URL); a query also has `answers`, the class that each of two methods gives it.
     """
     try:
         parts = [_task(document) for document in documents]
@@ -38,15 +35,14 @@ def _task(document: dict[str, Any]) -> Html:
     for c, name in enumerate(names):
         examples = [_picture(item, f"Example of {name}") for item in document["support"] if item["class"] == c]
         queries = [_query(item, names, before, after) for item in query if item["class"] == c]
-        rows.append(tag("tr", tag("th", name_of(name), scope="row"), tag("td", examples), tag("td", queries)))
-    heads = [tag("th", word, scope="col") for word in ("class", "labelled", "queries")]
-    table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="task")
+        rows.append((name_of(name), [tag("td", examples), tag("td", queries)]))
     frames = {"helped": f"only {after} is right", "harmed": f"only {before} is right", "both": "both are wrong"}
     keys = [(tag("span", class_=f"frame {kind}"), words) for kind, words in frames.items()]
     right = {m: sum(item["answers"][m] == item["class"] for item in query) for m in (before, after) if m}
     scores = ", ".join(f"{m} names {n} of {len(query)} queries correctly" for m, n in right.items())
     words = "; ".join(part for part in (str(document.get("protocol") or ""), scores) if part)
-    return inner(tag("p", words, ".") if words else None, table, legend(keys))
+    pictures = table(("class", "labelled", "queries"), rows, "task")
+    return inner(tag("p", words, ".") if words else None, pictures, legend(keys))
 
 
 def _query(item: dict[str, Any], names: Sequence[str], before: str, after: str) -> Html:
