@@ -189,6 +189,29 @@ def test_seeds_beyond_the_largest_name_both_options(features):
     assert "--seed 4294967295 with --seeds 2" in done.stderr
 
 
+def test_a_report_is_made_of_results(features, tmp_path):
+    (tmp_path / "other.json").write_text("{}")
+    for file, problem in ((tmp_path / "other.json", "is not a result"), (features, "truncated or not JSON")):
+        done = run("report", file, cwd=tmp_path)
+        assert done.returncode == 2
+        assert problem in done.stderr
+        assert "`evaluate --json` or `compare --json`" in done.stderr
+
+
+def test_one_episode_has_no_interval(features):
+    printed = run("evaluate", features, "--episodes", 1).stdout
+    assert "1 episode," in printed
+    assert "±" not in printed
+
+
+def test_what_compare_reads_in_its_own_way_is_noted(features, tmp_path):
+    save_features(tmp_path / "g.safetensors", synthetic_features(classes=8, rows=40, dim=16))
+    words = ("--methods", "protonet,protonet", "--episodes", 2)
+    done = run("compare", features, tmp_path / "g.safetensors", *words)
+    assert (done.returncode, done.stderr.count("note: ")) == (0, 2)
+    assert "features of 16 and 64 dimensions" in done.stderr
+
+
 def test_zero_and_duplicate_rows_are_answered(tmp_path):
     """Five classes of forty equal rows, one of them zero: only the zero row can be named wrongly."""
     rows = np.repeat(np.eye(5, 8), 40, axis=0)

@@ -44,6 +44,23 @@ def test_results_on_ones_own_pictures_bear_their_name(mine: Path, model: Path, t
     assert "<h1><bdi>Evaluation: folder</bdi></h1>" in evaluation_page([result])
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--images", ".", "--dataset", "cub"), "--dataset and --images are given together"),
+        (("--images", ".", "--manifest", "m.jsonl"), "--images and --manifest are given together"),
+        ((), "no pictures are given: give one of"),
+        (("--images", ".", "--shard", "1/2"), "--shard works with --manifest only"),
+        (("--images", ".", "--engine", "foo"), "--engine works with --manifest only"),
+        (("--images", ".", "--workers", 2), "--workers works with --manifest only"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(words, said, tmp_path: Path) -> None:
+    done = command.run("extract", "lite0", "--out", tmp_path / "f.safetensors", *words)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert said in done.stderr
+
+
 def test_novel_classes_alone_are_enough(model: Path, tmp_path: Path) -> None:
     """Where there are no base classes the features have no base mean, which is said; a base mean asked for is due."""
     class_folders(tmp_path / "data" / "novel", ["kind0", "kind1"], 3)

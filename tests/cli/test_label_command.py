@@ -58,7 +58,10 @@ def test_mistakes_are_one_sentence(protoadapt, model):
         (("predict", "nowhere.safetensors", "images", "--format", "xml"), "no format 'xml'"),
         (("predict", "nowhere.safetensors", "images", "--csv", "--json"), "two formats"),
         (("label", "--support", "support", "--out", "o"), "give --images DIR"),
-        (("label", "--support", "support", "--out", "o", "--features", "f", "--sort", "copy"), "replaces --images"),
+        (
+            ("label", "--support", "support", "--out", "o", "--features", "f", "--sort", "copy"),
+            "is given with --sort: --features replaces --images",
+        ),
     ):
         _, err = protoadapt(*words, code=2)
         assert err.startswith("error: ")

@@ -265,7 +265,7 @@ def test_pictures_that_all_fail(folder, named):
     for path in (folder / "support" / "blue").iterdir():
         path.write_text("no picture")
     shutil.copy(folder / "support" / "green" / "0.png", folder / "images" / "a.png")
-    with pytest.raises(UserError, match="two are needed"):
+    with pytest.raises(UserError, match="two are needed; no picture of 'blue', 'red' can be read"):
         named()
 
 

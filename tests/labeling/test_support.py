@@ -97,7 +97,7 @@ def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path, paint):
     paint(tmp_path / "one" / "cat" / "1.png", "red")
     for text, words in (
         ("name,class\na.png,cat\n", "no columns file and label"),
-        ("", "no columns file and label"),
+        ("", "t.csv' is empty"),
         ("file,label,Label\na.png,cat,dog\n", "several columns label"),
         ("file,label\nnowhere.png,cat\n", r"line 2 .*'nowhere.png'"),
         ("file,label\n,\n", "gives no labels"),
@@ -108,7 +108,9 @@ def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path, paint):
     table.write_bytes("file,label\nä.png,cat\n".encode("latin-1"))
     with pytest.raises(UserError, match="in UTF-8"):
         read_support([table], tmp_path)
-    for source, words in (("empty", "gives no labels"), ("one", "one class only, 'cat'"), ("missing", "there is no")):
+    (tmp_path / "one" / "dog").mkdir()
+    one = r"one class only, 'cat' \(no picture in the folder 'dog'\)"
+    for source, words in (("empty", "gives no labels"), ("one", one), ("missing", "there is no")):
         with pytest.raises(UserError, match=words):
             read_support([tmp_path / source], tmp_path)
 

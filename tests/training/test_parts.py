@@ -254,3 +254,10 @@ def test_heavy_libraries_are_loaded_where_they_are_used():
     assert "rich" not in users
     assert users["lightning_fabric"] <= {"fabric", "loop", "safeguards"}, "the last two for type checkers only"
     assert users["matplotlib"] == {"glyphs"}
+
+
+def test_an_unknown_strategy_is_named():
+    from protoadapt.training.fabric import launch
+
+    with pytest.raises(UserError, match="--strategy 'foo' is unknown: give auto, ddp or fsdp"):
+        launch("cpu", 1, 1, "foo", None)

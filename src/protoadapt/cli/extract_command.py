@@ -57,9 +57,17 @@ def extract(
     From a dataset's split or your own class folders it writes one file, for `evaluate` and `compare`. From a manifest
     it writes a directory of shards, for `label --features`; finished shards are kept when the command runs again.
     """
+    places = {"--dataset": dataset, "--images": images, "--manifest": manifest}
+    if len(given := [option for option, place in places.items() if place]) != 1:
+        problem = f"{' and '.join(given)} are given together" if given else "no pictures are given"
+        raise UserError(f"{problem}: give one of --dataset NAME with --data DIR, --images DIR, or --manifest FILE")
+    sharding = {"--shard": shard != "0/1", "--engine": engine != "local", "--workers": workers is not None}
+    if not manifest and any(sharding.values()):
+        option = next(option for option, changed in sharding.items() if changed)
+        raise UserError(f"{option} works with --manifest only: leave it out, or make a list with `protoadapt manifest`")
     if manifest:
-        if images or dataset or cache:
-            raise UserError("--manifest replaces --dataset and --images and needs no --cache: leave those out")
+        if cache:
+            raise UserError("--manifest needs no --cache: leave it out")
         if pooling != 1:
             raise UserError("shards of a manifest are pooled by the mean: leave out --pooling")
         return extract_manifest(model, manifest, out, shard, engine, workers, views, find_device(device))
@@ -73,8 +81,6 @@ def extract(
 
     network, metadata = networks.load(model, find_device(device))
     embed.check_pooling(network, pooling)  # before pictures are decoded
-    if bool(images) == bool(dataset):
-        raise UserError("give one of --dataset NAME with --data DIR, --images DIR, or --manifest FILE")
     if images:
         dataset, split, data_dir, base_mean = "folder", "all", images, False
         cache = cache or out.parent / ".protoadapt-cache"  # nothing is written among a user's own pictures

@@ -50,8 +50,10 @@ def label(
     Unlabelled pictures also shape the classifier (transductive). Writes labels.csv, a report to check them in, and a
     classifier for `predict`.
     """
-    if features and (images or sort or cache):
-        raise UserError("--features replaces --images and takes neither --sort nor --cache: leave those out")
+    unused = [option for option, value in {"--images": images, "--sort": sort, "--cache": cache}.items() if value]
+    if features and unused:
+        rule = "--features replaces --images and takes neither --sort nor --cache"
+        raise UserError(f"--features is given with {' and '.join(unused)}: {rule}")
     if not (features or images):
         raise UserError("there are no pictures to name: give --images DIR, or --features DIR from extract --manifest")
     from protoadapt import labeling

@@ -12,6 +12,7 @@ from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, write_text
 
 LARGEST = 1 << 29  # bytes of a JSON file
+WAY_OUT = "give a file that `evaluate --json` or `compare --json` wrote"
 
 
 def report(
@@ -74,9 +75,7 @@ def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     if not path.is_dir():
         document = _read(path)
         if not readable(document):
-            raise UserError(
-                f"{str(path)!r} is not a result, run or labels file of protoadapt: give one that --json wrote"
-            )
+            raise UserError(f"{str(path)!r} is not a result, run or labels file of protoadapt: {WAY_OUT}")
         yield path, document
         return
     empty = True
@@ -101,4 +100,4 @@ def _read(file: Path) -> Any:
     try:
         return json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{str(file)!r} cannot be read as JSON: it is truncated or another kind of file") from error
+        raise UserError(f"{str(file)!r} is truncated or not JSON: {WAY_OUT}") from error

@@ -99,13 +99,28 @@ def read_support(sources: Sequence[str | Path], images: str | Path | None = None
             raise UserError(f"there is no {str(source)!r}: --support takes a folder of class folders, or a csv file")
     classes = class_names(examples)
     where = " and ".join(repr(str(source)) for source in sources)
-    if not classes:
+    if len(classes) < 2:
+        bare = f" (no picture in the folder {_named(empty)})" if (empty := _empty_folders(sources)) else ""
+        if classes:
+            raise UserError(
+                f"{where} gives one class only, {classes[0]!r}{bare}: add examples of at least one other class"
+            )
         raise UserError(
-            f"{where} gives no labels: make one folder per class with pictures inside, or a csv with file and label"
+            f"{where} gives no labels{bare}: make one folder per class with pictures inside, or a csv with file and "
+            f"label"
         )
-    if len(classes) == 1:
-        raise UserError(f"{where} gives one class only, {classes[0]!r}: add examples of at least one other class")
     return Support(examples, skipped)
+
+
+def _empty_folders(sources: Iterable[str | Path]) -> list[str]:
+    """The class folders that hold no picture."""
+    folders = (entry for source in sources if os.path.isdir(source) for entry in os.scandir(source) if entry.is_dir())
+    visible = (entry for entry in folders if not entry.name.startswith("."))
+    return sorted(to_text(entry.name) for entry in visible if not find_pictures(entry.path).files)
+
+
+def _named(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join(map(repr, names[:most])) + ", …" * (len(names) > most)
 
 
 def class_names(examples: Iterable[Example]) -> list[str]:
@@ -179,21 +194,28 @@ def one_per_picture(examples: Iterable[tuple[Key | None, Example]]) -> dict[Key,
         if key is None:
             continue
         other = first.setdefault(key, example)
-        if other.label != example.label:
-            raise UserError(
-                f"{to_text(other.file)!r} is labelled {other.label!r} in {str(other.source)!r} and "
-                f"{to_text(example.file)!r}, the same picture, {example.label!r} in {str(example.source)!r}: keep one "
-                f"of the two labels"
-            )
+        if other.label == example.label:
+            continue
+        if (other.file, other.source) == (example.file, example.source):
+            file, labels = to_text(example.file), f"{other.label}, {example.label}"
+            raise UserError(f"{str(example.source)!r} labels {file!r} twice: {labels}; keep one")
+        raise UserError(
+            f"{to_text(other.file)!r} is labelled {other.label!r} in {str(other.source)!r} and "
+            f"{to_text(example.file)!r}, the same picture, {example.label!r} in {str(example.source)!r}: keep one "
+            f"of the two labels"
+        )
     return first
 
 
 def check_classes(examples: Iterable[Example], classes: Sequence[str], skipped: Sequence[Skipped]) -> None:
     """Every class with examples must have one that can be read, and there must be two such classes."""
+    examples = list(examples)
     if len(classes) < 2:
+        unread = [name for name in class_names(examples) if name not in classes]
+        none = f"; no picture of {_named(unread)} can be read" if unread else ""
         why = f" ({to_text(skipped[-1].file)!r}: {skipped[-1].reason})" if skipped else ""
         one = count(len(classes), "class", "classes")
-        raise UserError(f"examples of {one} can be read and two are needed{why}: add examples of another class")
+        raise UserError(f"examples of {one} can be read and two are needed{none}{why}: add examples of another class")
     for example in examples:
         if example.label not in (*classes, UNKNOWN):
             raise UserError(
@@ -244,6 +266,8 @@ def _rows(table: Path) -> Iterator[Row]:
             file.seek(0)
             reader = csv.reader(file, delimiter=max(DELIMITERS, key=header.count))
             columns = [name.strip().casefold() for name in next(reader, [])]
+            if not columns:
+                raise UserError(f"{str(table)!r} is empty: its first line must name the columns file and label")
             if not {"file", "label"} <= set(columns):
                 raise UserError(f"{str(table)!r} has no columns file and label: name them in its first line")
             if twice := {name for name in ("file", "label", "guess") if columns.count(name) > 1}:

@@ -41,7 +41,7 @@ def _protocol(result: Mapping[str, Any], shots: str = "") -> str:
         "semi": f"{p['query']} queries and {p['unlabeled']} unlabelled per class",
     }[p["kind"]]
     queries += f", {p['distractors']} distractor classes" if p["distractors"] else ""
-    return f"{p['way']}-way {shots or str(p['shot']) + '-'}shot, {queries}, {result['episodes']:,} episodes"
+    return f"{p['way']}-way {shots or str(p['shot']) + '-'}shot, {queries}, {count(result['episodes'], 'episode')}"
 
 
 def run_name(result: Mapping[str, Any]) -> str:

@@ -55,6 +55,8 @@ def comparison(results: Sequence[Record], reference: str | None = None) -> tuple
     wide = any(row["classes ci95"] is not None for row in rows)
     table = []
     for result, row in zip(results, rows):
+        if result["episodes"] == 1:  # one value has no spread
+            row = {name: None if name.endswith("ci95") else value for name, value in row.items()}
         cells = {"method": result["label"], "accuracy": _interval(row["accuracy"], row["ci95"], ".2f")}
         if minus in row:
             cells[minus] = _interval(row[minus], row[f"{minus} ci95"], "+.2f")
@@ -66,7 +68,7 @@ def comparison(results: Sequence[Record], reference: str | None = None) -> tuple
 
 
 def _interval(mean: float | None, half: float | None, form: str) -> str:
-    return "" if mean is None else f"{mean:{form}} ± {half:.2f}"
+    return "" if mean is None else f"{mean:{form}} ± {half:.2f}" if half is not None else f"{mean:{form}}"
 
 
 def _plain(row: dict[str, float | None]) -> dict[str, str]:

@@ -34,6 +34,8 @@ def launch(accelerator: str, devices: int | str, num_nodes: int, strategy: str, 
             precision=precision,  # type: ignore[arg-type]
         )
     except (ValueError, TypeError, RuntimeError) as error:
+        if "invalid strategy name" in str(error):
+            raise UserError(f"--strategy {strategy!r} is unknown: give auto, ddp or fsdp") from error
         raise UserError(
             f"accelerator={accelerator}, devices={devices}, nodes={num_nodes}, strategy={strategy} do not work here: "
             f"{' '.join(str(error).split())[:200]}"

@@ -87,6 +87,7 @@ def test_a_path_is_never_taken_for_a_name(shipped, monkeypatch):
     [
         ("lite-0", "did you mean 'lite0'"),
         ("cubs", "did you mean 'cub'"),
+        ("zzzzzz", "choose from .*lite0.*, or timm:NAME, FILE.onnx"),
         ("nowhere/run", "there is no model"),
         ("nowhere.safetensors", "there is no model"),
         ("nowhere.onnx", "there is no model"),
@@ -95,6 +96,14 @@ def test_a_path_is_never_taken_for_a_name(shipped, monkeypatch):
 def test_unknown_models_are_named(name, said):
     with pytest.raises(UserError, match=said):
         networks.load(name)
+
+
+def test_a_feature_file_is_not_a_model(tmp_path):
+    save_features(tmp_path / "f.safetensors", synthetic_features(classes=2, rows=2))
+    (tmp_path / "f.npz").write_bytes(b"PK")
+    for name in ("f.safetensors", "f.npz"):
+        with pytest.raises(UserError, match=r"f\..*' is a feature file, not a model"):
+            networks.load(tmp_path / name)
 
 
 def test_a_calibration_belongs_to_its_weights(shipped):

@@ -285,7 +285,7 @@ def test_bad_arguments_are_one_sentence(model, manifest, tmp_path):
     for text in ("3/3", "1", "a/b", "-1/2", "1/0"):
         with pytest.raises(UserError, match="i from 0 to n - 1"):
             extract_command.parse_part(text)
-    with pytest.raises(UserError, match="replaces --dataset"):
+    with pytest.raises(UserError, match="--dataset and --manifest are given together"):
         extract_command.extract(str(model), tmp_path / "out", dataset="cub", manifest=manifest.path)
     with pytest.raises(UserError, match="leave out --pooling"):
         extract_command.extract(str(model), tmp_path / "out", pooling=2.0, manifest=manifest.path)

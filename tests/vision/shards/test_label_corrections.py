@@ -123,7 +123,7 @@ def test_one_table_that_contradicts_itself_is_said(features, table, tmp_path):
     write_csv(tmp_path / "s.csv", table[0], shots=2)
     with open(tmp_path / "s.csv", "a") as file:
         file.write(f"{table[0][-1]},dark\n{table[0][-1]},light\n")
-    with pytest.raises(UserError, match=r"is labelled 'dark' in .*, the same picture, 'light' in .*: keep one"):
+    with pytest.raises(UserError, match=r"s\.csv' labels '.*' twice: dark, light; keep one"):
         label_features([tmp_path / "s.csv"], features, tmp_path / "out")
 
 

@@ -64,5 +64,5 @@ def _open(name: str | Path) -> tuple[nn.Module, dict[str, Any]]:
     if path.suffix == ".onnx":
         return onnx_file.load(path)
     if isinstance(name, str) and path.name == name and not path.suffix and not path.exists():
-        raise no_such("model", name, [*names(), "timm:NAME", "FILE.onnx", "a run, checkpoint or model file"])
+        raise no_such("model", name, names(), also="timm:NAME, FILE.onnx, a training run, a checkpoint or a model file")
     return load_model(path)

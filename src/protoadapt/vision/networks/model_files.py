@@ -53,10 +53,19 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     file = path / MODEL if path.is_dir() else path
     if not file.is_file():
         raise UserError(f"there is no model {str(file)!r}: give a run, a checkpoint or a .safetensors file")
+    feature_file = UserError(
+        f"{str(file)!r} is a feature file, not a model: give a model, such as a name that `protoadapt models` lists"
+    )
+    if file.suffix == ".npz":
+        raise feature_file
     try:
         with safe_open(file, framework="pt") as opened:
+            if {"features", "labels"} <= set(opened.keys()):
+                raise feature_file
             metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
             weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    except UserError:
+        raise
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise UserError(f"{str(file)!r} is truncated or not a model: download it again") from error
     own = (metadata if isinstance(metadata, dict) else {}) | {"weights": sha256_of(file)[:16]}
