@@ -63,9 +63,9 @@ def compare(
         raise UserError(f"the reference {against!r} is not among the methods {', '.join(chosen)}: add it to --methods")
     drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
     if not every and len(chosen) < len(specs):
-        print("note: a method that is named twice runs once", file=sys.stderr)
+        say("note: a method that is named twice runs once")
     if len(dims := sorted({table.features.shape[1] for table in tables.values()})) > 1:
-        print(f"note: the files have features of {' and '.join(map(str, dims))} dimensions", file=sys.stderr)
+        say(f"note: the files have features of {' and '.join(map(str, dims))} dimensions")
     if left_out:
         say(f"left out, as they need the mean of the base classes (--base FILE): {', '.join(left_out)}")
     results = [
