@@ -21,9 +21,8 @@ def make_learner(config: TrainConfig, n_classes: int, mean: list[float], std: li
     learner = Learner(build(config.backbone, config.width), n_classes, mean, std, config)
     initialise(learner, torch.Generator().manual_seed(config.seed))
     if config.init_from:
-        weights, _ = model_files.load_weights(config.init_from)
-        own = {k.removeprefix("backbone."): w for k, w in weights.items() if k.startswith("backbone.")}
-        model_files.load_into(learner.backbone, own, config.init_from)
+        earlier, _ = model_files.load_model(config.init_from)
+        model_files.load_into(learner.backbone, earlier.state_dict(), config.init_from)
     return learner
 
 

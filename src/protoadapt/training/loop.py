@@ -247,7 +247,6 @@ class Run:
             self.save()
 
     def validate(self) -> dict[str, float]:
-        """Accuracies of the averaged network on the validation classes."""
         labels, episodes = np.asarray(self.val.labels), self.config.validation_episodes  # type: ignore[union-attr]
         with self.fabric.autocast():
             features = embed(self.average.module, self.val.pixels, self.device)  # type: ignore[arg-type,union-attr]

@@ -10,8 +10,8 @@ from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.config import Phase, TrainConfig
 from protoadapt.training.objectives import OBJECTIVES
 
+# settings of a phase besides the weights of its objectives
 OF_PHASE = {name: kind for name, kind in typing.get_type_hints(Phase).items() if name != "weights"}
-"""Settings of a phase besides the weights of its objectives."""
 WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
 TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 

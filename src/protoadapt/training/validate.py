@@ -11,8 +11,7 @@ from protoadapt.training.learner import Learner
 
 METHODS = ("cipa", "protonet")
 SHOTS = (1, 5)
-SEED = 0
-"""Seed of the validation episodes: the same for every run, so that runs can be compared."""
+SEED = 0  # of the validation episodes: the same for every run, so that runs can be compared
 
 
 def protocols(labels: np.ndarray) -> dict[int, Protocol]:
@@ -29,7 +28,11 @@ def protocols(labels: np.ndarray) -> dict[int, Protocol]:
 
 @torch.no_grad()
 def embed(learner: Learner, pixels, device: torch.device, chunk: int = 512) -> Tensor:
-    """Features (N, D) of pictures (N, 3, H, H) uint8, without augmentation, `chunk` at a time."""
+    """Features (N, D) of pictures (N, 3, H, H) uint8, normalised and batched as in training.
+
+    `vision.embed` divides by the standard deviation, runs 16 pictures at a time on a CPU and returns to the CPU: its
+    last bits differ, and with them the accuracies that choose the best epoch of published runs.
+    """
     parts = []
     for start in range(0, len(pixels), chunk):
         images = torch.from_numpy(np.array(pixels[start : start + chunk])).to(device)

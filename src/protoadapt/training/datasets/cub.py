@@ -33,13 +33,10 @@ def split_folders(root: Path, split: str, classes: list[str], crop: str) -> Spli
 def _source(root: Path, files: list[File], classes: list[str], crop: str) -> SplitSource:
     if crop == "none":
         return source_of_files(root, files, classes)
-    known = _boxes(root)
-    boxes = {}
-    for file in files:
-        key = "/".join(file.name.split("/")[-2:])
-        if key not in known:
-            raise UserError(f"the list of boxes in {root} has none for {key}: download it again, or use crop='none'")
-        boxes[file.name] = known[key]
+    known, keys = _boxes(root), {file.name: "/".join(file.name.split("/")[-2:]) for file in files}
+    if missing := [key for key in keys.values() if key not in known]:
+        raise UserError(f"the list of boxes in {root} has none for {missing[0]}: download it again, or use crop='none'")
+    boxes = {name: known[key] for name, key in keys.items()}
     return source_of_files(root, files, classes, boxes, lists=repr(sorted(boxes.items())))
 
 

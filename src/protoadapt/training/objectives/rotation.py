@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from protoadapt.training.objectives.objective import Needs, Objective, apply_head
 
-EVERY = 4
-"""Every fourth picture is rotated, in all four ways: as many rotated rows as pictures."""
+EVERY = 4  # every fourth picture is rotated, in all four ways: as many rotated rows as pictures
 
 
 def rotation_loss(logits: Tensor) -> Tensor:
