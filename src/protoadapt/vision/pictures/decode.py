@@ -47,18 +47,11 @@ class Resize(NamedTuple):
 
 
 def decode(picture: Picture, size: int, resize: Resize | None = None) -> np.ndarray:
-    """Decode a picture to pixels.
+    """Decode a picture to pixels (3, size, size) uint8, RGB, upright (EXIF orientation applied).
 
-    Parameters
-    ----------
-    picture : what to decode; its box, if it has one, is cut out first.
-    size : pixels per side of the result.
-    resize : how a network wants its pictures resized. By default both sides are resized to `size`, whatever the aspect
-        ratio: with a bilinear filter when shrinking, a bicubic one when enlarging.
-
-    Returns
-    -------
-    (3, size, size) uint8, RGB, upright (EXIF orientation applied). Raises UnreadablePicture or OSError.
+    Its box, if it has one, is cut out first. Without `resize`, which says how a network wants its pictures, both sides
+    are resized to `size`, whatever the aspect ratio: with a bilinear filter when shrinking, a bicubic one when
+    enlarging. Raises UnreadablePicture or OSError.
 
     >>> decode(Picture("red", "", lambda size: Image.new("RGB", (4, 4), "red")), 2)[:, 0, 0].tolist()
     [255, 0, 0]
