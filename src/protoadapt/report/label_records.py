@@ -1,10 +1,11 @@
 """labels.json as the page needs it: one record per picture, totals per class."""
 
-import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from protoadapt.core.errors import UserError
+from protoadapt.core.untrusted import finite
 from protoadapt.report.markup import link, picture
 
 
@@ -72,9 +73,6 @@ def read_totals(document: dict[str, Any], names: Sequence[str], records: Sequenc
     return totals
 
 
-def number(value: object) -> float | None:
+def number(value: Any) -> float | None:
     """A finite number, or None for anything else."""
-    try:
-        return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
-    except OverflowError:  # a whole number beyond all floats
-        return None
+    return float(value) if finite(value, -sys.float_info.max, sys.float_info.max) else None
