@@ -30,13 +30,6 @@ class Limits(NamedTuple):
     pictures: int  # per board
 
 
-class Intake(NamedTuple):
-    """The pictures of an upload by content, and the files that are left out."""
-
-    pictures: dict[str, Picture]
-    skipped: list[Skipped]
-
-
 def read_uploads(
     uploads: Sequence[Upload],
     board: Board,
@@ -44,8 +37,11 @@ def read_uploads(
     metadata: Mapping[str, Any],
     limits: Limits,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Intake:
-    """Reads, checks and embeds files. Pictures of the board are not computed again and take no more room."""
+) -> tuple[dict[str, Picture], list[Skipped]]:
+    """Reads, checks and embeds files: the pictures by content, and the files that are left out.
+
+    Pictures of the board are not computed again and take no more room.
+    """
     full = f"a page holds at most {limits.pictures:,} pictures"
     fine, skipped = [], [Skipped(upload.name, full) for upload in uploads[limits.pictures :]]
     for upload in uploads[: limits.pictures]:
@@ -71,7 +67,7 @@ def read_uploads(
             skipped.append(Skipped(upload.name, "no thumbnail can be made of it"))
         else:
             pictures[key] = Picture(upload.name, thumb, store.rows([bytes.fromhex(key)])[0])
-    return Intake(pictures, skipped)
+    return pictures, skipped
 
 
 def _too_large(path: str, most: int) -> str | None:

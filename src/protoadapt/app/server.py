@@ -31,15 +31,10 @@ def serve(
     token: str | None = None,
     on_ready: Callable[[str], None] = print,
 ) -> None:
-    """Serves the page until Ctrl-C or SIGTERM.
+    """Serves the page until Ctrl-C or SIGTERM; `on_ready` is called with the address to open.
 
-    Parameters
-    ----------
-    network, metadata : of `vision.networks.load`.
-    limits : largest file, and pictures per open page.
-    host, port : where to listen; port 0: any free one.
-    token : required of every visitor; generated where `host` is not this computer only.
-    on_ready : called with the address to open.
+    network, metadata: of `vision.networks.load`. port: 0 takes any free one. token: required of every visitor;
+    generated where `host` is not this computer only.
     """
     import uvicorn
 

@@ -77,12 +77,12 @@ class Steps:
 
         uploads = [upload for upload in named_uploads(files, names) if Path(upload.path).is_relative_to(self.folder)]
         try:
-            intake = read_uploads(uploads, board, self.network, self.metadata, self.limits, on_progress)
+            pictures, skipped = read_uploads(uploads, board, self.network, self.metadata, self.limits, on_progress)
         finally:
             for upload in uploads:
                 Path(upload.path).unlink(missing_ok=True)
-        board = add(board, intake.pictures, intake.skipped, label)
-        return board, self._shown(board), view.notice(skipped=intake.skipped)
+        board = add(board, pictures, skipped, label)
+        return board, self._shown(board), view.notice(skipped=skipped)
 
 
 def named_uploads(files: Sequence[str], names: Any) -> list[Upload]:

@@ -17,7 +17,7 @@ is fitted for several numbers of classes, and `classifier.familiarity_threshold`
 All answers are those of the estimator and the `Classifier` that `label` itself uses.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,30 +59,14 @@ def calibrate(
 ) -> dict[str, Any]:
     """Fits the confidence temperature and the unknown-class thresholds of a network, for its model card.
 
-    Parameters
-    ----------
-    features : (N, D) features of classes that the network was not trained on.
-    labels : (N) their classes; negative: none.
-    method : a method of `label`, with its default settings.
-    ways : numbers of classes per episode; those for which the table has too few classes are left out.
-    episodes : episodes for each number of classes with 1 and with 5 shots; all of these count alike.
-    on_progress : called with the number of settings done.
+    features (N, D), labels (N): of classes that the network was not trained on. method: of `label`, at its default
+    settings. ways: numbers of classes per episode, each with 1 and with 5 shots, which all count alike; those that need
+    more classes than there are are left out. on_progress: called with the number of these combinations done.
 
-    Returns
-    -------
-    The `calibration` of a model card:
-
-    temperature      minimises the negative log-likelihood of the known pictures
-    ece, ece_before  expected calibration error of the known pictures, with the temperature and without
-    auroc            of the largest probability as a score of known against foreign pictures, for comparison
-    familiarity      for each number of classes: the threshold that nine of ten known pictures pass, the shares of
-                     known pictures kept and of foreign ones found, and the AUROC
-
-    Examples
-    --------
-    >>> table = load_features("val.safetensors")
-    >>> calibrate(table.features, table.labels)["temperature"]
-    1.31
+    Returns the `calibration` of a model card: `temperature`; `ece` and `ece_before`, the expected calibration error of
+    known pictures with it and without; `auroc` of the largest probability as a score of known against foreign pictures,
+    for comparison; `familiarity`: for each number of classes what `threshold_at` gives; method, settings, shots,
+    episodes.
     """
     whole_number("episodes", episodes, 1, MOST_EPISODES)
     rows, codes = checked(features, labels)
@@ -182,10 +166,9 @@ def threshold_at(score: np.ndarray, known: np.ndarray, keep: float = KEEP) -> di
 
     score, known (n): familiarity, and whether a picture is of one of the classes.
     """
-    threshold = np.quantile(score[known], 1 - keep)
-    kept, found = (score[known] >= threshold).mean(), (score[~known] < threshold).mean()
-    values: Mapping[str, Any] = {"threshold": threshold, "kept": kept, "found": found}
-    return {key: float(value) for key, value in values.items()} | {"auroc": float(roc_auc_score(known, score))}
+    threshold = float(np.quantile(score[known], 1 - keep))
+    kept, found = float((score[known] >= threshold).mean()), float((score[~known] < threshold).mean())
+    return {"threshold": threshold, "kept": kept, "found": found, "auroc": float(roc_auc_score(known, score))}
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:

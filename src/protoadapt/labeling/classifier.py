@@ -99,11 +99,6 @@ class Answers(NamedTuple):
         np.ndarray
     )  # (n): whether the row may belong to none of the classes; False where the network is not calibrated
 
-    @classmethod
-    def of(cls, parts: Iterable["Answers"]) -> "Answers":
-        """The answers of consecutive parts as one."""
-        return cls(*(np.concatenate(part) for part in zip(*parts)))
-
     def at(self, places: Any) -> "Answers":
         """The answers to some of the rows."""
         return Answers(*(part[places] for part in self))
@@ -185,7 +180,8 @@ class Classifier:
 
     def answer_blocks(self, blocks: Iterable[RowBlock]) -> Answers:
         """Names the rows of blocks after the power transform (`row_source`), on the device of the tensors."""
-        return Answers.of(self.decide(*self.scores(block)) for block in blocks)
+        parts = [self.decide(*self.scores(block)) for block in blocks]
+        return Answers(*(np.concatenate(part) for part in zip(*parts)))
 
     def scores(self, block: RowBlock) -> tuple[Tensor, Tensor]:
         """Logits (n, W) over the temperature, and familiarity (n), of a block after the power transform."""

@@ -14,7 +14,7 @@ from protoadapt.labeling.classifier import load_classifier, make_estimator
 from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, link_between, picture_records, skipped_records
 from protoadapt.labeling.parquet_table import parts_in
-from protoadapt.labeling.pipeline import METHOD, Progress, Task, in_memory, name_pictures, write_results
+from protoadapt.labeling.pipeline import METHOD, Progress, Task, in_memory, load_same, name_pictures, write_results
 from protoadapt.labeling.sorting import WAYS, check_folders, sort_pictures
 from protoadapt.labeling.support import (
     Support,
@@ -148,12 +148,7 @@ def predict(
             files.append(path)
         else:
             raise UserError(f"there is no picture {to_text(path)!r}: check the name")
-    network, metadata = networks.load(model or fitted.model["name"], device)
-    if metadata["weights"] != fitted.model["weights"]:
-        raise UserError(
-            f"the model {metadata['model']!r} has other weights than the one the classifier was made with "
-            f"({fitted.model['name']!r}, {fitted.model['weights']}): give that one with --model, or label again"
-        )
+    network, metadata = load_same(model or fitted.model["name"], fitted.model["weights"], "the classifier was", device)
     store, views = Store(None, metadata["weights"], metadata["size"]), fitted.model.get("views", 1)
     contents, broken = embed_files(files, network, metadata, store, partial(on_progress, "pictures embedded"), views)
     skipped += [Skipped(files[i], reason) for i, reason in broken.items()]

@@ -22,7 +22,7 @@ from protoadapt.labeling.classifier import Classifier, make_estimator
 from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block, link_between, skipped_records
 from protoadapt.labeling.parquet_table import check_pyarrow, part_name, remove_others
-from protoadapt.labeling.pipeline import METHOD, Progress, Task, model_entry, name_pictures, write_results
+from protoadapt.labeling.pipeline import METHOD, Progress, Task, load_same, model_entry, name_pictures, write_results
 from protoadapt.labeling.support import (
     Example,
     Support,
@@ -32,7 +32,6 @@ from protoadapt.labeling.support import (
     read_support,
     table_examples,
 )
-from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
 from protoadapt.vision.pictures.walk import Skipped, size_of
 from protoadapt.vision.shards import Entry, stream
@@ -190,12 +189,7 @@ def _embed(
     """The readable examples and their rows, exactly as extract makes them: decoding, batches, views and rounding."""
     if not examples:
         return [], [], []
-    network, own = networks.load(model or record["model"]["model"], device)
-    if own["weights"] != record["weights"]:
-        raise UserError(
-            f"the features were made with other weights ({record['weights']}) than those of {own['model']!r} "
-            f"({own['weights']}), and features of two models do not mix: give the features' own model with --model"
-        )
+    network, own = load_same(model or record["model"]["model"], record["weights"], "the features were", device)
     entries = [Entry(os.path.abspath(example.file), size_of(example.file)) for example in examples]
     batches = decode_entries(Path(), entries, own["size"], own.get("resize"))
     rows, broken = embed_decoded(batches, len(entries), network, own, record["views"])

@@ -1,7 +1,6 @@
 """What `label` writes: one record per picture, labels.csv and labels.json, and thumbnails for the report."""
 
 import csv
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import StringIO
@@ -96,11 +95,6 @@ def as_csv(result: Mapping[str, Any]) -> str:
             label, unknown = UNKNOWN, "yes"
         writer.writerow([file_cell(record["file"]), label, numbers[0], runner_up, numbers[1], unknown, guess])
     return text.getvalue()
-
-
-def as_json(result: Mapping[str, Any]) -> str:
-    """labels.json of a result."""
-    return json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def link_between(out: Path, folder: str | Path) -> str | None:

@@ -4,6 +4,7 @@ A `Task` holds the examples, a source of unlabelled rows and the pictures to be 
 estimator, answers all pictures block by block, and makes the result. `write_results` writes the files.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -14,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.base import clone
+from torch import nn
 
+from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import PrototypeClassifier
 from protoadapt.core.files import write_text
 from protoadapt.core.methods.row_source import MemorySource, RowSource, block_size
@@ -26,6 +28,7 @@ from protoadapt.labeling.names import from_text
 from protoadapt.labeling.outputs import UNLABELED, Block
 from protoadapt.labeling.parquet_table import parquet_writer
 from protoadapt.labeling.prototype_paths import prototype_paths
+from protoadapt.vision import networks
 from protoadapt.vision.shards.processes import is_first, of_all
 
 METHOD = "bapa"
@@ -68,6 +71,17 @@ def model_entry(metadata: Mapping[str, Any], views: int = 1) -> dict[str, Any]:
     """What a classifier keeps of its network: how to make the features that it was fitted on."""
     entry = {"name": metadata["model"]} | {key: metadata[key] for key in ("weights", "size", "mean", "std")}
     return entry if views == 1 else entry | {"views": views}
+
+
+def load_same(model: str | Path, weights: str, what: str, device: str) -> tuple[nn.Module, dict[str, Any]]:
+    """The network that `what` made, and its metadata (`networks.load`)."""
+    network, metadata = networks.load(model, device)
+    if metadata["weights"] != weights:
+        raise UserError(
+            f"the model {metadata['model']!r} has other weights ({metadata['weights']}) than the one that {what} made "
+            f"with ({weights}), and features of two models do not mix: give that one with --model"
+        )
+    return network, metadata
 
 
 def in_memory(
@@ -156,7 +170,7 @@ def name_pictures(
         if more := sum(len(part[3]) for part in parts):
             rows = np.concatenate([rows, *(part[3] for part in parts)]).astype(np.float32)
             codes = np.concatenate([codes, np.full(more, UNLABELED)])
-        result["paths"] = prototype_paths(clone(estimator), classifier, rows, codes)
+        result["paths"] = prototype_paths(estimator, classifier, rows, codes)
     return Named(result, classifier, records if keep else None)
 
 
@@ -188,5 +202,5 @@ def write_results(
     elif not any(labels_csv.exists() and Path(source).samefile(labels_csv) for source in sources):
         unchanged()
         labels_csv.unlink(missing_ok=True)
-    write_text(out / "labels.json", outputs.as_json(result))
+    write_text(out / "labels.json", json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
     save_classifier(out / "classifier.safetensors", named.classifier)
