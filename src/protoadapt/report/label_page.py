@@ -41,8 +41,8 @@ def labels_page(document: dict[str, Any]) -> str:
         words = _counted(totals[k], sum(p.class_ == k and not p.support for p in records))
         galleries.append(_gallery(name, k, _ordered(p for p in named if p.class_ == k), say, f"class-{k}", words))
     if unknown:
-        strays = sum(p.class_ < 0 for p in unknown)
-        number_unknown = sum(total.unknown for total in totals) + strays
+        without_class = sum(p.class_ < 0 for p in unknown)
+        number_unknown = sum(total.unknown for total in totals) + without_class
         words = count(number_unknown, "picture")
         words += f", {len(unknown):,} shown here" if len(unknown) < number_unknown else ""
         galleries.insert(0, _gallery("Unknown", -1, unknown, say, "unknown", words))
@@ -86,8 +86,8 @@ def _score(share: float | None) -> str:
 
 
 def _summary(records: Sequence[LabelledPicture], totals: Sequence[Total], skipped: int) -> str:
-    strays = sum(p.class_ < 0 for p in records)
-    labelled, unknown = (sum(getattr(t, key) for t in totals) + strays for key in ("labelled", "unknown"))
+    without_class = sum(p.class_ < 0 for p in records)
+    labelled, unknown = (sum(getattr(t, key) for t in totals) + without_class for key in ("labelled", "unknown"))
     words = f"{count(labelled, 'picture')} labelled" if labelled else "No picture was left to label:"
     words += f" with {count(len(totals), 'class', 'classes')} from " if labelled else " there are only your "
     words += f"{count(sum(total.examples for total in totals), 'example')}."
