@@ -102,3 +102,10 @@ def test_a_run_that_is_asked_to_stop_says_how_to_continue(data, tmp_path, monkey
         assert (out / "result.json").exists()
         if code == 143:
             assert f"continue with `protoadapt train --resume --out {out}`" in done.stdout
+
+
+def test_a_setting_given_twice_is_refused(tmp_path):
+    for words in (("--set", "epochs=1", "--set", "epochs=2"), ("--seed", 1, "--set", "seed=2")):
+        done = command.run("train", "hct_r", "--out", tmp_path / "run", *words)
+        assert done.returncode == 2
+        assert f"the setting {words[-1][:-2]!r} is given twice: keep one" in done.stderr

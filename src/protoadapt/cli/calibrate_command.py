@@ -22,7 +22,7 @@ def calibrate(
     ],
     method: Annotated[str, typer.Option(help="a method of `protoadapt label`")] = "bapa",
     episodes: Annotated[
-        int, typer.Option(help="episodes per setting, of which there are 8: 3 to 20 classes with 1 and 5 shots")
+        int, typer.Option(help="episodes for each of 8 tasks (four numbers of classes from 3 to 20, 1 and 5 shots)")
     ] = 100,
 ) -> None:
     """Calibrate a model's confidences and unknown class.

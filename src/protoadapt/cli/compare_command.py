@@ -17,7 +17,7 @@ def compare(
         str, typer.Option(help="names separated by commas, settings in brackets: protonet,cipa(sigma=1); or: all")
     ] = "protonet,semi_protonet,cipa,pt_map",
     reference: Annotated[
-        str, typer.Option(help="method that the paired differences are taken to (default: the first)")
+        str, typer.Option(help="baseline: every other method is shown minus this one (default: the first)")
     ] = "",
     way: options.Way = 5,
     shot: options.Shot = 1,

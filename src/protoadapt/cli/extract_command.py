@@ -33,13 +33,14 @@ def extract(
     crop: Annotated[str, typer.Option(help="none, or box: cut to the boxes of CUB (default: as in training)")] = "",
     views: Annotated[int, typer.Option(help="views to average per picture: 1 itself, 2 adds its mirror image, …")] = 1,
     pooling: Annotated[
-        float, typer.Option(help="exponent of the mean over image positions; above 1, strong activations count more")
+        float, typer.Option(help="exponent p of generalised-mean (GeM) pooling, 1 to 8; 1: plain average")
     ] = 1.0,
     base_mean: Annotated[
         bool | None,
         typer.Option(
             "--base-mean/--no-base-mean",
-            help="store the mean feature of the base classes, which three methods need (default: if they are there)",
+            help="also store the mean feature of the base classes (for simpleshot, bd_cspn, laplacian_shot); default: "
+            "when the base pictures are on disk",
         ),
     ] = None,
     half: Annotated[bool, typer.Option("--half", help="store float16, half the size")] = False,

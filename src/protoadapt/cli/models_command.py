@@ -25,7 +25,7 @@ def models(
         print("\n".join(map(for_terminal, _card(card))))
         return
     header = ["name", "trained on", "network", "pixels", "dims", "MB"]
-    header += ["5-way 1-shot", "5-shot", "measured on", "calibrated", ""]
+    header += ["5-way 1-shot", "5-way 5-shot", "measured on", "calibrated", ""]
     print(text(header, [_row(card) for card in overview()]))
     print("\nCompare accuracies only where they are measured on the same pictures: docs/models.md does so.")
     print("A model is also timm:NAME, FILE.onnx, or a training run, checkpoint or model file of your own.")

@@ -33,7 +33,7 @@ Set = Annotated[
 ]
 Way = Annotated[int, typer.Option(help="classes per episode")]
 Shot = Annotated[int, typer.Option(help="labelled examples per class")]
-Query = Annotated[int, typer.Option(help="queries per class; with dirichlet, their mean")]
+Query = Annotated[int, typer.Option(help="queries per class; with dirichlet, the average: way × query in all")]
 EpisodeCount = Annotated[int, typer.Option("--episodes", help="number of episodes")]
 Seed = Annotated[int, typer.Option(help="random seed: the same seed draws the same episodes")]
 Kind = Annotated[
@@ -45,11 +45,14 @@ Kind = Annotated[
 ]
 Alpha = Annotated[float, typer.Option(help="with dirichlet: concentration of the class shares; small is imbalanced")]
 Unlabeled = Annotated[int, typer.Option(help="with semi: unlabelled examples per class")]
-Distractors = Annotated[int, typer.Option(help="with semi: number of other classes among the unlabelled ones")]
-MinRows = Annotated[int, typer.Option(help="leave out classes with fewer examples")]
+Distractors = Annotated[int, typer.Option(help="with semi: extra classes that appear only among the unlabelled images")]
+MinRows = Annotated[int, typer.Option(help="leave out classes with fewer than this many rows")]
 Base = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="features of the base classes, for methods that centre by their mean"),
+    typer.Option(
+        metavar="FILE",
+        help="feature file of the base classes; simpleshot, bd_cspn and laplacian_shot subtract its mean",
+    ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="also write the result as JSON")]
 Format = Annotated[str, typer.Option("--format", help="format of the printed table: text, markdown, csv or latex")]

@@ -25,9 +25,7 @@ def predict(
     ] = "text",
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,  # old spellings of --format
     as_csv: Annotated[bool, typer.Option("--csv", hidden=True)] = False,
-    model: Annotated[
-        str | None, typer.Option(help="the classifier's network, where it is not found under its stored name")
-    ] = None,
+    model: Annotated[str | None, typer.Option(help="path of the network, if it has moved since `label` ran")] = None,
     device: Device = "auto",
 ) -> None:
     """Name new pictures with a classifier from `label`.

@@ -25,7 +25,10 @@ def train(
         str, typer.Argument(metavar="RECIPE", help="a name that `protoadapt recipes` lists; not needed with --resume")
     ] = "",
     dataset: Annotated[
-        str, typer.Option(metavar="NAME", help="dataset to train on, with its settings (default: the recipe's)")
+        str,
+        typer.Option(
+            metavar="NAME", help="train on another dataset than the recipe's, with that dataset's default settings"
+        ),
     ] = "",
     data_dir: DataDir = None,
     settings: Annotated[
@@ -56,6 +59,9 @@ def train(
     check_output_folder(out)  # before pictures are decoded
     given = [*([f"dataset={dataset}"] if dataset else []), *(settings or [])]
     given += [] if seed is None else [f"seed={seed}"]
+    names = [text.partition("=")[0].strip() for text in given]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"the setting {twice[0]!r} is given twice: keep one")
     config = _config(recipe_name, given, out if resume else None)
     kind, places = _devices(accelerator or device, devices)
     on_corrupt = "skip" if skip_corrupt else "fatal"

@@ -343,7 +343,7 @@ def test_every_accuracy_says_what_it_was_measured_on(shipped, capsys):
     (folder / "cub.json").write_text(json.dumps(card | {"numbers": told}))
     models()
     header, *lines = capsys.readouterr().out.splitlines()
-    assert header.split()[-6:] == ["5-way", "1-shot", "5-shot", "measured", "on", "calibrated"]
+    assert header.split()[-7:] == ["5-way", "1-shot", "5-way", "5-shot", "measured", "on", "calibrated"]
     rows = {line.split()[0]: line.split() for line in lines if line.strip()}
     assert rows["cub"][-6:] == ["71.0", "81.0", "birds", "(cipa)", "yes", "installed"]
     assert rows["cifar-fs"][-8:] == [*["–"] * 4, "not", "in", "this", "build"]

@@ -48,8 +48,8 @@ Exponent = Annotated[float, Setting("β, exponent of the power transform", 1e-3,
 Power = Annotated[
     str,
     Setting(
-        "power transform: strict refuses negative features, signed takes sign(x)·|x|^β, auto decides by each entry's "
-        "sign, off leaves it out",
+        "power transform: strict takes (x + 1e-6)^β and refuses negative features, signed takes sign(x)·|x|^β, auto "
+        "is strict for entries x ≥ 0 and signed for negative ones, off leaves it out",
         choices=("strict", "signed", "auto", "off"),
     ),
 ]
@@ -71,12 +71,12 @@ UnitLength = Annotated[bool, Setting("scale centred rows to unit length")]
 PseudoRows = Annotated[
     float,
     Setting(
-        "κ: pseudo-rows at the origin that hold back each prototype (step 3) and are added to each class size (step 4)",
+        "κ: shrinks each prototype towards the origin, as κ extra zero rows would; also smooths the class sizes",
         0,
         1e6,
     ),
 ]
-SupportWeight = Annotated[float, Setting("k_s, rows that the support mean counts as in the centre", 1e-6, 1e6)]
+SupportWeight = Annotated[float, Setting("k_s: weight, in rows, of the support mean in the centre", 1e-6, 1e6)]
 Metric = Annotated[str, Setting("similarity to the prototypes", choices=("cosine", "euclid"))]
 ClassPrior = Annotated[
     Sequence[float] | Tensor | None,
