@@ -131,7 +131,7 @@ def test_settings_are_checked():
         ("cipa", {"tau": -1}, "tau is -1"),
         ("pt_map", {"class_prior": "abc"}, "class_prior is 'abc'"),
         ("pt_map", {"class_prior": ["a", 1]}, "it must be a list of numbers"),
-        ("cipa", {"device": "cuda"}, "there is no setting"),
+        ("cipa", {"device": "cuda"}, "cipa has no setting .device."),
     ):
         with pytest.raises(UserError, match=words):
             make_estimator(method, settings)
