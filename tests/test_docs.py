@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +64,10 @@ def shortened(command: str) -> list[str]:
     if words[1] in ("evaluate", "compare"):
         extra = ["--episodes", "10", "--query", "5"]
     if words[1] == "train":
-        extra = [part for setting in SMALL_RUN.split() for part in ("--set", setting)]
+        small = {setting.partition("=")[0]: setting for setting in SMALL_RUN.split()}
+        own = {word.partition("=")[0] for option, word in pairwise(words) if option == "--set"}
+        words = [small.get(word.partition("=")[0], word) for word in words]
+        extra = [part for name, setting in small.items() if name not in own for part in ("--set", setting)]
     return [*words[1:], *extra]
 
 

@@ -48,7 +48,7 @@ def test_resume_needs_neither_recipe_nor_settings(data, tmp_path):
     assert json.loads(result)["config"]["width"] == 4
 
     with pytest.raises(UserError, match=r"epochs=2 \(now 3\)"):
-        train(data, tmp_path / "run", "hct_r", *given, "--set", "epochs=3", "--resume")
+        train(data, tmp_path / "run", "hct_r", *given[:-1], "epochs=3", "--resume")
     with pytest.raises(UserError, match="trains ce, hct, rotation, which is not classifier_baseline"):
         train(data, tmp_path / "run", "classifier_baseline", "--resume")
     with pytest.raises(UserError, match="no checkpoint"):
