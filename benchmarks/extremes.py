@@ -1,6 +1,6 @@
 """Extreme queries (one query, one class, pictures of other classes, odd class sizes): all methods on the same tasks.
 
-    python benchmarks/extremes.py FEATURES … [--episodes 600] [--seed 0] [--json results/extremes-NAME.json]
+    python -m benchmarks.extremes FEATURES … [--episodes 600] [--seed 0] [--json results/extremes-NAME.json]
 
 5-way tasks, 1- and 5-shot, from any feature files with ten classes or more. Foreign pictures, of up to five further
 classes, are among the queries but have no right answer and are not scored. α-TIM, a thousand steps of gradient
