@@ -335,7 +335,7 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(told, tmp_path):
     cases = [
         ([tmp_path / "none.json"], "no file"),
         ([empty], "no result in"),
-        ([tmp_path / "cut.json"], "truncated or another kind of file"),
+        ([tmp_path / "cut.json"], "truncated or not JSON: give a file that"),
         ([write(tmp_path / "other.json", {"a": 1})], "not a result, run or labels file"),
         ([write(tmp_path / "list.json", [1])], "not a result, run or labels file"),
         ([mine, write(tmp_path / "r.json", told)], "leave out"),
