@@ -27,6 +27,6 @@ def run(*words: object, cwd: Path | str = ".", encoding: str = "utf-8", program=
             code = ended.code or 0
     for name in set(sys.modules) - modules:  # a user's own modules, which another test may have by the same name
         file = getattr(sys.modules[name], "__file__", None)
-        if file and Path(file).resolve().is_relative_to(Path(cwd).resolve()):
+        if file and Path(file).resolve().parent == Path(cwd).resolve():  # not an environment that lies below
             del sys.modules[name]
     return CompletedProcess(argv, code, *(stream.buffer.getvalue().decode(encoding) for stream in (out, err)))
