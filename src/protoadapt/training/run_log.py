@@ -44,10 +44,12 @@ class RunLog:
         self.on_event = on_event if main else None
         self.epoch = self.images = 0
         self.board: Any = None
+        if not main:  # TensorBoard takes seconds to load
+            return
         try:
             from torch.utils.tensorboard import SummaryWriter
 
-            self.board = SummaryWriter(str(run / "tensorboard")) if main else None
+            self.board = SummaryWriter(str(run / "tensorboard"))
         except ImportError:
             self.note(f"TensorBoard is not installed, so losses go to log.csv only: {install('train')}")
 
