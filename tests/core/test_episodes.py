@@ -55,6 +55,53 @@ def test_rows_never_overlap_and_labels_are_true(kind, way, shot, query, unlabele
             assert d["unlabeled"].shape == (20, (way + distractors) * unlabeled)
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    kind=st.sampled_from(["present", "one-class", "few", "open"]),
+    way=st.integers(2, 4),
+    shot=st.integers(1, 5),
+    query=st.integers(1, 9),
+    present=st.integers(1, 4),
+    foreign=st.floats(0.1, 0.6),
+    seed=st.integers(0, 2**31),
+)
+def test_queries_of_some_classes_only_or_of_others_too(kind, way, shot, query, present, foreign, seed):
+    present = min(present, way)
+    own = {"present": {"present": present}, "open": {"foreign": foreign}}.get(kind, {})
+    protocol = Protocol(kind, way, shot, query, **own)
+    d = drawn(protocol, seed, episodes=20)
+    known = d["query_labels"] >= 0
+    right = {"present": present * query, "one-class": query, "few": query, "open": way * query}[kind]
+    assert protocol.queries == right
+    assert (known.sum(1) == right).all()
+    strangers = max(way, round(right * foreign / (1 - foreign))) if kind == "open" else 0
+    assert ((~known).sum(1) == strangers).all()
+    for e in range(20):
+        rows = np.concatenate([d["support"][e], d["query"][e]])
+        assert len(set(rows)) == len(rows)
+        names = [set(LABELS[d["support"][e][d["support_labels"][e] == c]]) for c in range(way)]
+        assert all(LABELS[row] in names[label] for row, label in zip(d["query"][e], d["query_labels"][e]) if label >= 0)
+        others = LABELS[d["query"][e][~known[e]]]
+        assert not set(others) & set.union(*names)
+        if kind == "open":
+            sizes = np.unique(others, return_counts=True)[1]
+            assert len(sizes) == way
+            assert sizes.max() - sizes.min() <= 1
+        if kind in ("present", "one-class"):
+            assert len(set(d["query_labels"][e])) <= (present if kind == "present" else 1)
+
+
+def test_present_classes_are_any_and_their_rows_come_from_one_pool():
+    """Each of the 8 places is as likely, and a class of twice the rows has twice the queries."""
+    uneven = np.repeat(np.arange(8), np.where(np.arange(8) < 4, 21, 41))
+    d = drawn(Protocol("present", way=8, present=2, query=5), 0, 8 * BLOCK, uneven)
+    share = np.array([(d["query_labels"] == c).mean() for c in range(8)])
+    np.testing.assert_allclose(share, 1 / 8, atol=0.01)
+    small = (uneven[d["query"]] < 4).mean()
+    # of the 28 pairs 6 are small, 6 large and 16 mixed: there 20 of 60 free rows are small
+    np.testing.assert_allclose(small, (6 + 16 / 3) / 28, atol=0.02)
+
+
 def test_episode_i_depends_on_the_seed_alone():
     few, many = drawn(Protocol(), 3, 10), drawn(Protocol(), 3, 3 * BLOCK + 1)
     assert len(many["support"]) == 3 * BLOCK + 1
@@ -149,6 +196,10 @@ def test_unlabelled_rows_of_the_table_are_never_drawn():
             r"9 classes \(way 7 \+ 2 distractors\), the features have 8: lower --distractors",
         ),
         (Protocol("dirichlet", query=39, shot=2), LABELS, "lower --query"),
+        (Protocol("present", query=40, present=2), LABELS, "80 queries do not fit into the smallest 2 classes"),
+        (Protocol("one-class", query=40), LABELS, "41 rows per class"),
+        (Protocol("open", way=5), LABELS, r"10 classes \(way 5 \+ 5 foreign\), the features have 8: lower --way to 4"),
+        (Protocol("open", way=2, query=30, foreign=0.7), LABELS, "70 rows of each foreign class.*lower --foreign"),
         (Protocol(), np.full(50, -1), "have 0"),
     ],
 )
@@ -173,6 +224,10 @@ def test_what_cannot_be_drawn_is_said(protocol, labels, words):
         {"alpha": float("inf")},
         {"kind": "semi"},
         {"labeled_fraction": 1.0},
+        {"kind": "present", "present": 6},
+        {"kind": "present", "present": 0},
+        {"kind": "open", "foreign": 0.0},
+        {"kind": "open", "foreign": "half"},
     ],
     ids=str,
 )
@@ -189,6 +244,8 @@ def test_wrong_protocols_are_refused(wrong):
         ({"kind": "dirichlet", "unlabeled": 5}, "unlabeled is 5 but the dirichlet protocol"),
         ({"alpha": 1.0}, "alpha is 1.0 but the balanced protocol does not use it: choose the dirichlet protocol"),
         ({"kind": "semi", "unlabeled": 5, "alpha": 1.0}, "alpha is 1.0 but the semi protocol"),
+        ({"present": 3}, "present is 3 but the balanced protocol does not use it: choose the present protocol"),
+        ({"kind": "few", "foreign": 0.5}, "foreign is 0.5 but the few protocol"),
         ({"kind": "semi", "unlabeled": 0}, "unlabeled is 0 .*: set --unlabeled to 1 or more per class, or .* balanced"),
     ],
     ids=str,

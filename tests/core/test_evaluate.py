@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 
 from protoadapt import Protocol, UserError, compare
 from protoadapt.core.episodes import draw
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, method, parse_assignments, split_specs
-from protoadapt.core.records import right_answers
+from protoadapt.core.records import read_results, right_answers
 from protoadapt.core.statistics import class_half_width, half_width
 
 TABLE = synthetic_features(classes=8, rows=40)
@@ -54,6 +55,32 @@ def test_results_on_other_episodes_have_no_paired_difference(other):
     first, second = evaluate(X, Y, "cipa", episodes=8), evaluate(X, Y, "cipa", **{"episodes": 8, **other})
     with pytest.raises(UserError, match="same episodes"):
         second.minus(first)
+
+
+def test_foreign_queries_are_not_scored_and_their_auroc_is_that_of_scikit_learn():
+    protocol = Protocol("open", way=3, query=5, foreign=0.4)
+    result = evaluate(X, Y, "protonet(tau=3)", protocol, episodes=30, seed=2)
+    drawn = next(draw(Y.numpy(), protocol, 2, 30))
+    answer = METHODS["protonet"](drawn.episodes(X, 3), tau=3).numpy()
+    known = drawn.query_labels >= 0
+    assert result.queries == 15
+    assert drawn.query.shape[1] == 25
+    right = ((answer.argmax(-1) == drawn.query_labels) & known).sum(1)
+    assert np.array_equal(result.correct, right)
+    expected = [roc_auc_score(k, a.max(-1)) for k, a in zip(known, answer)]
+    np.testing.assert_allclose(result.unknown_auroc, expected)
+    record = result.to_json()
+    assert record["unknown_auroc"]["mean"] == pytest.approx(100 * np.mean(expected), abs=1e-4)
+    assert read_results(record) == [record]
+    with pytest.raises(UserError, match="unknown_auroc"):
+        read_results({**record, "unknown_auroc": {"mean": 120, "ci95": 1}})
+
+
+@pytest.mark.parametrize("protocol", [Protocol("present", way=6, present=2), Protocol("few", query=3)], ids=str)
+def test_results_of_every_protocol_are_read_back(protocol):
+    record = evaluate(X, Y, "protonet", protocol, episodes=40).to_json()
+    assert read_results(record) == [record]
+    assert record["queries"] == protocol.queries
 
 
 # Uncertainty over classes (jackknife)

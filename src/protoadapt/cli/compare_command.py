@@ -29,6 +29,8 @@ def compare(
     alpha: options.Alpha = 2.0,
     unlabeled: options.Unlabeled = 0,
     distractors: options.Distractors = 0,
+    present: options.Present = 5,
+    foreign: options.Foreign = 0.3,
     min_rows: options.MinRows = 0,
     base: options.Base = None,
     json_out: options.Json = None,
@@ -61,7 +63,7 @@ def compare(
     against = method(reference).label if reference else next(iter(chosen))
     if against not in chosen:
         raise UserError(f"the reference {against!r} is not among the methods {', '.join(chosen)}: add it to --methods")
-    drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
+    drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors, present=present, foreign=foreign)
     if not every and len(chosen) < len(specs):
         say("note: a method that is named twice runs once")
     if len(dims := sorted({table.features.shape[1] for table in tables.values()})) > 1:

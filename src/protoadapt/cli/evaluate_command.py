@@ -31,6 +31,8 @@ def evaluate(
     alpha: options.Alpha = 2.0,
     unlabeled: options.Unlabeled = 0,
     distractors: options.Distractors = 0,
+    present: options.Present = 5,
+    foreign: options.Foreign = 0.3,
     min_rows: options.MinRows = 0,
     base: options.Base = None,
     settings: options.Set = None,
@@ -47,7 +49,7 @@ def evaluate(
 
     check(form, json_out, file, base)
     chosen = method(method_name, **parse_assignments(settings or []))
-    drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors)
+    drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors, present=present, foreign=foreign)
     results = measure(read_table(file, base, min_rows), [chosen], drawn, episodes, seed, device)
     show(results, None, form, json_out, results[0])
 

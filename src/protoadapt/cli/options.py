@@ -33,19 +33,23 @@ Set = Annotated[
 ]
 Way = Annotated[int, typer.Option(help="classes per episode")]
 Shot = Annotated[int, typer.Option(help="labelled examples per class")]
-Query = Annotated[int, typer.Option(help="queries per class; with dirichlet, the average: way × query in all")]
+Query = Annotated[int, typer.Option(help="queries per class; with dirichlet and present, the average; with one-class and few, in all")]
 EpisodeCount = Annotated[int, typer.Option("--episodes", help="number of episodes")]
 Seed = Annotated[int, typer.Option(help="random seed: the same seed draws the same episodes")]
 Kind = Annotated[
     str,
     typer.Option(
         "--protocol",
-        help="balanced: equal classes; dirichlet: imbalanced queries; semi: unlabelled examples beside the queries",
+        help="balanced: equal classes; dirichlet: imbalanced queries; semi: unlabelled examples beside the queries; "
+        "present: queries of --present classes only; one-class: of one class; few: --query in all; open: some queries "
+        "are of other classes",
     ),
 ]
 Alpha = Annotated[float, typer.Option(help="with dirichlet: concentration of the class shares; small is imbalanced")]
 Unlabeled = Annotated[int, typer.Option(help="with semi: unlabelled examples per class")]
 Distractors = Annotated[int, typer.Option(help="with semi: extra classes that appear only among the unlabelled images")]
+Present = Annotated[int, typer.Option(help="with present: classes that are among the queries")]
+Foreign = Annotated[float, typer.Option(help="with open: share of the queries that are of other classes")]
 MinRows = Annotated[int, typer.Option(help="leave out classes with fewer than this many rows")]
 Base = Annotated[
     Path | None,

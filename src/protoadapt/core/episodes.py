@@ -145,7 +145,7 @@ class Draw:
     support: np.ndarray  # (E, S)
     support_labels: np.ndarray  # (E, S)
     query: np.ndarray  # (E, Q)
-    query_labels: np.ndarray  # (E, Q)
+    query_labels: np.ndarray  # (E, Q); −1 for queries of classes outside the episode
     unlabeled: np.ndarray | None = None  # (E, U)
 
     def __getitem__(self, which: slice) -> "Draw":
@@ -188,9 +188,12 @@ class _Pools:
             most = len(self.known) - (needed - p.way)
             way_out = f"lower --way to {most} or less" if most >= 2 else "label more classes"
             parts = f"way {p.way}"
-            if needed > p.way:
+            if p.distractors:
                 parts += f" + {count(p.distractors, 'distractor')}"
                 way_out = "lower --distractors" if p.way <= len(self.known) else "lower --way and --distractors"
+            elif p.others:
+                parts += f" + {p.others} foreign"
+                way_out = f"lower --way to {len(self.known) // 2} or less"
             raise UserError(
                 f"an episode needs {needed} classes ({parts}), the features have {len(self.known)}: {way_out}"
             )
@@ -210,16 +213,20 @@ class _Pools:
             self._require(spare, p.unlabeled, needs, way_out, kept)
             self.spare, self.spare_size = _ragged(spare)
             by_class = [rows[:cut] for rows, cut in zip(by_class, cuts)]
-        # Dirichlet counts vary: those that a class has too few rows for are drawn again.
-        least = p.shot + (1 if p.kind == "dirichlet" else p.query)
+        # Dirichlet counts that do not fit are drawn again; those of pooled rows never exceed what there is.
+        least = p.shot + (1 if p.kind in ("dirichlet", "present", "few") else p.query)
         part = p.labeled_fraction if p.kind == "semi" else 1.0
         share = f", from {part:.0%} of each class" if part < 1 else ""
         needs = f"an episode needs {least} rows per class (shot {p.shot} + query {least - p.shot}{share})"
         self._require(by_class, least, needs, "lower --shot or --query", part)
+        if p.foreign_queries:
+            most = math.ceil(p.foreign_queries / p.others)
+            needs = f"an episode needs {most} rows of each foreign class"
+            self._require(by_class, most, needs, "lower --foreign or --query", 1.0)
         self.table, self.size = _ragged(by_class)
-        if p.kind == "dirichlet" and np.sort(self.size - p.shot)[: p.way].sum() < p.way * p.query:
+        if np.sort(self.size - p.shot)[: p.candidates].sum() < p.queries:
             raise UserError(
-                f"{p.way * p.query} queries do not fit into the smallest {p.way} classes after {p.shot} support "
+                f"{p.queries} queries do not fit into the smallest {p.candidates} classes after {p.shot} support "
                 f"rows each: lower --query"
             )
 
@@ -243,18 +250,20 @@ class _Pools:
 
     def block(self, rng: np.random.Generator) -> Draw:
         p = self.protocol
-        n_classes = p.classes
-        chosen = rng.random((BLOCK, len(self.known))).argsort(1)[:, :n_classes]
+        chosen = rng.random((BLOCK, len(self.known))).argsort(1)[:, : p.classes]
         targets = chosen[:, : p.way]
-        free = self.size[targets] - p.shot
-        counts = np.full((BLOCK, p.way), p.query)
-        if p.kind == "dirichlet":
-            counts = _dirichlet_counts(rng, p.way * p.query, p.alpha, free)
+        counts = _query_counts(rng, p, self.size[targets] - p.shot)
         picked = _without_replacement(rng, self.table, self.size, targets, p.shot + counts.max())
         support, rest = picked[..., : p.shot], picked[..., p.shot :]
         taken = np.arange(rest.shape[2]) < counts[..., None]  # (E, W, ·): each class's first `counts` rows
         label = np.broadcast_to(np.arange(p.way)[:, None], rest.shape)
         query, query_labels = (part[taken].reshape(BLOCK, -1) for part in (rest, label))
+        if p.foreign_queries:  # as equal parts of the foreign classes as the number allows
+            each = math.ceil(p.foreign_queries / p.others)
+            strange = _without_replacement(rng, self.table, self.size, chosen[:, p.way :], each)
+            strange = strange.swapaxes(1, 2).reshape(BLOCK, -1)[:, : p.foreign_queries]
+            query = np.concatenate([query, strange], 1)
+            query_labels = np.concatenate([query_labels, np.full_like(strange, -1)], 1)
         order = rng.random(query.shape).argsort(1)
         unlabeled = None
         if p.kind == "semi":
@@ -267,6 +276,20 @@ class _Pools:
             np.take_along_axis(query_labels, order, 1),
             unlabeled,
         )
+
+
+def _query_counts(rng: np.random.Generator, p: Protocol, free: np.ndarray) -> np.ndarray:
+    """(E, W): how many queries each class has, where `free` (E, W) rows are left of it."""
+    if p.kind == "dirichlet":
+        return _dirichlet_counts(rng, p.queries, p.alpha, free)
+    counts = np.zeros_like(free)
+    if p.kind not in ("present", "one-class", "few"):
+        return counts + p.query
+    # The classes that are present have random places, and their rows are drawn from one pool.
+    places = rng.random(free.shape).argsort(1)[:, : p.candidates]
+    pools = np.take_along_axis(free, places, 1)
+    np.put_along_axis(counts, places, [rng.multivariate_hypergeometric(pool, p.queries) for pool in pools], 1)
+    return counts
 
 
 def _ragged(pools: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -118,6 +118,7 @@ def compare(
         )
     classes, code = np.unique(classes_of_rows, return_inverse=True)
     correct = np.zeros((len(methods), episodes), dtype=np.int64)
+    auroc = np.zeros((len(methods), episodes)) if protocol.foreign_queries else None
     class_episodes = np.zeros(len(classes), np.int64)
     class_correct = np.zeros((len(methods), len(classes)), np.int64)
     seconds = np.zeros(len(methods))
@@ -135,10 +136,13 @@ def compare(
             upto = done + len(batch)
             for m, run in enumerate(methods):
                 start = time.perf_counter()
-                correct[m, done:upto] = (_answers(run, batch) == drawn.query_labels).sum(1)
+                answer, sure = _answers(run, batch)
+                correct[m, done:upto] = (answer == drawn.query_labels).sum(1)
                 seconds[m] += time.perf_counter() - start
+                if auroc is not None:
+                    auroc[m, done:upto] = _auroc(sure, drawn.query_labels >= 0)
             members = np.zeros((len(batch), len(classes)), bool)
-            for index in (drawn.support, drawn.unlabeled):  # distractors are among the unlabelled rows only
+            for index in (drawn.support, drawn.unlabeled, drawn.query):  # classes without support are among the others
                 if index is not None:
                     np.put_along_axis(members, code[index], True, 1)
             class_episodes += members.sum(0)
@@ -147,10 +151,13 @@ def compare(
             on_progress(done)
             start = time.perf_counter()
     labelled = classes >= 0
-    queries, where = first.query_index.shape[1], str(rows.device)
+    queries, where = protocol.queries, str(rows.device)
     counts = class_episodes[labelled], class_correct[:, labelled]
     return [
-        Result(run, protocol, seed, correct[m], queries, float(seconds[m]), where, counts[0], counts[1][m])
+        Result(
+            *(run, protocol, seed, correct[m], queries, float(seconds[m]), where, counts[0], counts[1][m]),
+            unknown_auroc=None if auroc is None else auroc[m],
+        )
         for m, run in enumerate(methods)
     ]
 
@@ -165,8 +172,17 @@ def _chunk_size(methods: Sequence[Method], episodes: Episodes) -> int:
     return max(1, min(MOST_IN_CHUNK[kind], CHUNK_BYTES[kind] // largest))
 
 
-def _answers(run: Method, batch: Episodes) -> np.ndarray:
-    """(E, Q): the class of the largest probability.
+def _auroc(sure: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """(E,): how often a known query is surer than a foreign one, ties half, from `sure` and `known` (E, Q).
+
+    Every episode has as many known queries as any other.
+    """
+    known_sure, foreign_sure = sure[known].reshape(len(sure), -1, 1), sure[~known].reshape(len(sure), 1, -1)
+    return ((known_sure > foreign_sure) + (known_sure == foreign_sure) / 2).mean((1, 2))
+
+
+def _answers(run: Method, batch: Episodes) -> tuple[np.ndarray, np.ndarray]:
+    """The class of the largest probability, and that probability, both (E, Q).
 
     In numpy: torch would wake its threads for so little work, and they stay awake beside the compiled loops.
     """
@@ -187,7 +203,7 @@ def _answers(run: Method, batch: Episodes) -> np.ndarray:
     probabilities = answer.detach().to("cpu", torch.float64 if answer.dtype == torch.float64 else torch.float32).numpy()
     if not np.isfinite(probabilities).all():
         raise UserError(f"method {run.label} returned NaN or infinite probabilities: check its arguments")
-    return probabilities.argmax(-1)
+    return probabilities.argmax(-1), probabilities.max(-1)
 
 
 def _chunks(blocks: Iterable[Draw], size: int) -> Iterator[Draw]:

@@ -44,11 +44,12 @@ class Result:
     protocol: Protocol
     seed: int
     correct: np.ndarray  # (E,) right answers in each episode
-    queries: int  # per episode
+    queries: int  # per episode, foreign ones not counted
     seconds: float  # wall time including sampling, after one episode of warm-up
     device: str
     class_episodes: np.ndarray  # (C,) episodes that contain each class
     class_correct: np.ndarray  # (C,) right answers in these
+    unknown_auroc: np.ndarray | None = None  # (E,) of telling foreign queries by their largest probability; "open" only
 
     @property
     def accuracies(self) -> np.ndarray:
@@ -88,6 +89,14 @@ class Result:
             raise UserError("the results are not of the same episodes: evaluate both with one seed and protocol")
         return self.accuracies - reference.accuracies
 
+    @property
+    def _unknown(self) -> Record:
+        """Mean and 95 % half-width over episodes of the AUROC, in percent, where there are foreign queries."""
+        if self.unknown_auroc is None:
+            return {}
+        percent = 100 * self.unknown_auroc
+        return {"unknown_auroc": {"mean": round(float(percent.mean()), 4), "ci95": round(half_width(percent), 4)}}
+
     def to_json(self, /, **features: Any) -> Record:
         """The record of this result: a plain dict that json.dumps accepts.
 
@@ -121,6 +130,7 @@ class Result:
                 "episodes": self.class_episodes.tolist(),
                 "correct": self.class_correct.tolist(),
             },
+            **self._unknown,
             "versions": versions(),
             "hardware": hardware(self.device),
             "commit": commit(),
@@ -217,6 +227,7 @@ def _checked(record: Record) -> Record:
         "seed": type(record.get("seed")) is int,  # numpy takes seeds of any length
         "label": isinstance(record.get("label"), str),
         **{key: isinstance(record.get(key), dict) for key in ("protocol", "features")},
+        "unknown_auroc": "unknown_auroc" not in record or _auroc_fits(record["unknown_auroc"]),
     }
     valid |= {"correct": all(valid.values()) and _answers_fit(record)}
     wrong = [key for key, well in valid.items() if not well]
@@ -229,6 +240,10 @@ def _checked(record: Record) -> Record:
     if record.get("classes") and not _classes_fit(record, protocol):
         raise UserError("a result has no valid 'classes': write it again with --json")
     return {**record, "protocol": asdict(protocol)}
+
+
+def _auroc_fits(stated: Any) -> bool:
+    return isinstance(stated, dict) and all(finite(stated.get(key), 0, 100) for key in ("mean", "ci95"))
 
 
 def _answers_fit(record: Record) -> bool:

@@ -39,6 +39,10 @@ def _protocol(result: Mapping[str, Any], shots: str = "") -> str:
         "balanced": f"{p['query']} queries per class",
         "dirichlet": f"{result['queries']} queries, Dirichlet({p['alpha']:g})",
         "semi": f"{p['query']} queries and {p['unlabeled']} unlabelled per class",
+        "present": f"{result['queries']} queries of {p['present']} classes",
+        "one-class": f"{result['queries']} queries of one class",
+        "few": count(result["queries"], "query", "queries"),
+        "open": f"{p['query']} queries per class, {100 * p['foreign']:g} % of all queries of other classes",
     }[p["kind"]]
     queries += f", {p['distractors']} distractor classes" if p["distractors"] else ""
     return f"{p['way']}-way {shots or str(p['shot']) + '-'}shot, {queries}, {count(result['episodes'], 'episode')}"

@@ -18,6 +18,7 @@ Row = Sequence[str]
 FORMATS = ("text", "markdown", "csv", "latex")
 SPEED = {"seconds": ".2f", "episodes/s": ",.0f"}
 PLAIN = {"runs": "d", "episodes/s": ".1f", "p": ".4g", "p Holm": ".4g"}  # the others have four decimals
+UNKNOWN = "AUROC unknown"
 OVER_CLASSES = "± over classes"
 OVER_CLASSES_NOTE = "95 % half-widths of the accuracy and of the difference over the choice of classes (jackknife)"
 SPREAD_NOTE = "spread: standard deviation of the runs' means"
@@ -37,6 +38,8 @@ def measures(results: Sequence[Record], reference: str | None = None) -> list[di
         if other:
             mean, half = paired_difference(result, against) if against else (None, None)
             row |= {minus: mean, f"{minus} ci95": half}
+        if unknown := result.get("unknown_auroc"):
+            row |= {UNKNOWN: unknown["mean"], f"{UNKNOWN} ci95": unknown["ci95"]}
         row["classes ci95"] = class_interval(result)
         if other:
             row[f"{minus} classes ci95"] = class_interval(result, against) if against else None
@@ -60,6 +63,8 @@ def comparison(results: Sequence[Record], reference: str | None = None) -> tuple
         cells = {"method": result["label"], "accuracy": _interval(row["accuracy"], row["ci95"], ".2f")}
         if minus in row:
             cells[minus] = _interval(row[minus], row[f"{minus} ci95"], "+.2f")
+        if UNKNOWN in row:
+            cells[UNKNOWN] = _interval(row[UNKNOWN], row[f"{UNKNOWN} ci95"], ".2f")
         if wide:
             halves = row["classes ci95"], row.get(f"{minus} classes ci95")
             cells[OVER_CLASSES] = ", ".join(f"± {half:.1f}" for half in halves if half is not None)
