@@ -33,7 +33,9 @@ Set = Annotated[
 ]
 Way = Annotated[int, typer.Option(help="classes per episode")]
 Shot = Annotated[int, typer.Option(help="labelled examples per class")]
-Query = Annotated[int, typer.Option(help="queries per class; with dirichlet and present, the average; with one-class and few, in all")]
+Query = Annotated[
+    int, typer.Option(help="queries per class; with dirichlet and present, the average; with one-class and few, in all")
+]
 EpisodeCount = Annotated[int, typer.Option("--episodes", help="number of episodes")]
 Seed = Annotated[int, typer.Option(help="random seed: the same seed draws the same episodes")]
 Kind = Annotated[
