@@ -85,6 +85,45 @@ def test_streamed_and_resident_pictures_are_the_same(tmp_path):
     assert steps == len(plan) - 1
 
 
+def test_stored_side_equal_to_the_input_changes_no_bit(tmp_path):
+    for name, store in (("as before", None), ("stored", toy.SIDE)):
+        train(toy.config(store=store), toy.images(), toy.images(seed=1), tmp_path / name, accelerator="cpu")
+    assert toy.files(tmp_path / "as before") == toy.files(tmp_path / "stored")
+
+
+def test_larger_base_pictures_are_cut_to_the_input_and_validation_pictures_have_it(tmp_path):
+    rng = np.random.default_rng(0)
+    for split in ("base", "val"):
+        for i in range(14):
+            folder = tmp_path / "data" / split / f"{split}{i % 2}"
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(rng.integers(0, 256, (50, 40, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+    config = toy.config(dataset="folder", batch=8, store=24)
+    base, val = load_splits(config, tmp_path / "data")
+    assert (base.pixels.shape, val.pixels.shape) == ((14, 3, 24, 24), (14, 3, 16, 16))
+    plan = make_plan(config, 1, base.labels, 4)
+    streams = [Feed(base.pixels, base.labels, torch.device("cpu"), r, config.size).batches(plan) for r in (True, False)]
+    for (a, _), (b, _) in zip(*streams, strict=True):
+        assert a["weak"].shape == a["partner"].shape == (8, 3, 16, 16)
+        assert all(torch.equal(a[name], b[name]) for name in a)
+    run = train(config, base, val, tmp_path / "run", accelerator="cpu")
+    assert run["config"]["store"] == 24
+    same = load_splits(replace(config, store=None), tmp_path / "data")[1]
+    assert np.array_equal(val.pixels, same.pixels), "validation does not depend on the stored side"
+
+
+@pytest.mark.parametrize(
+    ("sides", "message"),
+    [((16, 16), "base pictures are 16 pixels wide but store is 24"), ((24, 24), "validation .* but size is 16")],
+)
+def test_pictures_of_another_side_than_the_config_says_are_refused(tmp_path, sides, message):
+    base, val = (toy.images(side=side) for side in sides)
+    with pytest.raises(UserError, match=message):
+        train(toy.config(store=24), base, val, tmp_path / "run", accelerator="cpu")
+    with pytest.raises(UserError, match="store is 8: it must be at least size, which is 16"):
+        toy.config(store=8)
+
+
 def test_a_reading_error_reaches_the_training_thread():
     with pytest.raises(IndexError):
         list(read_ahead(np.zeros((2, 3, 4, 4), np.uint8), np.array([[0, 1], [1, 7]]), pin=False))

@@ -33,7 +33,9 @@ def _one_thread():
 
 
 def run(out, *, resume=False, **settings):
-    return train(toy.config(**settings), toy.images(), toy.images(seed=1), out, resume=resume, accelerator="cpu")
+    config = toy.config(**settings)
+    base = toy.images(side=config.stored_side)
+    return train(config, base, toy.images(seed=1), out, resume=resume, accelerator="cpu")
 
 
 def forked(work) -> int:
@@ -124,8 +126,9 @@ def test_ctrl_c_in_the_last_step_loses_no_result(tmp_path, monkeypatch):
     [
         {"optimizer": "adam", "lr": 0.01, "phases": (Phase(1.0, {"ce": 1.0, "manifold_mixup": 1.0}),)},
         {"dropblock": 0.3},
+        {"store": 27, "weak_crop": "resized"},
     ],
-    ids=["Adam", "DropBlock"],
+    ids=["Adam", "DropBlock", "larger pictures"],
 )
 def test_a_crash_and_a_resumption_leave_no_trace(tmp_path, monkeypatch, whole, settings):
     run(tmp_path / "whole", **settings)

@@ -38,13 +38,16 @@ def normalisation(config: TrainConfig, base: Any) -> tuple[list[float], list[flo
 def load_splits(config: TrainConfig, data_dir: str | Path | None, **options: Any) -> tuple[Images, Images]:
     """The base and validation pictures of a config. Training opens no other split.
 
+    Base pictures have the side `store` of the config, since windows are cut from them; validation pictures have its
+    `size`, resized from the files as `extract` does.
+
     data_dir: folder that holds the dataset; None for built-in ones. options: further arguments of `datasets.load`.
 
     Example: `base, val = load_splits(recipe("hct_r_cub"), "data")`.
     """
     base, val = (
-        load(config.dataset, split, data_dir, size=config.size, crop=config.crop, **options)
-        for split in ("base", "val")
+        load(config.dataset, split, data_dir, size=side, crop=config.crop, **options)
+        for split, side in (("base", config.stored_side), ("val", config.size))
     )
     return base, val
 

@@ -94,7 +94,10 @@ class TrainConfig:
 
     # data
     dataset: str = setting("cifar-fs", "name of the dataset, as `protoadapt data` takes it")
-    size: int = setting(84, "side of the pictures in pixels", low=1)
+    size: int = setting(84, "side of the network's input in pixels", low=1)
+    store: int | None = setting(
+        None, "side at which base pictures are kept, windows are cut from there; none: size", low=1
+    )
     crop: str = setting("none", 'part of each picture that is used: "none" for all of it, or CUB\'s bounding "box"')
     # views
     weak_crop: str = setting(
@@ -155,6 +158,8 @@ class TrainConfig:
             value, limit = getattr(self, name), getattr(self, most)
             if value > limit:
                 raise UserError(f"{name} is {value}: it must be at most {most}, which is {limit}")
+        if self.stored_side < self.size:
+            raise UserError(f"store is {self.store}: it must be at least size, which is {self.size}")
         ends = [phase.until for phase in self.phases]
         if not ends or ends != sorted(set(ends)) or ends[-1] != 1:
             raise UserError(f"the phases last until {ends}: their ends must grow, and the last must be 1")
@@ -173,6 +178,11 @@ class TrainConfig:
         """Numbers of the phases that end before their first epoch, because there are few epochs."""
         ends = [0, *(round(phase.until * self.epochs) for phase in self.phases)]
         return [number for number, (start, end) in enumerate(pairwise(ends)) if start == end]
+
+    @property
+    def stored_side(self) -> int:
+        """The side of the base pictures in the cache: `store`, or `size` where that is not set."""
+        return self.size if self.store is None else self.store
 
     @property
     def objectives(self) -> frozenset[str]:

@@ -16,10 +16,20 @@ AHEAD = 4  # steps that are read ahead
 
 
 class Feed:
-    """Pictures (N, 3, H, H) uint8 and labels (N) of one split; `batches` makes the views of each step."""
+    """Pictures (N, 3, H, H) uint8 and labels (N) of one split; `batches` makes the views of each step.
 
-    def __init__(self, pixels: Any, labels: np.ndarray, device: torch.device, resident: bool | None = None):
-        self.pixels, self.device = pixels, device
+    `side` (None: H) is that of the views.
+    """
+
+    def __init__(
+        self,
+        pixels: Any,
+        labels: np.ndarray,
+        device: torch.device,
+        resident: bool | None = None,
+        side: int | None = None,
+    ):
+        self.pixels, self.device, self.side = pixels, device, side
         self.labels = torch.from_numpy(np.asarray(labels, dtype=np.int64)).to(device)
         self.on_device = upload(pixels, device) if (fits(pixels, device) if resident is None else resident) else None
         self.apply_weak: Callable[..., Tensor] = apply_weak
@@ -43,9 +53,10 @@ class Feed:
         partner = self.apply_strong if plan.strong else self.apply_weak
         for t, images in zip(range(start, len(plan)), self.rows(both[start:], index[start:])):
             labels = self.labels[index[t]]
-            batch = {"weak": self.apply_weak(images[:b], {k: d[t] for k, d in weak.items()}), "labels": labels[:b]}
+            first = self.apply_weak(images[:b], {k: d[t] for k, d in weak.items()}, self.side)
+            batch = {"weak": first, "labels": labels[:b]}
             if plan.second is not None:
-                batch["partner"] = partner(images[b:], {k: d[t] for k, d in view.items()})
+                batch["partner"] = partner(images[b:], {k: d[t] for k, d in view.items()}, self.side)
                 batch["partner_labels"] = labels[b:]
             yield batch, {"layer": plan.layers[t], "lam": lams[t], "noise": plan.noise[t]}
 

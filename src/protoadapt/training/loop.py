@@ -59,7 +59,8 @@ def train(
 
     Parameters
         config       the run: data, objectives, optimiser, seed
-        base, val    `Images`: pixels (N, 3, H, H) uint8, labels (N), class_names; val None: the last network is kept
+        base, val    `Images`: pixels (N, 3, H, H) uint8, labels (N), class_names, as `load_splits` returns them: base
+                     with the side `store` of the config, val with its `size`; val None: the last network is kept
         out_dir      folder of the run: checkpoints/, best.json, log.csv, tensorboard/, result.json
         resume       continue from the last checkpoint in out_dir; the config must be the same
         on_event     called with an `Event` when an epoch starts or ends, after each step, and with notes
@@ -96,11 +97,12 @@ class Run:
         self.created, self.start_up = time.perf_counter(), 0.0
         cuda = self.device.type == "cuda"
         self.classes, self.labels = np.unique(np.asarray(base.labels), return_inverse=True)
-        if (side := base.pixels.shape[-1]) != config.size:
-            raise UserError(f"the pictures are {side} pixels wide but the config says {config.size}: set size={side}")
+        check_side("base", base, config.stored_side, "size" if config.store is None else "store")
         if val is not None:
+            check_side("validation", val, config.size, "size")
             protocols(np.asarray(val.labels))  # too few pictures are an error now, not after the first epochs
 
+        side = config.size
         mean, std = normalisation(config, base)
         self.learner = make_learner(config, len(self.classes), mean, std).to(self.device)
         try:
@@ -125,7 +127,7 @@ class Run:
                 raise UserError("sync_batchnorm works on GPUs only: set sync_batchnorm=false on the CPU")
             self.learner = torch.nn.SyncBatchNorm.convert_sync_batchnorm(self.learner)
         self.optimizer = make_optimizer(config, self.learner.parameters(), fused=cuda)
-        self.feed = Feed(base.pixels, self.labels, self.device, resident)
+        self.feed = Feed(base.pixels, self.labels, self.device, resident, config.size)
         self.alone_on_cpu = self.device.type == "cpu" and fabric.world_size == 1
         self.compiled = cuda if compiled is None else compiled
         if self.compiled:
@@ -334,3 +336,12 @@ class Run:
         if self.fabric.is_global_zero and finished:
             write_json(self.out / RESULT, result)
         return result
+
+
+def check_side(which: str, images: Any, side: int, setting: str) -> None:
+    """Raise a UserError unless pictures have the side that a setting of the config says."""
+    if (wide := images.pixels.shape[-1]) != side:
+        raise UserError(
+            f"the {which} pictures are {wide} pixels wide but {setting} is {side}: set {setting}={wide}, or load them "
+            f"with load_splits"
+        )

@@ -61,7 +61,7 @@ def make_plan(
 
     own = np.random.default_rng([config.seed, epoch, rank + 1])  # numpy ignores a trailing 0
     noise = [int(own.integers(2**62)) for _ in range(steps)]
-    weak = slices(draw_weak(steps * batch, config.size, generator, **config.weak_options))
+    weak = slices(draw_weak(steps * batch, config.stored_side, generator, **config.weak_options))
     if not needs.partner:
         return Plan(order[:, share], weak, [0] * steps, torch.ones(steps), noise)
     at = config.mixing_layers or tuple(range(n_layers + 1))
@@ -71,9 +71,11 @@ def make_plan(
     lams = torch.from_numpy(rng.beta(config.alpha, config.alpha, steps)).float()
     partner = rng.permuted(order, axis=1)
     strong = needs.partner == "strong"
-    draw_view = draw_strong if strong else draw_weak
-    view = slices(draw_view(steps * batch, config.size, generator, **config.weak_options))
-    return Plan(order[:, share], weak, layers, lams, noise, partner[:, share], view, strong)
+    if strong:
+        view = draw_strong(steps * batch, config.size, generator, stored=config.stored_side, **config.weak_options)
+    else:
+        view = draw_weak(steps * batch, config.stored_side, generator, **config.weak_options)
+    return Plan(order[:, share], weak, layers, lams, noise, partner[:, share], slices(view), strong)
 
 
 def batches(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -48,6 +48,49 @@ def test_resized_crop_equals_pillow_within_rounding(side, seed):
         assert np.abs(view.astype(int) - (cut[:, :, ::-1] if flip else cut)).max() <= 1
 
 
+@settings(max_examples=25, deadline=None)
+@given(side=st.integers(8, 40), more=st.integers(1, 60), seed=st.integers(0, 2**32 - 1))
+def test_a_window_of_a_larger_picture_equals_pillow_within_rounding(side, more, seed):
+    """Shrunk with pillow's antialiasing, or enlarged where the window is smaller than the view."""
+    stored = side + more
+    images = pictures(stored, seed)
+    draws = draw_weak(len(images), stored, generator(seed), crop="resized", scale=(0.05, 1.0))
+    views = apply_weak(images, draws, side)
+    for image, view, window, flip in zip(images, views.numpy(), draws["window"].double() * stored, draws["flip"]):
+        top, left, height, width = window.tolist()
+        box = (left, top, min(left + width, stored), min(top + height, stored))
+        cut = shrunk_by_pillow(image.permute(1, 2, 0).numpy(), side, box)
+        assert np.abs(view.astype(int) - (cut[:, :, ::-1] if flip else cut)).max() <= 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(side=st.integers(8, 40), more=st.integers(1, 60), seed=st.integers(0, 2**32 - 1))
+def test_a_padded_crop_of_a_larger_picture_is_shifted_there_and_shrunk(side, more, seed):
+    stored = side + more
+    images = pictures(stored, seed)
+    draws = draw_weak(len(images), stored, generator(seed))
+    p = stored // 8
+    for image, view, shift, flip in zip(images.numpy(), apply_weak(images, draws, side), draws["shift"], draws["flip"]):
+        dy, dx = (p + shift).tolist()
+        cut = np.pad(image, ((0, 0), (p, p), (p, p)), mode="reflect")[:, dy : dy + stored, dx : dx + stored]
+        cut = shrunk_by_pillow((cut[:, :, ::-1] if flip else cut).transpose(1, 2, 0), side)
+        assert np.abs(view.numpy().astype(int) - cut).max() <= 1
+
+
+def shrunk_by_pillow(picture, side, box=None):
+    small = Image.fromarray(np.ascontiguousarray(picture)).resize((side, side), Image.Resampling.BILINEAR, box=box)
+    return np.asarray(small).transpose(2, 0, 1)
+
+
+def test_a_small_window_keeps_the_detail_of_the_larger_picture():
+    """Stripes two pixels wide at 168 px are grey at 84 px; a window of a quarter of the area shows them again."""
+    stripes = (torch.arange(168) // 2 % 2 * 255).byte().expand(1, 3, 168, 168)
+    draws = {"flip": torch.zeros(1), "window": torch.tensor([[0.25, 0.25, 0.5, 0.5]])}
+    small = torch.full((1, 3, 84, 84), 128, dtype=torch.uint8)
+    assert torch.equal(apply_weak(stripes, draws, 84), stripes[..., 42:126, 42:126])
+    assert apply_weak(small, draws).unique().tolist() == [128]
+
+
 @given(low=st.floats(0.05, 1), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
 def test_windows_lie_in_the_picture_with_the_area_and_ratio_asked_for(low, seed):
@@ -105,11 +148,12 @@ def test_whole_window_and_no_flip_change_nothing():
 
 
 @pytest.mark.parametrize("crop", ["pad", "resized"])
-def test_one_graph_without_breaks(crop):
+@pytest.mark.parametrize("side", [16, 9])
+def test_one_graph_without_breaks(crop, side):
     images = pictures(16, 0)
     draws = draw_weak(len(images), 16, generator(), crop=crop, jitter=0.4)
     compiled = torch.compile(apply_weak, backend="eager", fullgraph=True)
-    assert torch.equal(compiled(images, draws), apply_weak(images, draws))
+    assert torch.equal(compiled(images, draws, side), apply_weak(images, draws, side))
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,21 @@ def test_every_choice_has_its_own_entry(mine: Path) -> None:
     assert len(entries(mine)) == 4
 
 
+def test_an_entry_of_another_side_is_not_misread(mine: Path, counted: list[str]) -> None:
+    """Neither found under the other's name, nor read there when somebody renamed it."""
+    small = loaded(mine)
+    large = loaded(mine, size=20)
+    assert len(counted) == 2 * len(small)
+    names = entries(mine)
+    of_side = {side: next(name for name in names if name.startswith(f"folder-all-{side}-")) for side in (16, 20)}
+    cache = mine / ".protoadapt-cache"
+    shutil.rmtree(cache / of_side[20])
+    shutil.copytree(cache / of_side[16], cache / of_side[20])
+    with pytest.warns(UserWarning, match="16 pixels wide, not 20"):
+        np.testing.assert_array_equal(loaded(mine, size=20).pixels, large.pixels)
+    np.testing.assert_array_equal(loaded(mine).pixels, small.pixels)
+
+
 def test_a_changed_folder_is_decoded_anew(mine: Path) -> None:
     before = loaded(mine)
     painted(77).save(mine / "kind0" / "new.png")

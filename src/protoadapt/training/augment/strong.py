@@ -31,9 +31,14 @@ RANGES = {
 CODES = {name: code for code, name in enumerate(OPS)}
 
 
-def draw_strong(n: int, side: int, generator: torch.Generator, **options) -> dict[str, Tensor]:
-    """The draws of `draw_weak`, whose arguments these are, and op (n,2), magnitude (n,2), hole (n,2)."""
-    draws = draw_weak(n, side, generator, **options)
+def draw_strong(
+    n: int, side: int, generator: torch.Generator, *, stored: int | None = None, **options
+) -> dict[str, Tensor]:
+    """The draws of `draw_weak`, whose arguments these are, and op (n,2), magnitude (n,2), hole (n,2).
+
+    `side` is that of the views, `stored` (None: the same) that of the images they are cut from.
+    """
+    draws = draw_weak(n, stored or side, generator, **options)
     u = torch.rand(3, n, 2, generator=generator)
     op = (u[0] * len(OPS)).int()
     low, high = torch.tensor([RANGES[name] for name in OPS]).unbind(1)
@@ -43,9 +48,9 @@ def draw_strong(n: int, side: int, generator: torch.Generator, **options) -> dic
     return draws | {"op": op, "magnitude": magnitude, "hole": hole}
 
 
-def apply_strong(images: Tensor, draws: dict[str, Tensor]) -> Tensor:
-    """Strong views (B,3,S,S) uint8 of images (B,3,S,S) uint8: weak view, two operations, cutout, as drawn."""
-    views = apply_weak(images, draws)
+def apply_strong(images: Tensor, draws: dict[str, Tensor], side: int | None = None) -> Tensor:
+    """Strong views of images (B,3,S,S) uint8: weak view, two operations, cutout. `side` is that of `apply_weak`."""
+    views = apply_weak(images, draws, side)
     operate = one_by_one if images.device.type == "cpu" else all_at_once
     for op, magnitude in zip(draws["op"].unbind(1), draws["magnitude"].unbind(1)):
         views = operate(views, op, magnitude)

@@ -28,11 +28,12 @@ def draw_weak(
     jitter: float = 0.0,
     flip: bool = True,
 ) -> dict[str, Tensor]:
-    """Random parameters of n weak views of images with this side, drawn with a CPU generator.
+    """Random parameters of n weak views of images that are stored with this side, drawn with a CPU generator.
 
     crop "pad": pad by mirroring `pad` of the side at each edge, then cut out a window of the original size (as
     FixMatch; our paper says only that it crops).
     crop "resized": cut out a window with `scale` of the area and `ratio` of width to height, resize it bilinearly.
+    Either is then brought to the side of the view, where images are stored larger (see `apply_weak`).
     jitter: brightness, contrast and saturation are multiplied, in this order, by factors uniform in 1 ± jitter.
     flip: mirror every view with probability 1/2.
 
@@ -59,14 +60,28 @@ def draw_weak(
     return draws
 
 
-def apply_weak(images: Tensor, draws: dict[str, Tensor]) -> Tensor:
-    """Weak views (B,3,S,S) uint8 of images (B,3,S,S) uint8: crop, flip and jitter with the draws of `draw_weak`."""
-    check(images)
-    views = shifted(images, draws) if "shift" in draws else resized(images, draws)
+def apply_weak(images: Tensor, draws: dict[str, Tensor], side: int | None = None) -> Tensor:
+    """Weak views (B,3,side,side) uint8 of images (B,3,S,S) uint8: crop, flip and jitter with the draws of `draw_weak`.
+
+    `side` (None: S) is that of the network's input. Views are cut from larger images straight to it, so that a small
+    window keeps the detail it has there.
+    """
+    stored = check(images)
+    if "window" in draws:
+        views = resized(images, draws, side)
+    else:
+        views = shifted(images, draws)
+        views = views if side in (None, stored) else resized(views, whole(images.device), side)
     if "jitter" in draws:
         for name, factor in zip(JITTER, draws["jitter"].unbind(1)):
             views = OPS[name](views, factor)
     return views
+
+
+def whole(device: torch.device) -> dict[str, Tensor]:
+    """The draws of `resized` that take all of every image."""
+    corner, size = torch.zeros(1, 2, device=device), torch.ones(1, 2, device=device)
+    return {"flip": corner[:, 0], "window": torch.cat([corner, size], 1)}
 
 
 def shifted(images: Tensor, draws: dict[str, Tensor]) -> Tensor:

@@ -70,15 +70,15 @@ def load(
     # A picture skipped for want of a plugin is read once the plugin is installed.
     key = fingerprint([*parts, *([resize] if resize else []), *plugins()])[:16]
     entry = Path(cache_dir or home, f"{name}-{split}-{size}-{crop}-{key}")
-    cached = pixel_cache.read(entry, verify)
+    cached = pixel_cache.read(entry, size, verify)
     if cached is None:
         with pixel_cache.alone(entry):  # a second process waits here and finds the entry complete
-            cached = pixel_cache.read(entry, verify)
+            cached = pixel_cache.read(entry, size, verify)
             if cached is None:
                 pictures, classes = pixel_cache.in_order(source, per_class, len(class_list(name, split)))
                 options = {"skip": on_corrupt == "skip", "workers": workers, "on_progress": on_progress}
                 pixel_cache.write(entry, pictures, classes, size, resize=resize, **options)  # type: ignore[arg-type]
-                cached = pixel_cache.read(entry, verify=False)
+                cached = pixel_cache.read(entry, size, verify=False)
     assert cached is not None
     images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
     if images.skipped and on_corrupt == "fatal":

@@ -34,8 +34,11 @@ Progress = Callable[[int, int], None]
 """Called with the pictures decoded so far and their total."""
 
 
-def read(entry: Path, verify: bool) -> dict[str, Any] | None:
-    """The pixels, labels, class_names, paths and skipped of an entry; None where it is missing or broken."""
+def read(entry: Path, size: int, verify: bool) -> dict[str, Any] | None:
+    """The pixels, labels, class_names, paths and skipped of an entry; None where it is missing or broken.
+
+    An entry whose pictures do not have the side `size`, such as one that was renamed, is broken.
+    """
     if not entry.is_dir():
         return None
     try:
@@ -45,6 +48,8 @@ def read(entry: Path, verify: bool) -> dict[str, Any] | None:
         shape = tuple(index.pop("shape"))
         if (entry / "pixels.bin").stat().st_size != np.prod(shape) or len(labels) != shape[0] or not shape[0]:
             raise ValueError("its files are cut short")
+        if shape[1:] != (3, size, size):
+            raise ValueError(f"its pictures are {shape[-1]} pixels wide, not {size}")
         pixels = np.memmap(entry / "pixels.bin", np.uint8, "r", shape=shape)
         tables = {"pixels": pixels, "labels": labels} | {key: index[key] for key in ("class_names", "paths", "skipped")}
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
