@@ -113,7 +113,7 @@ def test_links_lead_inside_the_page_and_pictures_are_described():
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     targets = [attributes["href"] for attributes, _ in page.all("a")]
-    assert {"#check", "#counts", "#motion", "#skipped", "#provenance", "#class-1"} <= set(targets)
+    assert {"#next", "#counts", "#motion", "#skipped", "#provenance", "#class-1"} <= set(targets)
     assert {target.removeprefix("#") for target in targets} <= set(ids)
     assert all(a["alt"] and a["loading"] == "lazy" for a, _ in page.all("img"))
     assert all(a.get("aria-hidden") == "true" or a.get("aria-label") for a, _ in page.all("svg") if "class" in a)
@@ -131,15 +131,26 @@ def files_in(page: Parsed, start: str, end: str) -> list[str]:
 
 def test_the_least_certain_come_first_and_galleries_are_sorted():
     page = parsed(labels())
-    assert files_in(page, "check", "counts") == ["b.jpg", "c.jpg", "a.jpg"]
+    assert files_in(page, "next", "counts") == ["b.jpg", "c.jpg", "a.jpg"]
     assert files_in(page, "class-0", "class-1") == ["s/cat.png", "a.jpg", "b.jpg"]
     badges = page.all("span", "badge")
     assert [text for _, text in badges] == ["example"] * 2
 
 
-def test_at_most_eighteen_to_check():
+def test_a_file_without_suggestions_shows_the_eighteen_least_certain():
     many = [row(f"{i}.png", "cat", i / 100) for i in range(60)]
-    assert files_in(parsed(labels(many)), "check", "counts") == [f"{i}.png" for i in range(18)]
+    assert files_in(parsed(labels(many)), "next", "counts") == [f"{i}.png" for i in range(18)]
+
+
+def test_suggestions_stand_in_their_order_with_their_reasons():
+    told = [{"file": "c.jpg", "kind": "uncertain", "reason": "dog or <cat>"}, {"file": "gone.jpg", "reason": "?"}]
+    told += [{"file": "a.jpg", "reason": "resembles no example"}, {"file": "s/cat.png"}, "nothing", {}]
+    page = parsed(labels(next=told))
+    assert files_in(page, "next", "counts") == ["c.jpg", "a.jpg"], "no examples, no other files"
+    (first,) = [text for a, text in page.all("section") if a.get("id") == "next"]
+    assert first.startswith("Label these nextThe 2 pictures whose labels would teach the classifier most")
+    assert first.index("dog or <cat>") < first.index("resembles no example")
+    assert 'id="next"' not in labels_page(labels(next=[]))
 
 
 def test_counts_and_bars_are_what_was_told():
@@ -348,11 +359,10 @@ def test_totals_are_those_of_all_pictures_though_a_sample_is_shown():
 def test_what_is_checked_first_is_unsure_and_the_unknown_are_told_apart():
     pictures = [row("sure", "cat", 0.995), row("a", "cat", 0.8), row("u", "dog", 0.2, unknown=True)]
     page = parsed(labels(pictures))
-    assert files_in(page, "check", "counts") == ["a"]
-    (check,) = [text for a, text in page.all("section") if a.get("id") == "check"]
-    assert "1 picture with the lowest confidence, not counting the unknown ones" in check
-    assert "not counting" not in labels_page(labels(pictures[:2]))
-    assert 'id="check"' not in labels_page(labels(pictures[:1]))
+    assert files_in(page, "next", "counts") == ["a"]
+    (first,) = [text for a, text in page.all("section") if a.get("id") == "next"]
+    assert "1 picture with the lowest confidence" in first
+    assert 'id="next"' not in labels_page(labels(pictures[:1]))
     assert "provided that they belong to one of your classes" in page.all("header")[0][1]
     (card,) = [text for a, text in page.all("summary") if "dog?" in text]
     assert card.startswith("dog?20 %"), "the name first"

@@ -236,7 +236,6 @@ def _task(
         trained_on=trained_on(card, record["model"].get("dataset")),
         # a card is calibrated with one view
         calibration=calibration_of(card, record["weights"]) if record["views"] == 1 else None,
-        drawing=(labelled.rows, labelled.codes),
         skipped=skipped_records([*labelled.skipped, *(Skipped(one["name"], one["reason"]) for one in broken)]),
         notes=notes,
     )
@@ -270,6 +269,7 @@ def _blocks(classifier: Classifier, source: ShardSource, labelled: Labelled, eve
         with torch.inference_mode():
             answers = answering.answer_blocks(source.blocks(header, table))
         text = [to_text(name) for name in names]
-        return Block(text, codes, by_table, answers, sampled | (codes != UNLABELED), table[sampled], shard, numbers)
+        shown, featured = sampled | (codes != UNLABELED), np.flatnonzero(sampled)
+        return Block(text, codes, by_table, answers, shown, table[sampled], featured, shard, numbers)
 
     return source.rows.each(block, everything=True)

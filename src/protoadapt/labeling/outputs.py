@@ -25,21 +25,22 @@ UNLABELED, NONE_OF_CLASSES = -1, -2
 (`unknown` is what the classifier suspects.)"""
 THUMBS = 2000
 """Thumbnails in a report, about four kilobytes each."""
-LARGE_UNSURE, LARGE_UNKNOWN = 24, 200
-"""Larger previews, of the pictures that people check first: the least certain, and the unknown."""
+LARGE_UNKNOWN = 200
+"""Larger previews, beside those of the pictures to label next: the unknown."""
 WEIGHT = 4
 """Thumbnails that give way to one preview, so that the size of the report stays the same."""
 
 
 class Block(NamedTuple):
-    """Some pictures with their answers: n pictures, of which m unlabelled ones are in the report."""
+    """Some pictures with their answers: n pictures, and the features of m unlabelled ones that are in the report."""
 
     names: Sequence[str]  # (n): clean text (`names.to_text`)
     codes: np.ndarray  # (n): the class that a person gave, UNLABELED or NONE_OF_CLASSES
     by_table: np.ndarray  # (n): whether that is the label of a table and of no folder
     answers: Answers
     sampled: np.ndarray  # (n): whether the picture is in the report
-    features: np.ndarray  # (m, D): rows for the report's drawing
+    features: np.ndarray  # (m, D): rows for the report's drawing and for suggestions, each row once
+    featured: np.ndarray  # (m): the pictures that these are of, as positions among the n
     shard: int = 0
     rows: np.ndarray = np.empty(0, np.int32)  # (n): in the shard of the manifest
 
@@ -122,12 +123,15 @@ def thumbnail_sample(records: Sequence[Mapping[str, Any]], most: int = THUMBS) -
     return sorted(chosen[:most])
 
 
-def report_images(records: Sequence[Mapping[str, Any]]) -> list[tuple[int, str, int]]:
-    """(record, key, pixels per side) of a report's images: a `thumb`, and a `preview` of what people check first."""
-    answered = [i for i, record in enumerate(records) if not record["support"] and not record["unknown"]]
-    unsure = sorted(answered, key=lambda i: (records[i]["confidence"], records[i]["margin"], records[i]["file"]))
+def report_images(records: Sequence[Mapping[str, Any]], following: Sequence[str]) -> list[tuple[int, str, int]]:
+    """(record, key, pixels per side) of a report's images: a `thumb`, and a `preview` of what people look at first.
+
+    following: the files to label next.
+    """
+    first = set(following)
+    large = [i for i, record in enumerate(records) if record["file"] in first and not record["support"]]
     unknown = sorted((i for i, one in enumerate(records) if one["unknown"]), key=lambda i: -records[i]["confidence"])
-    large = unsure[:LARGE_UNSURE] + unknown[:LARGE_UNKNOWN]
+    large += [i for i in unknown[:LARGE_UNKNOWN] if records[i]["file"] not in first]
     small = thumbnail_sample(records, THUMBS - WEIGHT * len(large))
     return [(i, "thumb", THUMB) for i in small] + [(i, "preview", PREVIEW) for i in large]
 

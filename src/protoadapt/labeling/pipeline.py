@@ -28,10 +28,15 @@ from protoadapt.labeling.names import from_text
 from protoadapt.labeling.outputs import UNLABELED, Block
 from protoadapt.labeling.parquet_table import parquet_writer
 from protoadapt.labeling.prototype_paths import prototype_paths
+from protoadapt.labeling.suggest import next_pictures
 from protoadapt.vision import networks
 from protoadapt.vision.shards.processes import is_first, of_all
 
 METHOD = "bapa"
+FEATURED = 10_000
+"""Unlabelled rows that the report draws from and suggestions come from, at most."""
+NEXT = 18
+"""Pictures that a result suggests to label next."""
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, how much of it is done, and of how much."""
 
@@ -53,7 +58,6 @@ class Task:
     model: dict[str, Any]  # what a classifier keeps of its network
     trained_on: str | None
     calibration: Mapping[str, Any] | None
-    drawing: tuple[np.ndarray, np.ndarray]  # rows (n, D) and codes (n) that the report may draw, beside those of blocks
     skipped: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     contents: Mapping[str, bytes] = field(default_factory=dict)  # sha256 by name, where thumbnails are cached
@@ -104,16 +108,18 @@ def in_memory(
     as in `outputs.Block`. metadata: of the network. device: the estimator's.
     """
     from_table = np.zeros(len(rows), bool) if by_table is None else by_table
+    support, unlabeled = codes >= 0, np.flatnonzero(codes < 0)
+    some = np.sort(np.random.default_rng(0).permutation(unlabeled)[:FEATURED])
+    first = np.zeros(len(rows), int)
+    first[row[::-1]] = np.arange(len(row))[::-1]  # of the pictures that share a row
 
     def blocks(classifier: Classifier) -> Iterator[Block]:
         answers = classifier.answer(rows).at(row)
-        yield Block(names, codes[row], from_table[row], answers, np.ones(len(row), bool), rows[:0])
+        yield Block(names, codes[row], from_table[row], answers, np.ones(len(row), bool), rows[some], first[some])
 
-    support, unlabeled = codes >= 0, np.flatnonzero(codes < 0)
     source = MemorySource(rows, unlabeled, block_size(len(classes), rows.shape[1]), torch.float32, device)
     of_network = (model_entry(metadata), metadata["trained_on"], metadata["calibration"])
-    arguments = (title, root, classes, rows[support], codes[support], source, blocks, *of_network)
-    return Task(*arguments, drawing=(rows, np.maximum(codes, UNLABELED)), **more)
+    return Task(title, root, classes, rows[support], codes[support], source, blocks, *of_network, **more)
 
 
 def name_pictures(
@@ -121,20 +127,23 @@ def name_pictures(
     estimator: PrototypeClassifier,
     *,
     paths: bool = True,
+    n_next: int = NEXT,
     keep: bool = True,
     parquet: Path | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Named:
     """Fits the estimator on the task's rows and answers each picture once.
 
-    paths: compute the prototypes' paths for the report, which takes seconds. keep: return the records of all pictures,
+    paths: compute the prototypes' paths for the report, which takes seconds. n_next: how many pictures to suggest for
+    labelling next. keep: return the records of all pictures,
     not only of those in the report. parquet: a file that gets a row per picture; `check` may refuse right before it is
     replaced. Several processes (torchrun) each write their own file and share one result.
     """
     estimator.fit_rows(task.support, task.labels, task.unlabeled)
     classifier = Classifier.of(estimator, task.classes, task.model, task.support, task.labels, task.calibration)
     n_way = len(task.classes)
-    (found, unknown), sample, features, records = np.zeros((2, n_way), np.int64), [], [task.support[:0]], []
+    (found, unknown), sample, records = np.zeros((2, n_way), np.int64), [], []
+    features, featured = [task.support[:0]], []
     with parquet_writer(parquet, task.classes, check) if parquet else nullcontext(lambda block: None) as write:
         for block in map(Block.settled, task.blocks(classifier)):
             best, asked, chosen = block.answers.best[:, 0], block.codes < 0, np.flatnonzero(block.sampled)
@@ -144,9 +153,11 @@ def name_pictures(
             sample += [every[i] for i in chosen] if keep else block.records(task.classes, chosen)
             records += every
             features.append(block.features)
+            featured += block.records(task.classes, block.featured)
             write(block)
-    parts = of_all((found, unknown, sample, np.concatenate(features), task.skipped))
+    parts = of_all((found, unknown, sample, np.concatenate(features), featured, task.skipped))
     found, unknown = (np.sum([part[i] for part in parts], 0) for i in (0, 1))
+    features, featured = np.concatenate([part[3] for part in parts]), [one for part in parts for one in part[4]]
     support = np.bincount(task.labels, minlength=n_way)
     counts = zip(task.classes, support.tolist(), found.tolist(), unknown.tolist())
     result = {
@@ -161,15 +172,14 @@ def name_pictures(
         "versions": versions(),
         "classes": [dict(zip(("name", "support", "found", "unknown"), values)) for values in counts],
         "pictures": [record for part in parts for record in part[2]],
-        "skipped": list({tuple(one.items()): one for part in parts for one in part[4]}.values()),
+        "skipped": list({tuple(one.items()): one for part in parts for one in part[5]}.values()),
         "notes": task.notes,
+        "next": next_pictures(classifier, task.support, features, featured, n_next) if is_first() else [],
         "paths": None,
     }
     if paths and is_first():
-        rows, codes = task.drawing
-        if more := sum(len(part[3]) for part in parts):
-            rows = np.concatenate([rows, *(part[3] for part in parts)]).astype(np.float32)
-            codes = np.concatenate([codes, np.full(more, UNLABELED)])
+        rows = np.concatenate([task.support, features]).astype(np.float32)
+        codes = np.concatenate([task.labels, np.full(len(features), UNLABELED)])
         result["paths"] = prototype_paths(estimator, classifier, rows, codes)
     return Named(result, classifier, records if keep else None)
 
@@ -190,7 +200,7 @@ def write_results(
     """
     result, labels_csv = named.result, out / "labels.csv"
     records = result["pictures"]
-    images = outputs.report_images(records)
+    images = outputs.report_images(records, [one["file"] for one in result["next"]])
     names = [records[i]["file"] for i, _, _ in images]
     files = [os.path.normpath(os.path.join(os.path.abspath(task.root), from_text(name))) for name in names]
     wanted = [(file, task.contents.get(name), side) for file, name, (_, _, side) in zip(files, names, images)]

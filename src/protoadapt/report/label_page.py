@@ -5,13 +5,11 @@ from typing import Any
 
 from protoadapt.core.errors import count
 from protoadapt.report.charts import bar, color, mark
-from protoadapt.report.label_records import LabelledPicture, Total, number, read_records, read_totals
+from protoadapt.report.label_records import LabelledPicture, Total, number, rank, read_next, read_records, read_totals
 from protoadapt.report.markup import Html, facts, inner, name_of, page, pairs, section, table, tag
 from protoadapt.report.motion import motion, motion_section, paths_of
 
 SCHEMA = "protoadapt-labels/1"
-FIRST = 18  # pictures to check first
-SURE = 0.99  # above it nobody need check
 LISTED = 100  # pictures per class that are listed without a preview; labels.csv has all
 ORDER = "Your examples come first, then the pictures with the highest confidence. Open a picture for its details."
 CALIBRATED = (
@@ -27,14 +25,13 @@ Words = Callable[[float | None], str]
 
 
 def labels_page(document: dict[str, Any]) -> str:
-    """The HTML page of a parsed labels.json: what to check first, counts, pictures by class, prototypes, skipped."""
+    """The HTML page of a parsed labels.json: what to label next, counts, pictures by class, prototypes, skipped."""
     records, names = read_records(document)
     totals = read_totals(document, names, records)
     say = _percent if document.get("calibrated") else _score
     unknown = _ordered(p for p in records if p.unknown)
     named = [p for p in records if not p.unknown]
-    unsure = [p for p in named if not p.support and _rank(p) <= SURE]
-    unsure = sorted(unsure, key=lambda p: (_rank(p), p.margin or 0, p.file))[:FIRST]
+    following = read_next(document, records)
     skipped, paths = document.get("skipped") or [], document.get("paths")
     galleries = []
     for k, name in enumerate(names):
@@ -47,7 +44,7 @@ def labels_page(document: dict[str, Any]) -> str:
         words += f", {len(unknown):,} shown here" if len(unknown) < number_unknown else ""
         galleries.insert(0, _gallery("Unknown", -1, unknown, say, "unknown", words))
     sections = [
-        ("check", "Check first", _check_first(unsure, say, bool(unknown)) if unsure else None),
+        ("next", "Label next", _next(*following, say) if following[0] else None),
         ("unknown", "Unknown", Html() if unknown else None),
         ("counts", "Counts", _counts(names, totals)),
         ("classes", "Classes", section("All pictures", _tools(), galleries, id_="classes", note=ORDER)),
@@ -67,12 +64,8 @@ def _counted(total: Total, present: int) -> str:
     return words + (f" · {count(total.examples, 'example')}" if total.examples else "")
 
 
-def _rank(p: LabelledPicture) -> float:
-    return -1.0 if p.confidence is None else p.confidence
-
-
 def _ordered(records: Iterable[LabelledPicture]) -> list[LabelledPicture]:
-    return sorted(records, key=lambda p: (not p.support, -_rank(p), p.file))
+    return sorted(records, key=lambda p: (not p.support, -rank(p), p.file))
 
 
 def _percent(share: float | None) -> str:
@@ -96,8 +89,9 @@ def _summary(records: Sequence[LabelledPicture], totals: Sequence[Total], skippe
     return f"{words} {'; '.join(rest)}." if rest else words
 
 
-def _card(p: LabelledPicture, say: Words, rival: bool = False) -> Html:
-    """A picture that opens to show its details. With `rival`, the runner-up stands beside the label."""
+def _card(p: LabelledPicture, say: Words, rival: bool = False, why: str = "") -> Html:
+    """A picture that opens to show its details. With `rival`, the runner-up stands beside the label; `why`: in the
+    details, why its label would help."""
     lines = []
     if p.support:
         lines.append(tag("span", "example", class_="badge"))
@@ -118,7 +112,7 @@ def _card(p: LabelledPicture, say: Words, rival: bool = False) -> Html:
     known: list[tuple[str, object]] = [("file", file), ("label", None if p.unknown else name_of(p.label))]
     if not p.support:
         known += [("confidence", say(p.confidence)), ("runner-up", name_of(p.runner_up) if p.runner_up else None)]
-        known += [("margin", _score(p.margin))]
+        known += [("margin", _score(p.margin)), ("why", why)]
     return tag("details", summary, facts(known), class_="card example" if p.support else "card")
 
 
@@ -138,17 +132,22 @@ def _gallery(name: str, class_: int, pictures: Sequence[LabelledPicture], say: W
     )
 
 
-def _check_first(unsure: Sequence[LabelledPicture], say: Words, unknown: bool) -> Html:
-    note = f"The {count(len(unsure), 'picture')} with the lowest confidence"
-    note += ", not counting the unknown ones; lowest first." if unknown else ", lowest first."
-    lines = [_line(p, f" or {p.runner_up}" if p.runner_up else " ", say(p.confidence)) for p in _bare(unsure)]
-    rest = tag("ul", lines, class_="plain") if lines else None
-    return section("Check these first", _cards(unsure, say, rival=True), rest, id_="check", note=note)
+def _next(pictures: Sequence[LabelledPicture], reasons: Sequence[str], say: Words) -> Html:
+    if any(reasons):
+        one = count(len(pictures), "picture whose label", "pictures whose labels")
+        note = f"The {one} would teach the classifier most, in this order: correct or confirm them in labels.csv."
+    else:
+        note = f"The {count(len(pictures), 'picture')} with the lowest confidence, lowest first."
+    cards = [_card(p, say, True, why) for p, why in zip(pictures, reasons) if p.thumb]
+    bare = [(p, why) for p, why in zip(pictures, reasons) if not p.thumb]
+    lines = [_line(p, f" or {p.runner_up}" if p.runner_up else " ", why or say(p.confidence)) for p, why in bare]
+    grid = tag("div", cards, class_="grid large") if cards else None
+    return section("Label these next", grid, tag("ul", lines, class_="plain") if lines else None, id_="next", note=note)
 
 
-def _cards(pictures: Sequence[LabelledPicture], say: Words, rival: bool = False) -> Html | None:
-    cards = [_card(p, say, rival) for p in pictures if p.thumb]
-    return tag("div", cards, class_="grid large" if rival else "grid") if cards else None
+def _cards(pictures: Sequence[LabelledPicture], say: Words) -> Html | None:
+    cards = [_card(p, say) for p in pictures if p.thumb]
+    return tag("div", cards, class_="grid") if cards else None
 
 
 def _bare(pictures: Sequence[LabelledPicture]) -> list[LabelledPicture]:

@@ -9,6 +9,10 @@ from protoadapt.core.untrusted import finite
 from protoadapt.report.markup import link, picture
 
 
+FIRST = 18  # pictures to label next, where the file does not say which
+SURE = 0.99  # above it nobody need look
+
+
 class LabelledPicture(NamedTuple):
     """One picture and the label it was given."""
 
@@ -71,6 +75,24 @@ def read_totals(document: dict[str, Any], names: Sequence[str], records: Sequenc
         stored = {key: number(classes.get(name, {}).get(key)) for key in counted}
         totals.append(Total(*(n if (s := stored[key]) is None else max(0, int(s)) for key, n in counted.items())))
     return totals
+
+
+def read_next(
+    document: dict[str, Any], records: Sequence[LabelledPicture]
+) -> tuple[list[LabelledPicture], list[str]]:
+    """The pictures to label next, and why each. Files from before suggestions: the least certain, no reasons."""
+    if isinstance(entries := document.get("next"), list):
+        of_file = {p.file: p for p in records if not p.support}
+        known = [one for one in entries if isinstance(one, dict) and one.get("file") in of_file]
+        return [of_file[one["file"]] for one in known], [str(one.get("reason") or "") for one in known]
+    unsure = [p for p in records if not (p.support or p.unknown) and rank(p) <= SURE]
+    first = sorted(unsure, key=lambda p: (rank(p), p.margin or 0, p.file))[:FIRST]
+    return first, [""] * len(first)
+
+
+def rank(p: LabelledPicture) -> float:
+    """Confidence as a key to sort by."""
+    return -1.0 if p.confidence is None else p.confidence
 
 
 def number(value: Any) -> float | None:

@@ -1,0 +1,167 @@
+"""What to label next: the pictures whose labels would teach the most, in order, each with a reason.
+
+Without any label, the most typical picture of each cluster (TypiClust: Hacohen, Dekel, Weinshall, Active Learning on a
+Budget, 2022): with few labels, typical pictures teach more than unusual ones.
+
+With labels, three wishes meet in one sum. Let k(i, j) = max(0, cos) be the similarity of two pictures, w_j the doubt
+about picture j (1 − margin; 1 if it may be of none of the classes), and S the labelled and the suggested pictures:
+
+    F(S) = Σ_j w_j · max_{i ∈ S} k(i, j)
+
+is the doubt that lies close to a label. A picture adds much to F if pictures in doubt (uncertainty) are many around it
+(density) and no label is near them yet (diversity). Pictures are added one by one, each time the one that adds most:
+as F is submodular, this comes within 1 − 1/e of the best choice (Nemhauser et al., 1978).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from sklearn.cluster import KMeans
+
+from protoadapt.core.errors import count
+from protoadapt.core.methods.common import unit
+from protoadapt.labeling.classifier import Classifier
+
+POOL = 4000
+"""Unlabelled pictures that are considered, at most; a sample of more. Their similarities take 64 MB."""
+NEIGHBOURS = 20
+"""Nearest pictures of the same cluster that typicality is measured by, as in the paper."""
+SURE = 0.01
+"""Below this doubt a picture needs no label."""
+
+
+class Suggestion(NamedTuple):
+    """A picture to label."""
+
+    row: int
+    kind: str  # "typical": of a cluster; "uncertain": between two classes; "unknown": may be of none of the classes
+    stands_for: int  # unlabelled pictures, itself included, to which no label and no other suggestion is nearer
+
+
+def suggest(
+    rows: np.ndarray,
+    codes: np.ndarray,
+    n: int,
+    *,
+    margin: np.ndarray | None = None,
+    unknown: np.ndarray | None = None,
+    seed: int = 0,
+) -> list[Suggestion]:
+    """The n pictures to label next, the most useful first; fewer if there is little left to learn.
+
+    Parameters
+    ----------
+    rows : (N, D) features, centred and of unit length.
+    codes : (N) integers, negative for unlabelled rows.
+    n : number of pictures.
+    margin : (N) difference of a classifier's two largest probabilities; None before there is a classifier.
+    unknown : (N) whether a row may be of none of the classes; None: no row.
+    seed : of the sample, where there are more than 4,000 unlabelled rows, and of the clusters.
+
+    Returns
+    -------
+    list of Suggestion
+        Unlabelled rows, none twice. Pictures that are certain (margin above 0.99 and not unknown) are left out.
+
+    Examples
+    --------
+    >>> rows = np.array([[1, 0], [0.8, 0.6], [0, 1.0]])
+    >>> suggest(rows, np.array([0, -1, -1]), 1)[0].row
+    2
+    """
+    rng = np.random.default_rng(seed)
+    unlabelled, labelled = np.flatnonzero(codes < 0), np.flatnonzero(codes >= 0)
+    if len(unlabelled) > POOL:
+        unlabelled = np.sort(rng.choice(unlabelled, POOL, replace=False))
+    labelled = rng.choice(labelled, POOL, replace=False) if len(labelled) > POOL else labelled
+    n = min(n, len(unlabelled))
+    if n < 1:
+        return []
+    pool = rows[unlabelled]
+    if not len(labelled):
+        return [Suggestion(int(unlabelled[place]), "typical", size) for place, size in typical(pool, n, seed)]
+    foreign = np.zeros(len(pool), bool) if unknown is None else unknown[unlabelled]
+    doubt = np.ones(len(pool)) if margin is None else np.where(foreign, 1.0, 1 - margin[unlabelled])
+    chosen, stands_for = cover(pool, rows[labelled], doubt, n)
+    kinds = np.where(foreign, "unknown", "typical" if margin is None else "uncertain")
+    return [Suggestion(int(unlabelled[i]), str(kinds[i]), size) for i, size in zip(chosen, stands_for)]
+
+
+def cover(pool: np.ndarray, labelled: np.ndarray, doubt: np.ndarray, n: int) -> tuple[list[int], list[int]]:
+    """The greedy maximum of F: places in the pool in the order of choice, and how many pictures each stands for.
+
+    pool (m, D), labelled (s, D): rows of unit length; doubt (m): the weights w.
+    """
+    rows, weight = torch.from_numpy(pool).float(), torch.from_numpy(doubt).float()
+    similarity = (rows @ rows.mT).clamp_(min=0)
+    near = (rows @ torch.from_numpy(labelled).float().mT).amax(1).clamp_(min=0)
+    nearest = torch.full((len(pool),), -1)
+    free = weight >= SURE
+    chosen: list[int] = []
+    while len(chosen) < n and free.any():
+        gain = (similarity - near).clamp_(min=0) @ weight
+        best = int(torch.where(free, gain, -1.0).argmax())
+        nearest[(similarity[best] > near) | (torch.arange(len(pool)) == best)] = len(chosen)
+        near = torch.maximum(near, similarity[best])
+        free[best] = False
+        chosen.append(best)
+    return chosen, [int((nearest == place).sum()) for place in range(len(chosen))]
+
+
+def typical(pool: np.ndarray, n: int, seed: int = 0) -> list[tuple[int, int]]:
+    """TypiClust: the most typical row of each of n clusters, largest cluster first, and the cluster's size.
+
+    pool (m, D). Typicality is the inverse of the mean distance to the (at most 20) nearest rows of the same cluster.
+    """
+    n = min(n, len(np.unique(pool, axis=0)))
+    clusters = KMeans(n, n_init=1, random_state=seed).fit_predict(pool)
+    sizes = np.bincount(clusters, minlength=n)
+    found = []
+    for cluster in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]:
+        members = np.flatnonzero(clusters == cluster)
+        rows = torch.from_numpy(pool[members]).float()
+        k = min(NEIGHBOURS, len(members) - 1)
+        distance = torch.cdist(rows, rows).topk(k + 1, largest=False).values.sum(1)  # one of them is the row itself
+        found.append((int(members[distance.argmin()]), len(members)))
+    return found
+
+
+def next_pictures(
+    classifier: Classifier, support: np.ndarray, features: np.ndarray, records: Sequence[Mapping[str, Any]], n: int
+) -> list[dict[str, Any]]:
+    """What labels.json holds as `next`: the n pictures to label next, in order.
+
+    Parameters
+    ----------
+    classifier : fitted on the support.
+    support, features : (S, D) labelled and (m, D) other rows.
+    records : m records of the latter, as in `pictures` of labels.json. Those that a person called unknown are left out.
+    n : number of pictures.
+
+    Returns
+    -------
+    list of dict
+        `file`, `kind` and `stands_for` (see `Suggestion`), and `reason`, a few words for people.
+    """
+    asked = np.array([place for place, record in enumerate(records) if not record.get("no_class")], int)
+    rows = np.concatenate([support, features[asked]]).astype(np.float32)
+    codes = np.repeat([0, -1], [len(support), len(asked)])
+    margin, unknown = (
+        np.concatenate([np.ones(len(support)), [records[place][key] for place in asked]]) for key in ("margin", "unknown")
+    )
+    found = suggest(unit(classifier.prepare(rows)).numpy(), codes, n, margin=margin, unknown=unknown.astype(bool))
+    return [next_record(one, records[asked[one.row - len(support)]]) for one in found]
+
+
+def next_record(suggestion: Suggestion, record: Mapping[str, Any]) -> dict[str, Any]:
+    """One entry of `next`. record: with `file` and, where there is a classifier, `label` and `runner_up`."""
+    _, kind, stands_for = suggestion
+    why = {
+        "typical": "typical of its group",
+        "uncertain": f"{record.get('label')} or {record.get('runner_up')}",
+        "unknown": "resembles no example",
+    }[kind]
+    like = f"; {count(stands_for - 1, 'similar picture')} without a label" if stands_for > 1 else ""
+    return {"file": record["file"], "kind": kind, "stands_for": stands_for, "reason": why + like}

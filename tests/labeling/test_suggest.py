@@ -1,0 +1,108 @@
+"""What to label next: a slow loop from the definition, and what must hold of any suggestion."""
+
+import json
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protoadapt.labeling.suggest import POOL, suggest, typical
+
+
+def groups(sizes: list[int], spread: float = 0.15, dim: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Unit rows around one direction per group, and their groups."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    rows = np.eye(dim)[group] + spread * rng.normal(size=(len(group), dim))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True), group
+
+
+def slow(rows, codes, n, margin, unknown) -> list[int]:
+    """The greedy maximum of F, one picture and one sum at a time."""
+    labelled, pool = list(np.flatnonzero(codes >= 0)), list(np.flatnonzero(codes < 0))
+    doubt = {j: 1.0 if unknown[j] else 1 - margin[j] for j in pool}
+
+    def value(near):
+        return sum(doubt[j] * max(max(0, rows[i] @ rows[j]) for i in near) for j in pool)
+
+    chosen: list[int] = []
+    while len(chosen) < n and (free := [j for j in pool if j not in chosen and doubt[j] >= 0.01]):
+        chosen.append(max(free, key=lambda j: value([*labelled, *chosen, j])))
+    return chosen
+
+
+def test_suggestions_equal_a_slow_loop():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        rows, _ = groups([8, 12, 5], 0.4, seed=seed)
+        codes = np.where(rng.random(25) < 0.2, 0, -1)
+        codes[0] = 0
+        margin, unknown = rng.random(25), rng.random(25) < 0.2
+        margin[rng.random(25) < 0.3] = 0.999
+        found = [one.row for one in suggest(rows, codes, 6, margin=margin, unknown=unknown)]
+        assert found == slow(rows, codes, 6, margin, unknown)
+
+
+def test_without_labels_every_group_has_its_most_typical_picture():
+    rows, group = groups([30, 20, 10, 6])
+    found = suggest(rows, np.full(66, -1), 4)
+    assert [group[one.row] for one in found] == [0, 1, 2, 3], "the largest group first"
+    assert [(one.kind, one.stands_for) for one in found] == [("typical", size) for size in (30, 20, 10, 6)]
+    for one in found:
+        members = np.flatnonzero(group == group[one.row])
+        distances = np.linalg.norm(rows[members][:, None] - rows[members], axis=2)
+        nearest = np.sort(distances, 1)[:, 1:21].mean(1)
+        assert one.row == members[nearest.argmin()]
+
+
+def test_pictures_in_doubt_where_no_label_is_near_come_first():
+    rows, group = groups([40, 40, 10])
+    codes = np.full(90, -1)
+    codes[[0, 40]] = 0, 1
+    margin = np.where(group == 2, 0.1, 0.9)
+    first = suggest(rows, codes, 5, margin=margin)[0]
+    assert (group[first.row], first.kind) == (2, "uncertain")
+    sure = np.where(group == 2, 1.0, 0.9)
+    assert group[suggest(rows, codes, 5, margin=sure)[0].row] != 2, "nothing to learn there"
+    (foreign,) = suggest(rows, codes, 1, margin=sure, unknown=group == 2)
+    assert (group[foreign.row], foreign.kind, foreign.stands_for) == (2, "unknown", 10)
+    one_class = suggest(rows, np.where(np.arange(90) == 0, 0, -1), 2)  # labels, but no classifier yet
+    assert sorted(group[one.row] for one in one_class) == [1, 2]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 6), st.integers(0, 60), st.integers(0, 2**20))
+def test_any_suggestion_is_unlabelled_and_comes_once(unlabelled, labelled, n, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-1, 2, (unlabelled + labelled, 3)).astype(np.float32)  # many are equal, some are zero
+    codes = rng.permutation(np.repeat([-1, 0], [unlabelled, labelled]))
+    margin = rng.random(len(codes)) if labelled and seed % 2 else None
+    found = [one.row for one in suggest(rows, codes, n, margin=margin)]
+    assert len(set(found)) == len(found) <= min(n, unlabelled)
+    assert (codes[found] < 0).all()
+    if n and labelled and margin is None:
+        assert len(found) == min(n, unlabelled)
+    assert sum(one.stands_for for one in suggest(rows, codes, n, margin=margin)) <= unlabelled
+    assert found == [one.row for one in suggest(rows, codes, n, margin=margin)], "the same every time"
+
+
+def test_of_many_pictures_a_sample_is_enough():
+    rows, group = groups([3 * POOL // 2, POOL])
+    assert {group[one.row] for one in suggest(rows, np.full(len(rows), -1), 2)} == {0, 1}
+
+
+def test_fewer_different_pictures_than_clusters():
+    assert len(typical(np.repeat(np.eye(3), 4, 0), 8)) == 3
+
+
+def test_labels_json_says_what_to_label_next(folder, named, without_paths):
+    result = named(method="protonet")  # less certain than the others
+    following = result["next"]
+    assert json.loads((folder / "out" / "labels.json").read_text())["next"] == following
+    assert 1 <= len(following) <= 18
+    of_file = {one["file"]: one for one in result["pictures"]}
+    assert not any(of_file[one["file"]]["support"] for one in following)
+    for one in following:
+        record = of_file[one["file"]]
+        assert one["reason"].startswith(f"{record['label']} or {record['runner_up']}")
+        assert (one["kind"], record["margin"] <= 0.99) == ("uncertain", True)
