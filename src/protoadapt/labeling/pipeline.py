@@ -143,7 +143,7 @@ def name_pictures(
     classifier = Classifier.of(estimator, task.classes, task.model, task.support, task.labels, task.calibration)
     n_way = len(task.classes)
     (found, unknown), sample, records = np.zeros((2, n_way), np.int64), [], []
-    features, featured = [task.support[:0]], []
+    rows_of_blocks, featured = [task.support[:0]], []
     with parquet_writer(parquet, task.classes, check) if parquet else nullcontext(lambda block: None) as write:
         for block in map(Block.settled, task.blocks(classifier)):
             best, asked, chosen = block.answers.best[:, 0], block.codes < 0, np.flatnonzero(block.sampled)
@@ -152,10 +152,10 @@ def name_pictures(
             every = block.records(task.classes) if keep else []
             sample += [every[i] for i in chosen] if keep else block.records(task.classes, chosen)
             records += every
-            features.append(block.features)
+            rows_of_blocks.append(block.features)
             featured += block.records(task.classes, block.featured)
             write(block)
-    parts = of_all((found, unknown, sample, np.concatenate(features), featured, task.skipped))
+    parts = of_all((found, unknown, sample, np.concatenate(rows_of_blocks), featured, task.skipped))
     found, unknown = (np.sum([part[i] for part in parts], 0) for i in (0, 1))
     features, featured = np.concatenate([part[3] for part in parts]), [one for part in parts for one in part[4]]
     support = np.bincount(task.labels, minlength=n_way)

@@ -149,7 +149,8 @@ def next_pictures(
     rows = np.concatenate([support, features[asked]]).astype(np.float32)
     codes = np.repeat([0, -1], [len(support), len(asked)])
     margin, unknown = (
-        np.concatenate([np.ones(len(support)), [records[place][key] for place in asked]]) for key in ("margin", "unknown")
+        np.concatenate([np.ones(len(support)), [records[place][key] for place in asked]])
+        for key in ("margin", "unknown")
     )
     found = suggest(unit(classifier.prepare(rows)).numpy(), codes, n, margin=margin, unknown=unknown.astype(bool))
     return [next_record(one, records[asked[one.row - len(support)]]) for one in found]

@@ -8,7 +8,6 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.untrusted import finite
 from protoadapt.report.markup import link, picture
 
-
 FIRST = 18  # pictures to label next, where the file does not say which
 SURE = 0.99  # above it nobody need look
 
@@ -77,9 +76,7 @@ def read_totals(document: dict[str, Any], names: Sequence[str], records: Sequenc
     return totals
 
 
-def read_next(
-    document: dict[str, Any], records: Sequence[LabelledPicture]
-) -> tuple[list[LabelledPicture], list[str]]:
+def read_next(document: dict[str, Any], records: Sequence[LabelledPicture]) -> tuple[list[LabelledPicture], list[str]]:
     """The pictures to label next, and why each. Files from before suggestions: the least certain, no reasons."""
     if isinstance(entries := document.get("next"), list):
         of_file = {p.file: p for p in records if not p.support}
