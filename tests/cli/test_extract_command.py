@@ -8,6 +8,7 @@ from helpers import command
 from helpers.small_pictures import class_folders
 
 from protoadapt.core.features import load_features
+from protoadapt.report.captions import embedding
 from protoadapt.report.result_page import evaluation_page
 
 
@@ -44,6 +45,15 @@ def test_results_on_ones_own_pictures_bear_their_name(mine: Path, model: Path, t
     assert "<h1><bdi>Evaluation: folder</bdi></h1>" in evaluation_page([result])
 
 
+def test_the_stored_side_of_views_is_named_in_the_result(mine: Path, model: Path, tmp_path: Path) -> None:
+    run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors", "--views", 3, "--store", 48)
+    assert load_features(tmp_path / "f.safetensors").metadata["store"] == 48
+    words = ("--query", 1, "--episodes", 5, "--json", tmp_path / "r.json")
+    run("evaluate", tmp_path / "f.safetensors", *words)
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert embedding(result).endswith("views 3, store 48")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -53,6 +63,8 @@ def test_results_on_ones_own_pictures_bear_their_name(mine: Path, model: Path, t
         (("--images", ".", "--shard", "1/2"), "--shard works with --manifest only"),
         (("--images", ".", "--engine", "foo"), "--engine works with --manifest only"),
         (("--images", ".", "--workers", 2), "--workers works with --manifest only"),
+        (("--images", ".", "--store", 168, "--views", 2), "--store is for windows, and --views 2 has none"),
+        (("--manifest", "m.jsonl", "--store", 168), "leave out --store"),
     ],
 )
 def test_options_that_do_not_go_together_are_named(words, said, tmp_path: Path) -> None:

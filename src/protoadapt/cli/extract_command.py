@@ -32,6 +32,13 @@ def extract(
     ] = None,
     crop: Annotated[str, typer.Option(help="none, or box: cut to the boxes of CUB (default: as in training)")] = "",
     views: Annotated[int, typer.Option(help="views to average per picture: 1 itself, 2 adds its mirror image, …")] = 1,
+    store: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SIDE",
+            help="cut the windows of --views 3 and more from pictures of this side (default: the network's input)",
+        ),
+    ] = None,
     pooling: Annotated[
         float, typer.Option(help="exponent p of generalised-mean (GeM) pooling, 1 to 8; 1: plain average")
     ] = 1.0,
@@ -71,6 +78,8 @@ def extract(
             raise UserError("--manifest needs no --cache: leave it out")
         if pooling != 1:
             raise UserError("shards of a manifest are pooled by the mean: leave out --pooling")
+        if store is not None:
+            raise UserError("shards of a manifest are cut from pictures of the network's input: leave out --store")
         return extract_manifest(model, manifest, out, shard, engine, workers, views, find_device(device))
     if check_output(out, model if Path(model).is_file() else None).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
@@ -80,6 +89,10 @@ def extract(
     from protoadapt.training.datasets.registry import search
     from protoadapt.vision import embed, networks
 
+    if store is not None and views < 3:
+        raise UserError(
+            f"--store is for windows, and --views {views} has none: give --views 3 or more, or leave it out"
+        )
     network, metadata = networks.load(model, find_device(device))
     embed.check_pooling(network, pooling)  # before pictures are decoded
     if images:
@@ -87,6 +100,7 @@ def extract(
         cache = cache or out.parent / ".protoadapt-cache"  # nothing is written among a user's own pictures
     options: dict[str, Any] = {
         "size": metadata["size"],
+        "store": store,
         "crop": crop or (metadata["crop"] if dataset == metadata["dataset"] else "none"),
         "cache_dir": cache,
         "on_corrupt": "skip" if skip_corrupt else "fatal",

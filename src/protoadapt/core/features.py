@@ -166,7 +166,8 @@ def base_mean_of(path: str | Path, table: Features) -> Tensor:
         raise UserError(
             f"{Path(path).name!r} has {dims} dimensions and the features have {own}: extract both with one network"
         )
-    for key, plural in {"weights": "networks", "pooling": "poolings", "views": "views", "crop": "crops"}.items():
+    alike = {"weights": "networks", "pooling": "poolings", "views": "views", "store": "stored sides", "crop": "crops"}
+    for key, plural in alike.items():
         one, other = (stated(features.metadata, key) for features in (base, table))
         if one and other and one != other:
             raise UserError(
@@ -190,6 +191,7 @@ def _checked_metadata(metadata: dict[str, Any], path: Path) -> dict[str, Any]:
     """Metadata that can be compared and printed."""
     valid = {key: metadata.get(key) is None or isinstance(metadata[key], str) for key in TEXTS}
     valid |= {"views": whole(metadata.get("views", 1), 1), "pooling": finite(metadata.get("pooling", 1), 1, 8)}
+    valid["store"] = metadata.get("store") is None or whole(metadata["store"], 1)
     for key in valid:
         if not valid[key]:
             raise UserError(

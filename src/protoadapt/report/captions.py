@@ -5,7 +5,7 @@ from typing import Any
 
 from protoadapt.core.errors import count
 
-USUAL = {"crop": "none", "views": 1, "pooling": 1}
+USUAL = {"crop": "none", "views": 1, "store": None, "pooling": 1}
 
 
 def dataset(features: Mapping[str, Any]) -> str:
@@ -60,7 +60,7 @@ def _run(result: Mapping[str, Any]) -> object:
 
 
 def embedding(result: Mapping[str, Any]) -> str:
-    """Network, training run, weights, and whatever is unusual about crop, views and pooling."""
+    """Network, training run, weights, and whatever is unusual about crop, views, their stored side and pooling."""
     features = result["features"]
     parts = [
         *(features.get("backbone"), f"run {_run(result)}" if _run(result) else None),

@@ -39,7 +39,7 @@ SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
 def embed_batches(
     network: nn.Module,
     metadata: Mapping[str, Any],
-    batches: Iterable[tuple[K, np.ndarray]],
+    batches: Iterable[tuple[K, np.ndarray] | tuple[K, np.ndarray, np.ndarray]],
     *,
     views: int = 1,
     pooling: float = 1.0,
@@ -52,7 +52,8 @@ def embed_batches(
     Parameters
     ----------
     network, metadata : as `networks.load` returns them.
-    batches : pairs of anything (such as the names of the pictures) and pixels (n, 3, H, W) uint8.
+    batches : pairs of anything (such as the names of the pictures) and pixels (n, 3, H, W) uint8; a third array, the
+        same pictures with larger sides, is what windows are cut from.
     views : how many views of each picture are averaged.
     pooling : exponent of the mean over all positions (`networks.staged.generalised_mean`).
 
@@ -64,25 +65,29 @@ def embed_batches(
     forward = network if pooling == 1 else partial(network, pooling=pooling)
     device = device_of(network)
     mean, std = (255 * torch.tensor(metadata[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
-    for key, pixels in batches:
+    for key, pixels, *wide in batches:
         with torch.inference_mode():
-            images = torch.from_numpy(np.array(pixels)).to(device)
+            images, *wider = (torch.from_numpy(np.array(part)).to(device) for part in (pixels, *wide))
             total = torch.zeros((), device=device)
             for number in range(views):
-                x = ((view(images, number) - mean) / std).contiguous(memory_format=torch.channels_last)
+                x = ((view(images, number, *wider) - mean) / std).contiguous(memory_format=torch.channels_last)
                 parts = x.split(FORWARD if device.type == "cpu" else len(x))
                 total = total + torch.cat([forward(part).float() for part in parts])
             rows = (total / views).cpu()
         yield key, rows
 
 
-def view(images: Tensor, number: int) -> Tensor:
-    """View `number` (from 0) of pictures (B, 3, H, W) uint8: themselves, mirrored, or the same window of each."""
+def view(images: Tensor, number: int, wide: Tensor | None = None) -> Tensor:
+    """View `number` (from 0) of pictures (B, 3, H, W) uint8: themselves, mirrored, or the same window of each.
+
+    Windows are cut from `wide`, the same pictures with larger sides, where it is given.
+    """
     if number < 2:
         return images.flip(-1) if number else images
     draws = draw_windows(torch.rand(8, 1, generator=torch.Generator().manual_seed(number)))
     n, device = len(images), images.device
-    return resized(images, {key: drawn.to(device).expand(n, *drawn.shape[1:]) for key, drawn in draws.items()})
+    draws = {key: drawn.to(device).expand(n, *drawn.shape[1:]) for key, drawn in draws.items()}
+    return resized(images if wide is None else wide, draws, images.shape[-1])
 
 
 def embed(
@@ -93,12 +98,17 @@ def embed(
     on_progress: Callable[[int], None] = lambda done: None,
     batch: int = 256,
     pooling: float = 1.0,
+    wide: np.ndarray | None = None,
 ) -> Tensor:
     """Embed pictures in an array (N, 3, H, W) uint8, a memory-map for one, to features (N, D) float32 on the CPU.
 
     `batch` pictures are on the network's device at once; `on_progress` is called with the views embedded, of N × views.
+    `wide`: the same pictures with larger sides, from which windows are cut; None: from the pictures themselves.
     """
-    batches = ((start, pixels[start : start + batch]) for start in range(0, len(pixels), batch))
+    arrays = [pixels] if wide is None or views <= 2 else [pixels, wide]
+    batches: Any = (
+        (start, *(part[start : start + batch] for part in arrays)) for start in range(0, len(pixels), batch)
+    )
     rows = []
     for start, part in embed_batches(network, metadata, batches, views=views, pooling=pooling):
         rows.append(part)
@@ -124,12 +134,14 @@ def extract(
     """
     if views < 1:
         raise UserError(f"views is {views}: give 1 or more")
-    rows = check_rows(embed(network, metadata, images.pixels, views, on_progress, pooling=pooling), pooling)
-    mean = None
-    if base is not None:
-        done = len(images) * views
-        others = embed(network, metadata, base.pixels, views, lambda n: on_progress(done + n), pooling=pooling)
-        mean = check_rows(others, pooling).mean(0)
+
+    def embedded(part: Images, before: int) -> Tensor:
+        counted = lambda n: on_progress(before + n)  # noqa: E731
+        rows = embed(network, metadata, part.pixels, views, counted, pooling=pooling, wide=part.wide)
+        return check_rows(rows, pooling)
+
+    rows = embedded(images, 0)
+    mean = None if base is None else embedded(base, len(images) * views).mean(0)
     table = {key: metadata.get(key) for key in ("backbone", "width", "weights", "size", "mean", "std")}
     table |= {"trained_on": metadata.get("dataset"), "dataset": images.name, "split": images.split, "crop": images.crop}
     table |= {
@@ -138,6 +150,8 @@ def extract(
         "rectified": bool((rows >= 0).all()),
         "class_names": list(images.class_names),
     }
+    if images.wide is not None:
+        table["store"] = images.wide.shape[-1]
     if images.name == "folder":  # a user's own: the name of the folder, as text whatever its bytes are
         table["folder"] = os.fsencode(images.root.resolve().name).decode("utf-8", "replace")
     rows = to_half(rows, "store them without --half") if half else rows

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,7 @@ def load(
     data_dir: str | Path | None = None,
     *,
     size: int | None = None,
+    store: int | None = None,
     crop: str = "none",
     resize: Resize | None = None,
     per_class: int | None = None,
@@ -38,6 +40,7 @@ def load(
         split        "base", "val" or "novel"; "all" for one's own folder
         data_dir     folder that holds the dataset; None for built-in ones
         size         side in pixels, 8 to 1024; None: 84, or what the dataset says
+        store        larger side of a second copy, `wide`, from which `extract` cuts the windows of views; None: no copy
         crop         "none" or, for CUB, "box"
         resize       how pictures are brought to that size (see `decode`); None: squeezed to a square
         per_class    use the first so many pictures per class (of glyphs: draw so many); None: all
@@ -59,6 +62,9 @@ def load(
         raise UserError(f"{dataset.title} has no crop {crop!r}: choose {' or '.join(map(repr, dataset.crops))}")
     if not 8 <= size <= 1024:
         raise UserError(f"size is {size}: choose a side of 8 to 1024 pixels")
+    if store is not None and (store < size or resize):
+        problem = "this network resizes pictures in its own way" if resize else f"the network's input is {size} wide"
+        raise UserError(f"store is {store}, but {problem}: leave it out" + ("" if resize else ", or choose more"))
     if per_class is not None and per_class < 1:
         raise UserError(f"per_class is {per_class}: choose 1 picture per class or more")
     if on_corrupt not in ("fatal", "skip"):
@@ -83,7 +89,24 @@ def load(
     images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
     if images.skipped and on_corrupt == "fatal":
         raise pixel_cache.unreadable(images.skipped[0])
-    return images
+    if store is None:
+        return images
+    large = load(
+        name,
+        split,
+        data_dir,
+        size=store,
+        crop=crop,
+        per_class=per_class,
+        cache_dir=cache_dir,
+        verify=verify,
+        on_corrupt=on_corrupt,
+        workers=workers,
+        on_progress=on_progress,
+    )
+    if large.paths != images.paths:
+        raise UserError(f"a picture was skipped at {size} or {store} pixels only: remove {entry} to decode it again")
+    return replace(images, wide=large.pixels)
 
 
 def _source(
