@@ -35,6 +35,27 @@ def test_nothing_is_written_among_ones_own_pictures(mine: Path, model: Path, tmp
     assert sorted(mine.rglob("*")) == before
 
 
+def test_a_foreign_index_is_not_replaced(mine: Path, model: Path, tmp_path: Path) -> None:
+    words = ("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors")
+    (tmp_path / "f.index.csv").write_text("my own notes\n")
+    done = command.run(*words)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "f.index.csv' was not written by this command" in done.stderr
+    assert (tmp_path / "f.index.csv").read_text() == "my own notes\n"
+    assert not (tmp_path / "f.safetensors").exists()
+    (tmp_path / "f.index.csv").unlink()
+    assert run(*words) == run(*words)  # its own is replaced
+
+
+def test_skipped_pictures_and_lost_classes_are_said(mine: Path, model: Path, tmp_path: Path) -> None:
+    for file in (mine / "kind1" / "kind1_000.png", *(mine / "kind3").iterdir()):
+        file.write_bytes(b"broken")
+    done = command.run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors", "--skip-corrupt")
+    assert done.stdout.startswith("20 rows × 64 of 7 classes")
+    assert "4 of 24 pictures of the split all cannot be read and are left out, such as kind1/kind1_000.png (it is" in done.stderr
+    assert "no picture is left of kind3\n" in done.stderr
+
+
 def test_results_on_ones_own_pictures_bear_their_name(mine: Path, model: Path, tmp_path: Path) -> None:
     run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors")
     words = ("--query", 1, "--episodes", 5, "--json", tmp_path / "r.json")

@@ -22,6 +22,20 @@ def protoadapt(folder):
     return run
 
 
+@pytest.mark.parametrize("name", ["report.html", "labels.json", "classifier.safetensors", "labels.csv"])
+def test_a_file_of_another_kind_is_never_replaced(protoadapt, folder, model, name):
+    places = ["--support", "support", "--images", "images", "--out", "out", "--model", model]
+    (folder / "out").mkdir()
+    (folder / "out" / name).write_text("my own notes\n")
+    _, err = protoadapt("label", *places, code=2)
+    assert name in err
+    assert (folder / "out" / name).read_text() == "my own notes\n"
+    assert [file.name for file in (folder / "out").iterdir() if file.is_file()] == [name]
+    (folder / "out" / name).unlink()
+    protoadapt("label", *places)
+    protoadapt("label", *places, "--set", "n_iter=1")  # its own files are replaced
+
+
 def test_label_then_predict(protoadapt, folder, model):
     strange = os.fsdecode(b"red-caf\xe9\x1b[31m.png")
     (folder / "images" / "day 0" / "red-0.png").rename(folder / "images" / strange)

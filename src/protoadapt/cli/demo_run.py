@@ -15,7 +15,8 @@ from protoadapt.cli.evaluate_command import measure
 from protoadapt.cli.progress import clock, training_progress
 from protoadapt.core.episodes import Protocol, draw
 from protoadapt.core.features import Features, save_features
-from protoadapt.core.files import write_json, write_text
+from protoadapt.core.errors import UserError
+from protoadapt.core.files import check_output_folder, write_json, write_text
 from protoadapt.core.methods import method
 from protoadapt.core.projection import episode_paths
 from protoadapt.core.records import right_answers
@@ -44,6 +45,9 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
     def say(words: str) -> None:
         print(f"[{clock(time.perf_counter() - start)}] {words}", flush=True)
 
+    check_output_folder(out)
+    if out.is_dir() and any(out.iterdir()) and not (out / "pictures").is_dir():
+        raise UserError(f"{str(out)!r} holds other files, which might be replaced: choose another --out")
     config = recipe("hct_r_glyphs", overrides)
     pictures: dict[str, Any] = {"cache_dir": out / "pictures", "per_class": per_class}
     say(f"drawing pictures of letters and signs in {out / 'pictures'}")

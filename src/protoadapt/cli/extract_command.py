@@ -1,5 +1,6 @@
 """`protoadapt extract`."""
 
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -8,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from protoadapt.cli.options import Cache, DataDir, DatasetName, Device, Model, SkipCorrupt, find_device
-from protoadapt.cli.progress import bars, say
+from protoadapt.cli.progress import bars, say, say_skipped
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.files import check_output, check_output_folder
+from protoadapt.core.files import check_ours, check_output, check_output_folder
 
 if TYPE_CHECKING:
     from protoadapt.vision.pictures.split import Images
@@ -93,6 +94,7 @@ def extract(
         raise UserError(
             f"--store is for windows, and --views {views} has none: give --views 3 or more, or leave it out"
         )
+    index = check_ours(out.with_suffix(".index.csv"), re.compile(rf"\A{','.join(embed.INDEX)}\r?\n".encode()))
     network, metadata = networks.load(model, find_device(device))
     embed.check_pooling(network, pooling)  # before pictures are decoded
     if images:
@@ -131,7 +133,9 @@ def extract(
             half=half,
             on_progress=lambda done: report("views embedded", done, total),
         )
-    embed.save_index(out.with_suffix(".index.csv"), chosen)
+    for loaded in filter(None, (chosen, base)):
+        say_skipped(loaded)
+    embed.save_index(index, chosen)
     save_features(out, table)
     rows, dim = table.features.shape
     print(f"{rows:,} rows × {dim} of {len(chosen.class_names)} classes: {out}")

@@ -1,5 +1,6 @@
 """Progress callbacks as bars: on a terminal only, never in a log file."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -7,10 +8,14 @@ from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from protoadapt.core.errors import count
+from protoadapt.core.untrusted import for_terminal
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from protoadapt.training import Event
+    from protoadapt.vision.pictures.split import Images
 
 # of an epoch's record
 NOT_PRINTED = ("epoch", "step", "lr", "seconds", "images_per_second", "loss", "accuracy")
@@ -24,6 +29,18 @@ all), which gives the rate and the time left."""
 def say(words: str) -> None:
     """Print for people: beside the output, at once."""
     print(words, file=sys.stderr, flush=True)
+
+
+def say_skipped(images: "Images") -> None:
+    """How many pictures of a dataset were left out because they cannot be read, and the classes that have none left."""
+    if not (skipped := images.skipped):
+        return
+    are = "is" if len(skipped) == 1 else "are"
+    whole = count(len(images) + len(skipped), "picture")
+    say(f"{len(skipped):,} of {whole} of the split {images.split} cannot be read and {are} left out, such as {for_terminal(skipped[0])}")
+    folders = {os.path.basename(os.path.dirname(name)) for name in skipped}
+    if gone := sorted(folders - set(images.class_names)):
+        say(f"no picture is left of {', '.join(map(for_terminal, gone))}")
 
 
 @contextmanager

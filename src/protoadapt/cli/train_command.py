@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt, no_device
-from protoadapt.cli.progress import bars, training_progress
+from protoadapt.cli.progress import bars, say_skipped, training_progress
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output_folder
 
@@ -68,6 +68,8 @@ def train(
     with bars() as report:
         on_progress = partial(report, "pictures decoded")
         base, val = load_splits(config, data_dir, cache_dir=cache, on_corrupt=on_corrupt, on_progress=on_progress)
+    for images in (base, val):
+        say_skipped(images)
     with training_progress() as show:
         result = run_training(
             config,

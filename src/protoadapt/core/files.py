@@ -33,6 +33,27 @@ def check_output(path: str | Path, *inputs: str | Path | None) -> Path:
     return path
 
 
+SEARCHED = 1 << 24
+"""Bytes at the beginning and at the end of a file that are searched for what shows its kind."""
+
+
+def check_ours(path: Path, mark: re.Pattern[bytes]) -> Path:
+    """The path of an output file that the user did not name. Raises UserError where a file of another kind is there.
+
+    `mark` is found in all files of the kind that is written.
+    """
+    if check_output(path).exists():
+        with open(path, "rb") as file:
+            content = file.read(SEARCHED)
+            file.seek(max(file.tell(), path.stat().st_size - SEARCHED))
+            content += file.read(SEARCHED)
+        if content and not mark.search(content):
+            raise UserError(
+                f"{str(path)!r} was not written by this command and would be replaced: move it, or choose another --out"
+            )
+    return path
+
+
 def check_output_folder(path: Path) -> None:
     """Raises UserError, before any work is done, where the output folder is a file."""
     if path.exists() and not path.is_dir():

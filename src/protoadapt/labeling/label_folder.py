@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import check_output, check_output_folder, unchanged_since_now
+from protoadapt.core.files import unchanged_since_now
 from protoadapt.labeling.classifier import load_classifier, make_estimator
 from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
-from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, link_between, picture_records, skipped_records
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, check_replaced, link_between, picture_records, skipped_records
 from protoadapt.labeling.parquet_table import parts_in
 from protoadapt.labeling.pipeline import METHOD, Progress, Task, in_memory, load_same, name_pictures, write_results
 from protoadapt.labeling.sorting import WAYS, check_folders, sort_pictures
@@ -30,8 +30,6 @@ from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.walk import Skipped, find_pictures
-
-FILES = ("labels.csv", "labels.json", "classifier.safetensors", "report.html")
 
 
 def label(
@@ -235,13 +233,11 @@ def _places(records: Sequence[Mapping[str, Any]], files: Sequence[str], images: 
 
 def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: str | None) -> None:
     """Refuses before the work what would fail after it."""
-    check_output_folder(out)
+    check_replaced(out)
     real = {path: Path(os.path.realpath(path)) for path in (out, images, *support)}
     for option, paths in (("--images", [images]), ("--support", support)):
         if any(real[out] == real[path] for path in paths):
             raise UserError(f"--out and {option} are both {str(out)!r}: give the results a folder of their own")
-    for name in FILES:
-        check_output(out / name)
     if parts := parts_in(out):  # they would contradict the new labels; of millions of pictures, so not removed
         raise UserError(
             f"{str(parts[0])!r} holds labels of label --features: remove it, or choose another folder for --out"

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.files import check_output_folder, unchanged_since_now
+from protoadapt.core.files import check_ours, unchanged_since_now
 from protoadapt.labeling.classifier import Classifier, make_estimator
 from protoadapt.labeling.names import UNKNOWN, to_text
-from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block, link_between, skipped_records
-from protoadapt.labeling.parquet_table import check_pyarrow, part_name, remove_others
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block, check_replaced, link_between, skipped_records
+from protoadapt.labeling.parquet_table import OURS, check_pyarrow, part_name, remove_others
 from protoadapt.labeling.pipeline import METHOD, Progress, Task, load_same, model_entry, name_pictures, write_results
 from protoadapt.labeling.support import (
     Example,
@@ -99,7 +99,7 @@ def label_features(
         if method == "pt_map":
             raise UserError("--features with --method pt_map would read all rows thousands of times: choose bapa")
         check_pyarrow()
-        check_output_folder(out)
+        check_replaced(out)
         rows, record, total = _open(features, rank, world)
         labels_csv = out / "labels.csv"
         unchanged = unchanged_since_now(labels_csv)
@@ -112,7 +112,7 @@ def label_features(
         passes = estimator.get_params().get("n_iter", 0) + 2
         rows = replace(rows, tick=_counter(on_progress, passes * sum(header.shape[0] for header in rows.headers)))
         task = _task(features, rows, labelled, examples.notes(), record, model, device, total)
-        parquet = out / part_name(rank, world)
+        parquet = check_ours(out / part_name(rank, world), OURS)
         keep = world == 1 and total <= FEW
         named = name_pictures(task, estimator, keep=keep, parquet=parquet, check=unchanged)
         remove_others(out, world)  # now that the parts of all processes are there

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from protoadapt.core.files import written_whole
+from protoadapt.core.files import check_ours, check_output, check_output_folder, written_whole
 from protoadapt.core.threads import ahead
 from protoadapt.labeling.classifier import Answers
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
@@ -20,6 +21,13 @@ from protoadapt.vision.pictures.walk import Skipped
 
 SCHEMA = "protoadapt-labels/1"
 COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "unknown", "guess")
+OURS = {
+    "labels.json": re.compile(rb'"schema": *"protoadapt-labels/'),
+    "classifier.safetensors": re.compile(rb"protoadapt-classifier/"),
+    # Version 0.1.0 did not say which kind of page it wrote.
+    "report.html": re.compile(rb'\A(?!.*content="protoadapt, (?!labels)).*protoadapt', re.DOTALL),
+}
+"""What shows that a file was written by `label`, for those that it replaces."""
 UNLABELED, NONE_OF_CLASSES = -1, -2
 """In place of a class number: nobody labelled the picture; a person says that it belongs to none of the classes.
 (`unknown` is what the classifier suspects.)"""
@@ -96,6 +104,14 @@ def as_csv(result: Mapping[str, Any]) -> str:
             label, unknown = UNKNOWN, "yes"
         writer.writerow([file_cell(record["file"]), label, numbers[0], runner_up, numbers[1], unknown, guess])
     return text.getvalue()
+
+
+def check_replaced(out: Path) -> None:
+    """Raises UserError, before any work is done, where a file of another kind would be replaced."""
+    check_output_folder(out)
+    check_output(out / "labels.csv")  # whose labels are compared later
+    for name, mark in OURS.items():
+        check_ours(out / name, mark)
 
 
 def link_between(out: Path, folder: str | Path) -> str | None:

@@ -13,6 +13,8 @@ from protoadapt.core.files import written_whole
 from protoadapt.labeling.names import UNKNOWN
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, Block
 
+OURS = re.compile(rb"\APAR1.*runner_up", re.DOTALL)
+"""What shows that a file is such a table: its columns, which are listed at its end."""
 GROUP = 1 << 17
 """Rows that are written together, at least."""
 
@@ -77,7 +79,12 @@ def parquet_writer(
         columns += [pa.array(support), pa.array(np.full(len(support), block.shard, np.int32)), pa.array(block.rows)]
         return pa.table(columns, schema)
 
-    with written_whole(path) as partial, pq.ParquetWriter(partial, schema, compression="zstd") as file:
+    # An open file: of a name pyarrow expands a ~, and refuses one that is not text.
+    with (
+        written_whole(path) as partial,
+        open(partial, "wb") as opened,
+        pq.ParquetWriter(opened, schema, compression="zstd") as file,
+    ):
 
         def flush() -> None:
             if waiting:

@@ -216,7 +216,7 @@ def _decoded(
             pixels = None if digest in store else decode_bytes(content, metadata["size"], metadata.get("resize"))
             return _File(before, digest, pixels)
         except Exception as error:  # a broken file may fail in any way
-            return _File(error=reason(error))
+            return _File(error=reason(error, files[place]))
 
     todo = [place for place, content in enumerate(contents) if content is None]
     batch: dict[bytes, np.ndarray] = {}
@@ -284,11 +284,14 @@ def to_half(rows: Tensor, way_out: str = "scale them") -> Tensor:
     return answer
 
 
+INDEX = ["path", "sha256", "label", "class"]
+
+
 def save_index(path: str | Path, images: Images) -> None:
     """Write a csv beside a feature file: path, sha256 of the decoded pixels, label and class of each row."""
     # Names are bytes on some systems: what is not text is written as those bytes again.
     with written_whole(path) as partial_file, open(partial_file, "w", newline="", errors="surrogateescape") as file:
         writer = csv.writer(file)
-        writer.writerow(["path", "sha256", "label", "class"])
+        writer.writerow(INDEX)
         for name, row, label in zip(images.paths, images.pixels, images.labels):
             writer.writerow([name, hashlib.sha256(row.tobytes()).hexdigest(), label, images.class_names[label]])

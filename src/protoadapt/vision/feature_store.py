@@ -24,7 +24,7 @@ from safetensors.numpy import save
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import written_whole
 
-FORMAT = 2  # raised when the pieces or the decoding of pictures change
+FORMAT = 3  # raised when the pieces or the decoding of pictures change
 
 
 def stamp(file: str) -> bytes:

@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from protoadapt.vision.pictures.decode import Box, Picture, decode
+from protoadapt.vision.pictures.decode import Box, Picture, decode, thumbnail
 from protoadapt.vision.pictures.formats import UnreadablePicture
 
 
@@ -88,6 +89,32 @@ def test_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
     path = tmp_path / ("a.tif" if mode == "CMYK" else "a.png")
     image.save(path)
     np.testing.assert_array_equal(decode(Picture("a", "c", str(path)), 20), by_hand(image.convert("RGB"), 20))
+
+
+@pytest.mark.parametrize(
+    ("image", "suffix", "options"),
+    [
+        (Image.new("RGBA", (8, 8), (255, 0, 0, 0)), "png", {}),
+        (Image.new("RGBA", (8, 8), (255, 0, 0, 0)), "webp", {"lossless": True}),
+        (Image.new("LA", (8, 8), (0, 0)), "png", {}),
+        (Image.new("P", (8, 8), 0), "gif", {"transparency": 0}),
+        (Image.new("P", (8, 8), 0), "png", {"transparency": b"\0"}),
+        (Image.new("L", (8, 8), 0), "png", {"transparency": 0}),
+        (Image.new("RGB", (8, 8), 0), "png", {"transparency": (0, 0, 0)}),
+        (Image.new("1", (8, 8), 0), "png", {"transparency": 0}),
+    ],
+)
+def test_transparent_pictures_are_laid_on_white(tmp_path: Path, image: Image.Image, suffix: str, options: dict) -> None:
+    file = tmp_path / f"a.{suffix}"
+    image.save(file, **options)
+    assert decode(Picture("a", "", str(file)), 8).min() == 255
+    assert np.asarray(Image.open(BytesIO(thumbnail(file.read_bytes())))).min() == 255
+
+
+def test_half_transparent_pixels_are_blended() -> None:
+    half = Image.new("RGBA", (8, 8), (200, 0, 100, 128))
+    got = decode(Picture("a", "", lambda size: half), 8)[:, 0, 0]
+    assert got.tolist() == [round((128 * value + 127 * 255) / 255) for value in (200, 0, 100)]
 
 
 def test_large_jpeg_reduced_while_decoding_stays_near(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What is cached is what was decoded, whole, or it is not there."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -16,7 +17,8 @@ from PIL import Image
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import load
-from protoadapt.vision.pictures import pixel_cache
+from protoadapt.training.datasets.folders import class_files, source_of_files
+from protoadapt.vision.pictures import formats, pixel_cache
 from protoadapt.vision.pictures.split import Images
 
 
@@ -128,17 +130,65 @@ def test_a_broken_entry_is_decoded_again(mine: Path, counted: list[str], file: s
 
 
 @pytest.mark.parametrize("file", pixel_cache.FILES)
-def test_verify_finds_a_changed_byte(mine: Path, file: str) -> None:
-    loaded(mine)
+def test_a_changed_byte_is_found_and_mended(mine: Path, file: str) -> None:
+    want = loaded(mine)
+    pixels = np.array(want.pixels)
     path = entry(mine) / file
     content = bytearray(path.read_bytes())
     # a pixel, the lowest byte of the last label, a letter of the first class
     place = {"pixels.bin": 5, "labels.npy": -8, "index.json": content.find(b"kind")}[file]
     content[place] ^= 1
     path.write_bytes(content)
-    loaded(mine)  # unnoticed, as nobody asked
-    with pytest.raises(UserError, match=f"{re.escape(file)} does not match its checksum"):
-        loaded(mine, verify=True)
+    with pytest.warns(UserWarning, match=f"{re.escape(file)} does not match its checksum.* decoded again"):
+        again = loaded(mine)
+    np.testing.assert_array_equal(again.pixels, pixels)
+    assert (again.labels.tolist(), again.class_names) == (want.labels.tolist(), want.class_names)
+
+
+@pytest.mark.parametrize("change", [lambda index: None, lambda index: index | {"paths": index["paths"][:-1]}])
+def test_an_index_that_does_not_fit_is_refused_even_with_its_checksum(mine: Path, change) -> None:
+    want = loaded(mine)
+    path = entry(mine) / "index.json"
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    sums = [f"{hashlib.sha256((entry(mine) / file).read_bytes()).hexdigest()}  {file}\n" for file in pixel_cache.FILES]
+    (entry(mine) / "SHA256SUMS").write_text("".join(sums))
+    with pytest.warns(UserWarning, match="broken"):
+        assert loaded(mine).paths == want.paths
+
+
+def test_a_picture_replaced_by_another_of_the_same_size_is_decoded(tmp_path: Path) -> None:
+    """Bitmaps of one size have as many bytes, whatever they show."""
+    file = tmp_path / "a" / "0.bmp"
+    file.parent.mkdir()
+    painted(0).save(file)
+    before, status = np.array(loaded(tmp_path).pixels), file.stat()
+    painted(1).save(file)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    assert not np.array_equal(loaded(tmp_path).pixels, before)
+
+
+def test_a_class_of_unreadable_pictures_is_left_out_unless_the_classes_are_fixed(mine: Path) -> None:
+    for file in (mine / "kind3").iterdir():
+        file.write_bytes(b"broken")
+    images = loaded(mine, on_corrupt="skip")
+    assert images.class_names == [f"kind{i}" for i in range(8) if i != 3]
+    assert [images.class_names[label] for label in images.labels] == [path.split("/")[0] for path in images.paths]
+    pictures, classes = pixel_cache.in_order(source_of_files(mine, class_files(mine, ["kind2", "kind3"]), None), None, 2)
+    with pytest.raises(UserError, match=r"no picture of the class 'kind3' can be read, such as kind3/kind3_000.png"):
+        pixel_cache.write(mine / "entry", pictures, classes, 16, skip=True, fixed=True)
+    assert not (mine / "entry").exists()
+
+
+def test_a_machine_out_of_memory_marks_no_picture_as_damaged(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pixel_cache, "decode", short)
+        patch.setattr(formats, "MAX_PIXELS", 1 << 60)  # more than any machine has
+        with pytest.raises(UserError, match="not enough memory"):
+            loaded(mine, on_corrupt="skip")
+    assert (len(loaded(mine, on_corrupt="skip")), loaded(mine).skipped) == (24, [])
 
 
 def test_checksums_are_those_of_sha256sum(mine: Path) -> None:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets.folders import files_of_class
-from protoadapt.vision.pictures import formats
+from protoadapt.vision.pictures import decode, formats
 from protoadapt.vision.pictures import read as reading
 from protoadapt.vision.pictures.decode import Picture, Room, thumbnail
 from protoadapt.vision.pictures.decode import decode as decode_picture
@@ -102,8 +102,8 @@ def test_what_is_no_picture_is_said_in_words():
     for content, words in ((b"", "empty"), (b"hello", "no picture"), (b"%!PS-Adobe-3.0 EPSF", "no picture")):
         with pytest.raises(Exception) as error:  # noqa: PT011
             pixels(content, 16)
-        assert words in formats.reason(error.value)
-        assert "0x" not in formats.reason(error.value)
+        assert words in formats.reason(error.value, "a.png")
+        assert "0x" not in formats.reason(error.value, "a.png")
 
 
 def test_heic_asks_for_its_plugin(heic_plugin):
@@ -247,7 +247,7 @@ def test_every_command_finds_and_reads_the_same_pictures(tmp_path, paint, monkey
     ):
         with pytest.raises(formats.UnreadablePicture) as error:
             attempt()
-        reasons.add(formats.reason(error.value))
+        reasons.add(formats.reason(error.value, "a.png"))
     assert reasons == {"it is larger than 0 MB"}
 
 
@@ -270,6 +270,48 @@ def test_a_transient_error_is_tried_again_and_stops_a_manifest(tmp_path, paint, 
     failures += [OSError(errno.EACCES, "secret")]
     with pytest.raises(formats.UnreadablePicture, match="Permission denied"):
         read_entry(tmp_path, Entry("a.png", file.stat().st_size))
+
+
+@pytest.mark.parametrize("code", [errno.ENOMEM, errno.EMFILE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EIO])
+def test_what_may_pass_is_no_reason_to_skip_a_picture(code):
+    with pytest.raises(UserError, match=r"'a.png' cannot be read now \(.*\): run the same command again"):
+        formats.reason(OSError(code, os.strerror(code)), "a.png")
+    assert formats.reason(OSError(errno.EACCES, "Permission denied"), "") == "it cannot be opened (Permission denied)"
+
+
+def test_a_drive_that_is_away_is_no_fault_of_its_pictures(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_entry(tmp_path / "away", Entry("a.png", 10))
+    with pytest.raises(formats.UnreadablePicture):
+        read_entry(tmp_path, Entry("a.png", 10))
+
+
+def test_only_with_memory_left_a_failed_decoder_is_the_files_fault(monkeypatch):
+    assert formats.reason(MemoryError(), "a.png") == "it is truncated or damaged (MemoryError)"
+    monkeypatch.setattr(formats, "MAX_PIXELS", 1 << 60)  # more than any machine has
+    for error in (MemoryError(), OSError("broken data stream when reading image file")):
+        with pytest.raises(UserError, match=r"not enough memory to decode 'a.png': .* run the same command again"):
+            formats.reason(error, "a.png")
+    assert formats.reason(formats.UnreadablePicture("it is an empty file"), "") == "it is an empty file"
+
+
+def test_a_picture_that_fails_for_a_moment_is_decoded(monkeypatch):
+    content, failures, real = saved(half("red", "blue"), "PNG"), [MemoryError()], decode._pixels
+
+    def short(*arguments):
+        if failures:
+            raise failures.pop()
+        return real(*arguments)
+
+    monkeypatch.setattr(decode, "_pixels", short)
+    assert decode.decode_bytes(content, 8)[:, 0, 0].tolist() == [255, 0, 0]
+
+
+def test_thumbnails_keep_nothing_but_the_picture():
+    content = io.BytesIO()
+    half("red", "blue").save(content, "JPEG", comment=b"SECRET", exif=b"Exif\0\0SECRET", icc_profile=b"SECRET")
+    assert b"SECRET" in content.getvalue()
+    assert b"SECRET" not in thumbnail(content.getvalue())
 
 
 def test_a_folder_that_cannot_be_opened_is_listed_or_an_error(tmp_path, paint, monkeypatch):

@@ -5,10 +5,9 @@ import io
 from pathlib import Path
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets.folders import File, class_files, inside, read_text, source_of_files
+from protoadapt.training.datasets.folders import File, class_files, inside, read_text, source_of_files, state_of
 from protoadapt.vision.pictures.decode import Box
 from protoadapt.vision.pictures.split import SplitSource
-from protoadapt.vision.pictures.walk import size_of
 
 
 def official(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
@@ -20,7 +19,7 @@ def official(root: Path, split: str, classes: list[str], crop: str) -> SplitSour
     wanted = set(classes)
     labels = {key: names.get(number, "") for key, number in numbers.items()}
     rows = [(f"images/{inside(name, root / 'images.txt')}", labels.get(key, "")) for key, name in images.items()]
-    files = [File(name, label, size_of(f"{root}/{name}")) for name, label in rows if label in wanted]
+    files = [File(name, label, state_of(root / name)) for name, label in rows if label in wanted]
     return _source(root, files, classes, crop) if files else None
 
 

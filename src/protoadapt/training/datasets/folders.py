@@ -23,7 +23,7 @@ class File(NamedTuple):
 
     name: str  # relative to the dataset's root
     label: str
-    size: int  # bytes; -1: listed but missing
+    state: str  # what shows that it was changed (`state_of`)
 
 
 def class_folders(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
@@ -54,19 +54,28 @@ def class_places(root: Path, classes: list[str]) -> list[tuple[str, str]]:
 
 def files_of_class(root: Path, folder: str, label: str) -> list[File]:
     """The pictures directly inside a folder."""
-    return [File(f"{folder}/{entry.name}", label, entry.stat().st_size) for entry in pictures_in(root / folder)]
+    return [File(f"{folder}/{entry.name}", label, state_of(entry)) for entry in pictures_in(root / folder)]
+
+
+def state_of(file: Path | os.DirEntry) -> str:
+    """Size and time of writing of a file: cached pixels of another file of the same name must not be used."""
+    try:
+        status = file.stat()
+    except OSError:
+        return "missing"
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 def source_of_files(
     root: Path, files: list[File], classes: list[str] | None, boxes: dict[str, Box] | None = None, lists: str = ""
 ) -> SplitSource:
-    """A source whose fingerprint consists of names, sizes and the text of the lists that name them."""
+    """A source whose fingerprint consists of names, sizes, times and the text of the lists that name them."""
 
     def read() -> list[Picture]:
         base, box = str(root), boxes or {}
         return [Picture(name, label, f"{base}/{name}", box.get(name)) for name, label, _ in files]
 
-    listing = sorted(f"{name}\t{label}\t{size}" for name, label, size in files)
+    listing = sorted("\t".join(file) for file in files)
     return SplitSource(root, fingerprint([lists, *listing]), read, classes)
 
 
@@ -131,5 +140,5 @@ def _has_picture(folder: Path) -> bool:
 
 
 def packed_fingerprint(files: Iterable[Path]) -> str:
-    """Fingerprint of files of arrays. Their size does not change with their content, so it includes their time."""
-    return fingerprint(f"{path.name}\t{path.stat().st_size}\t{path.stat().st_mtime_ns}" for path in files)
+    """Fingerprint of files of arrays."""
+    return fingerprint(f"{path.name}\t{state_of(path)}" for path in files)

@@ -4,7 +4,6 @@ ICLR 2018): class folders of 779,165 pictures."""
 
 import csv
 import io
-import os
 from functools import partial
 from pathlib import Path
 
@@ -14,8 +13,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import folders
 from protoadapt.training.datasets.unpickle import read_table, text
 from protoadapt.vision.pictures.decode import Picture
-from protoadapt.vision.pictures.split import SplitSource, fingerprint
-from protoadapt.vision.pictures.walk import size_of
+from protoadapt.vision.pictures.split import SplitSource
 
 OLD_NAMES = {"base": "train", "val": "val", "novel": "test"}
 
@@ -37,24 +35,8 @@ def csv_and_images(root: Path, split: str, classes: list[str], crop: str) -> Spl
     names = [(f"images/{folders.inside(name, path)}", label) for name, label in rows if label in wanted]
     if not names:
         return None
-    files = [folders.File(name, label, size_of(f"{root}/{name}")) for name, label in names]
+    files = [folders.File(name, label, folders.state_of(root / name)) for name, label in names]
     return folders.source_of_files(root, files, classes, lists=content)
-
-
-def many_class_folders(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
-    """Class folders identified by names and folder times: asking for the size of half a million files takes seconds.
-
-    So a picture that is overwritten in place goes unnoticed; one that is added, removed or replaced does not.
-    """
-    places = folders.class_places(root, classes)
-
-    def read() -> list[Picture]:
-        return [Picture(file.name, file.label, f"{root}/{file.name}") for file in folders.class_files(root, classes)]
-
-    listing = ([folder, os.stat(root / folder).st_mtime_ns, *sorted(os.listdir(root / folder))] for folder, _ in places)
-    return (
-        SplitSource(root, fingerprint(part for folder in listing for part in folder), read, classes) if places else None
-    )
 
 
 def pickle_per_split(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:

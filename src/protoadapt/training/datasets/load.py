@@ -26,7 +26,7 @@ def load(
     resize: Resize | None = None,
     per_class: int | None = None,
     cache_dir: str | Path | None = None,
-    verify: bool = False,
+    verify: bool = True,
     on_corrupt: Literal["fatal", "skip"] = "fatal",
     workers: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
@@ -45,7 +45,7 @@ def load(
         resize       how pictures are brought to that size (see `decode`); None: squeezed to a square
         per_class    use the first so many pictures per class (of glyphs: draw so many); None: all
         cache_dir    folder of decoded pictures; None: `.protoadapt-cache` in the data folder
-        verify       check the checksums of cached pictures again
+        verify       compare cached pixels with their checksum; labels and names are always compared
         on_corrupt   a picture that cannot be read is an error that names it ("fatal"), or it is left out and listed in
                      `skipped` ("skip")
         workers      decoding threads; None: one per core
@@ -81,8 +81,10 @@ def load(
         with pixel_cache.alone(entry):  # a second process waits here and finds the entry complete
             cached = pixel_cache.read(entry, size, verify)
             if cached is None:
-                pictures, classes = pixel_cache.in_order(source, per_class, len(class_list(name, split)))
-                options = {"skip": on_corrupt == "skip", "workers": workers, "on_progress": on_progress}
+                known = len(class_list(name, split))
+                pictures, classes = pixel_cache.in_order(source, per_class, known)
+                options = {"skip": on_corrupt == "skip", "fixed": known > 0}
+                options |= {"workers": workers, "on_progress": on_progress}
                 pixel_cache.write(entry, pictures, classes, size, resize=resize, **options)  # type: ignore[arg-type]
                 cached = pixel_cache.read(entry, size, verify=False)
     assert cached is not None

@@ -101,7 +101,7 @@ DATASETS = {
         layouts=(
             Layout(
                 "one folder of pictures per class (n01530575/ …), alone or in train/, val/ and test/",
-                imagenet.many_class_folders,
+                folders.class_folders,
             ),
         ),
         folders=("tiered-imagenet", "tiered_imagenet", "tieredImageNet", "tieredImagenet", "tieredimagenet"),

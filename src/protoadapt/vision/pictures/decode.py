@@ -47,7 +47,7 @@ class Resize(NamedTuple):
 
 
 def decode(picture: Picture, size: int, resize: Resize | None = None) -> np.ndarray:
-    """Decode a picture to pixels (3, size, size) uint8, RGB, upright (EXIF orientation applied).
+    """Decode a picture to pixels (3, size, size) uint8, RGB, upright (EXIF orientation applied), on white.
 
     Its box, if it has one, is cut out first. Without `resize`, which says how a network wants its pictures, both sides
     are resized to `size`, whatever the aspect ratio: with a bilinear filter when shrinking, a bicubic one when
@@ -57,16 +57,14 @@ def decode(picture: Picture, size: int, resize: Resize | None = None) -> np.ndar
     [255, 0, 0]
     """
     if isinstance(picture.content, str):
-        with open_image(read_file(picture.content)) as image:
-            return _pixels(image, picture.box, size, resize)
+        return _decoded(read_file(picture.content), picture.box, size, resize)
     drawn = Image.fromarray(picture.content) if isinstance(picture.content, np.ndarray) else picture.content(size)
     return _pixels(drawn, picture.box, size, resize)
 
 
 def decode_bytes(content: bytes, size: int, resize: Resize | None = None) -> np.ndarray:
     """Decode the bytes of a picture file; see `decode`."""
-    with open_image(content) as image:
-        return _pixels(image, None, size, resize)
+    return _decoded(content, None, size, resize)
 
 
 def thumbnail(content: bytes, side: int = THUMB) -> bytes:
@@ -75,6 +73,7 @@ def thumbnail(content: bytes, side: int = THUMB) -> bytes:
         image.draft("RGB", (2 * side, 2 * side))
         small = rgb(ImageOps.exif_transpose(image))
         small.thumbnail((side, side))
+    small.info.clear()  # a comment of the file would be written again
     jpeg = BytesIO()
     small.save(jpeg, "JPEG", quality=75)
     return jpeg.getvalue()
@@ -83,6 +82,20 @@ def thumbnail(content: bytes, side: int = THUMB) -> bytes:
 def data_url(jpeg: bytes) -> str:
     """A JPEG as text for the `src` attribute of an HTML image."""
     return f"data:image/jpeg;base64,{b64encode(jpeg).decode()}"
+
+
+def _decoded(content: bytes, box: Box | None, size: int, resize: Resize | None) -> np.ndarray:
+    """A picture that fails is decoded a second time: memory may have been short while other threads decoded."""
+    for again in (True, False):
+        try:
+            with open_image(content) as image:
+                return _pixels(image, box, size, resize)
+        except UnreadablePicture:
+            raise
+        except Exception:  # decoders may fail in any way
+            if not again:
+                raise
+    raise AssertionError("unreachable")
 
 
 def _pixels(image: Image.Image, box: Box | None, size: int, resize: Resize | None) -> np.ndarray:
@@ -122,6 +135,9 @@ def _resized_and_cut(image: Image.Image, size: int, resize: Resize) -> Image.Ima
 def rgb(image: Image.Image) -> Image.Image:
     """Convert a picture of any mode to RGB with 8 bits. Pillow alone would clip deeper grey values at 255.
 
+    A transparent picture is laid on white, as browsers and printers show it: what its transparent pixels hold is
+    whatever a program left there.
+
     The value that is white: 65535 in 16 bits; in 32 bits, whose files do not say it, the first of 255 and 65535 (of
     floats: 1, 255 and 65535) that no pixel exceeds. Other values are refused.
     """
@@ -132,6 +148,10 @@ def _rgb(image: Image.Image, white: float | None) -> Image.Image:
     if white is not None:
         scale = 255 / white
         image = image.convert("F").point(lambda value: value * scale + 0.5).convert("L")
+    elif image.has_transparency_data:
+        layer = image.convert("RGBA")
+        image = Image.new("RGB", image.size, "white")
+        image.paste(layer, mask=layer)
     return image if image.mode == "RGB" else image.convert("RGB")
 
 

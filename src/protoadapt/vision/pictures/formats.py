@@ -3,6 +3,7 @@
 To read another format, add a line to FORMATS. Every command then reads it.
 """
 
+import errno
 import os
 import re
 import warnings
@@ -13,7 +14,10 @@ from importlib import import_module
 from io import BytesIO
 from typing import NamedTuple
 
+import numpy as np
 from PIL import Image, UnidentifiedImageError
+
+from protoadapt.core.errors import UserError
 
 
 class Plugin(NamedTuple):
@@ -90,11 +94,31 @@ def open_image(content: bytes) -> Image.Image:
     return image
 
 
-def reason(error: Exception) -> str:
+OF_THE_FILE = {getattr(errno, name) for name in ("ENOENT", "ENOTDIR", "EISDIR", "EACCES", "EPERM", "ELOOP")}
+OF_THE_FILE |= {errno.ENAMETOOLONG, errno.ENXIO}  # ENXIO: a socket
+"""Errors of the system that say something about one file. All others may pass: a file server is away, memory or file
+descriptors have run out."""
+
+
+def transient(error: Exception) -> bool:
+    """Whether an error of the system says nothing about the picture, so that another try may succeed."""
+    return isinstance(error, OSError) and error.errno is not None and error.errno not in OF_THE_FILE
+
+
+def reason(error: Exception, name: str) -> str:
     """Why a picture cannot be read, in a few words for a list of skipped pictures.
 
-    Pillow's own messages may hold memory addresses, so an error that is not ours is named by its type.
+    Pillow's own messages may hold memory addresses, so an error that is not ours is named by its type. An error that
+    may pass (`transient`, or memory that has run out) raises UserError with the picture's name instead: a list or a cache
+    must not hold a good picture as a damaged one.
     """
+    again = "run the same command again; what is done is kept"
+    if transient(error):
+        raise UserError(f"{name!r} cannot be read now ({error.strerror}): {again}") from error  # type: ignore[attr-defined]
+    if not (isinstance(error, UnreadablePicture) or _memory_is_left()):
+        raise UserError(
+            f"there is not enough memory to decode {name!r}: close other programs or use fewer workers, and {again}"
+        ) from error
     if isinstance(error, UnreadablePicture):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
@@ -108,6 +132,19 @@ def quiet_pillow() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="PIL")
         yield
+
+
+def _memory_is_left() -> bool:
+    """Whether a buffer for the largest picture could be had.
+
+    If not, any error of a decoder may be due to that, whatever it says. If so, it is the file's: a damaged one can make
+    pillow ask for more memory than there is.
+    """
+    try:
+        np.empty(4 * MAX_PIXELS, np.uint8)  # reserved, and given back untouched
+    except MemoryError:
+        return False
+    return True
 
 
 def _register(plugin: Plugin) -> bool:

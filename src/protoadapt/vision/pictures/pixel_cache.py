@@ -2,7 +2,8 @@
 
 An entry is a folder, made under another name and renamed when complete, so that it is there completely or not at all:
 pixels.bin (N, 3, H, W) uint8, labels.npy, index.json and SHA256SUMS (`sha256sum -c` reads it). Its name holds a
-fingerprint of everything that matters, the names and sizes of the source files included.
+fingerprint of everything that matters, the names, sizes and times of the source files included. What is read from it
+is compared with its checksums first.
 """
 
 import json
@@ -27,7 +28,7 @@ from protoadapt.vision.pictures.decode import Picture, Resize, decode
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
 from protoadapt.vision.pictures.split import SplitSource
 
-FORMAT = 2  # of an entry and of what `decode` makes: raised when either changes, so that old entries are left alone
+FORMAT = 3  # of an entry and of what `decode` makes: raised when either changes, so that old entries are left alone
 CHUNK = 128  # pictures per job of a thread
 FILES = ("pixels.bin", "labels.npy", "index.json")
 Progress = Callable[[int, int], None]
@@ -35,30 +36,31 @@ Progress = Callable[[int, int], None]
 
 
 def read(entry: Path, size: int, verify: bool) -> dict[str, Any] | None:
-    """The pixels, labels, class_names, paths and skipped of an entry; None where it is missing or broken.
+    """The pixels, labels, class_names, paths and skipped of an entry; None where it is missing or damaged.
 
-    An entry whose pictures do not have the side `size`, such as one that was renamed, is broken.
+    Every file is compared with its checksum; without `verify` all but the pixels, which may be gigabytes. An
+    entry whose pictures do not have the side `size`, such as one that was renamed, is damaged.
     """
     if not entry.is_dir():
         return None
     try:
+        sums = (entry / "SHA256SUMS").read_text().splitlines()
+        for file in FILES if verify else FILES[1:]:
+            if f"{sha256_of(entry / file)}  {file}" not in sums:
+                raise ValueError(f"{file} does not match its checksum")
         index = json.loads((entry / "index.json").read_text())
         labels = np.load(entry / "labels.npy", allow_pickle=False)
-        sums = (entry / "SHA256SUMS").read_text().splitlines()
-        shape = tuple(index.pop("shape"))
-        if (entry / "pixels.bin").stat().st_size != np.prod(shape) or len(labels) != shape[0] or not shape[0]:
+        shape, tables = tuple(index["shape"]), {key: index[key] for key in ("class_names", "paths", "skipped")}
+        if (entry / "pixels.bin").stat().st_size != np.prod(shape) or not len(labels) == len(index["paths"]) == shape[0]:
             raise ValueError("its files are cut short")
         if shape[1:] != (3, size, size):
             raise ValueError(f"its pictures are {shape[-1]} pixels wide, not {size}")
-        pixels = np.memmap(entry / "pixels.bin", np.uint8, "r", shape=shape)
-        tables = {"pixels": pixels, "labels": labels} | {key: index[key] for key in ("class_names", "paths", "skipped")}
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        if not len(labels) or not 0 <= labels.min() <= labels.max() < len(index["class_names"]):
+            raise ValueError("its labels name no classes")
+        return {"pixels": np.memmap(entry / "pixels.bin", np.uint8, "r", shape=shape), "labels": labels} | tables
+    except (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError) as error:
         warnings.warn(f"the cached pictures in {entry} are broken ({error}) and decoded again", stacklevel=3)
         return None
-    for file in FILES if verify else ():
-        if f"{sha256_of(entry / file)}  {file}" not in sums:
-            raise UserError(f"{entry / file} does not match its checksum: remove {entry} to decode it again")
-    return tables
 
 
 @contextmanager
@@ -104,12 +106,14 @@ def write(
     *,
     resize: Resize | None = None,
     skip: bool = False,
+    fixed: bool = False,
     workers: int | None = None,
     on_progress: Progress = lambda done, total: None,
 ) -> None:
     """Decode pictures, as `in_order` returns them, into a new entry; the caller is `alone`.
 
-    Pictures that cannot be read are left out and listed with `skip`; otherwise the first one is a UserError.
+    Pictures that cannot be read are left out and listed with `skip`; otherwise the first one is a UserError. A class of
+    which none is left is left out too, unless the classes are `fixed`.
     """
     partial = entry.with_name(f"{entry.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed
@@ -123,6 +127,12 @@ def write(
         _close_gaps(pixels, kept)
         pixels.flush()
         os.truncate(partial / "pixels.bin", len(kept) * 3 * size * size)
+        left = {pictures[row].label for row in kept}
+        if none := [label for label in classes if label not in left]:
+            if fixed:
+                example = next(bad[row] for row in sorted(bad) if pictures[row].label == none[0])
+                raise UserError(f"no picture of the class {none[0]!r} can be read, such as {example}: download it again")
+            classes = [label for label in classes if label in left]
         number = {label: i for i, label in enumerate(classes)}
         np.save(partial / "labels.npy", np.array([number[pictures[row].label] for row in kept], np.int64))
         index = {
@@ -169,7 +179,7 @@ def _decode_all(
             try:
                 pixels[row] = decode(pictures[row], pixels.shape[-1], resize)
             except Exception as error:  # a broken file may fail in any way
-                bad[row] = f"{pictures[row].name} ({reason(error)})"
+                bad[row] = f"{pictures[row].name} ({reason(error, pictures[row].name)})"
         return bad
 
     chunks = [range(start, min(start + CHUNK, len(pictures))) for start in range(0, len(pictures), CHUNK)]

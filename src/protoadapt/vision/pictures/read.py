@@ -1,19 +1,16 @@
 """Reading the bytes of picture files: ordinary files of a sensible size, and members of tar files."""
 
-import errno
 import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from protoadapt.vision.pictures.formats import UnreadablePicture
+from protoadapt.vision.pictures.formats import UnreadablePicture, transient
 from protoadapt.vision.pictures.walk import Entry
 
 MAX_BYTES = 512 << 20
 """Of a file: the largest picture that is read takes half of that without any compression."""
-TRANSIENT = {errno.EIO, errno.ESTALE, errno.EAGAIN, errno.ETIMEDOUT, errno.ENFILE, errno.EMFILE, errno.ENOMEM}
-"""Errors that say nothing about the picture: a file server is away, or the machine is out of some resource."""
 TRIES = 3
 
 
@@ -34,7 +31,7 @@ def read_file(path: str, offset: int = 0, size: int | None = None) -> bytes:
                 file.seek(offset)
                 return file.read(MAX_BYTES if size is None else size)
         except OSError as error:
-            if error.errno not in TRANSIENT or not left:
+            if not transient(error) or not left:
                 raise
     raise AssertionError("unreachable")
 
@@ -53,7 +50,7 @@ def read_entry(root: str | Path, entry: Entry) -> bytes:
         # Of a whole file one byte more, which must not be there.
         content = read_file(os.path.join(root, entry.path), entry.offset, entry.size + (not entry.member))
     except OSError as error:
-        if error.errno in TRANSIENT:
+        if transient(error) or not os.path.isdir(root):  # a drive that is not there now
             raise
         raise UnreadablePicture(f"it cannot be opened ({os.strerror(error.errno or 0)})") from error
     if len(content) != entry.size or (entry.sha256 and hashlib.sha256(content).hexdigest() != entry.sha256):

@@ -75,12 +75,12 @@ def decode_batch(root: Path, entries: Sequence[Entry], size: int, resize: Resize
             try:
                 content = read_entry(root, entry)
             except UnreadablePicture as error:
-                errors[row] = reason(error)
+                errors[row] = reason(error, entry.name)
                 continue
             try:
                 pixels[row] = decode_bytes(content, size, resize)
             except Exception as error:  # a broken file may fail in any way
-                errors[row] = reason(error)
+                errors[row] = reason(error, entry.name)
     return Decoded(pixels, errors)
 
 
