@@ -52,7 +52,10 @@ def test_skipped_pictures_and_lost_classes_are_said(mine: Path, model: Path, tmp
         file.write_bytes(b"broken")
     done = command.run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors", "--skip-corrupt")
     assert done.stdout.startswith("20 rows × 64 of 7 classes")
-    assert "4 of 24 pictures of the split all cannot be read and are left out, such as kind1/kind1_000.png (it is" in done.stderr
+    assert (
+        "4 of 24 pictures of the split all cannot be read and are left out, such as kind1/kind1_000.png (it is"
+        in done.stderr
+    )
     assert "no picture is left of kind3\n" in done.stderr
 
 

@@ -14,8 +14,8 @@ from PIL import Image
 from protoadapt.cli.evaluate_command import measure
 from protoadapt.cli.progress import clock, training_progress
 from protoadapt.core.episodes import Protocol, draw
-from protoadapt.core.features import Features, save_features
 from protoadapt.core.errors import UserError
+from protoadapt.core.features import Features, save_features
 from protoadapt.core.files import check_output_folder, write_json, write_text
 from protoadapt.core.methods import method
 from protoadapt.core.projection import episode_paths

@@ -37,7 +37,9 @@ def say_skipped(images: "Images") -> None:
         return
     are = "is" if len(skipped) == 1 else "are"
     whole = count(len(images) + len(skipped), "picture")
-    say(f"{len(skipped):,} of {whole} of the split {images.split} cannot be read and {are} left out, such as {for_terminal(skipped[0])}")
+    say(
+        f"{len(skipped):,} of {whole} of the split {images.split} cannot be read and {are} left out, such as {for_terminal(skipped[0])}"
+    )
     folders = {os.path.basename(os.path.dirname(name)) for name in skipped}
     if gone := sorted(folders - set(images.class_names)):
         say(f"no picture is left of {', '.join(map(for_terminal, gone))}")

@@ -12,7 +12,14 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.files import unchanged_since_now
 from protoadapt.labeling.classifier import load_classifier, make_estimator
 from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
-from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, check_replaced, link_between, picture_records, skipped_records
+from protoadapt.labeling.outputs import (
+    NONE_OF_CLASSES,
+    UNLABELED,
+    check_replaced,
+    link_between,
+    picture_records,
+    skipped_records,
+)
 from protoadapt.labeling.parquet_table import parts_in
 from protoadapt.labeling.pipeline import METHOD, Progress, Task, in_memory, load_same, name_pictures, write_results
 from protoadapt.labeling.sorting import WAYS, check_folders, sort_pictures

@@ -173,7 +173,9 @@ def test_a_class_of_unreadable_pictures_is_left_out_unless_the_classes_are_fixed
     images = loaded(mine, on_corrupt="skip")
     assert images.class_names == [f"kind{i}" for i in range(8) if i != 3]
     assert [images.class_names[label] for label in images.labels] == [path.split("/")[0] for path in images.paths]
-    pictures, classes = pixel_cache.in_order(source_of_files(mine, class_files(mine, ["kind2", "kind3"]), None), None, 2)
+    pictures, classes = pixel_cache.in_order(
+        source_of_files(mine, class_files(mine, ["kind2", "kind3"]), None), None, 2
+    )
     with pytest.raises(UserError, match=r"no picture of the class 'kind3' can be read, such as kind3/kind3_000.png"):
         pixel_cache.write(mine / "entry", pictures, classes, 16, skip=True, fixed=True)
     assert not (mine / "entry").exists()

@@ -109,8 +109,8 @@ def reason(error: Exception, name: str) -> str:
     """Why a picture cannot be read, in a few words for a list of skipped pictures.
 
     Pillow's own messages may hold memory addresses, so an error that is not ours is named by its type. An error that
-    may pass (`transient`, or memory that has run out) raises UserError with the picture's name instead: a list or a cache
-    must not hold a good picture as a damaged one.
+    may pass (`transient`, or memory that has run out) raises UserError instead, with the picture's name: no list and
+    no cache may hold a good picture as a damaged one.
     """
     again = "run the same command again; what is done is kept"
     if transient(error):

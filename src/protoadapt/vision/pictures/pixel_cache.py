@@ -51,7 +51,9 @@ def read(entry: Path, size: int, verify: bool) -> dict[str, Any] | None:
         index = json.loads((entry / "index.json").read_text())
         labels = np.load(entry / "labels.npy", allow_pickle=False)
         shape, tables = tuple(index["shape"]), {key: index[key] for key in ("class_names", "paths", "skipped")}
-        if (entry / "pixels.bin").stat().st_size != np.prod(shape) or not len(labels) == len(index["paths"]) == shape[0]:
+        if (entry / "pixels.bin").stat().st_size != np.prod(shape) or not len(labels) == len(index["paths"]) == shape[
+            0
+        ]:
             raise ValueError("its files are cut short")
         if shape[1:] != (3, size, size):
             raise ValueError(f"its pictures are {shape[-1]} pixels wide, not {size}")
@@ -131,7 +133,9 @@ def write(
         if none := [label for label in classes if label not in left]:
             if fixed:
                 example = next(bad[row] for row in sorted(bad) if pictures[row].label == none[0])
-                raise UserError(f"no picture of the class {none[0]!r} can be read, such as {example}: download it again")
+                raise UserError(
+                    f"no picture of the class {none[0]!r} can be read, such as {example}: download it again"
+                )
             classes = [label for label in classes if label in left]
         number = {label: i for i, label in enumerate(classes)}
         np.save(partial / "labels.npy", np.array([number[pictures[row].label] for row in kept], np.int64))
