@@ -35,11 +35,9 @@ def say_skipped(images: "Images") -> None:
     """How many pictures of a dataset were left out because they cannot be read, and the classes that have none left."""
     if not (skipped := images.skipped):
         return
-    are = "is" if len(skipped) == 1 else "are"
-    whole = count(len(images) + len(skipped), "picture")
-    say(
-        f"{len(skipped):,} of {whole} of the split {images.split} cannot be read and {are} left out, such as {for_terminal(skipped[0])}"
-    )
+    are, such_as = "is" if len(skipped) == 1 else "are", for_terminal(skipped[0])
+    whole = f"{count(len(images) + len(skipped), 'picture')} of the split {images.split}"
+    say(f"{len(skipped):,} of {whole} cannot be read and {are} left out, such as {such_as}")
     folders = {os.path.basename(os.path.dirname(name)) for name in skipped}
     if gone := sorted(folders - set(images.class_names)):
         say(f"no picture is left of {', '.join(map(for_terminal, gone))}")
