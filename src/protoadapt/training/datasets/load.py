@@ -83,9 +83,9 @@ def load(
             if cached is None:
                 known = len(class_list(name, split))
                 pictures, classes = pixel_cache.in_order(source, per_class, known)
-                options = {"skip": on_corrupt == "skip", "fixed": known > 0}
-                options |= {"workers": workers, "on_progress": on_progress}
-                pixel_cache.write(entry, pictures, classes, size, resize=resize, **options)  # type: ignore[arg-type]
+                options = {"workers": workers, "on_progress": on_progress}
+                how = {"resize": resize, "skip": on_corrupt == "skip", "fixed": known > 0}
+                pixel_cache.write(entry, pictures, classes, size, **how, **options)  # type: ignore[arg-type]
                 cached = pixel_cache.read(entry, size, verify=False)
     assert cached is not None
     images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
