@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from paper.choice import choice_table
 from paper.difference_tables import differences_table, fit_table, small_files_note
 from paper.networks import read_json
 from paper.plan import Row, Run, Table, Trial, unique
@@ -64,6 +65,7 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         "figure3": _figure3,
         "paper_schedule": _paper_schedule,
         "cub_whole": _cub_whole,
+        "choice": lambda _, results: [choice_table(results)],
     }
     if selects:
         table = table.only(selects)

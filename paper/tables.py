@@ -5,6 +5,7 @@ from dataclasses import replace
 from paper.cub_plans import CUB_TABLES
 from paper.plan import Row, Run, Table, Task, Trial, unique
 from paper.quoted import CIPA_SWITCHES, TRAINING, paper_accuracy
+from paper.records_plans import MINI_FIRST, MINI_SECOND, RECORD_TABLES
 from paper.training_plans import (
     ABLATED,
     ABLATION_METHODS,
@@ -20,8 +21,7 @@ from protoadapt.core.methods import METHODS
 # Networks of the main rows, each with the dataset and crop it is trained on.
 CIFAR_FS = Trial(Run("cifar-fs", "hct_r"), "cifar-fs")
 FC100 = Trial(Run("fc100", "hct_r_fc100"), "fc100")
-MINI_FIRST = Run("mini-imagenet-1", "hct_r_mini_imagenet")
-MINI = Trial(Run("mini-imagenet", "hct_r_distilled", teacher=MINI_FIRST), "mini-imagenet")
+MINI = Trial(MINI_SECOND, "mini-imagenet")
 MINI_THIRD = Trial(Run("mini-imagenet-3", "hct_r_taught", teacher=MINI.run), "mini-imagenet")
 CUB_BOX = Trial(Run("cub-box", "hct_r_cub_box"), "cub", "box")
 CUB = Trial(Run("cub", "hct_r_cub"), "cub")
@@ -209,6 +209,7 @@ TABLES: dict[str, Table] = {
         ),
     ),
     **CUB_TABLES,
+    **RECORD_TABLES,
     "glyphs": Table(
         "Glyphs: all steps on built-in pictures",
         "A small network on letters and signs that are drawn on demand: two minutes on two cores, no download.",
