@@ -159,7 +159,7 @@ def test_gpu_and_cpu_agree(name):
 
 # ---------------------------------------------------------------------------------------------- unlabelled rows
 
-SEMI = ["protonet", "simpleshot", "semi_protonet", "cipa", "bapa", "soft_kmeans"]
+SEMI = ["protonet", "simpleshot", "semi_protonet", "cipa", "bapa", "soft_kmeans", "matching_net", "ridge"]
 semi_method = pytest.mark.parametrize("name", SEMI)
 
 

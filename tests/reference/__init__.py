@@ -9,11 +9,14 @@ from .alpha_tim import alpha_tim
 from .bapa import bapa
 from .bd_cspn import bd_cspn
 from .cipa import cipa
+from .embedding_propagation import embedding_propagation
 from .ilpc import ilpc
 from .laplacian_shot import laplacian_shot
 from .lr_ici import lr_ici
+from .matching_net import matching_net
 from .protonet import protonet
 from .pt_map import pt_map
+from .ridge import ridge
 from .semi_protonet import semi_protonet
 from .simpleshot import simpleshot
 from .soft_kmeans import soft_kmeans
@@ -34,6 +37,9 @@ REFERENCE = {
     "semi_protonet": semi_protonet,
     "simpleshot": simpleshot,
     "soft_kmeans": soft_kmeans,
+    "matching_net": matching_net,
+    "ridge": ridge,
+    "embedding_propagation": embedding_propagation,
     "tim_adm": tim_adm,
     "tim_gd": tim_gd,
 }

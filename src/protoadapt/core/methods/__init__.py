@@ -13,12 +13,15 @@ from protoadapt.core.methods.alpha_tim import alpha_tim
 from protoadapt.core.methods.bapa import bapa
 from protoadapt.core.methods.bd_cspn import bd_cspn
 from protoadapt.core.methods.cipa import cipa
+from protoadapt.core.methods.embedding_propagation import embedding_propagation
 from protoadapt.core.methods.fine_tune import transductive_fine_tuning
 from protoadapt.core.methods.ici import lr_ici
 from protoadapt.core.methods.ilpc import ilpc
 from protoadapt.core.methods.laplacian_shot import laplacian_shot
+from protoadapt.core.methods.matching_net import matching_net
 from protoadapt.core.methods.protonet import protonet
 from protoadapt.core.methods.pt_map import pt_map
+from protoadapt.core.methods.ridge import ridge
 from protoadapt.core.methods.semi_protonet import semi_protonet
 from protoadapt.core.methods.settings import declarations as declarations
 from protoadapt.core.methods.simpleshot import simpleshot
@@ -46,6 +49,9 @@ METHODS: dict[str, Callable[..., Tensor]] = {
     "transductive_fine_tuning": transductive_fine_tuning,
     "lr_ici": lr_ici,
     "ilpc": ilpc,
+    "matching_net": matching_net,
+    "ridge": ridge,
+    "embedding_propagation": embedding_propagation,
 }
 
 NEED_BASE_MEAN = frozenset({"simpleshot", "bd_cspn", "laplacian_shot"})

@@ -24,6 +24,8 @@ COPIES = {
     "laplacian_shot": Copies(rows=2, gram=8, always_gram=True),
     "lr_ici": Copies(rows=4, gram=6, scores=40, always_gram=True, double=True),
     "ilpc": Copies(rows=4, gram=8, always_gram=True, double=True),
+    "embedding_propagation": Copies(rows=4, gram=10, always_gram=True),
+    "ridge": Copies(rows=4, gram=2),
 }
 """By the function's name; `Copies()` for all others, a user's own methods too."""
 
