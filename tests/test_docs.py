@@ -20,7 +20,7 @@ from protoadapt.training.datasets import class_list
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-SMALL_RUN = "epochs=1 warmup=0 size=16 width=2 batch=64 validation_episodes=5"
+SMALL_RUN = "epochs=1 warmup=0 size=16 width=2 batch=64 validation_episodes=5 shot=1 query=4 episodes=2 episode_batch=1"
 SLOWER = ("make", "pre-commit", "protoadapt serve")  # what CI itself runs, and what runs until it is stopped
 PROCESS = ("protoadapt models lite0", "--devices")  # one plain command, and one that starts further processes
 

@@ -16,19 +16,30 @@ from protoadapt.training.config import declared_settings
 from protoadapt.training.datasets import DATASETS
 from protoadapt.training.feed import Feed
 from protoadapt.training.plan import make_plan
-from protoadapt.training.recipes import RECIPES, ablation, apply_overrides, needs_teacher, recipe, trains_same
+from protoadapt.training.recipes import RECIPES, ablation, apply_overrides, earlier_run, recipe, trains_same
 from protoadapt.training.recipes.dataset_settings import SETTINGS
 from protoadapt.vision.networks import model_files
 
-TINY = ["size=16", "backbone=conv4", "width=4", "epochs=3", "batch=8", "way=2", "shot=1", "query=2", "episodes=1"]
+TINY = [
+    "size=16",
+    "backbone=conv4",
+    "width=4",
+    "epochs=3",
+    "batch=8",
+    "way=2",
+    "shot=1",
+    "query=2",
+    "episodes=1",
+    "episode_batch=1",
+]
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_trains(name, tmp_path):
     images, earlier = toy.images(each=3), []
-    if needs_teacher(name):
+    if earlier_run(name):
         train(recipe("hct_r", TINY), images, None, tmp_path / "first", accelerator="cpu")
-        earlier = [f"teacher={tmp_path / 'first'}"]
+        earlier = [f"{earlier_run(name)}={tmp_path / 'first'}"]
     config = recipe(name, [*TINY, *earlier])
     result = train(config, images, None, tmp_path / "run", accelerator="cpu")
     assert result["finished"]
@@ -40,22 +51,30 @@ def test_every_recipe_trains(name, tmp_path):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_says_command_and_survives_json(name):
-    config = recipe(name, ["teacher=runs/first"] if needs_teacher(name) else [])
+    earlier = earlier_run(name)
+    config = recipe(name, [f"{earlier}=runs/first"] if earlier else [])
     data = "" if config.dataset == "glyphs" else " --data DIR"  # glyphs are drawn
     command = RECIPES[name].__doc__.splitlines()[0]
     assert command.startswith(f"protoadapt train {name}{data} --out runs/")
-    assert ("--set teacher=runs/" in command) == needs_teacher(name)
+    assert ("--set " in command) == bool(earlier)
+    assert f"--set {earlier}=runs/" in command or not earlier
     assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_no_recipe_invents_a_folder(name):
     """A run that another one starts from or learns from is named by the user."""
-    if not needs_teacher(name):
+    earlier = earlier_run(name)
+    if not earlier:
         assert "runs/" not in json.dumps(recipe(name).to_dict())
         return
-    with pytest.raises(UserError, match=f"{name} learns from an earlier run: name its folder with --set teacher=RUN"):
+    with pytest.raises(UserError, match=f"{name} .* from an earlier run: name its folder with --set {earlier}=RUN"):
         recipe(name)
+    if earlier == "init_from":
+        config = recipe(name, ["init_from=elsewhere", "dataset=glyphs"])
+        assert (config.init_from, config.dataset) == ("elsewhere", "glyphs")
+        assert trains_same(name, config)
+        return
     config = recipe(name, ["teacher=elsewhere", "dataset=glyphs"])
     assert {phase.teacher for phase in config.phases} == {"elsewhere"}
     assert config.init_from in (None, "elsewhere")

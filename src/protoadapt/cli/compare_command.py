@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from protoadapt.cli import options
-from protoadapt.cli.evaluate_command import check, measure, read_table, show
+from protoadapt.cli.evaluate_command import check, load_head, measure, read_table, show
 from protoadapt.cli.progress import say
 from protoadapt.core.errors import UserError
 
@@ -16,6 +16,7 @@ def compare(
     methods: Annotated[
         str, typer.Option(help="names separated by commas, settings in brackets: protonet,cipa(sigma=1); or: all")
     ] = "protonet,semi_protonet,cipa,pt_map",
+    head: options.Head = None,
     reference: Annotated[
         str, typer.Option(help="baseline: every other method is shown minus this one (default: the first)")
     ] = "",
@@ -51,7 +52,8 @@ def compare(
         raise UserError(f"--seeds is {seeds}: it must be a whole number from 1 to 1,000")
     if seed + seeds > 2**32:
         raise UserError(f"--seed {seed} with --seeds {seeds} goes beyond the largest seed, {2**32 - 1}: lower --seed")
-    tables = {file: read_table(file, base, min_rows) for file in files}
+    trained = load_head(head)
+    tables = {file: read_table(file, base, min_rows, trained) for file in files}
     if len({table.hash for table in tables.values()}) < len(files):
         raise UserError("two of the files hold the same features: give each once")
     every, bare = methods == "all", any(table.base_mean is None for table in tables.values())
@@ -60,8 +62,11 @@ def compare(
     chosen = {one.label: one for one in map(method, specs)}  # a method that is named twice runs once
     if not chosen:
         raise UserError("no method is named: give --methods protonet,cipa or --methods all")
-    against = method(reference).label if reference else next(iter(chosen))
-    if against not in chosen:
+    if trained and trained.name in chosen:
+        raise UserError(f"{trained.name} is a method and the head of {str(head)!r}: leave one of them out")
+    own = trained.name if trained else ""
+    against = reference if reference == own and own else method(reference).label if reference else next(iter(chosen))
+    if against not in (*chosen, own):
         raise UserError(f"the reference {against!r} is not among the methods {', '.join(chosen)}: add it to --methods")
     drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors, present=present, foreign=foreign)
     if not every and len(chosen) < len(specs):
@@ -74,6 +79,12 @@ def compare(
         result
         for table in tables.values()
         for run_seed in range(seed, seed + seeds)
-        for result in measure(table, [*chosen.values()], drawn, episodes, run_seed, device)
+        for result in measure(table, [*chosen.values()], drawn, episodes, run_seed, device, trained)
     ]
-    show(results, against if len(chosen) > 1 else None, form, json_out, {"results": results, "reference": against})
+    show(
+        results,
+        against if len(chosen) + bool(trained) > 1 else None,
+        form,
+        json_out,
+        {"results": results, "reference": against},
+    )

@@ -1,8 +1,9 @@
 """`protoadapt evaluate`, and what `compare` shares with it."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -12,16 +13,23 @@ from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from protoadapt.core.episodes import Protocol
     from protoadapt.core.features import Features
     from protoadapt.core.methods import Method
+    from protoadapt.vision.networks.head_files import TrainedHead
 
 
 def evaluate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="feature file, .safetensors or .npz")],
     method_name: Annotated[
-        str, typer.Option("--method", help="a name that `protoadapt methods` lists, or package.module:function")
-    ] = "cipa",
+        str,
+        typer.Option(
+            "--method", help="a name that `protoadapt methods` lists, or package.module:function (default: cipa)"
+        ),
+    ] = "",
+    head: options.Head = None,
     way: options.Way = 5,
     shot: options.Shot = 1,
     query: options.Query = 15,
@@ -48,9 +56,12 @@ def evaluate(
     from protoadapt.core.methods import method, parse_assignments
 
     check(form, json_out, file, base)
-    chosen = method(method_name, **parse_assignments(settings or []))
+    if head and (method_name or settings):
+        raise UserError("--head runs the head of a run, which has no settings: leave out --method and --set")
+    trained = load_head(head)
+    chosen = [] if trained else [method(method_name or "cipa", **parse_assignments(settings or []))]
     drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors, present=present, foreign=foreign)
-    results = measure(read_table(file, base, min_rows), [chosen], drawn, episodes, seed, device)
+    results = measure(read_table(file, base, min_rows, trained), chosen, drawn, episodes, seed, device, trained)
     show(results, None, form, json_out, results[0])
 
 
@@ -63,8 +74,17 @@ def check(form: str, json_out: Path | None, *inputs: Path | None) -> None:
         check_output(json_out, *inputs)
 
 
-def read_table(file: Path, base: Path | None, min_rows: int) -> "Features":
-    """A feature file without its small classes, with the mean of `base` where that is given."""
+def load_head(run: Path | None) -> "TrainedHead | None":
+    """The few-shot head of a run, where one is given."""
+    if run is None:
+        return None
+    from protoadapt.vision.networks import head_files
+
+    return head_files.load_head(run)
+
+
+def read_table(file: Path, base: Path | None, min_rows: int, head: "TrainedHead | None" = None) -> "Features":
+    """A feature file without its small classes, with the mean of `base` where that is given, checked for the head."""
     from dataclasses import replace
 
     import numpy as np
@@ -72,7 +92,9 @@ def read_table(file: Path, base: Path | None, min_rows: int) -> "Features":
 
     from protoadapt.core.features import base_mean_of, load_features
 
-    table = load_features(file)
+    table = load_features(file, maps=head is not None and head.module.places)
+    if head:
+        head.check(table)
     if min_rows < 0:
         raise UserError(f"--min-rows is {min_rows}: it must be 0 or more")
     classes, place, rows = np.unique(table.labels.numpy(), return_inverse=True, return_counts=True)
@@ -86,9 +108,15 @@ def read_table(file: Path, base: Path | None, min_rows: int) -> "Features":
 
 
 def measure(
-    table: "Features", methods: "Sequence[Method | str]", protocol: "Protocol", episodes: int, seed: int, device: str
+    table: "Features",
+    methods: "Sequence[Method | str]",
+    protocol: "Protocol",
+    episodes: int,
+    seed: int,
+    device: str,
+    head: "TrainedHead | None" = None,
 ) -> list[dict[str, Any]]:
-    """Results of several methods on the same episodes, in their JSON form."""
+    """Results of several methods, and of a trained head after them, on the same episodes, in their JSON form."""
     from protoadapt.core.episodes import redrawn
     from protoadapt.core.evaluate import compare
 
@@ -98,18 +126,17 @@ def measure(
             f"note: {share:.0%} of Dirichlet({protocol.alpha:g}) draws need more rows than a class has and are drawn "
             f"again, so classes are less imbalanced than requested: lower --query"
         )
-    with progress("episodes", episodes) as report:
-        results = compare(
-            table.features,
-            table.labels,
-            methods,
-            protocol,
-            episodes=episodes,
-            seed=seed,
-            base_mean=table.base_mean,
-            device=device,
-            on_progress=report,
-        )
+    run = partial(compare, episodes=episodes, seed=seed, device=device)
+    results = []
+    if methods:
+        with progress("episodes", episodes) as report:
+            mean = table.base_mean
+            results += run(table.features, table.labels, methods, protocol, base_mean=mean, on_progress=report)
+    if head:
+        rows = cast("Tensor", table.maps) if head.module.places else table.features
+        head.module.to(device)
+        with progress(f"episodes of {head.name}", episodes) as report:
+            results += run(rows, table.labels, [head.method], protocol, on_progress=report)
     return [result.to_json(**table.about) for result in results]
 
 

@@ -51,6 +51,14 @@ def extract(
             "when the base pictures are on disk",
         ),
     ] = None,
+    maps: Annotated[
+        bool,
+        typer.Option(
+            "--maps",
+            help="also store the features of every place of the last stage, for heads that look at them: 2 bytes × D × "
+            "places per picture, such as 26 KB (ResNet-12, 84 pixels)",
+        ),
+    ] = False,
     half: Annotated[bool, typer.Option("--half", help="store float16, half the size")] = False,
     cache: Cache = None,
     skip_corrupt: SkipCorrupt = False,
@@ -77,6 +85,8 @@ def extract(
     if manifest:
         if cache:
             raise UserError("--manifest needs no --cache: leave it out")
+        if maps:
+            raise UserError("shards of a manifest hold no maps: leave out --maps, or give --dataset or --images")
         if pooling != 1:
             raise UserError("shards of a manifest are pooled by the mean: leave out --pooling")
         if store is not None:
@@ -97,6 +107,8 @@ def extract(
     index = check_ours(out.with_suffix(".index.csv"), re.compile(rf"\A{','.join(embed.INDEX)}\r?\n".encode()))
     network, metadata = networks.load(model, find_device(device))
     embed.check_pooling(network, pooling)  # before pictures are decoded
+    if maps:
+        embed.check_maps(network, pooling)
     if images:
         dataset, split, data_dir, base_mean = "folder", "all", images, False
         cache = cache or out.parent / ".protoadapt-cache"  # nothing is written among a user's own pictures
@@ -131,6 +143,7 @@ def extract(
             views=views,
             pooling=pooling,
             half=half,
+            maps=maps,
             on_progress=lambda done: report("views embedded", done, total),
         )
     for loaded in filter(None, (chosen, base)):

@@ -31,6 +31,10 @@ Set = Annotated[
         "--set", metavar="NAME=VALUE", help="change a setting of the method (`protoadapt methods`); repeatable"
     ),
 ]
+Head = Annotated[
+    Path | None,
+    typer.Option(metavar="RUN", help="run whose trained few-shot head answers, on features of its own network"),
+]
 Way = Annotated[int, typer.Option(help="classes per episode")]
 Shot = Annotated[int, typer.Option(help="labelled examples per class")]
 Query = Annotated[

@@ -6,8 +6,9 @@ import math
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from protoadapt.core.files import written_whole
 from protoadapt.core.untrusted import clean_json, finite, for_terminal, whole
 
 ARRAYS = ("features", "labels", "base_mean")
+MAPS = "maps"
+"""The array of the rows before the mean over places; large, so it is read where it is asked for only."""
 TEXTS = ("dataset", "split", "crop", "weights", "trained_on")
 """Metadata that is text, or absent."""
 LONGEST = 200
@@ -45,6 +48,8 @@ class Features:
         Class of each row; −1 for none.
     base_mean : Tensor (D,), optional
         Mean of the base classes' features.
+    maps : Tensor (N, D · H · W), optional
+        The same rows before the mean over the H × W places of the last stage, for heads that look at them.
     metadata : dict
         Origin: dataset, split, crop, views, pooling, weights (hash), class_names, …
 
@@ -58,6 +63,7 @@ class Features:
     labels: Tensor
     base_mean: Tensor | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    maps: Tensor | None = None
 
     @property
     def hash(self) -> str:
@@ -101,11 +107,13 @@ def save_features(path: str | Path, table: Features) -> None:
     tensors = {"features": table.features.contiguous(), "labels": table.labels.long().contiguous()}
     if table.base_mean is not None:
         tensors["base_mean"] = table.base_mean.float().contiguous()
-    with written_whole(path) as partial:
-        save_file(tensors, partial, metadata={"protoadapt": json.dumps(dict(table.metadata))})
+    if table.maps is not None:
+        tensors[MAPS] = table.maps.contiguous()
+    with written_whole(path) as unfinished:
+        save_file(tensors, unfinished, metadata={"protoadapt": json.dumps(dict(table.metadata))})
 
 
-def load_features(path: str | Path) -> Features:
+def load_features(path: str | Path, maps: bool = False) -> Features:
     """Reads and checks a feature file.
 
     Parameters
@@ -114,6 +122,8 @@ def load_features(path: str | Path) -> Features:
         .safetensors as written by `save_features`, or .npz with arrays features (N, D), labels (N,) and optionally
         base_mean (D,). Labels may be class names; they are numbered in sorted order and kept as
         `metadata["class_names"]`.
+    maps : bool, default False
+        Also read the features of every place, where a .safetensors file holds them (`extract --maps`).
 
     Returns
     -------
@@ -131,7 +141,8 @@ def load_features(path: str | Path) -> Features:
         raise UserError(f"{str(path)!r} is a folder: give a feature file, which protoadapt extract makes of pictures")
     if not path.is_file():
         raise UserError(f"there is no feature file {str(path)!r}: check the path, or make one with protoadapt extract")
-    readers = {".safetensors": _read_safetensors, ".npz": _read_npz}
+    readers: dict[str, Callable[[Path], tuple[dict[str, Any], dict[str, Any]]]]
+    readers = {".safetensors": partial(_read_safetensors, maps=maps), ".npz": _read_npz}
     if path.suffix not in readers:
         raise UserError(f"{path.name!r} is not a feature file: give a .safetensors or .npz file")
     arrays, metadata = readers[path.suffix](path)
@@ -146,8 +157,13 @@ def load_features(path: str | Path) -> Features:
         raise UserError(f"{path.name}: {error}") from error
     if not len(rows):
         raise UserError(f"{path.name!r} has no rows: give a feature file with one row per picture")
-    mean = arrays.get("base_mean")
-    return Features(rows, torch.from_numpy(labels), None if mean is None else mean.to(rows.dtype), metadata)
+    mean, places = arrays.get("base_mean"), arrays.get(MAPS)
+    if places is not None and (places.ndim != 2 or len(places) != len(rows) or places.shape[1] % rows.shape[1]):
+        raise UserError(
+            f"{path.name}: maps have shape {tuple(places.shape)}, features {tuple(rows.shape)}: extract again"
+        )
+    mean = None if mean is None else mean.to(rows.dtype)
+    return Features(rows, torch.from_numpy(labels), mean, metadata, places)
 
 
 def stated(metadata: Mapping[str, Any], key: str) -> Any:
@@ -177,10 +193,11 @@ def base_mean_of(path: str | Path, table: Features) -> Tensor:
     return base.features.mean(0)
 
 
-def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    names = (*ARRAYS, MAPS) if maps else ARRAYS
     try:
         with safe_open(path, framework="pt") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys() if name in ARRAYS}  # noqa: SIM118
+            arrays = {name: file.get_tensor(name) for name in file.keys() if name in names}  # noqa: SIM118
             metadata = clean_json((file.metadata() or {}).get("protoadapt", "{}"))
     except (*BROKEN, SafetensorError) as error:
         raise _unreadable(path, "safetensors") from error

@@ -66,6 +66,7 @@ def load_teacher(path: str, n_classes: int) -> Learner:
             f"trained on the same base classes"
         )
     backbone = build(about["backbone"], about["width"])
-    learner = Learner(backbone, n_classes, about["mean"], about["std"], TrainConfig())
+    kind = "cosine" if "classifier.scale" in weights else "linear"
+    learner = Learner(backbone, n_classes, about["mean"], about["std"], TrainConfig(classifier=kind))
     model_files.load_into(learner, {k: w for k, w in weights.items() if k in learner.state_dict()}, path)
     return learner.eval().requires_grad_(False)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from protoadapt.core.errors import UserError, no_such
+from protoadapt.core.heads import HEADS
 from protoadapt.core.methods.settings import Declaration, Setting, declaration
 from protoadapt.core.protocol import MOST_EPISODES
 from protoadapt.core.untrusted import finite
@@ -20,6 +21,7 @@ from protoadapt.vision.networks.backbones import BACKBONES
 
 SAMPLERS = ("batches", "episodes")
 OPTIMIZERS = ("sgd", "adam")
+CLASSIFIERS = ("linear", "cosine")
 LARGEST_INT, LARGEST_FLOAT, SMALLEST = 2**31 - 1, 1e30, 1e-30
 
 
@@ -73,6 +75,8 @@ class Phase:
                 )
             if needs.teacher and self.teacher is None:
                 raise UserError(f"the objective {name} learns from a teacher and none is given: name the teacher's run")
+        if len(heads := [name for name in HEADS if name in self.weights]) > 1:
+            raise UserError(f"{' and '.join(heads)} are two heads of one network: choose one of them per phase")
         taught = self.needs.teacher  # an error where two objectives do not fit together
         if self.teacher is not None and not taught:
             raise UserError(
@@ -114,6 +118,7 @@ class TrainConfig:
     dropblock: float = setting(
         0.0, "share of places that DropBlock sets to 0 after the last two stages", high=1, below=True
     )
+    classifier: str = setting("linear", 'classifier of the base classes: "linear" or "cosine"', choices=CLASSIFIERS)
     sync_batchnorm: bool = setting(False, "BatchNorm statistics over all processes instead of each one's own rows")
     init_from: str | None = setting(None, "run, checkpoint or model file to start the backbone from; none: random")
     # objectives
@@ -121,6 +126,7 @@ class TrainConfig:
     alpha: float = setting(2.0, "mixing weights are drawn from Beta(alpha, alpha)", low=SMALLEST)
     mixing_layers: tuple[int, ...] | None = setting(None, "layers to mix at, 0 is the input; none: all of them")
     label_smoothing: float = setting(0.0, "share of each target that is spread over all classes", high=1, below=True)
+    rotate_every: int = setting(4, "every n-th picture is rotated for the objective rotation; 1: all of them", low=1)
     distill_temperature: float = setting(4.0, "temperature of the softmax in distillation", low=SMALLEST)
     way: int = setting(5, "classes per training episode", low=2)
     shot: int = setting(5, "support pictures per class of a training episode", low=1)
@@ -132,6 +138,7 @@ class TrainConfig:
     batch: int = setting(256, "pictures per step over all processes, before rotated copies and mixed rows", low=1)
     optimizer: str = setting("sgd", '"sgd" with Nesterov momentum, or "adam"', choices=OPTIMIZERS)
     lr: float = setting(0.05, "highest learning rate", low=SMALLEST)
+    head_factor: float = setting(1.0, "factor of the learning rate for all heads", low=SMALLEST)
     momentum: float = setting(0.9, "momentum of sgd", high=1, below=True)
     weight_decay: float = setting(5e-4, "weight decay on all parameters")
     warmup: float = setting(0.0, "epochs over which the learning rate rises from 0")
@@ -163,8 +170,8 @@ class TrainConfig:
         ends = [phase.until for phase in self.phases]
         if not ends or ends != sorted(set(ends)) or ends[-1] != 1:
             raise UserError(f"the phases last until {ends}: their ends must grow, and the last must be 1")
-        every = max(phase.needs.rotate_every for phase in self.phases)
-        if every and self.batch % every:
+        every = self.rotate_every if any(phase.needs.rotated for phase in self.phases) else 1
+        if self.batch % every:
             raise UserError(
                 f"batch is {self.batch}: every {every}th picture is rotated, so it must be a multiple of {every}"
             )
@@ -183,6 +190,11 @@ class TrainConfig:
     def stored_side(self) -> int:
         """The side of the base pictures in the cache: `store`, or `size` where that is not set."""
         return self.size if self.store is None else self.store
+
+    @property
+    def head(self) -> str | None:
+        """The name in HEADS of the few-shot head that the last phase trains, or None."""
+        return next((name for name in HEADS if name in self.phases[-1].weights), None)
 
     @property
     def objectives(self) -> frozenset[str]:

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError
+from protoadapt.core.heads import EpisodeHead
 from protoadapt.training.config import TrainConfig
-from protoadapt.training.objectives import OBJECTIVES, Needs, Outputs, combined_heads, combined_needs
+from protoadapt.training.objectives import OBJECTIVES, Needs, Outputs, Sizes, combined_heads, combined_needs
 from protoadapt.training.objectives.objective import Head, apply_head
 from protoadapt.vision.networks.backbones import Staged
 from protoadapt.vision.networks.dropblock import drop_blocks
+from protoadapt.vision.networks.staged import generalised_mean
 
 
 class Learner(nn.Module):
@@ -42,15 +45,22 @@ class Learner(nn.Module):
         self.teacher: Callable[[Tensor], Tensor] | None = None
         makers = combined_heads(config.objectives)
         self.head_names = tuple(makers)
+        side = backbone.side(config.size) if combined_needs(config.objectives).places else 1
+        sizes = Sizes(backbone.dim, side, n_classes, config)
         for name, make in makers.items():  # last: a head must not replace another attribute
             if name in dir(self):
                 raise UserError(f"a head is named {name!r}, which the learner uses itself: rename it in its objective")
-            setattr(self, name, make(backbone.dim, n_classes))
+            setattr(self, name, make(sizes))
 
     @property
     def heads(self) -> dict[str, Head]:
         """Name → head, a module or a parameter of this module."""
         return {name: getattr(self, name) for name in self.head_names}
+
+    @property
+    def few_shot_head(self) -> EpisodeHead | None:
+        """The head that answers episodes by itself, where the config trains one."""
+        return None if self.config.head is None else cast(EpisodeHead, self.heads[self.config.head])
 
     def set_phase(self, weights: dict[str, float], teacher: "Learner | None" = None) -> None:
         """Train these objectives from now on. The teacher is a frozen network; it is not part of this module."""
@@ -69,26 +79,31 @@ class Learner(nn.Module):
     def forward(self, batch: dict[str, Tensor], draw: dict) -> dict[str, Tensor]:
         needs = self.needs
         weak, labels = batch["weak"], batch["labels"]
-        views = [weak]
-        if needs.rotate_every:
+        views, every = [weak], self.config.rotate_every
+        if needs.rotated and every == 1:  # the upright copies come first, and are the weak views
+            views, labels = [rotations(weak)], labels.repeat(4)
+        elif needs.rotated:
             # Every n-th picture, not the first ones: the same are chosen however the batch is split over processes.
-            views.append(rotations(weak[:: needs.rotate_every]))
-            labels = torch.cat([labels, labels[:: needs.rotate_every].repeat(4)])
+            views.append(rotations(weak[::every]))
+            labels = torch.cat([labels, labels[::every].repeat(4)])
         if needs.partner:
             views.append(batch["partner"])
 
         b, r, layer = len(weak), len(labels), draw["layer"]
-        noise = None
-        if self.config.dropblock:
+        noise = generator = None
+        if (share := self.config.dropblock) or needs.noise:
             generator = torch.Generator(weak.device).manual_seed(draw["noise"])
-            noise = partial(drop_blocks, share=self.config.dropblock, generator=generator)
+            noise = partial(drop_blocks, share=share, generator=generator) if share else None
         hidden = self.backbone.forward_to(self.normalise(torch.cat(views)), layer, noise)
         if needs.partner:
             lam, (first, rotated, second) = draw["lam"], hidden.split([b, r - b, b])
             hidden = torch.cat([first, rotated, lam * first + (1 - lam) * second])
-        features = self.backbone.forward_from(hidden, layer, noise=noise)
+        maps = self.backbone.maps_from(hidden, layer, noise)
 
-        outputs = Outputs(features, labels, b, self.heads, self.config)
+        outputs = Outputs(generalised_mean(maps, 1.0), labels, b, self.heads, self.config)
+        if needs.places:
+            outputs.places = maps.flatten(1)
+        outputs.noise = generator if self.training else None
         if needs.partner:
             outputs.partner_labels, outputs.lam = batch["partner_labels"], draw["lam"]
         if needs.teacher:

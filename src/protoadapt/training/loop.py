@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,14 @@ from protoadapt.training.build import load_teacher, make_learner, normalisation
 from protoadapt.training.config import Phase, TrainConfig
 from protoadapt.training.fabric import launch
 from protoadapt.training.feed import Feed
-from protoadapt.training.optim import Average, learning_rate, make_optimizer, optimizer_tensors, restore_optimizer
+from protoadapt.training.optim import (
+    Average,
+    learning_rate,
+    make_optimizer,
+    optimizer_tensors,
+    restore_optimizer,
+    set_learning_rate,
+)
 from protoadapt.training.plan import Plan, make_plan, rows_per_epoch
 from protoadapt.training.run_log import OnEvent, RunLog
 from protoadapt.training.safeguards import State, Tally, differences, stop_requested
@@ -116,6 +124,8 @@ class Run:
             **{"mean": mean, "std": std, "size": config.size, "crop": config.crop, "dataset": config.dataset},
             "class_names": [str(base.class_names[c]) for c in self.classes],
         }
+        if head := self.learner.few_shot_head:
+            self.model_metadata["head"] = {"name": config.head, **asdict(head.shape)}
         self.teachers = {
             p.teacher: load_teacher(p.teacher, len(self.classes)).to(self.device) for p in config.phases if p.teacher
         }
@@ -126,7 +136,7 @@ class Run:
             if not cuda:
                 raise UserError("sync_batchnorm works on GPUs only: set sync_batchnorm=false on the CPU")
             self.learner = torch.nn.SyncBatchNorm.convert_sync_batchnorm(self.learner)
-        self.optimizer = make_optimizer(config, self.learner.parameters(), fused=cuda)
+        self.optimizer = make_optimizer(config, self.learner, fused=cuda)
         self.feed = Feed(base.pixels, self.labels, self.device, resident, config.size)
         self.alone_on_cpu = self.device.type == "cpu" and fabric.world_size == 1
         self.compiled = cuda if compiled is None else compiled
@@ -197,12 +207,11 @@ class Run:
         self.enter(phase)
         plan = self.plan(state.epoch)
         tally = Tally(state.sums, self.device)
-        rows = phase.needs.rows(plan.first.shape[1]) * fabric.world_size
+        rows = phase.needs.rows(plan.first.shape[1], config.rotate_every) * fabric.world_size
         log.epoch_starts(state.epoch, state.images)
         start, first, before = time.perf_counter(), state.within, state.seconds
         for batch, draw in self.feed.batches(plan, state.within):
-            for group in self.optimizer.param_groups:
-                group["lr"] = learning_rate(config, state.epoch + state.within / len(plan))
+            set_learning_rate(self.optimizer, learning_rate(config, state.epoch + state.within / len(plan)))
             parts = self.model(batch, draw)
             fabric.backward(parts["loss"])
             self.stepper.step()
@@ -251,8 +260,8 @@ class Run:
     def validate(self) -> dict[str, float]:
         labels, episodes = np.asarray(self.val.labels), self.config.validation_episodes  # type: ignore[union-attr]
         with self.fabric.autocast():
-            features = embed(self.average.module, self.val.pixels, self.device)  # type: ignore[arg-type,union-attr]
-        return validate(features, labels, episodes)
+            tables = embed(self.average.module, self.val.pixels, self.device)  # type: ignore[arg-type,union-attr]
+        return validate(self.average.module, *tables, labels, episodes)  # type: ignore[arg-type]
 
     def rows_left(self) -> int:
         """Rows still to pass in the epochs to come; a later phase may pass more of them per step."""

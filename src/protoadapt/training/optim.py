@@ -1,22 +1,36 @@
 """The optimiser, its learning rate, and the average of the weights."""
 
 import math
-from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from protoadapt.training.config import TrainConfig
+from protoadapt.training.learner import Learner
+
+FACTOR = "factor"
+"""Entry of a group of the optimiser's parameters: its rate relative to the config's."""
 
 
-def make_optimizer(config: TrainConfig, parameters: Iterable[nn.Parameter], fused: bool) -> torch.optim.Optimizer:
-    """SGD with Nesterov momentum, or Adam, as the config says."""
+def make_optimizer(config: TrainConfig, learner: Learner, fused: bool) -> torch.optim.Optimizer:
+    """SGD with Nesterov momentum, or Adam, as the config says; heads learn `head_factor` times as fast."""
+    parameters: Any = learner.parameters()
+    if config.head_factor != 1:
+        heads = [p for name, p in learner.named_parameters() if not name.startswith("backbone.")]
+        parameters = [{"params": learner.backbone.parameters()}, {"params": heads, FACTOR: config.head_factor}]
     if config.optimizer == "adam":
         return torch.optim.Adam(parameters, config.lr, weight_decay=config.weight_decay, fused=fused)
     nesterov = config.momentum > 0
     return torch.optim.SGD(
         parameters, config.lr, config.momentum, weight_decay=config.weight_decay, nesterov=nesterov, fused=fused
     )
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """The rate of the step, times the factor of each group of parameters."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get(FACTOR, 1.0)
 
 
 def learning_rate(config: TrainConfig, epoch: float) -> float:

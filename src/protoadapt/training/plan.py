@@ -43,7 +43,7 @@ def make_plan(
     order = episodes(config, labels, rng) if phase.sampler == "episodes" else batches(config, labels, rng)
     steps, batch = order.shape
     needs = phase.needs
-    multiple = processes * max(needs.rotate_every, 1)
+    multiple = processes * (config.rotate_every if needs.rotated else 1)
     if batch % multiple:
         raise UserError(
             f"a batch of {batch} cannot be split over {processes} processes: choose a multiple of {multiple}"
@@ -106,5 +106,5 @@ def rows_per_epoch(config: TrainConfig, phase: Phase, n_images: int) -> int:
     """Rows that pass forward and backward in one epoch of a phase."""
     if phase.sampler == "episodes":
         steps, pictures = config.episodes // config.episode_batch, config.way * (config.shot + config.query)
-        return steps * phase.needs.rows(config.episode_batch * pictures)
-    return n_images // config.batch * phase.needs.rows(config.batch)
+        return steps * phase.needs.rows(config.episode_batch * pictures, config.rotate_every)
+    return n_images // config.batch * phase.needs.rows(config.batch, config.rotate_every)

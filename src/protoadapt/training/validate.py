@@ -1,5 +1,7 @@
 """Validation: accuracy on fixed few-shot episodes of the validation classes, which training does not see."""
 
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -7,7 +9,9 @@ from torch import Tensor
 from protoadapt.core.episodes import Protocol
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
+from protoadapt.core.heads import EpisodeHead, as_method
 from protoadapt.training.learner import Learner
+from protoadapt.vision.networks.staged import generalised_mean
 
 METHODS = ("cipa", "protonet")
 SHOTS = (1, 5)
@@ -27,24 +31,40 @@ def protocols(labels: np.ndarray) -> dict[int, Protocol]:
 
 
 @torch.no_grad()
-def embed(learner: Learner, pixels, device: torch.device, chunk: int = 512) -> Tensor:
-    """Features (N, D) of pictures (N, 3, H, H) uint8, normalised and batched as in training.
+def embed(learner: Learner, pixels, device: torch.device, chunk: int = 512) -> tuple[Tensor, Tensor]:
+    """Features (N, D) of pictures (N, 3, H, H) uint8, normalised and batched as in training, and the rows that the
+    learner's head takes: the same, or those of every place.
 
     `vision.embed` divides by the standard deviation, runs 16 pictures at a time on a CPU and returns to the CPU: its
     last bits differ, and with them the accuracies that choose the best epoch of published runs.
     """
-    parts = []
+    head = learner.few_shot_head
+    parts: list[Tensor] = []
+    rows: list[Tensor] = []
     for start in range(0, len(pixels), chunk):
         images = torch.from_numpy(np.array(pixels[start : start + chunk])).to(device)
-        parts.append(learner.backbone(learner.normalise(images)))
-    return torch.cat(parts)
+        maps = learner.backbone.maps_from(learner.normalise(images), 0)
+        parts.append(generalised_mean(maps, 1.0))
+        rows.append(maps.flatten(1) if head and head.places else parts[-1])
+    return torch.cat(parts), torch.cat(rows)
 
 
-def validate(features: Tensor, labels: np.ndarray, episodes: int) -> dict[str, float]:
-    """Accuracy in percent as "cipa_1", …, and "score", the mean of CIPA's, which selects the best checkpoint."""
-    scores = {}
+def validate(learner: Learner, features: Tensor, rows: Tensor, labels: np.ndarray, episodes: int) -> dict[str, float]:
+    """Accuracy in percent as "cipa_1", …, and "score", the mean over shots that selects the best checkpoint: that of
+    the few-shot head where one is trained (on `rows`, as `embed` gives them), else CIPA's."""
+    scores, name, head = {}, learner.config.head, learner.few_shot_head
+    run = partial(compare, episodes=episodes, seed=SEED, device=features.device)
     for shot, protocol in protocols(labels).items():
-        results = compare(features, labels, METHODS, protocol, episodes=episodes, seed=SEED, device=features.device)
+        results = run(features, labels, METHODS, protocol)
+        if name and head and answers(head, protocol):
+            results += run(rows, labels, [as_method(name, head)], protocol)
         for result in results:
             scores[f"{result.method.name}_{shot}"] = result.accuracy
-    return {**scores, "score": float(np.mean([scores[f"cipa_{shot}"] for shot in SHOTS]))}
+    chosen = [scores[key] for shot in SHOTS if (key := f"{name}_{shot}") in scores]
+    return {**scores, "score": float(np.mean(chosen or [scores[f"cipa_{shot}"] for shot in SHOTS]))}
+
+
+def answers(head: EpisodeHead, protocol: Protocol) -> bool:
+    """Whether a head can answer episodes of this way and shot."""
+    way = not head.fixed_way or protocol.way == head.shape.way
+    return way and (not head.fixed_shot or protocol.shot == head.shape.shot)

@@ -43,6 +43,7 @@ def embed_batches(
     *,
     views: int = 1,
     pooling: float = 1.0,
+    maps: bool = False,
 ) -> Iterator[tuple[K, Tensor]]:
     """Embed batches of pictures, one after the other: the one loop under all others.
 
@@ -56,6 +57,7 @@ def embed_batches(
         same pictures with larger sides, is what windows are cut from.
     views : how many views of each picture are averaged.
     pooling : exponent of the mean over all positions (`networks.staged.generalised_mean`).
+    maps : the features of all positions instead of their mean, D · H · W per picture.
 
     Yields
     ------
@@ -63,6 +65,8 @@ def embed_batches(
     """
     check_pooling(network, pooling)
     forward = network if pooling == 1 else partial(network, pooling=pooling)
+    if maps:
+        forward = partial(_all_places, network)
     device = device_of(network)
     mean, std = (255 * torch.tensor(metadata[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
     for key, pixels, *wide in batches:
@@ -75,6 +79,10 @@ def embed_batches(
                 total = total + torch.cat([forward(part).float() for part in parts])
             rows = (total / views).cpu()
         yield key, rows
+
+
+def _all_places(network: nn.Module, x: Tensor) -> Tensor:
+    return network.maps_from(x, 0).flatten(1)  # type: ignore[operator]
 
 
 def view(images: Tensor, number: int, wide: Tensor | None = None) -> Tensor:
@@ -105,15 +113,18 @@ def embed(
     `batch` pictures are on the network's device at once; `on_progress` is called with the views embedded, of N × views.
     `wide`: the same pictures with larger sides, from which windows are cut; None: from the pictures themselves.
     """
-    arrays = [pixels] if wide is None or views <= 2 else [pixels, wide]
-    batches: Any = (
-        (start, *(part[start : start + batch] for part in arrays)) for start in range(0, len(pixels), batch)
-    )
     rows = []
+    batches = _batches(pixels, wide if views > 2 else None, batch)
     for start, part in embed_batches(network, metadata, batches, views=views, pooling=pooling):
         rows.append(part)
         on_progress(views * (start + len(part)))
     return torch.cat(rows)
+
+
+def _batches(pixels: np.ndarray, wide: np.ndarray | None, batch: int) -> Any:
+    """(first row, pictures, and the same with larger sides where given) of each batch."""
+    arrays = [pixels] if wide is None else [pixels, wide]
+    return ((start, *(part[start : start + batch] for part in arrays)) for start in range(0, len(pixels), batch))
 
 
 def extract(
@@ -125,12 +136,14 @@ def extract(
     views: int = 1,
     pooling: float = 1.0,
     half: bool = False,
+    maps: bool = False,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Features:
     """Embed one split of a dataset into a feature table, with metadata about the network and the pictures.
 
-    `base`, the base classes, adds the mean feature that three methods use; `half` stores float16. `on_progress` is
-    called with the number of views embedded so far, those of `base` included.
+    `base`, the base classes, adds the mean feature that three methods use; `half` stores float16; `maps` adds the
+    features of every place, float16, in a second pass. `on_progress` is called with the number of views embedded so
+    far, those of `base` included.
     """
     if views < 1:
         raise UserError(f"views is {views}: give 1 or more")
@@ -155,7 +168,15 @@ def extract(
     if images.name == "folder":  # a user's own: the name of the folder, as text whatever its bytes are
         table["folder"] = os.fsencode(images.root.resolve().name).decode("utf-8", "replace")
     rows = to_half(rows, "store them without --half") if half else rows
-    return Features(rows, torch.from_numpy(np.array(images.labels)).long(), mean, table)
+    labels = torch.from_numpy(np.array(images.labels)).long()
+    return Features(rows, labels, mean, table, _maps(network, metadata, images, views) if maps else None)
+
+
+def _maps(network: nn.Module, metadata: Mapping[str, Any], images: Images, views: int, batch: int = 256) -> Tensor:
+    """(N, D · H · W) float16: converted batch by batch, since they take H · W times the memory of features."""
+    batches = _batches(images.pixels, images.wide if views > 2 else None, batch)
+    parts = embed_batches(network, metadata, batches, views=views, maps=True)
+    return torch.cat([to_half(rows, "they cannot be stored as maps") for _, rows in parts])
 
 
 def embed_files(
@@ -265,6 +286,14 @@ def check_pooling(network: nn.Module, exponent: float) -> None:
         )
     if exponent != 1 and not isinstance(network, Staged):
         raise UserError("this network pools its features itself: leave pooling at 1, or use one of protoadapt's own")
+
+
+def check_maps(network: nn.Module, pooling: float) -> None:
+    """Raise UserError unless this network gives the features of every place."""
+    if not isinstance(network, Staged):
+        raise UserError("this network gives no features of single places: leave out --maps, or use one you trained")
+    if pooling != 1:
+        raise UserError(f"maps belong to features that are their plain mean, and pooling is {pooling:g}: leave one out")
 
 
 def check_rows(rows: Tensor, pooling: float = 1.0) -> Tensor:

@@ -53,7 +53,7 @@ def head(linear, feature):
 
 
 def draw(layer=0, lam=1.0):
-    return {"layer": layer, "lam": torch.tensor(lam, dtype=torch.float32)}
+    return {"layer": layer, "lam": torch.tensor(lam, dtype=torch.float32), "noise": 0}
 
 
 def slow_cross_entropy(learner, images, labels):
@@ -88,6 +88,36 @@ def test_rotation(batch):
     assert float(parts["rotation"]) == pytest.approx(turned / B, rel=1e-4)
     assert float(parts["ce"]) == pytest.approx(slow_cross_entropy(learner, images, torch.tensor(labels)), rel=1e-4)
     assert float(parts["loss"]) == pytest.approx(float(parts["ce"]) + 0.5 * float(parts["rotation"]), rel=1e-6)
+
+
+@torch.no_grad()
+def test_all_four_rotations_of_every_picture(batch):
+    """As a setting: both losses are means over 4B rows, and no picture passes twice."""
+    learner, seen = make({"ce": 1.0, "rotation": 1.0}, rotate_every=1), []
+    learner.backbone.stages[0].register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    parts = learner(batch, draw())
+    images, labels, turned = [], [], 0.0
+    for image, label in zip(batch["weak"], batch["labels"].tolist()):
+        for turns in range(4):
+            one = torch.rot90(image, turns, (1, 2))
+            turned -= log_p(head(learner.rotation_head, learner.backbone(normal(one))[0]))[turns]
+            images.append(one)
+            labels.append(label)
+    assert seen[0] == 4 * B == OBJECTIVES["rotation"].needs.rows(B, rotate_every=1)
+    assert float(parts["rotation"]) == pytest.approx(turned / (4 * B), rel=1e-4)
+    assert float(parts["ce"]) == pytest.approx(slow_cross_entropy(learner, images, torch.tensor(labels)), rel=1e-4)
+
+
+@torch.no_grad()
+def test_the_cosine_classifier_is_a_setting(batch):
+    learner = make({"ce": 1.0}, classifier="cosine")
+    learner.classifier.scale.fill_(7.0)
+    total = 0.0
+    for image, label in zip(batch["weak"], batch["labels"].tolist()):
+        x = learner.backbone(normal(image))[0]
+        total -= log_p([7 * float(w @ x / (w.norm() * x.norm())) for w in learner.classifier.weight])[label]
+    assert float(learner(batch, draw())["ce"]) == pytest.approx(total / B, rel=1e-4)
+    assert float(make({"ce": 1.0}, classifier="cosine").classifier.scale) == 10
 
 
 def test_rotated_copies_are_as_many_as_pictures():
@@ -214,11 +244,13 @@ def test_an_objective_uses_all_that_it_declares_and_nothing_else(batch, name):
     parts["loss"].backward()
     assert list(parts) == ["loss", name, "accuracy"]
     assert ({"partner", "partner_labels"} <= watched.read) == bool(objective.needs.partner)
-    assert rows == [objective.needs.rows(B)]
+    assert rows == [objective.needs.rows(B, rotate_every=4)]
     assert asked == ([B] if objective.needs.teacher else [])
     trained = {key.split(".")[0] for key, p in learner.named_parameters() if p.grad is not None and p.grad.any()}
-    assert trained == {"backbone", *objective.needs.heads}
-    assert (objective.accuracy is None) == (name == "rotation")
+    with_parameters = {head.split(".")[0] for head, _ in learner.named_parameters()} - {"backbone"}
+    assert with_parameters <= set(objective.needs.heads)
+    assert trained == {"backbone", *with_parameters}
+    assert (objective.accuracy is None) == (name in ("rotation", "feat_contrast"))
 
 
 def test_every_phase_gets_the_views_that_its_objectives_declare():
@@ -238,28 +270,26 @@ def test_every_phase_gets_the_views_that_its_objectives_declare():
 
 def test_a_new_objective_is_one_entry_of_the_table(batch, monkeypatch):
     """Its head, its rows and its accuracy come from what it declares."""
-    needs = Needs(heads={"cosine": lambda dim, classes: torch.nn.Linear(dim, classes, bias=True)}, rotate_every=1)
+    needs = Needs(heads={"cosine": lambda sizes: torch.nn.Linear(sizes.dim, sizes.classes, bias=True)}, rotated=True)
 
     def loss(outputs):
         assert outputs.rotated_features.shape == (4 * B, outputs.features.shape[1])
-        assert torch.equal(outputs.labels[B:], outputs.labels[:B].repeat(4))
+        assert torch.equal(outputs.labels, outputs.labels[:B].repeat(4))
         return outputs.heads["cosine"](outputs.rotated_features).square().mean()
 
     one = Objective(loss, needs, lambda outputs: torch.tensor(0.25))
     monkeypatch.setitem(OBJECTIVES, "new", one)
-    learner = make({"ce": 1.0, "new": 0.5}, training=True)
+    learner = make({"ce": 1.0, "new": 0.5}, training=True, rotate_every=1)
     assert "cosine.weight" in learner.state_dict()
     parts = learner(batch, draw())
     assert float(parts["loss"].detach()) == pytest.approx(float(parts["ce"].detach() + 0.5 * parts["new"].detach()))
     learner.set_phase({"new": 1.0})
     assert float(learner(batch, draw())["accuracy"]) == 0.25
-    with pytest.raises(UserError, match="rotation and new rotate different pictures: choose one of them per phase"):
-        Phase(1.0, {"rotation": 1.0, "new": 1.0})
 
 
 @pytest.mark.parametrize("taken", ["weights", "needs", "teacher", "backbone", "forward", "mean", "heads"])
 def test_a_head_cannot_replace_an_attribute_of_the_learner(monkeypatch, taken):
-    needs = Needs(heads={taken: lambda dim, classes: torch.nn.Linear(dim, classes)})
+    needs = Needs(heads={taken: lambda sizes: torch.nn.Linear(sizes.dim, sizes.classes)})
     monkeypatch.setitem(OBJECTIVES, "new", Objective(lambda outputs: outputs.features.sum(), needs))
     with pytest.raises(UserError, match=f"a head is named '{taken}', which the learner uses itself"):
         make({"ce": 1.0, "new": 1.0})
@@ -267,7 +297,7 @@ def test_a_head_cannot_replace_an_attribute_of_the_learner(monkeypatch, taken):
 
 def test_two_different_heads_cannot_have_one_name(monkeypatch):
     """Together in a phase or in two phases of a run; the same head may be declared by both."""
-    needs = Needs(heads={"classifier": lambda dim, classes: torch.nn.Linear(dim, classes, bias=False)})
+    needs = Needs(heads={"classifier": lambda sizes: torch.nn.Linear(sizes.dim, sizes.classes, bias=False)})
     monkeypatch.setitem(OBJECTIVES, "new", Objective(lambda outputs: outputs.features.sum(), needs))
     with pytest.raises(UserError, match="new and an earlier objective make different heads 'classifier'"):
         Phase(1.0, {"ce": 1.0, "new": 1.0})

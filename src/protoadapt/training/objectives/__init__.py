@@ -8,10 +8,22 @@ from collections.abc import Iterable
 from typing import Any
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.objectives import cross_entropy, distillation, episodic_protonet, hct, manifold_mixup, rotation
-from protoadapt.training.objectives.objective import MakeHead, Needs, Objective, Outputs
+from protoadapt.core.heads import HEADS
+from protoadapt.training.objectives import (
+    cross_entropy,
+    distillation,
+    episodic_heads,
+    episodic_protonet,
+    feat_contrast,
+    hct,
+    manifold_mixup,
+    rotation,
+)
+from protoadapt.training.objectives.objective import MakeHead, Needs, Objective, Outputs, Sizes
 
 OBJECTIVES: dict[str, Objective] = {
+    **{name: episodic_heads.objective(name) for name in HEADS},
+    "feat_contrast": feat_contrast.OBJECTIVE,
     "ce": cross_entropy.OBJECTIVE,
     "rotation": rotation.OBJECTIVE,
     "manifold_mixup": manifold_mixup.OBJECTIVE,
@@ -27,10 +39,12 @@ def combined_needs(names: Iterable[str]) -> Needs:
     needs = {name: OBJECTIVES[name].needs for name in names}
     return Needs(
         heads=combined_heads(needs),
-        rotate_every=_only(needs, "rotate_every", "rotate different pictures"),
+        rotated=any(need.rotated for need in needs.values()),
         partner=_only(needs, "partner", "mix the rows with different views"),
         episodes=any(need.episodes for need in needs.values()),
         teacher=any(need.teacher for need in needs.values()),
+        places=any(need.places for need in needs.values()),
+        noise=any(need.noise for need in needs.values()),
     )
 
 
@@ -53,4 +67,4 @@ def _only(needs: dict[str, Needs], kind: str, conflict: str) -> Any:
     return next(iter(users), getattr(Needs(), kind))
 
 
-__all__ = ["OBJECTIVES", "Needs", "Objective", "Outputs", "combined_heads", "combined_needs"]
+__all__ = ["OBJECTIVES", "Needs", "Objective", "Outputs", "Sizes", "combined_heads", "combined_needs"]

@@ -39,6 +39,6 @@ def _accuracy(outputs: Outputs) -> Tensor:
 
 OBJECTIVE = Objective(
     lambda outputs: protonet_loss(*_arguments(outputs)),
-    Needs(heads={"log_temperature": lambda dim, classes: nn.Parameter(torch.zeros(()))}, episodes=True),
+    Needs(heads={"log_temperature": lambda sizes: nn.Parameter(torch.zeros(()))}, episodes=True),
     _accuracy,
 )

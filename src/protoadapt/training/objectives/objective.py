@@ -19,35 +19,72 @@ if TYPE_CHECKING:
     from protoadapt.training.config import TrainConfig
 
 Head = nn.Module | nn.Parameter
-MakeHead = Callable[[int, int], Head]
-"""(D, C) → a module or a parameter that is trained and saved with the backbone."""
 
-CLASSIFIER: dict[str, MakeHead] = {"classifier": nn.Linear}
-"""The linear classifier of the base classes, shared by all objectives that declare it."""
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a head is made for: D dimensions, places of the last stage per side, C base classes, and the config."""
+
+    dim: int
+    side: int
+    classes: int
+    config: "TrainConfig"
+
+
+MakeHead = Callable[[Sizes], Head]
+"""Sizes → a module or a parameter that is trained and saved with the backbone."""
+
+
+class CosineClassifier(nn.Linear):
+    """s·cos(w_c, x), the scale s learned from 10 (Gidaris and Komodakis 2018; Qi et al. 2018)."""
+
+    def __init__(self, dim: int, classes: int):
+        super().__init__(dim, classes, bias=False)
+        self.scale = nn.Parameter(torch.tensor(10.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * nn.functional.normalize(x, dim=-1) @ nn.functional.normalize(self.weight, dim=-1).T
+
+
+def make_classifier(sizes: Sizes) -> nn.Module:
+    kinds = {"linear": nn.Linear, "cosine": CosineClassifier}
+    return kinds[sizes.config.classifier](sizes.dim, sizes.classes)
+
+
+CLASSIFIER: dict[str, MakeHead] = {"classifier": make_classifier}
+"""The classifier of the base classes, linear or cosine, shared by all objectives that declare it."""
 
 
 @dataclass(frozen=True)
 class Needs:
     """What an objective needs besides the weak view and the label of each picture.
 
-    heads         name → (D, C) → module or parameter; objectives that give the same name share the head
-    rotate_every  every n-th picture is also passed in its four rotations; 0: no rotated rows
+    heads         name → Sizes → module or parameter; objectives that give the same name share the head
+    rotated       every n-th picture is also passed in its four rotations, n being the config's `rotate_every`
     partner       "weak" or "strong": each row is mixed with that view of another picture at a random layer; "": no
                   mixed rows
     episodes      the batch must consist of few-shot episodes (sampler "episodes")
     teacher       the class logits of a frozen network, which the phase names
+    places        the features of every place of the last stage, besides their mean
+    noise         random numbers of the head itself, such as dropout
     """
 
     heads: Mapping[str, MakeHead] = field(default_factory=dict)
-    rotate_every: int = 0
+    rotated: bool = False
     partner: Literal["", "weak", "strong"] = ""
     episodes: bool = False
     teacher: bool = False
+    places: bool = False
+    noise: bool = False
 
-    def rows(self, pictures: int) -> int:
-        """Rows that pass forward and backward for so many pictures: weak views, rotated copies, mixed rows."""
-        rotated = 4 * pictures // self.rotate_every if self.rotate_every else 0
-        return pictures + rotated + (pictures if self.partner else 0)
+    def rows(self, pictures: int, rotate_every: int) -> int:
+        """Rows that pass forward and backward for so many pictures: weak views, rotated copies, mixed rows.
+
+        Where every picture is rotated, its upright copy is the weak view itself.
+        """
+        rotated = 4 * pictures // rotate_every if self.rotated else 0
+        upright = pictures if rotate_every == 1 and self.rotated else 0
+        return pictures + rotated - upright + (pictures if self.partner else 0)
 
 
 def apply_head(head: Head, features: Tensor) -> Tensor:
@@ -68,6 +105,9 @@ class Outputs:
     partner_labels: Tensor | None = None  # (B) class of the second picture of each mixed row
     lam: Tensor | None = None  # () weight λ of the first picture
     teacher_logits: Tensor | None = None  # (B, C) of the weak views
+    places: Tensor | None = None  # (…, D · side²): the rows of `features` before the mean over places
+    memo: dict[str, Tensor] = field(default_factory=dict)  # what several functions of an objective use
+    noise: torch.Generator | None = None  # for heads that draw random numbers while training
 
     @cached_property
     def all_logits(self) -> Tensor:
@@ -87,13 +127,18 @@ class Outputs:
     @property
     def rotated_features(self) -> Tensor:
         """(R − B, D) features of the rotated copies, in the order of `learner.rotations`."""
-        return self.features[self.batch : len(self.labels)]
+        first = 0 if self.config.rotate_every == 1 else self.batch
+        return self.features[first : len(self.labels)]
 
     @property
     def episode_features(self) -> Tensor:
         """(E, W, K + Q, D) features of the weak views as episodes, the K support rows of each class first."""
+        return self.as_episodes(self.features)
+
+    def as_episodes(self, rows: Tensor) -> Tensor:
+        """Rows (R, …) of weak views and others as (E, W, K + Q, …): the weak views alone, as episodes."""
         config = self.config
-        return self.features[: self.batch].unflatten(0, (-1, config.way, config.shot + config.query))
+        return rows[: self.batch].unflatten(0, (-1, config.way, config.shot + config.query))
 
 
 def classifier_accuracy(outputs: Outputs) -> Tensor:

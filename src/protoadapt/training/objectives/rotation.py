@@ -6,8 +6,6 @@ from torch import Tensor, nn
 
 from protoadapt.training.objectives.objective import Needs, Objective, apply_head
 
-EVERY = 4  # every fourth picture is rotated, in all four ways: as many rotated rows as pictures
-
 
 def rotation_loss(logits: Tensor) -> Tensor:
     """Cross-entropy of logits (4n, 4): how many quarter turns? Rows are in the order of `learner.rotations`."""
@@ -17,5 +15,5 @@ def rotation_loss(logits: Tensor) -> Tensor:
 
 OBJECTIVE = Objective(
     lambda outputs: rotation_loss(apply_head(outputs.heads["rotation_head"], outputs.rotated_features)),
-    Needs(heads={"rotation_head": lambda dim, classes: nn.Linear(dim, 4)}, rotate_every=EVERY),
+    Needs(heads={"rotation_head": lambda sizes: nn.Linear(sizes.dim, 4)}, rotated=True),
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.config import TrainConfig
 from protoadapt.training.overrides import apply_overrides, split_override
-from protoadapt.training.recipes import ablation, hct_r
+from protoadapt.training.recipes import ablation, comparators, hct_r
 
 RECIPES: dict[str, Callable[..., TrainConfig]] = {
     "classifier_baseline": ablation.classifier_baseline,
@@ -27,7 +27,14 @@ RECIPES: dict[str, Callable[..., TrainConfig]] = {
     "hct_r_cub_box": hct_r.hct_r_cub_box,
     "hct_r_glyphs": hct_r.hct_r_glyphs,
     "hct_r_paper": hct_r.hct_r_paper,
+    "matching_net": comparators.matching_net,
+    "metaoptnet": comparators.metaoptnet,
+    "feat": comparators.feat,
+    "epnet": comparators.epnet,
+    "cc_rot": comparators.cc_rot,
 }
+EARLIER = {"teacher": "learns from", "init_from": "starts from"}
+"""Parameters of a recipe that name an earlier run, which the user must give."""
 
 
 def recipe(name: str, overrides: Iterable[str] = ()) -> TrainConfig:
@@ -49,22 +56,24 @@ def recipe(name: str, overrides: Iterable[str] = ()) -> TrainConfig:
             arguments[key] = value
         else:
             settings.append(text)
-            if needs_teacher(name) and key.startswith("phases.") and key.endswith(".teacher"):
+            if earlier_run(name) == "teacher" and key.startswith("phases.") and key.endswith(".teacher"):
                 arguments.setdefault("teacher", value)  # the teacher of a phase, named by itself
-    if needs_teacher(name) and not arguments.get("teacher"):
-        raise UserError(f"the recipe {name} learns from an earlier run: name its folder with --set teacher=RUN")
+    if (earlier := earlier_run(name)) and not arguments.get(earlier):
+        raise UserError(
+            f"the recipe {name} {EARLIER[earlier]} an earlier run: name its folder with --set {earlier}=RUN"
+        )
     return apply_overrides(function(**arguments), settings)
 
 
-def needs_teacher(name: str) -> bool:
-    """Whether a recipe learns from an earlier run, which `teacher=RUN` names."""
-    return "teacher" in inspect.signature(RECIPES[name]).parameters
+def earlier_run(name: str) -> str:
+    """The setting by which a recipe names an earlier run: "teacher", "init_from", or "" where it needs none."""
+    return next((key for key in EARLIER if key in inspect.signature(RECIPES[name]).parameters), "")
 
 
 def trains_same(name: str, config: TrainConfig) -> bool:
     """Whether a recipe trains the objectives of a config, such as that of a run to be resumed."""
-    teacher = ["teacher=any"] if name in RECIPES and needs_teacher(name) else []
-    return recipe(name, teacher).objectives == config.objectives
+    earlier = earlier_run(name) if name in RECIPES else ""
+    return recipe(name, [f"{earlier}=any"] if earlier else []).objectives == config.objectives
 
 
-__all__ = ["RECIPES", "apply_overrides", "needs_teacher", "recipe", "trains_same"]
+__all__ = ["RECIPES", "apply_overrides", "earlier_run", "recipe", "trains_same"]

@@ -1,0 +1,135 @@
+"""The contract of a trained head: a few-shot classifier with parameters, learned together with its backbone.
+
+The same module is trained (`training.objectives.episodic_heads`), saved beside the backbone and run on any episodes
+(`as_method`), so a number is always that of what was trained.
+
+Axes as in `episodes`: E episodes, W classes, S support rows, Q queries, D dimensions of a row. Heads that look at the
+places of the last stage get rows that hold them: D = C · side², channel by channel (`maps`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isqrt
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
+from protoadapt.core.methods.common import transductive_only
+
+
+@dataclass(frozen=True)
+class HeadShape:
+    """What a head is built for: C channels of the backbone, side × side places of its last stage, and the way and shot
+    of the training episodes. Saved with a run, so that its head can be built again."""
+
+    dim: int
+    side: int
+    way: int
+    shot: int
+
+
+class EpisodeHead(nn.Module):
+    """A head. Subclasses give `forward`, and say what they need or cannot do by the constants below."""
+
+    places: ClassVar[bool] = False
+    """Rows hold the places of the last stage, not their mean."""
+    noisy: ClassVar[bool] = False
+    """Draws random numbers while training."""
+    fixed_way: ClassVar[bool] = False
+    """Answers as many classes as it was trained with, and no others."""
+    fixed_shot: ClassVar[bool] = False
+    """Takes as many support rows per class as it was trained with, and no others."""
+
+    def __init__(self, shape: HeadShape):
+        super().__init__()
+        self.shape = shape
+
+    def forward(
+        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
+    ) -> Tensor:
+        """Class logits (E, Q, W) of query rows (E, Q, D), given support rows (E, S, D) and their classes as one-hot
+        rows (E, S, W). noise: source of dropout while training; None: no dropout."""
+        raise NotImplementedError
+
+    def maps(self, rows: Tensor) -> Tensor:
+        """Rows (…, C · side²) as (…, C, side, side)."""
+        return rows.unflatten(-1, (self.shape.dim, self.shape.side, self.shape.side))
+
+
+def as_method(name: str, head: EpisodeHead) -> Callable[[Episodes], Tensor]:
+    """A trained head as an inference method: Episodes → probabilities (E, Q, W).
+
+    Parameters
+    ----------
+    name : str
+        Its name in `HEADS`, for errors.
+    head : EpisodeHead
+        Not changed, but computed in evaluation mode.
+
+    Examples
+    --------
+    >>> evaluate(table.features, table.labels, as_method("feat", head), Protocol(shot=5))
+    """
+
+    def run(episodes: Episodes) -> Tensor:
+        check_episodes(name, head, episodes)
+        parts = (episodes.support, episodes.membership, episodes.query)
+        own = next(head.parameters(), episodes.rows)
+        with torch.autocast(episodes.rows.device.type, enabled=False):
+            logits = head.eval()(*(part.to(own.dtype) for part in parts))
+        return logits.to(episodes.rows.dtype).softmax(-1)
+
+    run.__name__ = run.__qualname__ = name
+    return run
+
+
+def check_episodes(name: str, head: EpisodeHead, episodes: Episodes) -> None:
+    """Raises UserError where a head cannot answer these episodes."""
+    transductive_only(episodes, name)
+    shape, dims = head.shape, episodes.rows.shape[1]
+    check_rows(name, head, dims)
+    if head.fixed_way and episodes.n_way != shape.way:
+        raise UserError(
+            f"{name} answers {shape.way} classes, as it was trained, and the episodes have {episodes.n_way}: "
+            f"set --way {shape.way}, or train it with --set way={episodes.n_way}"
+        )
+    shots = episodes.shots
+    if head.fixed_shot and not bool((shots == shape.shot).all()):
+        raise UserError(
+            f"{name} takes {shape.shot} support rows per class, as it was trained, and the episodes have "
+            f"{int(shots.min())} to {int(shots.max())}: set --shot {shape.shot}, or train it with "
+            f"--set shot={int(shots.max())}"
+        )
+
+
+def check_rows(name: str, head: EpisodeHead, dims: int) -> None:
+    """Raises UserError where rows of so many dimensions are not those of the head's backbone."""
+    shape = head.shape
+    expected = shape.dim * shape.side**2 if head.places else shape.dim
+    if dims == expected:
+        return
+    if head.places and dims == shape.dim:
+        raise UserError(
+            f"{name} looks at the {shape.side} × {shape.side} places of the last stage and the features hold their "
+            f"mean only: extract them with --maps"
+        )
+    if dims % shape.dim == 0 and isqrt(dims // shape.dim) ** 2 * shape.dim == dims and not head.places:
+        raise UserError(
+            f"{name} takes features of {shape.dim} dimensions and these hold places ({dims} numbers): extract them "
+            f"without --maps"
+        )
+    raise UserError(
+        f"{name} was trained with rows of {expected} numbers and the features have {dims}: extract them with the "
+        f"network of the same run"
+    )
+
+
+def dropout(x: Tensor, share: float, noise: torch.Generator | None) -> Tensor:
+    """x with a share of its entries set to 0 and the others enlarged to keep the mean; x itself without noise."""
+    if noise is None:
+        return x
+    kept = torch.rand(x.shape, generator=noise, device=x.device) >= share
+    return x * kept / (1 - share)

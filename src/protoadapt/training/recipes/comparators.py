@@ -1,0 +1,72 @@
+"""Systems that the paper compares with, trained here: one backbone, one loop, one protocol for all.
+
+What is learned is each paper's own (see its file in `core.heads`); crops, weight average and cosine decay are those of
+this project, and several episodes pass per step. `--set backbone=conv4` trains the small network. Where the authors
+start from a trained classifier, name the run: `--set init_from=RUN`, such as one of classifier_baseline or hct_r.
+Heads are measured by `protoadapt evaluate FILE --head RUN`.
+"""
+
+from typing import Any
+
+from protoadapt.training.config import Phase, TrainConfig
+from protoadapt.training.recipes.dataset_settings import settings
+
+FINE_TUNED = {"optimizer": "sgd", "warmup": 0.0, "epochs": 50, "episodes": 200, "episode_batch": 4}
+"""A short episodic run from a trained network: 10,000 episodes."""
+
+
+def matching_net(dataset: str = "cifar-fs") -> TrainConfig:
+    """protoadapt train matching_net --data DIR --out runs/matching_net
+
+    Matching Networks without full context embeddings (Vinyals et al. 2016): 5-way, 5-shot, 15 queries, four episodes
+    per step (1-shot: --set shot=1). Not measured yet.
+    """
+    own = {"optimizer": "adam", "lr": 1e-3, "weight_decay": 0.0, "warmup": 0.0, "epochs": 100}
+    return _episodic(dataset, {"matching": 1.0}, **own, episodes=200, episode_batch=4)
+
+
+def metaoptnet(dataset: str = "cifar-fs") -> TrainConfig:
+    """protoadapt train metaoptnet --data DIR --out runs/metaoptnet
+
+    MetaOptNet with ridge regression (Lee et al. 2019) on un-pooled features: 15 support and 6 query pictures per class,
+    eight episodes per step, DropBlock 0.1, label smoothing 0.1. A fifteenth of the authors' 480,000 episodes. Measured
+    on features with places (extract --maps). Not measured yet.
+    """
+    own = {"optimizer": "sgd", "lr": 0.1, "weight_decay": 5e-4, "warmup": 1.0, "epochs": 40, "episodes": 800}
+    own |= {"episode_batch": 8, "shot": 15, "query": 6, "dropblock": 0.1, "label_smoothing": 0.1}
+    return _episodic(dataset, {"metaopt_ridge": 1.0}, **own)
+
+
+def feat(dataset: str = "cifar-fs", init_from: str = "") -> TrainConfig:
+    """protoadapt train feat --data DIR --out runs/feat --set init_from=runs/baseline
+
+    FEAT (Ye et al. 2020) from a trained classifier: 5-way, 5-shot, 15 queries, four episodes per step, the head at ten
+    times the rate of the backbone (1-shot: --set shot=1 --set phases.0.feat_contrast=0.01). Not measured yet.
+    """
+    own = {**FINE_TUNED, "epochs": 100, "lr": 8e-4, "head_factor": 10.0, "weight_decay": 5e-4}
+    return _episodic(dataset, {"feat": 1.0, "feat_contrast": 0.1}, **own, init_from=init_from)
+
+
+def epnet(dataset: str = "cifar-fs", init_from: str = "") -> TrainConfig:
+    """protoadapt train epnet --data DIR --out runs/epnet --set init_from=runs/baseline
+
+    EPNet (Rodríguez et al. 2020) from a trained classifier: 5-way, 5-shot, 15 queries, four episodes per step, with a
+    tenth of the cross-entropy over the base classes (1-shot: --set shot=1). Not measured yet.
+    """
+    own = {**FINE_TUNED, "lr": 0.01, "weight_decay": 5e-4}
+    return _episodic(dataset, {"epnet": 1.0, "ce": 0.1}, **own, init_from=init_from)
+
+
+def cc_rot(dataset: str = "cifar-fs") -> TrainConfig:
+    """protoadapt train cc_rot --data DIR --out runs/cc_rot
+
+    CC+rot (Gidaris et al. 2019): a cosine classifier and the rotation task, all four rotations of every picture in both
+    losses. As many rows as hct_r, and its time; answered by `evaluate --method protonet`. Not measured yet.
+    """
+    own = {"classifier": "cosine", "rotate_every": 1, "batch": 128, "lr": 0.1, "epochs": 27}
+    return TrainConfig(phases=(Phase(1.0, {"ce": 1.0, "rotation": 1.0}),), **{**settings(dataset), **own})
+
+
+def _episodic(dataset: str, weights: dict[str, float], **own: Any) -> TrainConfig:
+    phases = (Phase(1.0, weights, sampler="episodes"),)
+    return TrainConfig(phases=phases, **{**settings(dataset), "validate_every": 10, "checkpoint_every": 10, **own})

@@ -1,0 +1,75 @@
+"""Trained few-shot heads as files: they are saved in the model file of a run, beside the backbone."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.features import Features
+from protoadapt.core.heads import HEADS, EpisodeHead, HeadShape, as_method
+from protoadapt.core.methods import Method
+from protoadapt.core.untrusted import whole
+from protoadapt.vision.networks.model_files import load_into, load_weights
+
+MOST = {"dim": 65_536, "side": 256, "way": 10_000, "shot": 10_000}
+"""Largest numbers that a file may ask memory for."""
+
+
+@dataclass(frozen=True)
+class TrainedHead:
+    """The head of a run: its name in HEADS, the module, and the hash of the model file that holds it."""
+
+    name: str
+    module: EpisodeHead
+    weights: str
+    path: Path
+
+    @property
+    def method(self) -> Method:
+        """The head as an inference method, for `evaluate` and `compare`."""
+        return Method(self.name, as_method(self.name, self.module), {})
+
+    def check(self, table: Features) -> None:
+        """Raises UserError unless these are features of the head's own backbone, with places where it needs them."""
+        theirs = table.metadata.get("weights")
+        if theirs and theirs != self.weights:
+            raise UserError(
+                f"the features are of another network ({theirs}) than the head in {str(self.path)!r} ({self.weights}): "
+                f"extract them with `protoadapt extract {self.path}`"
+            )
+        if self.module.places and table.maps is None:
+            raise UserError(
+                f"{self.name} looks at the places of the last stage, which the feature file does not hold: extract it "
+                f"with --maps"
+            )
+
+
+def load_head(path: str | Path) -> TrainedHead:
+    """The few-shot head of a run, a checkpoint or a model file.
+
+    Raises UserError where the run has none.
+
+    >>> head = load_head("runs/feat")
+    >>> compare(table.features, table.labels, ["cipa", head.method])
+    """
+    tensors, metadata = load_weights(path)
+    stated = metadata.get("head")
+    if stated is None:
+        raise UserError(
+            f"{str(path)!r} has no few-shot head, as its recipe trains a classifier: use --method, or give a run that "
+            f"trains one of {', '.join(HEADS)}"
+        )
+    shape = _shape(stated)
+    if shape is None or stated["name"] not in HEADS:
+        raise UserError(f"{str(path)!r} does not describe its head ({str(stated)[:80]}): train it again")
+    name = stated["name"]
+    module = HEADS[name](shape)
+    load_into(module, {k.removeprefix(f"{name}."): t for k, t in tensors.items() if k.startswith(f"{name}.")}, path)
+    return TrainedHead(name, module.eval().requires_grad_(False), metadata["weights"], Path(path))
+
+
+def _shape(stated: Any) -> HeadShape | None:
+    if not isinstance(stated, dict) or not isinstance(stated.get("name"), str):
+        return None
+    numbers = {field.name: stated.get(field.name) for field in fields(HeadShape)}
+    return HeadShape(**numbers) if all(whole(n, 1, MOST[key]) for key, n in numbers.items()) else None  # type: ignore[arg-type]

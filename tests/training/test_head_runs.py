@@ -1,0 +1,189 @@
+"""Runs that train a few-shot head: what they save, that they resume bitwise, and what the commands say of them."""
+
+import json
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers import toy
+from helpers.command import run as command
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.evaluate import compare
+from protoadapt.core.features import Features, load_features, save_features
+from protoadapt.core.heads import HEADS
+from protoadapt.core.protocol import Protocol
+from protoadapt.training import Phase, train
+from protoadapt.training.objectives.feat_contrast import contrast_loss
+from protoadapt.training.optim import Average, make_optimizer, set_learning_rate
+from protoadapt.vision import embed, networks
+from protoadapt.vision.networks.head_files import load_head
+from protoadapt.vision.pictures.split import Images
+
+SIDE = 32
+"""Two places per side after the four stages of Conv-4."""
+WEIGHTS = {name: {name: 1.0} for name in HEADS} | {"feat": {"feat": 1.0, "feat_contrast": 0.1}}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def config(name, **changes):
+    phases = (Phase(1.0, WEIGHTS[name], sampler="episodes"),)
+    own = {"size": SIDE, "way": 2, "shot": 1, "query": 2, "episodes": 4, "episode_batch": 2, "dropblock": 0.1}
+    return toy.config(**{**own, "phases": phases, "head_factor": 10.0, "lr": 0.01, **changes})
+
+
+def trained(name, out, resume=False, **changes):
+    base, val = toy.images(side=SIDE), toy.images(seed=1, classes=2, side=SIDE)
+    return train(config(name, **changes), base, val, out, resume=resume, accelerator="cpu")
+
+
+def split(classes, each, seed):
+    p = toy.images(classes, each, seed, SIDE)
+    return Images(p.pixels, p.labels, p.class_names, [""] * len(p.labels), [], "toy", "novel", "none", Path())
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_stopped_and_resumed_equals_uninterrupted(name, tmp_path, monkeypatch):
+    """Bitwise, dropout of the head included: its random numbers are a function of the step."""
+    assert trained(name, tmp_path / "whole")["finished"]
+    monkeypatch.setattr(Average, "update", Average.update)
+    toy.call_at(Average, "update", 3, lambda *_: signal.raise_signal(signal.SIGTERM))
+    assert not trained(name, tmp_path / "parts")["finished"]
+    assert trained(name, tmp_path / "parts", resume=True)["finished"]
+    assert toy.files(tmp_path / "parts") == toy.files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_the_saved_head_answers_as_validation_did(name, tmp_path):
+    """The score of the run is that of the head, and `load_head` gives the same accuracy on the same pictures."""
+    result = trained(name, tmp_path / "run", ema=0.0, epochs=1)
+    scores = result["history"][-1]
+    shots = [shot for shot in (1, 5) if f"val_{name}_{shot}" in scores]
+    assert shots
+    assert scores["val_score"] == pytest.approx(np.mean([scores[f"val_{name}_{shot}"] for shot in shots]))
+    network, metadata = networks.load(tmp_path / "run")
+    table = embed.extract(network, metadata, split(2, 12, seed=1), maps=True)
+    head = load_head(tmp_path / "run")
+    head.check(table)
+    rows = table.maps if head.module.places else table.features
+    for shot in shots:
+        protocol = Protocol(way=2, shot=shot, query=7)
+        (again,) = compare(rows, table.labels, [head.method], protocol, episodes=4)
+        assert again.accuracy == pytest.approx(scores[f"val_{name}_{shot}"], abs=2)  # float16 maps may turn one answer
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Runs of a head on pooled rows, of one on places and of a classifier, with their features."""
+    home = tmp_path_factory.mktemp("runs")
+    for name in ("feat", "metaopt_ridge"):
+        trained(name, home / name, epochs=1)
+        network, metadata = networks.load(home / name)
+        save_features(home / f"{name}.safetensors", embed.extract(network, metadata, split(3, 10, seed=2), maps=True))
+        save_features(home / f"{name}-pooled.safetensors", embed.extract(network, metadata, split(3, 10, seed=2)))
+    train(toy.config(phases=(Phase(),), epochs=1), toy.images(), None, home / "classifier", accelerator="cpu")
+    return home
+
+
+EPISODES = ("--way", 2, "--query", 5, "--episodes", 30)
+
+
+@pytest.mark.parametrize("name", ["feat", "metaopt_ridge"])
+def test_a_head_is_evaluated_beside_methods_on_the_same_episodes(runs, name, tmp_path):
+    file = runs / f"{name}.safetensors"
+    alone = command("evaluate", file, "--head", runs / name, *EPISODES, "--json", tmp_path / "one.json")
+    assert alone.returncode == 0, alone.stderr
+    words = ("compare", file, "--methods", "protonet,cipa", "--head", runs / name, *EPISODES)
+    both = command(*words, "--json", tmp_path / "all.json")
+    assert both.returncode == 0, both.stderr
+    results = json.loads((tmp_path / "all.json").read_text())["results"]
+    assert [result["method"] for result in results] == ["protonet", "cipa", name]
+    assert len({result["features"]["hash"] for result in results}) == 1
+    assert json.loads((tmp_path / "one.json").read_text())["accuracy"] == results[-1]["accuracy"]
+    turned = command(*words, "--reference", name)
+    assert f"minus {name}" in turned.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("metaopt_ridge-pooled.safetensors", "--head", "metaopt_ridge"), "does not hold: extract it with --maps"),
+        (("feat.safetensors", "--head", "metaopt_ridge"), "the features are of another network"),
+        (("feat.safetensors", "--head", "classifier"), "has no few-shot head, as its recipe trains a classifier"),
+        (("feat.safetensors", "--head", "nowhere"), "there is no model"),
+        (("feat.safetensors", "--head", "feat", "--method", "cipa"), "leave out --method and --set"),
+        (("feat.safetensors", "--head", "feat", "--protocol", "semi", "--unlabeled", 2), "no semi-supervised form"),
+    ],
+)
+def test_a_head_that_does_not_fit_is_one_sentence(runs, words, said):
+    done = command("evaluate", *words, *EPISODES, cwd=runs)
+    assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")
+    assert said in done.stderr
+
+
+def test_a_head_that_a_file_describes_wrongly_is_refused(runs, monkeypatch):
+    from protoadapt.vision.networks import head_files
+
+    tensors, metadata = head_files.load_weights(runs / "feat")
+    for wrong in ({"name": "nobody"}, "feat", {**metadata["head"], "dim": 10**9}, {**metadata["head"], "way": "5"}):
+        monkeypatch.setattr(head_files, "load_weights", lambda path, w=wrong: (tensors, {**metadata, "head": w}))
+        with pytest.raises(UserError, match="does not describe its head"):
+            load_head(runs / "feat")
+
+
+def test_maps_are_stored_beside_the_same_features(runs):
+    """float16, one row of D · H · W numbers per picture, whose mean over the places is the feature."""
+    plain, maps = (load_features(runs / f"feat{kind}.safetensors", maps=True) for kind in ("-pooled", ""))
+    assert torch.equal(plain.features, maps.features)
+    assert (plain.maps, load_features(runs / "feat.safetensors").maps) == (None, None)
+    assert (maps.maps.shape, maps.maps.dtype) == ((30, 4 * 2 * 2), torch.float16)
+    means = maps.maps.float().unflatten(1, (4, 4)).mean(-1)
+    torch.testing.assert_close(means, maps.features, atol=2e-3, rtol=2e-3)
+    assert plain.hash == maps.hash
+
+
+def test_maps_of_another_shape_are_refused(tmp_path):
+    table = Features(torch.rand(4, 6), torch.arange(4), maps=torch.rand(4, 7))
+    save_features(tmp_path / "f.safetensors", table)
+    with pytest.raises(UserError, match=r"maps have shape \(4, 7\), features \(4, 6\)"):
+        load_features(tmp_path / "f.safetensors", maps=True)
+    load_features(tmp_path / "f.safetensors")
+
+
+def test_heads_learn_at_their_own_rate(runs):
+    from protoadapt.training.build import make_learner
+
+    learner = make_learner(config("feat"), 4, [0.5] * 3, [0.2] * 3)
+    optimizer = make_optimizer(config("feat"), learner, fused=False)
+    set_learning_rate(optimizer, 0.25)
+    backbone, heads = optimizer.param_groups
+    assert (backbone["lr"], heads["lr"]) == (0.25, 2.5)
+    assert len(backbone["params"]) == len(list(learner.backbone.parameters()))
+    assert len(heads["params"]) == len(list(learner.feat.parameters()))
+    assert len(make_optimizer(config("feat", head_factor=1.0), learner, fused=False).param_groups) == 1
+
+
+def test_two_heads_cannot_share_a_phase():
+    with pytest.raises(UserError, match="matching and feat are two heads of one network"):
+        Phase(1.0, {"feat": 1.0, "matching": 1.0}, sampler="episodes")
+
+
+def test_the_contrast_of_feat():
+    """Every row against the mean of each class's adapted rows."""
+    rows, adapted = torch.randn(2, 3, 4, 5, dtype=torch.float64), torch.randn(2, 3, 4, 5, dtype=torch.float64)
+    total = 0.0
+    for e in range(2):
+        for c in range(3):
+            for row in rows[e, c]:
+                scores = torch.stack([-((row - adapted[e, w].mean(0)) ** 2).sum() / 7 for w in range(3)])
+                total -= float(scores.log_softmax(0)[c])
+    assert float(contrast_loss(rows, adapted, 7.0)) == pytest.approx(total / 24, rel=1e-9)
