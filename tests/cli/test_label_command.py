@@ -45,7 +45,7 @@ def test_label_then_predict(protoadapt, folder, model):
     assert "6 red (from 2 examples)" in out
     assert "broken.png: it is no picture" in err
     assert sorted(os.listdir(folder / "out")) == [
-        ".features", "classifier.safetensors", "labels.csv", "labels.json", "report.html", "sorted",
+        ".features", ".thumbs", "classifier.safetensors", "labels.csv", "labels.json", "report.html", "sorted",
     ]  # fmt: skip
     report = (folder / "out" / "report.html").read_text()
     assert "red-1.jpg" in report

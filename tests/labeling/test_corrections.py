@@ -67,7 +67,8 @@ def test_what_is_edited_while_it_runs_is_not_lost(folder, named, moment, file, l
     def edit(what, done, total):
         if what == moment and not edited:
             correct(folder / "out" / "labels.csv", file, label)
-            edited.append(listing(folder / "out"))
+            files = listing(folder / "out").items()
+            edited.append({name: content for name, content in files if "partial" not in name})  # thumbnails come along
 
     with pytest.raises(UserError, match=r"was changed while this ran, and is left as it is: run"):
         named(support=("support", "out/labels.csv"), method="protonet", on_progress=edit)

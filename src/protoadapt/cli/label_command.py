@@ -69,7 +69,7 @@ def label(
             result = labeling.label_features(support, features, out, model=model, **options)
     if int(os.environ.get("RANK", "0")):  # of several processes the first reports
         return
-    write_text(out / "report.html", labels_page(result))
+    write_text(out / "report.html", labels_page(labeling.with_images(result, out)))
     _print_classes(result)
     for note in result["notes"]:
         say(f"note: {for_terminal(note)}")

@@ -36,7 +36,9 @@ def report(
     Of results: accuracy tables, charts and training curves. Of labels: the named pictures, to be checked. The page is
     one file that opens in any browser without a network.
     """
+    from protoadapt.labeling.thumbnails import with_images
     from protoadapt.report.html import report_page, results_table
+    from protoadapt.report.label_page import SCHEMA as LABELS
 
     if out is not None:
         check_output(out, *sources)
@@ -48,6 +50,8 @@ def report(
     else:
         out = out or _usual_place(documents)
         for name, document in documents.items():
+            if document.get("schema") == LABELS:
+                documents[name] = document = with_images(document, Path(name).parent)
             if Path(name).resolve().parent != out.resolve().parent:
                 document.pop("folder", None)  # links to pictures start at its own directory
         content = report_page(documents)

@@ -64,7 +64,7 @@ def label(
     method : "bapa" (any class balance), "cipa", "protonet", "semi_protonet", "soft_kmeans" or "pt_map".
     settings : settings of the method by name; the defaults are those of its estimator.
     sort : "copy" or "link" puts the pictures into `out`/sorted/CLASS/ as well.
-    cache : folder that keeps features and thumbnails by content; by default `out`/.features.
+    cache : folder that keeps features by content; by default `out`/.features.
     device : "cpu", "cuda", …
     on_progress : called with "pictures embedded" or "thumbnails", how many are done, and of how many.
 
@@ -105,7 +105,7 @@ def label(
         _check_corrections(labels_csv, images, support, examples, content_of)
     named = name_pictures(task, estimator)
     named.result["folder"] = link_between(out, images)
-    write_results(out, task, named, support, unchanged, cache, on_progress)
+    write_results(out, task, named, support, unchanged, on_progress)
     result = named.result
     if sort:
         done = sort_pictures(out / "sorted", _places(result["pictures"], files, images), sort)

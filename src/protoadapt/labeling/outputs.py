@@ -1,22 +1,19 @@
-"""What `label` writes: one record per picture, labels.csv and labels.json, and thumbnails for the report."""
+"""What `label` writes: one record per picture, in labels.csv and labels.json."""
 
 import csv
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from protoadapt.core.files import check_ours, check_output, check_output_folder, written_whole
-from protoadapt.core.threads import ahead
+from protoadapt.core.files import check_ours, check_output, check_output_folder
 from protoadapt.labeling.classifier import Answers
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
 from protoadapt.labeling.support import BY_PAGE, BY_TABLE, by_folder
-from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, thumbnail
-from protoadapt.vision.pictures.read import read_file
 from protoadapt.vision.pictures.walk import Skipped
 
 SCHEMA = "protoadapt-labels/1"
@@ -31,12 +28,6 @@ OURS = {
 UNLABELED, NONE_OF_CLASSES = -1, -2
 """In place of a class number: nobody labelled the picture; a person says that it belongs to none of the classes.
 (`unknown` is what the classifier suspects.)"""
-THUMBS = 2000
-"""Thumbnails in a report, about four kilobytes each."""
-LARGE_UNKNOWN = 200
-"""Larger previews, beside those of the pictures to label next: the unknown."""
-WEIGHT = 4
-"""Thumbnails that give way to one preview, so that the size of the report stays the same."""
 
 
 class Block(NamedTuple):
@@ -121,52 +112,3 @@ def link_between(out: Path, folder: str | Path) -> str | None:
         return None
     common = os.path.commonpath([there, here])
     return None if os.path.dirname(common) == common else to_text(os.path.relpath(there, here))
-
-
-def thumbnail_sample(records: Sequence[Mapping[str, Any]], most: int = THUMBS) -> list[int]:
-    """Which records get a thumbnail: the least certain half, and an even spread of the others in each class."""
-    if len(records) <= most:
-        return list(range(len(records)))
-    order = sorted(range(len(records)), key=lambda i: (records[i]["confidence"], i))
-    chosen = order[: most // 2]
-    others: dict[str, list[int]] = {}
-    for i in order[most // 2 :]:
-        others.setdefault(records[i]["label"], []).append(i)
-    each = max(1, (most - len(chosen)) // len(others))
-    for members in others.values():
-        places = np.linspace(0, len(members) - 1, min(each, len(members))).round().astype(int)
-        chosen += [members[place] for place in places]
-    return sorted(chosen[:most])
-
-
-def report_images(records: Sequence[Mapping[str, Any]], following: Sequence[str]) -> list[tuple[int, str, int]]:
-    """(record, key, pixels per side) of a report's images: a `thumb`, and a `preview` of what people look at first.
-
-    following: the files to label next.
-    """
-    first = set(following)
-    large = [i for i, record in enumerate(records) if record["file"] in first and not record["support"]]
-    unknown = sorted((i for i, one in enumerate(records) if one["unknown"]), key=lambda i: -records[i]["confidence"])
-    large += [i for i in unknown[:LARGE_UNKNOWN] if records[i]["file"] not in first]
-    small = thumbnail_sample(records, THUMBS - WEIGHT * len(large))
-    return [(i, "thumb", THUMB) for i in small] + [(i, "preview", PREVIEW) for i in large]
-
-
-def thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], cache: Path | None) -> Iterator[str | None]:
-    """A data URL for each (file, sha256, pixels per side), cached by content; None where the file cannot be read."""
-
-    def work(one: tuple[str, bytes | None, int]) -> str | None:
-        file, content, side = one
-        try:
-            if cache is None or content is None:
-                return data_url(thumbnail(read_file(file), side))
-            kept = cache / ".thumbs" / f"{content.hex()}{f'-{side}' if side != THUMB else ''}.jpg"
-            if not kept.is_file():
-                small = thumbnail(read_file(file), side)
-                with written_whole(kept) as partial:
-                    partial.write_bytes(small)
-            return data_url(kept.read_bytes())
-        except Exception:  # gone, in a tar file or on another machine; its label is right without a thumbnail
-            return None
-
-    return ahead(work, wanted, 64)

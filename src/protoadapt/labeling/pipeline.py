@@ -22,7 +22,7 @@ from protoadapt.core.estimators import PrototypeClassifier
 from protoadapt.core.files import write_text
 from protoadapt.core.methods.row_source import MemorySource, RowSource, block_size
 from protoadapt.core.provenance import versions
-from protoadapt.labeling import outputs
+from protoadapt.labeling import outputs, thumbnails
 from protoadapt.labeling.classifier import Classifier, described, save_classifier
 from protoadapt.labeling.names import from_text
 from protoadapt.labeling.outputs import UNLABELED, Block
@@ -60,7 +60,7 @@ class Task:
     calibration: Mapping[str, Any] | None
     skipped: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    contents: Mapping[str, bytes] = field(default_factory=dict)  # sha256 by name, where thumbnails are cached
+    contents: Mapping[str, bytes] = field(default_factory=dict)  # sha256 by name, where it is known
 
 
 class Named(NamedTuple):
@@ -190,21 +190,20 @@ def write_results(
     named: Named,
     sources: Sequence[str | Path],
     unchanged: Callable[[], None],
-    cache: Path | None = None,
     on_progress: Progress = lambda stage, done, total: None,
 ) -> None:
-    """Adds the report's thumbnails to the result and writes labels.csv, labels.json and classifier.safetensors.
+    """Writes the report's thumbnails, labels.csv, labels.json and classifier.safetensors.
 
     Where the records of all pictures were not kept, a labels.csv of an earlier run is removed, as it would contradict
     the other files, unless it is one of the `sources` of examples. `unchanged` may refuse right before.
     """
     result, labels_csv = named.result, out / "labels.csv"
     records = result["pictures"]
-    images = outputs.report_images(records, [one["file"] for one in result["next"]])
+    images = thumbnails.report_images(records, [one["file"] for one in result["next"]])
     names = [records[i]["file"] for i, _, _ in images]
     files = [os.path.normpath(os.path.join(os.path.abspath(task.root), from_text(name))) for name in names]
     wanted = [(file, task.contents.get(name), side) for file, name, (_, _, side) in zip(files, names, images)]
-    for done, ((i, key, _), small) in enumerate(zip(images, outputs.thumbnails(wanted, cache))):
+    for done, ((i, key, _), small) in enumerate(zip(images, thumbnails.write_thumbnails(wanted, out))):
         records[i][key] = small
         on_progress("thumbnails", done + 1, len(images))
     if named.records is not None:  # first: if it refuses, all is as it was
@@ -214,3 +213,4 @@ def write_results(
         labels_csv.unlink(missing_ok=True)
     write_text(out / "labels.json", json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
     save_classifier(out / "classifier.safetensors", named.classifier)
+    thumbnails.remove_unused(result, out)

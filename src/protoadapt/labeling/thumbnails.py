@@ -1,0 +1,116 @@
+"""Small pictures for the report: JPEG files in the folder .thumbs beside labels.json, whose records name them.
+
+The report is one file, so its small pictures are copied into it (`with_images`). labels.json stays small: 340 pictures
+took 2.8 MB when it held them itself, as files of version 0.1.0 still do.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protoadapt.core.files import written_whole
+from protoadapt.core.threads import ahead
+from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, thumbnail
+from protoadapt.vision.pictures.read import read_file
+
+FOLDER = ".thumbs"
+NAME = re.compile(rf"{re.escape(FOLDER)}/[0-9a-f]{{64}}(-\d{{1,4}})?\.jpg")
+"""Of a small picture, relative to labels.json. Anything else that a file may say leads nowhere."""
+LARGEST = 1 << 18  # bytes of a small picture
+KEYS = ("thumb", "preview")
+THUMBS = 2000
+"""Thumbnails in a report, about four kilobytes each."""
+LARGE_UNKNOWN = 200
+"""Larger previews, beside those of the pictures to label next: the unknown."""
+WEIGHT = 4
+"""Thumbnails that give way to one preview, so that the size of the report stays the same."""
+
+
+def thumbnail_sample(records: Sequence[Mapping[str, Any]], most: int = THUMBS) -> list[int]:
+    """Which records get a thumbnail: the least certain half, and an even spread of the others in each class."""
+    if len(records) <= most:
+        return list(range(len(records)))
+    order = sorted(range(len(records)), key=lambda i: (records[i]["confidence"], i))
+    chosen = order[: most // 2]
+    others: dict[str, list[int]] = {}
+    for i in order[most // 2 :]:
+        others.setdefault(records[i]["label"], []).append(i)
+    each = max(1, (most - len(chosen)) // len(others))
+    for members in others.values():
+        places = np.linspace(0, len(members) - 1, min(each, len(members))).round().astype(int)
+        chosen += [members[place] for place in places]
+    return sorted(chosen[:most])
+
+
+def report_images(records: Sequence[Mapping[str, Any]], following: Sequence[str]) -> list[tuple[int, str, int]]:
+    """(record, key, pixels per side) of a report's images: a `thumb`, and a `preview` of what people look at first.
+
+    following: the files to label next.
+    """
+    first = set(following)
+    large = [i for i, record in enumerate(records) if record["file"] in first and not record["support"]]
+    unknown = sorted((i for i, one in enumerate(records) if one["unknown"]), key=lambda i: -records[i]["confidence"])
+    large += [i for i in unknown[:LARGE_UNKNOWN] if records[i]["file"] not in first]
+    small = thumbnail_sample(records, THUMBS - WEIGHT * len(large))
+    return [(i, "thumb", THUMB) for i in small] + [(i, "preview", PREVIEW) for i in large]
+
+
+def write_thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], out: Path) -> Iterator[str | None]:
+    """The name of a small picture for each (file, sha256, pixels per side); None where the file cannot be read.
+
+    One that is there already, by the sha256 of the file's content, is not made again.
+    """
+
+    def work(one: tuple[str, bytes | None, int]) -> str | None:
+        file, content, side = one
+        size = f"-{side}" if side != THUMB else ""
+        name = f"{FOLDER}/{content.hex()}{size}.jpg" if content else None
+        try:
+            if name is None or not (out / name).is_file():
+                small = thumbnail(read_file(file), side)
+                name = name or f"{FOLDER}/{hashlib.sha256(small).hexdigest()}{size}.jpg"
+                with written_whole(out / name) as partial:
+                    partial.write_bytes(small)
+            return name
+        except Exception:  # gone, in a tar file or on another machine; its label is right without a thumbnail
+            return None
+
+    return ahead(work, wanted, 64)
+
+
+def remove_unused(document: Mapping[str, Any], out: Path) -> None:
+    """Removes the small pictures of earlier runs that labels.json no longer names."""
+    used = {record.get(key) for record in document["pictures"] for key in KEYS}
+    for file in (out / FOLDER).glob("*.jpg"):
+        name = f"{FOLDER}/{file.name}"
+        if NAME.fullmatch(name) and name not in used:
+            file.unlink(missing_ok=True)
+
+
+def with_images(document: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
+    """A labels.json in this folder with the small pictures inside, as the report takes them.
+
+    Names of other places and missing files are left as they are: the report then shows no picture.
+    """
+    pictures = document.get("pictures")
+    if not isinstance(pictures, list):
+        return dict(document)
+    return {**document, "pictures": [_with_image(record, Path(folder)) for record in pictures]}
+
+
+def _with_image(record: Any, folder: Path) -> Any:
+    if not isinstance(record, dict):
+        return record
+    images = {}
+    for key in KEYS:
+        name = record.get(key)
+        if isinstance(name, str) and NAME.fullmatch(name):
+            with suppress(OSError), open(folder / name, "rb") as file:
+                content = file.read(LARGEST)
+                images |= {key: data_url(content)} if content[:2] == b"\xff\xd8" else {}
+    return record | images

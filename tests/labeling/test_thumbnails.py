@@ -1,0 +1,83 @@
+"""Small pictures beside labels.json, and inside the report."""
+
+import json
+import re
+
+from helpers.pages import Parsed, labels, row, thumb
+from PIL import Image
+
+from protoadapt.cli.report_command import report
+from protoadapt.labeling import thumbnails
+from protoadapt.report.label_page import labels_page
+
+
+def test_more_pictures_than_thumbnails():
+    rows = [{"confidence": i / 500, "label": "ab"[i % 2] if i < 480 else "c"} for i in range(500)]
+    chosen = thumbnails.thumbnail_sample(rows, most=100)
+    assert len(chosen) <= 100
+    assert set(range(50)) <= set(chosen)  # the least certain
+    assert {rows[i]["label"] for i in chosen} == {"a", "b", "c"}
+    assert max(chosen) > 450
+    assert thumbnails.thumbnail_sample(rows[:80], most=100) == list(range(80))
+
+
+def test_what_is_looked_at_first_is_shown_large_and_the_report_stays_as_small():
+    rows = [{"confidence": i / 5000, "margin": 0.1, "file": f"{i:04d}", "label": "ab"[i % 2]} for i in range(5000)]
+    rows = [row | {"unknown": i % 10 == 9, "support": i % 10 == 8} for i, row in enumerate(rows)]
+    pictured = thumbnails.report_images(rows, ["0700", "0003", "0008", "0009"])
+    large = [rows[i] for i, key, side in pictured if (key, side) == ("preview", 256)]
+    assert [row["file"] for row in large if not row["unknown"]] == ["0003", "0700"], "to label next, but no example"
+    assert len(large) == 3 + thumbnails.LARGE_UNKNOWN
+    others = [row["confidence"] for row in large if row["unknown"] and row["file"] != "0009"]
+    assert min(others) > 0.59, "the surest: they stand first"
+    small = [i for i, key, side in pictured if (key, side) == ("thumb", 96)]
+    assert len(pictured) == len(large) + len(small)
+    assert len(small) + thumbnails.WEIGHT * len(large) <= thumbnails.THUMBS
+
+
+def test_labels_json_names_them_and_the_report_holds_them(folder, named, without_paths):
+    result, out = named(), folder / "out"
+    (folder / "images").rename(folder / "elsewhere")  # the report needs them no more
+    for record in result["pictures"]:
+        with Image.open(out / record["thumb"]) as small:
+            assert (small.format, small.size) == ("JPEG", (30, 26))
+    assert (out / "labels.json").stat().st_size < 20_000
+    report([out / "labels.json"])
+    page = Parsed((out / "report.html").read_text())
+    assert len(page.all("img")) >= 24
+    assert all(a["src"].startswith("data:image/jpeg;base64,") for a, _ in page.all("img"))
+
+
+def test_those_of_earlier_runs_go_and_other_files_stay(folder, named, without_paths):
+    first = named()
+    (folder / "images" / "day 0" / "red-0.png").unlink()
+    (folder / "out" / ".thumbs" / "mine.jpg").write_text("other")
+    second = named()
+    names = {one["thumb"].split("/")[1] for one in second["pictures"]}
+    assert len(names) == len(first["pictures"]) - 1
+    assert {file.name for file in (folder / "out" / ".thumbs").iterdir()} == names | {"mine.jpg"}
+
+
+def test_files_of_version_0_1_0_hold_them_inside():
+    told = labels()
+    assert thumbnails.with_images(told, "nowhere") == told
+    assert len(Parsed(labels_page(thumbnails.with_images(told, "nowhere"))).all("img")) >= len(told["pictures"])
+
+
+def test_a_file_from_outside_leads_to_no_other_file(tmp_path):
+    """Whatever a labels.json says, only small pictures beside it are shown."""
+    inside, name = tmp_path / "named" / ".thumbs", "0" * 64 + ".jpg"
+    inside.mkdir(parents=True)
+    Image.new("RGB", (4, 4)).save(tmp_path / name, "JPEG")
+    Image.new("RGB", (4, 4)).save(inside / name, "JPEG")
+    (inside / ("1" * 64 + ".jpg")).write_text("no picture")
+    wrong = [f".thumbs/../../{name}", f"../{name}", str(tmp_path / name), f".thumbs/{'1' * 64}.jpg", ".thumbs/x.jpg"]
+    wrong += [f".thumbs/{'2' * 64}.jpg", f".thumbs/{name}\n", 7, None, ["a"]]
+    told = labels([row(str(i), "cat", thumb=one) for i, one in enumerate([*wrong, f".thumbs/{name}", thumb()])])
+    shown = thumbnails.with_images(told, tmp_path / "named")
+    assert [one["thumb"] for one in shown["pictures"][: len(wrong)]] == wrong
+    assert re.match("data:image/jpeg;base64,", shown["pictures"][len(wrong)]["thumb"])
+    assert len({a["alt"] for a, _ in Parsed(labels_page(shown)).all("img")}) == 2
+    for broken in ({}, {"pictures": 3}, {"pictures": [3]}):
+        assert thumbnails.with_images(broken, tmp_path) == broken
+    assert json.dumps(shown)
