@@ -100,7 +100,8 @@ def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path, paint):
         ("", "t.csv' is empty"),
         ("file,label,Label\na.png,cat,dog\n", "several columns label"),
         ("file,label\nnowhere.png,cat\n", r"line 2 .*'nowhere.png'"),
-        ("file,label\n,\n", "gives no labels"),
+        ("file,label\n,\n", "gives no labels: write the class of some pictures into the column label of .*t.csv"),
+        ("file\na.png\nb.png\n", "names files but has no column label: add one"),
     ):
         table.write_text(text)
         with pytest.raises(UserError, match=words):

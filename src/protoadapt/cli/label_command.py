@@ -17,14 +17,14 @@ LISTED = 5  # of the skipped files
 
 
 def label(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="directory for labels.csv, report.html, classifier, …")],
     support: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Option(
             metavar="DIR|CSV",
             help="labelled examples: one folder per class, or a csv with the columns file and label; repeatable",
         ),
-    ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="directory for labels.csv, report.html, classifier, …")],
+    ] = None,
     images: Annotated[
         Path | None, typer.Option(metavar="DIR", help="pictures to name, in this directory and those below it")
     ] = None,
@@ -56,6 +56,12 @@ def label(
         raise UserError(f"--features is given with {' and '.join(unused)}: {rule}")
     if not (features or images):
         raise UserError("there are no pictures to name: give --images DIR, or --features DIR from extract --manifest")
+    if not support:
+        where = f"--images {images} --out {out}" if images else "--images DIR --out DIR"
+        raise UserError(
+            f"there are no examples: give --support with one folder per class or a csv, or let `protoadapt suggest "
+            f"{where}` choose pictures to label first"
+        )
     from protoadapt import labeling
     from protoadapt.core.methods import parse_assignments
     from protoadapt.report.label_page import labels_page

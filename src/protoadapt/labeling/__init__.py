@@ -5,4 +5,13 @@ from protoadapt.labeling.label_folder import label, predict
 from protoadapt.labeling.label_shards import label_features
 from protoadapt.labeling.thumbnails import with_images
 
-__all__ = ["ESTIMATORS", "Classifier", "label", "label_features", "load_classifier", "predict", "save_classifier", "with_images"]
+__all__ = [
+    "ESTIMATORS",
+    "Classifier",
+    "label",
+    "label_features",
+    "load_classifier",
+    "predict",
+    "save_classifier",
+    "with_images",
+]

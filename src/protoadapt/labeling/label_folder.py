@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from protoadapt.vision import networks
 from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.pictures import formats
-from protoadapt.vision.pictures.walk import Skipped, find_pictures
+from protoadapt.vision.pictures.walk import Listing, Skipped, find_pictures
 
 
 def label(
@@ -87,22 +87,12 @@ def label(
     examples = read_support(support, images)
     if sort:
         check_folders(class_names(examples.examples))
-    pictures = find_pictures(images, leave=[out, cache])
-    if not pictures.files:
-        raise UserError(
-            f"there are no pictures in {str(images)!r}: give a folder of {', '.join(formats.readable())} files"
-        )
-    network, metadata = networks.load(model, device)
-    store = Store(cache, metadata["weights"], metadata["size"])
-    files = list(dict.fromkeys([*pictures.files, *(example.file for example in examples.examples)]))
-    contents, broken = embed_files(files, network, metadata, store, partial(on_progress, "pictures embedded"))
-    skipped = [*examples.skipped, *pictures.skipped, *(Skipped(files[i], reason) for i, reason in broken.items())]
-    content_of = dict(zip(files, contents))
-    joined = Support(examples.examples, skipped)
-    task, files = _task(images, pictures.files, joined, content_of, store, metadata, device)
+    pictures = pictures_of(images, [out, cache])
+    embedded = embed_pictures(pictures, examples, model, cache, device, on_progress)
+    task, files = folder_task(images, pictures.files, examples, embedded, device)
     unchanged()  # or the next line would speak of corrections that were made since
     if labels_csv.is_file():
-        _check_corrections(labels_csv, images, support, examples, content_of)
+        _check_corrections(labels_csv, images, support, examples, embedded.content_of)
     named = name_pictures(task, estimator)
     named.result["folder"] = link_between(out, images)
     write_results(out, task, named, support, unchanged, on_progress)
@@ -110,7 +100,7 @@ def label(
     if sort:
         done = sort_pictures(out / "sorted", _places(result["pictures"], files, images), sort)
         result["left_alone"] = done.left_alone
-        result["skipped"] += skipped_records(done.failed, partial(_name, images))
+        result["skipped"] += skipped_records(done.failed, partial(name_in, images))
     return result
 
 
@@ -176,24 +166,55 @@ def predict(
     }
 
 
-def _task(
-    images: str | Path,
-    files: Sequence[str],
+class Embedded(NamedTuple):
+    """Pictures and examples with their features."""
+
+    content_of: dict[str, bytes | None]  # sha256 by file; None: it cannot be read
+    store: Store  # features by content
+    metadata: dict[str, Any]  # of the network
+    skipped: list[Skipped]  # of all kinds
+
+
+def pictures_of(images: str | Path, leave: Sequence[str | Path] = ()) -> Listing:
+    """The pictures of a folder, of which there must be some; folders in `leave` are not entered."""
+    pictures = find_pictures(images, leave)
+    if not pictures.files:
+        raise UserError(
+            f"there are no pictures in {str(images)!r}: give a folder of {', '.join(formats.readable())} files"
+        )
+    return pictures
+
+
+def embed_pictures(
+    pictures: Listing,
     support: Support,
-    content_of: Mapping[str, bytes | None],
-    store: Store,
-    metadata: Mapping[str, Any],
+    model: str | Path,
+    cache: str | Path | None,
     device: str,
+    on_progress: Progress,
+) -> Embedded:
+    """Computes the features that the cache lacks. At least one of the pictures must be readable."""
+    network, metadata = networks.load(model, device)
+    store = Store(cache, metadata["weights"], metadata["size"])
+    files = list(dict.fromkeys([*pictures.files, *(example.file for example in support.examples)]))
+    contents, broken = embed_files(files, network, metadata, store, partial(on_progress, "pictures embedded"))
+    skipped = [*support.skipped, *pictures.skipped, *(Skipped(files[i], reason) for i, reason in broken.items())]
+    content_of = dict(zip(files, contents))
+    if pictures.files and not any(content_of[file] for file in pictures.files):
+        raise UserError(
+            f"no picture can be read ({to_text(skipped[-1].file)!r}: {skipped[-1].reason}): give other pictures"
+        )
+    return Embedded(content_of, store, metadata, skipped)
+
+
+def folder_task(
+    images: str | Path, files: Sequence[str], support: Support, embedded: Embedded, device: str
 ) -> tuple[Task, list[str]]:
     """Joins pictures and examples by content, one row per content; also returns the file of each picture.
 
     Examples that are not among the files come after them, so that all labels are in one list.
     """
-    examples, skipped = support
-    if not any(content_of[file] for file in files):
-        raise UserError(
-            f"no picture can be read ({to_text(skipped[-1].file)!r}: {skipped[-1].reason}): give other pictures"
-        )
+    examples, (content_of, store, metadata, skipped) = support.examples, embedded
     example_of = one_per_picture((content_of[example.file], example) for example in examples)
     classes = class_names(example_of.values())
     check_classes(examples, classes, skipped)
@@ -204,7 +225,7 @@ def _task(
     number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
     codes = np.array([number[example_of[c].label] if c in example_of else UNLABELED for c in row])
     in_folder = {content_of[example.file] for example in examples if not example.by_table}
-    names = [_name(images, file) for file, _ in readable]
+    names = [name_in(images, file) for file, _ in readable]
     task = in_memory(
         to_text(Path(os.path.abspath(images)).name),
         names,
@@ -216,14 +237,15 @@ def _task(
         root=os.fspath(images),
         device=device,
         by_table=np.array([content in example_of and content not in in_folder for content in row]) & (codes >= 0),
-        skipped=skipped_records(skipped, partial(_name, images)),
+        skipped=skipped_records(skipped, partial(name_in, images)),
         notes=support.notes(),
         contents=dict(zip(names, (content for _, content in readable))),
     )
     return task, [file for file, _ in readable]
 
 
-def _name(images: str | Path, file: str) -> str:
+def name_in(images: str | Path, file: str) -> str:
+    """The name of a file relative to the folder of the pictures, as csv and JSON have it."""
     return to_text(os.path.relpath(file, images))
 
 

@@ -81,11 +81,12 @@ def by_folder(label: str) -> str:
     return f"{BY_FOLDER} {class_cell(label)}"
 
 
-def read_support(sources: Sequence[str | Path], images: str | Path | None = None) -> Support:
+def read_support(sources: Sequence[str | Path], images: str | Path | None = None, least: int = 2) -> Support:
     """Reads the examples of class folders and tables.
 
     sources: folders that hold one folder per class, and csv files with the columns file and label. images: the folder
     in which the files of tables are looked up (`table_examples`); None where tables name pictures as a manifest does.
+    least: the number of classes below which there is nothing to learn.
     """
     examples, skipped = [], []
     for source in map(Path, sources):
@@ -99,16 +100,20 @@ def read_support(sources: Sequence[str | Path], images: str | Path | None = None
             raise UserError(f"there is no {str(source)!r}: --support takes a folder of class folders, or a csv file")
     classes = class_names(examples)
     where = " and ".join(repr(str(source)) for source in sources)
-    if len(classes) < 2:
+    if len(classes) < least:
         bare = f" (no picture in the folder {_named(empty)})" if (empty := _empty_folders(sources)) else ""
         if classes:
             raise UserError(
                 f"{where} gives one class only, {classes[0]!r}{bare}: add examples of at least one other class"
             )
-        raise UserError(
-            f"{where} gives no labels{bare}: make one folder per class with pictures inside, or a csv with file and "
-            f"label"
+        tables = [str(source) for source in sources if os.path.isfile(source)]
+        fill = (
+            f"write the class of some pictures into the column label of {tables[0]!r}, at least one of each of two "
+            f"classes, and run the same command again (guesses that nobody changed do not count)"
+            if tables
+            else "make one folder per class with pictures inside, or a csv with file and label"
         )
+        raise UserError(f"{where} gives no labels{bare}: {fill}")
     return Support(examples, skipped)
 
 
@@ -268,6 +273,11 @@ def _rows(table: Path) -> Iterator[Row]:
             columns = [name.strip().casefold() for name in next(reader, [])]
             if not columns:
                 raise UserError(f"{str(table)!r} is empty: its first line must name the columns file and label")
+            if "file" in columns and "label" not in columns:
+                raise UserError(
+                    f"{str(table)!r} names files but has no column label: add one, write the class of some pictures "
+                    f"into it, and leave it empty for the others"
+                )
             if not {"file", "label"} <= set(columns):
                 raise UserError(f"{str(table)!r} has no columns file and label: name them in its first line")
             if twice := {name for name in ("file", "label", "guess") if columns.count(name) > 1}:

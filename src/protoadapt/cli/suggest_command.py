@@ -1,0 +1,55 @@
+"""`protoadapt suggest`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from protoadapt.cli.label_command import MODEL, print_skipped
+from protoadapt.cli.options import MODEL_HELP, Device, find_device
+from protoadapt.cli.progress import bars
+from protoadapt.core.errors import count
+from protoadapt.core.files import check_output, check_output_folder, unchanged_since_now, write_json, write_text
+from protoadapt.core.untrusted import for_terminal
+
+LISTED = 20
+
+
+def suggest(
+    images: Annotated[Path, typer.Option(metavar="DIR", help="pictures, in this directory and those below it")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="directory for next.csv, next.html and next.json")],
+    support: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR|CSV", help="labels so far, as in `label`, if there are any; repeatable"),
+    ] = None,
+    n: Annotated[int, typer.Option("--n", help="number of pictures to suggest")] = 20,
+    model: Annotated[str, typer.Option(help=MODEL_HELP)] = MODEL,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="directory for computed features (default: OUT/.features)")
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Suggest which pictures to label next.
+
+    Without labels, the most typical picture of each cluster; later those that would teach the classifier most. Fill in
+    the column label of next.csv and pass it to `label` as --support.
+    """
+    check_output_folder(out)
+    table = check_output(out / "next.csv")
+    unchanged = unchanged_since_now(table)
+    from protoadapt.labeling.suggest_folder import next_table, suggest_folder
+    from protoadapt.labeling.thumbnails import with_images
+    from protoadapt.report.next_page import next_page
+
+    sources, options = support or [], {"model": model, "cache": cache, "device": find_device(device)}
+    with bars() as report:
+        result = suggest_folder(images, out, sources, n=n, on_progress=report, **options)
+    write_text(table, next_table(result, images, table, sources), unchanged)
+    write_json(out / "next.json", result)
+    write_text(out / "next.html", next_page(with_images(result, out)))
+    for one in result["pictures"][:LISTED]:
+        print(f"{for_terminal(one['file'])}: {for_terminal(one['reason'])}")
+    if (more := len(result["pictures"]) - LISTED) > 0:
+        print(f"… and {count(more, 'more picture')} in {table}")
+    print_skipped(result["skipped"])
+    print(f"look at {out / 'next.html'}, fill in the column label of {table}, and add --support {table} to label")

@@ -1,0 +1,122 @@
+"""`suggest`: which pictures of a folder to label next, as a table to fill in."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from protoadapt.core.errors import UserError, whole_number
+from protoadapt.core.methods.common import unit
+from protoadapt.core.methods.normalize import power_transform
+from protoadapt.labeling.classifier import make_estimator
+from protoadapt.labeling.label_folder import Embedded, embed_pictures, folder_task, name_in, pictures_of
+from protoadapt.labeling.names import class_cell, file_cell
+from protoadapt.labeling.outputs import skipped_records
+from protoadapt.labeling.pipeline import METHOD, Progress, name_pictures
+from protoadapt.labeling.suggest import next_record, suggest
+from protoadapt.labeling.support import Example, Support, class_names, one_per_picture, read_support, table_examples
+from protoadapt.labeling.thumbnails import write_thumbnails
+from protoadapt.vision.pictures.decode import PREVIEW
+
+SCHEMA = "protoadapt-next/1"
+COLUMNS = ("file", "label", "likely", "runner-up", "reason")
+MOST = 1000
+"""Pictures that can be suggested at once; nobody labels more before looking again."""
+
+
+def suggest_folder(
+    images: str | Path,
+    out: str | Path,
+    support: Sequence[str | Path] = (),
+    *,
+    n: int = 20,
+    model: str | Path,
+    cache: str | Path | None = None,
+    device: str = "cpu",
+    on_progress: Progress = lambda stage, done, total: None,
+) -> dict[str, Any]:
+    """The pictures of a folder whose labels would teach most (`suggest.suggest`), the most useful first.
+
+    Parameters
+    ----------
+    images : the folder of pictures, at any depth.
+    out : the folder that gets the small pictures and features; `next_table` is the table for it.
+    support : labels so far, as in `label`; any number of classes, or none.
+    n : number of pictures, 1 to 1,000.
+    model, cache, device, on_progress : as in `label`.
+
+    Returns
+    -------
+    `pictures`: `file`, `label` and `runner_up` (the likely classes, where there are two), `kind`, `stands_for`,
+    `reason` and `preview`, the name of a small picture; `skipped` files with reasons.
+
+    Examples
+    --------
+    >>> suggest_folder("photos", "named", n=3, model="lite0")["pictures"][0]["reason"]
+    'typical of its group; 41 similar pictures without a label'
+    """
+    whole_number("n", n, 1, MOST)
+    out, cache = Path(out), Path(cache or Path(out, ".features"))
+    examples = read_support(support, images, least=0) if support else Support([], [])
+    pictures = pictures_of(images, [out, cache])
+    embedded = embed_pictures(pictures, examples, model, cache, device, on_progress)
+    if len(class_names(examples.examples)) < 2:
+        records = _first_labels(images, pictures.files, examples.examples, embedded, n)
+    else:
+        task, _ = folder_task(images, pictures.files, examples, embedded, device)
+        named = name_pictures(task, make_estimator(METHOD, {}, device), paths=False, n_next=n)
+        likely = {
+            record["file"]: {key: record[key] for key in ("label", "runner_up")} for record in named.result["pictures"]
+        }
+        records = [one | likely[one["file"]] for one in named.result["next"]]
+    if not records:
+        raise UserError(f"there is nothing left to learn in {str(images)!r}: every picture is labelled or certain")
+    files = {name_in(images, file): file for file in pictures.files}
+    wanted = [(files[one["file"]], embedded.content_of[files[one["file"]]], PREVIEW) for one in records]
+    for record, small in zip(records, write_thumbnails(wanted, out)):
+        record["preview"] = small
+    return {
+        "schema": SCHEMA,
+        "title": Path(images).resolve().name,
+        "pictures": records,
+        "skipped": skipped_records(embedded.skipped, lambda file: name_in(images, file)),
+    }
+
+
+def _first_labels(
+    images: str | Path, files: Sequence[str], examples: Sequence[Example], embedded: Embedded, n: int
+) -> list[dict[str, Any]]:
+    """Suggestions while there are labels of fewer than two classes, and so no classifier."""
+    content_of, store, *_ = embedded
+    labelled = one_per_picture((content_of[example.file], example) for example in examples)
+    file_of = {content: file for file in reversed(files) if (content := content_of[file]) is not None}
+    contents = [*file_of, *(content for content in labelled if content not in file_of)]
+    rows = power_transform(torch.from_numpy(store.rows(contents)).float(), 0.5, "auto")
+    codes = np.array([0 if content in labelled else -1 for content in contents])
+    found = suggest(unit(rows - rows.mean(0)).numpy(), codes, n)
+    return [next_record(one, {"file": name_in(images, file_of[contents[one.row]])}) for one in found]
+
+
+def next_table(result: Mapping[str, Any], images: str | Path, table: Path, support: Sequence[str | Path] = ()) -> str:
+    """next.csv: a line per suggestion with an empty label to fill in.
+
+    Lines of the table that is about to be replaced stay if somebody wrote a label into them.
+    """
+    text = StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    kept: dict[str, str] = {}
+    if table.is_file():
+        for example in table_examples(table, images, support, strict=False):
+            kept[name_in(images, example.file)] = example.label
+    for file, label in kept.items():
+        writer.writerow([file_cell(file), class_cell(label), "", "", "labelled"])
+    for one in result["pictures"]:
+        if one["file"] not in kept:
+            likely = [class_cell(one.get(key) or "") for key in ("label", "runner_up")]
+            writer.writerow([file_cell(one["file"]), "", *likely, one["reason"]])
+    return text.getvalue()

@@ -1,0 +1,99 @@
+"""`suggest` as a user meets it: from no labels at all to a labelled folder."""
+
+import csv
+import json
+
+import pytest
+from helpers import command
+from helpers.label_files import read_table, truth, write_table
+from helpers.pages import Parsed
+
+
+@pytest.fixture
+def protoadapt(folder, model):
+    def run(*words, code=0):
+        done = command.run(*words, "--model", model, cwd=folder)
+        assert done.returncode == code, done.stderr
+        return done.stdout, done.stderr
+
+    return run
+
+
+def fill_in(table, only=None) -> list[dict[str, str]]:
+    """A person writes classes into next.csv."""
+    rows = read_table(table)
+    write_table(
+        table, [row | {"label": truth(row["file"])} if only in (None, truth(row["file"])) else row for row in rows]
+    )
+    return rows
+
+
+def test_from_no_labels_to_a_labelled_folder(protoadapt, folder, without_paths):
+    (folder / "images" / "broken.png").write_text("no picture")
+    out, err = protoadapt("suggest", "--images", "images", "--out", "named", "--n", "3")
+    table = folder / "named" / "next.csv"
+    assert "typical of its group" in out
+    assert "fill in the column label of named/next.csv" in out
+    assert "broken.png: it is no picture" in err
+    rows = fill_in(table)
+    assert sorted(truth(row["file"]) for row in rows) == ["blue", "green", "red"], "one of each group"
+    assert [row["label"] for row in rows] == [""] * 3
+    document = json.loads((folder / "named" / "next.json").read_text())
+    assert [one["file"] for one in document["pictures"]] == [row["file"] for row in rows]
+    assert [one["stands_for"] for one in document["pictures"]] == [6, 6, 6]
+    page = Parsed((folder / "named" / "next.html").read_text())
+    assert [a["alt"] for a, _ in page.all("img")] == [f"Picture {row['file']}" for row in rows]
+    assert all(a["src"].startswith("data:image/jpeg") for a, _ in page.all("img"))
+
+    support = ("--support", "named/next.csv", "--images", "images", "--out", "named")
+    protoadapt("label", *support, "--method", "protonet")
+    labels = read_table(folder / "named" / "labels.csv")
+    assert all(row["label"] == truth(row["file"]) for row in labels)
+    assert sum(row["guess"] == "(table)" for row in labels) == 3
+
+    before = read_table(table)
+    done = command.run("suggest", *support, "--model", folder / "m.safetensors", cwd=folder)
+    assert done.returncode == 2, "there is no such model"
+    assert read_table(table) == before
+
+
+def test_labels_that_somebody_wrote_stay(protoadapt, folder, without_paths):
+    protoadapt("suggest", "--images", "images", "--out", "named", "--n", "5")
+    table = folder / "named" / "next.csv"
+    first = [row["file"] for row in fill_in(table, "red") if truth(row["file"]) == "red"]
+    protoadapt("suggest", "--images", "images", "--out", "named", "--support", "named/next.csv", "--n", "4")
+    rows = read_table(table)
+    assert [row["file"] for row in rows if row["label"]] == first
+    assert len(rows) == len(first) + 4, "of one class there is no classifier yet, but suggestions"
+    assert not {row["file"] for row in rows if not row["label"]} & set(first)
+    assert truth(rows[len(first)]["file"]) != "red", "where no label is near"
+    protoadapt("suggest", "--images", "images", "--out", "named", "--n", "2")  # forgotten, and still there
+    assert set(first) <= {row["file"] for row in read_table(table) if row["label"] == "red"}
+
+
+def test_mistakes_are_one_sentence(protoadapt, folder):
+    (folder / "empty").mkdir()
+    (folder / "names.csv").write_text("file\nred-0.png\n")
+    for words, expected in (
+        (("suggest", "--images", "empty", "--out", "o"), "there are no pictures in 'empty'"),
+        (("suggest", "--images", "images", "--out", "o", "--n", "0"), "n is 0"),
+        (("suggest", "--images", "images", "--out", "o", "--support", "names.csv"), "has no column label: add one"),
+        (("label", "--images", "images", "--out", "o"), "`protoadapt suggest --images images --out o`"),
+        (("label", "--support", "names.csv", "--images", "images", "--out", "o"), "has no column label: add one"),
+    ):
+        _, err = protoadapt(*words, code=2)
+        assert err.startswith("error: ")
+        assert expected in err
+        assert err.count("\n") == 1
+    assert not (folder / "o" / "next.csv").exists()
+
+
+def test_nothing_left(protoadapt, folder, without_paths):
+    rows = [
+        ["file", "label"],
+        *([str(p.relative_to(folder / "images")), truth(p.name)] for p in (folder / "images").rglob("*.*")),
+    ]
+    with open(folder / "all.csv", "w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    _, err = protoadapt("suggest", "--images", "images", "--out", "o", "--support", "all.csv", code=2)
+    assert "nothing left to learn in 'images'" in err
