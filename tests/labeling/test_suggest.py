@@ -23,7 +23,7 @@ def slow(rows, codes, n, margin, unknown) -> list[int]:
     doubt = {j: 1.0 if unknown[j] else 1 - margin[j] for j in pool}
 
     def value(near):
-        return sum(doubt[j] * max(max(0, rows[i] @ rows[j]) for i in near) for j in pool)
+        return sum((0.3 + 0.7 * doubt[j]) * max(max(0, rows[i] @ rows[j]) for i in near) for j in pool)
 
     chosen: list[int] = []
     while len(chosen) < n and (free := [j for j in pool if j not in chosen and doubt[j] >= 0.01]):

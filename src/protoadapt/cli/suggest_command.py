@@ -1,5 +1,6 @@
 """`protoadapt suggest`."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -9,10 +10,16 @@ from protoadapt.cli.label_command import MODEL, print_skipped
 from protoadapt.cli.options import MODEL_HELP, Device, find_device
 from protoadapt.cli.progress import bars
 from protoadapt.core.errors import count
-from protoadapt.core.files import check_output, check_output_folder, unchanged_since_now, write_json, write_text
+from protoadapt.core.files import check_ours, check_output_folder, unchanged_since_now, write_json, write_text
 from protoadapt.core.untrusted import for_terminal
 
 LISTED = 20
+OURS = {
+    "next.csv": re.compile(rb"file[,;\t]label[,;\t]likely"),
+    "next.html": re.compile(rb'content="protoadapt, next"'),
+    "next.json": re.compile(rb'"schema": *"protoadapt-next/'),
+}
+"""What shows that a file was written by this command."""
 
 
 def suggest(
@@ -35,7 +42,7 @@ def suggest(
     the column label of next.csv and pass it to `label` as --support.
     """
     check_output_folder(out)
-    table = check_output(out / "next.csv")
+    table, page, document = (check_ours(out / name, mark) for name, mark in OURS.items())
     unchanged = unchanged_since_now(table)
     from protoadapt.labeling.suggest_folder import next_table, suggest_folder
     from protoadapt.labeling.thumbnails import with_images
@@ -45,11 +52,11 @@ def suggest(
     with bars() as report:
         result = suggest_folder(images, out, sources, n=n, on_progress=report, **options)
     write_text(table, next_table(result, images, table, sources), unchanged)
-    write_json(out / "next.json", result)
-    write_text(out / "next.html", next_page(with_images(result, out)))
+    write_json(document, result)
+    write_text(page, next_page(with_images(result, out)))
     for one in result["pictures"][:LISTED]:
         print(f"{for_terminal(one['file'])}: {for_terminal(one['reason'])}")
     if (more := len(result["pictures"]) - LISTED) > 0:
         print(f"… and {count(more, 'more picture')} in {table}")
     print_skipped(result["skipped"])
-    print(f"look at {out / 'next.html'}, fill in the column label of {table}, and add --support {table} to label")
+    print(f"look at {page}, fill in the column label of {table}, and add --support {table} to label")

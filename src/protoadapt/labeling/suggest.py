@@ -3,14 +3,16 @@
 Without any label, the most typical picture of each cluster (TypiClust: Hacohen, Dekel, Weinshall, Active Learning on a
 Budget, 2022): with few labels, typical pictures teach more than unusual ones.
 
-With labels, three wishes meet in one sum. Let k(i, j) = max(0, cos) be the similarity of two pictures, w_j the doubt
+With labels, three wishes meet in one sum. Let k(i, j) = max(0, cos) be the similarity of two pictures, d_j the doubt
 about picture j (1 − margin; 1 if it may be of none of the classes), and S the labelled and the suggested pictures:
 
-    F(S) = Σ_j w_j · max_{i ∈ S} k(i, j)
+    F(S) = Σ_j w_j · max_{i ∈ S} k(i, j),    w = f + (1 − f) d
 
-is the doubt that lies close to a label. A picture adds much to F if pictures in doubt (uncertainty) are many around it
-(density) and no label is near them yet (diversity). Pictures are added one by one, each time the one that adds most:
-as F is submodular, this comes within 1 − 1/e of the best choice (Nemhauser et al., 1978).
+is what lies close to a label, pictures in doubt first of all. A picture adds much to F if pictures in doubt
+(uncertainty) are many around it (density) and no label is near them yet (diversity). Pictures are added one by one,
+each time the one that adds most: as F is submodular, this comes within 1 − 1/e of the best choice (Nemhauser et al.,
+1978). Without a floor f, labels go to the borders between classes, and unusual examples teach little
+(`benchmarks/suggest.py` has the comparison).
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +30,10 @@ POOL = 4000
 """Unlabelled pictures that are considered, at most; a sample of more. Their similarities take 64 MB."""
 NEIGHBOURS = 20
 """Nearest pictures of the same cluster that typicality is measured by, as in the paper."""
+FLOOR = 0.3
+"""Weight f of a picture without doubt."""
 SURE = 0.01
-"""Below this doubt a picture needs no label."""
+"""Below this doubt a picture is not suggested itself."""
 
 
 class Suggestion(NamedTuple):
@@ -92,13 +96,13 @@ def suggest(
 def cover(pool: np.ndarray, labelled: np.ndarray, doubt: np.ndarray, n: int) -> tuple[list[int], list[int]]:
     """The greedy maximum of F: places in the pool in the order of choice, and how many pictures each stands for.
 
-    pool (m, D), labelled (s, D): rows of unit length; doubt (m): the weights w.
+    pool (m, D), labelled (s, D): rows of unit length; doubt (m): d.
     """
-    rows, weight = torch.from_numpy(pool).float(), torch.from_numpy(doubt).float()
+    rows, weight = torch.from_numpy(pool).float(), torch.from_numpy(FLOOR + (1 - FLOOR) * doubt).float()
     similarity = (rows @ rows.mT).clamp_(min=0)
     near = (rows @ torch.from_numpy(labelled).float().mT).amax(1).clamp_(min=0)
     nearest = torch.full((len(pool),), -1)
-    free = weight >= SURE
+    free = torch.from_numpy(doubt >= SURE)
     chosen: list[int] = []
     while len(chosen) < n and free.any():
         gain = (similarity - near).clamp_(min=0) @ weight
