@@ -59,7 +59,9 @@ def test_ctrl_c_during_imports_is_no_traceback(when):
 
 
 def test_the_verbs_are_those_of_the_design():
-    design = "demo data recipes train extract manifest evaluate compare methods report label predict suggest serve models"
+    design = (
+        "demo data recipes train extract manifest evaluate compare methods report label predict suggest serve models"
+    )
     assert [*COMMANDS] == [*design.split(), "export", "calibrate"] == NAMES
 
 
