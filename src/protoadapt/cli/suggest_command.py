@@ -48,9 +48,10 @@ def suggest(
     from protoadapt.labeling.thumbnails import with_images
     from protoadapt.report.next_page import next_page
 
-    sources, options = support or [], {"model": model, "cache": cache, "device": find_device(device)}
+    sources = support or []
     with bars() as report:
-        result = suggest_folder(images, out, sources, n=n, on_progress=report, **options)
+        where = find_device(device)
+        result = suggest_folder(images, out, sources, n=n, model=model, cache=cache, device=where, on_progress=report)
     write_text(table, next_table(result, images, table, sources), unchanged)
     write_json(document, result)
     write_text(page, next_page(with_images(result, out)))

@@ -106,7 +106,7 @@ def with_images(document: Mapping[str, Any], folder: str | Path) -> dict[str, An
 def _with_image(record: Any, folder: Path) -> Any:
     if not isinstance(record, dict):
         return record
-    images = {}
+    images: dict[str, str] = {}
     for key in KEYS:
         name = record.get(key)
         if isinstance(name, str) and NAME.fullmatch(name):
