@@ -36,6 +36,23 @@ def test_a_file_of_another_kind_is_never_replaced(protoadapt, folder, model, nam
     protoadapt("label", *places, "--set", "n_iter=1")  # its own files are replaced
 
 
+def test_folders_whose_names_are_not_text(protoadapt, folder, model):
+    """Everything that a command wrote into such a folder is read from there again, the cache included."""
+    strange = folder / os.fsdecode(b"caf\xe9")
+    strange.mkdir()
+    own = strange / "model.safetensors"
+    own.write_bytes(model.read_bytes())
+    protoadapt("label", "--support", "support", "--images", "images", "--out", strange / "out", "--model", own)
+    pieces = {piece: piece.stat().st_mtime_ns for piece in strange.rglob("*.safetensors")}
+    protoadapt("label", "--support", "support", "--images", "images", "--out", strange / "again", "--model", own,
+               "--cache", strange / "out" / ".features")  # fmt: skip
+    assert {piece: piece.stat().st_mtime_ns for piece in pieces} == pieces
+    out, _ = protoadapt("predict", strange / "out" / "classifier.safetensors", "support/blue")
+    assert ": blue (" in out
+    protoadapt("extract", own, "--images", "support", "--out", strange / "f.safetensors")
+    protoadapt("evaluate", strange / "f.safetensors", "--way", 2, "--query", 1, "--episodes", 2)
+
+
 def test_label_then_predict(protoadapt, folder, model):
     strange = os.fsdecode(b"red-caf\xe9\x1b[31m.png")
     (folder / "images" / "day 0" / "red-0.png").rename(folder / "images" / strange)

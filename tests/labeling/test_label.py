@@ -3,6 +3,7 @@
 import csv
 import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,22 @@ from PIL import Image
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.methods.row_learner import two_best
-from protoadapt.labeling import predict
+from protoadapt.labeling import load_classifier, predict, save_classifier
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision import networks
 
 pytestmark = pytest.mark.usefixtures("without_paths")
+
+
+@pytest.mark.parametrize("name", ["timm:hf-hub:somebody/network", "timm:resnet18"])
+def test_no_file_chooses_a_network_that_is_downloaded(named, folder, name, monkeypatch):
+    named()
+    path = folder / "out" / "classifier.safetensors"
+    classifier = load_classifier(path)
+    save_classifier(path, replace(classifier, model=classifier.model | {"name": name}))
+    monkeypatch.setattr(networks, "load_timm", lambda name: pytest.fail(f"{name} was loaded"))
+    with pytest.raises(UserError, match=f"network {name!r}, which may have to be downloaded: .* --model {name!r}"):
+        predict(path, [folder / "images"])
 
 
 def test_every_picture_is_named_rightly(folder, named):

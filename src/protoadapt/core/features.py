@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
 from protoadapt.core.arrays import checked, class_indices
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import written_whole
+from protoadapt.core.files import open_tensors, written_whole
 from protoadapt.core.untrusted import clean_json, finite, for_terminal, whole
 
 ARRAYS = ("features", "labels", "base_mean")
@@ -196,7 +196,7 @@ def base_mean_of(path: str | Path, table: Features) -> Tensor:
 def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
     names = (*ARRAYS, MAPS) if maps else ARRAYS
     try:
-        with safe_open(path, framework="pt") as file:
+        with open_tensors(path, framework="pt") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys() if name in names}  # noqa: SIM118
             metadata = clean_json((file.metadata() or {}).get("protoadapt", "{}"))
     except (*BROKEN, SafetensorError) as error:

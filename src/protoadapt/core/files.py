@@ -5,9 +5,12 @@ import hashlib
 import json
 import os
 import re
+import socket
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +83,60 @@ def unchanged_since_now(path: Path) -> Callable[[], None]:
     return check
 
 
+STALE = 3600
+"""Seconds after which a half-written file of another machine belongs to a dead process."""
+PARTIAL = re.compile(r"\.(?:([0-9a-f]{8})-(\d+)-[0-9a-f]{16}|[0-9a-f]{32})\.partial")  # 32 digits: of version 0.1.0
+SWEPT: set[Path] = set()
+"""Folders that this process has swept."""
+
+
+@cache
+def _machine() -> str:
+    """A hash of what makes the number of a process mean one process: the machine since its start, and the container."""
+    known = [socket.gethostname()]
+    for source in (
+        lambda: Path("/proc/sys/kernel/random/boot_id").read_text(),
+        lambda: os.readlink("/proc/self/ns/pid"),
+    ):
+        with suppress(OSError):
+            known.append(source())
+    return hashlib.sha256("\n".join(known).encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def _dead(machine: str | None, process: str | None, file: Path) -> bool:
+    if machine != _machine() or not process:
+        return time.time() - file.stat().st_mtime > STALE
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def sweep(folder: Path) -> None:
+    """Remove the half-written files of processes that were killed."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if match := PARTIAL.fullmatch(entry.name):
+                with suppress(OSError):
+                    if _dead(*match.groups(), Path(entry.path)):
+                        os.unlink(entry.path)
+
+
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
     """A temporary path to write to. It replaces `path` when the block ends without an error and is removed otherwise.
 
-    Its name is unique, as threads may write the same file, and short, as the file's name may be of maximal length.
+    Its name is unique, as threads may write the same file, and short, as the file's name may be of maximal length. What
+    killed processes left in the folder is removed when a process first writes there.
     """
     path = check_output(path)
-    partial = path.with_name(f".{uuid.uuid4().hex}.partial")
+    partial = path.with_name(f".{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:16]}.partial")
+    if path.parent not in SWEPT:
+        SWEPT.add(path.parent)
+        sweep(path.parent)
     ours = True  # whether an OSError is of this function: the caller may also read other files
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,6 +175,21 @@ def write_json(path: Path, value: Any) -> None:
     text = LEAF.sub(lambda leaf: re.sub(r"\n *", " ", leaf[0]), json.dumps(value, indent=1))
     with written_whole(path) as partial:
         write_synced(partial, text.encode() + b"\n")
+
+
+@contextmanager
+def open_tensors(path: str | Path, framework: str) -> Iterator[Any]:
+    """`safetensors.safe_open` for a file of any name: the library itself takes none that is not UTF-8."""
+    from safetensors import safe_open  # help is shown without it
+
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        with open(path, "rb") as file, safe_open(f"/proc/self/fd/{file.fileno()}", framework) as tensors:
+            yield tensors
+        return
+    with safe_open(path, framework) as tensors:
+        yield tensors
 
 
 def sha256_of(path: str | Path) -> str:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save
 from torch import Tensor
 
@@ -32,7 +32,7 @@ from protoadapt.core.estimators import (
     SemiProtoNetClassifier,
     SoftKMeansClassifier,
 )
-from protoadapt.core.files import written_whole
+from protoadapt.core.files import open_tensors, written_whole
 from protoadapt.core.methods.common import TINY, unit
 from protoadapt.core.methods.normalize import power_transform
 from protoadapt.core.methods.row_learner import PrototypeModel, two_best
@@ -233,7 +233,7 @@ def load_classifier(path: str | Path) -> Classifier:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ValueError("the file is too large")
-        with safe_open(path, framework="pt") as file:
+        with open_tensors(path, framework="pt") as file:
             metadata = json.loads((file.metadata() or {}).get("protoadapt", "null"))
             if not isinstance(metadata, dict) or metadata.pop("schema", None) != SCHEMA:
                 raise ValueError("it is of another kind")

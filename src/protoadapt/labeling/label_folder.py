@@ -143,7 +143,7 @@ def predict(
             files.append(path)
         else:
             raise UserError(f"there is no picture {to_text(path)!r}: check the name")
-    network, metadata = load_same(model or fitted.model["name"], fitted.model["weights"], "the classifier was", device)
+    network, metadata = load_same(model, fitted.model["name"], fitted.model["weights"], "the classifier was", device)
     store, views = Store(None, metadata["weights"], metadata["size"]), fitted.model.get("views", 1)
     contents, broken = embed_files(files, network, metadata, store, partial(on_progress, "pictures embedded"), views)
     skipped += [Skipped(files[i], reason) for i, reason in broken.items()]

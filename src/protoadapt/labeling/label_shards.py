@@ -189,7 +189,7 @@ def _embed(
     """The readable examples and their rows, exactly as extract makes them: decoding, batches, views and rounding."""
     if not examples:
         return [], [], []
-    network, own = load_same(model or record["model"]["model"], record["weights"], "the features were", device)
+    network, own = load_same(model, record["model"]["model"], record["weights"], "the features were", device)
     entries = [Entry(os.path.abspath(example.file), size_of(example.file)) for example in examples]
     batches = decode_entries(Path(), entries, own["size"], own.get("resize"))
     rows, broken = embed_decoded(batches, len(entries), network, own, record["views"])

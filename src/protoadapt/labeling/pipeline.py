@@ -24,7 +24,7 @@ from protoadapt.core.methods.row_source import MemorySource, RowSource, block_si
 from protoadapt.core.provenance import versions
 from protoadapt.labeling import outputs, thumbnails
 from protoadapt.labeling.classifier import Classifier, described, save_classifier
-from protoadapt.labeling.names import from_text
+from protoadapt.labeling.names import from_text, to_text
 from protoadapt.labeling.outputs import UNLABELED, Block
 from protoadapt.labeling.parquet_table import parquet_writer
 from protoadapt.labeling.prototype_paths import prototype_paths
@@ -77,9 +77,20 @@ def model_entry(metadata: Mapping[str, Any], views: int = 1) -> dict[str, Any]:
     return entry if views == 1 else entry | {"views": views}
 
 
-def load_same(model: str | Path, weights: str, what: str, device: str) -> tuple[nn.Module, dict[str, Any]]:
-    """The network that `what` made, and its metadata (`networks.load`)."""
-    network, metadata = networks.load(model, device)
+def load_same(
+    model: str | Path | None, named: str, weights: str, what: str, device: str
+) -> tuple[nn.Module, dict[str, Any]]:
+    """The network that `what` made, and its metadata (`networks.load`).
+
+    model: the user's choice; None: the one that a file names. Only users have a network downloaded, never a file, which
+    may come from anywhere.
+    """
+    if model is None and named.startswith("timm:"):
+        raise UserError(
+            f"{what} made with the network {named!r}, which may have to be downloaded: if you want that, give "
+            f"--model {named!r}"
+        )
+    network, metadata = networks.load(model or named, device)
     if metadata["weights"] != weights:
         raise UserError(
             f"the model {metadata['model']!r} has other weights ({metadata['weights']}) than the one that {what} made "
@@ -164,7 +175,11 @@ def name_pictures(
         "schema": outputs.SCHEMA,
         "title": task.title,
         "made": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "model": {key: task.model[key] for key in ("name", "weights", "size")} | {"dataset": task.trained_on},
+        "model": {
+            "name": to_text(task.model["name"]),  # a path need not be text
+            **{key: task.model[key] for key in ("weights", "size")},
+            "dataset": task.trained_on,
+        },
         "method": described(estimator),
         "calibrated": classifier.threshold is not None,
         "temperature": classifier.temperature,

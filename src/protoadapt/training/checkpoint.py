@@ -69,7 +69,7 @@ def save(run: Path, step: int, config: Json, model: Tensors, tensors: Tensors, s
             write_synced(partial / name, content)
         _sync_folder(partial)
         if folder.exists():  # the same step again; the old one is removed by `prune`
-            folder.rename(folder.with_name(f".{folder.name}.old.partial"))
+            folder.rename(folder.with_name(f".{folder.name}.{os.getpid()}.old.partial"))
         partial.rename(folder)
         _sync_folder(folder.parent)
     except OSError as error:

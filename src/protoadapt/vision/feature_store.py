@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import written_whole
+from protoadapt.core.files import open_tensors, written_whole
 
 FORMAT = 3  # raised when the pieces or the decoding of pictures change
 
@@ -94,7 +94,7 @@ class Store:
             wanted.setdefault(piece, []).append((row, place))
         answer = np.empty((0, 0), np.float32)
         for piece, pairs in wanted.items():
-            with safe_open(piece, framework="numpy") as file:
+            with open_tensors(piece, framework="numpy") as file:
                 table = file.get_tensor("features")
             if not answer.size:
                 answer = np.empty((len(contents), table.shape[1]), np.float32)
@@ -110,7 +110,7 @@ class Store:
     def _enter(self, piece: Path) -> None:
         """Read the index of a piece. A broken one is removed: its pictures are embedded again."""
         try:
-            with safe_open(piece, framework="numpy") as file:
+            with open_tensors(piece, framework="numpy") as file:
                 shape = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
                 stamps, meant = (_keys(file.get_tensor(name)) for name in ("stamp", "meant"))
                 contents = _keys(file.get_tensor("content")) if "content" in shape else []

@@ -314,6 +314,19 @@ def test_thumbnails_keep_nothing_but_the_picture():
     assert b"SECRET" not in thumbnail(content.getvalue())
 
 
+def test_a_link_to_itself_is_skipped_by_all(tmp_path, paint):
+    paint(tmp_path / "class" / "a.png", "red")
+    (tmp_path / "class" / "ring.png").symlink_to("ring.png")
+    (tmp_path / "class" / "ring").symlink_to("ring")
+    listing = find_pictures(tmp_path)
+    assert relative(listing, tmp_path) == ["class/a.png"]
+    assert [(os.path.basename(one.file), one.reason) for one in listing.skipped] == [
+        ("ring.png", "a link to a missing file")
+    ]
+    assert [entry.path for entry in find([tmp_path])[1]] == ["class/a.png"]
+    assert [file.name for file in files_of_class(tmp_path, "class", "class")] == ["class/a.png"]
+
+
 def test_a_folder_that_cannot_be_opened_is_listed_or_an_error(tmp_path, paint, monkeypatch):
     paint(tmp_path / "a.png", "red")
     paint(tmp_path / "closed" / "b.png", "red")

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save as bytes_of
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import sha256_of, write_synced, written_whole
+from protoadapt.core.files import open_tensors, sha256_of, write_synced, written_whole
 from protoadapt.core.untrusted import clean_json
 from protoadapt.vision.network_metadata import network_metadata
 from protoadapt.vision.networks.backbones import Staged, build
@@ -59,7 +59,7 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if file.suffix == ".npz":
         raise feature_file
     try:
-        with safe_open(file, framework="pt") as opened:
+        with open_tensors(file, framework="pt") as opened:
             if {"features", "labels"} <= set(opened.keys()):
                 raise feature_file
             metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))

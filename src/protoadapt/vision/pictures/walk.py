@@ -8,7 +8,7 @@ import heapq
 import os
 import tarfile
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -132,9 +132,9 @@ def _sorted_names(folder: bytes, skipped: list[Skipped] | None) -> Iterator[byte
                 continue
             if entry.is_dir(follow_symlinks=False):
                 names.append(entry.name + b"/")
-            elif entry.is_dir():
+            elif _holds(entry.is_dir):
                 skip(entry.path, "a link to a folder: give that folder itself")
-            elif is_picture(entry.name) and not entry.is_file():
+            elif is_picture(entry.name) and not _holds(entry.is_file):
                 skip(entry.path, "not an ordinary file" if os.path.exists(entry.path) else "a link to a missing file")
             elif is_picture(entry.name):
                 names.append(entry.name)
@@ -147,6 +147,14 @@ def _sorted_names(folder: bytes, skipped: list[Skipped] | None) -> Iterator[byte
         run.close()
 
 
+def _holds(question: Callable[[], bool]) -> bool:
+    """The answer of `os.DirEntry`, which fails where a link leads to itself or into a closed folder: then it is no."""
+    try:
+        return question()
+    except OSError:
+        return False
+
+
 def pictures_in(folder: str | Path) -> Iterator[os.DirEntry]:
     """Yield the picture files directly inside a folder, in the order of the file system; none where there is none."""
     try:
@@ -154,7 +162,7 @@ def pictures_in(folder: str | Path) -> Iterator[os.DirEntry]:
     except (FileNotFoundError, NotADirectoryError):
         return
     with entries:
-        yield from (entry for entry in entries if is_picture(entry.name) and entry.is_file())
+        yield from (entry for entry in entries if is_picture(entry.name) and _holds(entry.is_file))
 
 
 def is_label_output(folder: str | bytes) -> bool:

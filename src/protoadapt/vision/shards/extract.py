@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from protoadapt.core.errors import UserError, no_such
-from protoadapt.core.files import file_cell, written_whole
+from protoadapt.core.files import file_cell, sweep, written_whole
 from protoadapt.vision import networks
 from protoadapt.vision.shards import local, ray_engine, shard_files
 from protoadapt.vision.shards.make import Job, Made
@@ -61,7 +61,7 @@ def extract(
         raise UserError(f"--shard is {first}/{of}: give a part from 0 to {of - 1}")
     _, metadata = networks.load(model, "cpu")
     shard_files.claim(out, metadata, manifest, views)
-    shard_files.sweep(out)
+    sweep(out)
     job = Job(model, manifest, out, views, device, metadata["size"], metadata.get("resize"))
     numbers = range(first, len(manifest.shards), of)
     done = Done(len(numbers), sum(manifest.shards[n].pictures for n in numbers))

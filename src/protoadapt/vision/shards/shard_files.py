@@ -15,7 +15,6 @@ when that hash fits, whoever wrote it. `about.json` beside the shards describes 
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +31,6 @@ from protoadapt.vision.shards.manifest import Manifest
 
 SCHEMA = "protoadapt-features-shard/1"
 ABOUT = "about.json"
-STALE = 3600  # seconds after which a half-written file belongs to a dead process
 HEADER_LIMIT = 1 << 26
 
 
@@ -145,16 +143,6 @@ def check(path: Path) -> Header:
         if not np.isfinite(read_rows(header)).all():
             raise ValueError("it holds NaN or infinite features")
     return header
-
-
-def sweep(folder: Path) -> None:
-    """Remove the half-written files of processes that were killed long ago."""
-    for file in folder.glob(".*.partial"):
-        try:
-            if time.time() - file.stat().st_mtime > STALE:
-                file.unlink()
-        except OSError:
-            continue
 
 
 def identity(metadata: Mapping[str, Any], manifest: Manifest, views: int) -> dict[str, Any]:
