@@ -121,7 +121,7 @@ def sweep(folder: Path) -> None:
         for entry in entries:
             if match := PARTIAL.fullmatch(entry.name):
                 with suppress(OSError):
-                    if _dead(*match.groups(), Path(entry.path)):
+                    if _dead(match[1], match[2], Path(entry.path)):
                         os.unlink(entry.path)
 
 
