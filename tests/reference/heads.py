@@ -5,6 +5,7 @@ to 1; weights are the head's arrays by name. Of this package they import the slo
 """
 
 import numpy as np
+from scipy.optimize import minimize
 
 from .common import class_means, one_hot, softmax, squared_distance
 from .embedding_propagation import embedding_propagation
@@ -42,4 +43,182 @@ def feat(weights, support, labels, query, n_way):
     return softmax(-squared_distance(query, adapted) / 64)
 
 
-SLOW_HEADS = {"matching": matching, "metaopt_ridge": metaopt_ridge, "feat": feat, "epnet": epnet}
+def metaopt_svm(weights, support, labels, query, n_way):
+    """The dual of Crammer and Singer's machine by a general solver; logits s·Σ_i α_im (q·x_i)."""
+    kernel, y = support @ support.T, one_hot(labels, n_way)
+
+    def cost(flat):
+        alpha = flat.reshape(y.shape)
+        value = 0.5 * np.sum(alpha * (kernel @ alpha)) + 0.5 * np.sum(alpha**2) - np.sum(y * alpha)
+        return value, ((kernel + np.eye(len(y))) @ alpha - y).ravel()
+
+    rows = {"type": "eq", "fun": lambda flat: flat.reshape(y.shape).sum(1)}
+    bounds = [(None, limit) for limit in (0.1 * y).ravel()]
+    options = {"ftol": 1e-14, "maxiter": 1000}
+    found = minimize(cost, np.zeros(y.size), jac=True, bounds=bounds, constraints=rows, method="SLSQP", options=options)
+    return softmax(weights["scale"] * (query @ support.T @ found.x.reshape(y.shape)))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def conv3(maps, weight):
+    """A 3×3 convolution with a border of zeros, (C, H, H) → (O, H, H), place by place."""
+    side = maps.shape[-1]
+    framed = np.pad(maps, ((0, 0), (1, 1), (1, 1)))
+    out = np.zeros((len(weight), side, side))
+    for i in range(side):
+        for j in range(side):
+            out[:, i, j] = [np.sum(kernel * framed[:, i : i + 3, j : j + 3]) for kernel in weight]
+    return out
+
+
+def norm(weights, name, maps):
+    """BatchNorm with its running statistics."""
+    mean, var, scale, shift = (
+        weights[f"{name}.{part}"][:, None, None] for part in ("running_mean", "running_var", "weight", "bias")
+    )
+    return scale * (maps - mean) / np.sqrt(var + 1e-5) + shift
+
+
+def max_pool(maps, border=0):
+    framed = np.pad(maps, ((0, 0), (border, border), (border, border)), constant_values=-np.inf)
+    side = framed.shape[-1] // 2
+    return np.array(
+        [[[c[2 * i : 2 * i + 2, 2 * j : 2 * j + 2].max() for j in range(side)] for i in range(side)] for c in framed]
+    )
+
+
+def relation(weights, support, labels, query, n_way):
+    """Each query beside each class: [prototype; query] through two blocks and two layers, sigmoid."""
+    channels = len(weights["norm1.weight"])
+    means, answer = class_means(support, labels, n_way), np.zeros((len(query), n_way))
+    side = round((support.shape[1] / channels) ** 0.5)
+    for q, row in enumerate(query):
+        for c, mean in enumerate(means):
+            h = np.concatenate([mean.reshape(channels, side, side), row.reshape(channels, side, side)])
+            for number in ("1", "2"):
+                weight = weights["first.weight" if number == "1" else "second.weight"]
+                h = np.maximum(norm(weights, f"norm{number}", conv3(h, weight)), 0)
+                h = max_pool(h) if h.shape[-1] > 1 else h
+            h = np.maximum(weights["hidden.weight"] @ h.ravel() + weights["hidden.bias"], 0)
+            answer[q, c] = sigmoid(weights["out.weight"] @ h + weights["out.bias"])[0]
+    return softmax(answer)
+
+
+def tpn(weights, support, labels, query, n_way):
+    """σ per row, W pair by pair, the 20 nearest of either, labels by their series."""
+    channels = weights["first.weight"].shape[1]
+    x = np.concatenate([support, query])
+    side, scaled = round((x.shape[1] / channels) ** 0.5), []
+    for row in x:
+        h = row.reshape(channels, side, side)
+        for number, weight in (("1", "first.weight"), ("2", "second.weight")):
+            h = max_pool(np.maximum(norm(weights, f"norm{number}", conv3(h, weights[weight])), 0), border=1)
+        h = np.maximum(weights["hidden.weight"] @ h.ravel() + weights["hidden.bias"], 0)
+        scaled.append(row / (weights["out.weight"] @ h + weights["out.bias"]))
+    W = np.array([[np.exp(-0.5 * np.mean((a - b) ** 2)) for b in scaled] for a in scaled])
+    near = [set(np.argsort(-row, kind="stable")[:20]) for row in W]
+    n = len(x)
+    W = np.array([[W[i, j] if j in near[i] or i in near[j] else 0.0 for j in range(n)] for i in range(n)])
+    degree = W.sum(1)
+    S = np.array([[W[i, j] / np.sqrt(degree[i] * degree[j]) for j in range(n)] for i in range(n)])
+    known = np.concatenate([one_hot(labels, n_way), np.zeros((len(query), n_way))])
+    F = known
+    for _ in range(3000):
+        F = 0.99 * S @ F + known
+    return softmax(F[len(support) :])
+
+
+def gates(inputs, h, c, W_i, W_h, b_i, b_h):
+    """One step of an LSTM: input, forget, cell and output gates in this order."""
+    i, f, g, o = np.split(W_i @ inputs + b_i + W_h @ h + b_h, 4)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
+
+
+def matching_fce(weights, support, labels, query, n_way):
+    """Support rows read forwards and backwards, each query read as often as there are support rows."""
+
+    def read(rows, end):
+        h = c = np.zeros(rows.shape[1])
+        out = []
+        for row in rows:
+            h, c = gates(
+                row,
+                h,
+                c,
+                *(weights[f"reader.{part}_l0{end}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")),
+            )
+            out.append(h)
+        return np.array(out)
+
+    g = support + read(support, "") + read(support[::-1], "_reverse")[::-1]
+    looked = []
+    for f in query:
+        h, c = f, np.zeros_like(f)
+        for _ in g:
+            a = softmax((g @ h)[None])[0]
+            inputs = np.concatenate([f, a @ g])
+            h, c = gates(
+                inputs, h, c, *(weights[f"looker.{part}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+            )
+            h = h + f
+        looked.append(h)
+    return matching(weights, g, labels, np.array(looked), n_way)
+
+
+def emd_scores(classes, row, shape):
+    """12.5/P Σ flow·cos of one query with each class, flows by Sinkhorn's iteration; and Σ flow ∂cos/∂class."""
+    channels, side = shape
+    u = row.reshape(channels, side * side).T
+    scores, slopes = [], []
+    for one in classes:
+        v = one.reshape(channels, side * side).T
+        a = np.maximum(u @ v.mean(0), 0) + 1e-3
+        b = np.maximum(v @ u.mean(0), 0) + 1e-3
+        a, b = len(u) * a / a.sum(), len(v) * b / b.sum()
+        x, y = u - u.mean(1, keepdims=True), v - v.mean(1, keepdims=True)
+        length = np.linalg.norm(y, axis=1, keepdims=True)
+        similarity = (x / np.linalg.norm(x, axis=1, keepdims=True)) @ (y / length).T
+        kernel, right = np.exp((similarity - 1) / 0.05), np.ones(len(v))
+        for _ in range(100):
+            left = a / (kernel @ right)
+            right = b / (kernel.T @ left)
+        flow = left[:, None] * kernel * right
+        scores.append(12.5 / len(u) * np.sum(flow * similarity))
+        # ∂cos(x, y)/∂y = (x̂ − cos ŷ)/‖y‖, and centring is its own transpose
+        pull = (
+            flow.T @ (x / np.linalg.norm(x, axis=1, keepdims=True)) - np.sum(flow * similarity, 0)[:, None] * y / length
+        ) / length
+        slopes.append((12.5 / len(u) * (pull - pull.mean(1, keepdims=True))).T.ravel())
+    return np.array(scores), np.array(slopes)
+
+
+def deepemd(weights, support, labels, query, n_way, steps=2):
+    """Class places from `steps` steps of gradient descent with momentum, then the transport of every query."""
+    shape = 8, round((support.shape[1] / 8) ** 0.5)
+    classes = class_means(support, labels, n_way)
+    velocity = np.zeros_like(classes)
+    for _ in range(steps if len(support) > n_way else 0):
+        gradient = np.zeros_like(classes)
+        for row, label in zip(support, labels):
+            scores, slopes = emd_scores(classes, row, shape)
+            gradient += (softmax(scores[None])[0] - one_hot([label], n_way)[0])[:, None] * slopes / len(support)
+        velocity = 0.9 * velocity + 0.1 * gradient
+        classes = classes - 0.1 * velocity
+    return softmax(np.array([emd_scores(classes, row, shape)[0] for row in query]))
+
+
+SLOW_HEADS = {
+    "deepemd": deepemd,
+    "matching": matching,
+    "matching_fce": matching_fce,
+    "relation": relation,
+    "metaopt_ridge": metaopt_ridge,
+    "metaopt_svm": metaopt_svm,
+    "feat": feat,
+    "epnet": epnet,
+    "tpn": tpn,
+}

@@ -14,6 +14,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, load_features, save_features
 from protoadapt.core.heads import HEADS
+from protoadapt.core.heads.deepemd import DeepEMD
 from protoadapt.core.protocol import Protocol
 from protoadapt.training import Phase, train
 from protoadapt.training.objectives.feat_contrast import contrast_loss
@@ -25,6 +26,11 @@ from protoadapt.vision.pictures.split import Images
 SIDE = 32
 """Two places per side after the four stages of Conv-4."""
 WEIGHTS = {name: {name: 1.0} for name in HEADS} | {"feat": {"feat": 1.0, "feat_contrast": 0.1}}
+
+
+@pytest.fixture(autouse=True)
+def _short_steps(monkeypatch):
+    monkeypatch.setattr(DeepEMD, "steps", 1)
 
 
 @pytest.fixture(autouse=True)

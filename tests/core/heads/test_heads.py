@@ -7,15 +7,20 @@ import pytest
 import torch
 from helpers.cases import clouds
 from reference.heads import SLOW_HEADS
+from scipy.optimize import linprog
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.heads import HEADS, HeadShape, as_method
+from protoadapt.core.heads.deepemd import least_cost_flow
 from protoadapt.core.heads.head import dropout
+from protoadapt.core.heads.metaopt_svm import svm_dual
 
 SHAPE = HeadShape(dim=8, side=2, way=3, shot=2)
 ORDERED: set[str] = set()
 """Heads whose answer depends on the order of the classes, by their papers' own construction."""
+OWN_LOSS: set[str] = set()
+"""Heads whose loss has further parts, tested on their own."""
 every_head = pytest.mark.parametrize("name", HEADS)
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}
 
@@ -27,6 +32,11 @@ def made(name, shape=SHAPE, dtype=torch.float64, seed=0):
     with torch.no_grad():
         for p in head.parameters():
             p.copy_(torch.rand(p.shape, generator=generator) * 0.6 - 0.2 + (p == 1))
+        for name, statistic in head.named_buffers():
+            if "running" in name:
+                statistic.copy_(torch.rand(statistic.shape, generator=generator) + 0.5)
+    if hasattr(head, "steps"):
+        head.steps = 2
     return head.to(dtype).eval()
 
 
@@ -166,3 +176,71 @@ def test_dropout_keeps_the_mean_and_is_off_without_noise():
     assert torch.equal(one, two)
     assert one.unique().tolist() == [0.0, pytest.approx(1 / 0.6)]
     assert float(one.mean()) == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0, 30.0])
+def test_the_machine_is_at_its_optimum_and_has_its_gradient(size):
+    """Constraints hold; no feasible direction is better; derivatives are those of finite differences."""
+    rng = np.random.default_rng(0)
+    rows = torch.from_numpy(size * rng.normal(size=(1, 6, 9)))
+    y = torch.eye(3, dtype=torch.float64).repeat_interleave(2, 0)[None]
+    alpha = svm_dual(rows @ rows.mT, y)
+    assert (alpha <= 0.1 * y + 1e-6).all()
+    torch.testing.assert_close(alpha.sum(-1), torch.zeros(1, 6, dtype=torch.float64), atol=1e-6, rtol=0)
+
+    def cost(a):
+        return float(0.5 * (a * (rows @ (rows.mT @ a))).sum() + 0.5 * (a * a).sum() - (y * a).sum())
+
+    for _ in range(50):
+        other = torch.minimum(torch.from_numpy(rng.normal(size=(1, 6, 3))) * 0.1, torch.zeros(()))
+        other = other - y * other.sum(-1, keepdim=True)  # sums to 0, and the own class takes what is left …
+        other = other * (0.1 / (other * y).sum(-1, keepdim=True)).clamp_max(1)  # … but no more than C
+        assert cost(alpha) <= cost(alpha + 0.1 * (other - alpha)) + 1e-9
+    direction = torch.from_numpy(rng.normal(size=rows.shape)) * size
+    weight = torch.from_numpy(rng.normal(size=alpha.shape))
+    tracked = rows.clone().requires_grad_()
+    (svm_dual(tracked @ tracked.mT, y) * weight).sum().backward()
+    ahead, behind = (rows + step * direction for step in (1e-5, -1e-5))
+    numeric = float(((svm_dual(ahead @ ahead.mT, y) - svm_dual(behind @ behind.mT, y)) * weight).sum()) / 2e-5
+    assert float((tracked.grad * direction).sum()) == pytest.approx(numeric, rel=1e-3, abs=1e-6)
+
+
+def test_the_flow_meets_its_marginals_and_costs_little_more_than_the_exact_one():
+    """By linear programming; the entropy's price is at most ε times the difference of the entropies."""
+    rng = np.random.default_rng(0)
+    similarity, a, b = rng.uniform(0, 1, (5, 5)), rng.uniform(0.1, 1, 5), rng.uniform(0.1, 1, 5)
+    flow = least_cost_flow(*(torch.from_numpy(x) for x in (similarity, a, b))).numpy()
+    a, b = 5 * a / a.sum(), 5 * b / b.sum()
+    np.testing.assert_allclose(flow.sum(0), b, rtol=1e-9)
+    np.testing.assert_allclose(flow.sum(1), a, rtol=0.02)
+    sums = np.concatenate([np.kron(np.eye(5), np.ones((1, 5))), np.kron(np.ones((1, 5)), np.eye(5))])
+    exact = linprog((1 - similarity).ravel(), A_eq=sums, b_eq=np.concatenate([a, b])).fun
+    cost = np.sum(flow * (1 - similarity))
+    assert exact - 0.05 <= cost <= exact + 0.05 * 5 * np.log(25)
+
+
+def test_losses_of_their_own():
+    """RelationNet regresses on 0 and 1; TPN answers its support too; the others take the cross-entropy of queries."""
+    for name in HEADS:
+        episodes, labels = episodes_for(name)
+        head, parts = made(name), (episodes.support, episodes.membership, episodes.query)
+        with torch.no_grad():
+            logits, loss = head.train_step(*parts, labels)
+        torch.testing.assert_close(logits, head(*parts))
+        if name == "relation":
+            expected = np.mean(
+                [
+                    (float(r) - float(c == y)) ** 2
+                    for e, ys in zip(logits, labels)
+                    for row, y in zip(e, ys)
+                    for c, r in enumerate(row)
+                ]
+            )
+        elif name == "tpn":
+            every, own = head.spread(*parts), torch.cat([episodes.support_labels, labels], 1)
+            expected = np.mean([-float(row.log_softmax(0)[y]) for e, ys in zip(every, own) for row, y in zip(e, ys)])
+        elif name not in OWN_LOSS:
+            expected = np.mean(
+                [-float(row.log_softmax(0)[y]) for e, ys in zip(logits, labels) for row, y in zip(e, ys)]
+            )
+        assert float(loss) == pytest.approx(expected, rel=1e-6), name

@@ -4,18 +4,27 @@ To add one: write a file with a subclass of `head.EpisodeHead` and list it here.
 (under the same name), it is saved beside the backbone, and `protoadapt evaluate FILE --head RUN` runs it.
 """
 
+from protoadapt.core.heads.deepemd import DeepEMD
 from protoadapt.core.heads.epnet import EPNet
 from protoadapt.core.heads.feat import FEAT
 from protoadapt.core.heads.head import EpisodeHead as EpisodeHead
 from protoadapt.core.heads.head import HeadShape as HeadShape
 from protoadapt.core.heads.head import as_method as as_method
-from protoadapt.core.heads.matching import MatchingNet
+from protoadapt.core.heads.matching import MatchingNet, MatchingNetFCE
+from protoadapt.core.heads.metaopt_svm import MetaOptNetSVM
 from protoadapt.core.heads.metaoptnet import MetaOptNetRidge
+from protoadapt.core.heads.relation import RelationNet
+from protoadapt.core.heads.tpn import TPN
 
 HEADS: dict[str, type[EpisodeHead]] = {
     "matching": MatchingNet,
+    "matching_fce": MatchingNetFCE,
+    "relation": RelationNet,
     "metaopt_ridge": MetaOptNetRidge,
+    "metaopt_svm": MetaOptNetSVM,
     "feat": FEAT,
     "epnet": EPNet,
+    "tpn": TPN,
+    "deepemd": DeepEMD,
 }
 """Name → head. A head's name is also that of its objective and of its tensors in a checkpoint."""

@@ -13,6 +13,7 @@ from math import isqrt
 from typing import ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from protoadapt.core.episodes import Episodes
@@ -53,6 +54,20 @@ class EpisodeHead(nn.Module):
         """Class logits (E, Q, W) of query rows (E, Q, D), given support rows (E, S, D) and their classes as one-hot
         rows (E, S, W). noise: source of dropout while training; None: no dropout."""
         raise NotImplementedError
+
+    def train_step(
+        self,
+        support: Tensor,
+        membership: Tensor,
+        query: Tensor,
+        targets: Tensor,
+        smoothing: float = 0.0,
+        noise: torch.Generator | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The logits, and the mean loss () of queries whose classes are `targets` (E, Q): cross-entropy, unless the
+        paper has another. Others as in `forward`; smoothing: share of each target spread over all classes."""
+        logits = self(support, membership, query, noise)
+        return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten(), label_smoothing=smoothing)
 
     def maps(self, rows: Tensor) -> Tensor:
         """Rows (…, C · side²) as (…, C, side, side)."""

@@ -4,9 +4,9 @@ All episodes and classes of a step pass through the head at once. The head is th
 """
 
 from functools import partial
+from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from protoadapt.core.heads import HEADS, EpisodeHead, HeadShape
@@ -37,27 +37,23 @@ def tasks(outputs: Outputs, places: bool) -> tuple[Tensor, Tensor, Tensor]:
     return rows[:, :, :shot].flatten(1, 2), classes.expand(episodes, -1, -1), rows[:, :, shot:].flatten(1, 2)
 
 
-def _logits(name: str, outputs: Outputs) -> Tensor:
-    """(E, W·Q, W), computed once per step, in full precision."""
+def _step(name: str, outputs: Outputs) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits (E, W·Q, W), loss () and targets (E, W·Q), computed once per step, in full precision."""
     if name not in outputs.memo:
         with torch.autocast(outputs.features.device.type, enabled=False):
-            parts = tasks(outputs, HEADS[name].places)
-            outputs.memo[name] = outputs.heads[name](*parts, outputs.noise)  # type: ignore[operator]
+            support, classes, query = tasks(outputs, HEADS[name].places)
+            (episodes, queries), way = query.shape[:2], classes.shape[-1]
+            targets = torch.arange(way, device=query.device).repeat_interleave(queries // way).expand(episodes, -1)
+            head, smoothing = cast(EpisodeHead, outputs.heads[name]), outputs.config.label_smoothing
+            step = head.train_step(support, classes, query, targets, smoothing, outputs.noise)
+            outputs.memo[name] = (*step, targets)
     return outputs.memo[name]
 
 
-def _targets(logits: Tensor) -> Tensor:
-    """(E, W·Q): the queries are in the order of their classes."""
-    _, queries, way = logits.shape
-    return torch.arange(way, device=logits.device).repeat_interleave(queries // way).expand(logits.shape[:2])
-
-
 def _loss(name: str, outputs: Outputs) -> Tensor:
-    logits = _logits(name, outputs)
-    smoothing = outputs.config.label_smoothing
-    return F.cross_entropy(logits.flatten(0, 1), _targets(logits).flatten(), label_smoothing=smoothing)
+    return _step(name, outputs)[1]
 
 
 def _accuracy(name: str, outputs: Outputs) -> Tensor:
-    logits = _logits(name, outputs)
-    return (logits.argmax(-1) == _targets(logits)).float().mean()
+    logits, _, targets = _step(name, outputs)
+    return (logits.argmax(-1) == targets).float().mean()

@@ -10,7 +10,7 @@ episode, K support and Q query pictures per class.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -106,7 +106,7 @@ class Outputs:
     lam: Tensor | None = None  # () weight λ of the first picture
     teacher_logits: Tensor | None = None  # (B, C) of the weak views
     places: Tensor | None = None  # (…, D · side²): the rows of `features` before the mean over places
-    memo: dict[str, Tensor] = field(default_factory=dict)  # what several functions of an objective use
+    memo: dict[str, Any] = field(default_factory=dict)  # what several functions of an objective use
     noise: torch.Generator | None = None  # for heads that draw random numbers while training
 
     @cached_property

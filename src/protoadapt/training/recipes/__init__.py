@@ -28,9 +28,14 @@ RECIPES: dict[str, Callable[..., TrainConfig]] = {
     "hct_r_glyphs": hct_r.hct_r_glyphs,
     "hct_r_paper": hct_r.hct_r_paper,
     "matching_net": comparators.matching_net,
+    "matching_net_fce": comparators.matching_net_fce,
+    "relation_net": comparators.relation_net,
     "metaoptnet": comparators.metaoptnet,
+    "metaoptnet_svm": comparators.metaoptnet_svm,
     "feat": comparators.feat,
     "epnet": comparators.epnet,
+    "tpn": comparators.tpn,
+    "deepemd": comparators.deepemd,
     "cc_rot": comparators.cc_rot,
 }
 EARLIER = {"teacher": "learns from", "init_from": "starts from"}

@@ -6,6 +6,7 @@ start from a trained classifier, name the run: `--set init_from=RUN`, such as on
 Heads are measured by `protoadapt evaluate FILE --head RUN`.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from protoadapt.training.config import Phase, TrainConfig
@@ -25,6 +26,32 @@ def matching_net(dataset: str = "cifar-fs") -> TrainConfig:
     return _episodic(dataset, {"matching": 1.0}, **own, episodes=200, episode_batch=4)
 
 
+def matching_net_fce(dataset: str = "cifar-fs") -> TrainConfig:
+    """protoadapt train matching_net_fce --data DIR --out runs/matching_net_fce
+
+    Matching Networks with full context embeddings, as matching_net. Not measured yet.
+    """
+    return replace(matching_net(dataset), phases=_phases({"matching_fce": 1.0}))
+
+
+def relation_net(dataset: str = "cifar-fs") -> TrainConfig:
+    """protoadapt train relation_net --data DIR --out runs/relation_net
+
+    RelationNet (Sung et al. 2018) on the places of the last stage: the schedule of matching_net. Measured on features
+    with places (extract --maps). Not measured yet.
+    """
+    return replace(matching_net(dataset), phases=_phases({"relation": 1.0}))
+
+
+def tpn(dataset: str = "cifar-fs") -> TrainConfig:
+    """protoadapt train tpn --data DIR --out runs/tpn
+
+    TPN (Liu et al. 2019), label propagation with a learned scale: the schedule of matching_net. Measured on features
+    with places (extract --maps). Not measured yet.
+    """
+    return replace(matching_net(dataset), phases=_phases({"tpn": 1.0}))
+
+
 def metaoptnet(dataset: str = "cifar-fs") -> TrainConfig:
     """protoadapt train metaoptnet --data DIR --out runs/metaoptnet
 
@@ -35,6 +62,14 @@ def metaoptnet(dataset: str = "cifar-fs") -> TrainConfig:
     own = {"optimizer": "sgd", "lr": 0.1, "weight_decay": 5e-4, "warmup": 1.0, "epochs": 40, "episodes": 800}
     own |= {"episode_batch": 8, "shot": 15, "query": 6, "dropblock": 0.1, "label_smoothing": 0.1}
     return _episodic(dataset, {"metaopt_ridge": 1.0}, **own)
+
+
+def metaoptnet_svm(dataset: str = "cifar-fs") -> TrainConfig:
+    """protoadapt train metaoptnet_svm --data DIR --out runs/metaoptnet_svm
+
+    MetaOptNet with a support vector machine (Lee et al. 2019), as metaoptnet. Not measured yet.
+    """
+    return replace(metaoptnet(dataset), phases=_phases({"metaopt_svm": 1.0}))
 
 
 def feat(dataset: str = "cifar-fs", init_from: str = "") -> TrainConfig:
@@ -57,6 +92,17 @@ def epnet(dataset: str = "cifar-fs", init_from: str = "") -> TrainConfig:
     return _episodic(dataset, {"epnet": 1.0, "ce": 0.1}, **own, init_from=init_from)
 
 
+def deepemd(dataset: str = "cifar-fs", init_from: str = "") -> TrainConfig:
+    """protoadapt train deepemd --data DIR --out runs/deepemd --set init_from=runs/baseline
+
+    DeepEMD (Zhang et al. 2020, its FCN form) from a trained classifier: 5-way, 1-shot, 15 queries, four episodes per
+    step; more shots are answered by its structured layer. Measured on features with places (extract --maps). Not
+    measured yet.
+    """
+    own = {**FINE_TUNED, "lr": 2e-3, "weight_decay": 5e-4, "shot": 1}
+    return _episodic(dataset, {"deepemd": 1.0}, **own, init_from=init_from)
+
+
 def cc_rot(dataset: str = "cifar-fs") -> TrainConfig:
     """protoadapt train cc_rot --data DIR --out runs/cc_rot
 
@@ -68,5 +114,9 @@ def cc_rot(dataset: str = "cifar-fs") -> TrainConfig:
 
 
 def _episodic(dataset: str, weights: dict[str, float], **own: Any) -> TrainConfig:
-    phases = (Phase(1.0, weights, sampler="episodes"),)
-    return TrainConfig(phases=phases, **{**settings(dataset), "validate_every": 10, "checkpoint_every": 10, **own})
+    often = {"validate_every": 10, "checkpoint_every": 10}
+    return TrainConfig(phases=_phases(weights), **{**settings(dataset), **often, **own})
+
+
+def _phases(weights: dict[str, float]) -> tuple[Phase, ...]:
+    return (Phase(1.0, weights, sampler="episodes"),)

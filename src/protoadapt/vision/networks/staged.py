@@ -79,7 +79,8 @@ def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
 
 
 def initialise(module: nn.Module, generator: torch.Generator) -> None:
-    """Draw every weight of `module` from `generator`: He et al. (2015) for convolutions, uniform ±1/√D for linear."""
+    """Draw every weight of `module` from `generator`: He et al. (2015) for convolutions, uniform ±1/√D for linear
+    layers and LSTMs."""
     for part in module.modules():
         if isinstance(part, nn.Conv2d):
             nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu", generator=generator)
@@ -88,3 +89,6 @@ def initialise(module: nn.Module, generator: torch.Generator) -> None:
             nn.init.uniform_(part.weight, -bound, bound, generator=generator)
             if part.bias is not None:
                 nn.init.uniform_(part.bias, -bound, bound, generator=generator)
+        elif isinstance(part, nn.LSTM | nn.LSTMCell):
+            for weight in part.parameters():
+                nn.init.uniform_(weight, -(part.hidden_size**-0.5), part.hidden_size**-0.5, generator=generator)
