@@ -33,6 +33,7 @@ from protoadapt.labeling.support import (
     table_examples,
 )
 from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
+from protoadapt.vision.networks.engines import ONNXRUNTIME, TORCH
 from protoadapt.vision.pictures.walk import Skipped, size_of
 from protoadapt.vision.shards import Entry, stream
 from protoadapt.vision.shards.make import decode_entries, embed_decoded
@@ -189,7 +190,9 @@ def _embed(
     """The readable examples and their rows, exactly as extract makes them: decoding, batches, views and rounding."""
     if not examples:
         return [], [], []
-    network, own = load_same(model, record["model"]["model"], record["weights"], "the features were", device)
+    engine = record.get("engine", TORCH)
+    place = "cpu" if engine == ONNXRUNTIME else device
+    network, own = load_same(model, record["model"]["model"], record["weights"], "the features were", place, engine)
     entries = [Entry(os.path.abspath(example.file), size_of(example.file)) for example in examples]
     batches = decode_entries(Path(), entries, own["size"], own.get("resize"))
     rows, broken = embed_decoded(batches, len(entries), network, own, record["views"])

@@ -27,6 +27,7 @@ from protoadapt.core.methods.normalize import power_transform
 from protoadapt.core.methods.row_source import DenseBlock
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.vision import networks
+from protoadapt.vision.networks.engines import TORCH
 from protoadapt.vision.networks.onnx_file import OnnxFeatures, open_session
 
 TOLERANCE = 1e-3
@@ -84,7 +85,7 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     out = Path(out)
     if check_output(out, name).suffix != ".onnx":
         raise UserError(f"{out.name!r} is no name for an ONNX file: end it in .onnx")
-    network, about = networks.load(name)
+    network, about = networks.load(name, engine=TORCH)
     if isinstance(network, OnnxFeatures):
         raise UserError(f"{str(name)!r} is an ONNX file already: export the model it was made from")
     metadata = {key: about[key] for key in KEPT}

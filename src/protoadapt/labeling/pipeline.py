@@ -78,7 +78,7 @@ def model_entry(metadata: Mapping[str, Any], views: int = 1) -> dict[str, Any]:
 
 
 def load_same(
-    model: str | Path | None, named: str, weights: str, what: str, device: str
+    model: str | Path | None, named: str, weights: str, what: str, device: str, engine: str | None = None
 ) -> tuple[nn.Module, dict[str, Any]]:
     """The network that `what` made, and its metadata (`networks.load`).
 
@@ -90,7 +90,7 @@ def load_same(
             f"{what} made with the network {named!r}, which may have to be downloaded: if you want that, give "
             f"--model {named!r}"
         )
-    network, metadata = networks.load(model or named, device)
+    network, metadata = networks.load(model or named, device, engine)
     if metadata["weights"] != weights:
         raise UserError(
             f"the model {metadata['model']!r} has other weights ({metadata['weights']}) than the one that {what} made "

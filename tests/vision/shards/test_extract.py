@@ -103,6 +103,31 @@ def test_the_bytes_do_not_depend_on_who_makes_them(how, model, manifest, referen
     assert contents(tmp_path) == contents(reference)
 
 
+def test_a_folder_is_continued_by_the_engine_that_began_it(model, manifest, reference, tmp_path, monkeypatch):
+    """Those of before there was another engine, which do not name one, by torch."""
+    old, mixed = tmp_path / "old", tmp_path / "mixed"
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "onnxruntime", None)
+        extract(model, manifest, old, part=(0, 2), workers=1)
+        extract(model, manifest, tmp_path / "torch", workers=1)
+    extract(model, manifest, old, workers=1)
+    assert contents(old) == contents(tmp_path / "torch")
+    assert "engine" not in shard_files.read_record(old)
+    assert shard_files.read_record(reference)["engine"] == "onnxruntime"
+
+    extract(model, manifest, mixed, part=(0, 2), workers=1)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "onnxruntime", None)
+        with pytest.raises(UserError, match="onnxruntime does not compute this network"):
+            extract(model, manifest, mixed, workers=1)
+    shard_files.shard_path(mixed, 0).write_bytes(shard_files.shard_path(old, 0).read_bytes())
+    with pytest.raises(UserError, match=r"of another model or manifest .engine None, not onnxruntime"):
+        extract(model, manifest, mixed, workers=1)
+    metadata = networks.load(model, engine="torch")[1]  # as on a GPU
+    with pytest.raises(UserError, match=r"another engine .onnxruntime, now torch.: use another --out, or the --device"):
+        shard_files.claim(mixed, metadata, manifest, 1)
+
+
 @pytest.mark.slow
 def test_a_local_ray_cluster_makes_the_same_bytes(model, manifest, reference, tmp_path):
     pytest.importorskip("ray")

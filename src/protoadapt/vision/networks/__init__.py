@@ -3,19 +3,19 @@
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from protoadapt.core.errors import UserError, no_such
-from protoadapt.vision.networks import lite0, onnx_file
+from protoadapt.vision.networks import lite, onnx_file
 from protoadapt.vision.networks.cards import SHIPPED, calibration_of, card_file, names, trained_on, weights_file
+from protoadapt.vision.networks.engines import chosen_engine
 from protoadapt.vision.networks.model_files import load_model
 from protoadapt.vision.networks.timm_features import load_timm
 
 __all__ = ["SHIPPED", "load", "names"]
 
 
-def load(name: str | Path, device: str = "cpu") -> tuple[nn.Module, dict[str, Any]]:
+def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> tuple[nn.Module, dict[str, Any]]:
     """Load an embedding network, ready to embed.
 
     Parameters
@@ -23,13 +23,15 @@ def load(name: str | Path, device: str = "cpu") -> tuple[nn.Module, dict[str, An
     name : a name that `protoadapt models` lists, "timm:NAME", or the path of a run, a checkpoint, a model file or an
         ONNX file. A str is first looked up among the names; "./cub", or any Path, is a path.
     device : where it computes, such as "cuda". An ONNX file always computes on the CPU.
+    engine : "torch" or "onnxruntime"; by default onnxruntime on a CPU, where it computes the network (`engines`).
 
     Returns
     -------
     network : maps normalised pixels (B, 3, H, W) to float32 features (B, D).
     metadata : what it is and how its input is made: backbone, width, dim, weights (hash), size, mean and std (of pixels
-        in [0, 1]), resize (only for timm), crop, dataset (what it was trained on; `trained_on` in words), model (the
-        name it was loaded by) and calibration (dict or None, see `labeling.calibration`).
+        in [0, 1]), resize (only for timm), engine (not of ONNX files), crop, dataset (what it was trained on;
+        `trained_on` in words), model (the name it was loaded by) and calibration (dict or None, see
+        `labeling.calibration`).
 
     >>> network, metadata = load("cifar-fs")
     >>> metadata["size"]
@@ -39,17 +41,14 @@ def load(name: str | Path, device: str = "cpu") -> tuple[nn.Module, dict[str, An
     card = card_file(name)
     metadata = {**metadata, "model": str(name), "trained_on": trained_on(card, metadata["dataset"])}
     metadata["calibration"] = calibration_of(card, metadata["weights"])
-    return _engine(network, device), metadata
-
-
-def _engine(network: nn.Module, device: str) -> nn.Module:
-    """The module that computes a network's features on a device: the one place where an engine is chosen."""
-    return network.to(device=device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    if not isinstance(network, onnx_file.OnnxFeatures):
+        network, metadata["engine"] = chosen_engine(network, metadata["size"], device, engine)
+    return network, metadata
 
 
 def _open(name: str | Path) -> tuple[nn.Module, dict[str, Any]]:
-    if name == "lite0":
-        return lite0.load()
+    if isinstance(name, str) and name in lite.LITE:
+        return lite.load(name)
     if isinstance(name, str) and name.startswith("timm:"):
         return load_timm(name.removeprefix("timm:"))
     if isinstance(name, str) and name in SHIPPED:

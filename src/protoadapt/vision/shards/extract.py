@@ -1,13 +1,17 @@
 """Extracting a manifest: every shard becomes a file of features. Correct files are kept, the others are made."""
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.files import file_cell, sweep, written_whole
 from protoadapt.vision import networks
+from protoadapt.vision.networks.engines import TORCH
 from protoadapt.vision.shards import local, ray_engine, shard_files
 from protoadapt.vision.shards.make import Job, Made
 from protoadapt.vision.shards.manifest import Manifest
@@ -59,15 +63,17 @@ def extract(
     first, of = part
     if not 0 <= first < of:
         raise UserError(f"--shard is {first}/{of}: give a part from 0 to {of - 1}")
-    _, metadata = networks.load(model, "cpu")
+    on_cpu = torch.device(device).type == "cpu"
+    # A folder is continued by the engine that began it.
+    _, metadata = networks.load(model, "cpu", shard_files.recorded_engine(out) if on_cpu else TORCH)
     shard_files.claim(out, metadata, manifest, views)
     sweep(out)
-    job = Job(model, manifest, out, views, device, metadata["size"], metadata.get("resize"))
+    job = Job(model, manifest, out, views, device, metadata["size"], metadata.get("resize"), metadata.get("engine"))
     numbers = range(first, len(manifest.shards), of)
     done = Done(len(numbers), sum(manifest.shards[n].pictures for n in numbers))
     missing = []
     for number in numbers:
-        header = _existing(job, number, metadata["weights"], done.damaged)
+        header = _existing(job, number, metadata, done.damaged)
         if header is None:
             missing.append(number)
         else:
@@ -83,14 +89,16 @@ def extract(
     return done
 
 
-def _existing(job: Job, number: int, weights: str, damaged: list[str]) -> shard_files.Header | None:
+def _existing(job: Job, number: int, metadata: Mapping[str, Any], damaged: list[str]) -> shard_files.Header | None:
     """The header of a shard's file if it is there and correct; None if it has to be made."""
     path = shard_files.shard_path(job.out, number)
     if not path.exists():
         return None
     try:
         header = shard_files.check(path)
-        expected = {"weights": weights, "views": job.views, "of": job.manifest.shards[number].sha256, "shard": number}
+        common = shard_files.identity(metadata, job.manifest, job.views)
+        expected = {key: common.get(key) for key in ("weights", "engine", "views")}
+        expected |= {"of": job.manifest.shards[number].sha256, "shard": number}
         for key, value in expected.items():
             if header.metadata.get(key) != value:
                 raise UserError(

@@ -26,7 +26,7 @@ def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[
     if job.device == "cpu":
         yield from _by_workers(partial(_make, job), numbers, workers)
         return
-    network, metadata = networks.load(job.model, job.device)
+    network, metadata = networks.load(job.model, job.device, job.engine)
     places = [(number, batch) for number in numbers for batch in range(job.batches(number))]
     decoded = _by_workers(partial(_decode, job), places, workers)
     batches = (Decoded(pixels.numpy(), errors) for pixels, errors in decoded)
@@ -36,13 +36,13 @@ def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[
 
 def _make(job: Job, number: int) -> Made:
     with one_thread():
-        return make_shard(job, number, decode_shard(job, number), *_network(job.model))
+        return make_shard(job, number, decode_shard(job, number), *_network(job.model, job.engine))
 
 
 @cache
-def _network(model: Any) -> tuple[nn.Module, dict[str, Any]]:
+def _network(model: Any, engine: str | None) -> tuple[nn.Module, dict[str, Any]]:
     """Each worker process loads it once."""
-    return networks.load(model, "cpu")
+    return networks.load(model, "cpu", engine)
 
 
 def _decode(job: Job, place: tuple[int, int]) -> tuple[torch.Tensor, dict[int, str]]:

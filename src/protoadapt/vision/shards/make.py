@@ -47,6 +47,7 @@ class Job:
     device: str
     size: int  # of the network's input
     resize: Resize | None = None
+    engine: str | None = None  # that every worker must use, or the shards of a folder would differ
 
     def batches(self, number: int) -> int:
         """How many batches a shard has."""

@@ -63,7 +63,7 @@ class _Embed:
     def __init__(self, job: Job):
         if job.device == "cpu":
             torch.set_num_threads(1)
-        self.job, self.network = job, networks.load(job.model, job.device)
+        self.job, self.network = job, networks.load(job.model, job.device, job.engine)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         made, error = Made(int(row["number"]), 0, 0), row["error"]

@@ -7,8 +7,9 @@
     names, uint8                the pictures' names as a JSON list, so that the file stands alone
     contents (n, 32) uint8      the sha256 of their bytes, where the manifest has it
 
-and in its metadata: the hashes of the model's weights and of the manifest's shard, views, the lowest feature (methods
-ask whether features are rectified), the unreadable pictures, and a sha256 of all this. A file is complete and correct
+and in its metadata: the hashes of the model's weights and of the manifest's shard, the engine that computed them (none
+is torch), views, the lowest feature (methods ask whether features are rectified), the unreadable pictures, and a sha256
+of all this. A file is complete and correct
 when that hash fits, whoever wrote it. `about.json` beside the shards describes the model and the manifest.
 """
 
@@ -27,6 +28,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.files import written_whole
 from protoadapt.core.untrusted import whole
 from protoadapt.vision.network_metadata import input_errors
+from protoadapt.vision.networks.engines import ONNXRUNTIME, TORCH
 from protoadapt.vision.shards.manifest import Manifest
 
 SCHEMA = "protoadapt-features-shard/1"
@@ -146,8 +148,17 @@ def check(path: Path) -> Header:
 
 
 def identity(metadata: Mapping[str, Any], manifest: Manifest, views: int) -> dict[str, Any]:
-    """What all shards of a folder have in common: the model's weights, the views and the manifest."""
-    return {"weights": metadata["weights"], "views": views, "manifest": manifest.sha256}
+    """What all shards of a folder have in common: the model's weights and engine, the views and the manifest.
+
+    Engines differ in their last bits. Shards by torch do not name it, as none did when there was no other.
+    """
+    common = {"weights": metadata["weights"], "views": views, "manifest": manifest.sha256}
+    return common | ({"engine": ONNXRUNTIME} if metadata.get("engine") == ONNXRUNTIME else {})
+
+
+def recorded_engine(folder: Path) -> str | None:
+    """The engine that made the shards of a folder; None where there are none yet."""
+    return read_record(folder).get("engine", TORCH) if (folder / ABOUT).exists() else None
 
 
 def claim(folder: Path, metadata: Mapping[str, Any], manifest: Manifest, views: int) -> None:
@@ -161,11 +172,12 @@ def claim(folder: Path, metadata: Mapping[str, Any], manifest: Manifest, views: 
         with written_whole(path) as partial:
             partial.write_text(json.dumps(record, indent=1, default=str) + "\n")
     before = read_record(folder)
-    for key, what in (("weights", "another model"), ("manifest", "another manifest"), ("views", "other --views")):
-        if before.get(key) != record[key]:
-            raise UserError(
-                f"{str(folder)!r} holds features of {what} ({before.get(key)}, now {record[key]}): use another --out"
-            )
+    kinds = {"weights": "another model", "manifest": "another manifest", "views": "other --views"}
+    for key, what in (kinds | {"engine": "another engine"}).items():
+        then, now = before.get(key, TORCH), record.get(key, TORCH)
+        if then != now:
+            other = "use another --out" + (", or the --device of before" if key == "engine" else "")
+            raise UserError(f"{str(folder)!r} holds features of {what} ({then}, now {now}): {other}")
 
 
 def read_record(folder: Path) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def open_features(folder: Path, part: tuple[int, int] = (0, 1)) -> tuple[Rows, d
             f"such as {missing[0]}: run protoadapt extract --manifest again to make them"
         )
     for number, header in zip(range(part[0], record["shards"], part[1]), headers):
-        same = all(header.metadata.get(key) == record[key] for key in ("weights", "views", "manifest"))
+        same = all(header.metadata.get(key) == record.get(key) for key in ("weights", "views", "manifest", "engine"))
         if not same or header.shape[1] != headers[0].shape[1]:
             raise UserError(f"{str(header.path)!r} belongs to another model or manifest than its folder: remove it")
         if header.metadata["shard"] != number:

