@@ -280,9 +280,9 @@ def device_of(network: nn.Module) -> torch.device:
 
 def batch_size(network: nn.Module) -> int:
     """Files per batch for the device of this network."""
-    if threads := engine_threads(network):
-        return max(CPU_BATCH, 4 * threads)  # so that threads seldom wait for the last picture of a batch
-    return CPU_BATCH if device_of(network).type == "cpu" else GPU_BATCH
+    if device_of(network).type != "cpu":
+        return GPU_BATCH
+    return CPU_BATCH * max(1, engine_threads(network))  # threads that share a batch seldom wait for its last picture
 
 
 def check_pooling(network: nn.Module, exponent: float) -> None:
