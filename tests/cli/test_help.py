@@ -60,9 +60,9 @@ def test_ctrl_c_during_imports_is_no_traceback(when):
 
 def test_the_verbs_are_those_of_the_design():
     design = (
-        "demo data recipes train extract manifest evaluate compare methods report label predict suggest serve models"
+        "demo data recipes train extract manifest evaluate compare methods report label predict suggest check serve"
     )
-    assert [*COMMANDS] == [*design.split(), "export", "calibrate"] == NAMES
+    assert [*COMMANDS] == [*design.split(), "models", "export", "calibrate"] == NAMES
 
 
 def test_every_command_has_a_summary_that_fits(monkeypatch):

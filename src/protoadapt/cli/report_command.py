@@ -19,7 +19,8 @@ def report(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE|DIR", help="result JSON files, a labels.json, training runs, or directories of them"
+            metavar="FILE|DIR",
+            help="result JSON files, a labels.json or check.json, training runs, or directories of them",
         ),
     ],
     out: Annotated[
@@ -38,7 +39,6 @@ def report(
     """
     from protoadapt.labeling.thumbnails import with_images
     from protoadapt.report.html import report_page, results_table
-    from protoadapt.report.label_page import SCHEMA as LABELS
 
     if out is not None:
         check_output(out, *sources)
@@ -50,8 +50,7 @@ def report(
     else:
         out = out or _usual_place(documents)
         for name, document in documents.items():
-            if document.get("schema") == LABELS:
-                documents[name] = document = with_images(document, Path(name).parent)
+            documents[name] = document = with_images(document, Path(name).parent)
             if Path(name).resolve().parent != out.resolve().parent:
                 document.pop("folder", None)  # links to pictures start at its own directory
         content = report_page(documents)
@@ -74,6 +73,7 @@ def _usual_place(documents: Mapping[str, Any]) -> Path:
 
 def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The file, or all readable results below the directory."""
+    from protoadapt.report.check_page import SCHEMA as CHECK
     from protoadapt.report.html import readable
 
     if not path.is_dir():
@@ -89,7 +89,7 @@ def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         except UserError as error:
             say(f"skipped: {error}")
             continue
-        if readable(document):
+        if readable(document) and document.get("schema") != CHECK:  # which has a page of its own
             empty = False
             yield file, document
     if empty:

@@ -9,7 +9,7 @@ from protoadapt import __version__
 
 VERBS = (
     *("demo", "data", "recipes", "train", "extract", "manifest", "evaluate", "compare", "methods", "report"),
-    *("label", "predict", "suggest", "serve", "models", "export", "calibrate"),
+    *("label", "predict", "suggest", "check", "serve", "models", "export", "calibrate"),
 )
 """In the order of the help. The function VERB stands in the module VERB_command."""
 

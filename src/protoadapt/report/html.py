@@ -6,6 +6,8 @@ from typing import Any
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.records import SCHEMAS, Record, read_results
+from protoadapt.report.check_page import SCHEMA as CHECK
+from protoadapt.report.check_page import check_page
 from protoadapt.report.label_page import SCHEMA as LABELS
 from protoadapt.report.label_page import labels_page
 from protoadapt.report.motion import OLD_PATHS, PATHS
@@ -21,7 +23,7 @@ def readable(document: Any) -> bool:
         return False
     inside = document.get("results")
     several = isinstance(inside, list) and any(isinstance(r, dict) and r.get("schema") in SCHEMAS for r in inside)
-    return several or document.get("schema") in (LABELS, *SCHEMAS, RUN, TASK, PATHS, OLD_PATHS)
+    return several or document.get("schema") in (LABELS, CHECK, *SCHEMAS, RUN, TASK, PATHS, OLD_PATHS)
 
 
 def is_labels_page(page: bytes) -> bool:
@@ -31,13 +33,14 @@ def is_labels_page(page: bytes) -> bool:
 
 def report_page(documents: Mapping[str, Any]) -> str:
     """The HTML page on parsed JSON files by name: one labels document, or any number of the others."""
-    labels = [name for name, document in documents.items() if document.get("schema") == LABELS]
-    if labels and len(documents) > 1:
-        other = next(name for name in documents if name != labels[0])
-        raise UserError(f"{labels[0]} holds labels, which need a report of their own: leave out {other}")
-    for name in labels:
+    alone = {LABELS: labels_page, CHECK: check_page}
+    single = [name for name, document in documents.items() if document.get("schema") in alone]
+    if single and len(documents) > 1:
+        other = next(name for name in documents if name != single[0])
+        raise UserError(f"{single[0]} holds labels, which need a report of their own: leave out {other}")
+    for name in single:
         with _named(name):
-            return labels_page(documents[name])
+            return alone[documents[name]["schema"]](documents[name])
     _results(documents)
     return evaluation_page(list(documents.values()))
 

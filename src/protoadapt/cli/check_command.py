@@ -1,0 +1,83 @@
+"""`protoadapt check`."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from protoadapt.cli.label_command import MODEL, print_skipped
+from protoadapt.cli.options import MODEL_HELP, Device, find_device
+from protoadapt.cli.progress import bars, say
+from protoadapt.core.errors import count
+from protoadapt.core.files import check_ours, check_output_folder, write_json, write_text
+from protoadapt.core.untrusted import for_terminal
+
+LISTED = 5  # of each kind of fault
+OURS = {
+    "check.csv": re.compile(rb"file,label,fault,detail"),
+    "check.html": re.compile(rb'content="protoadapt, check"'),
+    "check.json": re.compile(rb'"schema": *"protoadapt-check/'),
+}
+"""What shows that a file was written by this command."""
+
+
+def check(
+    labelled: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR|CSV", help="labelled pictures: one folder per class, or a csv of file and label"),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="directory for check.csv, check.html and check.json")],
+    images: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="directory that a csv's files are in (default: that of the csv)"),
+    ] = None,
+    model: Annotated[str, typer.Option(help=MODEL_HELP)] = MODEL,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="directory for computed features (default: OUT/.features)")
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Look for faults in labelled pictures.
+
+    Finds labels that are probably wrong, near-duplicates, outliers, and classes that are confused with each other.
+    """
+    check_output_folder(out)
+    table, page, document = (check_ours(out / name, mark) for name, mark in OURS.items())
+    from protoadapt.labeling.check_folder import check_folder, check_table
+    from protoadapt.labeling.thumbnails import with_images
+    from protoadapt.report.check_page import check_page
+
+    with bars() as report:
+        where = find_device(device)
+        result = check_folder(labelled, out, images=images, model=model, cache=cache, device=where, on_progress=report)
+    write_text(table, check_table(result))
+    write_json(document, result)
+    write_text(page, check_page(with_images(result, out)))
+    _print_faults(result)
+    for note in result["notes"]:
+        say(f"note: {for_terminal(note)}")
+    print_skipped(result["skipped"])
+    print(f"{table}, {page}")
+
+
+def _print_faults(result: dict[str, Any]) -> None:
+    """How many faults of each kind, and the first few."""
+    groups = [[f"{file['file']} ({file['label']})" for file in one["files"]] for one in result["duplicates"]]
+    kinds = {
+        ("label that is probably wrong", "labels that are probably wrong"): [
+            f"{one['file']}: {one['label']}, more likely {one['likely']}" for one in result["suspects"]
+        ],
+        ("group of near-duplicates", "groups of near-duplicates"): [", ".join(group[:3]) for group in groups],
+        ("outlier", "outliers"): [f"{one['file']}: {one['label']}" for one in result["outliers"]],
+        ("pair of confused classes", "pairs of confused classes"): [
+            f"{' and '.join(one['classes'])}: {one['share']:.0%} of their pictures" for one in result["confused"]
+        ],
+    }
+    print(f"{count(result['checked'], 'picture')} of {count(len(result['classes']), 'class', 'classes')}")
+    for (one, many), found in kinds.items():
+        print(count(len(found), one, many))
+        for text in found[:LISTED]:
+            print(f"  {for_terminal(text)}")
+        if len(found) > LISTED:
+            print("  …")

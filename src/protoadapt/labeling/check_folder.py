@@ -1,0 +1,159 @@
+"""`check`: faults of labelled pictures, in a folder of class folders or a table."""
+
+import csv
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.methods.common import unit
+from protoadapt.core.methods.normalize import power_transform
+from protoadapt.core.provenance import versions
+from protoadapt.labeling.check import Faults, find_faults
+from protoadapt.labeling.label_folder import embed_pictures, name_in
+from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
+from protoadapt.labeling.outputs import skipped_records
+from protoadapt.labeling.pipeline import Progress
+from protoadapt.labeling.support import class_names, read_support
+from protoadapt.labeling.thumbnails import write_thumbnails
+from protoadapt.vision.pictures.decode import THUMB
+from protoadapt.vision.pictures.walk import Listing
+
+SCHEMA = "protoadapt-check/1"
+COLUMNS = ("file", "label", "fault", "detail", "score", "group")
+PICTURED = 500
+"""Pictures with a fault that the page shows; check.csv has all."""
+
+
+def check_folder(
+    sources: Sequence[str | Path],
+    out: str | Path,
+    *,
+    images: str | Path | None = None,
+    model: str | Path,
+    cache: str | Path | None = None,
+    device: str = "cpu",
+    on_progress: Progress = lambda stage, done, total: None,
+) -> dict[str, Any]:
+    """Looks for faults in labelled pictures (`check.find_faults`).
+
+    Parameters
+    ----------
+    sources : folders with one folder of pictures per class, and csv files with the columns `file` and `label`.
+    out : the folder that gets small pictures and features; `check_table` is the table for it.
+    images : the folder in which files of tables are looked up; by default that of the table.
+    model, cache, device, on_progress : as in `label`.
+
+    Returns
+    -------
+    What check.json holds: `suspects` (file, label, likely, p_label, p_likely), `duplicates` (files, identical,
+    contradicts), `outliers` (file, label, similarity), `confused` (classes, pictures, share), each the worst first;
+    `checked`, the number of pictures; `classes`; `pictures`, one record for each with a fault; `skipped`, `notes`.
+
+    Examples
+    --------
+    >>> check_folder(["pictures"], "checked", model="lite0")["suspects"][0]["likely"]
+    'oak'
+    """
+    out = Path(out)
+    base = Path(images or (sources[0] if os.path.isdir(sources[0]) else Path(sources[0]).parent))
+    support = read_support(sources, base, least=1)
+    embedded = embed_pictures(Listing([], []), support, model, cache or out / ".features", device, on_progress)
+    files: dict[bytes, dict[str, str]] = {}  # of each content: labels by file
+    for example in support.examples:
+        if (content := embedded.content_of[example.file]) is not None and example.label != UNKNOWN:
+            files.setdefault(content, {})[example.file] = example.label
+    if not files:
+        why = f" ({to_text(embedded.skipped[-1].file)!r}: {embedded.skipped[-1].reason})" if embedded.skipped else ""
+        raise UserError(f"no labelled picture can be read{why}: give other pictures")
+    classes = class_names(support.examples)
+    number = {name: code for code, name in enumerate(classes)}
+    codes = np.array([number[next(iter(of.values()))] if len(set(of.values())) == 1 else -1 for of in files.values()])
+    rows = power_transform(torch.from_numpy(embedded.store.rows(list(files))).float(), 0.5, "auto")
+    faults = find_faults(unit(rows - rows.mean(0)).numpy(), codes)
+    names = [{name_in(base, file): label for file, label in of.items()} for of in files.values()]
+    document = _document(faults, names, classes)
+    paths = {name_in(base, file): (file, content) for content, of in files.items() for file in of}
+    shown = document["pictures"][:PICTURED]
+    for record, small in zip(shown, write_thumbnails([(*paths[one["file"]], THUMB) for one in shown], out)):
+        record["thumb"] = small
+    sizes = np.bincount(codes[codes >= 0], minlength=len(classes))
+    single = [name for name, size in zip(classes, sizes) if size == 1]
+    alone = f"{count(len(single), 'class has', 'classes have')} one picture only, whose label cannot be checked"
+    return {
+        "schema": SCHEMA,
+        "title": to_text(base.resolve().name),
+        "made": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "model": {key: embedded.metadata[key] for key in ("model", "weights", "size")},
+        "versions": versions(),
+        **document,
+        "skipped": skipped_records(embedded.skipped, lambda file: name_in(base, file)),
+        "notes": [*support.notes(), *([f"{alone}, such as {single[0]!r}"] if single else [])],
+    }
+
+
+def _document(faults: Faults, names: Sequence[Mapping[str, str]], classes: Sequence[str]) -> dict[str, Any]:
+    """Faults of rows as faults of files. names: of each row the labels by file."""
+    first = [next(iter(of.items())) for of in names]
+
+    def of_row(row: int) -> dict[str, Any]:
+        return dict(zip(("file", "label"), first[row]))
+
+    suspects = [
+        of_row(one.row)
+        | {"likely": classes[one.likely], "p_label": round(one.p_label, 5), "p_likely": round(one.p_likely, 5)}
+        for one in faults.suspects
+    ]
+    grouped = {row for group in faults.duplicates for row in group}
+    groups = [*faults.duplicates, *([row] for row, of in enumerate(names) if len(of) > 1 and row not in grouped)]
+    duplicates: list[dict[str, Any]] = []
+    for group in groups:
+        labels = {file: label for row in group for file, label in names[row].items()}
+        files = [{"file": file, "label": label} for file, label in labels.items()]
+        duplicates.append({"files": files, "identical": len(group) == 1, "contradicts": len(set(labels.values())) > 1})
+    duplicates.sort(key=lambda one: (not one["contradicts"], -len(one["files"])))
+    outliers = [of_row(one.row) | {"similarity": round(one.similarity, 4)} for one in faults.outliers]
+    confused = [
+        {"classes": [classes[c] for c in one.classes], "pictures": one.rows, "share": round(one.share, 4)}
+        for one in faults.confused
+    ]
+    found = [*suspects, *(file for one in duplicates for file in one["files"]), *outliers]
+    pictures = {one["file"]: {"file": one["file"], "label": one["label"], "thumb": None} for one in found}
+    sizes = Counter(label for of in names for label in of.values())
+    return {
+        "checked": sizes.total(),
+        "classes": [{"name": name, "pictures": sizes[name]} for name in classes],
+        "suspects": suspects,
+        "duplicates": duplicates,
+        "outliers": outliers,
+        "confused": confused,
+        "pictures": list(pictures.values()),
+    }
+
+
+def check_table(document: Mapping[str, Any]) -> str:
+    """check.csv: a line per picture and fault (`label`, `duplicate` or `outlier`), the worst first."""
+    text = StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+
+    def line(one: Mapping[str, Any], fault: str, detail: str, score: float | None = None, group: str = "") -> None:
+        number = "" if score is None else f"{score:.4f}"
+        writer.writerow([file_cell(one["file"]), class_cell(one["label"]), fault, class_cell(detail), number, group])
+
+    for one in document["suspects"]:
+        line(one, "label", one["likely"], one["p_label"])
+    for group, of in enumerate(document["duplicates"], 1):
+        kind = "identical" if of["identical"] else "near-duplicate"
+        for one in of["files"]:
+            line(one, "duplicate", kind + (", other label" if of["contradicts"] else ""), group=str(group))
+    for one in document["outliers"]:
+        line(one, "outlier", "resembles no other picture", one["similarity"])
+    return text.getvalue()

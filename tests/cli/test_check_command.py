@@ -1,0 +1,106 @@
+"""`check` as a user meets it: planted faults, and data that cannot be checked."""
+
+import csv
+import json
+import shutil
+
+import pytest
+from helpers import command
+from helpers.pages import Parsed
+
+
+@pytest.fixture
+def protoadapt(folder, model):
+    def run(*words, code=0):
+        done = command.run(*words, *(["--model", model] if words[0] != "report" else []), cwd=folder)
+        assert done.returncode == code, done.stderr
+        return done.stdout, done.stderr
+
+    return run
+
+
+@pytest.fixture
+def labelled(folder, paint):
+    """Three classes of ten pictures."""
+    for colour in ("red", "green", "blue"):
+        for i in range(10):
+            paint(folder / "labelled" / colour / f"{colour}-{i}.png", colour, 50 + i)
+    return folder / "labelled"
+
+
+def test_planted_faults_are_reported(protoadapt, folder, labelled):
+    (labelled / "red" / "red-3.png").rename(labelled / "blue" / "red-3.png")
+    shutil.copy(labelled / "green" / "green-1.png", labelled / "green" / "again.png")
+    shutil.copy(labelled / "green" / "green-2.png", labelled / "red" / "green-2.png")
+    (labelled / "red" / "broken.png").write_text("no picture")
+    out, err = protoadapt("check", "labelled", "--out", "checked")
+    assert "32 pictures of 3 classes" in out
+    assert "1 label that is probably wrong\n  blue/red-3.png: blue, more likely red" in out
+    assert "broken.png: it is no picture" in err
+    document = json.loads((folder / "checked" / "check.json").read_text())
+    assert [(one["file"], one["label"], one["likely"]) for one in document["suspects"]] == [
+        ("blue/red-3.png", "blue", "red")
+    ]
+    exact = [one for one in document["duplicates"] if one["identical"] or one["contradicts"]]
+    files = [sorted(one["file"] for one in group["files"]) for group in exact]
+    assert any({"green/green-2.png", "red/green-2.png"} <= set(group) for group in files)
+    assert exact[0]["contradicts"], "the worst first"
+    with open(folder / "checked" / "check.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert (rows[0]["file"], rows[0]["fault"], rows[0]["detail"]) == ("blue/red-3.png", "label", "red")
+    assert {row["file"] for row in rows if row["fault"] == "duplicate"} >= {"green/again.png", "green/green-1.png"}
+    protoadapt("report", "checked/check.json", "--out", "again.html")
+    again, page = ((folder / name).read_text() for name in ("again.html", "checked/check.html"))
+    assert again == page
+    seen = Parsed(page)
+    assert "Picture blue/red-3.png" in [a["alt"] for a, _ in seen.all("img")]
+    assert "more likely red" in page.replace("<bdi>", "")
+
+
+def test_a_table_and_pictures_elsewhere(protoadapt, folder, labelled):
+    rows = [f"{p.name},{p.parent.name if p.name != 'red-3.png' else 'green'}" for p in labelled.rglob("*.png")]
+    (folder / "tables").mkdir()
+    (folder / "tables" / "t.csv").write_text("\n".join(["file,label", *rows]))
+    protoadapt("check", "tables/t.csv", "--images", "labelled", "--out", "checked")
+    document = json.loads((folder / "checked" / "check.json").read_text())
+    assert [(one["file"], one["likely"]) for one in document["suspects"]] == [("red/red-3.png", "red")]
+
+
+def test_data_that_is_hardly_any(protoadapt, folder, paint):
+    paint(folder / "one" / "red" / "1.png", "red")
+    out, err = protoadapt("check", "one", "--out", "o")
+    assert "1 picture of 1 class\n0 labels that are probably wrong" in out
+    assert "note: 1 class has one picture only, whose label cannot be checked, such as 'red'" in err
+    for name in ("a", "b"):  # two classes of identical pictures
+        for i in range(2):
+            paint(folder / "same" / name / f"{i}.png", "red", 0)
+    out, _ = protoadapt("check", "same", "--out", "o")
+    assert "1 group of near-duplicates" in out
+    assert json.loads((folder / "o" / "check.json").read_text())["duplicates"][0]["contradicts"] is True
+    for i in range(40):
+        paint(folder / "many" / f"class {i}" / "1.png", "red", i)
+    out, err = protoadapt("check", "many", "--out", "o")
+    assert "40 pictures of 40 classes\n0 labels that are probably wrong" in out
+
+
+def test_mistakes_are_one_sentence(protoadapt, folder, labelled):
+    (folder / "empty").mkdir()
+    (folder / "missing.csv").write_text("file,label\nnowhere.png,cat\n")
+    (folder / "broken" / "cat").mkdir(parents=True)
+    (folder / "broken" / "cat" / "1.png").write_text("no picture")
+    (folder / "mine").mkdir()
+    (folder / "mine" / "check.csv").write_text("my own table\n")
+    for words, expected in (
+        (("empty", "--out", "o"), "gives no labels: make one folder per class"),
+        (("nowhere", "--out", "o"), "there is no 'nowhere'"),
+        (("missing.csv", "--out", "o"), "line 2 of 'missing.csv' names 'nowhere.png'"),
+        (("broken", "--out", "o"), "no labelled picture can be read ('broken/cat/1.png': it is no picture"),
+        (("labelled", "--out", "mine"), "was not written by this command"),
+        (("labelled", "--out", "missing.csv"), "is a file"),
+    ):
+        _, err = protoadapt("check", *words, code=2)
+        assert err.startswith("error: ")
+        assert expected in err
+        assert err.count("\n") == 1
+    assert (folder / "mine" / "check.csv").read_text() == "my own table\n"
+    assert not (folder / "o" / "check.csv").exists()

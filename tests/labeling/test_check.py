@@ -1,0 +1,107 @@
+"""Faults of labelled rows: exact leave-one-out, planted faults, and what must hold of any data."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
+
+from protoadapt.labeling.check import RIDGES, find_faults, leave_one_out, neighbours, probabilities
+
+
+def classes(sizes: list[int], spread: float = 0.15, dim: int = 24, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    return unit(np.eye(dim)[codes] + spread * rng.normal(size=(len(codes), dim))), codes
+
+
+def unit(rows):
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize("dim", [6, 60])  # fewer dimensions than rows, and more
+def test_leave_one_out_equals_fitting_without_each_row(dim, monkeypatch):
+    rows, codes = classes([9, 12, 7], 0.5, max(dim, 6), seed=3)
+    labels = np.eye(3)[codes]
+    slow = {}
+    for ridge in RIDGES:
+        answers = np.stack(
+            [
+                Ridge(ridge)
+                .fit(np.delete(rows, i, 0).astype(float), np.delete(labels, i, 0))
+                .predict(rows[i : i + 1])[0]
+                for i in range(len(rows))
+            ]
+        )
+        slow[((answers - labels) ** 2).mean()] = answers
+    np.testing.assert_allclose(leave_one_out(rows, codes), slow[min(slow)], atol=2e-4)
+
+
+def test_probabilities_have_the_temperature_of_the_labels():
+    rng = np.random.default_rng(0)
+    logits = 3 * rng.normal(size=(4000, 4))
+    p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    codes = (p.cumsum(1) > rng.random((4000, 1))).argmax(1)
+    np.testing.assert_allclose(probabilities(logits.astype(np.float32) / 7, codes), p, atol=0.03)
+
+
+def test_planted_faults_are_found_and_nothing_else():
+    rows, codes = classes([20, 20, 20], 0.2)
+    rng = np.random.default_rng(1)
+    copy = unit(rows[[5, 5]] + 0.005 * rng.normal(size=(2, 24)))
+    stray = unit(np.eye(24)[[20]])
+    rows, codes = np.concatenate([rows, copy, stray]), np.append(codes, [0, 1, 2])  # one copy has another label
+    codes[[2, 45]] = 2, 0
+    faults = find_faults(rows, codes)
+    assert {(one.row, one.likely) for one in faults.suspects if one.row < 60} == {(2, 0), (45, 2)}
+    assert {one.row for one in faults.suspects} <= {2, 45, 61, 62}
+    assert faults.duplicates == [[5, 60, 61]]
+    assert [one.row for one in faults.outliers] == [62]
+    assert [one.p_label for one in faults.suspects] == sorted(one.p_label for one in faults.suspects)
+
+
+def test_confused_classes_are_named_by_pairs():
+    rows, codes = classes([20, 20, 20, 20])
+    rng = np.random.default_rng(0)
+    mixed = codes < 2  # nobody can tell these two apart
+    rows[mixed] = unit(np.eye(24)[np.zeros(40, int)] + 0.15 * rng.normal(size=(40, 24)))
+    (pair,) = find_faults(rows, codes).confused
+    assert pair.classes == (0, 1)
+    assert pair.share == pair.rows / 40 > 0.25
+
+
+def test_blocks_change_nothing(monkeypatch):
+    rows, _ = classes([30, 30], 0.05)
+    whole = neighbours(rows)
+    monkeypatch.setattr("protoadapt.labeling.check.BLOCK", 7)
+    parts = neighbours(rows)
+    assert parts[0] == whole[0]
+    np.testing.assert_allclose(parts[1], whole[1], atol=1e-6)
+    cosine = rows @ rows.T - 2 * np.eye(60)
+    np.testing.assert_allclose(whole[1], np.sort(cosine, 1)[:, -5:].mean(1), atol=1e-6)
+
+
+def test_rows_without_a_label_and_classes_of_one_row():
+    rows, codes = classes([12, 12, 1])
+    codes[[1, 13]] = -1
+    codes[3] = 1
+    faults = find_faults(rows, codes)
+    assert [one.row for one in faults.suspects] == [3], "nothing is known of a class with one row"
+    assert find_faults(rows, np.full(25, -1)).suspects == []
+    assert find_faults(rows, np.zeros(25, int)).suspects == []
+    assert find_faults(rows, np.arange(25))[0] == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 30), st.integers(1, 6), st.integers(0, 2**20))
+def test_any_data_has_an_answer(n, n_classes, seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-1, 2, (n, 3)).astype(np.float32)  # many are equal, some are zero
+    codes = rng.integers(-1, n_classes, n)
+    faults = find_faults(rows, codes)
+    assert all(codes[one.row] >= 0 and one.likely != codes[one.row] and one.likely in codes for one in faults.suspects)
+    assert all(np.isfinite(one.p_label) and one.p_label <= one.p_likely <= 1 for one in faults.suspects)
+    members = [row for group in faults.duplicates for row in group]
+    assert len(members) == len(set(members)) <= n
+    assert all(len(group) > 1 for group in faults.duplicates)
+    assert all(0 < one.share <= 1 for one in faults.confused)
