@@ -5,6 +5,7 @@ from typing import Any
 STEPS = {
     "tim_gd": "n_iter",
     "alpha_tim": "n_iter",
+    "alpha_am": "n_iter",
     "tim_adm": "n_iter",
     "transductive_fine_tuning": "n_epochs",
     "ilpc": "n_steps",
@@ -15,6 +16,8 @@ STEPS = {
 EPISODES = {
     "tim_gd": 256,
     "alpha_tim": 256,
+    "alpha_am": 32,
+    "paddle": 2000,
     "tim_adm": 2000,
     "transductive_fine_tuning": 2000,
     "ilpc": 64,

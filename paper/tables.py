@@ -76,6 +76,8 @@ OTHERS = {
 # Inference alone, on the same features and episodes. Some have their balance built in and get it taken out where
 # queries are imbalanced, as in the study that brought Dirichlet queries up (Veilleux et al. 2021).
 SLOW = ("tim_gd", "alpha_tim", "lr_ici", "ilpc")
+ARENA = ("paddle", "unem", "bavardage", "alpha_am")
+"""Measured in the arena only."""
 IMBALANCED = {
     "cipa": ("cipa", "cipa(center=joint)"),
     "laplacian_shot": ("laplacian_shot(rectify=False, lam=0.7)",),
@@ -88,7 +90,7 @@ COMPARED = {"CIFAR-FS": CIFAR_FS, "FC100": FC100, "mini-ImageNet": MINI, "CUB, b
 
 def all_methods(trial: Trial) -> tuple[Trial, Trial]:
     """Every method of the engine: balanced, and with Dirichlet(2) queries."""
-    fast = [name for name in METHODS if name not in SLOW]
+    fast = [name for name in METHODS if name not in (*SLOW, *ARENA)]
     balanced = replace(trial, stem="all-methods", methods=tuple(fast), slow=SLOW)
     methods, slow = (tuple(s for name in names for s in IMBALANCED.get(name, (name,))) for names in (fast, SLOW))
     return balanced, replace(trial, stem="dirichlet", methods=methods, slow=slow, kind="dirichlet")

@@ -59,10 +59,8 @@ def test_ctrl_c_during_imports_is_no_traceback(when):
 
 
 def test_the_verbs_are_those_of_the_design():
-    design = (
-        "demo data recipes train extract manifest evaluate compare methods report label predict suggest check serve"
-    )
-    assert [*COMMANDS] == [*design.split(), "models", "export", "calibrate"] == NAMES
+    design = "demo data recipes train extract manifest evaluate compare tune methods report label predict suggest check"
+    assert [*COMMANDS] == [*design.split(), "serve", "models", "export", "calibrate"] == NAMES
 
 
 def test_every_command_has_a_summary_that_fits(monkeypatch):

@@ -14,7 +14,7 @@ import torch
 
 from protoadapt import Features, UserError, load_features, save_features
 from protoadapt.core import features
-from protoadapt.core.features import base_mean_of, synthetic_features
+from protoadapt.core.features import synthetic_features, with_base, within_class_covariance
 from protoadapt.vision.embed import extract
 from protoadapt.vision.networks.backbones import Staged, build
 from protoadapt.vision.pictures.split import Images
@@ -46,7 +46,11 @@ def test_npz_of_any_float_type(tmp_path, dtype):
 
 def test_the_base_mean_is_the_mean_of_the_base_rows(tmp_path):
     save_features(tmp_path / "b.safetensors", TABLE)
-    torch.testing.assert_close(base_mean_of(tmp_path / "b.safetensors", TABLE), TABLE.features.mean(0))
+    made = with_base(TABLE, tmp_path / "b.safetensors")
+    torch.testing.assert_close(made.base_mean, TABLE.features.mean(0))
+    torch.testing.assert_close(made.base_covariance, within_class_covariance(TABLE.features, TABLE.labels))
+    save_features(tmp_path / "again.safetensors", made)
+    torch.testing.assert_close(load_features(tmp_path / "again.safetensors").base_covariance, made.base_covariance)
     about = {"weights": "a", "views": 1, "crop": "none"}
     save_features(tmp_path / "b.safetensors", replace(TABLE, metadata=about))
     for told, words in (
@@ -56,9 +60,9 @@ def test_the_base_mean_is_the_mean_of_the_base_rows(tmp_path):
         ({"crop": "box"}, "crops (none and box)"),
     ):
         with pytest.raises(UserError, match=re.escape(f"of different {words}: extract both alike")):
-            base_mean_of(tmp_path / "b.safetensors", replace(TABLE, metadata={**about, **told}))
+            with_base(replace(TABLE, metadata={**about, **told}), tmp_path / "b.safetensors")
     for same in ({}, {**about, "pooling": 1, "split": "novel"}):
-        assert len(base_mean_of(tmp_path / "b.safetensors", replace(TABLE, metadata=same))) == 6
+        assert len(with_base(replace(TABLE, metadata=same), tmp_path / "b.safetensors").base_mean) == 6
 
 
 def test_hashes_tell_features_apart():

@@ -9,7 +9,7 @@ from inspect import Parameter
 import numpy as np
 import pytest
 import torch
-from helpers.cases import clouds, slow
+from helpers.cases import bases, clouds, slow
 from reference import REFERENCE
 
 from benchmarks.slow_methods import shortened
@@ -67,7 +67,7 @@ def test_permuting_queries_permutes_the_answers(name):
     episodes, _ = clouds()
     order = torch.randperm(episodes.query_index.shape[1])
     shuffled = Episodes.from_tensors(
-        episodes.support, episodes.support_labels, episodes.query[:, order], 3, base_mean=episodes.base_mean
+        episodes.support, episodes.support_labels, episodes.query[:, order], 3, **bases(episodes)
     )
     torch.testing.assert_close(RUNS[name](shuffled), RUNS[name](episodes)[:, order], **CLOSE)
 
@@ -77,7 +77,7 @@ def test_permuting_queries_with_duplicates_permutes_the_answers(name):
     """Ties are never broken by position: rows that are equal get equal answers."""
     episodes, _ = clouds(queries=6)
     doubled = torch.cat([episodes.query, episodes.query], 1)
-    made = Episodes.from_tensors(episodes.support, episodes.support_labels, doubled, 3, base_mean=episodes.base_mean)
+    made = Episodes.from_tensors(episodes.support, episodes.support_labels, doubled, 3, **bases(episodes))
     answer = RUNS[name](made)
     torch.testing.assert_close(answer[:, :6], answer[:, 6:], **CLOSE)
 
@@ -87,7 +87,7 @@ def test_relabelling_classes_permutes_the_columns(name):
     episodes, _ = clouds()
     renamed = torch.tensor([2, 0, 1])
     made = Episodes.from_tensors(
-        episodes.support, renamed[episodes.support_labels], episodes.query, 3, base_mean=episodes.base_mean
+        episodes.support, renamed[episodes.support_labels], episodes.query, 3, **bases(episodes)
     )
     torch.testing.assert_close(RUNS[name](made)[..., renamed], RUNS[name](episodes), **CLOSE)
 
@@ -108,7 +108,7 @@ def test_odd_rows_give_distributions(name, kind, dtype):
         query = support[:, :1] + 0.01 * query
     else:
         support, query = support[:, :1].expand_as(support), support[:, :1].expand_as(query)
-    made = Episodes.from_tensors(support, episodes.support_labels, query, 3, base_mean=episodes.base_mean)
+    made = Episodes.from_tensors(support, episodes.support_labels, query, 3, **bases(episodes))
     assert_rows_are_distributions(RUNS[name](made), made)
 
 
@@ -124,7 +124,7 @@ def test_float32_answers_like_float64(name):
     single, _ = clouds(dtype=torch.float32)
     double = single.each_row(torch.Tensor.double)
     double = Episodes.from_tensors(
-        double.support, double.support_labels, double.query, 3, base_mean=single.base_mean.double()
+        double.support, double.support_labels, double.query, 3, **bases(single, torch.float64)
     )
     torch.testing.assert_close(RUNS[name](single).double(), RUNS[name](double), atol=2e-3, rtol=0)
 
@@ -170,7 +170,7 @@ def remade(episodes, query=None, unlabeled=None, labels=None):
         episodes.query if query is None else query,
         3,
         episodes.unlabeled if unlabeled is None else unlabeled,
-        episodes.base_mean,
+        **bases(episodes),
     )
 
 

@@ -2,11 +2,14 @@
 
 They are the independent check of the package's fast code, so they import nothing from it. Every function has the form
 ``method(support (S,D), support_labels (S,), query (Q,D), n_way, *, unlabeled=None, base_mean=None, ...) -> (Q,W)``
-with rows that sum to 1. A method that has no use for ``unlabeled`` or ``base_mean`` ignores it.
+with rows that sum to 1. A method that has no use for ``unlabeled`` or ``base_mean`` ignores it;
+one that needs the base classes' covariance takes ``base_covariance`` (D,D) too.
 """
 
+from .alpha_am import alpha_am
 from .alpha_tim import alpha_tim
 from .bapa import bapa
+from .bavardage import bavardage
 from .bd_cspn import bd_cspn
 from .cipa import cipa
 from .embedding_propagation import embedding_propagation
@@ -14,6 +17,7 @@ from .ilpc import ilpc
 from .laplacian_shot import laplacian_shot
 from .lr_ici import lr_ici
 from .matching_net import matching_net
+from .paddle import paddle, unem
 from .protonet import protonet
 from .pt_map import pt_map
 from .ridge import ridge
@@ -24,7 +28,11 @@ from .tim import tim_adm, tim_gd
 from .transductive_fine_tuning import transductive_fine_tuning
 
 REFERENCE = {
+    "alpha_am": alpha_am,
     "alpha_tim": alpha_tim,
+    "bavardage": bavardage,
+    "paddle": paddle,
+    "unem": unem,
     "bapa": bapa,
     "bd_cspn": bd_cspn,
     "cipa": cipa,

@@ -45,7 +45,7 @@ def compare(
     multiple comparisons.
     """
     from protoadapt.core.episodes import Protocol
-    from protoadapt.core.methods import METHODS, NEED_BASE_MEAN, method, split_specs
+    from protoadapt.core.methods import METHODS, NEED_BASE_COVARIANCE, NEED_BASE_MEAN, method, split_specs
 
     check(form, json_out, *files, base)
     if not 1 <= seeds <= 1000:
@@ -56,8 +56,11 @@ def compare(
     tables = {file: read_table(file, base, min_rows, trained) for file in files}
     if len({table.hash for table in tables.values()}) < len(files):
         raise UserError("two of the files hold the same features: give each once")
-    every, bare = methods == "all", any(table.base_mean is None for table in tables.values())
-    left_out = [name for name in METHODS if every and bare and name in NEED_BASE_MEAN]
+    every, needy = methods == "all", set[str]()
+    for table in tables.values():
+        needy |= NEED_BASE_MEAN if table.base_mean is None else set()
+        needy |= NEED_BASE_COVARIANCE if table.base_covariance is None else set()
+    left_out = [name for name in METHODS if every and name in needy]
     specs = [name for name in METHODS if name not in left_out] if every else split_specs(methods)
     chosen = {one.label: one for one in map(method, specs)}  # a method that is named twice runs once
     if not chosen:
@@ -74,7 +77,7 @@ def compare(
     if len(dims := sorted({table.features.shape[1] for table in tables.values()})) > 1:
         say(f"note: the files have features of {' and '.join(map(str, dims))} dimensions")
     if left_out:
-        say(f"left out, as they need the mean of the base classes (--base FILE): {', '.join(left_out)}")
+        say(f"left out, as they need features of the base classes (--base FILE): {', '.join(left_out)}")
     results = [
         result
         for table in tables.values()

@@ -90,7 +90,7 @@ def read_table(file: Path, base: Path | None, min_rows: int, head: "TrainedHead 
     import numpy as np
     import torch
 
-    from protoadapt.core.features import base_mean_of, load_features
+    from protoadapt.core.features import load_features, with_base
 
     table = load_features(file, maps=head is not None and head.module.places)
     if head:
@@ -104,7 +104,7 @@ def read_table(file: Path, base: Path | None, min_rows: int, head: "TrainedHead 
         say(f"left out: {count(small.sum(), 'class', 'classes')} with fewer than {min_rows} rows")
         labels = table.labels.masked_fill(torch.from_numpy(small[place]), -1)
         table = replace(table, labels=labels, metadata={**table.metadata, "min_rows": min_rows})
-    return replace(table, base_mean=base_mean_of(base, table)) if base else table
+    return with_base(table, base) if base else table
 
 
 def measure(
@@ -129,9 +129,9 @@ def measure(
     run = partial(compare, episodes=episodes, seed=seed, device=device)
     results = []
     if methods:
+        base = {"base_mean": table.base_mean, "base_covariance": table.base_covariance}
         with progress("episodes", episodes) as report:
-            mean = table.base_mean
-            results += run(table.features, table.labels, methods, protocol, base_mean=mean, on_progress=report)
+            results += run(table.features, table.labels, methods, protocol, **base, on_progress=report)
     if head:
         rows = cast("Tensor", table.maps) if head.module.places else table.features
         head.module.to(device)

@@ -47,7 +47,8 @@ def extract(
         bool | None,
         typer.Option(
             "--base-mean/--no-base-mean",
-            help="also store the mean feature of the base classes (for simpleshot, bd_cspn, laplacian_shot); default: "
+            help="also store the mean and covariance of the base classes' features (for simpleshot, bd_cspn, "
+            "laplacian_shot, bavardage); default: "
             "when the base pictures are on disk",
         ),
     ] = None,
@@ -132,7 +133,7 @@ def extract(
             base_mean = data_dir is None or search(chosen.name, "base", data_dir, options["crop"]) is not None
             if not base_mean:
                 needed = " and ".join(sorted(NEED_BASE_MEAN))
-                say(f"note: no base classes here, so no base mean, which {needed} need")
+                say(f"note: no base classes here, so no base mean and covariance, which {needed} need")
         base = load("base") if base_mean else None
         total = (len(chosen) + (len(base) if base else 0)) * views
         table = embed.extract(

@@ -61,7 +61,7 @@ Base = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="feature file of the base classes; simpleshot, bd_cspn and laplacian_shot subtract its mean",
+        help="feature file of the base classes; simpleshot, bd_cspn, laplacian_shot and bavardage use its mean",
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="also write the result as JSON")]

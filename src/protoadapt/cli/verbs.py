@@ -8,8 +8,8 @@ import typer
 from protoadapt import __version__
 
 VERBS = (
-    *("demo", "data", "recipes", "train", "extract", "manifest", "evaluate", "compare", "methods", "report"),
-    *("label", "predict", "suggest", "check", "serve", "models", "export", "calibrate"),
+    *("demo", "data", "recipes", "train", "extract", "manifest", "evaluate", "compare", "tune", "methods"),
+    *("report", "label", "predict", "suggest", "check", "serve", "models", "export", "calibrate"),
 )
 """In the order of the help. The function VERB stands in the module VERB_command."""
 

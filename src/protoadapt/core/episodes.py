@@ -39,6 +39,7 @@ class Episodes:
     n_way: int
     unlabeled_index: Tensor | None = None  # (E, U) into rows
     base_mean: Tensor | None = None  # (D), mean of the base classes' features
+    base_covariance: Tensor | None = None  # (D, D), `features.within_class_covariance` of the base classes
     memo: dict[Hashable, "tuple[Tensor, dict]"] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -50,9 +51,11 @@ class Episodes:
         n_way: int,
         unlabeled: Tensor | None = None,
         base_mean: Tensor | None = None,
+        base_covariance: Tensor | None = None,
     ) -> "Episodes":
         """Episodes from rows: support (E, S, D) with labels (E, S) in 0 … n_way − 1, query (E, Q, D), and
-        optionally unlabeled (E, U, D) and base_mean (D,), the mean of the base classes' features.
+        optionally unlabeled (E, U, D), base_mean (D,), the mean of the base classes' features, and base_covariance
+        (D, D), their covariance within classes (`features.within_class_covariance`).
 
         Integers become float32.
         """
@@ -76,7 +79,7 @@ class Episodes:
             for start, stop, part in zip(ends, ends[1:], parts)
         ]
         third = index[2] if unlabeled is not None else None
-        return cls(rows, index[0], support_labels.long(), index[1], n_way, third, base_mean)
+        return cls(rows, index[0], support_labels.long(), index[1], n_way, third, base_mean, base_covariance)
 
     def __post_init__(self) -> None:
         if self.support_labels.shape != self.support_index.shape:

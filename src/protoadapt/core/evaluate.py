@@ -44,7 +44,7 @@ def evaluate(
     protocol : Protocol, optional
         How episodes are drawn; default: 5-way 1-shot, 15 queries per class.
     **options
-        As in `compare`: episodes, seed, base_mean, device, chunk, on_progress.
+        As in `compare`: episodes, seed, base_mean, base_covariance, device, chunk, on_progress.
 
     Returns
     -------
@@ -67,6 +67,7 @@ def compare(
     episodes: int = 10_000,
     seed: int = 0,
     base_mean: Tensor | np.ndarray | None = None,
+    base_covariance: Tensor | np.ndarray | None = None,
     device: torch.device | str = "cpu",
     chunk: int | None = None,
     on_progress: Callable[[int], None] = lambda done: None,
@@ -87,6 +88,8 @@ def compare(
         Episode i depends on the seed alone, whatever the chunk, the device and the number of episodes.
     base_mean : array (D,), optional
         Mean of the base classes' features, for methods that centre by it.
+    base_covariance : array (D, D), optional
+        Their covariance within classes (`features.within_class_covariance`), for bavardage.
     device : str or torch.device, default "cpu"
     chunk : int, optional
         Episodes computed at a time. Default: as many as fit into 1 GiB (4 GiB on a GPU), 512 (2,560) at most.
@@ -110,12 +113,11 @@ def compare(
     if chunk is not None:
         whole_number("chunk", chunk, 1)
     rows = rows.to(usable(device))
-    mean = None if base_mean is None else as_tensor(base_mean, "base_mean").to(rows)
-    if mean is not None and (mean.shape != rows.shape[1:] or not torch.isfinite(mean).all()):
-        raise UserError(
-            f"base_mean has shape {tuple(mean.shape)}, the features have {rows.shape[1]} dimensions: it must be one "
-            f"finite number per dimension, so compute it again from the base classes' features"
-        )
+    dim = rows.shape[1]
+    base = {
+        "base_mean": _base("base_mean", base_mean, (dim,), rows),
+        "base_covariance": _base("base_covariance", base_covariance, (dim, dim), rows),
+    }
     classes, code = np.unique(classes_of_rows, return_inverse=True)
     correct = np.zeros((len(methods), episodes), dtype=np.int64)
     auroc = np.zeros((len(methods), episodes)) if protocol.foreign_queries else None
@@ -125,13 +127,13 @@ def compare(
     memo: dict = {}
     done = 0
     with torch.no_grad():
-        first = next(draw(classes_of_rows, protocol, seed, 1)).episodes(rows, protocol.way, mean)
+        first = next(draw(classes_of_rows, protocol, seed, 1)).episodes(rows, protocol.way, **base)
         for run in methods:  # before the clock starts: this compiles inner loops, and mistakes show at once
             _answers(run, first)
         chunk = chunk or _chunk_size(methods, first)
         start = time.perf_counter()
         for drawn in _chunks(draw(classes_of_rows, protocol, seed, episodes), chunk):
-            batch = drawn.episodes(rows, protocol.way, mean, memo=memo)
+            batch = drawn.episodes(rows, protocol.way, **base, memo=memo)
             seconds += time.perf_counter() - start
             upto = done + len(batch)
             for m, run in enumerate(methods):
@@ -160,6 +162,19 @@ def compare(
         )
         for m, run in enumerate(methods)
     ]
+
+
+def _base(name: str, value: Tensor | np.ndarray | None, shape: tuple[int, ...], rows: Tensor) -> Tensor | None:
+    """A statistic of the base classes' features, in the rows' type and place."""
+    if value is None:
+        return None
+    tensor = as_tensor(value, name).to(rows)
+    if tensor.shape != shape or not torch.isfinite(tensor).all():
+        raise UserError(
+            f"{name} has shape {tuple(tensor.shape)}, the features have {rows.shape[1]} dimensions: it must be finite "
+            f"and of shape {shape}, so compute it again from the base classes' features"
+        )
+    return tensor
 
 
 def _chunk_size(methods: Sequence[Method], episodes: Episodes) -> int:

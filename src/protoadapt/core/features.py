@@ -7,7 +7,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, written_whole
 from protoadapt.core.untrusted import clean_json, finite, for_terminal, whole
 
-ARRAYS = ("features", "labels", "base_mean")
+ARRAYS = ("features", "labels", "base_mean", "base_covariance")
 MAPS = "maps"
 """The array of the rows before the mean over places; large, so it is read where it is asked for only."""
 TEXTS = ("dataset", "split", "crop", "weights", "trained_on")
@@ -50,6 +50,8 @@ class Features:
         Mean of the base classes' features.
     maps : Tensor (N, D · H · W), optional
         The same rows before the mean over the H × W places of the last stage, for heads that look at them.
+    base_covariance : Tensor (D, D), optional
+        Their covariance within classes, as `within_class_covariance` has it.
     metadata : dict
         Origin: dataset, split, crop, views, pooling, weights (hash), class_names, …
 
@@ -64,6 +66,7 @@ class Features:
     base_mean: Tensor | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     maps: Tensor | None = None
+    base_covariance: Tensor | None = None
 
     @property
     def hash(self) -> str:
@@ -91,10 +94,9 @@ def synthetic_features(
     centres = rng.normal(size=(classes, dim))
     labels = np.repeat(np.arange(classes), rows)
     features = np.maximum(0.6 * centres[labels] + spread * rng.normal(size=(len(labels), dim)) + 0.3, 0)
+    table, names = torch.from_numpy(features).float(), torch.from_numpy(labels)
     base_mean = torch.full((dim,), float(features.mean()))
-    return Features(
-        torch.from_numpy(features).float(), torch.from_numpy(labels), base_mean, {"dataset": "synthetic clouds"}
-    )
+    return Features(table, names, base_mean, {"dataset": "synthetic clouds"}, base_covariance=within_class_covariance(table, names))
 
 
 def save_features(path: str | Path, table: Features) -> None:
@@ -105,8 +107,9 @@ def save_features(path: str | Path, table: Features) -> None:
     >>> save_features("novel.safetensors", Features(rows, labels, metadata={"dataset": "birds"}))
     """
     tensors = {"features": table.features.contiguous(), "labels": table.labels.long().contiguous()}
-    if table.base_mean is not None:
-        tensors["base_mean"] = table.base_mean.float().contiguous()
+    for name in ("base_mean", "base_covariance"):
+        if (array := getattr(table, name)) is not None:
+            tensors[name] = array.float().contiguous()
     if table.maps is not None:
         tensors[MAPS] = table.maps.contiguous()
     with written_whole(path) as unfinished:
@@ -120,7 +123,7 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
     ----------
     path : str or Path
         .safetensors as written by `save_features`, or .npz with arrays features (N, D), labels (N,) and optionally
-        base_mean (D,). Labels may be class names; they are numbered in sorted order and kept as
+        base_mean (D,) and base_covariance (D, D). Labels may be class names; they are numbered in sorted order and kept as
         `metadata["class_names"]`.
     maps : bool, default False
         Also read the features of every place, where a .safetensors file holds them (`extract --maps`).
@@ -157,13 +160,16 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
         raise UserError(f"{path.name}: {error}") from error
     if not len(rows):
         raise UserError(f"{path.name!r} has no rows: give a feature file with one row per picture")
-    mean, places = arrays.get("base_mean"), arrays.get(MAPS)
+    places = arrays.get(MAPS)
     if places is not None and (places.ndim != 2 or len(places) != len(rows) or places.shape[1] % rows.shape[1]):
         raise UserError(
             f"{path.name}: maps have shape {tuple(places.shape)}, features {tuple(rows.shape)}: extract again"
         )
-    mean = None if mean is None else mean.to(rows.dtype)
-    return Features(rows, torch.from_numpy(labels), mean, metadata, places)
+    mean, covariance = (
+        None if (array := arrays.get(name)) is None else array.to(rows.dtype)
+        for name in ("base_mean", "base_covariance")
+    )
+    return Features(rows, torch.from_numpy(labels), mean, metadata, places, covariance)
 
 
 def stated(metadata: Mapping[str, Any], key: str) -> Any:
@@ -171,8 +177,24 @@ def stated(metadata: Mapping[str, Any], key: str) -> Any:
     return metadata.get(key, 1.0 if key == "pooling" else None)
 
 
-def base_mean_of(path: str | Path, table: Features) -> Tensor:
-    """Mean (D,) of a feature file of base classes, for methods that centre the rows of `table` by it.
+def within_class_covariance(features: Tensor, labels: Tensor) -> Tensor:
+    """(D, D): how rows of one class vary, from rows (N, D) of base classes with labels (N,), in float32.
+
+    Rows are centred by their mean and of unit length, as BAVARDAGE uses them. Classes count equally whatever their
+    spread: the mean of the classes' covariances, each divided by its Frobenius norm, times the mean of these norms.
+    """
+    rows = torch.nn.functional.normalize(features.float() - features.float().mean(0), dim=1)
+    total, norms = torch.zeros(rows.shape[1], rows.shape[1], device=rows.device), []
+    for c in labels.unique():
+        own = rows[labels == c]
+        covariance = torch.cov(own.T, correction=0)
+        norms.append(float(covariance.norm()))
+        total += covariance / max(norms[-1], torch.finfo(torch.float32).tiny)
+    return total / len(norms) * (sum(norms) / len(norms))
+
+
+def with_base(table: Features, path: str | Path) -> Features:
+    """The table with the mean and the covariance of a feature file of base classes, for methods that use them.
 
     Raises UserError where the file was extracted in another way than the table.
     """
@@ -190,7 +212,8 @@ def base_mean_of(path: str | Path, table: Features) -> Tensor:
                 f"{Path(path).name!r} and the features are of different {plural} ({one} and {other}): "
                 f"extract both alike"
             )
-    return base.features.mean(0)
+    covariance = within_class_covariance(base.features, base.labels).to(table.features.dtype)
+    return replace(table, base_mean=base.features.mean(0).to(table.features.dtype), base_covariance=covariance)
 
 
 def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:

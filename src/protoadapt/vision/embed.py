@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.features import Features
+from protoadapt.core.features import Features, within_class_covariance
 from protoadapt.core.files import written_whole
 from protoadapt.core.threads import ahead
 from protoadapt.vision.feature_store import Store, stamp
@@ -146,7 +146,7 @@ def extract(
 ) -> Features:
     """Embed one split of a dataset into a feature table, with metadata about the network and the pictures.
 
-    `base`, the base classes, adds the mean feature that three methods use; `half` stores float16; `maps` adds the
+    `base`, the base classes, adds the mean and covariance that four methods use; `half` stores float16; `maps` adds the
     features of every place, float16, in a second pass. `on_progress` is called with the number of views embedded so
     far, those of `base` included.
     """
@@ -159,7 +159,11 @@ def extract(
         return check_rows(rows, pooling)
 
     rows = embedded(images, 0)
-    mean = None if base is None else embedded(base, len(images) * views).mean(0)
+    mean = covariance = None
+    if base is not None:
+        others = embedded(base, len(images) * views)
+        mean = others.mean(0)
+        covariance = within_class_covariance(others, torch.from_numpy(np.array(base.labels)))
     table = {key: metadata.get(key) for key in ("backbone", "width", "weights", "engine", "size", "mean", "std")}
     table |= {"trained_on": metadata.get("dataset"), "dataset": images.name, "split": images.split, "crop": images.crop}
     table |= {
@@ -174,7 +178,8 @@ def extract(
         table["folder"] = os.fsencode(images.root.resolve().name).decode("utf-8", "replace")
     rows = to_half(rows, "store them without --half") if half else rows
     labels = torch.from_numpy(np.array(images.labels)).long()
-    return Features(rows, labels, mean, table, _maps(network, metadata, images, views) if maps else None)
+    places = _maps(network, metadata, images, views) if maps else None
+    return Features(rows, labels, mean, table, places, covariance)
 
 
 def _maps(network: nn.Module, metadata: Mapping[str, Any], images: Images, views: int, batch: int = 256) -> Tensor:

@@ -9,8 +9,11 @@ from typing import Any
 
 from torch import Tensor
 
+from protoadapt.core.methods.affinities import TRANSFORMS
+from protoadapt.core.methods.alpha_am import alpha_am
 from protoadapt.core.methods.alpha_tim import alpha_tim
 from protoadapt.core.methods.bapa import bapa
+from protoadapt.core.methods.bavardage import bavardage
 from protoadapt.core.methods.bd_cspn import bd_cspn
 from protoadapt.core.methods.cipa import cipa
 from protoadapt.core.methods.embedding_propagation import embedding_propagation
@@ -19,6 +22,7 @@ from protoadapt.core.methods.ici import lr_ici
 from protoadapt.core.methods.ilpc import ilpc
 from protoadapt.core.methods.laplacian_shot import laplacian_shot
 from protoadapt.core.methods.matching_net import matching_net
+from protoadapt.core.methods.paddle import paddle
 from protoadapt.core.methods.protonet import protonet
 from protoadapt.core.methods.pt_map import pt_map
 from protoadapt.core.methods.ridge import ridge
@@ -32,6 +36,7 @@ from protoadapt.core.methods.specs import parse_value as parse_value
 from protoadapt.core.methods.specs import resolve
 from protoadapt.core.methods.specs import split_specs as split_specs
 from protoadapt.core.methods.tim import tim_adm, tim_gd
+from protoadapt.core.methods.unem import unem
 
 METHODS: dict[str, Callable[..., Tensor]] = {
     "protonet": protonet,
@@ -46,6 +51,10 @@ METHODS: dict[str, Callable[..., Tensor]] = {
     "tim_adm": tim_adm,
     "tim_gd": tim_gd,
     "alpha_tim": alpha_tim,
+    "paddle": paddle,
+    "unem": unem,
+    "bavardage": bavardage,
+    "alpha_am": alpha_am,
     "transductive_fine_tuning": transductive_fine_tuning,
     "lr_ici": lr_ici,
     "ilpc": ilpc,
@@ -54,17 +63,20 @@ METHODS: dict[str, Callable[..., Tensor]] = {
     "embedding_propagation": embedding_propagation,
 }
 
-NEED_BASE_MEAN = frozenset({"simpleshot", "bd_cspn", "laplacian_shot"})
+NEED_BASE_MEAN = frozenset({"simpleshot", "bd_cspn", "laplacian_shot", "bavardage"})
 """Methods that centre by the mean of the base classes' features."""
+NEED_BASE_COVARIANCE = frozenset({"bavardage"})
+"""Methods that use the base classes' covariance too."""
 
 
 def method(spec: str | Callable[..., Tensor] | Method, **arguments: Any) -> Method:
     """A method with its arguments fixed and checked, to be called with `Episodes`.
 
-    `spec` is a name ("cipa"), a name with arguments ("cipa(sigma=1, tau=15)"), "package.module:function", a function of
-    `Episodes`, or a `Method`; `arguments` win over those in `spec`.
+    `spec` is a name ("cipa"), a name with arguments ("cipa(sigma=1, tau=15)"), a transform and a method ("bpa+cipa"),
+    "package.module:function", a file of settings ("unem.json", from `protoadapt tune`), a function of `Episodes`, or a
+    `Method`; `arguments` win over those in `spec`.
 
     >>> method("cipa(sigma=1)", tau=15).label
     'cipa(sigma=1, tau=15)'
     """
-    return resolve(spec, arguments, METHODS)
+    return resolve(spec, arguments, METHODS, TRANSFORMS)

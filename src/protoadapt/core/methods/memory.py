@@ -23,6 +23,8 @@ COPIES = {
     "bd_cspn": Copies(rows=2, gram=6, always_gram=True),
     "laplacian_shot": Copies(rows=2, gram=8, always_gram=True),
     "lr_ici": Copies(rows=4, gram=6, scores=40, always_gram=True, double=True),
+    "alpha_am": Copies(rows=4, gram=30, always_gram=True, double=True),
+    "bavardage": Copies(rows=8, gram=8, always_gram=True),
     "ilpc": Copies(rows=4, gram=8, always_gram=True, double=True),
     "embedding_propagation": Copies(rows=4, gram=10, always_gram=True),
     "ridge": Copies(rows=4, gram=2),

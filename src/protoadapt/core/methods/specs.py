@@ -1,6 +1,8 @@
-"""Methods by name: "cipa", "cipa(sigma=1, tau=15)" or a user's own "package.module:function"."""
+"""Methods by name: "cipa", "cipa(sigma=1, tau=15)", "bpa+cipa" with a transform before it, a user's own
+"package.module:function", or a file of settings that `protoadapt tune` wrote."""
 
 import ast
+import functools
 import importlib
 import re
 import sys
@@ -8,6 +10,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -15,6 +18,10 @@ from torch import Tensor
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.methods.settings import check_arguments, declarations
+from protoadapt.core.untrusted import clean_json
+
+LARGEST_FILE = 2**20
+"""Bytes of a file of settings, at most."""
 
 
 @dataclass(frozen=True)
@@ -44,27 +51,66 @@ def resolve(
     spec: str | Callable[..., Tensor] | Method,
     arguments: Mapping[str, Any],
     registry: Mapping[str, Callable[..., Tensor]],
+    transforms: Mapping[str, Callable[..., Episodes]],
 ) -> Method:
     """The method that `spec` names, its arguments checked (`methods.method`)."""
+    if isinstance(spec, str) and spec.strip().endswith(".json"):
+        name, stored = _stored(Path(spec.strip()))
+        return resolve(name, {**stored, **arguments}, registry, transforms)
+    if isinstance(spec, str) and len(parts := split_specs(spec, "+")) > 1:
+        first, rest = _parsed(parts[0], {}, transforms, "transform"), "+".join(parts[1:])
+        return _after(first, resolve(rest, arguments, registry, transforms))
     if isinstance(spec, Method):
         found = Method(spec.name, spec.function, {**spec.arguments, **arguments})
     elif callable(spec):
         found = Method(getattr(spec, "__name__", "method"), spec, dict(arguments))
     else:
-        match = re.fullmatch(r"\s*([\w.:]+)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
-        if not match:
-            raise UserError(
-                f"{spec!r} is not a method: write a name, or a name with settings such as 'cipa(tau=15)'; separate "
-                f"methods by commas"
-            )
-        name, inside = match.groups()
-        found = Method(name, _find(name, registry), {**parse_assignments(split_specs(inside or "")), **arguments})
+        found = _parsed(spec, arguments, registry, "method")
     check_arguments(found.name, found.function, found.arguments)
     return found
 
 
-def split_specs(text: str) -> list[str]:
-    """Splits at commas that stand outside all brackets.
+def _parsed(spec: str, arguments: Mapping[str, Any], registry: Mapping[str, Callable[..., Any]], kind: str) -> Method:
+    """A name with settings in brackets: of a method, or of a transform as if it were one."""
+    match = re.fullmatch(r"\s*([\w.:]+)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
+    if not match:
+        raise UserError(
+            f"{spec!r} is not a {kind}: write a name, or a name with settings such as 'cipa(tau=15)'; separate "
+            f"methods by commas"
+        )
+    name, inside = match.groups()
+    settings = {**parse_assignments(split_specs(inside or "")), **arguments}
+    return Method(name, _find(name, registry, kind), settings)
+
+
+def _after(transform: Method, method: Method) -> Method:
+    """The method on transformed episodes, with its own settings; those of the transform are part of the name."""
+    check_arguments(transform.name, transform.function, transform.arguments)
+
+    @functools.wraps(method.function)
+    def run(episodes: Episodes, **arguments: Any) -> Tensor:
+        changed: Any = transform(episodes)
+        return method.function(changed, **arguments)
+
+    return Method(f"{transform.label}+{method.name}", run, method.arguments)
+
+
+def _stored(path: Path) -> tuple[str, dict[str, Any]]:
+    """The name and the arguments of a method in a JSON file. They are settings, checked like any; no code."""
+    if not path.is_file() or path.stat().st_size > LARGEST_FILE:
+        raise UserError(f"there is no file of settings {str(path)!r}: make one with `protoadapt tune`")
+    try:
+        content = clean_json(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path.name!r} cannot be read as JSON: make it again with `protoadapt tune`") from error
+    name, arguments = (content.get(key) if isinstance(content, dict) else None for key in ("method", "arguments"))
+    if not isinstance(name, str) or not isinstance(arguments, dict) or name.endswith(".json") or ":" in name:
+        raise UserError(f"{path.name!r} has no method and arguments: make it again with `protoadapt tune`")
+    return name, arguments
+
+
+def split_specs(text: str, separator: str = ",") -> list[str]:
+    """Splits at commas, or another separator, that stand outside all brackets.
 
     >>> split_specs("a, b(x=1, y=(2, 3)), c")
     ['a', 'b(x=1, y=(2, 3))', 'c']
@@ -72,7 +118,7 @@ def split_specs(text: str) -> list[str]:
     parts, depth = [""], 0
     for character in text:
         depth += (character in "([{") - (character in ")]}")
-        if character == "," and depth <= 0:
+        if character == separator and depth <= 0:
             parts.append("")
         else:
             parts[-1] += character
@@ -103,10 +149,10 @@ def parse_assignments(pairs: list[str]) -> dict[str, Any]:
     return {name: parse_value(pair.split("=", 1)[1]) for name, pair in zip(names, pairs)}
 
 
-def _find(name: str, registry: Mapping[str, Callable[..., Tensor]]) -> Callable[..., Tensor]:
+def _find(name: str, registry: Mapping[str, Callable[..., Any]], kind: str) -> Callable[..., Any]:
     if ":" not in name:
         if name not in registry:
-            raise no_such("method", name, registry)
+            raise no_such(kind, name, registry)
         return registry[name]
     module, _, attribute = name.partition(":")
     if not (module and attribute):

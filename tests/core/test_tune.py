@@ -1,0 +1,150 @@
+"""Settings learned on validation classes, the files they are kept in, and transforms before a method."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from helpers.cases import bases, clouds
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
+from protoadapt.core.evaluate import evaluate
+from protoadapt.core.features import synthetic_features, within_class_covariance
+from protoadapt.core.methods import METHODS, method
+from protoadapt.core.methods.affinities import bpa
+from protoadapt.core.protocol import Protocol
+from protoadapt.core.tune import tune
+
+TABLE = synthetic_features(classes=12, rows=40, dim=16, spread=0.8)
+
+
+def test_learned_settings_are_better_than_those_learning_starts_from():
+    protocol = Protocol("dirichlet", query=8)
+    found = tune(TABLE.features, TABLE.labels, "unem", protocol, episodes=16)
+    assert len(found["gammas"]) == len(found["temps"]) == 10
+    start = method("unem", scale=10.0, gammas=[float(np.log1p(np.e))] * 10, temps=[1 + float(np.log1p(np.e))] * 10)
+    before, after = (
+        evaluate(TABLE.features, TABLE.labels, one, protocol, episodes=16) for one in (start, method("unem", **found))
+    )
+    assert after.accuracy > before.accuracy
+    assert tune(TABLE.features, TABLE.labels, "unem", protocol, episodes=16) == found
+
+
+def test_what_cannot_be_learned_is_said():
+    with pytest.raises(UserError, match="'cipa' learns no settings: choose unem"):
+        tune(TABLE.features, TABLE.labels, "cipa")
+    with pytest.raises(UserError, match="unem has no open form"):
+        tune(TABLE.features, TABLE.labels, "unem", Protocol("open"))
+
+
+def test_a_file_of_settings_is_a_method(tmp_path):
+    file = tmp_path / "unem.json"
+    file.write_text(json.dumps({"method": "unem", "arguments": {"scale": 7.0, "gammas": [1.5], "temps": [1.0]}}))
+    assert method(str(file)).settings == {"scale": 7.0, "gammas": [1.5], "temps": [1.0]}
+    assert method(str(file), scale=3.0).settings["scale"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "there is no file of settings"),
+        ("{", "cannot be read as JSON"),
+        ("[1]", "has no method and arguments"),
+        ('{"method": "os:system", "arguments": {}}', "has no method and arguments"),
+        ('{"method": "unem", "arguments": {"scale": -1}}', "scale is -1: it must be a number"),
+        ('{"method": "unem", "arguments": {"other": 1}}', "no setting 'other'"),
+    ],
+)
+def test_files_that_hold_no_settings_are_refused(tmp_path, content, words):
+    file = tmp_path / "s.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(UserError, match=words):
+        method(str(file))
+
+
+# Balanced pairwise affinities before a method
+
+
+def slow_affinities(support, query, reg=0.2, rounds=10):
+    """One episode, row by row: Sinkhorn's iteration on exp(−cost/reg) without the diagonal."""
+    x = np.concatenate([support, query])
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    plan = np.exp(-(1 - x @ x.T) / reg)
+    np.fill_diagonal(plan, 0)
+    for _ in range(rounds):
+        plan = plan / plan.sum(axis=1, keepdims=True)
+        plan = plan / plan.sum(axis=0, keepdims=True)
+    plan = plan / plan.max()
+    np.fill_diagonal(plan, 1)
+    return plan
+
+
+@pytest.mark.parametrize("name", ["cipa", "bapa", "pt_map", "protonet"])
+def test_a_transform_stands_before_any_method(name):
+    episodes, _ = clouds()
+    parts = [slow_affinities(s.numpy(), q.numpy()) for s, q in zip(episodes.support, episodes.query)]
+    rows, n = torch.from_numpy(np.stack(parts)), episodes.support_index.shape[1]
+    made = Episodes.from_tensors(rows[:, :n], episodes.support_labels, rows[:, n:], 3)
+    run = method(f"bpa+{name}")
+    assert run.label == f"bpa+{name}"
+    torch.testing.assert_close(run(episodes), METHODS[name](made), atol=1e-9, rtol=0)
+
+
+def test_transformed_methods_keep_the_laws():
+    episodes, _ = clouds(episodes=4)
+    run = method("bpa(reg=0.1, rounds=5)+cipa(tau=5)")
+    assert run.settings["tau"] == 5
+    assert run.label == "bpa(reg=0.1, rounds=5)+cipa(tau=5)"
+    together = run(episodes)
+    torch.testing.assert_close(torch.cat([run(episodes[e : e + 1]) for e in range(4)]), together)
+    order = torch.randperm(episodes.query_index.shape[1])
+    shuffled = Episodes.from_tensors(episodes.support, episodes.support_labels, episodes.query[:, order], 3)
+    torch.testing.assert_close(run(shuffled), together[:, order])
+    for odd in (episodes.query[:, :1], torch.zeros_like(episodes.query)):
+        made = Episodes.from_tensors(episodes.support, episodes.support_labels, odd, 3)
+        torch.testing.assert_close(run(made).sum(-1), torch.ones(4, odd.shape[1]).double())
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("bpq+cipa", "transform 'bpq'"),
+        ("bpa+cipq", "method 'cipq'"),
+        ("bpa(reg=-1)+cipa", "reg is -1"),
+        ("bpa+cipa(tau=-1)", "tau is -1"),
+    ],
+)
+def test_wrong_transforms_are_named(spec, words):
+    with pytest.raises(UserError, match=words):
+        method(spec)
+
+
+def test_transforms_are_of_the_queries_and_forget_the_base_classes():
+    with pytest.raises(UserError, match="no semi-supervised form"):
+        bpa(clouds(unlabeled=5)[0])
+    with pytest.raises(UserError, match="centres by the mean"):
+        method("bpa+simpleshot")(clouds()[0])
+
+
+# The base classes' covariance
+
+
+def test_the_covariance_within_classes_is_that_of_the_loop():
+    rows, labels = TABLE.features[:200], TABLE.labels[:200]
+    x = rows.double().numpy() - rows.double().numpy().mean(axis=0)
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    parts = [np.cov(x[labels.numpy() == c].T, bias=True) for c in np.unique(labels)]
+    norms = [np.linalg.norm(part) for part in parts]
+    expected = np.mean([part / norm for part, norm in zip(parts, norms)], axis=0) * np.mean(norms)
+    np.testing.assert_allclose(within_class_covariance(rows, labels), expected, atol=1e-7)
+
+
+def test_methods_that_need_the_base_covariance_ask_for_it():
+    episodes, _ = clouds()
+    without = Episodes.from_tensors(
+        episodes.support, episodes.support_labels, episodes.query, 3, base_mean=bases(episodes)["base_mean"]
+    )
+    with pytest.raises(UserError, match="bavardage needs the covariance .* --base FILE"):
+        METHODS["bavardage"](without)
