@@ -146,5 +146,5 @@ def test_methods_that_need_the_base_covariance_ask_for_it():
     without = Episodes.from_tensors(
         episodes.support, episodes.support_labels, episodes.query, 3, base_mean=bases(episodes)["base_mean"]
     )
-    with pytest.raises(UserError, match="bavardage needs the covariance .* --base FILE"):
+    with pytest.raises(UserError, match=r"bavardage needs the covariance .* --base FILE"):
         METHODS["bavardage"](without)

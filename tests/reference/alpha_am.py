@@ -25,8 +25,8 @@ def alpha_am(
     weights=(1.0, 1.0, 1.0),
 ):
     """Settled from the authors' code: distances are not squared; centroids have no neighbours of their own but may be
-    a row's neighbours; B multiplies the symmetric graph before it is normalised, and the normalised one is multiplied by
-    a once more. The answer is that of the final graph (theirs is one step older)."""
+    a row's neighbours; B multiplies the symmetric graph before it is normalised, and the normalised one is multiplied
+    by a once more. The answer is that of the final graph (theirs is one step older)."""
     many = len(support) / n_way >= 5
     k = n_neighbors or (10 if many else 20)
     a = (0.9 if many else 0.8) if reach is None else reach

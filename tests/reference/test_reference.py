@@ -30,7 +30,9 @@ def bases(name, base):
 @pytest.mark.parametrize("shot", [1, 5])
 def test_far_blobs_are_all_named(name, shot):
     support, y, query, truth, base = episode(noise=0.05, shot=shot)
-    short = {"alpha_am": shortened(name, 40), "paddle": {"scale": 30.0}}.get(name, {})  # slow; 24 dimensions are too few
+    short = {"alpha_am": shortened(name, 40), "paddle": {"scale": 30.0}}.get(
+        name, {}
+    )  # slow; 24 dimensions are too few
     p = REFERENCE[name](support, y, query, 5, **bases(name, base), **short)
     assert p.shape == (30, 5)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)

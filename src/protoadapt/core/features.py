@@ -96,7 +96,9 @@ def synthetic_features(
     features = np.maximum(0.6 * centres[labels] + spread * rng.normal(size=(len(labels), dim)) + 0.3, 0)
     table, names = torch.from_numpy(features).float(), torch.from_numpy(labels)
     base_mean = torch.full((dim,), float(features.mean()))
-    return Features(table, names, base_mean, {"dataset": "synthetic clouds"}, base_covariance=within_class_covariance(table, names))
+    return Features(
+        table, names, base_mean, {"dataset": "synthetic clouds"}, base_covariance=within_class_covariance(table, names)
+    )
 
 
 def save_features(path: str | Path, table: Features) -> None:
@@ -123,8 +125,8 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
     ----------
     path : str or Path
         .safetensors as written by `save_features`, or .npz with arrays features (N, D), labels (N,) and optionally
-        base_mean (D,) and base_covariance (D, D). Labels may be class names; they are numbered in sorted order and kept as
-        `metadata["class_names"]`.
+        base_mean (D,) and base_covariance (D, D). Labels may be class names; they are numbered in sorted order and kept
+        as `metadata["class_names"]`.
     maps : bool, default False
         Also read the features of every place, where a .safetensors file holds them (`extract --maps`).
 

@@ -21,7 +21,9 @@ from protoadapt.core.methods.common import class_means, sq_distances, transducti
 from protoadapt.core.methods.settings import LogitScale, LossWeights, Setting, Steps, checked
 from protoadapt.core.methods.ties import neighbours
 
-Neighbours = Annotated[int | None, Setting("k, neighbours of a row; none: 20 below five shots, 10 from five", 1, 100_000)]
+Neighbours = Annotated[
+    int | None, Setting("k, neighbours of a row; none: 20 below five shots, 10 from five", 1, 100_000)
+]
 Reach = Annotated[
     float | None, Setting("a, how far labels spread; none: 0.8 below five shots, 0.9 from five", 0, 0.999)
 ]

@@ -4,8 +4,8 @@ Classification (AISTATS 2023).
 A Gaussian mixture of equal variance fitted by variational Bayes in the W − 1 directions in which the class means
 differ, after a rotation and scaling by what base classes vary within themselves. Rows are centred by the base mean and
 of unit length. In the span of an episode's rows, with orthonormal basis U, that variation is (Uᵀ Σ⁻¹ U)⁻¹ with Σ the
-base classes' scatter; e are its eigenvalues, and rows are taken along its eigenvectors times min(e^−½, 5). Starting from
-five rounds of soft k-means, five times
+base classes' scatter; e are its eigenvalues, and rows are taken along its eigenvectors times min(e^−½, 5). Starting
+from five rounds of soft k-means, five times
 
     x̂ = rows projected on the differences of the means Σ r x/(β + n_c)        n_c = Σ r, support rows counted
     μ_c = Σ r x̂/(β + n_c),   r = softmax_c(ψ(a + n_c − K_c) − λ‖x̂ − μ_c‖² − (W−1)/(2(β + n_c)))
@@ -47,8 +47,8 @@ def bavardage(
 ) -> Tensor:
     """Variational Bayes in few adaptive dimensions, with the base classes' covariance. Returns (E, Q, W).
 
-    The authors' λ is 2. It depends on how little the base classes vary within themselves; 20 was chosen on the validation
-    classes of CIFAR-FS and mini-ImageNet, where 2 lets the means collapse on our networks' features.
+    The authors' λ is 2. It depends on how little the base classes vary within themselves; 20 was chosen on the
+    validation classes of CIFAR-FS and mini-ImageNet, where 2 lets the means collapse on our networks' features.
 
     >>> bavardage(episodes).argmax(-1)    # (E, Q) predicted classes    # doctest: +SKIP
     """

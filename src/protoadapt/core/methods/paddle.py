@@ -30,9 +30,7 @@ LEAST_SHARE = 1e-6
 
 
 @checked
-def paddle(
-    episodes: Episodes, *, n_iter: Steps = 100, gamma: SizeWeight = 1.0, scale: FeatureScale = None
-) -> Tensor:
+def paddle(episodes: Episodes, *, n_iter: Steps = 100, gamma: SizeWeight = 1.0, scale: FeatureScale = None) -> Tensor:
     """Prototypes that adapt to queries of few of many classes. Returns (E, Q, W).
 
     `scale` puts rows of that length in the place of the authors' scaling by range: the method depends on it, and a
