@@ -129,9 +129,9 @@ def measure(
     run = partial(compare, episodes=episodes, seed=seed, device=device)
     results = []
     if methods:
-        base = {"base_mean": table.base_mean, "base_covariance": table.base_covariance}
+        of_base = partial(run, base_mean=table.base_mean, base_covariance=table.base_covariance)
         with progress("episodes", episodes) as report:
-            results += run(table.features, table.labels, methods, protocol, **base, on_progress=report)
+            results += of_base(table.features, table.labels, methods, protocol, on_progress=report)
     if head:
         rows = cast("Tensor", table.maps) if head.module.places else table.features
         head.module.to(device)

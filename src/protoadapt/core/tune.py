@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.arrays import checked, usable
-from protoadapt.core.episodes import draw
+from protoadapt.core.episodes import Draw, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.methods.unem import fit_unem
 from protoadapt.core.protocol import Protocol
@@ -58,11 +58,6 @@ def tune(
     rows, classes = checked(features, labels)
     whole_number("episodes", episodes, 1, 100_000)
     rows = rows.float().to(usable(device))
-    drawn = list(draw(classes, protocol, seed, episodes))
-    answers = torch.from_numpy(np.concatenate([block.query_labels for block in drawn])).to(rows.device)
-    blocks = [block.episodes(rows, protocol.way) for block in drawn]
-    names = ("support_index", "support_labels", "query_index")
-    whole = type(blocks[0])(
-        rows, *(torch.cat([getattr(block, part) for block in blocks]) for part in names), protocol.way
-    )
-    return FITTED[name](whole, answers)
+    parts = [(b.support, b.support_labels, b.query, b.query_labels) for b in draw(classes, protocol, seed, episodes)]
+    whole = Draw(*(np.concatenate(blocks) for blocks in zip(*parts)))
+    return FITTED[name](whole.episodes(rows, protocol.way), torch.from_numpy(whole.query_labels).to(rows.device))
