@@ -293,6 +293,18 @@ def test_features_too_large_to_compute_with_are_refused(make):
                 call(sign * 1e20 * X)
 
 
+@every_classifier
+def test_features_too_small_to_compute_with_are_refused(make):
+    X, y, truth = task(shots=5, spread=0.1)
+    for scale in 10.0 ** np.arange(-12, 1):
+        try:
+            model = make().fit((scale * X).astype(np.float32), y)
+        except UserError:
+            assert scale < 1e-2
+        else:
+            assert (model.transduction_ == truth).mean() > 0.9, scale
+
+
 def test_one_row_a_class_and_many_classes_are_no_regression():
     X, y, truth = task(way=30, shots=1, spread=0.05)
     with warnings.catch_warnings():

@@ -171,6 +171,17 @@ def test_a_run_of_the_first_version_is_resumed(tmp_path):
             torch.testing.assert_close(ours[key], tensor, rtol=1e-3, atol=1e-4, msg=key)
 
 
+@pytest.mark.parametrize(
+    "content", ["", "null", "{}", '{"finished": true}', "[" * 100_000, '{"finished": true, "best": {}}']
+)
+def test_a_damaged_result_is_written_again(tmp_path, content):
+    first = run(tmp_path / "run")
+    (tmp_path / "run" / "result.json").write_text(content)
+    again = run(tmp_path / "run", resume=True)
+    assert (again["best"], again["history"]) == (first["best"], first["history"])
+    assert json.loads((tmp_path / "run" / "result.json").read_text()) == again
+
+
 def test_a_finished_run_is_not_trained_again(tmp_path):
     run(tmp_path / "run")
     before, told = toy.files(tmp_path / "run"), (tmp_path / "run" / "result.json").read_bytes()

@@ -89,14 +89,16 @@ def refuse_mask(values: Any, name: str) -> None:
         raise UserError(f"{name} are partly masked: leave those rows out, or fill them in with .filled(…)")
 
 
-def check_size(rows: Tensor | np.ndarray, itemsize: int) -> None:
-    """Raises UserError where a feature is too large to compute with in numbers of `itemsize` bytes."""
+def check_size(rows: Tensor | np.ndarray, itemsize: int) -> float:
+    """The largest absolute feature. Raises UserError where it is too large to compute with in numbers of `itemsize`
+    bytes."""
     largest = max(float(rows.max()), -float(rows.min())) if len(rows) else 0.0
     if largest > LARGEST[itemsize]:
         raise UserError(
             f"the features reach {largest:.3g}, and from {LARGEST[itemsize]:g} their squares may be infinite: "
             f"scale them down"
         )
+    return largest
 
 
 def usable(device: torch.device | str) -> torch.device | str:

@@ -28,10 +28,10 @@ from torch import Tensor
 
 from protoadapt.core.arrays import check_size, refuse_mask, usable
 from protoadapt.core.errors import UserError
-from protoadapt.core.methods.adaptation import Adaptation
+from protoadapt.core.methods.adaptation import Adaptation, check_contrast
 from protoadapt.core.methods.bapa import bapa
 from protoadapt.core.methods.cipa import cipa
-from protoadapt.core.methods.normalize import power_transform
+from protoadapt.core.methods.normalize import check_offset, power_transform
 from protoadapt.core.methods.protonet import metric_adaptation, protonet
 from protoadapt.core.methods.pt_map import pt_map
 from protoadapt.core.methods.row_learner import PrototypeModel, Support, bapa_steps, prototype_steps, two_best
@@ -114,7 +114,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         self.check_settings()
         support = validate_data(self, support, dtype=FLOATS)
-        check_size(support, support.dtype.itemsize)
+        self._check_scale(support)
         check_consistent_length(support, labels)
         self.classes_, codes = encode(labels)
         if (codes < 0).any():
@@ -165,11 +165,19 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.check_settings()
         refuse_mask(X, "rows of X")
         X = validate_data(self, X, dtype=FLOATS)
-        check_size(X, X.dtype.itemsize)
+        self._check_scale(X)
         check_consistent_length(X, y)
         self.classes_, codes = encode(y)
         warn_of_one_class(y)
         return X, codes
+
+    def _check_scale(self, X: np.ndarray) -> None:
+        """Raises UserError where X (n, D) is too large or too small for this method to be computed."""
+        largest = check_size(X, X.dtype.itemsize)
+        check_offset(largest, self.power)
+        if largest < 1:
+            longest = float(np.einsum("ij,ij->i", X, X).max() ** 0.5)
+            check_contrast(longest, self._how(), getattr(torch, X.dtype.name))
 
     def _models(self, X: np.ndarray, codes: np.ndarray) -> Iterator[PrototypeModel]:
         labelled, rest = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)

@@ -4,7 +4,6 @@ import copy
 import json
 import threading
 import time
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,9 +155,7 @@ class Run:
             self.plan(min(round(start * config.epochs), config.epochs - 1))  # raises what cannot be drawn later
         self.begin(resume)
         if state.epoch == config.epochs:
-            with suppress(OSError, ValueError):  # killed before it was written
-                return json.loads((self.out / RESULT).read_text())
-            return self.result(finished=True)
+            return self.stored_result() or self.result(finished=True)
         if self.compiled:
             self.warm_up()
         self.start_up = time.perf_counter() - self.created
@@ -328,6 +325,18 @@ class Run:
         model_files.load_into(self.average.module, saved.model, saved.folder)
         restore_optimizer(self.optimizer, {k: t for k, t in saved.tensors.items() if k.startswith("optimizer.")})
         vars(self.state).update(saved.scalars["state"])
+
+    def stored_result(self) -> dict[str, Any] | None:
+        """The result of this run that was written at its end; None where it is missing, damaged or of another run."""
+        try:
+            stored = json.loads((self.out / RESULT).read_bytes())
+            complete = stored["finished"] and stored["best"] == self.state.best
+            complete = complete and all(
+                key in stored for key in ("config", "seconds", "history", "versions", "hardware")
+            )
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):  # such as: killed before it was written
+            return None
+        return stored if complete else None
 
     def result(self, finished: bool) -> dict[str, Any]:
         """The content of result.json, which is written once the run is finished."""

@@ -206,6 +206,24 @@ def test_cosines_do_not_depend_on_the_scale_of_the_features(scale, dtype):
     torch.testing.assert_close(unit(scaled.rows), unit(episodes.rows), atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("method", [cipa, bapa, pt_map, semi_protonet, lambda e: protonet(e, metric="euclid")])
+def test_features_too_small_to_compute_with_are_refused(method):
+    """By an offset of 1e-6, or in distances that are rounding errors: answers would be at chance without a word."""
+    episodes, truth = clouds(episodes=20, dtype=torch.float32)
+    right = (method(episodes).argmax(-1) == truth).float().mean()
+    for scale in 10.0 ** np.arange(-12, 1):
+        try:
+            answer = method(replace(episodes, rows=episodes.rows * scale, memo={}))
+        except UserError:
+            assert scale < 1e-2
+        else:
+            assert scale > 1e-6
+            assert (answer.argmax(-1) == truth).float().mean() > right - 0.1
+    torch.testing.assert_close(
+        method(replace(episodes, rows=0 * episodes.rows, memo={})).sum(-1), torch.ones(truth.shape)
+    )
+
+
 @pytest.mark.parametrize("method", [cipa, bapa], ids=["cipa", "bapa"])
 def test_a_row_at_the_centre_means_the_same_in_every_form(method, monkeypatch):
     """A row nearer to the centre than a millionth of its length is zero after centring, one further off is not."""

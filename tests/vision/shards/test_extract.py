@@ -3,6 +3,7 @@
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,8 +21,9 @@ from protoadapt import UserError
 from protoadapt.cli import extract_command
 from protoadapt.cli.manifest_command import manifest as manifest_command
 from protoadapt.vision import networks
+from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.decode import Picture, decode
-from protoadapt.vision.shards import extract, find, hashed, list_broken, shard_files, write_manifest
+from protoadapt.vision.shards import extract, find, hashed, list_broken, make, shard_files, write_manifest
 from protoadapt.vision.shards.make import BATCH
 
 
@@ -63,6 +65,25 @@ def test_broken_pictures_are_listed_by_name(reference, tmp_path):
     assert [line.split(",")[0] for line in lines] == ["name", "b/050x.png", "c/text.jpg"]
     assert "truncated or damaged" in lines[1]
     assert "no picture of a known kind" in lines[2]
+
+
+def test_a_shard_that_is_removed_while_extract_runs_is_named(reference, tmp_path):
+    shutil.copytree(reference, tmp_path / "out")
+    shard_files.shard_path(tmp_path / "out", 5).unlink()
+    with pytest.raises(UserError, match=r"shard-000005.safetensors.*: run the same command again"):
+        list_broken(tmp_path / "out", range(12), tmp_path / "broken.csv")
+
+
+def test_a_machine_out_of_memory_makes_no_shard_with_gaps(model, manifest, tmp_path, monkeypatch):
+    def short(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "decode_bytes", short)
+        patch.setattr(formats, "MAX_PIXELS", 1 << 60)  # more than any machine has
+        with pytest.raises(UserError, match="not enough memory to decode"):
+            extract(model, manifest, tmp_path, workers=1)
+    assert not [*tmp_path.glob("shard-*")]
 
 
 def test_only_our_own_list_of_broken_pictures_is_removed_or_replaced(reference, tmp_path):

@@ -65,6 +65,9 @@ def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
         raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa or bapa")
     if how.rule == "cosine" and not how.l2:
         episodes = episodes.each_row(_rescaled)
+    check_contrast(
+        float(episodes.each_row(_lengths).rows.max()) if _raw_distances(how) else 0.0, how, episodes.rows.dtype
+    )
     if large(episodes):
         *_, prototypes = prototype_path(episodes, how)
         answer = _assign(_prepared_queries(episodes, how), prototypes, how)
@@ -87,6 +90,24 @@ def prototype_path(episodes: Episodes, how: Adaptation) -> Iterator[Tensor]:
         estimate = (sums + z @ unlabeled) / (shots + z.sum(-1, keepdim=True)).clamp_min(TINY)
         prototypes = how.sigma * estimate + (1 - how.sigma) * prototypes
         yield prototypes
+
+
+def _raw_distances(how: Adaptation) -> bool:
+    return how.rule == "euclid" and not how.l2
+
+
+def check_contrast(longest: float, how: Adaptation, dtype: torch.dtype) -> None:
+    """Raises UserError where rows of at most this length are too short for their squared distances to tell classes
+    apart: the probabilities would differ by rounding errors alone."""
+    if _raw_distances(how) and 0 < 4 * how.scale * longest**2 < 1e4 * torch.finfo(dtype).eps:
+        raise UserError(
+            f"the features are at most {longest:.3g} long, so their squared distances times tau = {how.scale:g} are no "
+            f"more than rounding errors: scale the features up, raise tau, or set metric=cosine"
+        )
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    return rows.norm(dim=1)
 
 
 def _rescaled(rows: Tensor) -> Tensor:

@@ -80,7 +80,9 @@ def logistic_regression(
 
     The Hessian of the cross-entropy in the logits is at most ½ (Böhning, 1992), so each step that fits the working
     response f + 2(y − p) by least squares, with penalty 2/C, lowers the loss: no line search. That ridge regression is
-    one fixed smoother matrix F (N, N), and f ← F(f + 2(y − p)) is all there is to it. Each episode stops by itself.
+    one fixed smoother matrix F (N, N), and f ← F(f + 2(y − p)) is all there is to it. In few dimensions such steps are
+    short, so each starts from a point beyond f, in the direction of the last one (Nesterov, 1983), and without that
+    momentum whenever the step turns back (O'Donoghue and Candès, 2015). Each episode stops by itself.
     """
     m = chosen.to(gram)
     ridge = m[..., None] * gram * m[:, None] + 2 / C * torch.eye(gram.shape[1]).to(gram)
@@ -89,12 +91,16 @@ def logistic_regression(
     bias = (ones / ones.sum(1, keepdim=True))[:, None]  # (E, 1, N): b = bias·response makes the residuals' sum zero
     smoother = bias + gram @ (inverse - ones[..., None] * bias)
     y = labels.mT
-    f = torch.zeros_like(y)  # (E, W, N): a softmax over the middle axis is the faster one
-    running = torch.ones(len(f), dtype=torch.bool, device=f.device)
+    f = start = torch.zeros_like(y)  # (E, W, N): a softmax over the middle axis is the faster one
+    age = f.new_ones(len(f), 1, 1)  # steps since the momentum was zero
+    running = torch.ones_like(age, dtype=torch.bool)
     for _ in range(max_iter):
-        new = (f + 2 * (y - f.softmax(1))) @ smoother.mT
-        change = (new - f).abs().amax((1, 2))
-        f = torch.where(running[:, None, None], new, f)
+        new = (start + 2 * (y - start.softmax(1))) @ smoother.mT
+        back = ((start - new) * (new - f)).sum((1, 2), keepdim=True) > 0
+        age = torch.where(back, 1, age + 1)
+        change = (new - start).abs().amax((1, 2), keepdim=True)
+        start = new + torch.where(back, 0, (age - 1) / (age + 2)) * (new - f)
+        f = torch.where(running, new, f)
         running = running & (change > tol)
         if not running.any():
             break

@@ -17,10 +17,24 @@ not a direction, and becomes zero. Where lengths come from inner products instea
 their squares are rounded too, and in float32 the share is 2e-3."""
 
 
+OFFSET = 1e-6
+"""What the power transform adds to features of at least 0."""
+
+
+def check_offset(largest: float, power: str) -> None:
+    """Raises UserError where the largest absolute feature is so small that the transform's offset hides it."""
+    if power in ("strict", "auto") and 0 < largest < 100 * OFFSET:
+        raise UserError(
+            f"the features reach only {largest:.3g}, and the power transform adds {OFFSET:g} to them: scale them up, "
+            f"or set power=signed, which does not depend on their scale"
+        )
+
+
 def powered(episodes: Episodes, beta: float, power: str) -> Episodes:
     """The same episodes over the power-transformed table; "strict" refuses episodes that use a negative row."""
     if power == "off":
         return episodes
+    check_offset(float(episodes.each_row(_largest).rows.max()), power)
     if power == "strict":
         lowest = episodes.each_row(_lowest).rows
         if bool((lowest < 0).any()):
@@ -46,6 +60,10 @@ def power_transform(rows: Tensor, beta: float, power: str) -> Tensor:
         if power == "strict":
             _refuse_negative(lowest)
     return unit(torch.where(rows < 0, -(rows.abs() ** beta), (rows.clamp_min(0) + 1e-6) ** beta))
+
+
+def _largest(rows: Tensor) -> Tensor:
+    return rows.abs().amax(1)
 
 
 def _lowest(rows: Tensor) -> Tensor:

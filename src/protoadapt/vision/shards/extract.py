@@ -113,11 +113,16 @@ def _existing(job: Job, number: int, metadata: Mapping[str, Any], damaged: list[
 
 def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:
     """Write a csv of the unreadable pictures: name, reason, shard and row. Returns how many; without any, no file."""
-    pictures = [
-        (file_cell(broken["name"]), broken["reason"], number, broken["row"])
-        for number in numbers
-        for broken in shard_files.read_header(shard_files.shard_path(out, number)).metadata["broken"]
-    ]
+    try:
+        pictures = [
+            (file_cell(broken["name"]), broken["reason"], number, broken["row"])
+            for number in numbers
+            for broken in shard_files.read_header(shard_files.shard_path(out, number)).metadata["broken"]
+        ]
+    except shard_files.Damaged as error:
+        raise UserError(
+            f"a shard in {str(out)!r} was removed or damaged while this ran, {error}: run the same command again"
+        ) from error
     ours = not path.exists() or (path.is_file() and _first_line(path) == ",".join(BROKEN).encode())
     if not pictures:
         if ours:
