@@ -98,8 +98,8 @@ def _raw_distances(how: Adaptation) -> bool:
 
 def check_contrast(longest: float, how: Adaptation, dtype: torch.dtype) -> None:
     """Raises UserError where rows of at most this length are too short for their squared distances to tell classes
-    apart: the probabilities would differ by rounding errors alone."""
-    if _raw_distances(how) and 0 < 4 * how.scale * longest**2 < 1e4 * torch.finfo(dtype).eps:
+    apart: the probabilities would differ by rounding errors alone. A small τ is the user's own choice."""
+    if _raw_distances(how) and 0 < 4 * max(how.scale, 1) * longest**2 < 1e4 * torch.finfo(dtype).eps:
         raise UserError(
             f"the features are at most {longest:.3g} long, so their squared distances times tau = {how.scale:g} are no "
             f"more than rounding errors: scale the features up, raise tau, or set metric=cosine"
