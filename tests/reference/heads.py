@@ -7,7 +7,7 @@ to 1; weights are the head's arrays by name. Of this package they import the slo
 import numpy as np
 from scipy.optimize import minimize
 
-from .common import class_means, one_hot, softmax, squared_distance
+from .common import class_means, one_hot, softmax, squared_distance, unit
 from .embedding_propagation import embedding_propagation
 from .matching_net import matching_net
 
@@ -211,7 +211,114 @@ def deepemd(weights, support, labels, query, n_way, steps=2):
     return softmax(np.array([emd_scores(classes, row, shape)[0] for row in query]))
 
 
+def flat_norm(weights, name, x):
+    mean, var, scale, shift = (weights[f"{name}.{part}"] for part in ("running_mean", "running_var", "weight", "bias"))
+    return scale * (x - mean) / np.sqrt(var + 1e-5) + shift
+
+
+def leaky(x):
+    return np.where(x > 0, x, 0.01 * x)
+
+
+def gnn(weights, support, labels, query, n_way):
+    """One graph per query, edge by edge."""
+    answer = []
+    for row in query:
+        nodes = [flat_norm(weights, "norm", weights["embed.weight"] @ x) for x in (row, *support)]
+        nodes = [np.concatenate(pair) for pair in zip(nodes, [np.zeros(n_way), *one_hot(labels, n_way)])]
+        for layer in range(3):
+            together = []
+            for i, x in enumerate(nodes):
+                scores = []
+                for j, other in enumerate(nodes):
+                    h = np.abs(x - other)
+                    for number in range(4):
+                        name = f"adjacency.{layer}"
+                        h = leaky(
+                            flat_norm(weights, f"{name}.norms.{number}", weights[f"{name}.layers.{number}.weight"] @ h)
+                        )
+                    scores.append(
+                        -np.inf
+                        if i == j
+                        else float((weights[f"{name}.last.weight"] @ h + weights[f"{name}.last.bias"])[0])
+                    )
+                seen = softmax(np.array([scores]))[0] @ np.array(nodes)
+                together.append(np.concatenate([x, seen]))
+            if layer == 2:
+                answer.append(weights["out.weight"] @ together[0] + weights["out.bias"])
+            else:
+                new = [
+                    leaky(flat_norm(weights, f"norms.{layer}", weights[f"layers.{layer}.weight"] @ x)) for x in together
+                ]
+                nodes = [np.concatenate(pair) for pair in zip(nodes, new)]
+    return softmax(np.array(answer))
+
+
+def linear(weights, name, x):
+    return weights[f"{name}.weight"] @ x + weights[f"{name}.bias"]
+
+
+def snail(weights, support, labels, query, n_way):
+    """One sequence per query, step by step; an attention block, then two of (convolutions, attention)."""
+    answer, order = [], np.argsort(labels, kind="stable")
+    known = [np.concatenate([support[i], one_hot([labels[i]], n_way)[0]]) for i in order]
+    for row in query:
+        steps = [*known, np.concatenate([row, np.zeros(n_way)])]
+        for block in range(5):
+            name = f"blocks.{block}"
+            if block % 2 == 0:
+                q, k, v = ([linear(weights, f"{name}.{part}", x) for x in steps] for part in "qkv")
+                seen = [
+                    softmax(np.array([[q[t] @ k[i] / np.sqrt(len(k[i])) for i in range(t + 1)]]))[0]
+                    @ np.array(v[: t + 1])
+                    for t in range(len(steps))
+                ]
+                steps = [np.concatenate(pair) for pair in zip(steps, seen)]
+                continue
+            for layer in range(int(np.ceil(np.log2(len(steps))))):
+                new = []
+                for t, x in enumerate(steps):
+                    both = np.concatenate([steps[t - 2**layer] if t >= 2**layer else 0 * x, x])
+                    new.append(
+                        np.tanh(linear(weights, f"{name}.f.{layer}", both))
+                        * sigmoid(linear(weights, f"{name}.g.{layer}", both))
+                    )
+                steps = [np.concatenate(pair) for pair in zip(steps, new)]
+        answer.append(linear(weights, "out", steps[-1]))
+    return softmax(np.array(answer))
+
+
+def leo(weights, support, labels, query, n_way):
+    """Gradients by hand: ∂loss/∂w_c = Σ_i (p_ic − y_ic) x_i, and through w = decode z."""
+    x, y = unit(support), one_hot(labels, n_way)
+    codes = [weights["encode.weight"] @ row for row in x]
+    related = []
+    for a in codes:
+        total = 0
+        for b in codes:
+            h = weights["relate.0.weight"] @ np.concatenate([a, b])
+            for number in (1, 2):
+                h = weights[f"relate.{number}.weight"] @ np.maximum(h, 0)
+            total = total + h / len(codes)
+        related.append(total)
+    z = class_means(np.array(related), labels, n_way)[:, :64]
+    decode, counts = weights["decode.weight"][: x.shape[1]], y.sum(0)[:, None]
+
+    def slope(w):
+        return (softmax(x @ w.T) - y).T @ x / counts
+
+    for _ in range(5):
+        z = z - weights["latent_rate"] * (slope(z @ decode.T) @ decode)
+    w = z @ decode.T
+    for _ in range(5):
+        w = w - weights["weight_rate"] * slope(w)
+    return softmax(unit(query) @ w.T)
+
+
 SLOW_HEADS = {
+    "gnn": gnn,
+    "snail": snail,
+    "leo": leo,
     "deepemd": deepemd,
     "matching": matching,
     "matching_fce": matching_fce,

@@ -193,3 +193,20 @@ def test_the_contrast_of_feat():
                 scores = torch.stack([-((row - adapted[e, w].mean(0)) ** 2).sum() / 7 for w in range(3)])
                 total -= float(scores.log_softmax(0)[c])
     assert float(contrast_loss(rows, adapted, 7.0)) == pytest.approx(total / 24, rel=1e-9)
+
+
+def test_a_frozen_backbone_keeps_its_weights_and_statistics(tmp_path):
+    train(
+        toy.config(phases=(Phase(),), epochs=1, size=SIDE),
+        toy.images(side=SIDE),
+        None,
+        tmp_path / "first",
+        accelerator="cpu",
+    )
+    trained("leo", tmp_path / "leo", init_from=str(tmp_path / "first"), frozen=True)
+    before, after = (networks.load(tmp_path / name)[0].state_dict() for name in ("first", "leo"))
+    assert all(torch.equal(before[key], after[key]) for key in before if "num_batches" not in key)
+    with pytest.raises(UserError, match="frozen is true but the backbone is random: name a trained one with init_from"):
+        config("leo", frozen=True)
+    with pytest.raises(UserError, match="nothing can learn: set frozen=false"):
+        trained("matching", tmp_path / "none", init_from=str(tmp_path / "first"), frozen=True)

@@ -121,6 +121,7 @@ class TrainConfig:
     classifier: str = setting("linear", 'classifier of the base classes: "linear" or "cosine"', choices=CLASSIFIERS)
     sync_batchnorm: bool = setting(False, "BatchNorm statistics over all processes instead of each one's own rows")
     init_from: str | None = setting(None, "run, checkpoint or model file to start the backbone from; none: random")
+    frozen: bool = setting(False, "keep the backbone as init_from gives it, so that only heads learn")
     # objectives
     phases: tuple[Phase, ...] = setting((Phase(),), "parts of the run, each with its own objectives")
     alpha: float = setting(2.0, "mixing weights are drawn from Beta(alpha, alpha)", low=SMALLEST)
@@ -167,6 +168,8 @@ class TrainConfig:
                 raise UserError(f"{name} is {value}: it must be at most {most}, which is {limit}")
         if self.stored_side < self.size:
             raise UserError(f"store is {self.store}: it must be at least size, which is {self.size}")
+        if self.frozen and not self.init_from:
+            raise UserError("frozen is true but the backbone is random: name a trained one with init_from=RUN")
         ends = [phase.until for phase in self.phases]
         if not ends or ends != sorted(set(ends)) or ends[-1] != 1:
             raise UserError(f"the phases last until {ends}: their ends must grow, and the last must be 1")

@@ -37,7 +37,7 @@ class Learner(nn.Module):
     ):
         """The heads are those of all objectives of the config's phases; each is an attribute of its own name."""
         super().__init__()
-        self.backbone, self.config = backbone, config
+        self.backbone, self.config = backbone.requires_grad_(not config.frozen), config
         self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1) * 255, persistent=False)
         self.register_buffer("scale", 1 / (torch.tensor(std).view(1, 3, 1, 1) * 255), persistent=False)
         self.weights: dict[str, float] = {}
@@ -51,6 +51,12 @@ class Learner(nn.Module):
             if name in dir(self):
                 raise UserError(f"a head is named {name!r}, which the learner uses itself: rename it in its objective")
             setattr(self, name, make(sizes))
+
+    def train(self, mode: bool = True) -> "Learner":
+        """A frozen backbone keeps its BatchNorm statistics as well."""
+        super().train(mode)
+        self.backbone.train(mode and not self.config.frozen)
+        return self
 
     @property
     def heads(self) -> dict[str, Head]:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from protoadapt.core.errors import UserError
 from protoadapt.training.config import TrainConfig
 from protoadapt.training.learner import Learner
 
@@ -15,9 +16,11 @@ FACTOR = "factor"
 
 def make_optimizer(config: TrainConfig, learner: Learner, fused: bool) -> torch.optim.Optimizer:
     """SGD with Nesterov momentum, or Adam, as the config says; heads learn `head_factor` times as fast."""
-    parameters: Any = learner.parameters()
-    if config.head_factor != 1:
-        heads = [p for name, p in learner.named_parameters() if not name.startswith("backbone.")]
+    heads = [p for name, p in learner.named_parameters() if not name.startswith("backbone.")]
+    parameters: Any = heads if config.frozen else learner.parameters()
+    if config.frozen and not heads:
+        raise UserError("the backbone is frozen and its head has no parameters, so nothing can learn: set frozen=false")
+    if config.head_factor != 1 and not config.frozen:
         parameters = [{"params": learner.backbone.parameters()}, {"params": heads, FACTOR: config.head_factor}]
     if config.optimizer == "adam":
         return torch.optim.Adam(parameters, config.lr, weight_decay=config.weight_decay, fused=fused)

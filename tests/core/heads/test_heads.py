@@ -14,12 +14,13 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.heads import HEADS, HeadShape, as_method
 from protoadapt.core.heads.deepemd import least_cost_flow
 from protoadapt.core.heads.head import dropout
+from protoadapt.core.heads.leo import sample as leo_sample
 from protoadapt.core.heads.metaopt_svm import svm_dual
 
 SHAPE = HeadShape(dim=8, side=2, way=3, shot=2)
-ORDERED: set[str] = set()
+ORDERED = {"gnn", "snail"}
 """Heads whose answer depends on the order of the classes, by their papers' own construction."""
-OWN_LOSS: set[str] = set()
+OWN_LOSS = {"leo"}
 """Heads whose loss has further parts, tested on their own."""
 every_head = pytest.mark.parametrize("name", HEADS)
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}
@@ -219,13 +220,13 @@ def test_the_flow_meets_its_marginals_and_costs_little_more_than_the_exact_one()
     assert exact - 0.05 <= cost <= exact + 0.05 * 5 * np.log(25)
 
 
+@torch.no_grad()
 def test_losses_of_their_own():
     """RelationNet regresses on 0 and 1; TPN answers its support too; the others take the cross-entropy of queries."""
     for name in HEADS:
         episodes, labels = episodes_for(name)
         head, parts = made(name), (episodes.support, episodes.membership, episodes.query)
-        with torch.no_grad():
-            logits, loss = head.train_step(*parts, labels)
+        logits, loss = head.train_step(*parts, labels)
         torch.testing.assert_close(logits, head(*parts))
         if name == "relation":
             expected = np.mean(
@@ -239,8 +240,38 @@ def test_losses_of_their_own():
         elif name == "tpn":
             every, own = head.spread(*parts), torch.cat([episodes.support_labels, labels], 1)
             expected = np.mean([-float(row.log_softmax(0)[y]) for e, ys in zip(every, own) for row, y in zip(e, ys)])
-        elif name not in OWN_LOSS:
+        elif name in OWN_LOSS:
+            continue
+        else:
             expected = np.mean(
                 [-float(row.log_softmax(0)[y]) for e, ys in zip(logits, labels) for row, y in zip(e, ys)]
             )
         assert float(loss) == pytest.approx(expected, rel=1e-6), name
+
+
+def test_the_loss_of_leo_is_that_of_its_queries_and_four_penalties():
+    episodes, labels = episodes_for("leo")
+    head, parts = made("leo"), (episodes.support, episodes.membership, episodes.query)
+    logits, loss = head.train_step(*parts, labels)
+    weights = {key: t.double().numpy() for key, t in head.state_dict().items()}
+    rows = weights["decode.weight"].T
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    penalty = 1e-3 * np.mean((rows @ rows.T - np.eye(64)) ** 2)
+    penalty += 1e-8 / 2 * sum(np.sum(w**2) for key, w in weights.items() if key.endswith("weight"))
+    own = np.mean([-float(row.log_softmax(0)[y]) for e, ys in zip(logits.detach(), labels) for row, y in zip(e, ys)])
+    assert float(loss.detach()) == pytest.approx(
+        own + penalty, rel=1e-6
+    )  # the penalty on the encoder is 1e-9 times ‖Δz‖²
+    loss.backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() and p.grad.any() for p in head.parameters())
+
+
+def test_samples_of_leo_and_their_divergence():
+    """σ = exp(u) − 1 + offset; the divergence, averaged over many samples, is that of two Gaussians."""
+    parameters = torch.tensor([0.5, 0.3]).double().repeat_interleave(200_000)
+    mean, divergence = leo_sample(parameters, 0.0, None)
+    assert (float(mean[0]), float(divergence)) == (0.5, 0.0)
+    sample, divergence = leo_sample(parameters, 0.1, torch.Generator().manual_seed(0))
+    sigma = np.exp(0.3) - 0.9
+    assert (float(sample.mean()), float(sample.std())) == (pytest.approx(0.5, abs=0.01), pytest.approx(sigma, rel=0.01))
+    assert float(divergence) == pytest.approx(0.5 * (sigma**2 + 0.25 - 1) - np.log(sigma), abs=0.01)

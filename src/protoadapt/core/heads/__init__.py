@@ -7,13 +7,16 @@ To add one: write a file with a subclass of `head.EpisodeHead` and list it here.
 from protoadapt.core.heads.deepemd import DeepEMD
 from protoadapt.core.heads.epnet import EPNet
 from protoadapt.core.heads.feat import FEAT
+from protoadapt.core.heads.gnn import GNN
 from protoadapt.core.heads.head import EpisodeHead as EpisodeHead
 from protoadapt.core.heads.head import HeadShape as HeadShape
 from protoadapt.core.heads.head import as_method as as_method
+from protoadapt.core.heads.leo import LEO
 from protoadapt.core.heads.matching import MatchingNet, MatchingNetFCE
 from protoadapt.core.heads.metaopt_svm import MetaOptNetSVM
 from protoadapt.core.heads.metaoptnet import MetaOptNetRidge
 from protoadapt.core.heads.relation import RelationNet
+from protoadapt.core.heads.snail import SNAIL
 from protoadapt.core.heads.tpn import TPN
 
 HEADS: dict[str, type[EpisodeHead]] = {
@@ -26,5 +29,8 @@ HEADS: dict[str, type[EpisodeHead]] = {
     "epnet": EPNet,
     "tpn": TPN,
     "deepemd": DeepEMD,
+    "gnn": GNN,
+    "leo": LEO,
+    "snail": SNAIL,
 }
 """Name → head. A head's name is also that of its objective and of its tensors in a checkpoint."""

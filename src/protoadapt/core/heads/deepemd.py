@@ -40,6 +40,9 @@ class DeepEMD(EpisodeHead):
             classes = self._structured(classes, self._places(support), membership)
         return transport_logits(classes, queries)
 
+    def episode_numbers(self, n_rows: int, n_way: int) -> int:
+        return 8 * n_rows * n_way * self.shape.side**4
+
     def _places(self, rows: Tensor) -> Tensor:
         """Rows (E, n, C · P) as (E, n, P, C)."""
         return self.maps(rows).flatten(-2).mT

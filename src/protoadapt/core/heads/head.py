@@ -69,6 +69,10 @@ class EpisodeHead(nn.Module):
         logits = self(support, membership, query, noise)
         return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten(), label_smoothing=smoothing)
 
+    def episode_numbers(self, n_rows: int, n_way: int) -> int:
+        """How many numbers an episode of so many rows and classes holds at the peak, besides its rows."""
+        return 0
+
     def maps(self, rows: Tensor) -> Tensor:
         """Rows (…, C · side²) as (…, C, side, side)."""
         return rows.unflatten(-1, (self.shape.dim, self.shape.side, self.shape.side))
@@ -98,6 +102,7 @@ def as_method(name: str, head: EpisodeHead) -> Callable[[Episodes], Tensor]:
         return logits.to(episodes.rows.dtype).softmax(-1)
 
     run.__name__ = run.__qualname__ = name
+    run.episode_numbers = head.episode_numbers  # type: ignore[attr-defined]  # for `methods.memory`
     return run
 
 

@@ -32,6 +32,10 @@ class MetaOptNetSVM(EpisodeHead):
         alpha = svm_dual(support @ support.mT, membership)
         return self.scale * (query @ (support.mT @ alpha))
 
+    def episode_numbers(self, n_rows: int, n_way: int) -> int:
+        variables = n_way * n_way * max(self.shape.shot, 5)
+        return 8 * variables**2  # in float64
+
 
 def svm_dual(kernel: Tensor, membership: Tensor) -> Tensor:
     """The dual variables α (E, S, W) of a kernel (E, S, S) and one-hot classes (E, S, W), by an interior-point method.

@@ -41,6 +41,9 @@ class RelationNet(EpisodeHead):
         scores = self.out(torch.relu(self.hidden(h.flatten(1))))
         return scores.sigmoid().view(len(query), query.shape[1], -1)
 
+    def episode_numbers(self, n_rows: int, n_way: int) -> int:
+        return 4 * n_rows * n_way * self.shape.dim * self.shape.side**2
+
     def train_step(
         self,
         support: Tensor,

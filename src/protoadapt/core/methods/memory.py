@@ -46,4 +46,6 @@ def episode_bytes(
     numbers += copies.scores * n_way * n_rows + copies.prototypes * n_way * dim
     if copies is COPIES["lr_ici"]:  # its group Lasso: a d × d and a W × W matrix per row, and a dW × dW one
         numbers += 3 * n_rows * (n_components**2 + n_way**2) + 4 * (n_components * n_way) ** 2
+    if more := getattr(function, "episode_numbers", None):  # a trained head knows its own
+        numbers += more(n_rows, n_way)
     return int(numbers * (8 if copies.double else itemsize))

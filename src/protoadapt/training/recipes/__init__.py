@@ -36,6 +36,9 @@ RECIPES: dict[str, Callable[..., TrainConfig]] = {
     "epnet": comparators.epnet,
     "tpn": comparators.tpn,
     "deepemd": comparators.deepemd,
+    "gnn": comparators.gnn,
+    "leo": comparators.leo,
+    "snail": comparators.snail,
     "cc_rot": comparators.cc_rot,
 }
 EARLIER = {"teacher": "learns from", "init_from": "starts from"}

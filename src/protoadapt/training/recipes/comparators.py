@@ -103,6 +103,34 @@ def deepemd(dataset: str = "cifar-fs", init_from: str = "") -> TrainConfig:
     return _episodic(dataset, {"deepemd": 1.0}, **own, init_from=init_from)
 
 
+def gnn(dataset: str = "cifar-fs") -> TrainConfig:
+    """protoadapt train gnn --data DIR --out runs/gnn
+
+    A graph network over each query and the support (Garcia and Bruna 2018): the schedule of matching_net. Answers 5-way
+    episodes. Not measured yet.
+    """
+    return replace(matching_net(dataset), phases=_phases({"gnn": 1.0}))
+
+
+def snail(dataset: str = "cifar-fs") -> TrainConfig:
+    """protoadapt train snail --data DIR --out runs/snail
+
+    SNAIL (Mishra et al. 2018) over the pooled features: the schedule of matching_net at a tenth of its rate. Answers
+    5-way episodes of its own shot, 5 (1-shot: --set shot=1). Not measured yet.
+    """
+    return replace(matching_net(dataset), phases=_phases({"snail": 1.0}), lr=1e-4)
+
+
+def leo(dataset: str = "cifar-fs", init_from: str = "") -> TrainConfig:
+    """protoadapt train leo --data DIR --out runs/leo --set init_from=runs/baseline
+
+    LEO (Rusu et al. 2019) on the features of a trained network that stays as it is: 5-way, 5-shot, 15 queries, twelve
+    episodes per step (1-shot: --set shot=1). Not measured yet.
+    """
+    own = {**FINE_TUNED, "optimizer": "adam", "lr": 5e-4, "weight_decay": 0.0, "episodes": 240, "episode_batch": 12}
+    return _episodic(dataset, {"leo": 1.0}, **own, frozen=True, init_from=init_from)
+
+
 def cc_rot(dataset: str = "cifar-fs") -> TrainConfig:
     """protoadapt train cc_rot --data DIR --out runs/cc_rot
 

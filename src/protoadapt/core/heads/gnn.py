@@ -1,0 +1,75 @@
+"""GNN. Garcia, Bruna: Few-Shot Learning with Graph Neural Networks (ICLR 2018).
+
+Axes: G = E · Q graphs, one per query, of N = S + 1 nodes: the query first, then the support.
+"""
+
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from protoadapt.core.heads.head import EpisodeHead, HeadShape
+
+EMBEDDED = 128
+HIDDEN = 96
+
+
+class Adjacency(nn.Module):
+    """A (G, N, N) of nodes (G, N, n): softmax over the other nodes of a four-layer network of |x_i − x_j|."""
+
+    def __init__(self, inputs: int):
+        super().__init__()
+        sizes = [inputs, 2 * HIDDEN, 2 * HIDDEN, HIDDEN, HIDDEN]
+        self.layers = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairwise(sizes))
+        self.norms = nn.ModuleList(nn.BatchNorm1d(b) for b in sizes[1:])
+        self.last = nn.Linear(HIDDEN, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[1]
+        h = (x[:, :, None] - x[:, None]).abs().flatten(0, 2)
+        for layer, norm in zip(self.layers, self.norms):
+            h = F.leaky_relu(norm(layer(h)))
+        itself = torch.eye(n, dtype=torch.bool, device=x.device)
+        return self.last(h).view(-1, n, n).masked_fill(itself, -torch.inf).softmax(-1)
+
+
+class GNN(EpisodeHead):
+    """A graph network reads the support rows with their labels, and the query without:
+
+        x = [features; label], 0 for the query's label        x ← [x; lrelu(BN(W [x; A x] + b))], twice
+        logits = W′ [x; A x] + b′ at the query                A learned from the nodes before each layer
+
+    Labels are inputs of a learned layer: it answers the number of classes it was trained with, and its answer may
+    change where classes are renamed. Rows are first mapped to 128 dimensions, as many as the authors' embedding has.
+    """
+
+    fixed_way = True
+
+    def __init__(self, shape: HeadShape):
+        super().__init__(shape)
+        self.embed, self.norm = nn.Linear(shape.dim, EMBEDDED, bias=False), nn.BatchNorm1d(EMBEDDED)
+        sizes = [EMBEDDED + shape.way + HIDDEN // 2 * layer for layer in range(3)]
+        self.adjacency = nn.ModuleList(Adjacency(size) for size in sizes)
+        self.layers = nn.ModuleList(nn.Linear(2 * size, HIDDEN // 2, bias=False) for size in sizes[:2])
+        self.norms = nn.ModuleList(nn.BatchNorm1d(HIDDEN // 2) for _ in sizes[:2])
+        self.out = nn.Linear(2 * sizes[2], shape.way)
+
+    def forward(
+        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
+    ) -> Tensor:
+        rows = torch.cat([query, support], 1)
+        rows = self.norm(self.embed(rows).flatten(0, 1)).unflatten(0, rows.shape[:2])
+        queries, known = rows.split([query.shape[1], support.shape[1]], 1)
+        known = torch.cat([known, membership], -1)[:, None].expand(-1, query.shape[1], -1, -1)
+        nodes = torch.cat([F.pad(queries, (0, membership.shape[-1]))[:, :, None], known], 2)
+        x = nodes.flatten(0, 1)  # (G, N, n)
+        for adjacency, layer, norm in zip(self.adjacency, self.layers, self.norms):
+            h = layer(torch.cat([x, adjacency(x) @ x], -1))
+            x = torch.cat([x, F.leaky_relu(norm(h.flatten(0, 1)).view_as(h))], -1)
+        answer = self.out(torch.cat([x, self.adjacency[2](x) @ x], -1)[:, 0])
+        return answer.unflatten(0, query.shape[:2])
+
+    def episode_numbers(self, n_rows: int, n_way: int) -> int:
+        nodes = 1 + n_way * max(self.shape.shot, 5)
+        return 4 * n_rows * nodes**2 * 2 * HIDDEN
