@@ -5,25 +5,43 @@ from typing import Annotated
 
 import typer
 
-from protoadapt.cli.options import Model
+from protoadapt.cli.label_command import print_skipped
+from protoadapt.cli.options import MODEL_HELP
+from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output
 
 
 def export(
-    model: Model,
-    out: Annotated[Path, typer.Option(metavar="FILE.onnx", help="the ONNX file")],
+    source: Annotated[str, typer.Argument(metavar="MODEL|LABELS", help=f"{MODEL_HELP}; or a labels.json")],
+    out: Annotated[Path, typer.Option(metavar="FILE.onnx|DIR", help="the ONNX file, or a new folder for the labels")],
+    form: Annotated[
+        str, typer.Option("--format", help="onnx; of labels: imagefolder (Hugging Face), fiftyone or label-studio")
+    ] = "onnx",
     classifier: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help="classifier.safetensors from `label`: the ONNX file then gives class probabilities"
         ),
     ] = None,
+    images: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="of labels: the pictures, where labels.json does not lead there")
+    ] = None,
+    sort: Annotated[
+        str, typer.Option(metavar="link|copy", help="with imagefolder: link or copy the pictures")
+    ] = "link",
+    url: Annotated[
+        str | None, typer.Option(help="with label-studio: address before a picture's path (default: its local files)")
+    ] = None,
 ) -> None:
-    """Write a network or a classifier as ONNX.
+    """Write a network or a classifier as ONNX, or labels for another tool.
 
-    The file takes pixels and gives features, or with --classifier class probabilities. It is run and compared with
-    torch before it is kept.
+    An ONNX file takes pixels and gives features, or with --classifier class probabilities; it is run and compared with
+    torch before it is kept. Labels become a dataset that Hugging Face, FiftyOne or Label Studio loads.
     """
+    if form != "onnx":
+        return _labels(source, form, out, classifier, images, sort, url)
+    if Path(source).suffix == ".json" and Path(source).is_file():
+        raise UserError(f"{source!r} holds labels: add --format imagefolder, fiftyone or label-studio")
     from protoadapt.labeling import onnx_export
     from protoadapt.labeling.classifier import load_classifier
 
@@ -31,6 +49,18 @@ def export(
     if classifier is not None:
         check_output(out, classifier)
         fitted = load_classifier(classifier)
-    made = onnx_export.export(model, out, fitted)
+    made = onnx_export.export(source, out, fitted)
     shapes = " → ".join(f"{kind} ({', '.join(map(str, made[kind]))})" for kind in ("input", "output"))
     print(f"{shapes}, {made['bytes'] / 1e6:.1f} MB, largest difference to torch {made['difference']:.1g}: {out}")
+
+
+def _labels(
+    source: str, form: str, out: Path, classifier: Path | None, images: Path | None, sort: str, url: str | None
+) -> None:
+    from protoadapt.labeling.dataset_export import LOCAL, export_labels
+
+    if classifier is not None:
+        raise UserError(f"--classifier is given with --format {form}: it belongs to --format onnx")
+    done = export_labels(source, form, out, images=images, sort=sort, url=LOCAL if url is None else url)
+    print_skipped(done["skipped"])
+    print(f"{count(done['pictures'], 'picture')} → {out}")

@@ -1,0 +1,141 @@
+"""Labels in the formats of other tools: read back by the tools themselves where they are installed."""
+
+import csv
+import json
+import os
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from helpers.label_files import truth
+
+from protoadapt.core.errors import UserError
+from protoadapt.labeling.dataset_export import export_labels
+
+
+@pytest.fixture
+def labels(folder, named, without_paths):
+    """labels.json of a folder with pictures of one name in two formats, and one that a person called unknown."""
+    os.rename(folder / "images" / "day 0" / "red-0.png", folder / "images" / "day 0" / "red-2.png")
+    (folder / "none.csv").write_text("file,label\nday 1/red-1.jpg,unknown\n")
+    named(support=("support", "none.csv"), method="protonet")
+    return folder / "out" / "labels.json"
+
+
+def expected(file: str) -> str:
+    name = os.path.basename(file)
+    return (
+        "unknown"
+        if name == "red-1.jpg"
+        else os.path.basename(os.path.dirname(file))
+        if name[0] in "01"
+        else truth(name)
+    )
+
+
+def test_hugging_face_loads_the_imagefolder(labels, tmp_path, monkeypatch):
+    for name in ("HF_HOME", "HF_DATASETS_CACHE"):
+        monkeypatch.setenv(name, str(tmp_path / "hf"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets")
+    for way in ("link", "copy"):
+        export_labels(labels, "imagefolder", tmp_path / way, sort=way)
+        loaded = datasets.load_dataset(
+            "imagefolder", data_dir=str(tmp_path / way), split="train", cache_dir=str(tmp_path / f"cache {way}")
+        )
+        assert set(loaded.column_names) == {"image", "label", "confidence", "unknown", "by_person"}
+        with open(tmp_path / way / "metadata.csv", newline="") as file:
+            rows = {row["file_name"]: row for row in csv.DictReader(file)}
+        assert len(loaded) == len(rows) == 24
+        assert sorted(loaded["label"]) == sorted(map(expected, rows))
+        assert loaded[0]["image"].size == (30, 26)
+        assert sum(mark in ("yes", True) for mark in loaded["by_person"]) == 7
+
+
+def test_fiftyone_reads_its_dataset(labels, tmp_path):
+    export_labels(labels, "fiftyone", tmp_path / "fo")
+    importers = pytest.importorskip("fiftyone.utils.data.importers")
+    where = {"dataset_dir": str(tmp_path / "fo"), "data_path": "data.json"}
+    with importers.FiftyOneImageClassificationDatasetImporter(**where) as importer:
+        found = {path: label for path, _, label in importer}
+    assert len(found) == 24
+    assert all(os.path.isfile(path) and label.label == expected(path) for path, label in found.items())
+    assert all(0 < label.confidence <= 1 for label in found.values())
+
+
+def test_the_fiftyone_format_as_documented(labels, tmp_path):
+    """classes, and a target with its position for each key of data.json without the last suffix."""
+    export_labels(labels, "fiftyone", tmp_path / "fo")
+    told, data = (json.loads((tmp_path / "fo" / name).read_text()) for name in ("labels.json", "data.json"))
+    assert told["classes"] == ["blue", "green", "red", "unknown"]
+    assert {os.path.splitext(key)[0] for key in data} == set(told["labels"])
+    assert len(data) == 24, "red-2.png and red-2.jpg stay apart"
+    for key, path in data.items():
+        target = told["labels"][os.path.splitext(key)[0]]
+        assert told["classes"][target["label"]] == expected(path)
+        assert (tmp_path / "fo" / path).is_file()
+
+
+def test_label_studio_accepts_the_tasks(labels, tmp_path):
+    export_labels(labels, "label-studio", tmp_path / "ls")
+    interface = pytest.importorskip("label_studio_sdk.label_interface").LabelInterface
+    project = interface((tmp_path / "ls" / "config.xml").read_text())
+    project.validate()
+    for task in json.loads((tmp_path / "ls" / "tasks.json").read_text()):
+        assert project.validate_task({"data": task["data"]})
+        assert all(project.validate_prediction(one) for one in task.get("predictions", []))
+        assert all(project.validate_annotation(one) for one in task.get("annotations", []))
+
+
+def test_the_label_studio_format_as_documented(labels, tmp_path):
+    export_labels(labels, "label-studio", tmp_path / "ls", url="https://pictures.example/")
+    config = ElementTree.parse(tmp_path / "ls" / "config.xml").getroot()
+    assert [one.get("value") for one in config.iter("Choice")] == ["blue", "green", "red", "unknown"]
+    names = {one.get("name") for one in config.iter() if one.get("name")}
+    tasks = json.loads((tmp_path / "ls" / "tasks.json").read_text())
+    assert len(tasks) == 24
+    for task in tasks:
+        ((kind, (said,)),) = [(key, value) for key, value in task.items() if key != "data"]
+        assert (kind == "annotations") == (task["data"]["file"].startswith("..") or "red-1" in task["data"]["file"])
+        (result,) = said["result"]
+        assert {result["from_name"], result["to_name"]} == names
+        assert (result["type"], result["value"]) == ("choices", {"choices": [expected(task["data"]["file"])]})
+        assert task["data"]["image"].startswith("https://pictures.example/")
+        assert " " not in task["data"]["image"]
+        assert kind == "annotations" or 0 < said["score"] <= 1
+
+
+def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    document = json.loads(labels.read_text())
+
+    def changed(**changes):
+        (folder / "out" / "other.json").write_text(json.dumps(document | changes))
+        return folder / "out" / "other.json"
+
+    sample = [one | {"found": 10**6} for one in document["classes"]]
+    for arguments, options, words in (
+        ((labels, "imagefolder", tmp_path / "full"), {}, "is not an empty folder"),
+        ((labels, "imagefoldr", tmp_path / "o"), {}, "did you mean 'imagefolder'"),
+        ((labels, "imagefolder", tmp_path / "o"), {"sort": "move"}, "choose copy or link"),
+        ((folder / "none.csv", "fiftyone", tmp_path / "o"), {}, "is no labels.json of `label`"),
+        ((folder / "nowhere", "fiftyone", tmp_path / "o"), {}, "is no labels.json of `label`"),
+        ((changed(folder=None), "fiftyone", tmp_path / "o"), {}, "give their folder with --images"),
+        ((labels, "fiftyone", tmp_path / "o"), {"images": tmp_path}, "give their folder with --images"),
+    ):
+        with pytest.raises(UserError, match=words):
+            export_labels(*arguments, **options)
+    with pytest.raises(UserError, match="holds a sample of 24 of 3,000,00"):
+        export_labels(changed(classes=sample), "fiftyone", tmp_path / "o")
+    assert not (tmp_path / "o").exists()
+    assert [*(tmp_path / "full").iterdir()] == [tmp_path / "full" / "mine.txt"]
+
+
+def test_files_that_are_no_pictures_or_gone_are_left_out(labels, folder, tmp_path):
+    document = json.loads(labels.read_text())
+    document["pictures"][0]["file"] = "../none.csv"  # a labels.json from elsewhere might name any file
+    document["pictures"][1]["file"] = "gone.png"
+    (folder / "out" / "other.json").write_text(json.dumps(document))
+    done = export_labels(folder / "out" / "other.json", "imagefolder", tmp_path / "o")
+    assert (done["pictures"], [one["file"] for one in done["skipped"]]) == (22, ["../none.csv", "gone.png"])
+    assert not [*(tmp_path / "o").rglob("*none*")]
