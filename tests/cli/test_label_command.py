@@ -8,6 +8,8 @@ import sys
 
 import pytest
 from helpers import command
+from helpers.label_files import correct, listing, truth
+from helpers.pages import Parsed
 
 
 @pytest.fixture
@@ -79,6 +81,38 @@ def test_label_then_predict(protoadapt, folder, model):
     assert [row["label"] for row in rows] == ["red", "blue", "blue"]
     assert rows[0]["unknown"] == "uncalibrated"
     assert protoadapt(*words, "--csv") == protoadapt(*words, "--format", "csv")
+
+
+def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model, without_paths):
+    protoadapt("label", "--support", "support", "--images", "images/day 0", "--out", "out", "--model", model)
+    new = ("predict", "out/classifier.safetensors", "images")
+    for _ in range(2):  # the second time over the first, whose copies are no new pictures
+        out, _ = protoadapt(*new, "--out", "images/new", "--sort", "copy")
+        assert out.endswith("images/new/labels.csv, images/new/report.html\n")
+        document = json.loads((folder / "images" / "new" / "labels.json").read_text())
+        assert len(document["pictures"]) == 18
+    with open(folder / "images" / "new" / "labels.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["file"] for row in rows] == [one["file"] for one in document["pictures"]]
+    assert all(row["label"] == truth(row["file"]) == row["guess"] for row in rows)
+    page = Parsed((folder / "images" / "new" / "report.html").read_text())
+    assert len({a["alt"] for a, _ in page.all("img")}) == 18
+    assert (folder / "images" / "new" / "sorted" / "red" / "day 1" / "red-1.jpg").is_file()
+    printed = json.loads(protoadapt(*new, "--out", "images/new", "--json")[0])
+    assert printed["classes"] == [{"name": n, "support": 0, "found": 6, "unknown": 0} for n in ("blue", "green", "red")]
+
+    correct(folder / "images" / "new" / "labels.csv", "day 0/red-0.png", "blue")
+    before = listing(folder / "images" / "new")
+    for words, expected in (
+        (("--out", "images/new"), "holds 1 correction that would be lost"),
+        (("--out", "out"), "holds results of label, which would be replaced"),
+        (("--sort", "copy"), "give --out DIR"),
+        (("--out", "o", "--sort", "move"), "choose copy or link"),
+    ):
+        _, err = protoadapt(*new, *words, code=2)
+        assert expected in err
+        assert err.count("\n") == 1
+    assert listing(folder / "images" / "new") == before
 
 
 def test_mistakes_are_one_sentence(protoadapt, model):

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,6 +10,7 @@ from protoadapt.cli.label_command import print_skipped
 from protoadapt.cli.options import Device, find_device
 from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError, no_such
+from protoadapt.core.files import write_text
 from protoadapt.core.untrusted import for_terminal
 
 FORMATS = ("text", "csv", "json")
@@ -23,8 +24,14 @@ def predict(
     form: Annotated[
         str, typer.Option("--format", help="text; csv: the columns of labels.csv; json: everything there is")
     ] = "text",
-    as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,  # old spellings of --format
-    as_csv: Annotated[bool, typer.Option("--csv", hidden=True)] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", hidden=True)] = False,  # an old spelling of --format
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="directory for labels.csv, labels.json and report.html as well")
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option(metavar="copy|link", help="copy or link the pictures into OUT/sorted/CLASS/")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="path of the network, if it has moved since `label` ran")] = None,
     device: Device = "auto",
 ) -> None:
@@ -39,9 +46,18 @@ def predict(
         raise no_such("format", form, FORMATS)
     from protoadapt import labeling
     from protoadapt.labeling import outputs
+    from protoadapt.labeling.predict_folder import predict_folder
+    from protoadapt.report.label_page import labels_page
 
+    if sort and out is None:
+        raise UserError("--sort needs a folder for the sorted pictures: give --out DIR")
     with bars() as report:
-        result = labeling.predict(classifier, images, model=model, device=find_device(device), on_progress=report)
+        options: dict[str, Any] = {"model": model, "device": find_device(device), "on_progress": report}
+        if out is None:
+            result = labeling.predict(classifier, images, **options)
+        else:
+            result = predict_folder(classifier, images, out, sort=sort, **options)
+            write_text(out / "report.html", labels_page(labeling.with_images(result, out)))
     if form == "json":
         print(json.dumps(result))
     elif form == "csv":
@@ -51,3 +67,5 @@ def predict(
             doubt = ", perhaps none of the classes" if one["unknown"] else ""
             print(f"{for_terminal(one['file'])}: {for_terminal(one['label'])} ({one['confidence']:.0%}{doubt})")
     print_skipped(result["skipped"])
+    if out is not None and form == "text":
+        print(f"{out / 'labels.csv'}, {out / 'report.html'}")

@@ -98,7 +98,8 @@ def _read(labels: Path, images: str | Path | None) -> tuple[list[str], list[Labe
         raise UserError(f"{str(labels)!r} is no labels.json of `label` ({error}): give the one in its --out") from error
     if len(records) < total:
         raise UserError(
-            f"{str(labels)!r} holds a sample of {len(records):,} of {count(total, 'picture')}: read labels.parquet instead"
+            f"{str(labels)!r} holds a sample of {len(records):,} of {count(total, 'picture')}: read labels.parquet "
+            f"instead"
         )
     folder = document.get("folder")
     if images is None and not isinstance(folder, str):

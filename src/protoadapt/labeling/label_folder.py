@@ -98,7 +98,7 @@ def label(
     write_results(out, task, named, support, unchanged, on_progress)
     result = named.result
     if sort:
-        done = sort_pictures(out / "sorted", _places(result["pictures"], files, images), sort)
+        done = sort_pictures(out / "sorted", sorted_places(result["pictures"], files, images), sort)
         result["left_alone"] = done.left_alone
         result["skipped"] += skipped_records(done.failed, partial(name_in, images))
     return result
@@ -249,7 +249,7 @@ def name_in(images: str | Path, file: str) -> str:
     return to_text(os.path.relpath(file, images))
 
 
-def _places(records: Sequence[Mapping[str, Any]], files: Sequence[str], images: str | Path) -> dict[str, str]:
+def sorted_places(records: Sequence[Mapping[str, Any]], files: Sequence[str], images: str | Path) -> dict[str, str]:
     """Where in sorted/ each picture of `images` goes: below its class, at the same path as below `images`."""
     places = {}
     for record, file in zip(records, files):

@@ -5,7 +5,6 @@ estimator, answers all pictures block by block, and makes the result. `write_res
 """
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -24,11 +23,12 @@ from protoadapt.core.methods.row_source import MemorySource, RowSource, block_si
 from protoadapt.core.provenance import versions
 from protoadapt.labeling import outputs, thumbnails
 from protoadapt.labeling.classifier import Classifier, described, save_classifier
-from protoadapt.labeling.names import from_text, to_text
+from protoadapt.labeling.names import to_text
 from protoadapt.labeling.outputs import UNLABELED, Block
 from protoadapt.labeling.parquet_table import parquet_writer
 from protoadapt.labeling.prototype_paths import prototype_paths
 from protoadapt.labeling.suggest import next_pictures
+from protoadapt.labeling.thumbnails import Progress as Progress
 from protoadapt.vision import networks
 from protoadapt.vision.shards.processes import is_first, of_all
 
@@ -37,8 +37,6 @@ FEATURED = 10_000
 """Unlabelled rows that the report draws from and suggestions come from, at most."""
 NEXT = 18
 """Pictures that a result suggests to label next."""
-Progress = Callable[[str, int, int], None]
-"""Called with the name of a stage, how much of it is done, and of how much."""
 
 
 @dataclass(frozen=True)
@@ -213,14 +211,7 @@ def write_results(
     the other files, unless it is one of the `sources` of examples. `unchanged` may refuse right before.
     """
     result, labels_csv = named.result, out / "labels.csv"
-    records = result["pictures"]
-    images = thumbnails.report_images(records, [one["file"] for one in result["next"]])
-    names = [records[i]["file"] for i, _, _ in images]
-    files = [os.path.normpath(os.path.join(os.path.abspath(task.root), from_text(name))) for name in names]
-    wanted = [(file, task.contents.get(name), side) for file, name, (_, _, side) in zip(files, names, images)]
-    for done, ((i, key, _), small) in enumerate(zip(images, thumbnails.write_thumbnails(wanted, out))):
-        records[i][key] = small
-        on_progress("thumbnails", done + 1, len(images))
+    thumbnails.add_thumbnails(result, task.root, task.contents, out, on_progress)
     if named.records is not None:  # first: if it refuses, all is as it was
         write_text(labels_csv, outputs.as_csv(result | {"pictures": named.records}), unchanged)
     elif not any(labels_csv.exists() and Path(source).samefile(labels_csv) for source in sources):

@@ -5,8 +5,9 @@ took 2.8 MB when it held them itself, as files of version 0.1.0 still do.
 """
 
 import hashlib
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ import numpy as np
 
 from protoadapt.core.files import written_whole
 from protoadapt.core.threads import ahead
+from protoadapt.labeling.names import from_text
 from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, thumbnail
 from protoadapt.vision.pictures.read import read_file
 
+Progress = Callable[[str, int, int], None]
+"""Called with the name of a stage, how much of it is done, and of how much."""
 FOLDER = ".thumbs"
 NAME = re.compile(rf"{re.escape(FOLDER)}/[0-9a-f]{{64}}(-\d{{1,4}})?\.jpg")
 """Of a small picture, relative to labels.json. Anything else that a file may say leads nowhere."""
@@ -81,6 +85,23 @@ def write_thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], out: Path)
             return None
 
     return ahead(work, wanted, 64)
+
+
+def add_thumbnails(
+    document: dict[str, Any], root: str | Path, contents: Mapping[str, bytes], out: Path, on_progress: Progress
+) -> None:
+    """Writes the report's small pictures and names them in the records of a labels.json.
+
+    root: the folder that files are relative to. contents: sha256 by name, where it is known.
+    """
+    records = document["pictures"]
+    images = report_images(records, [one["file"] for one in document.get("next", ())])
+    names = [records[i]["file"] for i, _, _ in images]
+    files = [os.path.normpath(os.path.join(os.path.abspath(root), from_text(name))) for name in names]
+    wanted = [(file, contents.get(name), side) for file, name, (_, _, side) in zip(files, names, images)]
+    for done, ((i, key, _), small) in enumerate(zip(images, write_thumbnails(wanted, out))):
+        records[i][key] = small
+        on_progress("thumbnails", done + 1, len(images))
 
 
 def remove_unused(document: Mapping[str, Any], out: Path) -> None:

@@ -166,9 +166,11 @@ def pictures_in(folder: str | Path) -> Iterator[os.DirEntry]:
 
 
 def is_label_output(folder: str | bytes) -> bool:
-    """Whether `protoadapt label` wrote its results into this folder."""
-    files = ("labels.json", "classifier.safetensors")
-    return all(os.path.isfile(os.path.join(os.fsdecode(folder), name)) for name in files)
+    """Whether `protoadapt label`, or `predict --out`, wrote its results into this folder."""
+    labels, classifier, thumbs = (
+        os.path.join(os.fsdecode(folder), name) for name in ("labels.json", "classifier.safetensors", ".thumbs")
+    )
+    return os.path.isfile(labels) and (os.path.isfile(classifier) or os.path.isdir(thumbs))
 
 
 def _spilled(names: Iterable[bytes]) -> IO[bytes]:
