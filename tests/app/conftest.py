@@ -39,23 +39,33 @@ def painted():
 
 @pytest.fixture(scope="session")
 def served(model):
-    """served(folder, "--port", "0", …): a context with the page's address; `folder` is all it may write to."""
+    """served(folder, "--port", "0", …): a context with the page's address; `folder` is all it may write to.
+
+    `before` is called in the new process, before the program.
+    """
 
     @contextmanager
-    def page(folder, *words, ends_by=signal.SIGTERM):
+    def page(folder, *words, ends_by=signal.SIGTERM, before=None):
         command = [sys.executable, "-m", "protoadapt", "serve", "--model", model, "--port", "0", *words]
         environment = {**os.environ, "TMPDIR": str(folder)}
-        environment |= {"GRADIO_ALLOWED_PATHS": "/", "GRADIO_SHARE": "True"}  # a shell's settings change nothing
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a job in the background would ignore it
-        process = subprocess.Popen(command, cwd=folder, env=environment, text=True, preexec_fn=heard, **pipes)
+
+        def begin():
+            heard()
+            if before:
+                before()
+
+        process = subprocess.Popen(command, cwd=folder, env=environment, text=True, preexec_fn=begin, **pipes)
         try:
             said = process.stdout.readline()
-            assert said.startswith("Open http://")
+            assert said.startswith("Open http://"), said + process.stderr.read()
             yield said.split()[1]
         finally:
             process.send_signal(ends_by)
             _, complaints = process.communicate(timeout=60)
+        if ends_by == signal.SIGKILL:
+            return
         assert process.returncode == 128 + ends_by, "it ended as it was asked to"
         assert complaints == ""
         assert os.listdir(folder) == [], "nothing is left"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protoadapt import BAPAClassifier
-from protoadapt.app.board import Board, Picture, add, class_name, drop, name_board, set_label
+from protoadapt.app.board import Board, Picture, add, change, class_name, labelling, name_board
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.outputs import COLUMNS, as_csv
 from protoadapt.labeling.support import read_support, table_examples
@@ -28,97 +28,111 @@ METADATA |= {"calibration": None}
 CLASSES = ("ant", "bee", "cat")
 
 
-def cloud(count: int = 30, dim: int = 12) -> dict[str, Picture]:
+def cloud(count: int = 30, dim: int = 12) -> list[Picture]:
     """Pictures of three classes, by turns; the truth is in their names."""
     rng = np.random.default_rng(0)
     means = rng.random((3, dim)) * 2
     rows = np.maximum(means[np.arange(count) % 3] + rng.normal(0, 0.15, (count, dim)), 0).astype(np.float32)
     keys = [hashlib.sha256(bytes([i])).hexdigest() for i in range(count)]
-    return {key: Picture(f"{CLASSES[i % 3]}-{i}.jpg", b"jpeg", rows[i]) for i, key in enumerate(keys)}
+    return [Picture(f"{CLASSES[i % 3]}-{i}.jpg", key, rows[i]) for i, key in enumerate(keys)]
 
 
-def labelled(board: Board, shots: int = 1) -> Board:
-    for i, key in enumerate(list(board.pictures)[: 3 * shots]):
-        board = set_label(board, key, CLASSES[i % 3])
-    return board
+def labelled(board: Board, labels: dict[int, str | None]) -> Board:
+    return change(board, labelling(board, labels))[0]
+
+
+def whole(shots: int = 1) -> Board:
+    return labelled(add(Board(), cloud())[0], {i: CLASSES[i % 3] for i in range(3 * shots)})
 
 
 def answers(board: Board) -> dict[str, tuple]:
-    result = name_board(board, METADATA)
-    return {key: (row["label"], row["confidence"]) for key, row in zip(board.pictures, result["pictures"])}
+    records = name_board(board, METADATA).result["pictures"]
+    return {board.pictures[i].key: (row["label"], row["confidence"]) for i, row in zip(board.present, records)}
 
 
 def test_everything_is_named_and_as_a_fresh_estimator_names_it():
-    board = labelled(add(Board(), cloud()))
-    result = name_board(board, METADATA)
+    board = whole()
+    result = name_board(board, METADATA).result
     assert all(row["file"].startswith(row["label"]) for row in result["pictures"])
     assert [(c["name"], c["support"], c["found"]) for c in result["classes"]] == [(name, 1, 9) for name in CLASSES]
-    pictures = list(board.pictures.values())
-    fresh = BAPAClassifier().fit(
-        np.stack([p.feature for p in pictures]), np.array([p.label for p in pictures], dtype=object)
-    )
+    labels = np.array([board.labels.get(i) for i in range(30)], dtype=object)
+    fresh = BAPAClassifier().fit(np.stack([p.feature for p in board.pictures]), labels)
     assert [row["label"] for row in result["pictures"]] == fresh.transduction_.tolist()
-    found = [row for row, picture in zip(result["pictures"], pictures) if picture.label is None]
-    sure = fresh.two_best_proba_[[p.label is None for p in pictures]]
+    found = [row for row, label in zip(result["pictures"], labels) if label is None]
+    sure = fresh.two_best_proba_[[label is None for label in labels]]
     np.testing.assert_allclose([row["confidence"] for row in found], sure[:, 0], atol=1e-5)
     np.testing.assert_allclose([row["margin"] for row in found], sure[:, 0] - sure[:, 1], atol=1e-5)
 
 
-def test_a_correction_equals_having_known_it_from_the_start():
-    key = list(cloud())[7]
-    board = set_label(labelled(add(Board(), cloud())), key, "cat")
-    known = labelled(add(add(Board(), {key: cloud()[key]}, label="cat"), cloud()), 0)
-    for i, other in enumerate(list(cloud())[:3]):
-        known = set_label(known, other, CLASSES[i])
-    assert answers(board) == answers(known)
-    assert answers(board) != answers(labelled(add(Board(), cloud())))
-    assert answers(set_label(board, key, None)) == answers(labelled(add(Board(), cloud()))), "and it can be taken back"
+def test_a_correction_equals_having_known_it_from_the_start_and_can_be_undone():
+    board = whole()
+    corrected, back = change(board, labelling(board, {7: "cat"}))
+    known = labelled(add(Board(), cloud())[0], {7: "cat", 0: "ant", 1: "bee", 2: "cat"})
+    assert answers(corrected) == answers(known)
+    assert answers(corrected) != answers(board)
+    assert change(corrected, back)[0] == board
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.permutations(list(cloud())), st.integers(1, 29))
+@given(st.permutations(range(30)), st.integers(1, 29))
 def test_order_and_portions_do_not_matter(order, cut):
-    pictures = cloud()
-    board = Board()
+    pictures, board = cloud(), Board()
     for part in (order[:cut], order[cut:]):
-        board = add(board, {key: pictures[key] for key in part})
-    for i, key in enumerate(list(pictures)[:3]):
-        board = set_label(board, key, CLASSES[i])
-    assert answers(board) == answers(labelled(add(Board(), pictures)))
+        board, _ = add(board, [pictures[i] for i in part])
+    place = {picture.key: i for i, picture in enumerate(board.pictures)}
+    board = labelled(board, {place[pictures[i].key]: CLASSES[i] for i in range(3)})
+    assert answers(board) == answers(whole())
 
 
-def test_a_board_is_never_changed():
-    board = add(Board(), cloud())
-    before = dict(board.pictures)
-    labelled(board), drop(board, next(iter(before))), add(board, cloud(40))
-    assert board.pictures == before
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("label"), st.integers(0, 29), st.sampled_from([*CLASSES, "dog", "unknown", None])),
+        st.tuples(st.just("gone"), st.integers(0, 29), st.booleans()),
+        st.tuples(st.just("rename"), st.sampled_from(CLASSES), st.sampled_from(["eel", "Fox", "bee"])),
+    ),
+    max_size=12,
+)
 
 
-def test_the_same_content_is_one_picture():
-    key, picture = next(iter(cloud().items()))
-    board = add(Board(), {key: picture}, label="ant")
-    again = add(board, {key: picture._replace(name="copy.jpg")})
-    assert again.pictures == board.pictures, "dropped once more without a label: it keeps label and name"
-    assert add(board, {key: picture}, label="bee").pictures[key].label == "bee", "the last word counts"
+@settings(max_examples=60, deadline=None)
+@given(steps)
+def test_every_change_has_an_inverse(taken):
+    board, back = whole(), []
+    before = [board]
+    for kind, one, other in taken:
+        patch = labelling(board, {one: other}) if kind == "label" else {"gone": {str(one): other}}
+        if kind == "rename":
+            rest = [name for name in board.classes if name not in (one, other)]
+            moved = {place: other for place, label in board.labels.items() if label == one}
+            patch = {"labels": moved, "classes": [*rest, other, *([one] if one not in (other, *rest) and not moved else [])]}
+        board, inverse = change(board, patch)
+        back.append(inverse)
+        before.append(board)
+    for inverse, expected in zip(back[::-1], before[-2::-1]):
+        board, _ = change(board, inverse)
+        assert board == expected
 
 
-def test_another_picture_of_the_same_name_gets_a_name_of_its_own():
-    pictures = {key: picture._replace(name="IMG 1.tar.jpg") for key, picture in list(cloud().items())[:3]}
-    board = add(Board(), pictures)
-    assert [p.name for p in board.pictures.values()] == ["IMG 1.tar.jpg", "IMG 1.tar (2).jpg", "IMG 1.tar (3).jpg"]
+def test_the_same_content_is_one_picture_and_a_name_is_unique():
+    first, *_ = cloud()
+    board, places = add(Board(), [first, first._replace(name="copy.jpg")])
+    assert ([p.name for p in board.pictures], places) == (["ant-0.jpg"], [0, 0])
+    same = [picture._replace(name="day/IMG 1.tar.jpg") for picture in cloud(3)]
+    names = [p.name for p in add(Board(), same)[0].pictures]
+    assert names == ["day/IMG 1.tar.jpg", "day/IMG 1.tar (2).jpg", "day/IMG 1.tar (3).jpg"]
 
 
-def test_a_class_without_examples_is_gone_and_below_two_nothing_is_named():
-    board = labelled(add(Board(), cloud()))
-    first, second, third = list(board.pictures)[:3]
-    assert board.classes == ["ant", "bee", "cat"]
-    fewer = set_label(board, first, None)
-    assert fewer.classes == ["bee", "cat"]
+def test_below_two_classes_nothing_is_named_and_what_is_gone_counts_for_nothing():
+    board = whole()
+    fewer = labelled(board, {0: None})
+    assert (fewer.classes, fewer.used) == (CLASSES, ["bee", "cat"])
     assert {label for label, _ in answers(fewer).values()} == {"bee", "cat"}
-    assert name_board(drop(fewer, second), METADATA) is None
+    without, _ = change(fewer, {"gone": {1: True}})
+    assert (without.used, len(without.present)) == (["cat"], 29)
+    assert name_board(without, METADATA) is None
     assert name_board(Board(), METADATA) is None
-    assert drop(fewer, second).classes == ["cat"]
-    assert third in drop(fewer, second).pictures
+    off, _ = change(board, {"gone": {29: True}})
+    assert answers(off) == answers(labelled(add(Board(), cloud()[:29])[0], {i: CLASSES[i] for i in range(3)}))
 
 
 @pytest.mark.parametrize(
@@ -132,39 +146,51 @@ def test_a_class_without_examples_is_gone_and_below_two_nothing_is_named():
     ],
 )
 def test_names_as_people_meant_them(typed, meant):
-    board = add(Board(), dict(list(cloud().items())[:1]), label="ant")
-    assert class_name(typed, board) == meant
+    assert class_name(typed, ["ant"]) == meant
 
 
 @pytest.mark.parametrize("typed", ["", "  \n", "\x00", "unknown", "Unknown ", "x" * 81])
 def test_names_that_are_none(typed):
     with pytest.raises(UserError):
-        class_name(typed, Board())
+        class_name(typed, [])
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        *(7, [], {"title": "x"}, {"labels": 7}, {"labels": {"30": "ant"}}, {"labels": {"-1": "ant"}}),
+        *({"labels": {"x": "ant"}}, {"labels": {0: 7}}, {"labels": {0: "dog"}}, {"classes": ["ant"]}),
+        *({"classes": ["ant", "bee", "cat", 7]}, {"classes": ["ant", "bee", "cat", "unknown"]}, {"gone": {0: 1}}),
+        {"classes": ["ant", "bee", "cat", "ANT"]},
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(patch):
+    board = whole()
+    with pytest.raises(UserError):
+        change(board, patch)
 
 
 def test_a_picture_of_no_class_is_said_unknown_and_members_are_not():
     """The third class has no examples: by familiarity, however sure the name; without a calibration nothing is said."""
-    board = add(Board(), cloud())
-    for i, key in enumerate(list(board.pictures)[:12]):
-        board = set_label(board, key, CLASSES[i % 3]) if i % 3 < 2 else board
+    board = labelled(add(Board(), cloud())[0], {i: CLASSES[i % 3] for i in range(12) if i % 3 < 2})
     calibration = {"temperature": 1.0, "method": "bapa", "familiarity": {"way": [2], "threshold": [0.3]}}
-    result = name_board(board, METADATA | {"calibration": calibration})
+    result = name_board(board, METADATA | {"calibration": calibration}).result
     assert [row["unknown"] for row in result["pictures"]] == [
         row["file"].startswith("cat") for row in result["pictures"]
     ]
     assert max(row["confidence"] for row in result["pictures"] if row["unknown"]) > 0.9
     assert (result["calibrated"], result["threshold"]) == (True, 0.3)
-    plain = name_board(board, METADATA)
+    plain = name_board(board, METADATA).result
     assert (plain["calibrated"], plain["threshold"]) == (False, None)
     assert not any(row["unknown"] for row in plain["pictures"])
+    told = name_board(labelled(board, {2: "unknown"}), METADATA).result["pictures"]
+    assert [row["unknown"] for row in told] == [i == 2 for i in range(30)], "a person's word needs no calibration"
 
 
 def test_the_table_is_label_s_and_comes_back_as_support(tmp_path):
     nasty = ["=1+1.jpg", 'a,b;"c"\nd.jpg', "naïve \\ 😀.jpg", "@SUM(1).png", "<b>.jpg", "plain.jpg"]
-    pictures = list(cloud(6).items())
-    board = add(Board(), {key: p._replace(name=name) for (key, p), name in zip(pictures, nasty)})
-    board = set_label(set_label(board, pictures[0][0], "=cmd()"), pictures[1][0], 'bee, or wasp"')
-    result = name_board(add(board, {}, [Skipped("note.txt", "no picture")]), METADATA)
+    board, _ = add(Board(), [p._replace(name=name) for p, name in zip(cloud(6), nasty)], [Skipped("note.txt", "no picture")])
+    result = name_board(labelled(board, {0: "=cmd()", 1: 'bee, or wasp"'}), METADATA).result
     text = as_csv(result)
     rows = list(csv.reader(StringIO(text, newline="")))
     assert rows[0] == list(COLUMNS)

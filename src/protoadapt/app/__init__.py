@@ -1,4 +1,7 @@
-"""A page in the browser for naming pictures: `board` is its state, `view` and `page` its looks, `guard` its access."""
+"""A page in the browser for naming pictures.
+
+`board` is its state, `session` its memory, `api` what the page asks, `guard` and `connections` who is answered.
+"""
 
 from protoadapt.app.intake import Limits
 from protoadapt.app.server import serve

@@ -1,8 +1,14 @@
-"""The state of the page: pictures, the labels that people gave, and names for all other pictures.
+"""The state of one board: pictures, what people said about them, and names for all other pictures.
 
-A board is immutable: every function returns a new one. Pictures are identified by the sha256 of their file, so a
-picture that is dropped twice is there once. Features are computed before a picture comes here; everything here takes
-milliseconds and depends on the pictures and their labels only, not on the order in which they came.
+A board is immutable: every function returns a new one. A picture is known by its place on the board, which never
+changes; one that is taken off stays in its place, so that this can be undone. A change is a *patch*, a dict of
+
+    labels    {place: class, "unknown" (none of the classes) or None (no label)}
+    classes   all classes in order; those with a label must be among them
+    gone      {place: whether the picture is off the board}
+
+and `change` also returns the patch that undoes it. Features are computed before a picture comes here; everything here
+takes milliseconds, and names depend on the pictures and their labels only, not on the order in which they came.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,68 +18,103 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, count
 from protoadapt.labeling.classifier import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
-from protoadapt.labeling.outputs import UNLABELED, skipped_records
-from protoadapt.labeling.pipeline import METHOD, in_memory, name_pictures
-from protoadapt.vision.pictures.decode import data_url
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, skipped_records
+from protoadapt.labeling.pipeline import METHOD, Named, in_memory, name_pictures
 from protoadapt.vision.pictures.walk import Skipped
 
 LONGEST = 80
 """Characters of a class name."""
+Patch = Mapping[str, Any]
 
 
 class Picture(NamedTuple):
     """One picture on the board."""
 
     name: str
-    thumb: bytes  # JPEG
+    key: str  # sha256 of its file
     feature: np.ndarray  # (D)
-    label: str | None = None  # None: it is no example
 
 
 @dataclass(frozen=True)
 class Board:
-    """All pictures of one open page, and the files that could not be used."""
+    """All pictures of one session, and the files that could not be used."""
 
-    pictures: Mapping[str, Picture] = field(default_factory=dict)  # by content, in the order they came
+    pictures: tuple[Picture, ...] = ()
+    labels: Mapping[int, str] = field(default_factory=dict)  # by place: what people said
+    classes: tuple[str, ...] = ()  # in the order in which they were made
+    gone: frozenset[int] = frozenset()
     skipped: tuple[Skipped, ...] = ()
 
     @property
-    def classes(self) -> list[str]:
+    def present(self) -> list[int]:
+        """The places of the pictures that are on the board."""
+        return [place for place in range(len(self.pictures)) if place not in self.gone]
+
+    @property
+    def used(self) -> list[str]:
         """The classes that have an example, sorted."""
-        return sorted({picture.label for picture in self.pictures.values() if picture.label is not None})
+        return sorted({label for place, label in self.labels.items() if place not in self.gone} - {UNKNOWN})
 
 
-def add(board: Board, added: Mapping[str, Picture], skipped: Sequence[Skipped] = (), label: str | None = None) -> Board:
-    """Adds pictures, as examples of a class where there is a label.
-
-    Pictures that are there already keep their name, and their label unless there is a new one.
-    """
-    pictures = dict(board.pictures)
-    names = {picture.name for picture in pictures.values()}
-    for key, picture in added.items():
-        if key not in pictures:
-            pictures[key] = picture._replace(name=_free_name(picture.name, names))
-            names.add(pictures[key].name)
-        if label is not None:
-            pictures[key] = pictures[key]._replace(label=class_name(label, board))
-    return Board(pictures, (*board.skipped, *skipped))
+def add(board: Board, added: Sequence[Picture], skipped: Sequence[Skipped] = ()) -> tuple[Board, list[int]]:
+    """Adds pictures without a label; returns the board and the place of each, an old one for a known content."""
+    pictures, place_of = list(board.pictures), {picture.key: place for place, picture in enumerate(board.pictures)}
+    names = {picture.name for picture in pictures}
+    places = []
+    for picture in added:
+        if picture.key not in place_of:
+            place_of[picture.key] = len(pictures)
+            pictures.append(picture._replace(name=_free_name(picture.name, names)))
+            names.add(pictures[-1].name)
+        places.append(place_of[picture.key])
+    return replace(board, pictures=tuple(pictures), skipped=(*board.skipped, *skipped)), places
 
 
-def set_label(board: Board, key: str, label: str | None) -> Board:
-    """Makes a picture an example of a class; None: it is no example any more."""
-    name = None if label is None else class_name(label, board)
-    return replace(board, pictures={**board.pictures, key: board.pictures[key]._replace(label=name)})
+def labelling(board: Board, labels: Mapping[int, str | None]) -> Patch:
+    """The patch that gives these labels, makes new classes where needed, and brings the pictures back."""
+    classes, given = list(board.classes), dict(labels)
+    for place, text in labels.items():
+        if text is not None and text != UNKNOWN:
+            given[place] = name = class_name(text, classes)
+            classes += [] if name in classes else [name]
+    patch: dict[str, Any] = {"labels": given}
+    patch |= {"classes": classes} if classes != list(board.classes) else {}
+    back = {place: False for place in labels if place in board.gone}
+    return patch | ({"gone": back} if back else {})
 
 
-def drop(board: Board, key: str) -> Board:
-    """Removes a picture."""
-    return replace(board, pictures={other: p for other, p in board.pictures.items() if other != key})
+def change(board: Board, patch: Patch) -> tuple[Board, Patch]:
+    """The board after a patch, and the patch that undoes it. Patches come from browsers: everything is checked."""
+    if not isinstance(patch, dict) or not patch.keys() <= {"labels", "classes", "gone"}:
+        raise UserError("a change has labels, classes and gone: load the page again")
+    classes = list(board.classes)
+    if "classes" in patch:
+        names = _values(patch["classes"], list, str)
+        classes = []
+        for name in names:
+            classes.append(class_name(name, classes))
+        if len({name.casefold() for name in classes}) < len(classes):
+            raise UserError("two classes have the same name: choose another name for one")
+    given = _places(board, patch.get("labels", {}), (str, type(None)))
+    gone = _places(board, patch.get("gone", {}), (bool,))
+    labels = {place: label for place, label in {**board.labels, **given}.items() if label is not None}
+    if homeless := sorted(set(labels.values()) - {UNKNOWN, *classes}):
+        raise UserError(f"there is no class {homeless[0]!r}: make it first")
+    back: dict[str, Any] = {}
+    if given:
+        back["labels"] = {place: board.labels.get(place) for place in given}
+    if classes != list(board.classes):
+        back["classes"] = list(board.classes)
+    if gone:
+        back["gone"] = {place: place in board.gone for place in gone}
+    away = (board.gone | {place for place, off in gone.items() if off}) - {p for p, off in gone.items() if not off}
+    return replace(board, labels=labels, classes=tuple(classes), gone=frozenset(away)), back
 
 
-def class_name(text: str, board: Board) -> str:
+def class_name(text: str, classes: Iterable[str]) -> str:
     """A class name as typed, without surplus blanks, and in the spelling of a class that is there already."""
     name = " ".join(composed(text).split())
     name = "".join(c for c in name if c.isprintable())
@@ -83,37 +124,57 @@ def class_name(text: str, board: Board) -> str:
         raise UserError(f"{name!r} is reserved for pictures of no class: choose another name")
     if len(name) > LONGEST:
         raise UserError(f"the name has {len(name)} characters: use at most {LONGEST}")
-    return next((known for known in board.classes if known.casefold() == name.casefold()), name)
+    return next((known for known in classes if known.casefold() == name.casefold()), name)
 
 
-def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -> dict[str, Any] | None:
-    """Names all pictures; None while there are fewer than two classes.
+def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -> Named | None:
+    """Names all pictures; None while fewer than two classes have an example.
 
-    metadata: of the network. Returns the result of `label` (labels.json), pictures in the board's order. `paths` adds
-    the prototypes' paths for the report, which takes seconds.
+    metadata: of the network. `result` is that of `label` (labels.json), with the pictures in the board's order. `paths`
+    adds the prototypes' paths for the report, which takes seconds.
     """
-    classes = board.classes
+    classes, present = board.used, board.present
     if len(classes) < 2:
         return None
     # Sums in one order, whatever the order of arrival: the same pictures get the same answers to the last bit.
-    place = {key: row for row, key in enumerate(sorted(board.pictures))}
-    ordered = [board.pictures[key] for key in place]
-    rows = np.stack([picture.feature for picture in ordered])
-    number: dict[str | None, int] = {name: code for code, name in enumerate(classes)}
-    codes = np.array([number.get(picture.label, UNLABELED) for picture in ordered])
-    names = [to_text(picture.name) for picture in board.pictures.values()]
-    row, skipped = np.array([place[key] for key in board.pictures]), skipped_records(board.skipped)
-    task = in_memory("Pictures", names, row, rows, codes, classes, metadata, skipped=skipped)
-    result = name_pictures(task, make_estimator(METHOD, {}), paths=paths).result
-    for record, picture in zip(result["pictures"], board.pictures.values()):
-        record |= {"thumb": data_url(picture.thumb), "by_page": True}
-    return result
+    ordered = sorted(present, key=lambda place: board.pictures[place].key)
+    row = np.empty(len(board.pictures), np.int64)
+    row[ordered] = np.arange(len(ordered))
+    rows = np.stack([board.pictures[place].feature for place in ordered])
+    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
+    codes = np.array([number.get(board.labels.get(place, ""), UNLABELED) for place in ordered])
+    names = [to_text(board.pictures[place].name) for place in present]
+    skipped = skipped_records(board.skipped)
+    task = in_memory("Pictures", names, row[present], rows, codes, classes, metadata, skipped=skipped)
+    named = name_pictures(task, make_estimator(METHOD, {}), paths=paths)
+    for record in named.result["pictures"]:
+        record["by_page"] = True
+    return named
 
 
 def _free_name(name: str, names: Iterable[str]) -> str:
     """The name, or a numbered one as file managers write it, `IMG_1 (2).jpg`: tables identify pictures by name."""
-    path, count, free = PurePosixPath(name), 1, name
+    path, number, free = PurePosixPath(name), 1, name
     while free in names:
-        count += 1
-        free = f"{path.stem} ({count}){path.suffix}"
+        number += 1
+        free = str(path.with_name(f"{path.stem} ({number}){path.suffix}"))
     return free
+
+
+def _places(board: Board, values: Any, kinds: tuple[type, ...]) -> dict[int, Any]:
+    """{place: value} of a patch, whose keys are text when they come as JSON."""
+    most, checked = len(board.pictures), {}
+    for key, value in _values(values, dict).items():
+        place = int(key) if str(key).isascii() and str(key).isdigit() else most
+        if place >= most:
+            raise UserError(f"there is no picture {key!r} among {count(most, 'picture')}: load the page again")
+        if not isinstance(value, kinds):
+            raise UserError(f"{value!r} is no value of a change: load the page again")
+        checked[place] = value
+    return checked
+
+
+def _values(values: Any, kind: Any, inside: type = object) -> Any:
+    if not isinstance(values, kind) or not all(isinstance(value, inside) for value in (values if kind is list else ())):
+        raise UserError(f"{str(values)[:40]!r} is no part of a change: load the page again")
+    return values

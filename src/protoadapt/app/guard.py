@@ -3,18 +3,15 @@
 A page that listens on this computer only can still be reached by every web site that its user has open: a site may send
 requests to 127.0.0.1, and may give its own name that address (DNS rebinding). So without a token only the names of this
 computer are answered, and requests sent by other sites never. A page that listens elsewhere requires a token: it comes
-with the address once and is then a cookie, which keeps it out of later histories and logs.
+with the address once and is then a cookie, which keeps it out of later histories and logs; programs send it as
+`Authorization: Bearer`.
 
-A request may name files only in the folder of uploads. Gradio checks that too; we do not rely on it, as whoever gets
-past that check reads every file of this computer.
+A request has a limited size and must keep coming: `connections` bounds the time for its headers, this one the body.
 """
 
+import asyncio
 import hmac
 import ipaddress
-import json
-import re
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -23,17 +20,20 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "protoadapt-token"
-POLICY = "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; frame-ancestors 'none'; form-action 'self'"
-"""What a browser may load: gradio writes scripts into the page, but nothing comes from other hosts."""
-UPLOAD = "/gradio_api/upload"
-"""The address that takes files, which gradio stores under its own names; all others take JSON."""
-MOST = 32 << 20
-"""Largest request that is no upload, in bytes: the names of some tens of thousands of files."""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""What a browser may load: files of this page, and pictures. Scripts and styles inside the markup do not run."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
 }
+PAUSE = 20.0
+"""Seconds for which a body may stop coming."""
 
 
 def is_loopback(host: str) -> bool:
@@ -44,35 +44,62 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+class TooMuch(Exception):
+    """A body is too long, or stopped coming."""
+
+
 class Guard:
     """ASGI middleware that refuses a request or passes it on with stricter headers.
 
-    token: required of every visitor; None: this computer only. folder: where requests may name files; None: nowhere.
+    token: required of every visitor; None: this computer only. largest: bytes of a request's body.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None = None, folder: Path | None = None):
+    def __init__(self, app: ASGIApp, token: str | None = None, largest: int = 64 << 20):
         self.app = app
         self.token = token
-        self.folder = folder
+        self.largest = largest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
         if scope["type"] != "http":
             return await send({"type": "websocket.close", "code": 1008})  # the page uses none
+        begun = False
 
         async def stricter(message: Message) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
+                begun = True
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
         request = Request(scope, receive)
-        answer: ASGIApp | None = self._refusal(request)
-        if answer is None and request.method not in ("GET", "HEAD", "OPTIONS") and scope["path"] != UPLOAD:
-            body = await _body(request)
-            answer = self._refused_body(body)
-            receive = _once(body, receive)
-        await (answer or self.app)(scope, receive, stricter)
+        if (refusal := self._refusal(request)) is not None:
+            return await refusal(scope, receive, stricter)
+        try:
+            await self.app(scope, self._bounded(receive), stricter)
+        except TooMuch as error:
+            if not begun:  # the rest of the body is not read: the connection ends
+                answer = PlainTextResponse(f"{error}\n", 413, headers={"Connection": "close"})
+                await answer(scope, receive, stricter)
+
+    def _bounded(self, receive: Receive) -> Receive:
+        """Counts the bytes of a body, and waits for each part of it for a limited time."""
+        taken, whole = 0, False
+
+        async def bounded() -> Message:
+            nonlocal taken, whole
+            try:
+                message = await asyncio.wait_for(receive(), None if whole else PAUSE)
+            except TimeoutError:
+                raise TooMuch(f"Nothing more came for {PAUSE:.0f} seconds.") from None
+            taken += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
+            if taken > self.largest:
+                raise TooMuch(f"This request is larger than {self.largest >> 20} MB.")
+            return message
+
+        return bounded
 
     def _refusal(self, request: Request) -> Response | None:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
@@ -80,21 +107,9 @@ class Guard:
             return PlainTextResponse("This page answers to 127.0.0.1 and localhost only.\n", 403)
         if origin is not None and origin.partition("://")[2] != host:
             return PlainTextResponse("Another site sent this request.\n", 403)
-        if re.search("=https?:", request.url.path, re.IGNORECASE):
-            return PlainTextResponse("Nothing is fetched from elsewhere.\n", 403)
+        if request.headers.get("sec-fetch-site") == "cross-site" and request.method not in ("GET", "HEAD"):
+            return PlainTextResponse("Another site sent this request.\n", 403)
         return None if self.token is None else self._without_token(request, self.token)
-
-    def _refused_body(self, body: bytes | None) -> Response | None:
-        """The refusal of a request that is too long, is no JSON, or names a file that was not uploaded; else None."""
-        if body is None:
-            return PlainTextResponse("This request is too long.\n", 413)
-        try:
-            value = json.loads(body or b"null")
-        except (ValueError, RecursionError):
-            return PlainTextResponse("This request is not JSON.\n", 400)
-        if all(_is_below(path, self.folder) for path in _paths(value)):
-            return None
-        return PlainTextResponse("This file was not uploaded here.\n", 403)
 
     def _without_token(self, request: Request, token: str) -> Response | None:
         """None for requests with the token, else the answer to a request without."""
@@ -102,7 +117,8 @@ class Guard:
             answer = RedirectResponse("/", 303)
             answer.set_cookie(COOKIE, token, httponly=True, samesite="lax", secure=request.url.scheme == "https")
             return answer
-        if _equal(request.cookies.get(COOKIE), token):
+        kind, _, sent = request.headers.get("authorization", "").partition(" ")
+        if _equal(request.cookies.get(COOKIE), token) or (kind.lower() == "bearer" and _equal(sent.strip(), token)):
             return None
         return PlainTextResponse("Open the whole address that `protoadapt serve` printed, ?token=… included.\n", 401)
 
@@ -113,46 +129,6 @@ def _hostname(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
-
-
-async def _body(request: Request) -> bytes | None:
-    """The whole body; None if it is too long."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST:
-            return None
-    return bytes(body)
-
-
-def _once(body: bytes | None, receive: Receive) -> Receive:
-    """Replays the body that was read already, then passes on what follows: the end of the connection."""
-    parts: list[Message] = [{"type": "http.request", "body": body or b"", "more_body": False}]
-
-    async def again() -> Message:
-        return parts.pop() if parts else await receive()
-
-    return again
-
-
-def _paths(document: Any) -> list[str]:
-    """Every `path` in a JSON document: gradio's reference to a file, or to an address that it would fetch."""
-    paths, left = [], [document]
-    while left:
-        value = left.pop()
-        if isinstance(value, dict):
-            left += value.values()
-            paths += [path] if isinstance(path := value.get("path"), str) else []
-        elif isinstance(value, list):
-            left += value
-    return paths
-
-
-def _is_below(path: str, folder: Path | None) -> bool:
-    try:
-        return folder is not None and Path(path).is_absolute() and Path(path).resolve().is_relative_to(folder)
-    except (OSError, ValueError, RuntimeError):  # a zero byte, a name too long, circular links
-        return False
 
 
 def _equal(text: str | None, token: str) -> bool:

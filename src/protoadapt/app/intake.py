@@ -1,26 +1,30 @@
 """Uploaded files → pictures with features. Files that are no pictures, too large or too many are listed as skipped."""
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from torch import nn
 
-from protoadapt.app.board import Board, Picture
+from protoadapt.app.board import Picture
 from protoadapt.core.threads import ahead
-from protoadapt.vision.embed import embed_files
-from protoadapt.vision.feature_store import Store
-from protoadapt.vision.pictures.decode import thumbnail
-from protoadapt.vision.pictures.read import read_file
+from protoadapt.vision.embed import batch_size, check_rows, embed_batches
+from protoadapt.vision.pictures.decode import decode_bytes, shrunk
+from protoadapt.vision.pictures.formats import quiet_pillow, reason
 from protoadapt.vision.pictures.walk import Skipped
+
+LARGE, SMALL = 800, 192
+"""Pixels per side of the pictures that the page shows: one at a time, and many."""
+_network_lock = threading.Lock()  # one batch at a time: the network uses all cores by itself
 
 
 class Upload(NamedTuple):
     """An uploaded file."""
 
-    path: str  # on the server
     name: str  # on the computer it comes from
+    content: bytes
 
 
 class Limits(NamedTuple):
@@ -30,56 +34,66 @@ class Limits(NamedTuple):
     pictures: int  # per board
 
 
+class Read(NamedTuple):
+    """What became of an upload: its content and, where it is new, pixels and two small pictures; or an error."""
+
+    key: str = ""
+    pixels: np.ndarray | None = None
+    copies: Sequence[bytes] = ()
+    error: str = ""
+
+
 def read_uploads(
     uploads: Sequence[Upload],
-    board: Board,
+    known: Collection[str],
+    room: int,
     network: nn.Module,
     metadata: Mapping[str, Any],
     limits: Limits,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[dict[str, Picture], list[Skipped]]:
-    """Reads, checks and embeds files: the pictures by content, and the files that are left out.
+    keep: Callable[[str, Sequence[bytes]], None],
+) -> tuple[list[Picture | str | None], list[Skipped]]:
+    """Reads, checks and embeds files.
 
-    Pictures of the board are not computed again and take no more room.
+    known: contents (sha256) that are on the board, which are not computed again. room: how many new pictures fit.
+    keep: called with the content of a new picture and its copies for the page, LARGE and SMALL, in WebP. Returns for
+    each file its picture, its content where that is known, or None where it is left out; and the files left out.
     """
-    full = f"a page holds at most {limits.pictures:,} pictures"
-    fine, skipped = [], [Skipped(upload.name, full) for upload in uploads[limits.pictures :]]
-    for upload in uploads[: limits.pictures]:
-        if (wrong := _too_large(upload.path, limits.bytes)) is None:
-            fine.append(upload)
+
+    def read(upload: Upload) -> Read:
+        if len(upload.content) > limits.bytes:
+            return Read(error=f"{len(upload.content) / (1 << 20):,.0f} MB; the limit is {limits.bytes >> 20} MB")
+        key = hashlib.sha256(upload.content).hexdigest()
+        if key in known:
+            return Read(key)
+        try:
+            pixels = decode_bytes(upload.content, metadata["size"], metadata.get("resize"))
+            return Read(key, pixels, shrunk(upload.content, LARGE, SMALL))
+        except Exception as error:  # a broken file may fail in any way
+            return Read(error=reason(error))
+
+    with quiet_pillow():
+        reads = list(ahead(read, uploads, 16))
+    fresh = {one.key: one for one in reads if one.pixels is not None}
+    fitting = dict(list(fresh.items())[:room])
+    rows = dict(zip(fitting, _embedded([one.pixels for one in fitting.values()], network, metadata)))
+    for key, one in fitting.items():
+        keep(key, one.copies)
+    answers: list[Picture | str | None] = []
+    skipped = []
+    for upload, one in zip(uploads, reads):
+        full = one.key in fresh and one.key not in fitting
+        if one.error or full:
+            skipped.append(Skipped(upload.name, one.error or f"a board holds at most {limits.pictures:,} pictures"))
+            answers.append(None)
         else:
-            skipped.append(Skipped(upload.name, wrong))
-    store = Store(None, metadata["weights"], metadata["size"])
-    if board.pictures:
-        known = [bytes.fromhex(key) for key in board.pictures]
-        store.add(known, np.stack([picture.feature for picture in board.pictures.values()]))
-    contents, broken = embed_files([upload.path for upload in fine], network, metadata, store, on_progress)
-    skipped += [Skipped(fine[place].name, reason) for place, reason in broken.items()]
-
-    # The first file of each content; a picture of the board is returned as it is.
-    first = {content.hex(): upload for upload, content in zip(fine[::-1], contents[::-1]) if content is not None}
-    pictures = {key: board.pictures[key] for key in first if key in board.pictures}
-    new = [(key, upload) for key, upload in reversed(first.items()) if key not in pictures]
-    room = max(0, limits.pictures - len(board.pictures))
-    skipped += [Skipped(upload.name, full) for _, upload in new[room:]]
-    for (key, upload), thumb in zip(new[:room], ahead(_thumbnail, [upload.path for _, upload in new[:room]], 64)):
-        if thumb is None:
-            skipped.append(Skipped(upload.name, "no thumbnail can be made of it"))
-        else:
-            pictures[key] = Picture(upload.name, thumb, store.rows([bytes.fromhex(key)])[0])
-    return pictures, skipped
+            answers.append(Picture(upload.name, one.key, rows[one.key]) if one.key in rows else one.key)
+    return answers, skipped
 
 
-def _too_large(path: str, most: int) -> str | None:
-    try:
-        size = os.stat(path).st_size
-    except OSError:
-        return "no longer there: upload it again"
-    return None if size <= most else f"{size / (1 << 20):,.0f} MB; the limit is {most >> 20} MB"
-
-
-def _thumbnail(path: str) -> bytes | None:
-    try:
-        return thumbnail(read_file(path))
-    except Exception:  # a broken file may fail in any way
-        return None
+def _embedded(pixels: Sequence[Any], network: nn.Module, metadata: Mapping[str, Any]) -> Iterator[np.ndarray]:
+    size = batch_size(network)
+    starts = range(0, len(pixels), size)
+    batches = ((start, np.stack(pixels[start : start + size])) for start in starts)
+    with _network_lock:
+        for _, rows in embed_batches(network, metadata, batches):
+            yield from check_rows(rows).numpy()

@@ -1,6 +1,5 @@
 """The server of the page: one process with one temporary folder that is removed at the end; no network access."""
 
-import os
 import re
 import secrets
 import signal
@@ -11,14 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI
 from torch import nn
 
+from protoadapt.app.api import ERRORS, Service, board_routes
+from protoadapt.app.boards import Boards
+from protoadapt.app.connections import bounded_log, most_connections, protocol
 from protoadapt.app.guard import Guard, is_loopback
 from protoadapt.app.intake import Limits
 from protoadapt.core.errors import UserError
 
-HARD = 10
-"""An upload of so many times the file limit is cut off; a smaller file above the limit is skipped by itself."""
+MOST_REQUEST = 4
+"""A request, which may hold many files, is cut off at so many times the limit of one file."""
+GRACE = 10
+"""Seconds that requests have to end when the server is stopped."""
 
 
 def serve(
@@ -29,23 +34,35 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 7860,
     token: str | None = None,
+    keep: Path | None = None,
     on_ready: Callable[[str], None] = print,
 ) -> None:
     """Serves the page until Ctrl-C or SIGTERM; `on_ready` is called with the address to open.
 
     network, metadata: of `vision.networks.load`. port: 0 takes any free one. token: required of every visitor;
-    generated where `host` is not this computer only.
+    generated where `host` is not this computer only. keep: a folder in which boards outlive the server.
     """
     import uvicorn
 
     token = checked_token(host, token)
     with _listening(host, port) as listener, _temporary_folder() as folder:
-        app = Guard(_page(network, metadata, limits, folder), token, folder)
+        home = _home(keep) if keep else folder
+        boards = Boards(home, metadata["weights"], limits.pictures, keep is not None)
+        app = page_app(Service(network, metadata, limits, boards, listed=token is None))
         place = f"[{host}]" if ":" in host else host
         on_ready(f"http://{place}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else ""))
-        # An open page keeps a connection, which is cut at the end: uvicorn would print a stack trace for that.
-        settings = {"log_level": "critical", "ws": "none", "server_header": False, "timeout_graceful_shutdown": 1}
-        uvicorn.Server(uvicorn.Config(app, **settings)).run(sockets=[listener])  # type: ignore[arg-type]
+        bounded_log()
+        guarded = Guard(app, token, MOST_REQUEST * limits.bytes)
+        settings = {"log_level": "critical", "ws": "none", "server_header": False, "timeout_graceful_shutdown": GRACE}
+        settings |= {"http": protocol(most_connections()), "timeout_keep_alive": 5}
+        uvicorn.Server(uvicorn.Config(guarded, **settings)).run(sockets=[listener])  # type: ignore[arg-type]
+
+
+def page_app(service: Service) -> FastAPI:
+    """The page without its guard."""
+    app = FastAPI(title="protoadapt", openapi_url=None, docs_url=None, redoc_url=None, exception_handlers=ERRORS)
+    app.include_router(board_routes(service))
+    return app
 
 
 def checked_token(host: str, token: str | None) -> str | None:
@@ -55,33 +72,13 @@ def checked_token(host: str, token: str | None) -> str | None:
     return token or (None if is_loopback(host) else secrets.token_urlsafe(24))
 
 
-def _page(network: nn.Module, metadata: Mapping[str, Any], limits: Limits, folder: Path) -> Any:
-    # Environment variables for gradio could open the page to others; its files go into our folder.
-    for name in [name for name in os.environ if name.startswith("GRADIO_")]:
-        del os.environ[name]
-    os.environ |= {"GRADIO_ANALYTICS_ENABLED": "False", "GRADIO_TEMP_DIR": str(folder), "HF_HUB_OFFLINE": "1"}
-    import gradio
-    from fastapi import FastAPI
-
-    from protoadapt.app.page import build, style
-
-    blocks = build(network, metadata, limits, folder)
-    blocks.has_launched = True  # never set for a mounted page, and without it gradio serves any file by name
-    return gradio.mount_gradio_app(
-        FastAPI(openapi_url=None),
-        blocks,
-        "/",
-        max_file_size=HARD * limits.bytes,
-        show_error=False,
-        footer_links=[],
-        run_history=False,
-        ssr_mode=False,
-        pwa=False,
-        mcp_server=False,
-        enable_monitoring=False,
-        app_kwargs={"openapi_url": None},
-        **style(),
-    )
+def _home(keep: Path) -> Path:
+    """The folder of the boards that are kept; nobody else on this computer may look into it."""
+    try:
+        keep.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UserError(f"--keep {str(keep)!r} cannot be made ({error.strerror}): give another folder") from error
+    return keep.resolve()
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """`protoadapt serve`."""
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,14 +23,19 @@ def serve(
     ] = None,
     max_mb: Annotated[int, typer.Option(min=1, max=512, help="largest size of one uploaded file, in MB")] = 20,
     max_pictures: Annotated[int, typer.Option(min=2, max=50_000, help="most pictures per open page")] = 5000,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="directory that keeps the boards for the next time; without it, nothing is"),
+    ] = None,
     device: Device = "auto",
 ) -> None:
     """Name pictures on a page in the browser.
 
-    Drop in examples and pictures, see them named, and correct them with a click. Ctrl-C ends it.
+    Drop in a folder of pictures, name a few, see the others named, and correct them by keyboard or mouse. Ctrl-C ends
+    it.
     """
-    if find_spec("gradio") is None:
-        raise UserError(f"the page needs gradio: {install('app')}")
+    if not all(map(find_spec, ("fastapi", "uvicorn", "multipart"))):
+        raise UserError(f"the page needs fastapi, uvicorn and python-multipart: {install('app')}")
     from protoadapt import app
     from protoadapt.vision import networks
 
@@ -39,4 +45,4 @@ def serve(
         print(f"Open {address} in a browser; Ctrl-C here ends it.", flush=True)
 
     limits = app.Limits(max_mb << 20, max_pictures)
-    app.serve(network, metadata, host=host, port=port, token=token, limits=limits, on_ready=announce)
+    app.serve(network, metadata, host=host, port=port, token=token, limits=limits, keep=keep, on_ready=announce)

@@ -42,6 +42,24 @@ def plane_paths(
     }
 
 
+def principal_plane(rows: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Project rows (N, D) and `steps` (W, T, D) onto the two directions in which the rows vary most (PCA).
+
+    Returns points (N, 2) and (W, T, 2). Rows on the unit sphere, as a classifier compares them, make a useful plane.
+    The sign of a direction is fixed by its largest entry, so that the plane does not flip from one fit to the next.
+
+    >>> principal_plane(np.array([[0.0, 0], [4, 0], [4, 1], [0, 1]]), np.zeros((1, 1, 2)))[0].round(1).tolist()
+    [[-2.0, -0.5], [2.0, -0.5], [2.0, 0.5], [-2.0, 0.5]]
+    """
+    center = rows.mean(0, dtype=np.float64)
+    moved = rows - center
+    # Of the smaller Gram matrix: at most 1,280 × 1,280 for the features of a named network.
+    _, vectors = np.linalg.eigh(moved.T @ moved)
+    axes = vectors[:, -1:-3:-1]
+    axes = axes * np.sign(np.take_along_axis(axes, np.abs(axes).argmax(0)[None], 0))
+    return moved @ axes, (steps - center) @ axes
+
+
 def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) -> dict[str, Any] | None:
     """Project the first episode with the 21 positions of CIPA's prototypes; support rows come before queries.
 

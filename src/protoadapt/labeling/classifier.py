@@ -210,10 +210,15 @@ class Classifier:
 
 def save_classifier(path: str | Path, classifier: Classifier) -> None:
     """Writes one safetensors file, whole or not at all; `load_classifier` reads it."""
+    with written_whole(path) as partial:
+        partial.write_bytes(classifier_bytes(classifier))
+
+
+def classifier_bytes(classifier: Classifier) -> bytes:
+    """The content of the file that `save_classifier` writes."""
     metadata = asdict(classifier) | {"schema": SCHEMA}
     tensors = {name: metadata.pop(name).contiguous() for name in SHAPES}
-    with written_whole(path) as partial:
-        partial.write_bytes(save(tensors, {"protoadapt": json.dumps(metadata)}))
+    return save(tensors, {"protoadapt": json.dumps(metadata)})
 
 
 def load_classifier(path: str | Path) -> Classifier:

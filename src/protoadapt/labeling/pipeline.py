@@ -26,7 +26,7 @@ from protoadapt.labeling.classifier import Classifier, described, save_classifie
 from protoadapt.labeling.names import to_text
 from protoadapt.labeling.outputs import UNLABELED, Block
 from protoadapt.labeling.parquet_table import parquet_writer
-from protoadapt.labeling.prototype_paths import prototype_paths
+from protoadapt.labeling.prototype_paths import picture_map, prototype_paths
 from protoadapt.labeling.suggest import next_pictures
 from protoadapt.labeling.thumbnails import Progress as Progress
 from protoadapt.vision import networks
@@ -58,6 +58,7 @@ class Task:
     calibration: Mapping[str, Any] | None
     skipped: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    table: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # rows, codes and each picture's row, in memory
     contents: Mapping[str, bytes] = field(default_factory=dict)  # sha256 by name, where it is known
 
 
@@ -128,7 +129,9 @@ def in_memory(
 
     source = MemorySource(rows, unlabeled, block_size(len(classes), rows.shape[1]), torch.float32, device)
     of_network = (model_entry(metadata), metadata["trained_on"], metadata["calibration"])
-    return Task(title, root, classes, rows[support], codes[support], source, blocks, *of_network, **more)
+    table = rows, np.maximum(codes, UNLABELED), row
+    arguments = (title, root, classes, rows[support], codes[support], source, blocks, *of_network)
+    return Task(*arguments, table=table, **more)
 
 
 def name_pictures(
@@ -194,6 +197,7 @@ def name_pictures(
         rows = np.concatenate([task.support, features]).astype(np.float32)
         codes = np.concatenate([task.labels, np.full(len(features), UNLABELED)])
         result["paths"] = prototype_paths(estimator, classifier, rows, codes)
+        result["map"] = picture_map(estimator, classifier, *task.table) if task.table else None
     return Named(result, classifier, records if keep else None)
 
 

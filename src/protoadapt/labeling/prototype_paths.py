@@ -6,12 +6,37 @@ import numpy as np
 from sklearn.base import clone
 
 from protoadapt.core.estimators import PrototypeClassifier
-from protoadapt.core.projection import plane_paths
+from protoadapt.core.projection import plane_paths, principal_plane
 from protoadapt.labeling.classifier import Classifier
 
 ROWS = 500
 POINTS = 400
 """Of prototypes, all steps together; with more classes than fit, only the start and the end are drawn."""
+STEPS = 5
+"""Positions of a prototype on the map of all pictures, the first and the last among them."""
+
+
+def prepared_steps(
+    estimator: PrototypeClassifier, classifier: Classifier, rows: np.ndarray, codes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (n, D) as the classifier compares them, and STEPS positions (W, STEPS, D) of its prototypes among them.
+
+    codes (n): the class of a labelled row, negative for the others.
+    """
+    path = clone(estimator).path(rows, np.maximum(codes, -1))
+    chosen = np.linspace(0, len(path) - 1, STEPS).round().astype(int)
+    return classifier.prepare(rows).numpy(), path[chosen].swapaxes(0, 1)
+
+
+def picture_map(
+    estimator: PrototypeClassifier, classifier: Classifier, rows: np.ndarray, codes: np.ndarray, row: np.ndarray
+) -> dict[str, Any]:
+    """All pictures in the plane of their first two principal components, for the board.
+
+    row (n): the row of each picture. Returns `points` [[x, y] per picture] and `paths` {class: [[x, y] per step]}.
+    """
+    points, steps = principal_plane(*prepared_steps(estimator, classifier, rows, codes))
+    return {"points": points[row].round(4).tolist(), "paths": dict(zip(classifier.classes, steps.round(4).tolist()))}
 
 
 def prototype_paths(

@@ -159,7 +159,7 @@ def table_examples(
     """
     folders = [] if images is None else [images, *filter(os.path.isdir, support)]
     anywhere: dict[str, list[str]] | None = None
-    for row in filter(lambda row: row.is_example, _rows(table)):
+    for row in filter(lambda row: row.is_example, table_rows(table)):
         line, name, label, guess = row
         if images is None:
             yield Example(os.path.normpath(from_text(name)), label, table, row.by_table)
@@ -264,7 +264,8 @@ def _by_name(folders: Iterable[str | Path]) -> dict[str, list[str]]:
     return files
 
 
-def _rows(table: Path) -> Iterator[Row]:
+def table_rows(table: Path) -> Iterator[Row]:
+    """The lines of a csv file that has the columns file and label."""
     try:
         with open(table, newline="", encoding="utf-8-sig") as file:
             header = file.readline()

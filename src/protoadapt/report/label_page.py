@@ -1,17 +1,31 @@
-"""The page on labels, made for checking them."""
+"""The page on labels: the board of `serve` without a server, with details that need no script.
 
-from collections.abc import Callable, Iterable, Sequence
+Pictures and labels are JSON inside the page, which `report/board/*.js` shows. It cannot name pictures again, so it
+records corrections: kept in the browser, and saved as a csv that `label --support` takes.
+"""
+
+import re
+from collections.abc import Sequence
+from importlib import resources
 from typing import Any
 
 from protoadapt.core.errors import count
 from protoadapt.report.charts import bar, color, mark
-from protoadapt.report.label_records import LabelledPicture, Total, number, rank, read_next, read_records, read_totals
-from protoadapt.report.markup import Html, facts, inner, name_of, page, pairs, section, table, tag
+from protoadapt.report.label_records import LabelledPicture, Total, number, read_next, read_records, read_totals
+from protoadapt.report.markup import Html, document_page, facts, inner, name_of, pairs, section, table, tag
 from protoadapt.report.motion import motion, motion_section, paths_of
 
 SCHEMA = "protoadapt-labels/1"
-LISTED = 100  # pictures per class that are listed without a preview; labels.csv has all
-ORDER = "Your examples come first, then the pictures with the highest confidence. Open a picture for its details."
+MODULES = tuple(
+    f"board/{name}.js"
+    for name in (
+        *("dom", "marks", "operations", "store", "views", "grid"),
+        *("classes", "inspector", "map", "dialogs", "keys", "board"),
+    )
+)
+"""The modules that both homes of the board share, each before those that import it."""
+BOARD_FILES = ("palette.css", "board/board.css", *MODULES)
+LISTED = 2000  # pictures in the table for browsers without scripts
 CALIBRATED = (
     "Confidences are calibrated on other classes: of the pictures labelled with 80 % confidence, about 80 % are right, "
     "provided that they belong to one of your classes. A picture that resembles none of the examples is marked "
@@ -21,57 +35,122 @@ UNCALIBRATED = (
     "Confidences are not calibrated for this model. Use them to sort the pictures, not as probabilities; "
     "`protoadapt calibrate` measures them."
 )
-Words = Callable[[float | None], str]
+OFFLINE = (
+    "Corrections made here are kept in this browser and do not change the other labels: save them as corrections.csv "
+    "and run `protoadapt label` again with one more --support corrections.csv."
+)
 
 
 def labels_page(document: dict[str, Any]) -> str:
-    """The HTML page of a parsed labels.json: what to label next, counts, pictures by class, prototypes, skipped."""
+    """The HTML page of a parsed labels.json: the board, and under Details counts, prototypes, skipped, provenance."""
     records, names = read_records(document)
     totals = read_totals(document, names, records)
-    say = _percent if document.get("calibrated") else _score
-    unknown = _ordered(p for p in records if p.unknown)
-    named = [p for p in records if not p.unknown]
-    following = read_next(document, records)
     skipped, paths = document.get("skipped") or [], document.get("paths")
-    galleries = []
-    for k, name in enumerate(names):
-        words = _counted(totals[k], sum(p.class_ == k and not p.support for p in records))
-        galleries.append(_gallery(name, k, _ordered(p for p in named if p.class_ == k), say, f"class-{k}", words))
-    if unknown:
-        without_class = sum(p.class_ < 0 for p in unknown)
-        number_unknown = sum(total.unknown for total in totals) + without_class
-        words = count(number_unknown, "picture")
-        words += f", {len(unknown):,} shown here" if len(unknown) < number_unknown else ""
-        galleries.insert(0, _gallery("Unknown", -1, unknown, say, "unknown", words))
     sections = [
-        ("next", "Label next", _next(*following, say) if following[0] else None),
-        ("unknown", "Unknown", Html() if unknown else None),
         ("counts", "Counts", _counts(names, totals)),
-        ("classes", "Classes", section("All pictures", _tools(), galleries, id_="classes", note=ORDER)),
         ("motion", "Prototypes", motion_section(motion(paths_of(paths), names)) if paths else None),
         ("skipped", "Skipped", _skipped(skipped) if skipped else None),
         ("provenance", "Provenance", _provenance(document)),
     ]
+    present = [(id_, words, part) for id_, words, part in sections if part is not None]
+    title, lead = str(document.get("title") or "Labels"), _summary(records, totals, len(skipped))
+    unknown = any(p.unknown for p in records)
     trust = CALIBRATED if document.get("calibrated") else UNCALIBRATED
     trust += "" if document.get("calibrated") or unknown else " No picture is marked unknown."
-    lines = [tag("p", _summary(records, totals, len(skipped)), class_="lead"), tag("p", trust, class_="note")]
-    return page(str(document.get("title") or "Labels"), *lines, sections=sections, of="labels", script=True)
+    nav = tag("nav", [tag("a", words, href=f"#{id_}") for id_, words, _ in present], aria_label="Sections")
+    lines = [tag("p", lead, class_="lead"), tag("p", trust, class_="note"), tag("p", OFFLINE, class_="note")]
+    details = tag(
+        "div",
+        tag("header", tag("h1", name_of(title)), lines, nav),
+        [part for *_, part in present],
+        tag("noscript", _plain(records)),
+        class_="details",
+        id="details",
+    )
+    data = _board_data(document, records, names, lead)
+    script = _bundle((*MODULES, "board/frozen.js"))
+    return document_page(title, details, css=_style(), script=script, data=data, of="labels")
 
 
-def _counted(total: Total, present: int) -> str:
-    words = f"{total.labelled:,} labelled" + (f", {total.unknown:,} of them unknown" if total.unknown else "")
-    words += f", {present:,} shown here" if present < total.labelled else ""
-    return words + (f" · {count(total.examples, 'example')}" if total.examples else "")
+def _style() -> str:
+    """The board's style, and inside the details that of other reports."""
+    palette, board, others = (_text(name) for name in ("palette.css", "board/board.css", "page.css"))
+    return f"{palette}{board}.details {{\n{others}}}\n"
 
 
-def _ordered(records: Iterable[LabelledPicture]) -> list[LabelledPicture]:
-    return sorted(records, key=lambda p: (not p.support, -rank(p), p.file))
+def _bundle(names: Sequence[str]) -> str:
+    """Modules as one script that runs from a file: their names are unique, so that imports and exports can go."""
+    code = "".join(_text(name) for name in names)
+    code = re.sub(r"^import [^;]+;\n", "", code, flags=re.MULTILINE)
+    return '"use strict";\n{\n' + re.sub(r"^export ", "", code, flags=re.MULTILINE) + "}\n"
 
 
-def _percent(share: float | None) -> str:
-    if share is None:
-        return "–"
-    return "> 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+def _text(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
+
+
+def _board_data(
+    document: dict[str, Any], records: Sequence[LabelledPicture], names: Sequence[str], lead: str
+) -> dict[str, Any]:
+    """What the board shows: one list per value, with an entry per picture."""
+    by_page = any(p.by_page for p in records)
+    place, (first, reasons) = {id(p): i for i, p in enumerate(records)}, read_next(document, records)
+    queue = [place[id(p)] for p in first]
+    asked = [i for i, p in enumerate(records) if not p.support and i not in set(queue)]
+    rest = sorted(asked, key=lambda i: (records[i].margin or 0, records[i].file))
+    points = document.get("map")
+    return {
+        "title": str(document.get("title") or "Labels"),
+        "made": f"{document.get('made')} {len(records)}",
+        "summary": lead,
+        "calibrated": bool(document.get("calibrated")),
+        "origin": "(page)" if by_page else "(table)",
+        "classes": list(names),
+        "files": [p.file for p in records],
+        "label": [p.class_ for p in records],
+        "second": [p.runner_up_class for p in records],
+        "confidence": [p.confidence for p in records],
+        "margin": [p.margin for p in records],
+        "unknown": [int(p.unknown) for p in records],
+        "given": [_given(p, names) for p in records],
+        "said": [int(p.by_table or p.by_page or p.no_class) for p in records],
+        "small": [p.thumb or "" for p in records],
+        "large": {i: p.preview for i, p in enumerate(records) if p.preview and p.preview != p.thumb},
+        "links": {i: p.link for i, p in enumerate(records) if p.link},
+        "next": queue + rest,
+        "reasons": {i: reason for i, reason in zip(queue, reasons) if reason},
+        "map": points if _is_map(points, len(records)) else None,
+    }
+
+
+def _given(p: LabelledPicture, names: Sequence[str]) -> str | None:
+    """What a person said of the picture, if anybody did."""
+    return "unknown" if p.no_class else names[p.class_] if p.support and p.class_ >= 0 else None
+
+
+def _is_map(value: Any, size: int) -> bool:
+    """Whether a value is {points: [[x, y] or null per picture], paths: {class: [[x, y], …]}} of finite numbers."""
+
+    def point(one: Any) -> bool:
+        return isinstance(one, list) and len(one) == 2 and all(number(x) is not None for x in one)
+
+    points, paths = (value.get("points"), value.get("paths")) if isinstance(value, dict) else (None, None)
+    if not isinstance(points, list) or len(points) != size or not isinstance(paths, dict):
+        return False
+    steps = [one for path in paths.values() for one in (path if isinstance(path, list) and path else [None])]
+    return all(one is None or point(one) for one in points) and all(map(point, steps))
+
+
+def _plain(records: Sequence[LabelledPicture]) -> Html:
+    """All labels as a table, for a browser that runs no scripts."""
+    rows = []
+    for p in records[:LISTED]:
+        label = "unknown" if p.unknown else p.label
+        rows.append(
+            (name_of(p.file), [tag("td", name_of(label)), tag("td", "example" if p.support else _score(p.confidence))])
+        )
+    more = tag("p", f"and {len(records) - LISTED:,} more, all in labels.csv") if len(records) > LISTED else None
+    return inner(tag("h2", "All pictures"), table(["file", "label", "confidence"], rows), more)
 
 
 def _score(share: float | None) -> str:
@@ -87,76 +166,6 @@ def _summary(records: Sequence[LabelledPicture], totals: Sequence[Total], skippe
     rest = [f"{unknown:,} may belong to no class"] if unknown else []
     rest += [f"{skipped:,} {'was' if skipped == 1 else 'were'} skipped"] if skipped else []
     return f"{words} {'; '.join(rest)}." if rest else words
-
-
-def _card(p: LabelledPicture, say: Words, rival: bool = False, why: str = "") -> Html:
-    """A picture that opens to show its details. With `rival`, the runner-up stands beside the label; `why`: in the
-    details, why its label would help."""
-    lines = []
-    if p.support:
-        lines.append(tag("span", "example", class_="badge"))
-    else:
-        label = tag("span", f"{p.label}?" if p.unknown else p.label, class_="who") if rival or p.unknown else None
-        lines.append(tag("span", label, tag("span", say(p.confidence), class_="share"), class_="line"))
-        lines.append(bar((p.confidence or 0, color(p.class_))))
-        if rival and p.runner_up:
-            rest = None if p.confidence is None or p.margin is None else max(0.0, p.confidence - p.margin)
-            other = tag("span", f"or {p.runner_up}", class_="who")
-            lines.append(tag("span", other, tag("span", say(rest), class_="share"), class_="line rival"))
-            lines.append(bar((rest or 0, color(p.runner_up_class))))
-    short = p.file.replace("\\", "/").rsplit("/", 1)[-1]
-    source = p.preview if rival or p.unknown else p.thumb
-    image = tag("img", src=source, alt=f"Picture {p.file}", loading="lazy", decoding="async", width=128, height=128)
-    summary = tag("summary", image, lines, tag("span", name_of(short), class_="file"))
-    file = tag("a", name_of(p.file), href=p.link) if p.link else name_of(p.file)
-    known: list[tuple[str, object]] = [("file", file), ("label", None if p.unknown else name_of(p.label))]
-    if not p.support:
-        known += [("confidence", say(p.confidence)), ("runner-up", name_of(p.runner_up) if p.runner_up else None)]
-        known += [("margin", _score(p.margin)), ("why", why)]
-    return tag("details", summary, facts(known), class_="card example" if p.support else "card")
-
-
-def _gallery(name: str, class_: int, pictures: Sequence[LabelledPicture], say: Words, id_: str, words: str) -> Html:
-    """One class: cards, then a line for each picture without a preview. `words`: how many there are."""
-    lines = [_line(p, "?" if p.unknown else "", "example" if p.support else say(p.confidence)) for p in _bare(pictures)]
-    rest = tag("li", f"and {len(lines) - LISTED:,} more, all in labels.csv") if len(lines) > LISTED else None
-    more = tag("summary", f"{len(lines):,} without a preview"), tag("ul", lines[:LISTED], rest, class_="plain")
-    return tag(
-        "div",
-        tag("h3", mark(class_), name_of(name), " ", tag("small", words)),
-        _cards(pictures, say),
-        tag("details", *more) if lines else None,
-        tag("p", "No pictures.", class_="note") if not pictures else None,
-        class_="gallery",
-        id=id_,
-    )
-
-
-def _next(pictures: Sequence[LabelledPicture], reasons: Sequence[str], say: Words) -> Html:
-    if any(reasons):
-        one = count(len(pictures), "picture whose label", "pictures whose labels")
-        note = f"The {one} would teach the classifier most, in this order: correct or confirm them in labels.csv."
-    else:
-        note = f"The {count(len(pictures), 'picture')} with the lowest confidence, lowest first."
-    cards = [_card(p, say, True, why) for p, why in zip(pictures, reasons) if p.thumb]
-    bare = [(p, why) for p, why in zip(pictures, reasons) if not p.thumb]
-    lines = [_line(p, f" or {p.runner_up}" if p.runner_up else " ", why or say(p.confidence)) for p, why in bare]
-    grid = tag("div", cards, class_="grid large") if cards else None
-    return section("Label these next", grid, tag("ul", lines, class_="plain") if lines else None, id_="next", note=note)
-
-
-def _cards(pictures: Sequence[LabelledPicture], say: Words) -> Html | None:
-    cards = [_card(p, say) for p in pictures if p.thumb]
-    return tag("div", cards, class_="grid") if cards else None
-
-
-def _bare(pictures: Sequence[LabelledPicture]) -> list[LabelledPicture]:
-    return [p for p in pictures if not p.thumb]
-
-
-def _line(p: LabelledPicture, doubt: str, words: str) -> Html:
-    """A picture without a preview; its label only where there is a doubt about it."""
-    return tag("li", name_of(p.file), [": ", name_of(p.label), doubt] if doubt else None, " ", tag("small", words))
 
 
 def _counts(names: Sequence[str], totals: Sequence[Total]) -> Html:
@@ -175,16 +184,6 @@ def _counts(names: Sequence[str], totals: Sequence[Total]) -> Html:
     note = "Solid: your examples. Pale: pictures that were given this label"
     note += "; faint: those of them that may belong to no class (unknown)." if unsure else "."
     return section("Counts", table(columns, rows, "balance"), id_="counts", note=note)
-
-
-def _tools() -> Html:
-    """Search and order; the script shows them, without it the page is complete but for these."""
-    orders = {"": "highest confidence first", "up": "lowest confidence first"}
-    options = [tag("option", words, value=value) for value, words in orders.items()]
-    search = tag("input", type="search", id="find", placeholder="file or class", autocomplete="off")
-    order = tag("label", "Order ", tag("select", options, id="order"))
-    output = tag("output", id="found", for_="find")
-    return tag("div", tag("label", "Search ", search), order, output, class_="tools", hidden=True)
 
 
 def _skipped(skipped: Sequence[dict[str, Any]]) -> Html:

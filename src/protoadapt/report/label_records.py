@@ -27,6 +27,9 @@ class LabelledPicture(NamedTuple):
     thumb: str | None
     preview: str | None  # the same, larger, where there is one
     link: str | None  # to the file itself
+    by_table: bool  # who gave the label: a table,
+    by_page: bool  # the page in the browser,
+    no_class: bool  # or a person who says that it belongs to none of the classes
 
 
 class Total(NamedTuple):
@@ -58,6 +61,7 @@ def read_records(document: dict[str, Any]) -> tuple[list[LabelledPicture], list[
                 *(second, index.get(second, -1), number(p.get("margin"))),
                 *(bool(p.get("support")), bool(p.get("unknown")) or label not in index),
                 *(thumb or preview, preview or thumb, link(document.get("folder"), file)),
+                *(bool(p.get(key)) for key in ("by_table", "by_page", "no_class")),
             )
         )
     return records, names

@@ -7,16 +7,18 @@ page carries its own style and script, and a policy under which nothing else run
 import base64
 import hashlib
 import html
+import json
 import posixpath
 import re
 from collections.abc import Iterable
 from importlib import resources
+from typing import Any
 from urllib.parse import quote
 
 VOID = {"br", "img", "input", "link", "meta"}
 # Control characters, line and paragraph separators, characters that change the writing direction, lone surrogates.
 HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-PICTURE = re.compile(r"data:image/(?:jpeg|png);base64,[A-Za-z0-9+/]+={0,2}")
+PICTURE = re.compile(r"data:image/(?:jpeg|png|webp);base64,[A-Za-z0-9+/]+={0,2}")
 NEAR = 2  # folders that a link may go up
 COLORS, SHAPES = 8, 5  # class i has colour i mod 8 and shape i mod 5, so forty classes look different
 
@@ -65,7 +67,7 @@ def tag(element: str, /, *children: object, **attributes: object) -> Html:
 
 
 def picture(url: object) -> str | None:
-    """The URL if it is a JPEG or PNG picture held in the URL itself, else None."""
+    """The URL if it is a JPEG, PNG or WebP picture held in the URL itself, else None."""
     return url if isinstance(url, str) and PICTURE.fullmatch(url) else None
 
 
@@ -107,18 +109,26 @@ def pairs(value: object) -> str:
     return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else ""
 
 
-def page(title: str, *lines: object, sections: Iterable[tuple[str, str, Html | None]], of: str, script: bool) -> str:
-    """The whole file: a header of `lines` with links to the sections, then the sections.
+def page(title: str, *lines: object, sections: Iterable[tuple[str, str, Html | None]], of: str) -> str:
+    """A page without a script: a header of `lines` with links to the sections, then the sections.
 
-    Its policy names style and script by their hash, so nothing else runs and nothing is loaded. `sections` are given as
-    (id, words of the link, content), those without content are left out. `of` says in the file what the page is about.
+    `sections` are given as (id, words of the link, content), those without content are left out.
     """
     present = [(id_, words, part) for id_, words, part in sections if part is not None]
     nav = tag("nav", [tag("a", words, href=f"#{id_}") for id_, words, _ in present], aria_label="Sections")
     main = tag("main", tag("header", tag("h1", name_of(title)), *lines, nav), [part for *_, part in present])
-    css, js = (resources.files(__package__).joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
+    read = resources.files(__package__).joinpath
+    css = "".join(read(name).read_text("utf-8") for name in ("palette.css", "page.css"))
+    return document_page(title, main, css=css, of=of)
+
+
+def document_page(title: str, body: Html, *, css: str, of: str, script: str | None = None, data: Any = None) -> str:
+    """The whole file. Its policy names style and script by their hash, so nothing else runs and nothing is loaded.
+
+    `of` says in the file what the page is about. `data` is JSON for the script, under the id `board-data`.
+    """
     policy = f"default-src 'none'; img-src data:; style-src {_hash(css)}; base-uri 'none'; form-action 'none'"
-    policy += f"; script-src {_hash(js)}" if script else ""
+    policy += f"; script-src {_hash(script)}" if script else ""
     metadata = [
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
@@ -130,8 +140,14 @@ def page(title: str, *lines: object, sections: Iterable[tuple[str, str, Html | N
         tag("title", title),
         tag("style", Html(css)),
     ]
-    end = tag("script", Html(js)) if script else None
-    return "<!doctype html>\n" + tag("html", tag("head", metadata), tag("body", main, end), lang="en") + "\n"
+    end = [tag("script", _json(data), type="application/json", id="board-data")] if data is not None else []
+    end += [tag("script", Html(script))] if script else []
+    return "<!doctype html>\n" + tag("html", tag("head", metadata), tag("body", body, end), lang="en") + "\n"
+
+
+def _json(value: Any) -> Html:
+    """JSON that no name inside can end or turn into markup."""
+    return Html(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def _hash(text: str) -> str:

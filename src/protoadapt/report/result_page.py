@@ -47,7 +47,7 @@ def evaluation_page(documents: Sequence[dict[str, Any]]) -> str:
     names = dict.fromkeys(dataset(r["features"]) for r in results)
     title = f"Evaluation: {', '.join(names)}" if results and all(names) else "Evaluation" if results else "Training"
     lead = tag("p", _summary(results, runs), class_="lead")
-    return page(title, lead, sections=sections, of="results", script=False)
+    return page(title, lead, sections=sections, of="results")
 
 
 def _having(documents: Sequence[dict[str, Any]], *schemas: str) -> list[dict[str, Any]]:

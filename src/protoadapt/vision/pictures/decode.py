@@ -69,19 +69,33 @@ def decode_bytes(content: bytes, size: int, resize: Resize | None = None) -> np.
 
 def thumbnail(content: bytes, side: int = THUMB) -> bytes:
     """Make a JPEG of at most `side` pixels per side, upright, without the file's metadata."""
+    (small,) = shrunk(content, side, form="JPEG", quality=75)
+    return small
+
+
+def shrunk(content: bytes, *sides: int, form: str = "WEBP", quality: int = 78) -> list[bytes]:
+    """Make small pictures of at most so many pixels per side, the largest first: upright, and without any metadata.
+
+    A picture is decoded once for all of them. Pillow would write a JPEG's comment, which may be a person's name, into
+    every copy: so nothing but pixels is copied.
+    """
     with open_image(content) as image, _room.of(image):
-        image.draft("RGB", (2 * side, 2 * side))
+        image.draft("RGB", (2 * sides[0], 2 * sides[0]))
         small = rgb(ImageOps.exif_transpose(image))
+    copies = []
+    for side in sides:
         small.thumbnail((side, side))
-    small.info.clear()  # a comment of the file would be written again
-    jpeg = BytesIO()
-    small.save(jpeg, "JPEG", quality=75)
-    return jpeg.getvalue()
+        small.info.clear()
+        copy = BytesIO()
+        small.save(copy, form, quality=quality)
+        copies.append(copy.getvalue())
+    return copies
 
 
-def data_url(jpeg: bytes) -> str:
-    """A JPEG as text for the `src` attribute of an HTML image."""
-    return f"data:image/jpeg;base64,{b64encode(jpeg).decode()}"
+def data_url(content: bytes) -> str:
+    """A JPEG or WebP file as text for the `src` attribute of an HTML image."""
+    kind = "webp" if content.startswith(b"RIFF") else "jpeg"
+    return f"data:image/{kind};base64,{b64encode(content).decode()}"
 
 
 def _decoded(content: bytes, box: Box | None, size: int, resize: Resize | None) -> np.ndarray:

@@ -1,0 +1,47 @@
+"""The files that a board can be saved as."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from protoadapt.app.board import name_board
+from protoadapt.app.intake import SMALL
+from protoadapt.app.session import Session
+from protoadapt.core.errors import UserError
+from protoadapt.labeling.classifier import classifier_bytes
+from protoadapt.labeling.outputs import as_csv
+from protoadapt.labeling.pipeline import Named
+from protoadapt.report.label_page import labels_page
+from protoadapt.vision.pictures.decode import data_url
+
+Content = tuple[bytes, str]
+NOTHING = "there is nothing to save yet: give a picture of each of two classes its name"
+
+
+def _csv(session: Session, metadata: Mapping[str, Any]) -> Content:
+    return as_csv(_named(session.named(metadata)).result).encode(), "text/csv; charset=utf-8"
+
+
+def _report(session: Session, metadata: Mapping[str, Any]) -> Content:
+    with session.lock:
+        board = session.board
+    result = _named(name_board(board, metadata, paths=True)).result
+    for place, record in zip(board.present, result["pictures"]):
+        record["thumb"] = data_url(session.copy(board.pictures[place].key, SMALL).read_bytes())
+    return labels_page(result).encode(), "text/html; charset=utf-8"
+
+
+def _classifier(session: Session, metadata: Mapping[str, Any]) -> Content:
+    return classifier_bytes(_named(session.named(metadata)).classifier), "application/octet-stream"
+
+
+def _named(named: Named | None) -> Named:
+    if named is None:
+        raise UserError(NOTHING)
+    return named
+
+
+DOWNLOADS: dict[str, Callable[[Session, Mapping[str, Any]], Content]] = {
+    "labels.csv": _csv,
+    "report.html": _report,
+    "classifier.safetensors": _classifier,
+}

@@ -1,0 +1,45 @@
+"""A csv of labels, dropped on a board: each line is matched with a picture by its name."""
+
+import tempfile
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from protoadapt.app.board import Patch, labelling
+from protoadapt.app.session import Session
+from protoadapt.core.errors import UserError
+from protoadapt.labeling.names import from_text, to_text
+from protoadapt.labeling.support import table_rows
+
+
+class TableLabels(NamedTuple):
+    """The labels of a table as a patch, and the files that are not on the board."""
+
+    patch: Patch
+    missing: list[str]
+
+
+def table_labels(session: Session, text: bytes) -> TableLabels:
+    """The examples of a table (`labeling.support`) whose file, or whose file name if it is unique, is on the board."""
+    board = session.board
+    by_path = {to_text(board.pictures[place].name): place for place in board.present}
+    by_name: dict[str, list[int]] = {}
+    for path, place in by_path.items():
+        by_name.setdefault(PurePosixPath(path).name, []).append(place)
+    labels: dict[int, str | None] = {}
+    missing: list[str] = []
+    with tempfile.TemporaryDirectory(dir=session.folder) as folder:
+        table = Path(folder, "table.csv")
+        table.write_bytes(text)
+        rows = [row for row in table_rows(table) if row.is_example]
+    for row in rows:
+        path = to_text(from_text(row.file.removeprefix("./")))
+        alike = by_name.get(PurePosixPath(path).name, [])
+        found = by_path.get(path, alike[0] if len(alike) == 1 else None)
+        if found is None:
+            missing.append(row.file)
+        else:
+            labels[found] = row.label
+    if not labels:
+        first = f", such as {missing[0]!r}" if missing else ""
+        raise UserError(f"the table labels no picture of this board{first}: add the pictures first")
+    return TableLabels(labelling(board, labels), missing)

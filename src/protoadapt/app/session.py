@@ -1,0 +1,217 @@
+"""A board that remembers: every change is a line of a log, so undo, redo and opening it again are the same thing.
+
+A session is a folder:
+
+    operations.jsonl   one line per step: {"add": …}, {"patch": …, "words": …}, {"undo": 1} or {"redo": 1}
+    features/          the features of each batch of pictures, which is written before its line
+    pictures/          two small copies of each picture
+
+Lines are only ever added, and each is on the disk before the step is answered: a session whose server was killed is
+whole up to its last answered step. A last line that was cut off is removed.
+"""
+
+import json
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from protoadapt.app.board import Board, Patch, Picture, add, change, labelling, name_board
+from protoadapt.app.intake import LARGE, SMALL
+from protoadapt.core.errors import UserError
+from protoadapt.core.files import written_whole
+from protoadapt.labeling.pipeline import Named
+from protoadapt.vision.pictures.walk import Skipped
+
+LOG, ID = "operations.jsonl", re.compile(r"[A-Za-z0-9_-]{16}")
+SUFFIX = {LARGE: "-large.webp", SMALL: ".webp"}
+
+
+@dataclass
+class Session:
+    """One board with its history, in a folder of its own. All methods may be called from several threads."""
+
+    folder: Path
+    weights: str  # of the network that made the features
+    board: Board = field(default_factory=Board)
+    done: list[tuple[str, Patch, Patch]] = field(default_factory=list)  # (words, patch, its inverse), to be undone
+    undone: list[tuple[str, Patch, Patch]] = field(default_factory=list)
+    revision: int = 0
+    seen: float = field(default_factory=time.monotonic)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    _named: tuple[int, Named | None] = (-1, None)
+    _replaying: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    def change(self, patch: Patch, words: str) -> None:
+        """A step that a person took; `words` name it where it can be undone."""
+        with self.lock:
+            after, back = change(self.board, patch)
+            self._write({"patch": patch, "words": words})
+            self._step(after, words, patch, back)
+
+    def undo(self) -> bool:
+        with self.lock:
+            return self._turn("undo", self.done, self.undone)
+
+    def redo(self) -> bool:
+        with self.lock:
+            return self._turn("redo", self.undone, self.done)
+
+    def add(
+        self,
+        answers: Sequence[Picture | str | None],
+        skipped: Sequence[Skipped],
+        labels: Sequence[str | None],
+        drop: str = "",
+    ) -> None:
+        """Adds the pictures that `intake.read_uploads` returned, with the label of each, None where it has none.
+
+        Steps with the same `drop` are undone together.
+        """
+        with self.lock:
+            known = {picture.key for picture in self.board.pictures}
+            new = list({one.key: one for one in answers if isinstance(one, Picture) and one.key not in known}.values())
+            keys = [one.key if isinstance(one, Picture) else one for one in answers]
+            given = {key: label for key, label in zip(keys, labels) if key is not None and label is not None}
+            piece = f"{len(self.board.pictures):06d}.safetensors"
+            line: dict[str, Any] = {"add": [[one.name, one.key] for one in new], "piece": piece, "drop": drop}
+            line |= {"there": [key for key in keys if key is not None], "labels": given}
+            line |= {"skipped": [list(one) for one in skipped]}
+            entry = self._entry(line, new)  # first: a label that is no name is refused before anything is written
+            if new:
+                path = self.folder / "features" / piece
+                with written_whole(path) as partial:
+                    partial.write_bytes(save({"features": np.stack([one.feature for one in new])}))
+            self._write(line)
+            self._enter(*entry, drop)
+
+    def keep(self, key: str, copies: Sequence[bytes]) -> None:
+        """Stores the copies of a picture for the page; `intake.read_uploads` calls it."""
+        for side, copy in zip((LARGE, SMALL), copies):
+            with written_whole(self.copy(key, side)) as partial:
+                partial.write_bytes(copy)
+
+    def copy(self, key: str, side: int) -> Path:
+        """The file of a copy of a picture."""
+        return self.folder / "pictures" / f"{key}{SUFFIX[side]}"
+
+    def named(self, metadata: Mapping[str, Any]) -> Named | None:
+        """`name_board` of the present board, computed once per change."""
+        with self.lock:
+            if self._named[0] != self.revision:
+                self._named = self.revision, name_board(self.board, metadata)
+            return self._named[1]
+
+    def _step(self, board: Board, words: str, patch: Patch, back: Patch) -> None:
+        self.board = board
+        self.done.append((words, patch, back))
+        self.undone.clear()
+        self.revision += 1
+
+    def _turn(self, word: str, source: list[Any], target: list[Any]) -> bool:
+        if not source:
+            return False
+        self._write({word: 1})
+        words, patch, back = source.pop()
+        self.board, _ = change(self.board, back if word == "undo" else patch)
+        target.append((words, patch, back))
+        self.revision += 1
+        return True
+
+    def _entry(self, line: Mapping[str, Any], new: Sequence[Picture]) -> tuple[Board, Board, Patch]:
+        """The board with the new pictures, the same after the labels, and the patch between the two."""
+        board, _ = add(self.board, new, [Skipped(*one) for one in line["skipped"]])
+        place_of = {picture.key: place for place, picture in enumerate(board.pictures)}
+        given = {place_of[key]: label for key, label in line["labels"].items()}
+        patch = dict(labelling(board, given)) if given else {}
+        returned = {place_of[key]: False for key in line["there"] if place_of[key] in board.gone}
+        patch |= {"gone": {**returned, **patch.get("gone", {})}} if returned else {}
+        return board, change(board, patch)[0], patch
+
+    def _enter(self, added: Board, after: Board, patch: Patch, drop: str) -> None:
+        """New pictures are a step whose inverse takes them off again; of one drop it is one step."""
+        fresh = range(len(self.board.pictures), len(added.pictures))
+        _, back = change(added, patch)
+        patch, back = {**patch, "gone": {**patch.get("gone", {}), **{place: False for place in fresh}}}, dict(back)
+        back["gone"] = {**back.get("gone", {}), **{place: True for place in fresh}}
+        if not (fresh or patch.get("labels") or patch["gone"]):
+            self.board = after  # only files that were left out
+            self.revision += 1
+            return
+        words = f"add pictures\0{drop}" if drop else "add pictures"
+        if drop and self.done and self.done[-1][0] == words:
+            _, before, before_back = self.done.pop()
+            patch, back = _joined(before, patch), _joined(back, before_back)
+        self._step(after, words, patch, back)
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self._replaying:
+            return
+        with open(self.folder / LOG, "ab") as file:
+            file.write(json.dumps(line).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def start(self) -> None:
+        """Makes the folder and the first line of the log."""
+        for name in ("features", "pictures"):
+            (self.folder / name).mkdir(parents=True)
+        self._write({"weights": self.weights})
+
+    def replay(self) -> None:
+        """Takes every step of the log again."""
+        path = self.folder / LOG
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        head, *lines = whole.splitlines()
+        if json.loads(head).get("weights") != self.weights:
+            raise UserError(f"the session {self.id} was made with another model: serve it with that --model")
+        self._replaying = True
+        for line in map(json.loads, lines):
+            if "patch" in line:
+                self.change(line["patch"], line["words"])
+            elif "add" in line:
+                rows: Any = load_file(self.folder / "features" / line["piece"])["features"] if line["add"] else []
+                new = [Picture(name, key, row) for (name, key), row in zip(line["add"], rows, strict=True)]
+                self._enter(*self._entry(line, new), line["drop"])
+            else:
+                {"undo": self.undo, "redo": self.redo}[next(iter(line))]()
+        self._replaying = False
+        os.truncate(path, len(whole))
+
+
+def new_session(home: Path, weights: str) -> Session:
+    """A session in a new folder below `home`, whose name nobody can guess."""
+    session = Session(home / secrets.token_urlsafe(12), weights)
+    session.start()
+    return session
+
+
+def open_session(folder: Path, weights: str) -> Session:
+    """The session that a folder holds, as it was after its last step. Raises UserError where it is damaged."""
+    session = Session(folder, weights)
+    try:
+        session.replay()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, SafetensorError) as error:
+        raise UserError(f"the session {folder.name} is damaged ({error}): move its folder away") from error
+    return session
+
+
+def _joined(first: Patch, second: Patch) -> Patch:
+    """One patch that does two, one after the other."""
+    parts = {key: {**first.get(key, {}), **second.get(key, {})} for key in ("labels", "gone")}
+    classes = second.get("classes", first.get("classes"))
+    return {key: part for key, part in parts.items() if part} | ({} if classes is None else {"classes": classes})

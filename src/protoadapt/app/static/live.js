@@ -1,0 +1,103 @@
+// The board on a server: pictures are taken in, changes are sent, files are saved.
+
+import { createBoard } from "./board.js";
+import { count, el, icon } from "./dom.js";
+import { chosen, createIntake, dropped } from "./intake.js";
+import { about, newBoard, serverBackend } from "./server_backend.js";
+import { createStore } from "./store.js";
+
+const ALIVE = 5 * 60 * 1000;
+
+async function open(known) {
+  const named = location.hash.match(/^#board=([A-Za-z0-9_-]{16})$/)?.[1];
+  if (named) {
+    const backend = serverBackend(named);
+    const snapshot = await backend.load().catch(() => null);
+    if (snapshot) return [backend, snapshot];
+  }
+  const backend = serverBackend(await newBoard());
+  history.replaceState(null, "", `#board=${backend.id}`);
+  const lost = named ? "That board is no longer here. This is a new one." : "";
+  return [backend, await backend.load(), lost];
+}
+
+function picker(words, name, attributes, use) {
+  const input = el("input", { type: "file", multiple: true, hidden: true, ...attributes });
+  input.addEventListener("change", () => {
+    use(chosen(input));
+    input.value = "";
+  });
+  return [input, el("button", { type: "button", class: "big", on: { click: () => input.click() } }, icon(name), el("span", {}, words))];
+}
+
+function startPanel(known, add) {
+  const accept = [...known.suffixes, ".csv"].join(",");
+  const kept = known.kept.map(({ id, pictures, used }) => el("li", {}, el("a", { href: `#board=${id}` },
+    `${count(pictures, "picture")}, last used ${new Date(used * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}`)));
+  return el("section", { class: "start", "aria-label": "Add pictures" },
+    el("h2", {}, "Drop a folder of pictures here"),
+    el("p", {}, "Its subfolders become classes, loose pictures are named for you. Or drop loose pictures and name a few yourself: one per class is enough to begin."),
+    el("div", { class: "pickers" }, picker("Choose a folder", "folder", { webkitdirectory: true }, add), picker("Choose files", "file", { accept }, add)),
+    kept.length > 0 && el("div", { class: "kept" }, el("h3", {}, "Go on with a board"), el("ul", {}, kept)),
+    el("p", { class: "small" }, `${known.formats.join(", ")} files of up to ${known.max_mb} MB, up to ${known.max_pictures.toLocaleString("en")} pictures; a csv with the columns file and label gives labels. Pictures go to the computer that serves this page and nowhere else${known.keeps ? ", and are kept there." : ", and are forgotten an hour after the page is closed."} Model ${known.model}, trained on ${known.trained_on}.`));
+}
+
+function menu(words, name, ...items) {
+  const list = el("div", { class: "menu" }, items.flat());
+  const element = el("details", { class: "drop" }, el("summary", { class: "tool wide" }, icon(name), el("span", {}, words)), list);
+  addEventListener("click", (event) => element.contains(event.target) || element.removeAttribute("open"));
+  list.addEventListener("click", () => element.removeAttribute("open"));
+  element.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    element.removeAttribute("open");
+    element.querySelector("summary").focus();
+  });
+  return element;
+}
+
+function saveMenu(store) {
+  const files = { "labels.csv": "Table of labels (csv)", "report.html": "Report (one HTML file)", "classifier.safetensors": "Classifier for `predict`" };
+  async function save(name) {
+    const wait = name === "report.html" ? "The report is being made …" : null;
+    if (wait) store.say(wait);
+    const answer = await fetch(`${store.backend.base}/${name}`).catch(() => null);
+    if (!answer?.ok) return store.say((await answer?.json().catch(() => null))?.error ?? "The server does not answer.", "error");
+    const address = URL.createObjectURL(await answer.blob());
+    el("a", { href: address, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60000);
+    if (wait) store.say("The report is saved.");
+  }
+  return menu("Save", "save", Object.entries(files).map(([name, words]) => el("button", { type: "button", data: { save: name }, on: { click: () => save(name) } }, words)));
+}
+
+async function main() {
+  const known = await about();
+  const [backend, snapshot, lost] = await open(known);
+  const store = createStore(backend);
+  const intake = createIntake(store, known);
+  const add = (files, label) => intake.add(files, label);
+  const start = startPanel(known, add);
+  const accept = [...known.suffixes, ".csv"].join(",");
+  const other = el("button", { type: "button", on: { click: () => window.open("/", "_blank", "noopener") } }, "New board in a new tab");
+  const adding = menu("Add", "add", picker("A folder", "folder", { webkitdirectory: true }, add), picker("Files, or a csv of labels", "file", { accept }, add), other);
+  const board = createBoard(store, { title: "Name your pictures", buttons: [adding, saveMenu(store)], start, files: (event, name) => add(dropped(event.dataTransfer), name) });
+  board.element.append(intake.element);
+  document.body.replaceChildren(board.element);
+  document.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    document.body.classList.toggle("dropping", event.dataTransfer.types.includes("Files"));
+  });
+  for (const name of ["dragleave", "drop"]) document.addEventListener(name, (event) => {
+    if (name === "drop" || !event.relatedTarget) document.body.classList.remove("dropping");
+  });
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    if (event.dataTransfer.types.includes("Files")) add(dropped(event.dataTransfer));
+  });
+  addEventListener("hashchange", () => location.reload());
+  setInterval(() => fetch(`${backend.base}?since=999999999&names=false`).catch(() => {}), ALIVE);
+  store.take(snapshot);
+  if (lost) store.say(lost, "warning");
+}
+
+main().catch((error) => document.body.replaceChildren(el("p", { class: "fatal", role: "alert" }, error.message)));

@@ -1,0 +1,52 @@
+// The board's backend on the server.
+
+async function asked(address, options) {
+  let answer;
+  try {
+    answer = await fetch(address, options);
+  } catch {
+    throw new Error("The server does not answer. Is `protoadapt serve` still running?");
+  }
+  const found = answer.headers.get("content-type")?.startsWith("application/json") ? await answer.json() : {};
+  if (!answer.ok && answer.status !== 409) throw new Error(found.error ?? found.detail ?? `The server answered ${answer.status}.`);
+  return { found, conflict: answer.status === 409 };
+}
+
+export function about() {
+  return asked("/api/about").then(({ found }) => found);
+}
+
+export async function newBoard() {
+  return (await asked("/api/boards", { method: "POST" })).found.id;
+}
+
+export function serverBackend(id) {
+  const base = `/api/boards/${id}`;
+  let revision = -1;
+  function taken({ found, conflict = false }) {
+    revision = found.revision;
+    return { ...found, conflict };
+  }
+  return {
+    id, base, maps: ["pca", "tsne"],
+    load: async (since = 0, names = true) => taken(await asked(`${base}?since=${since}&names=${names}`)),
+    async commit(steps, since) {
+      const body = JSON.stringify(steps);
+      return taken(await asked(`${base}/changes?revision=${revision}&since=${since}`, { method: "POST", body, headers: { "Content-Type": "application/json" } }));
+    },
+    picture: (place) => ({ small: `${base}/small/${place}`, large: `${base}/large/${place}` }),
+    map: async (kind) => (await asked(`${base}/map?kind=${kind}`)).found,
+    table: async (file) => (await asked(`${base}/table`, { method: "POST", body: file, headers: { "Content-Type": "text/csv" } })).found,
+    /** Sends files; `sent` is called when the server has them, the answer comes when they are read. */
+    upload: (form, sent) => new Promise((resolve, reject) => {
+      const request = new XMLHttpRequest();
+      request.open("POST", `${base}/pictures`);
+      request.responseType = "json";
+      request.upload.addEventListener("load", sent);
+      request.addEventListener("load", () => (request.status === 200 ? resolve(request.response)
+        : reject(new Error(request.response?.error ?? request.response?.detail ?? `The server refused the files (${request.status}).`))));
+      request.addEventListener("error", () => reject(new Error("The server does not answer, or cut the files off.")));
+      request.send(form);
+    }),
+  };
+}

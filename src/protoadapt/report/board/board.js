@@ -1,0 +1,213 @@
+// The board: puts the parts together. `parts` adds what only one of its two homes has: buttons, a start, details.
+
+import { createClasses } from "./classes.js";
+import { createClassDialog, createFullSize, createHelp } from "./dialogs.js";
+import { count, el, icon, setAttribute } from "./dom.js";
+import { createGrid } from "./grid.js";
+import { createInspector } from "./inspector.js";
+import { listenToKeys } from "./keys.js";
+import { createMap } from "./map.js";
+import { UNKNOWN, className, deletePatch, labelPatch, removePatch, renamePatch } from "./operations.js";
+import { factsOf } from "./store.js";
+import { groupsOf } from "./views.js";
+
+const QUIET = 6000;
+
+export function createBoard(store, { title, buttons = [], start = null, details = null, files = () => {}, summary: lead = "" }) {
+  const { state, view, backend } = store;
+  const frozen = Boolean(backend.frozen);
+
+  // What is acted on: all chosen pictures, or the one that is looked at.
+  const targets = () => (view.selection.size > 1 ? [...view.selection] : view.focus === null ? [] : [view.focus]);
+
+  function label(name, ids = targets()) {
+    if (!ids.length) return store.say("Choose a picture first.");
+    const after = following(ids);
+    const words = name === null ? "take back" : name === UNKNOWN ? "none of the classes" : `→ ${name}`;
+    store.step(labelPatch(state, ids, name), `${count(ids.length, "picture")} ${words}`);
+    go(after);
+  }
+
+  /** The picture to look at after these: the next of the queue, or the one behind them. */
+  function following(ids) {
+    if (view.scope === "next") return state.next.find((id) => !ids.includes(id) && !state.labels.has(id)) ?? null;
+    const order = grid.order();
+    const last = Math.max(...ids.map((id) => order.indexOf(id)));
+    return order[last + 1] ?? order[last] ?? null;
+  }
+
+  function go(id) {
+    store.look({ focus: id, anchor: id, selection: new Set(id === null ? [] : [id]) });
+    if (id !== null) queueMicrotask(() => queueMicrotask(() => grid.reveal(id)));
+  }
+
+  function pick(id, event) {
+    const selection = new Set(view.selection);
+    if (event.shiftKey && view.anchor !== null) grid.between(view.anchor, id).forEach((one) => selection.add(one));
+    else if (event.ctrlKey || event.metaKey || view.many) {
+      if (selection.has(id)) selection.delete(id);
+      else selection.add(id);
+    } else {
+      selection.clear();
+      selection.add(id);
+    }
+    store.look({ selection, focus: id, anchor: event.shiftKey ? view.anchor : id });
+  }
+
+  const act = {
+    label, undo: () => store.send({ undo: 1 }), redo: () => store.send({ redo: 1 }),
+    confirm() {
+      const known = targets().filter((id) => !state.labels.has(id) && factsOf(state, id).label);
+      const names = new Set(known.map((id) => factsOf(state, id).label));
+      if (!known.length) return go(following(targets()));
+      const after = following(targets());
+      const labels = Object.fromEntries(known.map((id) => [id, factsOf(state, id).label]));
+      store.step({ labels }, `confirm ${count(known.length, "picture")}${names.size === 1 ? ` of ${[...names][0]}` : ""}`);
+      go(after);
+    },
+    second() {
+      const { second } = view.focus === null ? {} : factsOf(state, view.focus);
+      if (second) label(second);
+    },
+    unknown: () => label(UNKNOWN), clear: () => targets().length && label(null),
+    remove() {
+      const ids = targets();
+      if (frozen || !ids.length) return;
+      const after = following(ids);
+      store.step(removePatch(ids), `leave out ${count(ids.length, "picture")}`);
+      go(after);
+    },
+    byNumber: (number) => (state.classes[number] ? label(state.classes[number]) : store.say("There is no such class yet.")),
+    next() {
+      if (view.scope !== "next") look("next");
+      go(view.focus !== null && !state.labels.has(view.focus) && view.scope === "next"
+        ? state.next[(state.next.indexOf(view.focus) + 1) % Math.max(1, state.next.length)] ?? null : state.next[0] ?? grid.order()[0] ?? null);
+      grid.element.focus();
+    },
+    move(key, more) {
+      const id = grid.neighbour(view.focus, key);
+      if (id === null || id === undefined) return;
+      const chosen = more ? new Set([...view.selection, ...grid.between(view.anchor ?? id, id)]) : new Set([id]);
+      store.look({ focus: id, anchor: more ? view.anchor ?? id : id, selection: chosen });
+      grid.reveal(id);
+    },
+    all: () => store.look({ selection: new Set(grid.order()), focus: view.focus ?? grid.order()[0] ?? null }),
+    none: () => store.look({ selection: new Set(), focus: null, anchor: null }),
+    open: () => full.toggle(), close: () => act.none(),
+    type: () => view.focus !== null && inspector.input.focus(),
+    search: () => search.focus(), focusGrid: () => grid.element.focus(), help: () => help.showModal(),
+    grid: () => store.look({ mode: "grid" }), map: () => store.look({ mode: "map" }),
+  };
+
+  function look(scope) {
+    store.look({ scope, mode: view.mode === "map" ? "map" : "grid", focus: null, selection: new Set() });
+    queueMicrotask(() => grid.top());
+  }
+
+  function create(text) {
+    const { name, error } = className(text, state.classes);
+    if (error) return void store.say(error, "error");
+    if (targets().length) label(name);
+    else if (!state.classes.includes(name)) store.step({ classes: [...state.classes, name] }, `new class ${name}`);
+    return true;
+  }
+
+  const grid = createGrid(store, { pick, open: (id) => { go(id); full.toggle(); } });
+  const map = createMap(store, {
+    pick,
+    choose: (ids, more) => store.look({ selection: new Set(more ? [...view.selection, ...ids] : ids), focus: ids[0] ?? null, anchor: ids[0] ?? null }),
+  });
+  const side = createClasses(store, { look, label, files, create, edit: (name) => editor.open(name) });
+  const inspector = createInspector(store, act);
+  const full = createFullSize(store);
+  const help = createHelp(frozen);
+  const editor = createClassDialog(store, {
+    rename: (from, to) => {
+      if (view.scope === `class:${from}`) view.scope = `class:${to}`;
+      store.step(renamePatch(state, from, to), `${from} → ${to}`);
+    },
+    remove: (name) => {
+      if (view.scope === `class:${name}`) view.scope = "all";
+      store.step(deletePatch(state, name), `delete ${name}`);
+    },
+  });
+  listenToKeys(store, act, full.element);
+
+  const button = (name, words, run) => el("button", { type: "button", class: "tool", "aria-label": words, title: words, on: { click: run } }, icon(name));
+  const undo = button("undo", "Undo", act.undo);
+  const redo = button("redo", "Redo", act.redo);
+  const many = button("many", "Choose several by tapping", () => store.look({ many: !view.many }));
+  const modes = ["grid", "map", ...(details ? ["about"] : [])].map((mode) => {
+    const words = { grid: "Pictures", map: "Map", about: "Details" }[mode];
+    return el("button", { type: "button", class: "mode", data: { mode }, on: { click: () => store.look({ mode }) } }, icon(mode), el("span", {}, words));
+  });
+  const search = el("input", { type: "search", placeholder: "Search file or class", "aria-label": "Search file or class", autocomplete: "off" });
+  search.addEventListener("input", () => store.look({ query: search.value }));
+  const size = el("input", { type: "range", min: "80", max: "320", step: "4", value: String(view.size), "aria-label": "Size of the pictures" });
+  size.addEventListener("input", () => store.look({ size: Number(size.value) }));
+  const orders = { unsure: "Least certain first", sure: "Most certain first", name: "By file name" };
+  const order = el("select", { "aria-label": "Order" }, Object.entries(orders).map(([value, words]) => el("option", { value }, words)));
+  order.addEventListener("change", () => store.look({ order: order.value }));
+  const tools = el("div", { class: "view-tools" }, search, order, size);
+  const status = el("p", { class: "status-line", role: "status" });
+  const toast = el("div", { class: "toast", role: "alert", hidden: true });
+  const empty = el("p", { class: "nothing", hidden: true }, "No picture here.");
+  const header = el("header", { class: "bar-top" }, el("h1", {}, title), el("div", { class: "modes", role: "group", "aria-label": "View" }, modes),
+    el("div", { class: "tools" }, undo, redo, many, button("help", "Keys and help", act.help), buttons));
+  const middle = el("main", { class: "middle" }, tools, status, grid.element, empty, map.element, details);
+  const element = el("div", { class: "board" }, header, side.element, middle, inspector.element, toast, full.element, help, editor.element);
+
+  let quiet = 0;
+  store.say = (words, kind = "note", more = null) => {
+    clearTimeout(quiet);
+    toast.replaceChildren(el("span", {}, words), more ?? "");
+    toast.className = `toast ${kind}`;
+    setAttribute(toast, "hidden", false);
+    quiet = setTimeout(() => setAttribute(toast, "hidden", true), kind === "error" ? 2 * QUIET : QUIET);
+  };
+
+  function summary() {
+    if (frozen) return `${lead} Corrections made here are recorded, not learnt from: save them as a csv for the next run of label.`;
+    const present = state.pictures.length - state.gone.size;
+    const labelled = [...state.labels.keys()].filter((id) => !state.gone.has(id)).length;
+    if (state.busy && !state.answers) return "Naming …";
+    if (!state.answers) {
+      return `${count(present, "picture")}. Name one picture of ${state.classes.length === 1 ? "one more class" : "each of two classes"}: choose it and type its class. All others are named then.`;
+    }
+    const moved = view.moved.size ? ` ${count(view.moved.size, "picture")} changed class with your last step.` : "";
+    const scores = state.calibrated ? "" : " Scores of this model rank pictures; they are no probabilities.";
+    return `${count(present - labelled, "picture")} named from ${count(labelled, "label")} of ${count(state.classes.length, "class", "classes")}.${moved}${scores}`;
+  }
+
+  function show() {
+    const any = state.pictures.length > state.gone.size || state.classes.length > 0;
+    if (start) setAttribute(start, "hidden", any);
+    element.classList.toggle("bare", Boolean(start) && !any);
+    for (const mode of modes) setAttribute(mode, "aria-pressed", String(mode.dataset.mode === view.mode));
+    setAttribute(grid.element, "hidden", view.mode !== "grid");
+    setAttribute(tools, "hidden", view.mode === "about");
+    for (const one of [order, size]) setAttribute(one, "hidden", view.mode !== "grid");
+    if (details) setAttribute(details, "hidden", view.mode !== "about");
+    undo.disabled = !state.undo;
+    redo.disabled = !state.redo;
+    for (const [one, words, what] of [[undo, "Undo", state.undo], [redo, "Redo", state.redo]]) {
+      one.title = what ? `${words}: ${what}` : words;
+      setAttribute(one, "aria-label", one.title);
+    }
+    setAttribute(many, "aria-pressed", String(view.many));
+    const text = summary();
+    if (status.textContent !== text) status.textContent = text;
+    element.classList.toggle("busy", state.busy > 0);
+    element.classList.toggle("about-mode", view.mode === "about");
+    const groups = groupsOf(state, view);
+    grid.show(groups);
+    setAttribute(empty, "hidden", view.mode !== "grid" || groups.some((group) => group.ids.length));
+    side.show();
+    inspector.show();
+    map.show();
+    full.show();
+  }
+  store.onChange(show);
+  if (start) middle.prepend(start);
+  return { element, look, act, show, header };
+}

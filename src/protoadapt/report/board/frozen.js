@@ -1,0 +1,92 @@
+// The board in a report: no server, so the labels stand still, and corrections are recorded.
+
+import { createBoard } from "./board.js";
+import { count, el, icon } from "./dom.js";
+import { applyPatch } from "./operations.js";
+import { createStore, recall, remember } from "./store.js";
+
+const FORMULA = /^'*[=+\-@\t\r]/;
+
+function frozenBackend(data) {
+  const memory = `protoadapt-corrections ${data.title} ${data.made}`;
+  const given = new Map(data.given.flatMap((label, id) => (label === null ? [] : [[id, label]])));
+  const kept = { labels: new Map(given), classes: [...data.classes], gone: new Set() };
+  const [done, undone] = [[], []];
+  const answers = Object.fromEntries(["label", "second", "confidence", "margin", "unknown"].map((key) => [key, data[key]]));
+  const saved = JSON.parse(recall(memory) ?? "null");
+  if (saved) applyPatch(kept, saved);
+
+  const changes = () => [...new Set([...kept.labels.keys(), ...given.keys()])].filter((id) => kept.labels.get(id) !== given.get(id));
+  const snapshot = (since = 0) => ({
+    since, pictures: data.files.slice(since).map((name) => ({ name })), classes: [...kept.classes], labels: Object.fromEntries(kept.labels), gone: [],
+    answers, next: data.next.filter((id) => !kept.labels.has(id)), reasons: data.reasons, calibrated: data.calibrated, skipped: [], n_skipped: 0,
+    undo: done.at(-1)?.words ?? null, redo: undone.at(-1)?.words ?? null,
+  });
+  function turn(from, to) {
+    const step = from.pop();
+    if (step) to.push({ words: step.words, patch: applyPatch(kept, step.patch) });
+  }
+  return {
+    frozen: true, maps: data.map ? ["pca"] : [], changes, kept,
+    load: async (since = 0) => snapshot(since),
+    async commit(steps, since) {
+      for (const { patch, words, undo, redo } of steps) {
+        if (undo) turn(done, undone);
+        else if (redo) turn(undone, done);
+        else {
+          done.push({ words, patch: applyPatch(kept, patch) });
+          undone.length = 0;
+        }
+      }
+      const labels = Object.fromEntries(changes().map((id) => [id, kept.labels.get(id) ?? null]));
+      remember(memory, JSON.stringify({ labels, classes: kept.classes }));
+      return snapshot(since);
+    },
+    picture: (id) => ({ small: data.small[id], large: data.large[id] ?? data.small[id], link: data.links[id] ?? null }),
+    map: async () => ({ ready: true, ...(data.map ?? { points: [], paths: {} }) }),
+  };
+}
+
+/** What people said, as a csv of `label`: cells that a spreadsheet would take for a formula are disarmed. */
+export function correctionsCsv(data, labels) {
+  const quoted = (cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+  const rows = data.files.flatMap((file, id) => {
+    const label = labels.get(id);
+    if (label === undefined || (label === data.given[id] && !data.said[id])) return [];
+    const cells = [/^[=+\-@\t\r]/.test(file) ? `./${file}` : file, FORMULA.test(label) ? `'${label}` : label, data.origin];
+    return [cells.map(quoted).join(",")];
+  });
+  return ["file,label,guess", ...rows, ""].join("\r\n");
+}
+
+function save(store, data) {
+  const { kept, changes } = store.backend;
+  if (!changes().length) return store.say("There is nothing to save yet: correct or confirm a picture first.");
+  const file = new Blob([correctionsCsv(data, kept.labels)], { type: "text/csv" });
+  const address = URL.createObjectURL(file);
+  el("a", { href: address, download: "corrections.csv" }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60000);
+  store.say(`${count(changes().length, "correction")} saved. Run label again with one more --support corrections.csv.`);
+}
+
+function main() {
+  const data = JSON.parse(document.getElementById("board-data").textContent);
+  const details = document.getElementById("details");
+  const store = createStore(frozenBackend(data));
+  const number = el("span", { class: "number" });
+  const saving = el("button", { type: "button", class: "tool wide", id: "save-corrections", on: { click: () => save(store, data) } }, icon("save"), el("span", {}, "Save corrections"), number);
+  const board = createBoard(store, { title: data.title, buttons: [saving], details, summary: data.summary });
+  document.body.append(board.element);
+  store.onChange(() => (number.textContent = store.backend.changes().length || ""));
+  details.addEventListener("click", (event) => {
+    const target = event.target.closest("a[href^='#class-']");
+    if (!target) return;
+    event.preventDefault();
+    board.look(`class:${data.classes[Number(target.hash.slice(7))]}`);
+    store.look({ mode: "grid" });
+  });
+  if (/^#(counts|motion|skipped|provenance)$/.test(location.hash)) store.look({ mode: "about" });
+  store.load();
+}
+
+main();

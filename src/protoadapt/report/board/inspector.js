@@ -1,0 +1,73 @@
+// The picture that is looked at: large, with the runner-up offered first.
+
+import { count, el, nameOf, setAttribute, visible } from "./dom.js";
+import { KEYS } from "./classes.js";
+import { mark } from "./marks.js";
+import { className } from "./operations.js";
+import { factsOf, sureness } from "./store.js";
+
+/** The panel. `label(name)`, `confirm()`, `unknown()`, `clear()`, `remove()`, `open()`, `close()` act on what is chosen. */
+export function createInspector(store, act) {
+  const image = el("img", { alt: "" });
+  const large = el("button", { type: "button", class: "large", "aria-label": "Show the picture in full size (Space)", on: { click: act.open } }, image);
+  const words = el("div", { class: "words" });
+  const input = el("input", { type: "text", placeholder: "Class, or a new one", "aria-label": "Class of this picture", maxlength: "80", autocomplete: "off" });
+  const choices = el("ul", { class: "choices" });
+  const form = el("form", { class: "naming" }, input, choices);
+  const others = el("div", { class: "others" });
+  const close = el("button", { type: "button", class: "close", "aria-label": "Close the picture (Escape)", on: { click: act.close } }, "×");
+  const element = el("aside", { class: "inspector", "aria-label": "Chosen picture", hidden: true }, close, large, words, form, others);
+
+  input.addEventListener("input", () => draw());
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const typed = input.value.trim();
+    const first = choices.querySelector("button")?.dataset.name;
+    const { name, error } = className(typed, store.state.classes);
+    input.value = "";
+    if (!typed) return act.confirm();
+    if (error) return store.say(error, "error");
+    // An unfinished word means the only class that begins so; else it is a new class.
+    const exact = store.state.classes.includes(name);
+    act.label(exact || !first || choices.childElementCount > 1 ? name : first);
+  });
+
+  function choice(name, note, primary = false, key = KEYS[store.state.classes.indexOf(name)]) {
+    return el("li", {}, el("button", { type: "button", class: primary ? "choice primary" : "choice", data: { name }, on: { click: () => act.label(name) } },
+      mark(store.state.classes.indexOf(name)), nameOf(name, 12), note && el("span", { class: "sure" }, note), key && el("kbd", {}, key)));
+  }
+
+  function draw() {
+    const { state, view } = store;
+    const many = view.selection.size > 1;
+    const id = view.focus ?? (many ? [...view.selection][0] : null);
+    setAttribute(element, "hidden", id === null);
+    if (id === null) return;
+    const facts = factsOf(state, id);
+    const { name } = state.pictures[id];
+    const { large: source, link } = store.backend.picture(id);
+    if (image.getAttribute("src") !== source) image.src = source;
+    image.alt = `Picture ${visible(name)}`;
+    const file = el("bdi", { class: "path" }, visible(name));
+    const status = many ? count(view.selection.size, "picture") + " chosen" : facts.unknown
+      ? (facts.given ? "None of the classes, as you said" : `Unknown, perhaps ${facts.label}`)
+      : facts.label ?? "Not named yet";
+    const note = many ? "" : facts.given ? "labelled by you" : [facts.unknown ? "" : sureness(state, facts.confidence), facts.second && `or ${facts.second}`].filter(Boolean).join(", ");
+    words.replaceChildren(el("p", { class: "status" }, !many && mark(facts.unknown ? -1 : state.classes.indexOf(facts.label)), el("strong", {}, el("bdi", {}, status)), el("span", {}, note)),
+      !many && !facts.given && state.reasons[id] ? el("p", { class: "why" }, `Suggested: ${state.reasons[id]}`) : "",
+      many ? "" : el("p", { class: "file" }, link ? el("a", { href: link, target: "_blank", rel: "noopener" }, file) : file));
+    const typed = input.value.trim().toLowerCase();
+    const first = many || facts.given || typed ? [] : [facts.second, facts.label].filter((one) => one !== null && one !== undefined);
+    const second = facts.second && state.answers ? Math.max(0, facts.confidence - facts.margin) : null;
+    const notes = { [facts.second ?? ""]: sureness(state, second), [facts.label ?? ""]: "Enter" };
+    const rest = state.classes.filter((one) => !first.includes(one) && (!typed || one.toLowerCase().startsWith(typed)));
+    const inside = typed ? state.classes.filter((one) => !rest.includes(one) && one.toLowerCase().includes(typed)) : [];
+    choices.replaceChildren(...first.map((one) => choice(one, notes[one], true)), ...[...rest, ...inside].map((one) => choice(one)));
+    const button = (text, key, run) => el("button", { type: "button", on: { click: run } }, text, el("kbd", {}, key));
+    const labelled = many || facts.given;
+    others.replaceChildren(...[button("None of these", "U", act.unknown), labelled && button("Take my label back", "⌫", act.clear),
+      !store.backend.frozen && button("Leave out", "Del", act.remove)].filter(Boolean));
+  }
+
+  return { element, input, show: draw };
+}

@@ -1,0 +1,65 @@
+// Which pictures are shown, in which order, in which groups.
+
+import { factsOf } from "./store.js";
+
+export const UNSURE = 0.8;
+
+/** The ways to look at a board, beside its classes: name → [title, whether a picture is in it]. */
+export const SCOPES = {
+  all: ["All pictures", () => true],
+  next: ["Label these next", (facts) => !facts.given],
+  unsure: ["Uncertain", (facts) => !facts.given && facts.confidence !== null && facts.confidence < UNSURE],
+  unknown: ["Unknown", (facts) => facts.unknown],
+  yours: ["Labelled by you", (facts) => facts.given],
+  moved: ["Just changed", (facts, id, view) => view.moved.has(id)],
+};
+
+/** Counts by scope and class in one pass: {scopes: {name: n}, classes: Map(name → {found, given, examples: [id]})}. */
+export function tally(state, view) {
+  const scopes = Object.fromEntries(Object.keys(SCOPES).map((name) => [name, 0]));
+  const classes = new Map(state.classes.map((name) => [name, { found: 0, given: 0, examples: [] }]));
+  for (let id = 0; id < state.pictures.length; id++) {
+    if (state.gone.has(id)) continue;
+    const facts = factsOf(state, id);
+    for (const name in SCOPES) scopes[name] += SCOPES[name][1](facts, id, view);
+    const of = facts.unknown ? null : classes.get(facts.label);
+    if (!of) continue;
+    of[facts.given ? "given" : "found"]++;
+    if (facts.given && of.examples.length < 1) of.examples.push(id);
+  }
+  return { scopes, classes };
+}
+
+/** [{title, index, kind, ids}]: index is that of a class, kind "class", "unknown", "none" or "queue". */
+export function groupsOf(state, view) {
+  const facts = new Map();
+  const query = view.query.trim().toLowerCase();
+  const inScope = (SCOPES[view.scope] ?? [null, (known) => `class:${known.label}` === view.scope && !known.unknown])[1];
+  for (let id = 0; id < state.pictures.length; id++) {
+    if (state.gone.has(id)) continue;
+    const known = factsOf(state, id);
+    if (!inScope(known, id, view)) continue;
+    const text = `${state.pictures[id].name}\n${known.unknown ? "unknown" : known.label ?? ""}`.toLowerCase();
+    if (!query || text.includes(query)) facts.set(id, known);
+  }
+  if (view.scope === "next") {
+    const ids = state.next.filter((id) => facts.has(id));
+    const rest = state.answers ? [] : [...facts.keys()].filter((id) => !ids.includes(id));
+    return [{ title: SCOPES.next[0], kind: "queue", index: -1, ids: [...ids, ...rest] }];
+  }
+  const byName = (a, b) => state.pictures[a].name.localeCompare(state.pictures[b].name, "en", { numeric: true });
+  if (view.order === "name") {
+    return [{ title: SCOPES[view.scope]?.[0] ?? view.scope.slice(6), kind: "none", index: -1, ids: [...facts.keys()].sort(byName) }];
+  }
+  const sign = view.order === "sure" ? -1 : 1;
+  const sort = (ids) => ids.sort((a, b) => {
+    const [one, other] = [facts.get(a), facts.get(b)];
+    return one.given - other.given || sign * ((one.confidence ?? 0) - (other.confidence ?? 0)) || byName(a, b);
+  });
+  const groups = state.classes.map((title, index) => ({ title, index, kind: "class", ids: [] }));
+  const of = new Map(groups.map((group) => [group.title, group]));
+  const unknown = { title: "Perhaps none of these", index: -1, kind: "unknown", ids: [] };
+  const none = { title: "Not named yet", index: -1, kind: "none", ids: [] };
+  for (const [id, known] of facts) (known.unknown ? unknown : of.get(known.label) ?? none).ids.push(id);
+  return [none, unknown, ...groups].filter((group) => group.ids.length).map((group) => ({ ...group, ids: sort(group.ids) }));
+}

@@ -1,0 +1,183 @@
+"""A session: every step can be undone, and what was answered survives a killed server."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.test_board import cloud
+from protoadapt.app import boards as boards_module
+from protoadapt.app.boards import Boards
+from protoadapt.app.session import LOG, new_session, open_session
+from protoadapt.core.errors import UserError
+from protoadapt.vision.pictures.walk import Skipped
+
+WEIGHTS = "0" * 16
+
+
+def same(one, other) -> bool:
+    return (
+        [(p.name, p.key) for p in one.board.pictures] == [(p.name, p.key) for p in other.board.pictures]
+        and all(np.array_equal(p.feature, q.feature) for p, q in zip(one.board.pictures, other.board.pictures))
+        and (one.board.labels, one.board.classes, one.board.gone) == (other.board.labels, other.board.classes, other.board.gone)
+        and one.board.skipped == other.board.skipped
+        and [words for words, *_ in one.done] == [words for words, *_ in other.done]
+        and [words for words, *_ in one.undone] == [words for words, *_ in other.undone]
+    )
+
+
+@pytest.fixture
+def session(tmp_path):
+    fresh = new_session(tmp_path, WEIGHTS)
+    pictures = cloud()
+    fresh.add(pictures[:6], [], ["ant", "bee", "cat", None, None, None], "first")
+    fresh.add(pictures[6:], [Skipped("a.txt", "no picture")], [None] * 24, "second")
+    return fresh
+
+
+moves = st.lists(
+    st.one_of(
+        st.tuples(st.just("label"), st.integers(0, 29), st.sampled_from(["ant", "bee", "unknown", None])),
+        st.tuples(st.just("gone"), st.integers(0, 29), st.booleans()),
+        st.tuples(st.just("undo"), st.none(), st.none()),
+        st.tuples(st.just("redo"), st.none(), st.none()),
+    ),
+    max_size=15,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(moves)
+def test_a_session_opened_again_is_the_same(tmp_path, taken):
+    session = new_session(tmp_path, WEIGHTS)
+    session.add(cloud(), [], ["ant", "bee", *[None] * 28])
+    for kind, place, value in taken:
+        if kind in ("undo", "redo"):
+            getattr(session, kind)()
+        elif place < len(session.board.pictures) and {"ant", "bee"} <= set(session.board.classes):
+            session.change({"labels" if kind == "label" else "gone": {str(place): value}}, f"{kind} {place}")
+    assert same(open_session(session.folder, WEIGHTS), session)
+
+
+def test_undo_and_redo_of_everything(session):
+    empty_again = session.board.pictures
+    session.change({"labels": {5: "cat"}}, "5 is a cat")
+    session.change({"classes": ["ant", "bee", "cat", "dog"]}, "new class")
+    whole = session.board
+    while session.undo():
+        pass
+    assert (len(session.board.present), session.board.labels, session.board.classes) == (0, {}, ())
+    assert not session.undo(), "nothing is left to undo"
+    while session.redo():
+        pass
+    assert session.board == whole
+    assert session.board.pictures == empty_again
+    session.undo()
+    session.change({"labels": {4: "bee"}}, "another way")
+    assert not session.redo(), "a new step leaves the old way"
+
+
+def test_batches_of_one_drop_are_one_step(tmp_path):
+    session = new_session(tmp_path, WEIGHTS)
+    for start in (0, 10, 20):
+        session.add(cloud()[start : start + 10], [], ["ant"] + [None] * 9, "drop")
+    assert len(session.done) == 1
+    session.undo()
+    assert session.board.present == []
+    assert session.board.classes == ()
+    session.redo()
+    assert (len(session.board.present), session.board.labels) == (30, {0: "ant", 10: "ant", 20: "ant"})
+
+
+def test_a_picture_dropped_again_keeps_its_label_comes_back_and_takes_a_new_one(session):
+    session.change({"gone": {0: True}}, "off")
+    session.add([session.board.pictures[0].key], [], [None])
+    assert (0 in session.board.gone, session.board.labels[0], len(session.board.pictures)) == (False, "ant", 30)
+    session.add([session.board.pictures[0].key], [], ["Wasp"])
+    assert session.board.labels[0] == "Wasp"
+    assert session.board.classes == ("ant", "bee", "cat", "Wasp")
+
+
+def test_a_line_that_was_cut_off_is_removed_and_the_rest_is_there(session):
+    log = session.folder / LOG
+    whole = log.read_bytes()
+    log.write_bytes(whole + b'{"patch": {"labels": {"5": "ca')
+    again = open_session(session.folder, WEIGHTS)
+    assert same(again, session)
+    assert log.read_bytes() == whole
+    again.change({"labels": {5: "cat"}}, "on")
+    assert same(open_session(session.folder, WEIGHTS), again)
+
+
+def test_what_is_refused_changes_nothing(session):
+    before, log = session.board, (session.folder / LOG).read_bytes()
+    for patch in ({"labels": {"99": "ant"}}, {"labels": {0: "no class"}}, {"x": 1}):
+        with pytest.raises(UserError):
+            session.change(patch, "bad")
+    assert (session.board, (session.folder / LOG).read_bytes()) == (before, log)
+
+
+@pytest.mark.parametrize("damage", [b"no json\n", b'{"add": [["a", "b"]]}\n', b'{"patch": 7, "words": ""}\n', b"[]\n"])
+def test_a_damaged_session_is_a_sentence(session, damage):
+    log = session.folder / LOG
+    log.write_bytes(log.read_bytes() + damage)
+    with pytest.raises(UserError):
+        open_session(session.folder, WEIGHTS)
+
+
+def test_another_model_is_refused(session):
+    with pytest.raises(UserError, match="another model"):
+        open_session(session.folder, "1" * 16)
+
+
+def test_a_full_server_refuses_a_newcomer_and_erases_nobody(tmp_path, monkeypatch):
+    monkeypatch.setattr(boards_module, "MOST", 2)
+    boards = Boards(tmp_path, WEIGHTS, 100)
+    one, two = boards.new(), boards.new()
+    one.add(cloud(), [], [None] * 30)
+    with pytest.raises(UserError, match="already holds 2 boards"):
+        boards.new()
+    assert boards.get(one.id) is one
+    assert boards.get(two.id) is two
+    two.seen = time.monotonic() - boards_module.EMPTY_IDLE - 1
+    assert boards.new().id != two.id, "an empty board that nobody looks at gives way"
+    assert boards.get(two.id) is None
+    assert not two.folder.exists()
+    assert boards.get(one.id) is one
+    one.seen = time.monotonic() - boards_module.IDLE - 1
+    boards.new()
+    assert boards.get(one.id) is None
+    assert not one.folder.exists(), "a board is forgotten with all its pictures"
+
+
+def test_a_kept_board_leaves_the_memory_only(tmp_path):
+    boards = Boards(tmp_path, WEIGHTS, 100, keep=True)
+    session = boards.new()
+    session.add(cloud(), [], [None] * 30)
+    session.keep(session.board.pictures[0].key, [b"large", b"small"])
+    session.seen = time.monotonic() - boards_module.IDLE - 1
+    boards.new()
+    again = boards.get(session.id)
+    assert again is not session
+    assert same(again, session)
+    assert [(one["id"], one["pictures"]) for one in boards.kept()] == [(session.id, 1)]
+
+
+@pytest.mark.parametrize("name", ["..", "../../etc/passwd", "", "x" * 15, "a" * 17, "é" * 16, "................"])
+def test_a_board_s_name_leads_nowhere_else(tmp_path, name):
+    (tmp_path / "home").mkdir()
+    assert Boards(tmp_path / "home", WEIGHTS, 100, keep=True).get(name) is None
+
+
+def test_all_boards_together_have_a_limit(tmp_path):
+    boards = Boards(tmp_path, WEIGHTS, 10)
+    boards.new().add(cloud(), [], [None] * 30)
+    assert boards.left() == boards_module.CROWD * 10 - 30
+
+
+def test_the_log_is_plain_json(session):
+    lines = [json.loads(line) for line in (session.folder / LOG).read_text().splitlines()]
+    assert [next(iter(line)) for line in lines] == ["weights", "add", "add"]
