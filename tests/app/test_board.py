@@ -104,7 +104,10 @@ def test_every_change_has_an_inverse(taken):
         if kind == "rename":
             rest = [name for name in board.classes if name not in (one, other)]
             moved = {place: other for place, label in board.labels.items() if label == one}
-            patch = {"labels": moved, "classes": [*rest, other, *([one] if one not in (other, *rest) and not moved else [])]}
+            patch = {
+                "labels": moved,
+                "classes": [*rest, other, *([one] if one not in (other, *rest) and not moved else [])],
+            }
         board, inverse = change(board, patch)
         back.append(inverse)
         before.append(board)
@@ -189,7 +192,9 @@ def test_a_picture_of_no_class_is_said_unknown_and_members_are_not():
 
 def test_the_table_is_label_s_and_comes_back_as_support(tmp_path):
     nasty = ["=1+1.jpg", 'a,b;"c"\nd.jpg', "naïve \\ 😀.jpg", "@SUM(1).png", "<b>.jpg", "plain.jpg"]
-    board, _ = add(Board(), [p._replace(name=name) for p, name in zip(cloud(6), nasty)], [Skipped("note.txt", "no picture")])
+    board, _ = add(
+        Board(), [p._replace(name=name) for p, name in zip(cloud(6), nasty)], [Skipped("note.txt", "no picture")]
+    )
     result = name_board(labelled(board, {0: "=cmd()", 1: 'bee, or wasp"'}), METADATA).result
     text = as_csv(result)
     rows = list(csv.reader(StringIO(text, newline="")))

@@ -1,4 +1,4 @@
-"""Uploads: what is no picture is listed with its reason, the rest is kept, nothing is computed twice."""
+"""Uploads → pictures: what cannot be used is said, what is known is not computed again, nothing but pixels is kept."""
 
 import hashlib
 import struct
@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 from torch import nn
 
-from protoadapt.app.board import Board, add
-from protoadapt.app.intake import Limits, Upload, read_uploads
+from protoadapt.app.board import Picture
+from protoadapt.app.intake import LARGE, SMALL, Limits, Upload, read_uploads
 from protoadapt.vision.embed import embed
 from protoadapt.vision.pictures.decode import decode_bytes
 
-LIMITS = Limits(bytes=100_000, pictures=50)
+LIMITS = Limits(bytes=60_000, pictures=50)
 
 
 def bomb() -> bytes:
@@ -29,76 +29,79 @@ def bomb() -> bytes:
 
 
 @pytest.fixture
-def upload(tmp_path):
-    """upload("name", content): a file as it lies after an upload."""
+def take(loaded):
+    """take(uploads, known=(), room=50): what read_uploads returns, and the copies it kept by content."""
 
-    def put(name: str, content: bytes) -> Upload:
-        path = tmp_path / f"{len(list(tmp_path.iterdir()))}"
-        path.write_bytes(content)
-        return Upload(str(path), name)
+    def read(uploads, known=(), room=50, network=loaded[0]):
+        kept = {}
+        answers, skipped = read_uploads(uploads, known, room, network, loaded[1], LIMITS, kept.__setitem__)
+        return answers, skipped, kept
 
-    return put
+    return read
 
 
-def test_pictures_come_with_feature_and_thumbnail(upload, painted, loaded):
+def test_a_picture_has_its_content_features_and_two_copies(take, painted, loaded):
     network, metadata = loaded
-    pictures, skipped = read_uploads([upload("a.png", painted("red"))], Board(), network, metadata, LIMITS)
-    ((key, picture),) = pictures.items()
-    assert key == hashlib.sha256(painted("red")).hexdigest()
-    assert (picture.name, picture.label, skipped) == ("a.png", None, [])
-    assert Image.open(BytesIO(picture.thumb)).size == (30, 26)
+    (picture,), skipped, kept = take([Upload("a/b.png", painted("red"))])
+    assert (picture.name, picture.key, skipped) == ("a/b.png", hashlib.sha256(painted("red")).hexdigest(), [])
     expected = embed(network, metadata, decode_bytes(painted("red"), metadata["size"])[None]).numpy()[0]
     np.testing.assert_array_equal(picture.feature, expected)
+    assert [Image.open(BytesIO(copy)).size for copy in kept[picture.key]] == [(30, 26)] * 2
 
 
-def test_what_cannot_be_used_is_said_and_the_rest_is_kept(upload, painted, loaded):
+def test_copies_are_small_upright_and_hold_nothing_but_pixels(take):
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010E] = 6, "Mrs Example, born 1950"
+    out = BytesIO()
+    photo = Image.effect_noise((400, 300), 80).convert("RGB")
+    photo.save(out, "JPEG", exif=exif, comment=b"Mrs Example", icc_profile=b"Mrs Example's screen", quality=60)
+    (picture,), _, kept = take([Upload("a.jpg", out.getvalue())])
+    for side, copy in zip((LARGE, SMALL), kept[picture.key]):
+        image = Image.open(BytesIO(copy))
+        assert image.size == ((300, 400) if side == LARGE else (144, 192)), "upright"
+        assert b"Example" not in copy
+        assert not image.info.keys() & {"comment", "exif", "icc_profile", "xmp"}
+
+
+def test_what_cannot_be_used_is_said_and_the_rest_is_kept(take, painted):
     given = [
-        upload("notes.png", b"no picture at all"),
-        upload("empty.jpg", b""),
-        upload("bomb.png", bomb()),
-        upload("cut.png", painted("red")[:300]),
-        upload("large.png", painted("red") + b"\0" * 100_000),
-        Upload("/nowhere/gone.png", "gone.png"),
-        upload("good.png", painted("blue")),
+        Upload("notes.png", b"no picture at all"),
+        Upload("empty.jpg", b""),
+        Upload("bomb.png", bomb()),
+        Upload("cut.png", painted("red")[:300]),
+        Upload("large.png", painted("red") + b"\0" * 100_000),
+        Upload("good.png", painted("blue")),
     ]
-    pictures, skipped = read_uploads(given, Board(), *loaded, LIMITS)
-    assert [picture.name for picture in pictures.values()] == ["good.png"]
+    answers, skipped, kept = take(given)
+    assert [one and one.name for one in answers] == [None] * 5 + ["good.png"]
+    assert list(kept) == [answers[-1].key]
     reasons = dict(skipped)
-    assert set(reasons) == {"notes.png", "empty.jpg", "bomb.png", "cut.png", "large.png", "gone.png"}
-    assert reasons["notes.png"].startswith("it is no picture of a known kind")
+    assert set(reasons) == {"notes.png", "empty.jpg", "bomb.png", "cut.png", "large.png"}
+    assert "no picture of a known kind" in reasons["notes.png"]
     assert "pixels" in reasons["bomb.png"]
     assert "MB; the limit is" in reasons["large.png"]
-    assert "upload it again" in reasons["gone.png"]
 
 
-def test_room_is_counted_in_new_pictures(upload, painted, loaded):
-    limits = Limits(LIMITS.bytes, pictures=3)
-    old, _ = read_uploads([upload(f"{i}.png", painted("red", i)) for i in range(2)], Board(), *loaded, limits)
-    board = add(Board(), old)
-    more = [upload(f"again {i}.png", painted("red", i)) for i in range(2)] + [
-        upload(f"new {i}.png", painted("blue", i)) for i in range(2)
-    ]
-    pictures, skipped = read_uploads(more[1:], board, *loaded, limits)
-    assert [picture.name for picture in add(board, pictures).pictures.values()] == ["0.png", "1.png", "new 0.png"]
-    assert [one.file for one in skipped] == ["new 1.png"]
-    assert [one.file for one in read_uploads(more, board, *loaded, limits)[1]] == ["new 1.png"], "unseen, unlooked at"
+def test_room_is_counted_in_new_pictures(take, painted):
+    files = [Upload(f"{i}.png", painted("red", i)) for i in range(4)]
+    known = {hashlib.sha256(files[0].content).hexdigest()}
+    answers, skipped, _ = take(files, known, room=2)
+    assert [type(one) for one in answers] == [str, Picture, Picture, type(None)]
+    assert [(one.file, one.reason) for one in skipped] == [("3.png", "a board holds at most 50 pictures")]
 
 
-def test_what_the_board_knows_is_not_computed_again(upload, painted, loaded):
-    _, metadata = loaded
-    board = add(Board(), read_uploads([upload("a.png", painted("red"))], Board(), *loaded, LIMITS)[0], label="red")
-
+def test_what_the_board_knows_is_not_computed_again(take, painted):
     class Unasked(nn.Module):
         def forward(self, x):
             raise AssertionError("the network was asked")
 
-    pictures, _ = read_uploads([upload("b.png", painted("red"))], board, Unasked(), metadata, LIMITS)
-    assert add(board, pictures).pictures == board.pictures
+    known = hashlib.sha256(painted("red")).hexdigest()
+    answers, skipped, kept = take([Upload("b.png", painted("red"))], {known}, network=Unasked())
+    assert (answers, skipped, kept) == ([known], [], {})
 
 
-def test_the_same_content_twice_in_a_drop_is_one_picture(upload, painted, loaded):
-    pictures, skipped = read_uploads(
-        [upload(name, painted("red")) for name in ("a.png", "b.png")], Board(), *loaded, LIMITS
-    )
-    assert [picture.name for picture in pictures.values()] == ["a.png"]
-    assert not skipped
+def test_the_same_file_from_two_visitors_is_read_by_both(take, painted):
+    """Nothing lies on a disk between arrival and reading, so no reader can take it away from another."""
+    (one,), _, _ = take([Upload("a.png", painted("red"))])
+    (other,), _, _ = take([Upload("a.png", painted("red"))])
+    np.testing.assert_array_equal(one.feature, other.feature)

@@ -5,10 +5,10 @@ import time
 
 import numpy as np
 import pytest
+from app.test_board import cloud
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.test_board import cloud
 from protoadapt.app import boards as boards_module
 from protoadapt.app.boards import Boards
 from protoadapt.app.session import LOG, new_session, open_session
@@ -22,7 +22,8 @@ def same(one, other) -> bool:
     return (
         [(p.name, p.key) for p in one.board.pictures] == [(p.name, p.key) for p in other.board.pictures]
         and all(np.array_equal(p.feature, q.feature) for p, q in zip(one.board.pictures, other.board.pictures))
-        and (one.board.labels, one.board.classes, one.board.gone) == (other.board.labels, other.board.classes, other.board.gone)
+        and (one.board.labels, one.board.classes, one.board.gone)
+        == (other.board.labels, other.board.classes, other.board.gone)
         and one.board.skipped == other.board.skipped
         and [words for words, *_ in one.done] == [words for words, *_ in other.done]
         and [words for words, *_ in one.undone] == [words for words, *_ in other.undone]

@@ -162,7 +162,11 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
             return known
         result = None if named is None else named.result
         known |= {"calibrated": bool(result and result["calibrated"])}
-        return known | {"answers": None, "next": [], "reasons": {}} if result is None else known | _answers(session, result)
+        return (
+            known | {"answers": None, "next": [], "reasons": {}}
+            if result is None
+            else known | _answers(session, result)
+        )
 
 
 def _answers(session: Session, result: Mapping[str, Any]) -> dict[str, Any]:

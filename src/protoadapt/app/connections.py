@@ -16,8 +16,8 @@ HEADER_SECONDS = 10.0
 """Time for the headers of a request, from the opening of the connection or the first byte."""
 MOST = 120
 """Connections at once; fewer where the system allows fewer open files (`most_connections`)."""
-SPARE = 64
-"""Files that the server needs beside its connections."""
+SPARE, BACKLOG = 100, 32
+"""Files that the server needs beside its connections, and connections that are accepted before one is closed."""
 LINES = 20
 """Lines about failures of the network that are written."""
 

@@ -15,6 +15,7 @@ import ipaddress
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -44,8 +45,11 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class TooMuch(Exception):
-    """A body is too long, or stopped coming."""
+class TooMuch(HTTPException):
+    """A body is too long, or stopped coming. The rest of it is not read: the connection ends."""
+
+    def __init__(self, words: str):
+        super().__init__(413, words, {"Connection": "close"})
 
 
 class Guard:
@@ -79,9 +83,8 @@ class Guard:
         try:
             await self.app(scope, self._bounded(receive), stricter)
         except TooMuch as error:
-            if not begun:  # the rest of the body is not read: the connection ends
-                answer = PlainTextResponse(f"{error}\n", 413, headers={"Connection": "close"})
-                await answer(scope, receive, stricter)
+            if not begun:
+                await PlainTextResponse(f"{error.detail}\n", 413, error.headers)(scope, receive, stricter)
 
     def _bounded(self, receive: Receive) -> Receive:
         """Counts the bytes of a body, and waits for each part of it for a limited time."""

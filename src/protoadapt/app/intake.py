@@ -69,7 +69,7 @@ def read_uploads(
             pixels = decode_bytes(upload.content, metadata["size"], metadata.get("resize"))
             return Read(key, pixels, shrunk(upload.content, LARGE, SMALL))
         except Exception as error:  # a broken file may fail in any way
-            return Read(error=reason(error))
+            return Read(error=reason(error, upload.name))
 
     with quiet_pillow():
         reads = list(ahead(read, uploads, 16))

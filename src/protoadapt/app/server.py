@@ -15,7 +15,7 @@ from torch import nn
 
 from protoadapt.app.api import ERRORS, Service, board_routes
 from protoadapt.app.boards import Boards
-from protoadapt.app.connections import bounded_log, most_connections, protocol
+from protoadapt.app.connections import BACKLOG, bounded_log, most_connections, protocol
 from protoadapt.app.guard import Guard, is_loopback
 from protoadapt.app.intake import Limits
 from protoadapt.core.errors import UserError
@@ -54,7 +54,7 @@ def serve(
         bounded_log()
         guarded = Guard(app, token, MOST_REQUEST * limits.bytes)
         settings = {"log_level": "critical", "ws": "none", "server_header": False, "timeout_graceful_shutdown": GRACE}
-        settings |= {"http": protocol(most_connections()), "timeout_keep_alive": 5}
+        settings |= {"http": protocol(most_connections()), "timeout_keep_alive": 5, "backlog": BACKLOG}
         uvicorn.Server(uvicorn.Config(guarded, **settings)).run(sockets=[listener])  # type: ignore[arg-type]
 
 

@@ -138,7 +138,7 @@ export function createGrid(store, { pick, open }) {
   function neighbour(id, key) {
     if (!order.length) return null;
     const here = places.get(id);
-    if (!here) return order[0];
+    if (!here) return key === "End" ? order.at(-1) : order[0];
     const last = order.length - 1;
     const page = Math.max(1, Math.floor(list.clientHeight / ((rows[here.row].height || 1) + GAP)));
     const vertical = { ArrowUp: -1, ArrowDown: 1, PageUp: -page, PageDown: page }[key];

@@ -1,0 +1,197 @@
+"""What the page asks its server, in-process: pictures in, labels changed, files out, and nothing it should not do."""
+
+import csv
+import json
+from io import StringIO
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra `app` is not installed")
+
+from starlette.testclient import TestClient
+
+from protoadapt.app.api import Service, clean_path, static_files
+from protoadapt.app.boards import Boards
+from protoadapt.app.guard import Guard
+from protoadapt.app.intake import Limits
+from protoadapt.app.server import page_app
+from protoadapt.labeling.classifier import load_classifier
+from protoadapt.report.html import is_labels_page
+
+
+@pytest.fixture
+def client(tmp_path, loaded):
+    boards = Boards(tmp_path, loaded[1]["weights"], 50)
+    app = page_app(Service(*loaded, Limits(50_000, 50), boards, listed=True))
+    return TestClient(Guard(app, largest=200_000), base_url="http://127.0.0.1")
+
+
+@pytest.fixture
+def board(client):
+    return "/api/boards/" + client.post("/api/boards").json()["id"]
+
+
+@pytest.fixture
+def add(client, board, painted):
+    """add({"red/1.png": ("red", 1)}, labels): uploads pictures."""
+
+    def send(files, labels=None, **more):
+        form = {"paths": json.dumps(list(files)), "labels": json.dumps(labels or [None] * len(files)), **more}
+        parts = [("files", ("picture", one if isinstance(one, bytes) else painted(*one))) for one in files.values()]
+        return client.post(f"{board}/pictures", data=form, files=parts)
+
+    return send
+
+
+@pytest.fixture
+def filled(client, board, add):
+    """A board of two classes with an example each, and four other pictures; its address."""
+    examples = {"red/0.png": ("red", 0), "blue/0.png": ("blue", 0)}
+    add(examples, ["red", "blue"])
+    add({f"{colour} {i}.png": (colour, i) for colour in ("red", "blue") for i in (5, 6)})
+    return board
+
+
+def step(client, board, *steps, since=0):
+    revision = client.get(board).json()["revision"]
+    return client.post(f"{board}/changes?revision={revision}&since={since}", json=list(steps))
+
+
+def labels(state):
+    return [state["classes"][code] for code in state["answers"]["label"]]
+
+
+def test_pictures_are_named_and_a_change_names_them_again(client, filled):
+    state = client.get(filled).json()
+    assert [one["name"] for one in state["pictures"]][:3] == ["red/0.png", "blue/0.png", "red 5.png"]
+    assert (state["classes"], state["labels"]) == (["red", "blue"], {"0": "red", "1": "blue"})
+    assert labels(state) == ["red", "blue", "red", "red", "blue", "blue"]
+    assert sorted(state["next"]) == [2, 3, 4, 5]
+    after = step(client, filled, {"patch": {"labels": {"2": "blue"}}, "words": "no"}, since=6).json()
+    assert (after["labels"]["2"], after["pictures"], after["undo"]) == ("blue", [], "no")
+    back = step(client, filled, {"undo": 1}).json()
+    assert (back["labels"], back["redo"], labels(back)) == (state["labels"], "no", labels(state))
+    assert step(client, filled, {"redo": 1}).json()["labels"] == after["labels"]
+
+
+def test_a_page_that_missed_a_change_is_told(client, filled):
+    stale = client.post(f"{filled}/changes?revision=0", json=[{"patch": {"labels": {"2": "blue"}}, "words": "x"}])
+    assert (stale.status_code, stale.json()["labels"]) == (409, {"0": "red", "1": "blue"})
+    assert client.get(filled).json()["labels"] == {"0": "red", "1": "blue"}
+
+
+@pytest.mark.parametrize(
+    "bad", [{"patch": {"labels": {"9": "red"}}}, {"patch": {"labels": {"0": "dog"}}}, {"patch": 7}]
+)
+def test_a_bad_change_is_a_sentence_and_changes_nothing(client, filled, bad):
+    before = client.get(filled).json()
+    answer = step(client, filled, bad)
+    assert answer.status_code == 400
+    assert answer.json()["error"].endswith(".")
+    assert client.get(filled).json() == before
+
+
+def test_bad_files_are_named_and_names_lead_nowhere(client, board, add, tmp_path):
+    answer = add(
+        {"../../evil.png": ("red", 1), "/etc/x.png": ("red", 2), "note.png": b"no picture", "C:\\a\\b.png": ("red", 3)}
+    )
+    assert [name for name, _ in answer.json()["skipped"]] == ["note.png"]
+    state = client.get(board).json()
+    assert [one["name"] for one in state["pictures"]] == ["evil.png", "etc/x.png", "C:/a/b.png"]
+    assert {path.name for path in tmp_path.iterdir()} == {board.rsplit("/", 1)[-1]}
+    assert not [path for path in tmp_path.rglob("*.png")], "nothing lies under a visitor's name"
+    assert clean_path("a/" * 20 + "b.png") == "a/" * 7 + "b.png"
+
+
+@pytest.mark.parametrize("folder", ["unknown", "Unknown", " ", "\x00"])
+def test_a_folder_that_is_no_class_labels_nothing(client, board, add, folder):
+    add({"a.png": ("red", 1)}, [folder])
+    assert client.get(board).json()["labels"] == {}
+
+
+def test_folders_named_as_label_names_them_and_very_long_ones(client, board, add):
+    add({"a.png": ("red", 1), "b.png": ("blue", 1)}, ["and%2For", "x" * 100])
+    assert client.get(board).json()["classes"] == ["and/or", "x" * 80]
+
+
+def test_copies_of_pictures_and_nothing_else(client, filled):
+    for size in ("small", "large"):
+        answer = client.get(f"{filled}/{size}/0")
+        assert answer.headers["content-type"] == "image/webp"
+        assert answer.content[:4] == b"RIFF"
+    for wrong in (f"{filled}/small/99", f"{filled}/small/-1", f"{filled}/huge/0", f"{filled}/operations.jsonl"):
+        assert client.get(wrong).status_code in (404, 422), wrong
+    for path in (
+        "/static/../server.py",
+        "/static/..%2fserver.py",
+        "/static/server.py",
+        "/docs",
+        "/openapi.json",
+        "/api/boards/../x",
+    ):
+        assert client.get(path).status_code == 404, path
+
+
+def test_boards_are_apart(client, filled):
+    other = "/api/boards/" + client.post("/api/boards").json()["id"]
+    assert client.get(other).json()["pictures"] == []
+    assert client.get(f"{other}/small/0").status_code == 404
+    assert client.get("/api/boards/" + "x" * 16).status_code == 404
+
+
+def test_a_table_labels_pictures_by_path_or_by_name(client, filled):
+    text = "file,label\r\nred 5.png,red\r\nsomewhere/blue 5.png,sea\r\ngone.png,red\r\nblue/0.png,unknown\r\n"
+    answer = client.post(f"{filled}/table", content=text.encode()).json()
+    assert (answer["labelled"], answer["missing"]) == (3, ["gone.png"])
+    assert client.get(filled).json()["labels"] == {"0": "red", "1": "unknown", "2": "red", "4": "sea"}
+    for wrong in (b"", b"a,b\n1,2", b"\xff\xfe", b"file,label\nnowhere.png,red"):
+        assert client.post(f"{filled}/table", content=wrong).status_code == 400
+
+
+def test_downloads(client, filled, tmp_path, board):
+    rows = list(csv.DictReader(StringIO(client.get(f"{filled}/labels.csv").text, newline="")))
+    assert [(row["file"], row["label"]) for row in rows[:3]] == [
+        ("red/0.png", "red"),
+        ("blue/0.png", "blue"),
+        ("red 5.png", "red"),
+    ]
+    assert [row["guess"] for row in rows] == ["(page)", "(page)", "red", "red", "blue", "blue"]
+    report = client.get(f"{filled}/report.html")
+    assert is_labels_page(report.content)
+    assert report.text.count("data:image/webp;base64,") == 6
+    assert "attachment" in report.headers["content-disposition"]
+    (tmp_path / "c.safetensors").write_bytes(client.get(f"{filled}/classifier.safetensors").content)
+    assert load_classifier(tmp_path / "c.safetensors").classes == ["blue", "red"]
+
+
+def test_there_is_nothing_to_save_before_two_classes(client, board):
+    for name in ("labels.csv", "report.html", "classifier.safetensors"):
+        answer = client.get(f"{board}/{name}")
+        assert answer.status_code == 400
+        assert "nothing to save yet" in answer.json()["error"]
+
+
+def test_the_map_has_a_place_for_every_picture_and_paths_for_every_class(client, filled):
+    found = client.get(f"{filled}/map").json()
+    assert [len(point) for point in found["points"]] == [2] * 6
+    assert {name: len(path) for name, path in found["paths"].items()} == {"blue": 5, "red": 5}
+    step(client, filled, {"patch": {"gone": {"5": True}}, "words": "off"})
+    assert client.get(f"{filled}/map").json()["points"][5] is None
+
+
+def test_a_page_of_files_that_import_only_each_other():
+    import re
+
+    pages = static_files()
+    for name, content in pages.items():
+        for other in re.findall(r'^import .* from "\./([^"]+)";', content.decode(), re.MULTILINE):
+            assert other in pages, (name, other)
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", content.decode()), name
+    assert b"<script>" not in pages["index.html"]
+    assert b"style=" not in pages["index.html"]
+
+
+def test_too_many_files_and_too_large_requests_are_refused(client, board, add):
+    assert add({f"{i}.png": b"x" for i in range(65)}).status_code == 400
+    assert add({"a.png": b"x" * 200_001}).status_code == 413
+    assert client.get(board).json()["pictures"] == []
