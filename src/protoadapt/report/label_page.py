@@ -63,7 +63,7 @@ def labels_page(document: dict[str, Any]) -> str:
         "div",
         tag("header", tag("h1", name_of(title)), lines, nav),
         [part for *_, part in present],
-        tag("noscript", _plain(records)),
+        tag("noscript", _plain(records, names)),
         class_="details",
         id="details",
     )
@@ -141,16 +141,17 @@ def _is_map(value: Any, size: int) -> bool:
     return all(one is None or point(one) for one in points) and all(map(point, steps))
 
 
-def _plain(records: Sequence[LabelledPicture]) -> Html:
-    """All labels as a table, for a browser that runs no scripts."""
-    rows = []
-    for p in records[:LISTED]:
-        label = "unknown" if p.unknown else p.label
-        rows.append(
-            (name_of(p.file), [tag("td", name_of(label)), tag("td", "example" if p.support else _score(p.confidence))])
-        )
+def _plain(records: Sequence[LabelledPicture], names: Sequence[str]) -> Html:
+    """All labels as tables by class, for a browser that runs no scripts."""
+    groups = {k: [p for p in records[:LISTED] if p.class_ == k and not p.unknown] for k in range(len(names))}
+    groups[-1] = [p for p in records[:LISTED] if p.unknown]
+    parts: list[Html] = []
+    for k, members in groups.items():
+        rows = [(name_of(p.file), tag("td", "example" if p.support else _score(p.confidence))) for p in members]
+        heading = tag("h3", mark(k), name_of(names[k]), id=f"class-{k}") if k >= 0 else tag("h3", "Unknown")
+        parts += [heading, table(["file", "confidence"], rows, "files")] if rows or k >= 0 else []
     more = tag("p", f"and {len(records) - LISTED:,} more, all in labels.csv") if len(records) > LISTED else None
-    return inner(tag("h2", "All pictures"), table(["file", "label", "confidence"], rows), more)
+    return inner(tag("h2", "All pictures"), parts, more)
 
 
 def _score(share: float | None) -> str:

@@ -44,7 +44,7 @@ function startPanel(known, add) {
 
 function menu(words, name, ...items) {
   const list = el("div", { class: "menu" }, items.flat());
-  const element = el("details", { class: "drop" }, el("summary", { class: "tool wide" }, icon(name), el("span", {}, words)), list);
+  const element = el("details", { class: "drop" }, el("summary", { class: "tool wide", "aria-label": words }, icon(name), el("span", {}, words)), list);
   addEventListener("click", (event) => element.contains(event.target) || element.removeAttribute("open"));
   list.addEventListener("click", () => element.removeAttribute("open"));
   element.addEventListener("keydown", (event) => {

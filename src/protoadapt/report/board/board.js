@@ -139,7 +139,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
   const many = button("many", "Choose several by tapping", () => store.look({ many: !view.many }));
   const modes = ["grid", "map", ...(details ? ["about"] : [])].map((mode) => {
     const words = { grid: "Pictures", map: "Map", about: "Details" }[mode];
-    return el("button", { type: "button", class: "mode", data: { mode }, on: { click: () => store.look({ mode }) } }, icon(mode), el("span", {}, words));
+    return el("button", { type: "button", class: "mode", "aria-label": words, data: { mode }, on: { click: () => store.look({ mode }) } }, icon(mode), el("span", {}, words));
   });
   const search = el("input", { type: "search", placeholder: "Search file or class", "aria-label": "Search file or class", autocomplete: "off" });
   search.addEventListener("input", () => store.look({ query: search.value }));
@@ -204,7 +204,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     setAttribute(empty, "hidden", view.mode !== "grid" || groups.some((group) => group.ids.length));
     side.show();
     inspector.show();
-    map.show();
+    map.show(grid.order());
     full.show();
   }
   store.onChange(show);

@@ -74,7 +74,7 @@ function main() {
   const details = document.getElementById("details");
   const store = createStore(frozenBackend(data));
   const number = el("span", { class: "number" });
-  const saving = el("button", { type: "button", class: "tool wide", id: "save-corrections", on: { click: () => save(store, data) } }, icon("save"), el("span", {}, "Save corrections"), number);
+  const saving = el("button", { type: "button", class: "tool wide", id: "save-corrections", "aria-label": "Save corrections", on: { click: () => save(store, data) } }, icon("save"), el("span", {}, "Save corrections"), number);
   const board = createBoard(store, { title: data.title, buttons: [saving], details, summary: data.summary });
   document.body.append(board.element);
   store.onChange(() => (number.textContent = store.backend.changes().length || ""));

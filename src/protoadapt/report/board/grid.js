@@ -18,7 +18,26 @@ export function createGrid(store, { pick, open }) {
   let places = new Map();
   let groups = [];
 
+  /** Lays everything out anew; what is looked at, or else the first picture seen, stays where it is on the screen. */
   function layout() {
+    const held = [store.view.focus, firstSeen()].find((id) => seen(id));
+    const before = held === undefined ? 0 : rows[places.get(held).row].top - list.scrollTop;
+    arrange();
+    if (places.has(held)) list.scrollTop = rows[places.get(held).row].top - before;
+    if (held === store.view.focus) reveal(held);
+    else render();
+  }
+
+  function seen(id) {
+    const here = places.get(id);
+    return here && rows[here.row].top + rows[here.row].height > list.scrollTop && rows[here.row].top < list.scrollTop + list.clientHeight;
+  }
+
+  function firstSeen() {
+    return list.scrollTop ? rows.find((row) => row.ids && row.top >= list.scrollTop)?.ids[0] : undefined;
+  }
+
+  function arrange() {
     const width = Math.max(80, list.clientWidth - 2 * GAP);
     const columns = Math.max(1, Math.floor((width + GAP) / (store.view.size + GAP)));
     const side = (width - GAP * (columns - 1)) / columns;
@@ -36,7 +55,6 @@ export function createGrid(store, { pick, open }) {
       }
     }
     sheet.style.height = `${top}px`;
-    render();
   }
 
   function render(all = false) {
@@ -156,7 +174,7 @@ export function createGrid(store, { pick, open }) {
 
   function reveal(id) {
     const here = places.get(id);
-    if (!here) return;
+    if (!here) return render();
     const { top, height } = rows[here.row];
     const above = here.row && rows[here.row - 1].group ? HEAD : GAP;
     if (top - above < list.scrollTop) list.scrollTop = top - above;

@@ -22,9 +22,11 @@ export function createMap(store, { pick, choose }) {
   let hovered = null;
   let loaded = "";
   let timer = 0;
+  let inView = new Set();
 
   async function load(kind = plane.kind) {
     clearTimeout(timer);
+    said.textContent = "The map is being computed …";
     const found = await store.backend.map(kind).catch((error) => ({ error: error.message }));
     if (found.error) return void (said.textContent = found.error);
     if (!found.ready) {
@@ -75,11 +77,12 @@ export function createMap(store, { pick, choose }) {
       const facts = factsOf(state, id);
       const index = facts.unknown ? -1 : state.classes.indexOf(facts.label);
       const chosen = view.selection.has(id) || view.focus === id;
+      const apart = !inView.has(id); // of another class, or not searched for
       const path = new Path2D(outline(index, x, y, (few ? 5 : 3.6) + (facts.given ? 1.2 : 0)));
-      pen.globalAlpha = chosen || facts.given ? 1 : 0.55;
+      pen.globalAlpha = apart ? 0.1 : chosen || facts.given ? 1 : 0.55;
       pen.fillStyle = colours[colourClass(index)];
       pen.fill(path);
-      if (!facts.given && !chosen) continue;
+      if (apart || (!facts.given && !chosen)) continue;
       pen.globalAlpha = 1;
       pen.lineWidth = chosen ? 2.5 : 1.4;
       pen.strokeStyle = ink;
@@ -217,5 +220,11 @@ export function createMap(store, { pick, choose }) {
     draw();
   }
 
-  return { element, show: () => show(), points: () => plane.at };
+  return {
+    element,
+    show(ids) {
+      inView = new Set(ids);
+      show();
+    },
+  };
 }

@@ -1,0 +1,151 @@
+"""The board of a report, in a real browser and without a network: looked through, corrected, saved, fed back."""
+
+import csv
+import re
+import shutil
+from io import StringIO
+
+import pytest
+from helpers.pages import labels, row
+
+from protoadapt.labeling import label
+from protoadapt.report.label_page import BOARD_FILES, labels_page
+from protoadapt.report.markup import resources
+
+
+@pytest.fixture
+def opened(tmp_path, chromium):
+    """opened(labels): the page of a report. Fails where it loads anything or a script breaks."""
+    said: list[str] = []
+    asked: list[str] = []
+    contexts = []
+
+    def show(told, width=1200, **media):
+        path = tmp_path / "report.html"
+        path.write_text(labels_page(told), encoding="utf-8")
+        if not contexts:
+            contexts.append(chromium.new_context(accept_downloads=True, viewport={"width": width, "height": 800}))
+        view = contexts[0].new_page()
+        view.set_viewport_size({"width": width, "height": 800})
+        view.emulate_media(**media)
+        view.on("console", lambda message: said.append(message.text))
+        view.on("pageerror", lambda error: said.append(str(error)))
+        view.on("request", lambda request: asked.append(request.url))
+        view.goto(path.as_uri())
+        view.wait_for_selector(".tile")
+        return view
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def titles(view) -> list[str]:
+    """The pictures in the order of the page."""
+    sort = "sort((a, b) => a.ariaPosInSet - b.ariaPosInSet)"
+    return view.evaluate(f"() => [...document.querySelectorAll('.tile')].{sort}.map((tile) => tile.title)")
+
+
+def test_it_finds_sorts_and_opens(opened):
+    view = opened(labels(folder="../photos"))
+    assert titles(view) == ["b.jpg", "a.jpg", "s/cat.png", "c.jpg", "s/dog.png"]
+    view.select_option("select", "sure")
+    view.wait_for_function("() => document.querySelector('.tile[aria-posinset=\"1\"]').title === 'a.jpg'")
+    view.fill("input[type=search]", "B.JPG")
+    view.wait_for_function("() => document.querySelectorAll('.tile').length === 1")
+    assert titles(view) == ["b.jpg"]
+    view.click(".tile")
+    assert view.get_attribute(".inspector .file a", "href") == "../photos/b.jpg"
+    view.fill("input[type=search]", "")
+    view.click("[data-mode=about]")
+    view.click("a[href='#class-1']")
+    view.wait_for_function("() => document.querySelectorAll('.tile').length === 2")
+    assert titles(view) == ["c.jpg", "s/dog.png"], "a link lands where it says"
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_nothing_sticks_out_and_axe_finds_nothing_serious(opened, width):
+    from axe_playwright_python.sync_playwright import Axe
+
+    paths = {"rows": [[0, 0], [1, 1]], "row_label": [0, 1], "support": [True, False], "steps": [[[0, 0]], [[1, 1]]]}
+    view = opened(labels(paths=paths, skipped=[{"file": "x" * 200, "reason": "broken"}]), width, color_scheme="dark")
+    view.keyboard.press("s")
+    for mode in ("grid", "about"):
+        view.click(f"[data-mode={mode}]")
+        assert view.evaluate("document.documentElement.scrollWidth") == width
+        found = Axe().run(view).response["violations"]
+        assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+
+
+def test_corrections_stay_in_the_browser_and_become_a_csv(opened):
+    pictures = [row("s/cat.png", "cat", 1.0, support=True), row("s/dog.png", "dog", 1.0, support=True)]
+    pictures += [
+        row(name, "cat", 0.5 + i / 100) for i, name in enumerate(('a,"b".jpg', "=c.jpg", "d.jpg", "e.jpg", "f.jpg"))
+    ]
+    told = labels(pictures)
+    view = opened(told)
+    view.click("#save-corrections")
+    view.wait_for_selector(".toast:has-text('nothing to save yet')")
+    view.keyboard.press("s")
+    view.keyboard.press("2")  # a,"b".jpg is a dog
+    view.keyboard.press("Enter")  # =c.jpg is a cat indeed
+    view.keyboard.press("u")  # d.jpg is neither
+    view.keyboard.press("c")
+    view.keyboard.type("=cmd()")
+    view.keyboard.press("Enter")  # e.jpg
+    view.keyboard.press("1")
+    view.keyboard.press("Control+z")  # f.jpg is left alone
+    view.close()
+    again = opened(told)
+    again.wait_for_function("() => document.querySelector('#save-corrections .number').textContent === '4'")
+    with again.expect_download() as coming:
+        again.click("#save-corrections")
+    text = coming.value.path().read_bytes().decode()
+    rows = list(csv.reader(StringIO(text, newline="")))
+    assert rows == [
+        ["file", "label", "guess"],
+        ['a,"b".jpg', "dog", "(table)"],
+        ["./=c.jpg", "cat", "(table)"],
+        ["d.jpg", "unknown", "(table)"],
+        ["e.jpg", "'=cmd()", "(table)"],
+    ]
+
+
+def test_a_report_corrected_offline_is_fed_back(folder, model, opened, without_paths):
+    out = folder / "named"
+    sources = [folder / "support"]
+    result = label(sources, folder / "images", out, model=model)
+    asked = [one["file"] for one in result["pictures"] if not one["support"]]
+    view = opened(result)
+    view.keyboard.press("s")
+    picture = view.locator(".tile.focus").get_attribute("title")
+    assert picture in asked
+    view.keyboard.press("c")
+    view.keyboard.type("strange")
+    view.keyboard.press("Enter")
+    with view.expect_download() as coming:
+        view.click("#save-corrections")
+    table = folder / "corrections.csv"
+    shutil.copy(coming.value.path(), table)
+    after = label([*sources, table], folder / "images", out, model=model)
+    assert [one["name"] for one in after["classes"]] == ["blue", "green", "red", "strange"]
+    assert [(one["file"], one["label"]) for one in after["pictures"] if one["support"] and one["by_table"]] == [
+        (picture, "strange")
+    ]
+
+
+def test_the_modules_make_one_script():
+    """Their names are unique and imports have one form, so that they can be written one after the other."""
+    read = resources.files("protoadapt.report").joinpath
+    names: list[str] = []
+    for file in (*(name for name in BOARD_FILES if name.endswith(".js")), "board/frozen.js"):
+        text = read(file).read_text("utf-8")
+        names += re.findall(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", text, re.MULTILINE)
+        for line in re.findall(r"^(?:import|export).*", text, re.MULTILINE):
+            assert re.match(r'import \{ [\w, ]+ \} from "\./\w+\.js";$|export (?:async )?(?:function|const) ', line), (
+                line
+            )
+        assert len(text.splitlines()) <= 260, file
+    assert len(names) == len(set(names))
