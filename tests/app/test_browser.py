@@ -229,7 +229,7 @@ def test_the_large_picture_offers_the_runner_up_first(filled):
     assert page.locator(".choice").first.get_attribute("data-name") == other
     page.keyboard.press("Space")
     page.wait_for_selector("dialog.full[open]")
-    assert page.eval_on_selector("dialog.full img", "(image) => image.naturalWidth") > 0
+    page.wait_for_function("() => document.querySelector('dialog.full img').naturalWidth > 0")
     page.keyboard.press("r")
     settled(page)
     page.keyboard.press("Escape")
