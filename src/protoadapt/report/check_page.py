@@ -21,7 +21,7 @@ def check_page(document: dict[str, Any]) -> str:
     title = f"Check of {document.get('title') or 'pictures'}"
     total = count(int(number(document.get("checked")) or 0), "labelled picture")
     lead = tag("p", f"{total} of {count(len(document['classes']), 'class', 'classes')}.", class_="lead")
-    return page(title, lead, sections=check_sections(document), of="check", script=False)
+    return page(title, lead, sections=check_sections(document), of="check")
 
 
 def check_sections(document: Mapping[str, Any]) -> list[tuple[str, str, Html | None]]:

@@ -13,7 +13,7 @@ def next_page(document: dict[str, Any]) -> str:
     sections = [("next", "Label next", section("Label these next", tag("div", cards, class_="grid large"), id_="next"))]
     lead = tag("p", f"{count(len(cards), 'picture')} whose labels would teach the classifier most.", class_="lead")
     lines = [lead, tag("p", note, class_="note")]
-    return page(str(document.get("title") or "Pictures"), *lines, sections=sections, of="next", script=False)
+    return page(str(document.get("title") or "Pictures"), *lines, sections=sections, of="next")
 
 
 def _card(one: dict[str, Any]) -> Html:
