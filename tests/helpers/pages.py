@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 from html.parser import HTMLParser
 from typing import Any
 
@@ -81,3 +82,9 @@ class Parsed(HTMLParser):
     @property
     def shape(self) -> list[tuple[str, tuple[str, ...]]]:
         return [(name, tuple(attrs)) for name, attrs in self.elements]
+
+
+def board_data(page: str) -> dict[str, Any]:
+    """What the board of a labels page shows."""
+    (text,) = [text for attributes, text in Parsed(page).all("script") if attributes.get("id") == "board-data"]
+    return json.loads(text)

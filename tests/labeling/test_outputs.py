@@ -4,7 +4,7 @@ import json
 from urllib.parse import unquote
 
 import numpy as np
-from helpers.pages import Parsed
+from helpers.pages import board_data
 
 from protoadapt.labeling import outputs, pipeline, with_images
 from protoadapt.labeling.classifier import make_estimator
@@ -14,9 +14,7 @@ from protoadapt.report.label_page import labels_page
 def test_the_report_leads_to_the_pictures(folder, named):
     result = named(out="results/named")
     assert result["folder"] == "../../images"
-    page = Parsed(labels_page(with_images(result, folder / "results" / "named")))
-    (data,) = [text for told, text in page.all("script") if told.get("id") == "board-data"]
-    linked = list(json.loads(data)["links"].values())
+    linked = list(board_data(labels_page(with_images(result, folder / "results" / "named")))["links"].values())
     assert len(linked) == 24
     assert all((folder / "results" / "named" / unquote(way)).is_file() for way in linked)
     assert {way.split("/")[2] for way in linked} == {"images", "support"}

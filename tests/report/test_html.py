@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from helpers.pages import Parsed, labels, row, thumb
+from helpers.pages import Parsed, board_data, labels, row, thumb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,9 +40,7 @@ def parsed(told: dict) -> Parsed:
 
 
 def shown(told: dict) -> dict:
-    """What the board of the page shows."""
-    (text,) = [text for attributes, text in parsed(told).all("script") if attributes.get("id") == "board-data"]
-    return json.loads(text)
+    return board_data(labels_page(told))
 
 
 def told_with(file: str, a: str, b: str, reason: str, title: str) -> dict:
