@@ -69,7 +69,7 @@ def bapa(
     episodes = powered(episodes, beta, power)
     if large(episodes):
         return feature_form(episodes, n_iter, sigma, lam, kappa, k_s)
-    if episodes.unlabeled_index is None and native.usable(episodes.rows):
+    if native.usable(episodes.rows):
         return native_bapa.adapt(episodes, n_iter, sigma, lam, kappa, k_s, CHANCE)
     return gram_form(episodes, n_iter, sigma, lam, kappa, k_s)
 

@@ -1,7 +1,7 @@
 """The adaptation loop compiled for the CPU: one episode at a time, all of it in cache.
 
-The formulas are those of `adaptation`; this file only spells out their loops. numba compiles them on first use
-and keeps the result, so no compiler is needed on the user's machine. Where numba is missing, torch does the work.
+The formulas are those of `adaptation`; this file only spells out their loops. Where numba is missing, torch does the
+work.
 """
 
 from __future__ import annotations
@@ -18,15 +18,11 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, shares
+from protoadapt.core.methods.native_kernels import njit, padded
 from protoadapt.core.methods.normalize import ROUNDING
 
 if TYPE_CHECKING:
     from protoadapt.core.methods.adaptation import Adaptation
-
-try:
-    from numba import njit
-except ImportError:  # pragma: no cover
-    njit = None  # type: ignore[assignment]
 
 RULES = {"cosine": 0, "euclid": 1, "sinkhorn": 2}
 CENTERS = {"none": 0, "separate": 1, "joint": 2, "support": 3}
@@ -39,23 +35,32 @@ def usable(rows: Tensor) -> bool:
 def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
     """(E, Q, W), as `adaptation.adapt`; episodes are spread over torch's threads (the loop drops the GIL)."""
     rows = episodes.rows.contiguous()
-    helping, apart = episodes.unlabeled_index, episodes.query_index
-    if helping is None:  # the queries pull, and nobody stands apart
-        helping, apart = apart, apart[:, :0]
+    helping, apart = helping_and_apart(episodes)
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
     prior = shares(how.class_prior, episodes.n_way, rows)
     # Plain types, whatever the caller wrote: sigma=1 and sigma=1.0 must not be compiled twice.
     center, l2, rule, steps = CENTERS[how.center], bool(how.l2), RULES[how.rule], int(how.n_iter)
     centred = how.query_center == "unlabeled"
     options = (center, centred, l2, rule, float(how.scale), prior.numpy(), steps, float(how.sigma))
+    width = padded(helping.shape[1] + episodes.n_way)
 
     def part(chosen: slice) -> None:
         index = (episodes.support_index, episodes.support_labels, helping, apart)
         arrays = [part[chosen].contiguous().numpy() for part in index]
-        _adapt(rows.numpy(), *arrays, *options, out[chosen].numpy())  # type: ignore[call-arg]
+        _adapt(rows.numpy(), *arrays, width, *options, out[chosen].numpy())  # type: ignore[call-arg]
 
     in_parts(len(episodes), part)
     return out
+
+
+def helping_and_apart(episodes: Episodes) -> tuple[Tensor, Tensor]:
+    """(E, U) and (E, Q): the rows that pull, and those beside them that are only answered.
+
+    Without unlabelled rows the queries pull, and nobody stands apart.
+    """
+    if episodes.unlabeled_index is None:
+        return episodes.query_index, episodes.query_index[:, :0]
+    return episodes.unlabeled_index, episodes.query_index
 
 
 def in_parts(n: int, work: Callable[[slice], None]) -> None:
@@ -70,196 +75,176 @@ def in_parts(n: int, work: Callable[[slice], None]) -> None:
 
 
 if njit is not None:
-    # Sums may be reordered (that is what vectorises them), but NaN and infinity keep their meaning.
-    compiled = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+    from protoadapt.core.methods.native_kernels import (
+        add_rows,
+        add_weighted,
+        compiled,
+        dot,
+        gram_tiles,
+        softmax,
+        total_of,
+    )
 
     @compiled
-    def _adapt(rows, s_index, s_labels, u_index, q_index, center, centred, l2, rule, scale, prior, n_iter, sigma, out):
+    def _adapt(
+        rows, s_index, s_labels, u_index, q_index, width, center, centred, l2, rule, scale, prior, n_iter, sigma, out
+    ):
         """Rows u pull the prototypes. The answers are those of rows q beside them or, where there are none, of u."""
         n_episodes, n_query, n_way = out.shape
-        n_rows, dim = u_index.shape[1], rows.shape[1]
-        first = n_rows + n_way if q_index.shape[1] else 0  # of the answers
-        padded = (n_rows + n_way + q_index.shape[1] + 3) // 4 * 4  # `gram_tiles` works in tiles of 4 × 4
-        x = np.zeros((padded, dim), rows.dtype)  # the rows u, then the class sums of the support, then the rows q
-        gram = np.zeros((padded, padded), rows.dtype)
-        shots = np.zeros(n_way, rows.dtype)
+        n_rows, dim, real = u_index.shape[1], rows.shape[1], rows.dtype.type
+        x = np.zeros((width, dim), rows.dtype)  # the centred rows u, then the class sums of the support, then padding
+        gram = np.zeros((width, width), rows.dtype)
+        unit, shots = np.ones(width, rows.dtype), np.zeros(n_way, rows.dtype)  # unit: factors of the rows of x
+        scale, sigma = real(scale), real(sigma)
         for e in range(n_episodes):
-            _gather(rows, s_index[e], s_labels[e], u_index[e], q_index[e], center, centred, l2, x, shots)
+            u_mean = _gather(rows, s_index[e], s_labels[e], u_index[e], center, l2, x, unit, shots)
             gram_tiles(x, gram, 0 if n_iter else n_rows)
-            z = _steps(gram, shots, n_rows, rule, rows.dtype.type(scale), prior, n_iter, rows.dtype.type(sigma))
-            for j in range(n_query):
-                total = max(z[:, first + j].sum(), 1e-12)  # a transport plan's rows sum to 1 only nearly
+            if l2:
+                _to_unit(gram, unit, n_rows)
+            else:
+                unit[:] = 1
+            z, a, A, p2 = _steps(gram, shots, n_rows, rule, scale, prior, n_iter, sigma)
+            if q_index.shape[1]:
                 for c in range(n_way):
-                    out[e, j, c] = z[c, first + j] / total
+                    for j in range(n_rows):
+                        A[c, j] *= unit[j]
+                    A[c, n_rows + c] = a[c]
+                prototypes = np.zeros((n_way, dim), rows.dtype)
+                add_weighted(A, x, n_rows + n_way, prototypes)
+                if not centred:
+                    u_mean[:] = 0
+                z = _answers(rows, q_index[e], u_mean, l2, prototypes, p2, rule, scale)
+            for j in range(n_query):
+                total = real(0)
+                for c in range(n_way):
+                    total += z[c, j]
+                total = real(1) / max(total, real(1e-12))  # a transport plan's rows sum to 1 only nearly
+                for c in range(n_way):
+                    out[e, j, c] = z[c, j] * total
 
     @compiled
-    def _gather(rows, s_index, s_labels, u_index, q_index, center, centred, l2, x, shots):
-        """Prepared rows and class sums into x, class sizes into shots."""
-        dim, n_rows, n_support, n_way = rows.shape[1], len(u_index), len(s_index), len(shots)
-        s_mean, u_mean = np.zeros(dim, rows.dtype), np.zeros(dim, rows.dtype)
-        for i in s_index:
-            for d in range(dim):
-                s_mean[d] += rows[i, d]
-        for j in range(n_rows):
-            row = rows[u_index[j]]
-            for d in range(dim):
-                u_mean[d] += row[d]
-                x[j, d] = row[d]
-        for d in range(dim):
-            if center == 0:
-                s_mean[d] = u_mean[d] = 0
-            elif center == 2:
+    def _gather(rows, s_index, s_labels, u_index, center, l2, x, before, shots):
+        """Centred rows and class sums into x, class sizes into shots, ‖row‖² before centring into `before`.
+
+        Returns the mean that was taken off the rows u. They are brought to unit length by the Gram matrix, whose
+        diagonal holds their lengths.
+        """
+        n_rows, n_support, n_way = len(u_index), len(s_index), len(shots)
+        s_mean, u_mean = np.zeros(rows.shape[1], rows.dtype), np.zeros(rows.shape[1], rows.dtype)
+        if center:
+            add_rows(rows, s_index, s_mean)
+            add_rows(rows, u_index, u_mean)
+        for d in range(len(s_mean)):
+            if center == 2:
                 s_mean[d] = u_mean[d] = (s_mean[d] + u_mean[d]) / (n_support + n_rows)
             else:
                 s_mean[d] /= n_support
-                u_mean[d] = u_mean[d] / n_rows if center == 1 else s_mean[d]
+                u_mean[d] = s_mean[d] if center == 3 else u_mean[d] / n_rows
         for j in range(n_rows):
-            _prepare(x[j], u_mean, l2)
+            before[j] = _centre(rows[u_index[j]], u_mean, x[j])[0]
         x[n_rows : n_rows + n_way] = 0
         shots[:] = 0
-        row = np.empty(dim, rows.dtype)
+        row = np.empty(rows.shape[1], rows.dtype)
         for i in range(n_support):
-            row[:] = rows[s_index[i]]
-            _prepare(row, s_mean, l2)
+            length2 = _centre(rows[s_index[i]], s_mean, row)
+            factor = _factor(length2[0], length2[1]) if l2 else rows.dtype.type(1)
             shots[s_labels[i]] += 1
             total = x[n_rows + s_labels[i]]
-            for d in range(dim):
-                total[d] += row[d]
-        if not centred:
-            u_mean[:] = 0
-        for j in range(len(q_index)):
-            x[n_rows + n_way + j] = rows[q_index[j]]
-            _prepare(x[n_rows + n_way + j], u_mean, l2)
+            for d in range(len(row)):
+                total[d] += factor * row[d]
+        return u_mean
 
     @compiled
-    def _prepare(row, mean, l2):
+    def _centre(row, mean, out):
+        """out = row − mean. Returns ‖row‖² and ‖row − mean‖²."""
         before = after = row.dtype.type(0)
         for d in range(len(row)):
+            left = row[d] - mean[d]
             before += row[d] * row[d]
-            row[d] -= mean[d]
-            after += row[d] * row[d]
-        if l2:
-            small = math.sqrt(after) <= ROUNDING * math.sqrt(before)
-            factor = row.dtype.type(0 if small else 1 / max(math.sqrt(after), 1e-12))
-            for d in range(len(row)):
-                row[d] *= factor
+            after += left * left
+            out[d] = left
+        return before, after
 
     @compiled
-    def gram_tiles(x, gram, first):
-        """gram = x xᵀ in the columns from `first` on, and on the diagonal.
+    def _factor(before, after):
+        """1/‖row − mean‖, or 0 for a row at the centre."""
+        small = math.sqrt(after) <= ROUNDING * math.sqrt(before)
+        return type(before)(0 if small else 1 / max(math.sqrt(after), 1e-12))
 
-        A tile of 4 × 2 products reads 6 rows for 8 sums, which keeps the arithmetic units busy.
-        """
-        n, dim = x.shape
-        zero = x.dtype.type(0)
-        for i in range(0, n, 4):
-            for j in range(i, n, 2):
-                if j >= i + 4 and j + 2 <= first:
-                    continue
-                s00 = s01 = s10 = s11 = s20 = s21 = s30 = s31 = zero
-                for d in range(dim):
-                    b0, b1 = x[j, d], x[j + 1, d]
-                    s00 += x[i, d] * b0
-                    s01 += x[i, d] * b1
-                    s10 += x[i + 1, d] * b0
-                    s11 += x[i + 1, d] * b1
-                    s20 += x[i + 2, d] * b0
-                    s21 += x[i + 2, d] * b1
-                    s30 += x[i + 3, d] * b0
-                    s31 += x[i + 3, d] * b1
-                gram[i, j] = gram[j, i] = s00
-                gram[i, j + 1] = gram[j + 1, i] = s01
-                gram[i + 1, j] = gram[j, i + 1] = s10
-                gram[i + 1, j + 1] = gram[j + 1, i + 1] = s11
-                gram[i + 2, j] = gram[j, i + 2] = s20
-                gram[i + 2, j + 1] = gram[j + 1, i + 2] = s21
-                gram[i + 3, j] = gram[j, i + 3] = s30
-                gram[i + 3, j + 1] = gram[j + 1, i + 3] = s31
+    @compiled
+    def _to_unit(gram, unit, n_rows):
+        """The Gram matrix of unit rows u; `unit`, ‖row‖² before centring, becomes the factors of the rows."""
+        for j in range(n_rows):
+            unit[j] = _factor(unit[j], gram[j, j])
+        for i in range(len(gram)):
+            for j in range(len(gram)):
+                gram[i, j] *= unit[i] * unit[j]
 
     @compiled
     def _steps(gram, shots, n_rows, rule, scale, prior, n_iter, sigma):
-        """The Gram form of `adaptation`. Returns z (W, ·) at the end, for all rows of the Gram matrix.
+        """The Gram form of `adaptation`. Returns z (W, ·) at the end, for all rows of the Gram matrix, and a, A, ‖p‖².
 
-        V holds p·x for all of them: those that pull, the class sums (so t is a part of V), others that are to be
-        answered, and the padding, whose width vectorises. Only the first n_rows pull: z and A are zero beyond them.
+        V holds p·x for all of them: those that pull, the class sums (so t is a part of V), and the padding, whose
+        width vectorises. Only the first n_rows pull: z and A are zero beyond them.
         """
         n_way, width, real = len(shots), len(gram), gram.dtype.type
         keep, tiny = real(1) - sigma, real(1e-12)
         a, p2 = np.empty(n_way, gram.dtype), np.empty(n_way, gram.dtype)
         A = np.zeros((n_way, width), gram.dtype)
         V, z, pull = np.empty_like(A), np.zeros_like(A), np.empty_like(A)
-        lengths, top, total = np.empty(width, gram.dtype), np.empty(width, gram.dtype), np.empty(width, gram.dtype)
+        inverse, top, total = np.empty(width, gram.dtype), np.empty(width, gram.dtype), np.empty(width, gram.dtype)
         for j in range(width):
-            lengths[j] = math.sqrt(gram[j, j])
+            inverse[j] = real(1) / max(real(math.sqrt(gram[j, j])), tiny)
         for c in range(n_way):
             a[c] = real(1) / max(shots[c], tiny)
             for j in range(width):
                 V[c, j] = a[c] * gram[n_rows + c, j]
         for step in range(n_iter + 1):
             for c in range(n_way):
-                p2[c] = a[c] * V[c, n_rows + c]
-                for j in range(width):
-                    p2[c] += A[c, j] * V[c, j]
-                p2[c] = max(p2[c], real(0))
+                p2[c] = max(a[c] * V[c, n_rows + c] + dot(A[c], V[c]), real(0))
             if rule == 2:
                 _sinkhorn(V, p2, gram, scale, prior, n_rows, z, top, total, pull[0])
             else:
-                _softmax(V, p2, lengths, rule, scale, z, top, total)
+                _logits(V, p2, inverse, rule, scale, z)
+                softmax(z, top, total)
             if step == n_iter:
                 break
             for c in range(n_way):
                 z[c, n_rows:] = 0
                 pull[c] = gram[n_rows + c]
-            for i in range(n_rows):
-                for c in range(n_way):
-                    weight = z[c, i]
-                    for j in range(width):
-                        pull[c, j] += weight * gram[i, j]
+            add_weighted(z, gram, n_rows, pull)
             for c in range(n_way):
-                rate = sigma / max(shots[c] + z[c].sum(), tiny)
+                rate = sigma / max(shots[c] + total_of(z[c]), tiny)
                 a[c] = keep * a[c] + rate
                 for j in range(width):
                     A[c, j] = keep * A[c, j] + rate * z[c, j]
                     V[c, j] = keep * V[c, j] + rate * pull[c, j]
-        return z
+        return z, a, A, p2
 
     @compiled
-    def _softmax(V, p2, lengths, rule, scale, z, top, total):
-        """Softmax over the classes for each row; loops run along the rows, so that they vectorise."""
-        n_way, width = V.shape
+    def _logits(V, p2, inverse, rule, scale, out):
+        """Of prototypes with p·x = V (W, ·) and rows with 1/‖x‖ = inverse (·)."""
         real = V.dtype.type
-        top[:] = -np.inf
-        total[:] = 0
-        for c in range(n_way):
-            length = math.sqrt(p2[c])
-            for j in range(width):
-                if rule == 0:
-                    z[c, j] = scale * V[c, j] / max(length * lengths[j], real(1e-12))
-                else:
-                    z[c, j] = scale * (real(2) * V[c, j] - p2[c])
-                top[j] = max(top[j], z[c, j])
-        for c in range(n_way):
-            for j in range(width):
-                z[c, j] = fast_exp(z[c, j] - top[j])
-                total[j] += z[c, j]
-        for c in range(n_way):
-            for j in range(width):
-                z[c, j] /= total[j]
+        for c in range(len(V)):
+            factor = scale / max(real(math.sqrt(p2[c])), real(1e-12))
+            for j in range(V.shape[1]):
+                out[c, j] = factor * V[c, j] * inverse[j] if rule == 0 else scale * (real(2) * V[c, j] - p2[c])
 
     @compiled
-    def fast_exp(x):
-        """exp(x) of x ≤ 0 without a call, so that a loop of it vectorises: (exp(x/64))⁶⁴ by a series and six squarings.
-
-        Right to 1e-5 of itself in float32, to 2e-12 in float64; below −40 it stays at exp(−40) ≈ 4e-18.
-        """
-        real = type(x)
-        x = max(x, real(-40)) / real(64)
-        series = real(1)
-        for k in (13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1):
-            series = real(1) + x / real(k) * series
-        for _ in range(6):
-            series *= series
-        return series
+    def _answers(rows, index, mean, l2, prototypes, p2, rule, scale):
+        """z (W, ·) of rows beside those that pull, from the prototypes (W, D) themselves."""
+        n_way, n_query, real = len(p2), len(index), rows.dtype.type
+        V, z = np.empty((n_way, n_query), rows.dtype), np.empty((n_way, n_query), rows.dtype)
+        row, inverse = np.empty(rows.shape[1], rows.dtype), np.empty(n_query, rows.dtype)
+        for j in range(n_query):
+            length2 = _centre(rows[index[j]], mean, row)
+            factor = _factor(length2[0], length2[1]) if l2 else real(1)
+            inverse[j] = real(1) / max(factor * real(math.sqrt(length2[1])), real(1e-12))
+            for c in range(n_way):
+                V[c, j] = factor * dot(prototypes[c], row)
+        _logits(V, p2, inverse, rule, scale, z)
+        softmax(z, inverse, V[0])
+        return z
 
     @compiled
     def _sinkhorn(V, p2, gram, scale, prior, n_rows, plan, left, row_sums, fill):
