@@ -200,7 +200,8 @@ def test_the_table_is_label_s_and_comes_back_as_support(tmp_path):
     rows = list(csv.reader(StringIO(text, newline="")))
     assert rows[0] == list(COLUMNS)
     assert [len(row) for row in rows] == [len(COLUMNS)] * 7
-    assert not any(cell.startswith(("=", "+", "-", "@")) for row in rows for cell in row)
+    texts = [cell for row in rows for cell, name in zip(row, COLUMNS) if name != "familiarity"]  # a number may be < 0
+    assert not any(cell.startswith(("=", "+", "-", "@")) for cell in texts)
     assert result["skipped"] == [{"file": "note.txt", "reason": "no picture"}]
     for name in nasty:
         (tmp_path / name).write_bytes(b"")

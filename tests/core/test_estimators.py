@@ -506,3 +506,58 @@ def test_public_names_are_there():
         assert getattr(protoadapt, name) is not None
     with pytest.raises(AttributeError, match="nothing"):
         _ = protoadapt.nothing
+
+
+def test_corrected_rows_stay_among_the_unlabelled_ones_with_their_class_known():
+    """Against a loop over the steps of `bapa` in which these rows have their class in place of z."""
+    X, y = clouds_with_corrections()
+    corrected = np.array([False] * 3 + [True] * 4)
+    labelled, pool = X[:7], X[7:]
+    source = row_source.MemorySource(pool, np.arange(len(pool)), 5, torch.float64)
+    model = BAPAClassifier().fit_rows(labelled, y[:7], source, corrected)
+    x = np.sqrt(X + 1e-6)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    s, q, known = x[:3], x[3:], y[3:7]
+    n, mean = len(q), s.mean(0)
+    spread = 0.5 * np.mean([((a - b) ** 2).sum() for a in q for b in s])
+    alpha = n / (n + 10) * min(1, spread * (1 / 3 + 1 / n) / ((q.mean(0) - mean) ** 2).sum()) ** 3
+    center, sizes = alpha * q.mean(0) + (1 - alpha) * mean, np.zeros(3)
+
+    def about(rows):
+        return (rows - center) / np.linalg.norm(rows - center, axis=1, keepdims=True)
+
+    first = [about(s)[c] + 0.25 * about(q[:4])[known == c].sum(0) for c in range(3)]
+    p = np.stack([first[c] / (1 + 0.25 * (known == c).sum() + 3) for c in range(3)])
+    for _ in range(20):
+        u = about(q)
+        logits = 10 * (2 * u @ p.T - (p**2).sum(1)) + sizes
+        z = np.exp(logits - logits.max(1, keepdims=True))
+        z /= z.sum(1, keepdims=True)
+        z[:4] = np.eye(3)[known]
+        h = z**2 / z.max(1, keepdims=True)
+        p = 0.8 * p + 0.2 * (about(s) + h.T @ u) / (1 + 3 + h.sum(0))[:, None]
+        soft = z.sum(0)
+        g = np.clip(1 - (0.015 + 0.25 / (n / 3)) / np.mean((soft / (n / 3) - 1) ** 2), -1, 1)
+        f = (soft + 3) / (n / 3 + 3)
+        sizes, w = g * np.log(f), z @ (1 / (1 + max(g, 0) * (f - 1)))
+        center = alpha * w @ q / w.sum() + (1 - alpha) * mean
+    np.testing.assert_allclose(model.prototypes_, p, atol=1e-9)
+    np.testing.assert_allclose(model.center_, center, atol=1e-9)
+    np.testing.assert_allclose(model.class_bias_, sizes, atol=1e-9)
+
+
+def clouds_with_corrections():
+    """Rows (31, 12) and classes: one example of each class, then four corrected rows, then 24 unlabelled ones."""
+    rng = np.random.default_rng(3)
+    y = np.concatenate([np.arange(3), [0, 0, 2, 1], rng.integers(0, 3, 24)])
+    return rng.gamma(1 + 2 * rng.random((3, 12))[y]), y
+
+
+def test_corrected_rows_are_ordinary_ones_where_nothing_tells_them_apart():
+    X, y = clouds_with_corrections()
+    source = row_source.MemorySource(X, np.arange(7, len(X)), 5, torch.float64)
+    for make, corrected in ((BAPAClassifier, np.zeros(7, bool)), (CIPAClassifier, np.arange(7) > 2)):
+        plain = make().fit_rows(X[:7], y[:7], source)
+        np.testing.assert_array_equal(make().fit_rows(X[:7], y[:7], source, corrected).prototypes_, plain.prototypes_)
+    with pytest.raises(UserError, match="must represent it"):
+        BAPAClassifier().fit_rows(X[:7], y[:7], source, np.arange(7) > 1)

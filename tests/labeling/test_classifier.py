@@ -46,7 +46,7 @@ def test_it_answers_as_the_estimator_does(tmp_path, method, temperature):
     save_classifier(tmp_path / "c.safetensors", classifier)
     back = load_classifier(tmp_path / "c.safetensors")
     assert (back.classes, back.model, back.temperature, back.threshold) == (NAMES, MODEL, temperature, 0.3)
-    best, probability, _ = back.answer(X)
+    best, probability, *_ = back.answer(X)
     np.testing.assert_array_equal(best[:, 0], model.predict(X))
     full = np.log(model.predict_proba(X).astype(np.float64).clip(1e-300)) / temperature
     full = np.exp(full - full.max(1, keepdims=True))
@@ -60,7 +60,7 @@ def test_blocks_do_not_show(monkeypatch):
     monkeypatch.setattr("protoadapt.labeling.classifier.block_size", lambda *_: 7)
     for part, expected in zip(classifier.answer(X), whole):
         np.testing.assert_allclose(part, expected, atol=1e-6)
-    assert [len(part) for part in classifier.answer(X[:0])] == [0, 0, 0]
+    assert [len(part) for part in classifier.answer(X[:0])] == [0, 0, 0, 0]
 
 
 def test_negative_features_work():

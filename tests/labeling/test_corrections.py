@@ -40,7 +40,7 @@ def test_a_correction_feeds_back(folder, named):
         named()
     assert {one["name"] for one in named(support=("support", "out/labels.csv"))["classes"]} == set(counts)
     assert {row["guess"] for row in read_table(folder / "out" / "labels.csv") if row["file"] == wrong["file"]} == {
-        "(table)"
+        "(corrected)"
     }
     (folder / "images" / wrong["file"]).unlink()
     with pytest.raises(UserError, match="holds 1 correction that would be lost"):  # it may be back tomorrow

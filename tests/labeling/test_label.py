@@ -34,7 +34,7 @@ def test_no_file_chooses_a_network_that_is_downloaded(named, folder, name, monke
 def test_every_picture_is_named_rightly(folder, named):
     result = named()
     rows = read_table(folder / "out" / "labels.csv")
-    assert list(rows[0]) == ["file", "label", "confidence", "runner-up", "margin", "unknown", "guess"]
+    assert list(rows[0]) == ["file", "label", "confidence", "runner-up", "margin", "familiarity", "unknown", "guess"]
     mine = [row for row in rows if not row["file"].startswith("..")]
     assert len(mine) == 18
     assert all(row["label"] == truth(row["file"]) for row in mine)
@@ -97,9 +97,9 @@ def test_a_picture_in_both_counts_once_with_the_label_it_was_given(folder, named
     fits = []
     real = BAPAClassifier.fit_rows
 
-    def spied(self, support, labels, source):
+    def spied(self, support, labels, source, corrected):
         fits.append((len(support), len(source.index)))
-        return real(self, support, labels, source)
+        return real(self, support, labels, source, corrected)
 
     monkeypatch.setattr(BAPAClassifier, "fit_rows", spied)
     result = named()
@@ -198,7 +198,7 @@ def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrat
     noise = {f"noise-{i}.png" for i in range(6)}
     for name in noise:  # neither red nor green nor blue
         Image.fromarray(rng.integers(0, 256, (26, 30, 3), dtype=np.uint8)).save(folder / "images" / name)
-    result = named(sort="copy")
+    result = named(sort="copy", sort_unknown="apart")
     assert result["threshold"] == pytest.approx(0.4 * np.log(1.5) / np.log(2))  # 3 classes, linear in the logarithm
     unknown = {picture["file"]: picture["unknown"] for picture in result["pictures"]}
     assert {os.path.basename(name) for name, no in unknown.items() if no} == noise
@@ -210,12 +210,18 @@ def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrat
     assert all(p["unknown"] == unknown[os.path.relpath(p["file"], folder / "images")] for p in again["pictures"])
     assert "resembles none of the examples" in labels_page(result)
     calibrated["familiarity"]["threshold"] = [1.1, 1.1, 1.1]  # nothing is that familiar: given labels alone are known
-    strict = named(sort="copy")
+    strict = named(sort="copy", sort_unknown="apart")
     assert [p["unknown"] for p in strict["pictures"]] == [not p["support"] for p in strict["pictures"]]
     assert all(
         picture["label"] == truth(picture["file"]) for picture in strict["pictures"] if picture["file"][0] == "d"
     )
     assert {path.name for path in (folder / "out" / "sorted").iterdir()} == {".sorted.json", "unknown"}
+    named(sort="copy")  # as long as nobody asks, a picture stays where it most likely belongs
+    places = {path.relative_to(folder / "out" / "sorted").parts for path in (folder / "out").rglob("sorted/**/day*/*")}
+    assert {truth(name) for _, _, name in places} == {"red", "green", "blue"}
+    assert all(label == truth(name) for label, _, name in places)
+    with pytest.raises(UserError, match="--sort-unknown is 'aside': choose together or apart"):
+        named(sort="copy", sort_unknown="aside")
 
 
 def test_predict_wants_the_same_weights(folder, named, model, tmp_path_factory):

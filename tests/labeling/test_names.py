@@ -44,7 +44,14 @@ def test_ordinary_names_stay_as_they_are():
 @given(st.lists(st.tuples(file_names, class_names, class_names), min_size=1, max_size=4))
 def test_the_table_survives_and_holds_no_formula(rows):
     pictures = [
-        {"file": to_text(file), "label": label, "runner_up": other, "confidence": 0.5, "margin": 0.1}
+        {
+            "file": to_text(file),
+            "label": label,
+            "runner_up": other,
+            "confidence": 0.5,
+            "margin": 0.1,
+            "familiarity": 0.2,
+        }
         | {"unknown": False, "support": False, "by_page": True}  # as `serve` has it
         for file, label, other in rows
     ]

@@ -40,6 +40,13 @@ def label(
     sort: Annotated[
         str | None, typer.Option(metavar="copy|link", help="copy or link the pictures into OUT/sorted/CLASS/")
     ] = None,
+    sort_unknown: Annotated[
+        str,
+        typer.Option(
+            metavar="together|apart",
+            help="with --sort: leave unknown pictures in the folder of their likeliest class, or in sorted/unknown/",
+        ),
+    ] = "together",
     cache: Annotated[
         Path | None, typer.Option(metavar="DIR", help="directory for computed features (default: OUT/.features)")
     ] = None,
@@ -70,7 +77,9 @@ def label(
     with bars(lines=features is not None) as report:
         options |= {"device": find_device(device), "on_progress": report}
         if images:
-            result = labeling.label(support, images, out, model=model or MODEL, sort=sort, cache=cache, **options)
+            result = labeling.label(
+                support, images, out, model=model or MODEL, sort=sort, sort_unknown=sort_unknown, cache=cache, **options
+            )
         elif features:
             result = labeling.label_features(support, features, out, model=model, **options)
     if int(os.environ.get("RANK", "0")):  # of several processes the first reports

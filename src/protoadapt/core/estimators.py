@@ -61,6 +61,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
     """
 
     power, beta = "off", 0.5  # of methods that take raw features
+    tells_corrected = False  # whether `_steps` takes corrected rows apart
     settings: dict[str, Declaration]
 
     def __init_subclass__(cls, method: Callable[..., Tensor], without: tuple[str, ...] = (), **defaults: Any) -> None:
@@ -105,8 +106,12 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.transduction_ = self.classes_[np.where(codes < 0, self.two_best_[:, 0], codes)]
         return self
 
-    def fit_rows(self, support, labels, source: RowSource):
+    def fit_rows(self, support, labels, source: RowSource, corrected=None):
         """Fits from labelled rows (S, D), as they were extracted, their labels (S), and a source of unlabelled rows.
+
+        corrected (S): whether a row is labelled because a classifier was wrong or in doubt there, so that it does not
+        represent its class (`row_learner.bapa_steps`); every class needs another row. None: no row is. Only BAPA makes
+        a difference.
 
         The source (`core.methods.row_source.RowSource`) may hold its rows elsewhere, as
         `vision.shards.shard_source.ShardSource` does. Afterwards `predict`, `predict_proba` and `model` answer; there
@@ -119,8 +124,15 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.classes_, codes = encode(labels)
         if (codes < 0).any():
             raise UserError("fit_rows takes labelled rows only: put rows without a label into the source")
-        labelled = self._support(support, np.arange(len(support)), codes)
-        self._keep(self._steps(labelled, source.powered(self.beta, self.power)), support.dtype)
+        powered, every = source.powered(self.beta, self.power), np.arange(len(support))
+        if corrected is None or not np.any(corrected) or not self.tells_corrected:
+            self._keep(self._steps(self._support(support, every, codes), powered), support.dtype)
+            return self
+        kept, others = every[~np.asarray(corrected, bool)], every[np.asarray(corrected, bool)]
+        if len(np.unique(codes[kept])) < len(self.classes_):
+            raise UserError("a class has corrected rows only: one row per class, at least, must represent it")
+        described, known = (self._support(support, index, codes[index]) for index in (kept, others))
+        self._keep(self._steps(described, powered, known), support.dtype)
         return self
 
     @property
@@ -194,7 +206,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         fitted = (part.cpu().numpy().astype(dtype) for part in (model.center, model.prototypes, model.bias))
         self.center_, self.prototypes_, self.class_bias_ = fitted
 
-    def _steps(self, support: Support, source: Source) -> Iterator[PrototypeModel]:
+    def _steps(self, support: Support, source: Source, corrected: Support | None = None) -> Iterator[PrototypeModel]:
         """The models after 0, 1, … n_iter steps."""
         return prototype_steps(support, source, self._how())
 
@@ -235,11 +247,13 @@ class BAPAClassifier(PrototypeClassifier, method=bapa):
     by kappa.
     """
 
+    tells_corrected = True
+
     def _how(self) -> Adaptation:
         return Adaptation("euclid", self.lam, self.n_iter, self.sigma, l2=True)
 
-    def _steps(self, support: Support, source: Source) -> Iterator[PrototypeModel]:
-        return bapa_steps(support, source, self._how(), self.kappa, self.k_s)
+    def _steps(self, support: Support, source: Source, corrected: Support | None = None) -> Iterator[PrototypeModel]:
+        return bapa_steps(support, source, self._how(), self.kappa, self.k_s, corrected)
 
 
 class CIPAClassifier(PrototypeClassifier, method=cipa, without=("query_center",), power="auto"):

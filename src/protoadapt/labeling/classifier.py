@@ -35,7 +35,7 @@ from protoadapt.core.estimators import (
 from protoadapt.core.files import open_tensors, written_whole
 from protoadapt.core.methods.common import TINY, unit
 from protoadapt.core.methods.normalize import power_transform
-from protoadapt.core.methods.row_learner import PrototypeModel, two_best
+from protoadapt.core.methods.row_learner import CORRECTED, PrototypeModel, two_best
 from protoadapt.core.methods.row_source import DenseBlock, RowBlock, block_size
 from protoadapt.core.untrusted import finite, whole
 from protoadapt.vision.network_metadata import input_errors
@@ -95,6 +95,7 @@ class Answers(NamedTuple):
 
     best: np.ndarray  # (n, 2): the two likeliest classes
     probability: np.ndarray  # (n, 2): their probabilities
+    familiarity: np.ndarray  # (n): the largest mean cosine to the labelled rows of a class
     unknown: (
         np.ndarray
     )  # (n): whether the row may belong to none of the classes; False where the network is not calibrated
@@ -140,11 +141,13 @@ class Classifier:
         rows: np.ndarray,
         codes: np.ndarray,
         calibration: Mapping[str, Any] | None = None,
+        corrected: np.ndarray | None = None,
     ) -> "Classifier":
         """The classifier of a fitted estimator.
 
         rows (n, D), codes (n): the rows it was fitted on and their classes, negative where unlabelled; only the
         labelled rows are used. calibration: of the network's card; applies to the method and settings it was made with.
+        corrected (n): rows that do not represent their class (`PrototypeClassifier.fit_rows`); None: no row.
         """
         own, settings = fitted.model, fitted.get_params()
         center, prototypes, bias = (part.cpu().float() for part in (own.center, own.prototypes, own.bias))
@@ -152,8 +155,11 @@ class Classifier:
         compared = (own.rule, float(own.scale), power, beta, own.l2)
         made = cls(classes, center, prototypes, bias, torch.zeros_like(prototypes), *compared, model)
         labels = torch.from_numpy(codes[codes >= 0])
-        sums = made.means.index_add(0, labels, unit(made.prepare(rows[codes >= 0])))
-        made = replace(made, means=sums / labels.bincount(minlength=len(classes))[:, None])
+        weight = torch.ones(len(labels))
+        if corrected is not None:
+            weight[torch.from_numpy(corrected[codes >= 0])] = CORRECTED
+        sums = made.means.index_add(0, labels, weight[:, None] * unit(made.prepare(rows[codes >= 0])))
+        made = replace(made, means=sums / labels.bincount(weight, minlength=len(classes))[:, None])
         if calibration is None or not _made_with(calibration, described(fitted)):
             return made
         threshold = familiarity_threshold(calibration, len(classes))
@@ -198,7 +204,7 @@ class Classifier:
         if not torch.isfinite(probability).all():
             raise UserError("the classifier's answers are not numbers: its file is damaged, label again to make it")
         unknown = familiarity < (-math.inf if self.threshold is None else self.threshold)
-        return Answers(*(part.cpu().numpy() for part in (best, probability, unknown)))
+        return Answers(*(part.cpu().numpy() for part in (best, probability, familiarity, unknown)))
 
     def to(self, device: str) -> "Classifier":
         """The same classifier with its tensors on another device."""

@@ -24,6 +24,7 @@ from protoadapt.labeling.parquet_table import parts_in
 from protoadapt.labeling.pipeline import METHOD, Progress, Task, in_memory, load_same, name_pictures, write_results
 from protoadapt.labeling.sorting import WAYS, check_folders, sort_pictures
 from protoadapt.labeling.support import (
+    IN_FOLDER,
     Support,
     check_classes,
     check_corrections,
@@ -38,6 +39,8 @@ from protoadapt.vision.feature_store import Store
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.walk import Listing, Skipped, find_pictures
 
+TOGETHER, APART = "together", "apart"
+
 
 def label(
     support: Sequence[str | Path],
@@ -48,6 +51,7 @@ def label(
     method: str = METHOD,
     settings: Mapping[str, Any] | None = None,
     sort: str | None = None,
+    sort_unknown: str = TOGETHER,
     cache: str | Path | None = None,
     device: str = "cpu",
     on_progress: Progress = lambda stage, done, total: None,
@@ -64,6 +68,8 @@ def label(
     method : "bapa" (any class balance), "cipa", "protonet", "semi_protonet", "soft_kmeans" or "pt_map".
     settings : settings of the method by name; the defaults are those of its estimator.
     sort : "copy" or "link" puts the pictures into `out`/sorted/CLASS/ as well.
+    sort_unknown : "together" keeps a picture that may be of none of the classes in the folder of its likeliest class;
+        "apart" puts it into `out`/sorted/unknown/, where a picture that a person called unknown goes in any case.
     cache : folder that keeps features by content; by default `out`/.features.
     device : "cpu", "cuda", …
     on_progress : called with "pictures embedded" or "thumbnails", how many are done, and of how many.
@@ -80,7 +86,7 @@ def label(
     'oak'
     """
     out, cache = Path(out), Path(cache or Path(out, ".features"))
-    _check(out, images, support, sort)
+    _check(out, images, support, sort, sort_unknown)
     labels_csv = out / "labels.csv"
     unchanged = unchanged_since_now(labels_csv)
     estimator = make_estimator(method, settings or {}, device)
@@ -98,7 +104,8 @@ def label(
     write_results(out, task, named, support, unchanged, on_progress)
     result = named.result
     if sort:
-        done = sort_pictures(out / "sorted", sorted_places(result["pictures"], files, images), sort)
+        places = sorted_places(result["pictures"], files, images, sort_unknown == APART)
+        done = sort_pictures(out / "sorted", places, sort)
         result["left_alone"] = done.left_alone
         result["skipped"] += skipped_records(done.failed, partial(name_in, images))
     return result
@@ -225,6 +232,7 @@ def folder_task(
     number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
     codes = np.array([number[example_of[c].label] if c in example_of else UNLABELED for c in row])
     in_folder = {content_of[example.file] for example in examples if not example.by_table}
+    origins = {c: IN_FOLDER if c in in_folder else example.origin for c, example in example_of.items()}
     names = [name_in(images, file) for file, _ in readable]
     task = in_memory(
         to_text(Path(os.path.abspath(images)).name),
@@ -236,7 +244,7 @@ def folder_task(
         metadata,
         root=os.fspath(images),
         device=device,
-        by_table=np.array([content in example_of and content not in in_folder for content in row]) & (codes >= 0),
+        origin=np.array([origins.get(content, IN_FOLDER) for content in row]),
         skipped=skipped_records(skipped, partial(name_in, images)),
         notes=support.notes(),
         contents=dict(zip(names, (content for _, content in readable))),
@@ -249,18 +257,24 @@ def name_in(images: str | Path, file: str) -> str:
     return to_text(os.path.relpath(file, images))
 
 
-def sorted_places(records: Sequence[Mapping[str, Any]], files: Sequence[str], images: str | Path) -> dict[str, str]:
-    """Where in sorted/ each picture of `images` goes: below its class, at the same path as below `images`."""
+def sorted_places(
+    records: Sequence[Mapping[str, Any]], files: Sequence[str], images: str | Path, apart: bool = False
+) -> dict[str, str]:
+    """Where in sorted/ each picture of `images` goes: below its class, at the same path as below `images`.
+
+    apart: pictures that may be of no class go below unknown/.
+    """
     places = {}
     for record, file in zip(records, files):
         inside = os.path.relpath(file, images)
         if not inside.startswith(os.pardir + os.sep):
-            folder = UNKNOWN if record["unknown"] else to_folder(record["label"])
+            nowhere = record.get("no_class") or (apart and record["unknown"])
+            folder = UNKNOWN if nowhere else to_folder(record["label"])
             places[os.path.join(folder, inside)] = file
     return places
 
 
-def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: str | None) -> None:
+def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: str | None, sort_unknown: str) -> None:
     """Refuses before the work what would fail after it."""
     check_replaced(out)
     real = {path: Path(os.path.realpath(path)) for path in (out, images, *support)}
@@ -273,6 +287,8 @@ def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: s
         )
     if sort is not None and sort not in WAYS:
         raise UserError(f"--sort is {sort!r}: choose copy or link")
+    if sort_unknown not in (TOGETHER, APART):
+        raise UserError(f"--sort-unknown is {sort_unknown!r}: choose {TOGETHER} or {APART}")
     for path in (images, *support):
         if sort and real[path].is_relative_to(real[out] / "sorted"):
             raise UserError(f"--sort would write into {str(path)!r}, which is also read: leave --sort out")

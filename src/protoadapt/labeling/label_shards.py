@@ -24,10 +24,12 @@ from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block, check
 from protoadapt.labeling.parquet_table import OURS, check_pyarrow, part_name, remove_others
 from protoadapt.labeling.pipeline import METHOD, Progress, Task, load_same, model_entry, name_pictures, write_results
 from protoadapt.labeling.support import (
+    IN_FOLDER,
     Example,
     Support,
     check_classes,
     check_corrections,
+    corrected_rows,
     one_per_picture,
     read_support,
     table_examples,
@@ -57,7 +59,8 @@ class Labelled(NamedTuple):
     codes: np.ndarray  # (S)
     places: dict[int, dict[int, int]]  # shard → position → class or NONE_OF_CLASSES
     examples: dict[str, Example]  # by the name of a row
-    by_table: set[str]  # names whose label is a table's own
+    corrected: np.ndarray  # (S): whether a row does not represent its class
+    origins: dict[str, int]  # by name, of labels that are a table's own
     skipped: list[Skipped]
 
 
@@ -159,15 +162,11 @@ def _labelled(
     places: dict[int, dict[int, int]] = {}
     for name, (shard, position) in [(name, place[:2]) for name, place in found.items()] + [copy[1:] for copy in copies]:
         places.setdefault(shard, {})[position] = number[examples[name].label]
-    return Labelled(
-        classes,
-        np.stack([*(found[name].row for name in names), *embedded]),
-        np.array([number[label] for label in labels]),
-        places,
-        examples,
-        {example.file for example in listed if example.by_table and example.label != UNKNOWN},
-        skipped,
-    )
+    codes = np.array([number[label] for label in labels])
+    origins = {example.file: example.origin for example in listed if example.by_table}
+    origin = np.array([origins.get(name, IN_FOLDER) for name in names] + [IN_FOLDER] * len(embedded))
+    rows_of = np.stack([*(found[name].row for name in names), *embedded])
+    return Labelled(classes, rows_of, codes, places, examples, corrected_rows(codes, origin), origins, skipped)
 
 
 def _find_listed(examples: Sequence[Example], rows: stream.Rows) -> dict[str, stream.Place]:
@@ -223,7 +222,7 @@ def _task(
     card = card_file(model or record["model"]["model"])  # as it is now, not as it was when the features were made
     broken = islice((one for header in rows.headers for one in header.metadata["broken"]), SKIPPED)
     leave = {
-        shard: np.array([position for position, code in codes.items() if code >= 0], int)
+        shard: np.array([position for position, code in codes.items() if code != UNLABELED], int)
         for shard, codes in labelled.places.items()
     }
     source = ShardSource(replace(rows, leave=leave), device)
@@ -239,6 +238,7 @@ def _task(
         trained_on=trained_on(card, record["model"].get("dataset")),
         # a card is calibrated with one view
         calibration=calibration_of(card, record["weights"]) if record["views"] == 1 else None,
+        corrected=labelled.corrected,
         skipped=skipped_records([*labelled.skipped, *(Skipped(one["name"], one["reason"]) for one in broken)]),
         notes=notes,
     )
@@ -268,11 +268,11 @@ def _blocks(classifier: Classifier, source: ShardSource, labelled: Labelled, eve
         for position, code in labelled.places.get(shard, {}).items():
             codes[position] = code
         sampled = ((np.arange(len(table)) + starts[shard]) % every == 0) & (codes < 0)
-        by_table = np.array([name in labelled.by_table for name in names])
+        origin = np.array([labelled.origins.get(name, IN_FOLDER) for name in names])
         with torch.inference_mode():
             answers = answering.answer_blocks(source.blocks(header, table))
         text = [to_text(name) for name in names]
         shown, featured = sampled | (codes != UNLABELED), np.flatnonzero(sampled)
-        return Block(text, codes, by_table, answers, shown, table[sampled], featured, shard, numbers)
+        return Block(text, codes, origin, answers, shown, table[sampled], featured, shard, numbers)
 
     return source.rows.each(block, everything=True)

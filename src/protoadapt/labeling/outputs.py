@@ -13,11 +13,11 @@ import numpy as np
 from protoadapt.core.files import check_ours, check_output, check_output_folder
 from protoadapt.labeling.classifier import Answers
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
-from protoadapt.labeling.support import BY_PAGE, BY_TABLE, by_folder
+from protoadapt.labeling.support import BY_CORRECTION, BY_PAGE, BY_TABLE, CORRECTED, IN_FOLDER, by_folder
 from protoadapt.vision.pictures.walk import Skipped
 
 SCHEMA = "protoadapt-labels/1"
-COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "unknown", "guess")
+COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "familiarity", "unknown", "guess")
 OURS = {
     "labels.json": re.compile(rb'"schema": *"protoadapt-labels/'),
     "classifier.safetensors": re.compile(rb"protoadapt-classifier/"),
@@ -35,7 +35,7 @@ class Block(NamedTuple):
 
     names: Sequence[str]  # (n): clean text (`names.to_text`)
     codes: np.ndarray  # (n): the class that a person gave, UNLABELED or NONE_OF_CLASSES
-    by_table: np.ndarray  # (n): whether that is the label of a table and of no folder
+    origin: np.ndarray  # (n): where that label comes from (`support`)
     answers: Answers
     sampled: np.ndarray  # (n): whether the picture is in the report
     features: np.ndarray  # (m, D): rows for the report's drawing and for suggestions, each row once
@@ -45,18 +45,19 @@ class Block(NamedTuple):
 
     def settled(self) -> "Block":
         """The same with what people said in place of the classifier's answers."""
-        support, (best, probability, unknown) = self.codes >= 0, self.answers
+        support, (best, probability, familiarity, unknown) = self.codes >= 0, self.answers
         first = np.where(support, self.codes, best[:, 0])
         sure = np.where(support[:, None], np.array([1.0, 0.0], probability.dtype), probability)
         unknown = (unknown | (self.codes == NONE_OF_CLASSES)) & ~support
-        return self._replace(answers=Answers(np.stack([first, best[:, 1]], 1), sure, unknown))
+        return self._replace(answers=Answers(np.stack([first, best[:, 1]], 1), sure, familiarity, unknown))
 
     def records(self, classes: Sequence[str], chosen: np.ndarray | slice = slice(None)) -> list[dict[str, Any]]:
         """One dict per picture, of all pictures or of the chosen ones."""
         names = np.array(self.names, object)[chosen].tolist()
         records = picture_records(names, self.answers.at(chosen), self.codes[chosen], classes)
-        for record, by_table in zip(records, self.by_table[chosen].tolist()):
-            record["by_table"] = by_table
+        for record, origin in zip(records, self.origin[chosen].tolist()):
+            record["by_table"] = record["support"] and origin != IN_FOLDER
+            record |= {"corrected": True} if record["support"] and origin == CORRECTED else {}
         return records
 
 
@@ -66,10 +67,11 @@ def picture_records(
     """One dict per picture, of settled answers; codes (n) as in `Block`."""
     records = []
     columns = (part.tolist() for part in (*answers, codes))
-    for name, (first, second), (p, q), unknown, code in zip(names, *columns):
+    for name, (first, second), (p, q), familiarity, unknown, code in zip(names, *columns):
         runner_up = "" if code >= 0 else classes[second]
         record = {"file": name, "label": classes[first], "confidence": round(p, 6), "runner_up": runner_up}
-        record |= {"margin": round(p - q, 6), "unknown": unknown, "thumb": None, "support": code >= 0}
+        record |= {"margin": round(p - q, 6), "familiarity": round(familiarity, 6), "unknown": unknown}
+        record |= {"thumb": None, "support": code >= 0}
         records.append(record | {"no_class": True} if code == NONE_OF_CLASSES else record)
     return records
 
@@ -88,12 +90,13 @@ def as_csv(result: Mapping[str, Any]) -> str:
         label, runner_up = class_cell(record["label"]), class_cell(record["runner_up"])
         answered = result["calibrated"] or record["support"]
         unknown = ("yes" if record["unknown"] else "no") if answered else "uncalibrated"
-        numbers = [f"{record[key]:.4f}" for key in ("confidence", "margin")]
-        by = BY_PAGE if record.get("by_page") else BY_TABLE if record.get("by_table") else by_folder(record["label"])
+        confidence, margin, familiarity = (f"{record[key]:.4f}" for key in ("confidence", "margin", "familiarity"))
+        origins = {"by_page": BY_PAGE, "corrected": BY_CORRECTION, "by_table": BY_TABLE}
+        by = next((mark for key, mark in origins.items() if record.get(key)), by_folder(record["label"]))
         guess = by if record["support"] else label
         if record.get("no_class"):  # a person's word needs no calibration
             label, unknown = UNKNOWN, "yes"
-        writer.writerow([file_cell(record["file"]), label, numbers[0], runner_up, numbers[1], unknown, guess])
+        writer.writerow([file_cell(record["file"]), label, confidence, runner_up, margin, familiarity, unknown, guess])
     return text.getvalue()
 
 

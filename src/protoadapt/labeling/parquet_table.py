@@ -53,8 +53,8 @@ def parquet_writer(
 ) -> Iterator[Callable[[Block], None]]:
     """Yields a function that appends a settled block; the file is written whole or not at all.
 
-    One row per picture: file, label, confidence, runner_up, margin, unknown, support, and its shard and row there.
-    `check` may still refuse right before the file is replaced.
+    One row per picture: file, label, confidence, runner_up, margin, familiarity, unknown, support, and its shard and
+    row there. `check` may still refuse right before the file is replaced.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -62,7 +62,7 @@ def parquet_writer(
     name = pa.dictionary(pa.int32(), pa.string())
     schema = pa.schema(
         [("file", pa.string()), ("label", name), ("confidence", pa.float32()), ("runner_up", name)]
-        + [("margin", pa.float32()), ("unknown", pa.bool_()), ("support", pa.bool_())]
+        + [("margin", pa.float32()), ("familiarity", pa.float32()), ("unknown", pa.bool_()), ("support", pa.bool_())]
         + [("shard", pa.int32()), ("row", pa.int32())]
     )
     labels = pa.array([*classes, UNKNOWN], pa.string())
@@ -72,10 +72,11 @@ def parquet_writer(
         return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=none), labels)
 
     def table(block: Block) -> Any:
-        support, (best, probability, unknown) = block.codes >= 0, block.answers
+        support, (best, probability, familiarity, unknown) = block.codes >= 0, block.answers
         labelled, (p, q) = np.where(block.codes == NONE_OF_CLASSES, len(classes), best[:, 0]), probability.T
         columns = [pa.array(block.names, pa.string()), named(labelled), pa.array(p.astype(np.float32))]
-        columns += [named(best[:, 1], support), pa.array((p - q).astype(np.float32)), pa.array(unknown)]
+        columns += [named(best[:, 1], support), pa.array((p - q).astype(np.float32))]
+        columns += [pa.array(familiarity.astype(np.float32)), pa.array(unknown)]
         columns += [pa.array(support), pa.array(np.full(len(support), block.shard, np.int32)), pa.array(block.rows)]
         return pa.table(columns, schema)
 

@@ -28,6 +28,7 @@ from protoadapt.labeling.outputs import UNLABELED, Block
 from protoadapt.labeling.parquet_table import parquet_writer
 from protoadapt.labeling.prototype_paths import picture_map, prototype_paths
 from protoadapt.labeling.suggest import next_pictures
+from protoadapt.labeling.support import IN_FOLDER, corrected_rows
 from protoadapt.labeling.thumbnails import Progress as Progress
 from protoadapt.vision import networks
 from protoadapt.vision.shards.processes import is_first, of_all
@@ -56,6 +57,7 @@ class Task:
     model: dict[str, Any]  # what a classifier keeps of its network
     trained_on: str | None
     calibration: Mapping[str, Any] | None
+    corrected: np.ndarray | None = None  # (S): whether a labelled row does not represent its class; None: no row
     skipped: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     table: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # rows, codes and each picture's row, in memory
@@ -109,29 +111,29 @@ def in_memory(
     *,
     root: str = "",
     device: str = "cpu",
-    by_table: np.ndarray | None = None,
+    origin: np.ndarray | None = None,
     **more: Any,
 ) -> Task:
     """A task whose rows are in memory.
 
-    names, row (n): each picture's name and its row, which several may share. rows (N, D): features. codes, by_table (N)
+    names, row (n): each picture's name and its row, which several may share. rows (N, D): features. codes, origin (N)
     as in `outputs.Block`. metadata: of the network. device: the estimator's.
     """
-    from_table = np.zeros(len(rows), bool) if by_table is None else by_table
-    support, unlabeled = codes >= 0, np.flatnonzero(codes < 0)
+    origin = np.full(len(rows), IN_FOLDER) if origin is None else origin
+    support, unlabeled = codes >= 0, np.flatnonzero(codes == UNLABELED)
     some = np.sort(np.random.default_rng(0).permutation(unlabeled)[:FEATURED])
     first = np.zeros(len(rows), int)
     first[row[::-1]] = np.arange(len(row))[::-1]  # of the pictures that share a row
 
     def blocks(classifier: Classifier) -> Iterator[Block]:
         answers = classifier.answer(rows).at(row)
-        yield Block(names, codes[row], from_table[row], answers, np.ones(len(row), bool), rows[some], first[some])
+        yield Block(names, codes[row], origin[row], answers, np.ones(len(row), bool), rows[some], first[some])
 
     source = MemorySource(rows, unlabeled, block_size(len(classes), rows.shape[1]), torch.float32, device)
     of_network = (model_entry(metadata), metadata["trained_on"], metadata["calibration"])
     table = rows, np.maximum(codes, UNLABELED), row
     arguments = (title, root, classes, rows[support], codes[support], source, blocks, *of_network)
-    return Task(*arguments, table=table, **more)
+    return Task(*arguments, table=table, corrected=corrected_rows(codes, origin)[support], **more)
 
 
 def name_pictures(
@@ -151,8 +153,10 @@ def name_pictures(
     not only of those in the report. parquet: a file that gets a row per picture; `check` may refuse right before it is
     replaced. Several processes (torchrun) each write their own file and share one result.
     """
-    estimator.fit_rows(task.support, task.labels, task.unlabeled)
-    classifier = Classifier.of(estimator, task.classes, task.model, task.support, task.labels, task.calibration)
+    estimator.fit_rows(task.support, task.labels, task.unlabeled, task.corrected)
+    classifier = Classifier.of(
+        estimator, task.classes, task.model, task.support, task.labels, task.calibration, task.corrected
+    )
     n_way = len(task.classes)
     (found, unknown), sample, records = np.zeros((2, n_way), np.int64), [], []
     rows_of_blocks, featured = [task.support[:0]], []

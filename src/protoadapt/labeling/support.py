@@ -4,7 +4,11 @@ Every row of a table with a label is an example. labels.csv also holds the class
 comes back as truth would teach its own mistakes. So labels.csv has a column `guess`, the label at the time of writing:
 a row is an example if its label differs from its guess, or if its guess was emptied, which confirms the label. For
 labels that people gave, `guess` names their origin and they are examples again: "(folder) cat" (formerly "(folder)"),
-"(table)", or "(page)" for the page in the browser. A table without this column consists of examples only.
+"(table)", "(corrected)" where the classifier had guessed before, or "(page)" for the page in the browser. A table
+without this column consists of examples only.
+
+People correct a classifier where it is wrong or in doubt. So corrected pictures are no fair sample of their class, and
+where a class has other examples, those describe it (`corrected_rows`).
 """
 
 import csv
@@ -14,6 +18,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
+
+import numpy as np
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.labeling.names import (
@@ -28,7 +34,9 @@ from protoadapt.labeling.names import (
 )
 from protoadapt.vision.pictures.walk import Skipped, find_pictures
 
-BY_FOLDER, BY_TABLE, BY_PAGE = "(folder)", "(table)", "(page)"
+BY_FOLDER, BY_TABLE, BY_CORRECTION, BY_PAGE = "(folder)", "(table)", "(corrected)", "(page)"
+IN_FOLDER, IN_TABLE, CORRECTED = 0, 1, 2
+"""Origins of a label, the fairest sample of a class first: a class folder; a table; a table's correction of a guess."""
 DELIMITERS = ",;\t"  # spreadsheets use one or another, depending on the country
 
 Key = TypeVar("Key", bound=Hashable)
@@ -40,7 +48,12 @@ class Example(NamedTuple):
     file: str
     label: str  # a class, or UNKNOWN: of none of the classes
     source: Path  # the folder or table that says so
-    by_table: bool = False  # the label is a table's own, which may exist nowhere else
+    origin: int = IN_FOLDER
+
+    @property
+    def by_table(self) -> bool:
+        """Whether the label is a table's own, which may exist nowhere else."""
+        return self.origin != IN_FOLDER
 
 
 class Support(NamedTuple):
@@ -69,11 +82,13 @@ class Row(NamedTuple):
     def is_example(self) -> bool:
         if self.label in ("", UNKNOWN):
             return bool(self.label)
-        return self.guess != self.label or self.guess in (BY_FOLDER, BY_TABLE, BY_PAGE)
+        return self.guess != self.label or self.guess in (BY_FOLDER, BY_TABLE, BY_CORRECTION, BY_PAGE)
 
     @property
-    def by_table(self) -> bool:
-        return self.guess not in (BY_FOLDER, by_folder(self.label))
+    def origin(self) -> int:
+        if self.guess in (BY_FOLDER, by_folder(self.label)):
+            return IN_FOLDER
+        return IN_TABLE if self.guess in (None, BY_TABLE, BY_PAGE) else CORRECTED
 
 
 def by_folder(label: str) -> str:
@@ -128,6 +143,17 @@ def _named(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(map(repr, names[:most])) + ", …" * (len(names) > most)
 
 
+def corrected_rows(codes: np.ndarray, origin: np.ndarray) -> np.ndarray:
+    """(N): the labelled rows that do not represent their class: those of which it has others of a fairer origin.
+
+    codes, origin (N): the class of each row, negative where it has none, and where its label comes from.
+    """
+    fairest = np.full(codes.max(initial=-1) + 1, CORRECTED)
+    labelled = codes >= 0
+    np.minimum.at(fairest, codes[labelled], origin[labelled])
+    return labelled & (origin > fairest[codes])
+
+
 def class_names(examples: Iterable[Example]) -> list[str]:
     """The classes of some examples, sorted."""
     return sorted({example.label for example in examples} - {UNKNOWN})
@@ -162,7 +188,7 @@ def table_examples(
     for row in filter(lambda row: row.is_example, table_rows(table)):
         line, name, label, guess = row
         if images is None:
-            yield Example(os.path.normpath(from_text(name)), label, table, row.by_table)
+            yield Example(os.path.normpath(from_text(name)), label, table, row.origin)
             continue
         near = (table.parent, images) if guess is None else (images, table.parent)
         files = list(_places(name, *near))[: 1 if guess is None else None] or list(_places(name, *folders[1:]))
@@ -186,7 +212,7 @@ def table_examples(
                 f"line {line} of {str(table)!r} names {name!r}, which is neither beside it nor {where}: correct "
                 f"the name, remove the line, or add its folder as --support"
             )
-        yield Example(file or os.path.join(images, name), label, table, row.by_table)
+        yield Example(file or os.path.join(images, name), label, table, row.origin)
 
 
 def one_per_picture(examples: Iterable[tuple[Key | None, Example]]) -> dict[Key, Example]:

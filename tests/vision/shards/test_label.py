@@ -55,9 +55,9 @@ def test_shards_are_fitted_through_the_estimator_and_answered_once(features, tab
     write_csv(tmp_path / "s.csv", table[0], shots=1)
     fits, counts, fit = [], [], BAPAClassifier.fit_rows
 
-    def fitted(self, support, labels, source):
+    def fitted(self, support, labels, source, corrected):
         fits.append(len(support))
-        return fit(self, support, labels, source)
+        return fit(self, support, labels, source, corrected)
 
     def counted(logits):
         counts.append(len(logits))
@@ -313,7 +313,7 @@ def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, cap
     own.write_bytes(model.read_bytes())
     own.with_suffix(".json").write_text(json.dumps(card))
     out = tmp_path / "out"
-    label([tmp_path / "s.csv"], out, features=features, model=str(own), device="cpu")
+    label(out, [tmp_path / "s.csv"], features=features, model=str(own), device="cpu")
     said = capsys.readouterr()
     *_, unknown, written = said.out.splitlines()
     assert said.err == ""
@@ -323,7 +323,7 @@ def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, cap
     assert written == f"{out / 'labels.parquet'}, {out / 'labels.csv'}, {out / 'report.html'}"
     assert "114 pictures labelled with 2 classes from 4 examples." in (out / "report.html").read_text()
     (tmp_path / "t.csv").write_text("file,label\nc/002.png,Dark\n")
-    label([tmp_path / "s.csv", tmp_path / "t.csv"], out, features=features, model=str(own), device="cpu")
+    label(out, [tmp_path / "s.csv", tmp_path / "t.csv"], features=features, model=str(own), device="cpu")
     assert capsys.readouterr().err == "note: the new class 'dark' is almost 'Dark': check whether one is misspelt\n"
 
 

@@ -111,8 +111,20 @@ def prototype_steps(support: Support, source: Source, how: Adaptation) -> Iterat
             model = replace(model, prototypes=moved, bias=zero[:, 0])
 
 
-def bapa_steps(support: Support, source: Source, how: Adaptation, kappa: float, k_s: float) -> Iterator[PrototypeModel]:
+CORRECTED = 0.25
+"""What a corrected row counts where the rows of its class describe the class: at the start, and for familiarity. At 0
+a class that few examples describe learns less from corrections; at 1 some tasks end worse than they began
+(`benchmarks/corrections.py`)."""
+
+
+def bapa_steps(
+    support: Support, source: Source, how: Adaptation, kappa: float, k_s: float, corrected: Support | None = None
+) -> Iterator[PrototypeModel]:
     """The n_iter + 1 models of BAPA's loop, steps numbered as in `bapa`; the last one is the answer.
+
+    corrected: rows whose class is known but which do not represent it, as people corrected the classifier there: rows
+    at the borders of classes. They stay among the unlabelled rows, which would be another sample without them, with
+    their class in place of z. The start is made of the support; in it they count CORRECTED.
 
     A row's weight in the centre depends on the row only through z, so Σ_q w_q q = Σ_c weight_c Σ_q z_qc q. Where class
     sizes do not differ (g ≤ 0) all rows have the same weight and the centre stays: the products Σ_q z_qc q are formed
@@ -121,6 +133,15 @@ def bapa_steps(support: Support, source: Source, how: Adaptation, kappa: float, 
     sums, shots = support.class_sums(), support.shots
     zero, no_mass = torch.zeros_like(sums), torch.zeros_like(shots)
     total, squares, n_rows = totals(source, zero[0])
+    known, known_sums = no_mass, zero
+    if corrected is not None:
+        known, known_sums = corrected.shots, corrected.class_sums()
+        total, n_rows = total + known_sums.sum(0), n_rows + round(float(known.sum()))
+        squares = squares + corrected.class_sums(lambda rows: rows.square().sum(1, keepdim=True)).sum()
+
+    def known_pull(center: Tensor) -> Tensor:
+        return zero if corrected is None else corrected.prepared_sums(center, how.l2)
+
     support_mean = (sums / shots).mean(0)
     center, alpha = support_mean, 0.0 * squares
     if n_rows:
@@ -129,7 +150,8 @@ def bapa_steps(support: Support, source: Source, how: Adaptation, kappa: float, 
         apart2 = (total / n_rows - support_mean).square().sum()
         alpha = trust(apart2, spread.view(1, 1), shots, n_rows, k_s)[0, 0]  # 0
         center = alpha * total / n_rows + (1 - alpha) * support_mean  # 1
-    prototypes = support.prepared_sums(center, how.l2) / (shots + kappa)
+    start = support.prepared_sums(center, how.l2) + CORRECTED * known_pull(center)
+    prototypes = start / (shots + CORRECTED * known + kappa)
     model = PrototypeModel(center, prototypes, zero[:, 0], "euclid", how.scale, how.l2)
     yield model
 
@@ -144,6 +166,7 @@ def bapa_steps(support: Support, source: Source, how: Adaptation, kappa: float, 
     while n_rows and step < how.n_iter:
         zeros = (no_mass, no_mass, zero, zero)
         n, mass, pull, *of_class = source.sums(part, zeros if uneven else zeros[:-1])
+        n, mass, pull = n + known, mass + known, pull + known_pull(model.center)
         size_term, weight = class_sizes(n, n_rows, kappa)  # 4, 5
         if not uneven and bool((weight != 1).any()):
             uneven = True
@@ -151,7 +174,9 @@ def bapa_steps(support: Support, source: Source, how: Adaptation, kappa: float, 
         estimate = (support.prepared_sums(model.center, how.l2) + pull) / (shots + kappa + mass)
         prototypes = how.sigma * estimate + (1 - how.sigma) * model.prototypes  # 3
         if uneven:
-            center = alpha * (weight * of_class[0]).sum(0) / (weight * n).sum() + (1 - alpha) * support_mean  # 1
+            center = (
+                alpha * (weight * (of_class[0] + known_sums)).sum(0) / (weight * n).sum() + (1 - alpha) * support_mean
+            )  # 1
         model = replace(model, center=center, prototypes=prototypes, bias=size_term[:, 0])
         step += 1
         yield model
