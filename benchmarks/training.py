@@ -1,6 +1,7 @@
 """How much of the bare network's speed the whole training loop keeps, side by side in one run.
 
     python benchmarks/training.py --json results/training-speed.json
+    python benchmarks/training.py --recipes all --json results/recipe-speed.json   every recipe, with its own steps
 
 bare   forward and backward of backbone and classifier alone: pictures ready on the device as floats, no augmentation,
        no optimiser, nothing logged
@@ -8,6 +9,7 @@ loop   `protoadapt.training.train` as users run it: pictures gathered, augmented
        weight average, logging (checkpoints and validation are not part of an epoch's time on either side)
 
 Both pass the same number of rows a step: weak and rotated views (CE + rotation), and the mixed rows besides (with HCT).
+With --recipes the loop is that of each recipe's last phase: its batches or episodes, its head, its optimiser.
 images/s counts rows that pass forward and backward.
 """
 
@@ -16,6 +18,7 @@ import json
 import statistics
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,6 +28,8 @@ from torch import nn
 
 from protoadapt.core.provenance import hardware, versions
 from protoadapt.training import Phase, TrainConfig, train
+from protoadapt.training.plan import rows_per_epoch
+from protoadapt.training.recipes import RECIPES, earlier_run, recipe
 from protoadapt.vision.networks.backbones import build
 
 PHASES = {
@@ -69,22 +74,38 @@ def bare(options: argparse.Namespace, rows: int, device: torch.device, classes: 
     return speeds
 
 
-def loop(options: argparse.Namespace, weights: dict[str, float], device: torch.device) -> list[float]:
-    """Images/s of the whole loop, one number per epoch."""
-    rng = np.random.default_rng(0)
-    count = options.batch * options.steps
-    pixels = rng.integers(0, 256, (count, 3, options.size, options.size), dtype=np.uint8)
-    base = SimpleNamespace(pixels=pixels, labels=np.arange(count) % 64, class_names=[str(c) for c in range(64)])
-    config = TrainConfig(
-        **{"dataset": "noise", "size": options.size, "backbone": options.backbone, "width": options.width},
-        **{"batch": options.batch, "epochs": options.repeats + 1, "checkpoint_every": options.repeats + 1},
-        phases=(Phase(1.0, weights),),
-        lr=1e-3,
+def noise(options: argparse.Namespace, count: int) -> SimpleNamespace:
+    """So many pictures of noise in 64 classes."""
+    pixels = np.random.default_rng(0).integers(0, 256, (count, 3, options.size, options.size), dtype=np.uint8)
+    return SimpleNamespace(pixels=pixels, labels=np.arange(count) % 64, class_names=[str(c) for c in range(64)])
+
+
+def sized(options: argparse.Namespace, config: TrainConfig, epochs: int) -> TrainConfig:
+    """The config on noise, for so many epochs."""
+    shape = {"size": options.size, "backbone": options.backbone, "width": options.width}
+    return replace(config, dataset="noise", **shape, epochs=epochs, checkpoint_every=epochs, warmup=0.0, lr=1e-3)
+
+
+def loop(options: argparse.Namespace, config: TrainConfig, device: torch.device) -> tuple[int, list[float]]:
+    """Rows a step, and images/s of the whole loop, one number per epoch."""
+    episodic = config.phases[-1].sampler == "episodes"
+    base = noise(options, max(config.batch * options.steps, 64 * (config.shot + config.query)))
+    config = sized(options, config, options.repeats + 1)
+    config = replace(
+        config, episodes=options.steps * config.episode_batch, phases=(replace(config.phases[-1], until=1.0),)
     )
+    steps = options.steps if episodic else len(base.labels) // config.batch
+    rows = rows_per_epoch(config, config.phases[-1], len(base.labels)) // steps
+    accelerator = "cuda" if device.type == "cuda" else "cpu"
     with tempfile.TemporaryDirectory() as folder:
-        accelerator = "cuda" if device.type == "cuda" else "cpu"
-        result = train(config, base, None, folder, accelerator=accelerator)
-    return [row["images_per_second"] for row in result["history"]][1:]
+        if config.init_from:  # any network of the same shape
+            first = sized(options, TrainConfig(batch=64), 1)
+            train(first, noise(options, 64), None, f"{folder}/first", accelerator=accelerator, compiled=False)
+            teacher = {"teacher": f"{folder}/first"} if config.phases[-1].teacher else {}
+            phases = (replace(config.phases[-1], **teacher),)
+            config = replace(config, init_from=f"{folder}/first", phases=phases)
+        result = train(config, base, None, f"{folder}/run", accelerator=accelerator)
+    return rows, [row["images_per_second"] for row in result["history"]][1:]
 
 
 def main() -> None:
@@ -96,24 +117,29 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100, help="steps per repeat (an epoch of the loop)")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--recipes", default="", help="names separated by commas, or all; default: HCT_R's two phases")
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
     device = torch.device(options.device)
 
+    configs = {name: TrainConfig(batch=options.batch, phases=(Phase(1.0, w),)) for name, w in PHASES.items()}
+    if options.recipes:
+        names = [*RECIPES] if options.recipes == "all" else options.recipes.split(",")
+        configs = {name: recipe(name, [f"{key}=any"] if (key := earlier_run(name)) else []) for name in names}
     rows = []
     print(f"{'':<22}{'rows a step':>12}{'bare':>12}{'loop':>12}{'kept':>8}{'goal':>8}")
-    for name, weights in PHASES.items():
-        views = options.batch * len(weights)
-        alone, whole = bare(options, views, device), loop(options, weights, device)
+    for name, config in configs.items():
+        views, whole = loop(options, config, device)
+        alone = bare(options, views, device)
         kept = statistics.median(whole) / statistics.median(alone)
         rows.append(
             {
                 **{"phase": name, "rows_a_step": views, "bare_images_per_second": alone},
-                **{"loop_images_per_second": whole, "kept": kept, "goal": GOALS[name]},
+                **{"loop_images_per_second": whole, "kept": kept, "goal": GOALS.get(name)},
             }
         )
         speeds = f"{statistics.median(alone):>12,.0f}{statistics.median(whole):>12,.0f}"
-        print(f"{name:<22}{views:>12}{speeds}{kept:>8.1%}{GOALS[name]:>8.0%}", flush=True)
+        print(f"{name:<22}{views:>12}{speeds}{kept:>8.1%}{GOALS.get(name, 0) or '':>8}", flush=True)
     if options.json:
         about = {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items() if k != "json"}
         result = {"schema": "protoadapt-benchmark/1", "benchmark": "training", "settings": about, "rows": rows}

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from paper.choice import choice_table
+from paper.comparators_page import comparators_section
 from paper.difference_tables import differences_table, fit_table, small_files_note
 from paper.networks import read_json
 from paper.plan import Row, Run, Table, Trial, unique
@@ -50,7 +51,18 @@ def results_page(folder: Path) -> str:
         "`python -m paper TABLE --data DIR` makes a table from scratch, or resumes.",
     ]
     shown = [name for name in TABLES if name != "glyphs"]
-    return "\n\n".join([*parts, *(section(name, results) for name in shown), *_classes(results), EXTREMES]) + "\n"
+    return (
+        "\n\n".join(
+            [
+                *parts,
+                *(section(name, results) for name in shown),
+                *comparators_section(folder),
+                *_classes(results),
+                EXTREMES,
+            ]
+        )
+        + "\n"
+    )
 
 
 def section(name: str, results: Results, selects: Callable[[str], bool] | None = None) -> str:
