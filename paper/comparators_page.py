@@ -37,8 +37,8 @@ def comparators_section(folder: Path) -> list[str]:
         "`python -m benchmarks.comparators --data DIR --json results/comparators-cifar-fs.json`. One backbone "
         "(ResNet-12), one loop and the same episodes for all; what is learned is each paper's own "
         "([training](training.md)). “Own” is the system's own inference; ProtoNet, CIPA and BAPA answer on its "
-        "features. Differences are paired: own inference minus HCT_R with CIPA. Quoted numbers are those of the paper's "
-        "tables, with the backbone where it is another.",
+        "features. Differences are paired: own inference minus HCT_R with CIPA. Quoted numbers are those of the "
+        "paper's tables, with the backbone where it is another.",
     ]
     for file in files:
         document = json.loads(file.read_text())
