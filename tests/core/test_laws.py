@@ -309,9 +309,26 @@ def test_settings_that_once_ended_in_a_traceback_are_refused(spec):
 
 def test_class_priors_of_another_number_of_classes_are_refused():
     episodes, _ = clouds()
-    for name in ("pt_map", "tim_gd", "tim_adm", "ilpc"):
+    for name in ("pt_map", "tim_gd", "tim_adm", "ilpc", "bapa"):
         with pytest.raises(UserError, match="3 positive shares, one per class"):
             METHODS[name](episodes, class_prior=[0.5, 0.5])
+
+
+@pytest.mark.parametrize("prior", ["equal", [0.5, 0.2, 0.3]], ids=str)
+@pytest.mark.parametrize("counts", [{}, {"queries": 300}, {"unlabeled": 9}, {"queries": 5, "unlabeled": 300}], ids=str)
+def test_bapa_told_the_sizes_equals_its_slow_loop_in_every_form(prior, counts):
+    episodes, _ = clouds(episodes=2, spread=1.0, **counts)
+    answer = METHODS["bapa"](episodes, class_prior=prior)
+    torch.testing.assert_close(answer, slow(REFERENCE["bapa"], episodes, class_prior=prior), atol=1e-6, rtol=1e-5)
+    other = METHODS["bapa"](episodes)
+    assert (answer - other).abs().max() > 1e-3
+
+
+def test_bapa_told_the_sizes_gives_nearly_those():
+    episodes, _ = clouds(episodes=4, queries=90, spread=1.0, shots=1)
+    share = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
+    sizes = METHODS["bapa"](episodes, class_prior=share).mean(1)
+    torch.testing.assert_close(sizes, share.expand_as(sizes), atol=0.02, rtol=0)
 
 
 def test_lists_in_any_brackets_are_read():

@@ -20,6 +20,7 @@ def bapa(
     sigma=0.2,
     power="strict",
     beta=0.5,
+    class_prior=None,
 ):
     """With ``unlabeled`` those rows take the queries' place; the queries are answered about the last centre."""
     support, asked = rows(support), rows(query)
@@ -55,20 +56,35 @@ def bapa(
         """Step 2: Gaussian logits with a class-size term."""
         return softmax(lam * (2 * q @ p.T - (p**2).sum(axis=1)) + size_term)
 
+    share = None
+    if class_prior is not None:
+        share = np.full(n_way, 1 / n_way) if isinstance(class_prior, str) else rows(class_prior) / np.sum(class_prior)
+
+    def match(q, p, size_term):
+        """Step 2′, only where the sizes are told: three rounds towards them."""
+        for _ in range(0 if share is None else 3):
+            size_term = size_term + np.log(n_query * share / assign(q, p, size_term).sum(axis=0))
+        return size_term
+
     w = np.ones(n_query)
     size_term = np.zeros(n_way)
     q, s = centred(w)
     p = s / (shots + kappa)[:, None]
     for _ in range(n_iter):
         q, s = centred(w)  # 1
+        size_term = match(q, p, size_term)
         z = assign(q, p, size_term)  # 2
         n = z.sum(axis=0)
         h = z * z / z.max(axis=1, keepdims=True)  # 3: rows pull as far as sure, κ pseudo-rows at the origin shrink
         p = (1 - sigma) * p + sigma * (s + h.T @ q) / (shots + kappa + h.sum(axis=0))[:, None]
         spread = np.mean((n / n_mean - 1) ** 2)  # 4: is the spread of sizes more than equal classes show?
         g = np.clip(1 - theta2 / spread, -1.0, 1.0) if spread > 0 else -1.0
-        f = (n + kappa) / (n_mean + kappa)
-        size_term = g * np.log(f)  # 5: follow the sizes as g → 1, pull towards balance when g < 0
-        w = (z / (1 + max(g, 0.0) * (f - 1))).sum(axis=1)
+        f = (n + n_mean / 5) / (n_mean + n_mean / 5)
+        if class_prior is None:
+            size_term = g * np.log(f)  # 5: follow the sizes as g → 1, pull towards balance when g < 0
+            w = (z / (1 + max(g, 0.0) * (f - 1))).sum(axis=1)
+        else:
+            w = (z / (n_way * share)).sum(axis=1)
 
+    size_term = match(centred(w)[0], p, size_term)
     return assign(unit(asked - centre(w)), p, size_term)

@@ -242,7 +242,7 @@ def test_bapa_first_round_query_by_query(keep):
     n = z.sum(axis=0)
     g = min(1.0, max(-1.0, 1 - (0.015 + 0.25 / n_mean) / np.mean((n / n_mean - 1) ** 2)))
     assert (g > 0.3) == (keep == 9)
-    f = (n + 3) / (n_mean + 3)
+    f = (n + n_mean / 5) / (n_mean + n_mean / 5)
     w = [sum(z[i, c] / (1 + max(g, 0.0) * (f[c] - 1)) for c in range(5)) for i in range(keep)]
     expected = predict(w, moved, g * np.log(f))[1]
     np.testing.assert_allclose(bapa(support, y, query, 5, n_iter=1), expected, atol=1e-12)

@@ -243,14 +243,16 @@ class BAPAClassifier(PrototypeClassifier, method=bapa):
 
     Unlabelled rows help whatever classes they are of: many or few, mixed, or all of one class. `center_` gives rows of
     large classes less weight, and `class_bias_` holds the logarithm of the classes' estimated sizes, as far as those
-    differ by more than chance. Without unlabelled rows it is the nearest class mean, centred by the support and shrunk
+    differ by more than chance, or what makes their sizes those of `class_prior`. Without unlabelled rows it is the
+    nearest class mean, centred by the support and shrunk
     by kappa.
     """
 
     tells_corrected = True
 
     def _how(self) -> Adaptation:
-        return Adaptation("euclid", self.lam, self.n_iter, self.sigma, l2=True)
+        prior = self.class_prior
+        return Adaptation("euclid", self.lam, self.n_iter, self.sigma, l2=True, class_prior=prior)
 
     def _steps(self, support: Support, source: Source, corrected: Support | None = None) -> Iterator[PrototypeModel]:
         return bapa_steps(support, source, self._how(), self.kappa, self.k_s, corrected)

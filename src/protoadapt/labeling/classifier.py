@@ -87,7 +87,10 @@ def described(estimator: PrototypeClassifier) -> dict[str, Any]:
 def _made_with(calibration: Mapping[str, Any], method: Mapping[str, Any]) -> bool:
     """Whether a calibration was made with a method (`described`) at exactly these settings."""
     name = calibration["method"]
-    return name == method["name"] and calibration.get("settings", SETTINGS_0_1_0.get(name)) == method["settings"]
+    stated = calibration.get("settings", SETTINGS_0_1_0.get(name))
+    if name == "bapa" and isinstance(stated, dict):
+        stated = {"class_prior": None, **stated}  # a setting that older calibrations do not know
+    return name == method["name"] and stated == method["settings"]
 
 
 class Answers(NamedTuple):

@@ -46,7 +46,7 @@ class Adaptation:
     center: str = "none"  # which mean is subtracted: each set's own, that of all rows, the support's
     l2: bool = False  # unit length after centring
     query_center: str = "none"  # semi-supervised only: "unlabeled" centres the queries by the unlabelled mean
-    class_prior: Sequence[float] | Tensor | None = None  # (W), Sinkhorn's column shares; None: equal
+    class_prior: Sequence[float] | Tensor | str | None = None  # (W), Sinkhorn's column shares; None: equal
 
 
 def large(episodes: Episodes) -> bool:

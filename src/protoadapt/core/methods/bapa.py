@@ -12,7 +12,7 @@ and then n_iter times
     1  μ = α Σ_q w_q q / Σ_q w_q + (1 − α) m_S;   x ← unit(x − μ) for all rows              (start: w = 1)
     2  z = softmax_c(λ (2 q·p_c − ‖p_c‖²) + ℓ_c);   n_c = Σ_q z_qc                            (start: ℓ = 0)
     3  p_c ← (1−σ) p_c + σ (S_c + Σ_q h_qc q) / (K_c + κ + Σ_q h_qc),   h = z²/max_c z    (start: S_c/(K_c + κ))
-    4  g = clip(1 − θ² / mean_c (n_c/n̄ − 1)², −1, 1), θ² = 0.015 + 0.25/n̄;   f_c = (n_c + κ)/(n̄ + κ)
+    4  g = clip(1 − θ² / mean_c (n_c/n̄ − 1)², −1, 1), θ² = 0.015 + 0.25/n̄;   f_c = (n_c + n̄/5)/(n̄ + n̄/5)
     5  ℓ_c = g log f_c;   w_q = Σ_c z_qc / (1 + max(g, 0)(f_c − 1)).
 
 The answer is 1 and 2 once more. α (0) is how far the unlabelled rows may choose the centre: two means of rows that are
@@ -21,8 +21,17 @@ or to one of them. The centre (1) counts a row less if its class is large, so it
 a row pulls its likeliest class as far as it is sure, and the others less; κ pseudo-rows at the origin hold back classes
 that few rows support. g (4) is a James–Stein
 factor: near 1 when sizes differ by more than θ, negative when they differ less, and then ℓ (5) pulls towards balance.
-θ² is how much the estimated sizes of equal classes differ: by confusions that never average out, and by chance.
+θ² is how much the estimated sizes of equal classes differ: by confusions that never average out, and by chance. n̄/5
+keeps a class that no row seems to be of from being lost at once.
+
+Told the classes' shares π_c of the unlabelled rows (`class_prior`), 4 and 5 are left out. Instead
+
+    2′ ℓ_c ← ℓ_c + log(N π_c/n_c) before each 2, three times: rounds of Sinkhorn's iteration;   w_q = Σ_c z_qc/(C π_c),
+
+so that the answer has nearly the sizes it was told, and the centre is that of classes that are equally frequent.
 """
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -31,9 +40,10 @@ from torch.nn.functional import pad
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods import native, native_bapa
 from protoadapt.core.methods.adaptation import adapting_index, large
-from protoadapt.core.methods.common import TINY, class_means
+from protoadapt.core.methods.common import TINY, class_means, shares
 from protoadapt.core.methods.normalize import inverse_length, powered, prepared_rows
 from protoadapt.core.methods.settings import (
+    ClassShares,
     DistanceScale,
     Exponent,
     Power,
@@ -46,6 +56,10 @@ from protoadapt.core.methods.settings import (
 
 CHANCE = 0.015, 0.25
 """θ² = CHANCE[0] + CHANCE[1]/n̄: the spread of estimated sizes that equal classes show; from validation classes."""
+SMOOTHING = 0.2
+"""Rows that are added to every class's estimated size, as a share of the mean size."""
+TOLD_ROUNDS = 3
+"""Rounds of 2′ in each step."""
 
 
 @checked
@@ -59,22 +73,28 @@ def bapa(
     k_s: SupportWeight = 10.0,
     beta: Exponent = 0.5,
     power: Power = "auto",
+    class_prior: ClassShares = None,
 ) -> Tensor:
     """Needs no knowledge of the class sizes: many queries or one, mixed or of one class. Returns (E, Q, W).
 
-    Where the episodes have unlabelled rows, those take the queries' place and the queries are answered one by one.
+    Where they are known, `class_prior` says so, and the answer keeps to it: "equal", or W shares. Where the episodes
+    have unlabelled rows, those take the queries' place and the queries are answered one by one.
 
     >>> bapa(episodes).argmax(-1)    # (E, Q) predicted classes    # doctest: +SKIP
     """
     episodes = powered(episodes, beta, power)
+    prior = told(class_prior, episodes.n_way, episodes.rows)
     if large(episodes):
-        return feature_form(episodes, n_iter, sigma, lam, kappa, k_s)
+        return feature_form(episodes, n_iter, sigma, lam, kappa, k_s, prior)
     if native.usable(episodes.rows):
-        return native_bapa.adapt(episodes, n_iter, sigma, lam, kappa, k_s, CHANCE)
-    return gram_form(episodes, n_iter, sigma, lam, kappa, k_s)
+        constants = (*CHANCE, SMOOTHING)
+        return native_bapa.adapt(episodes, n_iter, sigma, lam, kappa, k_s, constants, prior, TOLD_ROUNDS)
+    return gram_form(episodes, n_iter, sigma, lam, kappa, k_s, prior)
 
 
-def feature_form(episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: float, k_s: float) -> Tensor:
+def feature_form(
+    episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: float, k_s: float, prior: Tensor | None = None
+) -> Tensor:
     """The equations in feature space, the form to read; also for episodes too large for a Gram matrix."""
     support, unlabeled = episodes.support, episodes.rows[adapting_index(episodes)]
     y, n_rows = episodes.membership.mT, unlabeled.shape[1]  # (E, W, S)
@@ -93,22 +113,27 @@ def feature_form(episodes: Episodes, n_iter: int, sigma: float, lam: float, kapp
         center = alpha * (w @ unlabeled) / w.sum(-1, keepdim=True) + (1 - alpha) * support_mean
         return center, prepared_rows(support, center, True), prepared_rows(unlabeled, center, True)
 
-    def assign(rows: Tensor) -> Tensor:
-        """2: (E, W, rows)."""
-        return (lam * (2 * p @ rows.mT - p.square().sum(-1, keepdim=True)) + size_term).softmax(1)
+    def gaussian(rows: Tensor) -> Tensor:
+        """λ(2 q·p − ‖p‖²), (E, W, rows)."""
+        return lam * (2 * p @ rows.mT - p.square().sum(-1, keepdim=True))
 
     center, s, q = about(torch.ones_like(unlabeled[..., 0])[:, None])
     p = y @ s / (shots + kappa).clamp_min(TINY)
     for _ in range(n_iter):
-        z = assign(q)
+        z, size_term = assigned(gaussian(q), size_term, prior)  # 2
         h = pulls(z, 1)
         p = (1 - sigma) * p + sigma * (y @ s + h @ q) / (shots + kappa + h.sum(-1, keepdim=True))  # 3
-        size_term, weight = class_sizes(z.sum(-1, keepdim=True), n_rows, kappa)  # 4, 5
+        size_term, weight = class_sizes(z.sum(-1, keepdim=True), n_rows, size_term, prior)  # 4, 5
         center, s, q = about((weight * z).sum(1, keepdim=True))
-    return assign(q if episodes.unlabeled_index is None else prepared_rows(episodes.query, center, True)).mT
+    z, size_term = assigned(gaussian(q), size_term, prior)
+    if episodes.unlabeled_index is None:
+        return z.mT
+    return (gaussian(prepared_rows(episodes.query, center, True)) + size_term).softmax(1).mT
 
 
-def gram_form(episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: float, k_s: float) -> Tensor:
+def gram_form(
+    episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: float, k_s: float, prior: Tensor | None = None
+) -> Tensor:
     """In torch, for any device.
 
     All vectors are mixtures of the N' = S + U rows, so one Gram matrix G is the only D-dimensional work: with μ = m·X
@@ -152,14 +177,15 @@ def gram_form(episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: 
     A = mixture(pad(y, (0, n_rows)), m, d) / (shots + kappa)
     for _ in range(n_iter):
         AG = A @ G
-        z = (gaussian(A, AG, m, AG, d)[..., n_support:] + size_term).softmax(1)
+        z, size_term = assigned(gaussian(A, AG, m, AG, d)[..., n_support:], size_term, prior)
         T = torch.cat([y, pulls(z, 1)], -1)
         A = (1 - sigma) * A + sigma * mixture(T, m, d) / (kappa + T.sum(-1, keepdim=True))
-        size_term, weight = class_sizes(z.sum(-1, keepdim=True), n_rows, kappa)
+        size_term, weight = class_sizes(z.sum(-1, keepdim=True), n_rows, size_term, prior)
         m, Gm, d = center((weight * z).sum(1, keepdim=True))
     AG = A @ G
+    z, size_term = assigned(gaussian(A, AG, m, AG, d)[..., n_support:], size_term, prior)
     if episodes.unlabeled_index is None:
-        return (gaussian(A, AG, m, AG, d)[..., n_support:] + size_term).softmax(1).mT
+        return z.mT
     query = episodes.query
     XQ = X @ query.mT  # (E, N', Q)
     length = inverse_length(query.square().sum(-1)[:, None], m @ XQ, (m * Gm).sum(-1, keepdim=True))
@@ -178,10 +204,36 @@ def pulls(z: Tensor, classes: int) -> Tensor:
     return z.square() / z.amax(classes, keepdim=True)
 
 
-def class_sizes(n: Tensor, n_rows: int, kappa: float) -> tuple[Tensor, Tensor]:
-    """Steps 4 and 5: ℓ (…, W, 1), and what a row of each class counts in the centre, from soft class sizes n."""
-    n_mean = n_rows / n.shape[-2]
+def told(class_prior: Sequence[float] | Tensor | str | None, n_way: int, like: Tensor) -> Tensor | None:
+    """(W, 1): the shares of the classes where something is known of them."""
+    if class_prior is None:
+        return None
+    return shares(None if isinstance(class_prior, str) else class_prior, n_way, like)[:, None]
+
+
+def assigned(logits: Tensor, size_term: Tensor, prior: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Step 2: z (E, W, U) for logits without ℓ, and ℓ (E, W, 1), which changes where a prior (W, 1) was told."""
+    for _ in range(0 if prior is None else TOLD_ROUNDS):
+        n = (logits + size_term).softmax(1).sum(-1, keepdim=True)
+        size_term = matched(n, logits.shape[-1], size_term, prior)
+    return (logits + size_term).softmax(1), size_term
+
+
+def matched(n: Tensor, n_rows: int, size_term: Tensor, prior: Tensor | None) -> Tensor:
+    """ℓ (…, W, 1) after one round of 2′."""
+    return size_term if prior is None else size_term + (n_rows * prior / n.clamp_min(TINY)).log()
+
+
+def class_sizes(n: Tensor, n_rows: int, size_term: Tensor, prior: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Steps 4 and 5: ℓ (…, W, 1), and what a row of each class counts in the centre, from soft class sizes n.
+
+    With a prior ℓ stays, and rows count as if classes were equally frequent.
+    """
+    n_way = n.shape[-2]
+    if prior is not None:
+        return size_term, (1 / (n_way * prior)).expand_as(n)
+    n_mean = n_rows / n_way
     spread = (n / n_mean - 1).square().mean(-2, keepdim=True)
     g = (1 - (CHANCE[0] + CHANCE[1] / n_mean) / spread.clamp_min(TINY)).clamp(-1, 1)
-    f = (n + kappa) / (n_mean + kappa)
-    return g * f.clamp_min(TINY).log(), 1 / (1 + g.clamp_min(0) * (f - 1)).clamp_min(TINY)
+    f = (n / n_mean + SMOOTHING) / (1 + SMOOTHING)
+    return g * f.log(), 1 / (1 + g.clamp_min(0) * (f - 1))

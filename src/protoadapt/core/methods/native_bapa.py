@@ -18,20 +18,30 @@ from protoadapt.core.methods.normalize import rounding_of_products
 
 
 def adapt(
-    episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: float, k_s: float, chance: tuple[float, float]
+    episodes: Episodes,
+    n_iter: int,
+    sigma: float,
+    lam: float,
+    kappa: float,
+    k_s: float,
+    constants: tuple[float, float, float],
+    prior: Tensor | None,
+    told_rounds: int,
 ) -> Tensor:
-    """(E, Q, W), as `bapa` of powered episodes."""
+    """(E, Q, W), as `bapa` of powered episodes; `constants` are its CHANCE and SMOOTHING."""
     rows = episodes.rows.contiguous()
     helping, apart = helping_and_apart(episodes)
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
-    options = np.array([sigma, lam, kappa, k_s, *chance], rows.numpy().dtype)
+    options = np.array([sigma, lam, kappa, k_s, *constants], rows.numpy().dtype)
+    told = np.empty(0, rows.numpy().dtype) if prior is None else prior[:, 0].contiguous().numpy()
+    steps = int(n_iter), int(told_rounds)
     rounding = rows.numpy().dtype.type(rounding_of_products(rows.dtype))
     width = padded(helping.shape[1] + episodes.support_index.shape[1])
 
     def part(chosen: slice) -> None:
         index = (episodes.support_index, episodes.support_labels, helping, apart)
         arrays = [part[chosen].contiguous().numpy() for part in index]
-        _adapt(rows.numpy(), *arrays, width, int(n_iter), options, rounding, out[chosen].numpy())  # type: ignore[call-arg]
+        _adapt(rows.numpy(), *arrays, width, steps, options, told, rounding, out[chosen].numpy())  # type: ignore[call-arg]
 
     in_parts(len(episodes), part)
     return out
@@ -49,7 +59,7 @@ if njit is not None:
     )
 
     @compiled
-    def _adapt(rows, s_index, s_labels, u_index, q_index, width, n_iter, options, rounding, out):
+    def _adapt(rows, s_index, s_labels, u_index, q_index, width, steps, options, told, rounding, out):
         """Rows u pull the prototypes. The answers are those of rows q beside them or, where there are none, of u."""
         n_episodes, n_query, n_way = out.shape
         n_rows, n_support = u_index.shape[1], s_index.shape[1]
@@ -59,7 +69,7 @@ if njit is not None:
             copy_rows(rows, u_index[e], x[:n_rows])
             copy_rows(rows, s_index[e], x[n_rows:])
             gram_tiles(x, gram, 0)
-            z, M, MG, size_term = _steps(gram, s_labels[e], n_rows, n_way, n_iter, options, rounding)
+            z, M, MG, size_term = _steps(gram, s_labels[e], n_rows, n_way, steps, options, told, rounding)
             if q_index.shape[1]:
                 mixed = np.zeros((n_way + 1, rows.shape[1]), rows.dtype)
                 add_weighted(M, x, n_rows + n_support, mixed)
@@ -69,10 +79,10 @@ if njit is not None:
                     out[e, j, c] = z[c, j]
 
     @compiled
-    def _steps(gram, labels, n_rows, n_way, n_iter, options, rounding):
+    def _steps(gram, labels, n_rows, n_way, steps, options, told, rounding):
         """Returns z (W, ·) at the end for all rows of the Gram matrix, and the mixtures, their products and ℓ."""
         width, n_support, real = len(gram), len(labels), gram.dtype.type
-        sigma, lam, kappa, k_s, floor, chance = options
+        (n_iter, told_rounds), (sigma, lam, kappa, k_s, floor, chance, smoothing) = steps, options
         keep, tiny, n_mean = real(1) - sigma, real(1e-12), real(n_rows / n_way)
         shots = np.zeros(n_way, gram.dtype)
         for label in labels:
@@ -97,6 +107,8 @@ if njit is not None:
             for c in range(n_way):
                 _gaussian(MG[c], d, dot(MG[c], M[n_way]), dot(M[c], MG[c]), lam, size_term[c], z[c])
             softmax(z, top, unsure)
+            if len(told):
+                _match(z, size_term, unsure, n_rows, told, told_rounds)
             if step == n_iter:
                 break
             spread = real(0)
@@ -112,9 +124,12 @@ if njit is not None:
             g = min(max(real(1) - (floor + chance / n_mean) / max(spread, tiny), real(-1)), real(1))
             mean[:] = 0
             for c in range(n_way):
-                f = (weight[c] + kappa) / (n_mean + kappa)
-                size_term[c] = g * real(math.log(max(f, tiny)))
-                weight[c] = real(1) / max(real(1) + max(g, real(0)) * (f - real(1)), tiny)
+                if len(told):
+                    weight[c] = real(1) / (real(n_way) * told[c])
+                else:
+                    f = (weight[c] / n_mean + smoothing) / (real(1) + smoothing)
+                    size_term[c] = g * real(math.log(f))
+                    weight[c] = real(1) / (real(1) + max(g, real(0)) * (f - real(1)))
                 for j in range(n_rows):
                     mean[j] += weight[c] * z[c, j]
             whole = real(1) / max(total_of(mean), tiny)
@@ -122,6 +137,30 @@ if njit is not None:
                 mean[j] *= whole
             _center(gram, square, M, MG, mean, from_support, alpha, rounding, d)
         return z, M, MG, size_term
+
+    @compiled
+    def _match(z, size_term, unsure, n_rows, told, rounds):
+        """Step 2′: a change of ℓ_c is a factor of class c's z, before rows are scaled to sum 1 again."""
+        real = z.dtype.type
+        for _ in range(rounds):
+            total = np.zeros(n_rows, z.dtype)
+            for c in range(len(told)):
+                n = real(0)
+                for j in range(n_rows):
+                    n += z[c, j]
+                factor = real(n_rows) * told[c] / max(n, real(1e-12))
+                size_term[c] += real(math.log(factor))
+                for j in range(n_rows):
+                    z[c, j] *= factor
+                    total[j] += z[c, j]
+            for c in range(len(told)):
+                for j in range(n_rows):
+                    z[c, j] /= total[j]
+        for j in range(n_rows):
+            best = real(0)
+            for c in range(len(told)):
+                best = max(best, z[c, j])
+            unsure[j] = real(1) / best
 
     @compiled
     def _trust(gram, labels, shots, n_rows, k_s, from_support, mean):

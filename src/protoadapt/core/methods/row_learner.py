@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.methods.adaptation import Adaptation
-from protoadapt.core.methods.bapa import class_sizes, pulls, trust
+from protoadapt.core.methods.bapa import TOLD_ROUNDS, class_sizes, matched, pulls, told, trust
 from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY, shares, unit
 from protoadapt.core.methods.normalize import prepared_rows
 from protoadapt.core.methods.row_source import DenseBlock, RowBlock, Source, Sums
@@ -142,6 +142,7 @@ def bapa_steps(
     def known_pull(center: Tensor) -> Tensor:
         return zero if corrected is None else corrected.prepared_sums(center, how.l2)
 
+    prior = told(how.class_prior, len(shots), shots)
     support_mean = (sums / shots).mean(0)
     center, alpha = support_mean, 0.0 * squares
     if n_rows:
@@ -153,6 +154,18 @@ def bapa_steps(
     start = support.prepared_sums(center, how.l2) + CORRECTED * known_pull(center)
     prototypes = start / (shots + CORRECTED * known + kappa)
     model = PrototypeModel(center, prototypes, zero[:, 0], "euclid", how.scale, how.l2)
+
+    def sizes(block: RowBlock) -> Sums:
+        return (model.logits(block).softmax(0).sum(1, keepdim=True),)
+
+    def match_sizes() -> None:
+        """2′: a pass over the rows for each round."""
+        nonlocal model
+        for _ in range(TOLD_ROUNDS if n_rows and prior is not None else 0):
+            (n,) = source.sums(sizes, (no_mass,))
+            model = replace(model, bias=matched(n + known, n_rows, model.bias[:, None], prior)[:, 0])
+
+    match_sizes()
     yield model
 
     def part(block: RowBlock) -> Sums:
@@ -167,7 +180,7 @@ def bapa_steps(
         zeros = (no_mass, no_mass, zero, zero)
         n, mass, pull, *of_class = source.sums(part, zeros if uneven else zeros[:-1])
         n, mass, pull = n + known, mass + known, pull + known_pull(model.center)
-        size_term, weight = class_sizes(n, n_rows, kappa)  # 4, 5
+        size_term, weight = class_sizes(n, n_rows, model.bias[:, None], prior)  # 4, 5
         if not uneven and bool((weight != 1).any()):
             uneven = True
             continue
@@ -179,6 +192,7 @@ def bapa_steps(
             )  # 1
         model = replace(model, center=center, prototypes=prototypes, bias=size_term[:, 0])
         step += 1
+        match_sizes()
         yield model
 
 

@@ -71,7 +71,7 @@ UnitLength = Annotated[bool, Setting("scale centred rows to unit length")]
 PseudoRows = Annotated[
     float,
     Setting(
-        "κ: shrinks each prototype towards the origin, as κ extra zero rows would; also smooths the class sizes",
+        "κ: shrinks each prototype towards the origin, as κ extra zero rows would",
         0,
         1e6,
     ),
@@ -81,6 +81,15 @@ Metric = Annotated[str, Setting("similarity to the prototypes", choices=("cosine
 ClassPrior = Annotated[
     Sequence[float] | Tensor | None,
     Setting("share of each class among the queries, one positive number per class; none: equal shares", 1e-9, 1e9),
+]
+ClassShares = Annotated[
+    Sequence[float] | Tensor | str | None,
+    Setting(
+        "what is known of the class sizes among the queries: equal, or one positive share per class; none: nothing",
+        1e-9,
+        1e9,
+        choices=("equal",),
+    ),
 ]
 LossWeights = Annotated[
     Sequence[float], Setting("weights of the support cross-entropy, H(Y) and H(Y|X)", 0, 1e3, length=3)
@@ -105,9 +114,11 @@ class Declaration:
         s, words = self.setting, []
         bounds = f" from {s.low:g} to {'below ' * s.below}{s.high:g}" if s.high < math.inf else ""
         if s.choices:
-            words.append(f"one of {', '.join(s.choices)}")
-        elif Sequence in self.kinds:
+            words.append(f"one of {', '.join(s.choices)}" if len(s.choices) > 1 else s.choices[0])
+        if Sequence in self.kinds:
             words.append(f"{s.length or 'a list of'} numbers{bounds}")
+        elif s.choices:
+            pass
         elif float in self.kinds:
             words.append(f"a number{bounds}")
         elif int in self.kinds:

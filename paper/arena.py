@@ -1,0 +1,161 @@
+"""The arena: methods that do not know the class balance beside those that are told, on protocols that others defined.
+
+    python -m paper arena --features DIR [--device cuda] [--episodes 2000] [--results results]
+
+DIR holds feature files NAME-novel.safetensors and, of the same network, NAME-val.safetensors; base statistics in the
+novel file (`extract` stores them) let BAVARDAGE take part. PADDLE's scale and UNEM's weights are learned on the
+validation classes, for every protocol and shot anew: more than BAPA gets. All methods see the same episodes; slow ones
+see the first of them. The result, one small JSON file, is written after every cell, and cells that it has are kept.
+"""
+
+import fnmatch
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.evaluate import compare
+from protoadapt.core.features import Features, load_features
+from protoadapt.core.files import write_json
+from protoadapt.core.methods import Method, method
+from protoadapt.core.protocol import Protocol
+from protoadapt.core.provenance import commit, hardware, versions
+from protoadapt.core.records import Result
+from protoadapt.core.tune import tune
+
+SHOTS = (1, 5)
+PROTOCOLS = {
+    "balanced": Protocol(),
+    "Dirichlet(2)": Protocol("dirichlet"),
+    "Dirichlet(0.5)": Protocol("dirichlet", alpha=0.5),
+    "5 of 20": Protocol("present", way=20),
+    "5 of all": Protocol("present", way=10**6),
+    "one class": Protocol("one-class", query=40),
+    "1 query": Protocol("few", query=1),
+    "3 queries": Protocol("few", query=3),
+    "10 queries": Protocol("few", query=10),
+    "30 % foreign": Protocol("open"),
+}
+UNTOLD = {
+    "ProtoNet": "protonet",
+    "CIPA": "cipa(power=auto)",
+    "BPA + CIPA": "bpa+cipa",
+    "PADDLE": "paddle",
+    "UNEM": "unem",
+    "BAPA": "bapa",
+}
+TOLD = {
+    "PT+MAP": "pt_map(power=auto)",
+    "BPA + PT+MAP": "bpa+pt_map",
+    "TIM-ADM": "tim_adm",
+    "BAPA, told equal": "bapa(class_prior=equal)",
+}
+"""Methods that take the classes to be equally frequent among the queries."""
+SLOW = {"α-TIM": "alpha_tim", "BAVARDAGE": "bavardage"}
+SLOWEST = {"α-AM": "alpha_am"}
+SLOWEST_PROTOCOLS = ("balanced", "Dirichlet(2)", "Dirichlet(0.5)")
+SCALES = (6.0, 8.0, 10.0, 12.0, 16.0, 24.0)
+"""Of PADDLE's rows, to choose from on validation classes; None beside them, its authors' scaling."""
+TUNING_EPISODES = 256
+
+
+def run(
+    folder: Path,
+    out: Path,
+    *,
+    episodes: int = 2000,
+    slow_episodes: int = 600,
+    device: str = "cpu",
+    only: Sequence[str] = (),
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Measures every dataset of a folder that `out` lacks; `only` are patterns of "dataset/protocol/shot"."""
+    files = sorted(folder.glob("*-novel.safetensors"))
+    if not files:
+        raise UserError(f"there is no NAME-novel.safetensors in {str(folder)!r}: make them with protoadapt extract")
+    document = json.loads(out.read_text()) if out.is_file() else {"schema": "protoadapt-arena/1", "sets": {}}
+    document |= {"episodes": episodes, "slow_episodes": slow_episodes, "seed": 0}
+    document |= {"versions": versions(), "hardware": hardware(device), "commit": commit()}
+    for file in files:
+        name = file.name.removesuffix("-novel.safetensors")
+        table, validation = load_features(file), load_features(file.with_name(f"{name}-val.safetensors"))
+        about = {key: value for key, value in table.about.items() if key != "class_names"}
+        kept = document["sets"].setdefault(name, {"features": about, "cells": []})
+        done = {(cell["protocol"], cell["shot"]) for cell in kept["cells"]}
+        for words, protocol in PROTOCOLS.items():
+            for shot in SHOTS:
+                wanted = not only or any(fnmatch.fnmatch(f"{name}/{words}/{shot}", pattern) for pattern in only)
+                if (words, shot) in done or not wanted or not _fits(table, words):
+                    continue
+                drawn = replace(protocol, shot=shot)
+                slow = {**SLOW, **(SLOWEST if words in SLOWEST_PROTOCOLS else {})}
+                cell = _cell(table, validation, drawn, slow, (episodes, min(episodes, slow_episodes)), device)
+                kept["cells"].append({"protocol": words, "shot": shot, **cell})
+                say(
+                    f"{name}, {words}, {shot}-shot: " + "  ".join(f"{k} {v[0]:.1f}" for k, v in cell["methods"].items())
+                )
+                write_json(out, document)
+    return document
+
+
+def _classes(table: Features) -> int:
+    return len(table.labels[table.labels >= 0].unique())
+
+
+def _fits(table: Features, words: str) -> bool:
+    """Whether a dataset has a protocol of its own: "5 of all" is "5 of 20" where there are twenty classes."""
+    return not (words == "5 of all" and _classes(table) <= PROTOCOLS["5 of 20"].way)
+
+
+def _within(protocol: Protocol, table: Features) -> Protocol:
+    """The protocol with no more classes than there are."""
+    return replace(protocol, way=min(protocol.way, _classes(table)))
+
+
+def learned(validation: Features, protocol: Protocol, device: str) -> dict[str, Method]:
+    """PADDLE at its best scale and UNEM with its weights on validation tasks of the same kind.
+
+    Queries of other classes have no part in learning: that is done on balanced tasks.
+    """
+    drawn = _within(protocol if protocol.kind != "open" else Protocol(shot=protocol.shot), validation)
+    options: dict[str, Any] = {"episodes": TUNING_EPISODES, "device": device, "seed": 1}
+    scales = [method("paddle", scale=scale) for scale in (None, *SCALES)]
+    results = compare(validation.features, validation.labels, scales, drawn, **options)
+    best = max(results, key=lambda result: result.accuracy).method
+    found = tune(validation.features, validation.labels, "unem", drawn, **options)
+    return {"PADDLE": best, "UNEM": method("unem", **found)}
+
+
+def _cell(
+    table: Features,
+    validation: Features,
+    protocol: Protocol,
+    slow: dict[str, str],
+    episodes: tuple[int, int],
+    device: str,
+) -> dict[str, Any]:
+    """All methods on one dataset, protocol and shot. Each has accuracy, its half-widths over episodes and classes, and
+    the same three of BAPA's paired difference to it; with foreign queries also the AUROC."""
+    fitted = learned(validation, protocol, device)
+    options: dict[str, Any] = {"base_mean": table.base_mean, "base_covariance": table.base_covariance, "device": device}
+    drawn = _within(protocol, table)
+    out: dict[str, list[float | None]] = {}
+    if table.base_covariance is None:
+        slow = {name: spec for name, spec in slow.items() if spec != "bavardage"}
+    for specs, count in (({**UNTOLD, **TOLD}, episodes[0]), ({"BAPA": UNTOLD["BAPA"], **slow}, episodes[1])):
+        methods = [fitted.get(name, spec) for name, spec in specs.items()]
+        results = compare(table.features, table.labels, methods, drawn, episodes=count, **options)
+        ours = results[list(specs).index("BAPA")]
+        numbers = {name: _numbers(result, ours) for name, result in zip(specs, results)}
+        out |= {name: row for name, row in numbers.items() if name not in out}
+    return {"way": drawn.way, "fitted": {name: one.arguments for name, one in fitted.items()}, "methods": out}
+
+
+def _numbers(result: Result, ours: Result) -> list[float | None]:
+    mean, half = ours.minus(result)
+    row = [result.accuracy, result.ci95, result.ci95_classes, mean, half, ours.minus_classes(result)]
+    if result.unknown_auroc is not None:
+        row.append(100 * float(result.unknown_auroc.mean()))
+    return [None if value is None else round(value, 2) for value in row]

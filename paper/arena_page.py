@@ -1,0 +1,84 @@
+"""Tables of the arena from its JSON: one per protocol, all methods, all datasets."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from protoadapt.report.tables import markdown
+
+TITLES = {
+    "balanced": "Balanced: 15 queries per class",
+    "Dirichlet(2)": "Imbalanced: 75 queries, class shares from Dirichlet(2)",
+    "Dirichlet(0.5)": "Strongly imbalanced: 75 queries, class shares from Dirichlet(0.5)",
+    "5 of 20": "Five classes present among twenty candidates, 75 queries",
+    "5 of all": "Five classes present among all novel classes, 75 queries",
+    "one class": "One class: 40 queries, all of the same class",
+    "1 query": "One query",
+    "3 queries": "Three queries",
+    "10 queries": "Ten queries",
+    "30 % foreign": "Open: 30 % of the queries are of other classes; accuracy over the rest, AUROC in brackets",
+}
+TOLD = ("PT+MAP", "BPA + PT+MAP", "TIM-ADM", "BAPA, told equal")
+"""Take the classes to be equally frequent."""
+
+
+def cells(document: dict[str, Any], protocol: str) -> dict[str, dict[int, dict[str, list[float | None]]]]:
+    """Dataset → shot → method → numbers."""
+    found: dict[str, dict[int, dict[str, list[float | None]]]] = {}
+    for name, part in document["sets"].items():
+        for cell in part["cells"]:
+            if cell["protocol"] == protocol:
+                found.setdefault(name, {})[cell["shot"]] = cell["methods"]
+    return found
+
+
+def accuracy_table(found: dict[str, dict[int, dict[str, list[float | None]]]]) -> str:
+    """Accuracies: a row per method, a column per dataset, 1- / 5-shot."""
+    names = list(dict.fromkeys(name for shots in found.values() for part in shots.values() for name in part))
+
+    def entry(values: list[float | None]) -> str:
+        return f"{values[0]:.1f}" + (f" ({values[6]:.0f})" if len(values) > 6 else "")
+
+    body = [
+        [name + (" †" if name in TOLD else "")]
+        + [
+            " / ".join(entry(part[name]) if name in part else "–" for _, part in sorted(shots.items()))
+            for shots in found.values()
+        ]
+        for name in names
+    ]
+    return markdown(["method", *found], body)
+
+
+def difference_table(found: dict[str, dict[int, dict[str, list[float | None]]]]) -> str:
+    """BAPA minus each method that is not told: paired, ± over episodes and (± over classes)."""
+    names = list(dict.fromkeys(name for shots in found.values() for part in shots.values() for name in part))
+    rivals = [name for name in names if name not in (*TOLD, "BAPA")]
+
+    def entry(values: list[float | None]) -> str:
+        wide = "" if values[5] is None else f" ({values[5]:.1f})"
+        return f"{values[3]:+.1f} ± {values[4]:.1f}{wide}"
+
+    body = [
+        [name]
+        + [
+            " / ".join(entry(part[name]) if name in part else "–" for _, part in sorted(shots.items()))
+            for shots in found.values()
+        ]
+        for name in rivals
+    ]
+    return markdown(["BAPA −", *found], body)
+
+
+def numbers(document: dict[str, Any], protocols: Sequence[str] = tuple(TITLES)) -> str:
+    """Both tables of every protocol, as Markdown."""
+    about = (
+        f"{document['episodes']:,} episodes per cell, 1-shot / 5-shot, seed {document['seed']}, on novel classes; "
+        f"α-TIM, BAVARDAGE and α-AM the first {document['slow_episodes']:,}. † takes the classes to be equally "
+        "frequent. PADDLE's scale and UNEM's weights were learned on the validation classes of each dataset, for each "
+        "protocol and shot. Differences are paired: ± over episodes, in brackets over classes (jackknife)."
+    )
+    parts = [about]
+    for protocol in protocols:
+        if found := cells(document, protocol):
+            parts += [f"### {TITLES[protocol]}", accuracy_table(found), difference_table(found)]
+    return "\n\n".join(parts)
