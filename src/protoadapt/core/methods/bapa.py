@@ -206,9 +206,7 @@ def pulls(z: Tensor, classes: int) -> Tensor:
 
 def told(class_prior: Sequence[float] | Tensor | str | None, n_way: int, like: Tensor) -> Tensor | None:
     """(W, 1): the shares of the classes where something is known of them."""
-    if class_prior is None:
-        return None
-    return shares(None if isinstance(class_prior, str) else class_prior, n_way, like)[:, None]
+    return None if class_prior is None else shares(class_prior, n_way, like)[:, None]
 
 
 def assigned(logits: Tensor, size_term: Tensor, prior: Tensor | None) -> tuple[Tensor, Tensor]:

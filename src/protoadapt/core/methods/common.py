@@ -45,9 +45,10 @@ def transductive_only(episodes: Episodes, name: str) -> None:
         )
 
 
-def shares(class_prior: Sequence[float] | Tensor | None, n_way: int, like: Tensor) -> Tensor:
-    """(W): class_prior scaled to sum 1; equal shares where it is None."""
-    prior = like.new_ones(n_way) if class_prior is None else torch.as_tensor(class_prior).to(like)
+def shares(class_prior: Sequence[float] | Tensor | str | None, n_way: int, like: Tensor) -> Tensor:
+    """(W): class_prior scaled to sum 1; equal shares where it is None or "equal"."""
+    equal = class_prior is None or isinstance(class_prior, str)
+    prior = like.new_ones(n_way) if equal else torch.as_tensor(class_prior).to(like)
     if prior.shape != (n_way,) or not bool((prior > 0).all()):
         raise UserError(f"class_prior is {prior.tolist()}: it must be {n_way} positive shares, one per class")
     return prior / prior.sum()
