@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+import re
 import signal
 from dataclasses import replace
 
@@ -51,6 +52,20 @@ def test_tables_report_and_features_are_there(done):
     assert table.base_mean is not None
     assert len((done / "features.index.csv").read_text().splitlines()) == 1 + 80 * 20
     assert not [*done.rglob(".*.partial")]
+
+
+def test_a_folder_is_labelled_in_the_end(done, capsys):
+    document = json.loads((done / "named" / "labels.json").read_text())
+    assert len(document["pictures"]) == 5 * (3 + 12)
+    assert [one["support"] for one in document["classes"]] == [3] * 5
+    page = Parsed((done / "named" / "report.html").read_text())
+    assert len({a["alt"] for a, _ in page.all("img")}) == 75
+    novel = load("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
+    assert {one["name"] for one in document["classes"]} == set(novel.class_names[:5])
+    words = demo_run.label_some(novel, done)
+    assert re.match(r"(\d+) of 60 pictures in .*photos are named correctly", words)
+    again = json.loads((done / "named" / "labels.json").read_text())
+    assert [one["label"] for one in again["pictures"]] == [one["label"] for one in document["pictures"]]
 
 
 def test_the_task_shows_the_pictures_and_answers_of_an_episode(done):

@@ -118,7 +118,7 @@ def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model
 def test_mistakes_are_one_sentence(protoadapt, model):
     for words, expected in (
         (("label", "--support", "nowhere", "--images", "images", "--out", "o", "--model", model), "there is no"),
-        (("label", "--support", "support", "--images", "images", "--out", "o", "--model", "lite1"), "no model"),
+        (("label", "--support", "support", "--images", "images", "--out", "o", "--model", "lite9"), "no model"),
         (("predict", "nowhere.safetensors", "images"), "no classifier"),
         (("predict", "nowhere.safetensors", "images", "--format", "xml"), "no format 'xml'"),
         (("predict", "nowhere.safetensors", "images", "--csv", "--json"), "two formats"),

@@ -315,7 +315,7 @@ def write(file: Path, value: object) -> Path:
 def test_the_kind_of_file_decides_the_page(told, tmp_path, capsys):
     out = tmp_path / "report.html"
     report([write(tmp_path / "labels.json", labels())], out)
-    assert "Check these first" in out.read_text()
+    assert "Label these next" in out.read_text()
     folder = tmp_path / "runs" / "a"
     write(folder / "compare.json", told)
     write(folder / "checkpoints" / "step-1" / "state.json", {"step": 1})

@@ -1,8 +1,10 @@
-"""The demonstration: trains HCT_R on built-in pictures and compares three methods on characters it never saw."""
+"""The demonstration: trains HCT_R on built-in pictures, compares three methods on characters it never saw, and labels a
+folder of them."""
 
 import base64
 import io
 import time
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,15 +13,18 @@ import numpy as np
 import torch
 from PIL import Image
 
+from protoadapt import labeling
 from protoadapt.cli.evaluate_command import measure
 from protoadapt.cli.progress import clock, training_progress
 from protoadapt.core.episodes import Protocol, draw
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, count
 from protoadapt.core.features import Features, save_features
-from protoadapt.core.files import check_output_folder, write_json, write_text
+from protoadapt.core.files import check_output_folder, write_json, write_text, written_whole
 from protoadapt.core.methods import method
 from protoadapt.core.projection import episode_paths
 from protoadapt.core.records import right_answers
+from protoadapt.labeling.names import to_folder
+from protoadapt.report.label_page import labels_page
 from protoadapt.report.result_page import evaluation_page
 from protoadapt.report.tables import render
 from protoadapt.report.task import TASK
@@ -35,7 +40,7 @@ SHOTS = (1, 5)
 
 
 def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = None, episodes: int = 10_000) -> None:
-    """Draw pictures, train, evaluate and report; everything is written to `out`.
+    """Draw pictures, train, evaluate, report, and label a folder; everything is written to `out`.
 
     A run that is already there is continued: after an interruption from its last checkpoint, after its end with the
     evaluation. `overrides` are settings of the recipe; fewer pictures per class and fewer episodes make it shorter.
@@ -83,7 +88,32 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
     documents = [*(result for of_shot in results.values() for result in of_shot), *one_task.values(), training]
     for name, content in (("results.md", "\n\n".join(words) + "\n"), ("report.html", evaluation_page(documents))):
         write_text(out / name, content)
-    say(f"done: open {out / 'report.html'}; the tables are in {out / 'results.md'}")
+    say("labelling a folder of pictures from three examples per character")
+    found = label_some(novel, out)
+    say(found)
+    say(
+        f"done: open {out / 'report.html'} for the evaluation and {out / 'named' / 'report.html'} for the labelled folder; "
+        f"the tables are in {out / 'results.md'}"
+    )
+
+
+def label_some(novel: Images, out: Path, characters: int = 5, examples: int = 3, others: int = 12) -> str:
+    """Writes pictures of some characters as files and labels them, as `protoadapt label` does; returns the outcome."""
+    names, truth = novel.class_names[:characters], {}
+    for code, name in enumerate(names):
+        for i, row in enumerate(np.flatnonzero(novel.labels == code)[: examples + others]):
+            # neither the name nor the order of the other pictures tells their class
+            other = f"{zlib.crc32(novel.pixels[row].tobytes()):08x}.png"
+            place = out / "examples" / to_folder(name) / f"{i}.png" if i < examples else out / "photos" / other
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with written_whole(place) as partial:
+                Image.fromarray(novel.pixels[row].transpose(1, 2, 0)).save(partial, "PNG")
+            truth[place.name] = name
+    result = labeling.label([out / "examples"], out / "photos", out / "named", model=out / "run")
+    write_text(out / "named" / "report.html", labels_page(labeling.with_images(result, out / "named")))
+    asked = [one for one in result["pictures"] if not one["support"]]
+    right = sum(one["label"] == truth[one["file"]] for one in asked)
+    return f"{right} of {count(len(asked), 'picture')} in {out / 'photos'} are named correctly: {out / 'named'}"
 
 
 def evaluated(

@@ -75,6 +75,7 @@ def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The file, or all readable results below the directory."""
     from protoadapt.report.check_page import SCHEMA as CHECK
     from protoadapt.report.html import readable
+    from protoadapt.report.label_page import SCHEMA as LABELS
 
     if not path.is_dir():
         document = _read(path)
@@ -82,7 +83,7 @@ def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             raise UserError(f"{str(path)!r} is not a result, run or labels file of protoadapt: {WAY_OUT}")
         yield path, document
         return
-    empty = True
+    found = {}
     for file in sorted(path.rglob("*.json")):
         try:
             document = _read(file)
@@ -90,9 +91,13 @@ def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             say(f"skipped: {error}")
             continue
         if readable(document) and document.get("schema") != CHECK:  # which has a page of its own
-            empty = False
-            yield file, document
-    if empty:
+            found[file] = document
+    results = {file: document for file, document in found.items() if document.get("schema") != LABELS}
+    for file in found if results else ():
+        if file not in results:
+            say(f"skipped: {str(file)!r} holds labels, which have a report of their own")
+    yield from (results or found).items()
+    if not found:
         raise UserError(f"no result in {str(path)!r}: `evaluate --json` writes them, and `train` at the end of a run")
 
 
