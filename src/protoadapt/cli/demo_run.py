@@ -92,8 +92,8 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
     found = label_some(novel, out)
     say(found)
     say(
-        f"done: open {out / 'report.html'} for the evaluation and {out / 'named' / 'report.html'} for the labelled folder; "
-        f"the tables are in {out / 'results.md'}"
+        f"done: open {out / 'report.html'} for the evaluation (its tables are in {out / 'results.md'}) and "
+        f"{out / 'named' / 'report.html'} for the labelled folder"
     )
 
 
