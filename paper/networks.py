@@ -66,16 +66,20 @@ class Network:
     record: dict[str, Any]  # of its training; empty where it was not kept
 
 
+def weights_file(run: Run, work: Work) -> Path:
+    """Where the weights of a run are, under --weights or --out; else where training will put them."""
+    places = [folder / f"{run.name}.safetensors" for folder in (work.weights, work.out) if folder]
+    return next((file for file in places if file.is_file()), places[-1])
+
+
 def network(run: Run, work: Work) -> Network:
     """The network of a run, from a file or trained."""
-    for folder in (work.weights, work.out):
-        file = folder / f"{run.name}.safetensors" if folder else None
-        if file and file.is_file():
-            record = _record(file.with_name(f"{run.name}-train.json"))
-            if folder == work.out and not work.only_evaluate:
-                _check_config(run, record, work)
-            return _with_record(Network(file, model_files.load_weights(file)[1]["weights"], record), run, work)
-    file = work.out / f"{run.name}.safetensors"
+    file = weights_file(run, work)
+    if file.is_file():
+        record = _record(file.with_name(f"{run.name}-train.json"))
+        if file.parent == work.out and not work.only_evaluate:
+            _check_config(run, record, work)
+        return _with_record(Network(file, model_files.load_weights(file)[1]["weights"], record), run, work)
     if work.only_evaluate:
         where = " or ".join(str(f) for f in (work.weights, work.out) if f)
         raise MissingNetwork(f"there is no {file.name} in {where}: put it there, or train it (without --only-evaluate)")
@@ -117,7 +121,8 @@ def _check_no_results(run: Run, work: Work) -> None:
 
 def config_of(run: Run, work: Work) -> TrainConfig:
     teacher = [f"teacher={work.out / run.teacher.name}"] if run.teacher else []
-    config = recipe(run.recipe, [*run.settings, *teacher])
+    start = [f"init_from={weights_file(run.start, work)}"] if run.start else []
+    config = recipe(run.recipe, [*run.settings, *teacher, *start])
     if not work.epochs:
         return config
     return replace(
@@ -130,6 +135,8 @@ def _train(run: Run, work: Work) -> dict[str, Any]:
     if run.teacher:  # a file of weights has no classifier to learn from
         there = checkpoint.latest(work.out / run.teacher.name) is not None
         (network if there else _train_network)(run.teacher, replace(work, weights=None))
+    if run.start:
+        network(run.start, work)
     data = folder_of(config.dataset, config.crop, work, run.copy)
     base, val = load_splits(config, data, per_class=work.per_class, cache_dir=work.cache)
     work.say(f"{run.name}: training {run.recipe} for {config.epochs} epochs on {len(base):,} pictures")

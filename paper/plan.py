@@ -17,13 +17,15 @@ class Run:
     recipe: str
     settings: tuple[str, ...] = ()  # "key=value", in place of the recipe's
     teacher: "Run | None" = None  # trained before it; it learns from its answers, and may start from its weights
+    start: "Run | None" = None  # trained before it; it starts from its weights and learns something else
     absent: str = ""  # reason why there is no result, where it is known
     copy: str = ""  # name in `--data NAME=DIR` of the copy it is trained on; "": the dataset's files as published
 
     @property
     def cycles(self) -> "list[Run]":
         """The runs it came from, and itself."""
-        return [*(self.teacher.cycles if self.teacher else []), self]
+        earlier = self.teacher or self.start
+        return [*(earlier.cycles if earlier else []), self]
 
 
 @dataclass(frozen=True)

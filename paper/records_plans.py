@@ -20,9 +20,15 @@ MINI_FIRST = Run("mini-imagenet-1", "hct_r_mini_imagenet")
 MINI_SECOND = Run("mini-imagenet", "hct_r_distilled", teacher=MINI_FIRST)
 DECAYED = (*PAPER_SCHEDULE, "weight_decay=0.0005")
 MINI_ADAM = Run("mini-imagenet-adam", "hct_r_mini_imagenet", ("epochs=100", *DECAYED))
+# Short episodic training of a finished network: on CIFAR-FS it gains 1.3 / 0.9 points with CIPA.
+EPISODIC = ("dataset=mini-imagenet", "epochs=30", "validate_every=5", "checkpoint_every=5")
+MINI_EPNET = Run("mini-imagenet-epnet", "epnet", EPISODIC, start=MINI_SECOND)
+MINI_ADAM_EPNET = Run("mini-imagenet-adam-epnet", "epnet", EPISODIC, start=MINI_ADAM)
 CANDIDATES = {
     "SGD, two cycles (the shipped network)": MINI_SECOND,
     "Adam, weight decay 5e-4, padded crops, 100 epochs": MINI_ADAM,
+    "the first, then EPNet's episodes": MINI_EPNET,
+    "the second, then EPNet's episodes": MINI_ADAM_EPNET,
 }
 WHERE = {  # dataset, crop, stem of the result files
     "mini-ImageNet": ("mini-imagenet", "none", "val"),

@@ -11,7 +11,7 @@ from paper.stored_results import SHOTS, Results
 from protoadapt.core.methods import method
 from protoadapt.core.statistics import class_half_width, half_width
 
-FIRST, SECOND = VALIDATION
+FIRST, SECOND, *_ = VALIDATION
 QUERIES, CLASSES, EPISODES = 75, 8, 40
 
 

@@ -17,7 +17,8 @@ TRIALS = [trial for table in TABLES.values() for trial in table.trials]
 
 def config(run):
     teacher = [f"teacher={run.teacher.name}"] if run.teacher else []
-    return recipe(run.recipe, [*run.settings, *teacher])
+    start = [f"init_from={run.start.name}"] if run.start else []
+    return recipe(run.recipe, [*run.settings, *teacher, *start])
 
 
 def test_a_file_has_one_meaning_in_all_tables():
