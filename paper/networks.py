@@ -88,7 +88,7 @@ def network(run: Run, work: Work) -> Network:
 
 def _record(file: Path) -> dict[str, Any]:
     """The record of a network's training; empty where there is none."""
-    record = read(file)
+    record = rounded(read(file))
     if file.exists() and not record:
         raise UserError(
             f"{str(file)!r} is damaged, so how its network was trained is unknown: restore it, remove it to use "
@@ -97,10 +97,19 @@ def _record(file: Path) -> dict[str, Any]:
     return record
 
 
+def rounded(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of training as it is kept: with seven digits per number of its history, which is most of it."""
+    epochs = [
+        {key: float(f"{value:.7g}") if isinstance(value, float) else value for key, value in epoch.items()}
+        for epoch in record.get("history", [])
+    ]
+    return record | ({"history": epochs} if epochs else {})
+
+
 def _train_network(run: Run, work: Work) -> Network:
     """Trains a network. Its record is written first, so that no network is without one."""
     _check_no_results(run, work)
-    file, record = work.out / f"{run.name}.safetensors", _train(run, work)
+    file, record = work.out / f"{run.name}.safetensors", rounded(_train(run, work))
     backbone, about = model_files.load_model(work.out / run.name)
     write_json(work.out / f"{run.name}-train.json", record)
     model_files.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
@@ -172,7 +181,7 @@ def _decisive(config: TrainConfig) -> dict[str, Any]:
 def _with_record(net: Network, run: Run, work: Work) -> Network:
     """The network, its training record written to the results (never over that of another training)."""
     file = work.results / run.name / "train.json"
-    there = read(file)
+    there = rounded(read(file))
     if net.record and there != net.record:
         if there and any(there.get(key) != net.record.get(key) for key in ("config", "per_class", "history")):
             epochs = count(there["config"]["epochs"], "epoch")

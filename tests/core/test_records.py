@@ -43,8 +43,13 @@ def old(record: dict) -> dict:
 def test_right_answers_come_back_and_three_lines_read_them(correct):
     record = {"correct": pack(np.array(correct)), "episodes": len(correct)}
     assert right_answers(record).tolist() == correct
-    data = zlib.decompress(base64.b64decode(record["correct"]))
+    data = zlib.decompress(base64.b85decode(record["correct"].removeprefix("b85:")))
     assert np.frombuffer(data, f"<u{len(data) // record['episodes']}").tolist() == correct
+
+
+def test_answers_in_base64_as_older_files_have_them_are_read():
+    data = zlib.compress(bytes([3, 75, 0]))
+    assert right_answers({"correct": base64.b64encode(data).decode(), "episodes": 3}).tolist() == [3, 75, 0]
 
 
 def test_packed_answers_take_less_than_a_byte_per_episode():
@@ -89,6 +94,7 @@ def test_old_records_may_state_what_their_protocol_does_not_use(runs):
         lambda text: pack(np.zeros(39, int)),
         lambda text: pack(np.full(40, 76)),
         lambda text: base64.b64encode(zlib.compress(bytes(10**8))).decode(),
+        lambda text: "b85:" + base64.b85encode(zlib.compress(bytes(10**8))).decode(),
     ],
 )
 def test_damaged_answers_are_one_sentence(runs, damage):

@@ -1,17 +1,17 @@
 """Results of evaluations: in memory (`Result`), as JSON records, read back and compared.
 
-A record is the JSON form of one result. Its `correct` holds the right answers per episode as text: base64 of zlib of
-one unsigned byte per episode (two or four bytes, little-endian, where a count is above 255 or 65,535). To read it:
+A record is the JSON form of one result. Its `correct` holds the right answers per episode as text: "b85:" and base85 of
+zlib of one unsigned byte per episode (two or four bytes, little-endian, where a count is above 255 or 65,535). To read it:
 
-    data = zlib.decompress(base64.b64decode(record["correct"]))
+    data = zlib.decompress(base64.b85decode(record["correct"].removeprefix("b85:")))
     correct = np.frombuffer(data, f"<u{len(data) // record['episodes']}")
 
 A document of several records, {"results": [record, …]}, may hold once, beside them, what all of them share.
-Records of schema protoadapt-result/1, where `correct` is a list of numbers, are read too.
+Older records are read too: those with base64, without a prefix, and those of schema protoadapt-result/1, where `correct`
+is a list of numbers.
 """
 
 import base64
-import binascii
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -32,6 +32,8 @@ SCHEMAS = (SCHEMA, "protoadapt-result/1")  # that are read
 SHARED = ("features", "versions", "hardware", "commit")  # written once where all records of a document have the same
 LARGEST = 1e12
 """Of seconds and widths in a file: beyond it a chart has no scale."""
+
+BASE85 = "b85:"  # a prefix that base64, which older files have, cannot begin with
 
 Record = dict[str, Any]
 
@@ -142,12 +144,12 @@ def _plain(value: Any) -> Any:
 
 
 def pack(correct: np.ndarray) -> str:
-    """Right answers per episode (E,) as text: base64 of zlib of bytes (see the top of this module)."""
+    """Right answers per episode (E,) as text: base85 of zlib of bytes (see the top of this module)."""
     largest = correct.max(initial=0)
     kind = "<u1" if largest < 2**8 else "<u2" if largest < 2**16 else "<u4"
     # The counts are close to independent draws: repeats are rare, so only their frequencies are worth coding.
     coder = zlib.compressobj(9, strategy=zlib.Z_HUFFMAN_ONLY)
-    return base64.b64encode(coder.compress(correct.astype(kind).tobytes()) + coder.flush()).decode()
+    return BASE85 + base64.b85encode(coder.compress(correct.astype(kind).tobytes()) + coder.flush()).decode()
 
 
 def right_answers(record: Record) -> np.ndarray:
@@ -162,10 +164,12 @@ def right_answers(record: Record) -> np.ndarray:
         return _numbers(correct)
     episodes = record["episodes"]
     try:
+        packed = correct.removeprefix(BASE85)
+        content = base64.b64decode(packed, validate=True) if packed == correct else base64.b85decode(packed)
         coder = zlib.decompressobj()
-        data = coder.decompress(base64.b64decode(correct, validate=True), 4 * episodes + 1)
-    except (binascii.Error, zlib.error) as error:
-        raise ValueError(f"not base64 of zlib ({error})") from error
+        data = coder.decompress(content, 4 * episodes + 1)
+    except (ValueError, zlib.error) as error:
+        raise ValueError(f"not base85 of zlib ({error})") from error
     if not coder.eof or len(data) not in (episodes, 2 * episodes, 4 * episodes):
         raise ValueError(f"{len(data)} bytes for {episodes} episodes")
     return np.frombuffer(data, f"<u{len(data) // episodes}").astype(np.int64)
