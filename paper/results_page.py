@@ -1,6 +1,7 @@
 """docs/results.md from result files: the paper's numbers, ours beside them, and reasons for what is not measured."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from paper.difference_tables import differences_table, fit_table, small_files_no
 from paper.networks import read_json
 from paper.plan import Row, Run, Table, Trial, unique
 from paper.quoted import LITERATURE, Quoted
+from paper.records_plans import META
 from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy, first_episodes
 from paper.tables import (
     COMPARED,
@@ -78,6 +80,7 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         "paper_schedule": _paper_schedule,
         "cub_whole": _cub_whole,
         "choice": lambda _, results: [choice_table(results)],
+        "meta_learning": _meta_learning,
     }
     if selects:
         table = table.only(selects)
@@ -245,6 +248,8 @@ def _classes(results: Results) -> list[str]:
 
 
 def _network(trial: Trial) -> str:
+    if trial.run.start:
+        return f"{_network(replace(trial, run=trial.run.start)).rstrip(',')}, then {trial.run.recipe}'s episodes,"
     return "HCT_R, self-distilled," if trial.run.teacher else "HCT_R"
 
 
@@ -255,6 +260,14 @@ def _quoted(row: Quoted, shot: int) -> str:
 
 def _source(row: Quoted) -> str:
     return f"quoted, after {row.via}" if row.via else "quoted"
+
+
+def _meta_learning(table: Table, results: Results) -> list[str]:
+    before = [accuracy(results.get(with_views(COMPARED["CIFAR-FS"]), shot, "cipa")) for shot in SHOTS]
+    parts = [f"Before, with CIPA: {' / '.join(before)}."]
+    for words, trial in META.items():
+        parts += [f"{words}, {' s, '.join(_training_cells(trial.run, results)[:1])}:", methods_table(trial, results)]
+    return parts
 
 
 def _hct_ablation(table: Table, results: Results) -> list[str]:

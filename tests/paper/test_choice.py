@@ -1,12 +1,13 @@
 """The rule that chooses a main row: the highest mean over validation classes, and nothing of novel classes."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from paper.choice import choice_table, judged, winner
-from paper.records_plans import VALIDATION
+from paper.records_plans import CANDIDATES, CHOSEN, VALIDATION
 from paper.stored_results import SHOTS, Results
 from protoadapt.core.methods import method
 from protoadapt.core.statistics import class_half_width, half_width
@@ -45,6 +46,11 @@ def write(folder, words: str, rights: list[int]) -> dict[str, list[dict]]:
 
 def test_every_candidate_is_judged_on_validation_classes_only():
     assert all(trial.split == "val" for trials in VALIDATION.values() for trial in trials.values())
+
+
+def test_the_main_row_is_what_the_rule_chose():
+    results = Path(__file__).parents[2] / "results"
+    assert CANDIDATES[winner(Results(results))] == CHOSEN
 
 
 def test_the_highest_mean_over_all_validation_classes_wins(tmp_path):

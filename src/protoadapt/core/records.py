@@ -1,14 +1,15 @@
 """Results of evaluations: in memory (`Result`), as JSON records, read back and compared.
 
 A record is the JSON form of one result. Its `correct` holds the right answers per episode as text: "b85:" and base85 of
-zlib of one unsigned byte per episode (two or four bytes, little-endian, where a count is above 255 or 65,535). To read it:
+zlib of one unsigned byte per episode (two or four bytes, little-endian, where a count is above 255 or 65,535). To
+read it:
 
     data = zlib.decompress(base64.b85decode(record["correct"].removeprefix("b85:")))
     correct = np.frombuffer(data, f"<u{len(data) // record['episodes']}")
 
 A document of several records, {"results": [record, …]}, may hold once, beside them, what all of them share.
-Older records are read too: those with base64, without a prefix, and those of schema protoadapt-result/1, where `correct`
-is a list of numbers.
+Older records are read too: those with base64, without a prefix, and those of schema protoadapt-result/1, where
+`correct` is a list of numbers.
 """
 
 import base64
