@@ -20,7 +20,8 @@ from protoadapt.labeling.calibration import (
     tempered,
     threshold_at,
 )
-from protoadapt.labeling.classifier import ESTIMATORS, described, make_estimator
+from protoadapt.labeling.classifier import described, make_estimator
+from protoadapt.labeling.label_methods import ESTIMATORS
 from protoadapt.vision.networks import cards
 
 TABLE = synthetic_features(classes=12, rows=40, dim=32, spread=0.6)

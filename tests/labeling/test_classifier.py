@@ -13,7 +13,6 @@ from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import bapa
 from protoadapt.labeling.classifier import (
-    ESTIMATORS,
     SETTINGS_0_1_0,
     Classifier,
     familiarity_threshold,
@@ -21,6 +20,7 @@ from protoadapt.labeling.classifier import (
     make_estimator,
     save_classifier,
 )
+from protoadapt.labeling.label_methods import ESTIMATORS
 
 TABLE = synthetic_features(classes=4, rows=60, dim=12)
 X = TABLE.features.numpy()

@@ -3,6 +3,8 @@
 import csv
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -59,6 +61,24 @@ def test_predict_says_the_same_of_the_same_pictures(folder, named, method):
             assert labels[picture["file"]]["confidence"] == pytest.approx(picture["confidence"], abs=1e-4)
     (one,) = predict(folder / "out" / "classifier.safetensors", [folder / "images" / "day 0" / "red-0.png"])["pictures"]
     assert one["label"] == "red"
+
+
+LOADED = """
+import sys
+from protoadapt.cli.verbs import app
+app(standalone_mode=False)
+slow = {"numba", "onnx", "pandas", "scipy", "sklearn"} & set(sys.modules)
+print("loaded", *sorted(slow))
+"""
+
+
+def test_predict_loads_nothing_slow_but_torch(folder, named):
+    """Loading scikit-learn takes longer than naming a hundred pictures."""
+    named()
+    words = ["predict", folder / "out" / "classifier.safetensors", folder / "images" / "day 0" / "red-0.png"]
+    done = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, text=True)
+    assert "red-0.png: red" in done.stdout, done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded"
 
 
 def test_only_out_is_written(folder, named):

@@ -7,7 +7,7 @@ import typer
 
 from protoadapt.core.errors import UserError
 
-MODEL_HELP = "network: a name that `protoadapt models` lists, timm:NAME, a training run, or a model file"
+MODEL_HELP = "network: a name that `protoadapt models` lists, NAME+NAME, timm:NAME, a training run, or a model file"
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)]
 ModelName = Annotated[str, typer.Option(help=MODEL_HELP)]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …; auto: a GPU if there is one")]

@@ -1,17 +1,35 @@
-"""Names for pictures from a few examples of each class: the commands `label` and `predict`, as functions."""
+"""Names for pictures from a few examples of each class: the commands `label` and `predict`, as functions.
 
-from protoadapt.labeling.classifier import ESTIMATORS, Classifier, load_classifier, save_classifier
-from protoadapt.labeling.label_folder import label, predict
-from protoadapt.labeling.label_shards import label_features
-from protoadapt.labeling.thumbnails import with_images
+The names below are loaded when they are first used: `predict` needs neither scikit-learn nor numba.
+"""
 
-__all__ = [
-    "ESTIMATORS",
-    "Classifier",
-    "label",
-    "label_features",
-    "load_classifier",
-    "predict",
-    "save_classifier",
-    "with_images",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from protoadapt.labeling.classifier import Classifier as Classifier
+    from protoadapt.labeling.classifier import load_classifier as load_classifier
+    from protoadapt.labeling.classifier import save_classifier as save_classifier
+    from protoadapt.labeling.label_folder import label as label
+    from protoadapt.labeling.label_folder import predict as predict
+    from protoadapt.labeling.label_methods import ESTIMATORS as ESTIMATORS
+    from protoadapt.labeling.label_shards import label_features as label_features
+    from protoadapt.labeling.thumbnails import with_images as with_images
+
+HOME = {
+    "ESTIMATORS": "label_methods",
+    "Classifier": "classifier",
+    "label": "label_folder",
+    "label_features": "label_shards",
+    "load_classifier": "classifier",
+    "predict": "label_folder",
+    "save_classifier": "classifier",
+    "with_images": "thumbnails",
+}
+__all__ = list(HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOME:
+        raise AttributeError(f"module 'protoadapt.labeling' has no attribute {name!r}")
+    return getattr(import_module(f"protoadapt.labeling.{HOME[name]}"), name)

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,15 +23,6 @@ from safetensors.torch import save
 from torch import Tensor
 
 from protoadapt.core.errors import UserError, no_such
-from protoadapt.core.estimators import (
-    BAPAClassifier,
-    CIPAClassifier,
-    ProtoNetClassifier,
-    PrototypeClassifier,
-    PTMAPClassifier,
-    SemiProtoNetClassifier,
-    SoftKMeansClassifier,
-)
 from protoadapt.core.files import open_tensors, written_whole
 from protoadapt.core.methods.common import TINY, unit
 from protoadapt.core.methods.normalize import power_transform
@@ -40,16 +31,10 @@ from protoadapt.core.methods.row_source import DenseBlock, RowBlock, block_size
 from protoadapt.core.untrusted import finite, whole
 from protoadapt.vision.network_metadata import input_errors
 
+if TYPE_CHECKING:
+    from protoadapt.core.estimators import PrototypeClassifier
+
 SCHEMA = "protoadapt-classifier/1"
-ESTIMATORS: dict[str, type[PrototypeClassifier]] = {
-    "bapa": BAPAClassifier,
-    "cipa": CIPAClassifier,
-    "protonet": ProtoNetClassifier,
-    "semi_protonet": SemiProtoNetClassifier,
-    "soft_kmeans": SoftKMeansClassifier,
-    "pt_map": PTMAPClassifier,
-}
-"""The methods of `label`."""
 SETTINGS_0_1_0: dict[str, dict[str, Any]] = {
     "bapa": {"beta": 0.5, "k_s": 10.0, "kappa": 3.0, "lam": 10.0, "n_iter": 20, "power": "auto", "sigma": 0.2},
     "cipa": {"beta": 0.5, "center": "separate", "l2": True, "n_iter": 20, "power": "auto", "sigma": 0.2, "tau": 10.0},
@@ -64,8 +49,10 @@ SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
 LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
 
 
-def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu") -> PrototypeClassifier:
+def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu") -> "PrototypeClassifier":
     """An unfitted estimator by the name of its method, its settings checked."""
+    from protoadapt.labeling.label_methods import ESTIMATORS
+
     if method not in ESTIMATORS:
         raise no_such("method for labelling", method, ESTIMATORS)
     estimator = ESTIMATORS[method](device=device)
@@ -78,8 +65,10 @@ def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu"
     return estimator
 
 
-def described(estimator: PrototypeClassifier) -> dict[str, Any]:
+def described(estimator: "PrototypeClassifier") -> dict[str, Any]:
     """The name and settings of an estimator's method, as labels.json holds them."""
+    from protoadapt.labeling.label_methods import ESTIMATORS
+
     name = next(name for name, kind in ESTIMATORS.items() if type(estimator) is kind)
     return {"name": name, "settings": {key: v for key, v in estimator.get_params().items() if key != "device"}}
 
@@ -138,7 +127,7 @@ class Classifier:
     @classmethod
     def of(
         cls,
-        fitted: PrototypeClassifier,
+        fitted: "PrototypeClassifier",
         classes: list[str],
         model: dict[str, Any],
         rows: np.ndarray,

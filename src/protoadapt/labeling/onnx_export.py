@@ -28,6 +28,7 @@ from protoadapt.core.methods.row_source import DenseBlock
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.vision import networks
 from protoadapt.vision.networks.engines import TORCH
+from protoadapt.vision.networks.joined import Joined
 from protoadapt.vision.networks.onnx_file import OnnxFeatures, open_session
 
 TOLERANCE = 1e-3
@@ -88,6 +89,8 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     network, about = networks.load(name, engine=TORCH)
     if isinstance(network, OnnxFeatures):
         raise UserError(f"{str(name)!r} is an ONNX file already: export the model it was made from")
+    if isinstance(network, Joined):
+        raise UserError(f"{name!r} joins several networks, and a file holds one: export each of them")
     metadata = {key: about[key] for key in KEPT}
     if about.get("resize"):
         metadata["resize"] = about["resize"]

@@ -10,14 +10,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.estimators import PrototypeClassifier
 from protoadapt.core.files import write_text
 from protoadapt.core.methods.row_source import MemorySource, RowSource, block_size
 from protoadapt.core.provenance import versions
@@ -32,6 +31,9 @@ from protoadapt.labeling.support import IN_FOLDER, corrected_rows
 from protoadapt.labeling.thumbnails import Progress as Progress
 from protoadapt.vision import networks
 from protoadapt.vision.shards.processes import is_first, of_all
+
+if TYPE_CHECKING:
+    from protoadapt.core.estimators import PrototypeClassifier
 
 METHOD = "bapa"
 FEATURED = 10_000
@@ -138,7 +140,7 @@ def in_memory(
 
 def name_pictures(
     task: Task,
-    estimator: PrototypeClassifier,
+    estimator: "PrototypeClassifier",
     *,
     paths: bool = True,
     n_next: int = NEXT,
@@ -198,6 +200,8 @@ def name_pictures(
         "paths": None,
     }
     if paths and is_first():
+        from protoadapt.labeling.prototype_paths import prototype_paths  # here: it loads scikit-learn
+
         rows = np.concatenate([task.support, features]).astype(np.float32)
         codes = np.concatenate([task.labels, np.full(len(features), UNLABELED)])
         result["paths"] = prototype_paths(estimator, classifier, rows, codes)

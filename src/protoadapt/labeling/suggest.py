@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 
 from protoadapt.core.errors import count
 from protoadapt.core.methods.common import unit
@@ -120,6 +119,8 @@ def typical(pool: np.ndarray, n: int, seed: int = 0) -> list[tuple[int, int]]:
     pool (m, D). Typicality is the inverse of the mean distance to the (at most 20) nearest rows of the same cluster.
     """
     n = min(n, len(np.unique(pool, axis=0)))
+    from sklearn.cluster import KMeans
+
     clusters = KMeans(n, n_init=1, random_state=seed).fit_predict(pool)
     sizes = np.bincount(clusters, minlength=n)
     found = []

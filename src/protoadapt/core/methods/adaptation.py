@@ -27,7 +27,6 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
-from protoadapt.core.methods import native
 from protoadapt.core.methods.common import TINY, shares, transport_plan
 from protoadapt.core.methods.normalize import prepared_rows
 
@@ -61,6 +60,8 @@ def adapting_index(episodes: Episodes) -> Tensor:
 
 def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
     """(E, Q, W): the queries' class probabilities at the adapted prototypes."""
+    from protoadapt.core.methods import native  # here: numba is slow to load, and `predict` needs no loop
+
     if episodes.unlabeled_index is not None and how.rule == "sinkhorn":
         raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa or bapa")
     if how.rule == "cosine" and not how.l2:

@@ -38,7 +38,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods import native, native_bapa
 from protoadapt.core.methods.adaptation import adapting_index, large
 from protoadapt.core.methods.common import TINY, class_means, shares
 from protoadapt.core.methods.normalize import inverse_length, powered, prepared_rows
@@ -82,6 +81,8 @@ def bapa(
 
     >>> bapa(episodes).argmax(-1)    # (E, Q) predicted classes    # doctest: +SKIP
     """
+    from protoadapt.core.methods import native, native_bapa  # here: numba is slow to load
+
     episodes = powered(episodes, beta, power)
     prior = told(class_prior, episodes.n_way, episodes.rows)
     if large(episodes):

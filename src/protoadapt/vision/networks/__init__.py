@@ -9,6 +9,7 @@ from protoadapt.core.errors import UserError, no_such
 from protoadapt.vision.networks import lite, onnx_file
 from protoadapt.vision.networks.cards import SHIPPED, calibration_of, card_file, names, trained_on, weights_file
 from protoadapt.vision.networks.engines import chosen_engine
+from protoadapt.vision.networks.joined import join
 from protoadapt.vision.networks.model_files import load_model
 from protoadapt.vision.networks.timm_features import load_timm
 
@@ -20,8 +21,9 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> tu
 
     Parameters
     ----------
-    name : a name that `protoadapt models` lists, "timm:NAME", or the path of a run, a checkpoint, a model file or an
-        ONNX file. A str is first looked up among the names; "./cub", or any Path, is a path.
+    name : a name that `protoadapt models` lists, several joined as in "lite0+lite2" (`joined`), "timm:NAME", or the
+        path of a run, a checkpoint, a model file or an ONNX file. A str is first looked up among the names; "./cub",
+        or any Path, is a path.
     device : where it computes, such as "cuda". An ONNX file always computes on the CPU.
     engine : "torch" or "onnxruntime"; by default onnxruntime on a CPU, where it computes the network (`engines`).
 
@@ -37,6 +39,8 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> tu
     >>> metadata["size"]
     84
     """
+    if isinstance(name, str) and "+" in name and {*name.split("+")} <= {*names()}:
+        return join(name, [load(part, device, engine) for part in name.split("+")])
     network, metadata = _open(name)
     card = card_file(name)
     metadata = {**metadata, "model": str(name), "trained_on": trained_on(card, metadata["dataset"])}

@@ -44,8 +44,7 @@ class OnnxStages(nn.Module):
 
 def engine_threads(network: nn.Module) -> int:
     """Pictures that onnxruntime computes at once; 0 where torch computes."""
-    first = network.stages[0] if isinstance(network, Staged) else None
-    return first.threads if isinstance(first, OnnxStages) else 0
+    return next((part.threads for part in network.modules() if isinstance(part, OnnxStages)), 0)
 
 
 def chosen_engine(network: nn.Module, size: int, device: str, engine: str | None) -> tuple[nn.Module, str]:
