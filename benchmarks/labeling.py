@@ -1,29 +1,36 @@
-"""Share of the network's own speed that is left when pictures come from files: read, hashed, decoded, stored.
+"""What is left of onnxruntime's own speed when pictures come from files, and in whole commands.
 
-    python benchmarks/labeling.py [--pictures 256] [--rounds 5] [--model FILE] [--json FILE]
+    python benchmarks/labeling.py [--model lite0] [--pictures 256] [--rounds 5] [--images DIR] [--commands] [--json F]
 
-JPEGs of 500 × 375 pixels, as photographs of ImageNet are on average, are embedded from their files by `embed_files`,
-what `protoadapt label` does, and the bare network computes the same in ready batches, by turns; the ratio is the
-turns' median. Without --model the network is a ResNet-12 at 84 pixels with random weights, which are as fast as any.
+JPEGs of 500 × 375 pixels, as photographs of ImageNet are on average (or those of --images), are embedded from their
+files by `embed_files`, what `protoadapt label` does; bare onnxruntime, with its own settings and as many threads,
+computes the same network on ready batches of 16; and torch does. All three by turns; ratios are medians of the turns.
+--commands adds `protoadapt label` on these files and `protoadapt predict` of one, start-up included, beside loading
+torch and nothing else. CPU seconds are given too: on a machine with other work they vary less than those of a clock.
 """
 
 import argparse
 import json
+import os
+import resource
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import torch
 from PIL import Image
 
 from protoadapt.core.provenance import hardware, versions
 from protoadapt.vision import networks
-from protoadapt.vision.embed import batch_size, embed_files
+from protoadapt.vision.embed import embed, embed_files
 from protoadapt.vision.feature_store import Store
-from protoadapt.vision.networks.backbones import build
-from protoadapt.vision.networks.model_files import save_fp16
+from protoadapt.vision.networks.onnx_graph import graph_of
 from protoadapt.vision.pictures.decode import Picture, decode
 
 
@@ -40,55 +47,100 @@ def photographs(folder: Path, count: int) -> list[str]:
     return files
 
 
-def random_resnet12(file: Path) -> Path:
-    about = {"backbone": "resnet12", "width": 64, "crop": "none", "dataset": "nothing", "size": 84}
-    save_fp16(build("resnet12", 64), about | {"mean": [0.5] * 3, "std": [0.25] * 3}, file)
-    return file
+def bare(model: str, pixels: np.ndarray, about: dict, threads: int) -> Callable[[], None]:
+    """onnxruntime as it comes, on the same pictures, normalised before."""
+    network, _ = networks.load(model, engine="torch")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(graph_of(network.stages), options, providers=["CPUExecutionProvider"])
+    mean, std = (np.array(about[key], np.float32).reshape(3, 1, 1) for key in ("mean", "std"))
+    x = (pixels.astype(np.float32) / 255 - mean) / std
+
+    def run() -> None:
+        for start in range(0, len(x), 16):
+            session.run(None, {"x": x[start : start + 16]})
+
+    return run
 
 
-def ready(files: list[str], about: dict, size: int) -> list[torch.Tensor]:
-    """The same pictures as batches that only have to be computed."""
-    mean, std = (torch.tensor(about[key]).view(3, 1, 1) for key in ("mean", "std"))
-    pixels = np.stack([decode(Picture("", "", file), about["size"]) for file in files])
-    x = (torch.from_numpy(pixels) / 255 - mean) / std
-    return [part.contiguous(memory_format=torch.channels_last) for part in x.split(size)]
+def command(*words: str) -> Callable[[], None]:
+    return lambda: subprocess.run([sys.executable, *words], check=True, capture_output=True) and None
 
 
-@torch.inference_mode()
-def bare(network: torch.nn.Module, batches: list[torch.Tensor]) -> None:
-    for batch in batches:
-        network(batch)
+def timed(work: Callable[[], None]) -> tuple[float, float]:
+    """Seconds of the clock, and CPU seconds of this process and those it started."""
+
+    def cpu() -> float:
+        both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return sum(used.ru_utime + used.ru_stime for used in both)
+
+    start, before = time.perf_counter(), cpu()
+    work()
+    return time.perf_counter() - start, cpu() - before
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="lite0")
     parser.add_argument("--pictures", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--model")
+    parser.add_argument("--images", type=Path, help="a folder of folders of photographs, taken in turn from each")
+    parser.add_argument("--commands", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rates: dict[str, list[float]] = {"bare": [], "files": []}
-    with tempfile.TemporaryDirectory() as folder:
-        files = photographs(Path(folder), options.pictures)
-        network, about = networks.load(options.model or random_resnet12(Path(folder, "model.safetensors")))
-        batches = ready(files, about, batch_size(network))
-        bare(network, batches[:1])  # warm
-        for turn in range(options.rounds):
-            store = Store(Path(folder, str(turn)), about["weights"], about["size"])
-            for name, work in {
-                "bare": lambda: bare(network, batches),
-                "files": lambda store=store: embed_files(files, network, about, store),
-            }.items():
-                start = time.perf_counter()
-                work()
-                rates[name].append(options.pictures / (time.perf_counter() - start))
-            print({name: round(rate[-1], 1) for name, rate in rates.items()}, flush=True)
-    middle = {name: statistics.median(rate) for name, rate in rates.items()}
-    ratio = statistics.median(files / bare for files, bare in zip(rates["files"], rates["bare"]))
-    print(f"bare {middle['bare']:.1f}, from files {middle['files']:.1f} pictures/s: {ratio:.0%}")
+    with tempfile.TemporaryDirectory() as place:
+        home = Path(place)
+        photos = home / "photos"
+        photos.mkdir()
+        if options.images:
+            classes = [sorted(folder.iterdir()) for folder in sorted(options.images.iterdir()) if folder.is_dir()]
+            for number, file in enumerate([file for turn in zip(*classes) for file in turn][: options.pictures]):
+                (photos / f"{number}{file.suffix}").write_bytes(file.read_bytes())
+            files = sorted(map(str, photos.iterdir()))
+        else:
+            files = photographs(photos, options.pictures)
+        network, about = networks.load(options.model)
+        by_torch = networks.load(options.model, engine="torch")
+        pixels = np.stack([decode(Picture("", "", file), about["size"]) for file in files])
+        turn = iter(range(1000))
+        work: dict[str, Callable[[], object]] = {
+            "bare": bare(options.model, pixels, about, torch.get_num_threads()),
+            "files": lambda: embed_files(files, network, about, Store(home / str(next(turn)), "", about["size"])),
+            "torch": lambda: embed(*by_torch, pixels[: len(pixels) // 4]),
+        }
+        if options.commands:
+            for place_of, file in enumerate(files[:10]):
+                support = home / "support" / "ab"[place_of % 2]
+                support.mkdir(parents=True, exist_ok=True)
+                (support / Path(file).name).write_bytes(Path(file).read_bytes())
+            run = ("-m", "protoadapt", "label", "--support", str(home / "support"), "--images", str(photos))
+            named = lambda: str(home / f"named{next(turn)}")  # noqa: E731
+            work["label"] = lambda: command(*run, "--model", options.model, "--out", named())()
+            command(*run, "--model", options.model, "--out", str(home / "named"))()
+            work["predict"] = command(
+                "-m", "protoadapt", "predict", str(home / "named/classifier.safetensors"), files[0]
+            )
+            work["import torch"] = command("-c", "import torch")
+        seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in work}
+        for _ in range(options.rounds):
+            for name, one in work.items():
+                seconds[name].append(timed(one))  # type: ignore[arg-type]
+            print({name: [round(value, 2) for value in turns[-1]] for name, turns in seconds.items()}, flush=True)
+
+    def ratio(one: str, other: str, which: int) -> float:
+        return statistics.median(a[which] / b[which] for a, b in zip(seconds[one], seconds[other]))
+
+    ratios = {"files": 1 / ratio("files", "bare", 0), "files, CPU time": 1 / ratio("files", "bare", 1)}
+    ratios |= {"over torch": 4 * ratio("torch", "bare", 0), "over torch, CPU time": 4 * ratio("torch", "bare", 1)}
+    if options.commands:
+        ratios |= {"label": ratio("label", "bare", 0), "predict over import torch": ratio("predict", "import torch", 1)}
+    print({name: round(value, 3) for name, value in ratios.items()})
     if options.json:
-        record = {"schema": "protoadapt-benchmark/1", "hardware": hardware(), "versions": versions(), "rates": rates}
-        record |= {"threads": torch.get_num_threads(), "pictures": options.pictures, "ratio": ratio}
+        medians = {name: [statistics.median(part) for part in zip(*turns)] for name, turns in seconds.items()}
+        record = {"schema": "protoadapt-benchmark/2", "model": options.model, "pictures": len(files), "ratios": ratios}
+        record |= {"pictures_of": options.images.name if options.images else "500 × 375, drawn"}
+        record |= {"threads": torch.get_num_threads(), "seconds_and_cpu_seconds": medians, "rounds": options.rounds}
+        record |= {"load": os.getloadavg()[0], "hardware": hardware(), "versions": versions()}
         options.json.write_text(json.dumps(record, indent=1) + "\n")
 
 

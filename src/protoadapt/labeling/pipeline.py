@@ -200,8 +200,6 @@ def name_pictures(
         "paths": None,
     }
     if paths and is_first():
-        from protoadapt.labeling.prototype_paths import prototype_paths  # here: it loads scikit-learn
-
         rows = np.concatenate([task.support, features]).astype(np.float32)
         codes = np.concatenate([task.labels, np.full(len(features), UNLABELED)])
         result["paths"] = prototype_paths(estimator, classifier, rows, codes)

@@ -1,13 +1,16 @@
 """The path of the prototypes through the labelled and unlabelled rows, for the report."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
-from protoadapt.core.estimators import PrototypeClassifier
 from protoadapt.core.projection import plane_paths, principal_plane
 from protoadapt.labeling.classifier import Classifier
+
+if TYPE_CHECKING:
+    from protoadapt.core.estimators import PrototypeClassifier
 
 ROWS = 500
 POINTS = 400
@@ -23,6 +26,8 @@ def prepared_steps(
 
     codes (n): the class of a labelled row, negative for the others.
     """
+    from sklearn.base import clone
+
     path = clone(estimator).path(rows, np.maximum(codes, -1))
     chosen = np.linspace(0, len(path) - 1, STEPS).round().astype(int)
     return classifier.prepare(rows).numpy(), path[chosen].swapaxes(0, 1)
@@ -47,6 +52,8 @@ def prototype_paths(
     codes (n): the class of a labelled row, −1 for the others. Steps before the last are those of a fit on the drawn
     rows alone; the last is the classifier's. None where rows are too few or classes too many for a chart.
     """
+    from sklearn.base import clone
+
     n_way, n_iter = len(classifier.classes), estimator.get_params().get("n_iter", 0)
     if 2 * n_way > POINTS or len(rows) < 5:
         return None
