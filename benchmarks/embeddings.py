@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--method", default="bapa")
     parser.add_argument("--classes", type=int, default=30)
     parser.add_argument("--pictures", type=int, default=25)
-    parser.add_argument("--episodes", type=int, default=1000)
+    parser.add_argument("--episodes", type=int, default=500, help="with 5 classes; fewer with more")
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
@@ -85,7 +85,8 @@ def main() -> None:
             sizes[folder.name] = [int(labels.max()) + 1, len(labels)]
             for way in sorted({5, min(20, sizes[folder.name][0])}):
                 for shot in (1, 5):
-                    result = evaluate(rows, labels, given.method, Protocol(way=way, shot=shot), episodes=given.episodes)
+                    episodes = given.episodes * 5 // way  # as many queries with many classes as with few
+                    result = evaluate(rows, labels, given.method, Protocol(way=way, shot=shot), episodes=episodes)
                     cell = [round(result.accuracy, 2), round(result.ci95, 2)]
                     accuracies.setdefault(folder.name, {}).setdefault(f"{way}-way {shot}-shot", {})[name] = cell
         print(folder.name, accuracies[folder.name], flush=True)
