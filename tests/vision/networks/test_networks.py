@@ -14,6 +14,7 @@ import pytest
 import torch
 from helpers.command import run
 from PIL import Image
+from safetensors.torch import save_file
 from sklearn.datasets import load_sample_images
 from torch import nn
 
@@ -260,6 +261,47 @@ def test_timm_networks_say_how_pictures_are_made(monkeypatch):
     assert networks.load("timm:tiny")[1]["weights"] == about["weights"]
     with pytest.raises(UserError, match="Unknown model"):
         networks.load("timm:huge")
+
+
+def test_weights_of_a_timm_network_come_from_a_file(tmp_path, monkeypatch):
+    """Nothing is downloaded, a classifier in the file is left over, and no code in it runs."""
+
+    def create_model(name, pretrained, num_classes):
+        assert (name, pretrained) == ("tiny", False)
+        return FakeNetwork()
+
+    monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
+    weights = {"linear.weight": torch.randn(7, 3), "linear.bias": torch.randn(7), "head.weight": torch.zeros(2, 7)}
+    save_file(weights, tmp_path / "own.safetensors")
+    torch.save(weights, tmp_path / "own.pth")
+    x = torch.rand(2, 3, 8, 8)
+    for name in ("own.safetensors", "own.pth"):
+        network, _ = networks.load(f"timm:tiny@{tmp_path / name}")
+        want = x.mean((2, 3)) @ weights["linear.weight"].T + weights["linear.bias"]
+        torch.testing.assert_close(network(x), want)
+
+    save_file({"linear.weight": torch.zeros(7, 3)}, tmp_path / "part.safetensors")
+    (tmp_path / "text.pth").write_text("no weights")
+    torch.save(Evil(str(tmp_path / "pwned")), tmp_path / "evil.pth")
+    for name, sentence in {
+        "part.safetensors": "lacks 'linear.bias'",
+        "text.pth": "holds no weights",
+        "evil.pth": "holds no weights",
+        "missing.pth": "no weights .*missing.pth",
+    }.items():
+        with pytest.raises(UserError, match=sentence):
+            networks.load(f"timm:tiny@{tmp_path / name}")
+    assert not (tmp_path / "pwned").exists()
+
+
+class Evil:
+    """Opens a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (self.path, "w"))
 
 
 TIMM = """
