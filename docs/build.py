@@ -17,7 +17,8 @@ from statistics import median
 from typer.testing import CliRunner
 
 from benchmarks.default_model import by_task
-from paper import extremes_page, scale_page
+from paper import arena_page, extremes_page, scale_page
+from paper.drawing import draw_bars
 from paper.figures import draw_figures
 from paper.quoted import paper_accuracy
 from paper.results_page import results_page
@@ -214,6 +215,25 @@ def bapa_page() -> str:
     return filled("docs/bapa.md", tables)
 
 
+def arena_text() -> str:
+    """docs/arena.md with its tables between the two marks."""
+    measured = (RESULTS / "arena.json").exists()
+    command = "Not measured yet: `python -m paper arena --features DIR`."
+    return filled("docs/arena.md", arena_page.numbers(read("arena.json")) if measured else command)
+
+
+def draw_which_method(folder: Path) -> Path:
+    """The picture of docs/which-method.md: from the arena, or from the extremes where that is not measured yet."""
+    if (RESULTS / "arena.json").exists():
+        groups, series = arena_page.bars(read("arena.json"))
+    else:
+        groups, series = arena_page.bars_of_extremes(read("extremes-novel.json"))
+    groups = [words.replace(", ", ",\n").replace(" ", "\n", 1) if len(words) > 9 else words for words in groups]
+    title = "5-shot, mean over the novel classes of all datasets"
+    draw_bars(groups, series, folder / "which-method.png", "queries", "% right", title)
+    return folder / "which-method.png"
+
+
 PAGES = {
     "docs/results.md": lambda: results_page(RESULTS),
     "docs/speed.md": speed_page,
@@ -221,6 +241,7 @@ PAGES = {
     "docs/commands.md": commands_page,
     "docs/models.md": models_page,
     "docs/bapa.md": bapa_page,
+    "docs/arena.md": arena_text,
     "docs/scale.md": scale_text,
     "README.md": readme,
 }
@@ -229,6 +250,7 @@ if __name__ == "__main__":
     for name, page in PAGES.items():
         (ROOT / name).write_text(page())
         print(name)
+    print(draw_which_method(ROOT / "docs" / "images").relative_to(ROOT))
     for table in TABLES:
         for figure in draw_figures(table, Results(RESULTS), ROOT / "docs" / "images"):
             print(figure.relative_to(ROOT))

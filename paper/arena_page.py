@@ -82,3 +82,32 @@ def numbers(document: dict[str, Any], protocols: Sequence[str] = tuple(TITLES)) 
         if found := cells(document, protocol):
             parts += [f"### {TITLES[protocol]}", accuracy_table(found), difference_table(found)]
     return "\n\n".join(parts)
+
+
+DRAWN = ("ProtoNet", "CIPA", "PT+MAP", "α-TIM", "PADDLE", "BAPA")
+"""What the picture shows."""
+
+
+def bars(document: dict[str, Any], shot: int = 5) -> tuple[list[str], dict[str, list[float]]]:
+    """Protocols, and for each method that has them all its mean accuracy over the datasets."""
+    protocols = [words for words in TITLES if cells(document, words) and words not in ("5 of all", "30 % foreign")]
+
+    def mean(words: str, name: str) -> float | None:
+        found = [shots.get(shot, {}).get(name) for shots in cells(document, words).values()]
+        values = [row[0] for row in found if row and row[0] is not None]
+        return sum(values) / len(values) if values and len(values) == len(found) else None
+
+    series = {name: [mean(words, name) for words in protocols] for name in DRAWN}
+    return protocols, {name: values for name, values in series.items() if None not in values}  # type: ignore[misc]
+
+
+def bars_of_extremes(record: dict[str, Any], shot: int = 5) -> tuple[list[str], dict[str, list[float]]]:
+    """The same from the tables of extreme queries (`benchmarks/extremes.py`)."""
+    rows = [row for part in record["sets"] for row in part["rows"] if row["shot"] == shot]
+    cases = [case for case in dict.fromkeys(row["case"] for row in rows) if "foreign" not in case and "25" not in case]
+    series = {}
+    for name in DRAWN:
+        found = [[row["methods"].get(name) for row in rows if row["case"] == case] for case in cases]
+        if all(all(case) for case in found):
+            series[name] = [sum(one["accuracy"] for one in case) / len(case) for case in found]
+    return cases, series

@@ -1,0 +1,57 @@
+"""The arena: every protocol and method runs, cells are kept, and the tables show what was measured."""
+
+import json
+
+import pytest
+
+from paper import arena, arena_page
+from protoadapt.core.errors import UserError
+from protoadapt.core.features import save_features, synthetic_features
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("arena")
+    save_features(folder / "x-novel.safetensors", synthetic_features(classes=22, rows=60, dim=16, spread=0.6))
+    save_features(folder / "x-val.safetensors", synthetic_features(classes=16, rows=60, dim=16, spread=0.6, seed=1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arena, "TUNING_EPISODES", 2)
+        patch.setattr(arena, "SCALES", (8.0,))
+        patch.setattr(arena, "SLOW", {"α-TIM": "alpha_tim(n_iter=2)", "BAVARDAGE": "bavardage"})
+        patch.setattr(arena, "SLOWEST", {"α-AM": "alpha_am(n_iter=1)"})
+        options = {"episodes": 6, "slow_episodes": 3, "say": lambda words: None}
+        only = ["x/balanced/5", "x/5 of all/1", "x/30*/1", "x/1 query/1"]
+        arena.run(folder, folder / "arena.json", **options, only=only)
+        before = (folder / "arena.json").read_text()
+        again = arena.run(folder, folder / "arena.json", **options, only=only)
+        assert json.loads(before)["sets"] == json.loads(json.dumps(again))["sets"], "cells that are there are kept"
+    return again
+
+
+def test_every_method_has_its_numbers(document):
+    cells = {(cell["protocol"], cell["shot"]): cell for cell in document["sets"]["x"]["cells"]}
+    assert set(cells) == {("balanced", 5), ("5 of all", 1), ("30 % foreign", 1), ("1 query", 1)}
+    every = {*arena.UNTOLD, *arena.TOLD, *arena.SLOW}
+    assert set(cells["1 query", 1]["methods"]) == every
+    assert set(cells["balanced", 5]["methods"]) == every | set(arena.SLOWEST)
+    assert cells["5 of all", 1]["way"] == 22
+    for cell in cells.values():
+        assert cell["methods"]["BAPA"][3:6] == [0, 0, cell["methods"]["BAPA"][5]]
+        assert all(0 <= row[0] <= 100 for row in cell["methods"].values())
+        assert all((len(row) == 7) == (cell["protocol"] == "30 % foreign") for row in cell["methods"].values())
+
+
+def test_the_tables_show_them(document):
+    text = arena_page.numbers(document)
+    assert text.count("###") == 4
+    row = next(line for line in text.splitlines() if line.startswith("| BAPA |"))
+    cell = next(c for c in document["sets"]["x"]["cells"] if c["protocol"] == "balanced")
+    assert f"{cell['methods']['BAPA'][0]:.1f}" in row
+    groups, series = arena_page.bars(document, shot=1)
+    assert groups == ["balanced", "1 query"]
+    assert series == {}, "a method without every protocol is not drawn"
+
+
+def test_a_folder_without_features_is_said(tmp_path):
+    with pytest.raises(UserError, match=r"no NAME-novel\.safetensors"):
+        arena.run(tmp_path, tmp_path / "arena.json")
