@@ -16,6 +16,7 @@ from statistics import median
 
 from typer.testing import CliRunner
 
+from benchmarks import corrections, unknown
 from benchmarks.default_model import by_task
 from paper import arena_page, extremes_page, scale_page
 from paper.drawing import draw_bars
@@ -190,12 +191,28 @@ def readme() -> str:
     return filled("README.md", numbers)
 
 
-def filled(page: str, numbers: str) -> str:
-    """A page with new numbers between its two marks."""
-    mark = re.compile(r"(<!-- numbers: begin -->\n).*?(<!-- numbers: end -->)", re.DOTALL)
-    text, places = mark.subn(lambda m: f"{m[1]}{numbers}\n{m[2]}", (ROOT / page).read_text())
+def filled(page: str, numbers: str, name: str = "numbers", text: str | None = None) -> str:
+    """A page, or a text in its place, with new numbers between the two marks of that name."""
+    mark = re.compile(rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)", re.DOTALL)
+    old = (ROOT / page).read_text() if text is None else text
+    new, places = mark.subn(lambda m: f"{m[1]}{numbers}\n{m[2]}", old)
     if places != 1:
-        raise ValueError(f"{page} has {places} places for numbers: it needs one pair of <!-- numbers: … --> marks")
+        raise ValueError(f"{page} has {places} places for numbers: it needs one pair of <!-- {name}: … --> marks")
+    return new
+
+
+def labeling_page() -> str:
+    """docs/labeling.md with its tables: unknown pictures and corrections."""
+    unmeasured = "Not measured yet: `python -m benchmarks.{}`."
+    tables = {
+        "unknown": lambda document: f"{unknown.summary(document)}\n\n{unknown.by_kind(document)}",
+        "corrections": corrections.summary,
+    }
+    text = (ROOT / "docs" / "labeling.md").read_text()
+    for name, table in tables.items():
+        measured = (RESULTS / f"{name}.json").exists()
+        numbers = table(read(f"{name}.json")) if measured else unmeasured.format(name)
+        text = filled("docs/labeling.md", numbers, name, text)
     return text
 
 
@@ -240,6 +257,7 @@ PAGES = {
     "docs/methods.md": methods_page,
     "docs/commands.md": commands_page,
     "docs/models.md": models_page,
+    "docs/labeling.md": labeling_page,
     "docs/bapa.md": bapa_page,
     "docs/arena.md": arena_text,
     "docs/scale.md": scale_text,

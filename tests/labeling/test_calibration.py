@@ -5,23 +5,34 @@ import json
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 
 from protoadapt import Features, UserError, save_features
 from protoadapt.cli.calibrate_command import calibrate as command
 from protoadapt.core.arrays import checked
 from protoadapt.core.features import synthetic_features
-from protoadapt.labeling import calibration
 from protoadapt.labeling.calibration import (
+    answer_task,
+    answered_tasks,
     calibrate,
     calibration_error,
-    episode_answers,
+    draw_task,
     fit_temperature,
-    foreign_episodes,
+    logistic,
+    n_foreign,
     tempered,
-    threshold_at,
 )
-from protoadapt.labeling.classifier import described, make_estimator
+from protoadapt.labeling.classifier import Classifier, described, make_estimator
 from protoadapt.labeling.label_methods import ESTIMATORS
+from protoadapt.labeling.task_calibration import (
+    RATE,
+    adapted,
+    checked_rate,
+    statistics,
+    temperature_at,
+    threshold_of,
+)
+from protoadapt.vision import networks
 from protoadapt.vision.networks import cards
 
 TABLE = synthetic_features(classes=12, rows=40, dim=32, spread=0.6)
@@ -36,10 +47,10 @@ def probabilities(n=20_000, way=4, seed=0):
 
 def test_what_is_calibrated_needs_no_temperature_and_what_is_too_sure_gets_its_own():
     p, y = probabilities()
-    assert fit_temperature([(p, y)]) == pytest.approx(1, abs=0.03)
+    assert fit_temperature([(np.log(p), y)]) == pytest.approx(1, abs=0.03)
     for factor in (0.5, 3.0):
-        sharp = tempered(p, 1 / factor)  # logits times factor
-        assert fit_temperature([(sharp, y)]) == pytest.approx(factor, rel=0.03)
+        sharp = tempered(np.log(p), 1 / factor)  # logits times factor
+        assert fit_temperature([(np.log(sharp), y)]) == pytest.approx(factor, rel=0.03)
         assert calibration_error(sharp.max(1), sharp.argmax(1) == y) > 0.05
     assert calibration_error(p.max(1), p.argmax(1) == y) < 0.02
 
@@ -47,13 +58,30 @@ def test_what_is_calibrated_needs_no_temperature_and_what_is_too_sure_gets_its_o
 def test_the_temperature_is_the_best_of_a_grid():
     p, y = probabilities(500)
     q, z = probabilities(100, way=3, seed=1)
-    found = fit_temperature([(p**2 / (p**2).sum(1, keepdims=True), y), (q, z)])
+    parts = [(2 * np.log(p), y), (np.log(q), z)]
+    found = fit_temperature(parts, np.array([1, 2]))
 
     def loss(t):
-        parts = [(p**2 / (p**2).sum(1, keepdims=True), y), (q, z)]
-        return np.mean([-np.log(tempered(a, t)[np.arange(len(b)), b]).mean() for a, b in parts])
+        losses = [-np.log(tempered(a, t)[np.arange(len(b)), b]).mean() for a, b in parts]
+        return (losses[0] + 2 * losses[1]) / 3
 
     assert loss(found) <= min(map(loss, np.geomspace(0.1, 10, 400))) + 1e-9
+
+
+@pytest.mark.parametrize("accuracy", [0.4, 0.7, 0.97])
+def test_confidence_has_the_mean_that_is_asked_for(accuracy):
+    p, _ = probabilities(300)
+    found = tempered(np.log(p), temperature_at(np.log(p), accuracy))
+    assert found.max(1).mean() == pytest.approx(accuracy, abs=1e-6)
+
+
+def test_logistic_regression_against_scikit_learn():
+    rng = np.random.default_rng(0)
+    x = np.c_[np.ones(400), rng.normal(size=(400, 2))]
+    y = (rng.random(400) < 1 / (1 + np.exp(-x @ [0.3, 1.0, -2.0]))).astype(float)
+    weight = rng.random(400) + 0.1
+    theirs = LogisticRegression(C=1e4, fit_intercept=False, tol=1e-10).fit(x, y, weight).coef_[0]
+    np.testing.assert_allclose(logistic(x, y, weight), theirs, atol=1e-4)
 
 
 def test_calibration_error_against_a_loop():
@@ -68,98 +96,148 @@ def test_calibration_error_against_a_loop():
     assert calibration_error(sure, right) == pytest.approx(want)
 
 
-def test_threshold_and_auroc_against_loops():
-    rng = np.random.default_rng(0)
-    known = rng.random(200) < 0.6
-    score = np.round(rng.normal(size=200) + known, 1)  # with ties
-    result = threshold_at(score, known, keep=0.8)
-    pairs = [(a > b) + 0.5 * (a == b) for a in score[known] for b in score[~known]]
-    assert result["auroc"] == pytest.approx(np.mean(pairs))
-    assert result["kept"] >= 0.8  # and no higher threshold keeps as many
-    assert all((score[known] >= t).mean() < 0.8 for t in score[known] if t > result["threshold"])
-    assert result["kept"] == pytest.approx((score[known] >= result["threshold"]).mean())
-    assert result["found"] == pytest.approx((score[~known] < result["threshold"]).mean())
-
-
 @pytest.mark.parametrize(("way", "shot"), [(3, 1), (5, 2)])
-def test_foreign_queries_are_of_classes_without_support(way, shot):
-    rows, labels = checked(TABLE.features, TABLE.labels)
-    for episodes, y in foreign_episodes(rows, labels, way, shot, 20, seed=3):
-        for e in range(len(episodes)):
-            support, query = labels[episodes.support_index[e]], labels[episodes.query_index[e]]
-            class_of = {int(c): int(w) for c, w in zip(support, episodes.support_labels[e])}
-            assert sorted(set(class_of.values())) == list(range(way))
-            assert len(support) == way * shot
-            assert [class_of.get(int(c), -1) for c in query] == y[e].tolist()
-            assert (y[e] == -1).sum() == 15 * calibration.n_foreign(way)
-            assert not set(episodes.support_index[e].tolist()) & set(episodes.query_index[e].tolist())
+def test_foreign_pictures_are_of_classes_without_examples(way, shot):
+    _, labels = checked(TABLE.features, TABLE.labels)
+    for seed in range(20):
+        task = draw_task(labels, way, shot, n_foreign(way), np.random.default_rng(seed))
+        class_of = dict(zip(labels[task.support], task.codes))
+        assert sorted(class_of.values()) == list(range(way))
+        assert len(task.support) == way * shot
+        assert [class_of.get(label, -1) for label in labels[task.unlabeled]] == task.y.tolist()
+        assert len(set(labels[task.unlabeled[task.y < 0]])) == n_foreign(way)
+        assert not set(task.support) & set(task.unlabeled)
 
 
 @pytest.mark.parametrize("method", ["bapa", "cipa"])
-def test_answers_against_a_fit_and_familiarity_against_a_loop(method):
+def test_answers_and_statistics_against_loops(method):
     """About the centre that a fit of support and queries ends with, which is what `label` has."""
     rows, labels = checked(TABLE.features, TABLE.labels)
-    result = episode_answers(rows, labels, method, 3, 2, 4, seed=0)
-    [(episodes, y)] = foreign_episodes(rows, labels, 3, 2, 4, seed=0)
+    task = draw_task(labels, 3, 2, 1, np.random.default_rng(1), per_class=6)
+    result = answer_task(rows.numpy(), task, method, 3)
     x = (rows.double() + 1e-6).sqrt()
     x = x / x.norm(dim=1, keepdim=True)
-    place = 0
-    for e in range(4):
-        support, query = x[episodes.support_index[e]], x[episodes.query_index[e]]
-        index = torch.cat([episodes.support_index[e], episodes.query_index[e]])
-        given = np.r_[episodes.support_labels[e], np.full(len(query), -1)]
-        fitted = ESTIMATORS[method]().fit(rows[index].numpy(), given)
-        center, p = torch.from_numpy(fitted.center_), fitted.predict_proba(rows[episodes.query_index[e]].numpy())
-        np.testing.assert_allclose(result.p[place : place + len(query)], p, atol=1e-6)
-        for row, label in zip(query, y[e]):
-            cosines = [torch.cosine_similarity(row - center, s - center, dim=0) for s in support]
-            by_class = [np.mean([c for c, w in zip(cosines, episodes.support_labels[e]) if w == k]) for k in range(3)]
-            assert result.familiarity[place] == pytest.approx(max(by_class), abs=1e-5)
-            assert result.y[place] == label
-            place += 1
+    support, query = x[task.support], x[task.unlabeled]
+    given = np.r_[task.codes, np.full(len(query), -1)]
+    fitted = ESTIMATORS[method]().fit(rows[np.r_[task.support, task.unlabeled]].numpy(), given)
+    p = fitted.predict_proba(rows[task.unlabeled].numpy())
+    np.testing.assert_allclose(np.exp(result.log_p), p, atol=1e-6)
+    center, label = torch.from_numpy(fitted.center_), p.argmax(1)
+
+    def near(row, examples):
+        return [float(torch.cosine_similarity(row - center, s - center, dim=0)) for s in examples]
+
+    best, margins, same = [], [], []
+    for i, row in enumerate(query):
+        by_class = [np.mean(near(row, support[task.codes == c])) for c in range(3)]
+        best.append(max(by_class))
+        margins.append(by_class[label[i]] - max(b for c, b in enumerate(by_class) if c != label[i]))
+        order = sorted((j for j in range(len(query)) if j != i), key=lambda j: -near(row, query[j : j + 1])[0])
+        same += [label[j] == label[i] for j in order[:3]]
+    np.testing.assert_allclose(result.familiarity, best, atol=1e-5)
+    share = min(max(np.mean(same), 0.05), 0.98)
+    want = [np.quantile(best, 0.75), np.log(max(np.mean(margins), 0.01)), np.log(share / (1 - share))]
+    np.testing.assert_allclose(result.seen.seen, want, atol=1e-4)
+    right = 0
+    for i, row in enumerate(support):
+        others = [
+            np.mean(near(row, [s for j, s in enumerate(support) if j != i and task.codes[j] == c])) for c in range(3)
+        ]
+        right += int(np.argmax(others) == task.codes[i])
+    assert (result.seen.tried, result.seen.right) == (6, right)
+    np.testing.assert_allclose(result.seen.x, [1, np.log(3), 0.5, np.log(3) / 2])
 
 
 def test_familiarity_tells_foreign_pictures_apart_where_probability_does_not():
-    result = calibrate(TABLE.features, TABLE.labels, ways=(5,), episodes=30)
+    result = calibrate([(TABLE.features, TABLE.labels)], ways=(5,), episodes=10)
     assert result["familiarity"]["auroc"][0] > 0.9
     assert result["familiarity"]["auroc"][0] > result["auroc"] + 0.1
-    again = calibrate(TABLE.features, TABLE.labels, ways=(5,), episodes=30)
+    assert result["familiarity"]["kept"][0] == pytest.approx(0.9, abs=0.03)
+    again = calibrate([(TABLE.features, TABLE.labels)], ways=(5,), episodes=10)
     assert again == result
 
 
+def test_a_threshold_follows_the_pictures_at_hand():
+    """Two collections whose classes are tight and wide: a task of either keeps its own share of known pictures."""
+    tables = [synthetic_features(classes=12, rows=40, dim=32, spread=spread, seed=1) for spread in (0.3, 1.2)]
+    result = calibrate([(table.features, table.labels) for table in tables], ways=(4,), episodes=12)
+    for table in tables:
+        tasks = list(answered_tasks(*checked(table.features, table.labels), "bapa", (4,), 10, seed=5))
+        scores, limits = [task.familiarity[task.known] for task in tasks], []
+        for rate in (0.1, 0.3):
+            limits.append([threshold_of(result["task"], task.seen, rate) for task in tasks])
+            below = np.mean([(score < limit).mean() for score, limit in zip(scores, limits[-1])])
+            assert below == pytest.approx(rate, abs=0.07), (below, rate)
+        assert np.all(np.array(limits[0]) <= limits[1])
+        plain = np.mean([(score < result["familiarity"]["threshold"][0]).mean() for score in scores])
+        assert abs(plain - 0.1) > 0.07, "one threshold does not fit both"
+
+
+def test_a_classifier_is_adapted_to_its_task():
+    rows, labels = checked(TABLE.features, TABLE.labels)
+    task = draw_task(labels, 3, 2, 1, np.random.default_rng(1), per_class=20)
+    support, pool = rows[task.support].numpy(), rows[task.unlabeled].numpy()
+    fitted = make_estimator("bapa", {}).fit(np.concatenate([support, pool]), np.r_[task.codes, np.full(len(pool), -1)])
+    card = calibrate([(TABLE.features, TABLE.labels)], ways=(3,), episodes=4)
+    made = Classifier.of(fitted, list("abc"), {}, support, task.codes, card)
+    own = adapted(made, card, support, task.codes, pool)
+    seen = statistics(made, support, task.codes, pool)
+    assert own.threshold == threshold_of(card["task"], seen, RATE)
+    assert adapted(made, card, support, task.codes, pool, rate=0.3).threshold > own.threshold
+    off = adapted(made, card, support, task.codes, pool, rate=None)
+    assert (off.threshold, off.temperature, off.answer(pool).unknown.any()) == (-1, own.temperature, False)
+    alone = adapted(made, card, support, task.codes, pool[:0])  # no picture: what is usual
+    assert alone.temperature == card["temperature"]
+    assert np.isfinite(alone.threshold)
+    old = {key: value for key, value in card.items() if key != "task"}
+    assert adapted(made, old, support, task.codes, pool) == made
+    plain = Classifier.of(fitted, list("abc"), {}, support, task.codes)
+    assert adapted(plain, None, support, task.codes, pool).threshold is None
+    for classifier, calibration, why in ((made, old, "of an older version"), (plain, None, "is not calibrated")):
+        with pytest.raises(UserError, match=f"--unknown 0.3 needs a calibrated network and this one .*{why}"):
+            adapted(classifier, calibration, support, task.codes, pool, rate=0.3)
+
+
+def test_rates_as_people_write_them():
+    assert (checked_rate(None), checked_rate("off"), checked_rate("0.05"), checked_rate(0.2)) == (0.1, None, 0.05, 0.2)
+    for odd in ("0", "0.6", "5%", "nan", "-0.1", "auto"):
+        with pytest.raises(UserError, match="give off, or a share of known pictures up to"):
+            checked_rate(odd)
+
+
 def test_ways_that_do_not_fit_are_left_out():
-    result = calibrate(TABLE.features, TABLE.labels, "protonet", episodes=5)
+    result = calibrate([(TABLE.features, TABLE.labels)], "protonet", episodes=4)
     assert result["familiarity"]["way"] == [3, 5]
     few = TABLE.labels < 3
     with pytest.raises(UserError, match="need 4 or more"):
-        calibrate(TABLE.features[few], TABLE.labels[few])
+        calibrate([(TABLE.features[few], TABLE.labels[few])])
 
 
 @pytest.mark.parametrize("episodes", [0, -3, 2.5, None])
 def test_episodes_are_a_whole_number(episodes):
     with pytest.raises(UserError, match=f"episodes is {episodes}: it must be a whole number from 1 to"):
-        calibrate(TABLE.features, TABLE.labels, episodes=episodes)
+        calibrate([(TABLE.features, TABLE.labels)], episodes=episodes)
 
 
 def test_a_small_class_is_named_with_what_can_be_done():
     enough = (TABLE.labels != 7) | (torch.arange(len(TABLE.labels)) % 2 == 0)  # half of its 40 rows
-    assert calibrate(TABLE.features[enough], TABLE.labels[enough], "protonet", ways=(3,), episodes=2)
+    assert calibrate([(TABLE.features[enough], TABLE.labels[enough])], "protonet", ways=(3,), episodes=2)
     few = enough & (torch.arange(len(TABLE.labels)) != 7 * 40)
     with pytest.raises(UserError, match="class 7 has 19 rows and a task takes 20 per class: extract more") as caught:
-        calibrate(TABLE.features[few], TABLE.labels[few])
+        calibrate([(TABLE.features[few], TABLE.labels[few])])
     assert "--" not in str(caught.value), "there are no options for it"
 
 
 def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
     file, card, notes = (tmp_path / name for name in ("val.safetensors", "mine.json", "notes.json"))
     save_features(file, Features(TABLE.features, TABLE.labels, metadata={"weights": "ab" * 8, "dataset": "clouds"}))
-    command(file, card, episodes=5)
+    command([file], card, episodes=4)
     result = json.loads(card.read_text())
     assert cards.calibration_of(card, "ab" * 8) == result["calibration"]
     assert result["calibration"]["settings"] == described(make_estimator("bapa", {}))["settings"]
     assert f"temperature {result['calibration']['temperature']:.3f}" in capsys.readouterr().out
     card.write_text(json.dumps({**result, "licence": "mine", "calibration": None}))
-    command(file, card, "protonet", episodes=5)
+    command([file], card, method="protonet", episodes=4)
     again = json.loads(card.read_text())
     assert (again["licence"], again["calibration"]["method"]) == ("mine", "protonet")
     notes.write_text('{"mine": 1}')
@@ -184,5 +262,22 @@ def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
         ((tmp_path / "base.safetensors", tmp_path / "new.json"), "that the network was trained on"),
     ):
         with pytest.raises(UserError, match=said):
-            command(*words)
+            command([words[0]], words[1])
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_command_takes_folders_of_pictures(tmp_path, paint, model):
+    for kind in range(4):
+        for place in range(20):
+            paint(
+                tmp_path / "birds" / f"kind {kind}" / f"{place}.png",
+                ["red", "green", "blue"][kind % 3],
+                100 * kind + place,
+            )
+    with pytest.raises(UserError, match="name the network that embeds them with --model"):
+        command([tmp_path / "birds"], tmp_path / "card.json", episodes=2)
+    command([tmp_path / "birds"], tmp_path / "card.json", str(model), episodes=2)
+    card = json.loads((tmp_path / "card.json").read_text())
+    assert card["weights"] == networks.load(model)[1]["weights"]
+    assert card["calibration"]["features"] == "birds"
+    assert cards.calibration_of(tmp_path / "card.json", card["weights"]) == card["calibration"]

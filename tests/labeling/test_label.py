@@ -244,6 +244,29 @@ def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrat
         named(sort="copy", sort_unknown="aside")
 
 
+def test_the_share_of_unknown_pictures_is_the_users_choice(folder, named, calibrated):
+    """A card whose thresholds are 0.2, 0.5 and 0.9 at the rates 0.05, 0.1 and 0.5, whatever the task."""
+    calibrated["task"] = {
+        **{"usual": [[0.0] * 3] * 4, "rates": [0.05, 0.1, 0.5], "accuracy": [2.0, 0, 0, 0, 0, 0], "gain": 0.0},
+        "thresholds": [[value, 0, 0, 0, 0] for value in (0.2, 0.5, 0.9)],
+    }
+    result = named()
+    assert (result["threshold"], result["unknown_rate"]) == (0.5, 0.1)
+    assert "a familiarity below 0.500, which about 10 % of your classes" in labels_page(result)
+    for picture in result["pictures"]:
+        assert picture["unknown"] == (picture["familiarity"] < 0.5 and not picture["support"])
+    assert {row["familiarity"] for row in read_table(folder / "out" / "labels.csv")} == {
+        f"{picture['familiarity']:.4f}" for picture in result["pictures"]
+    }
+    assert named(unknown="0.3")["threshold"] == pytest.approx(0.7)
+    off = named(unknown="off")
+    assert (off["calibrated"], off["threshold"], off["unknown_rate"]) == (True, -1, None)
+    assert not any(picture["unknown"] for picture in off["pictures"])
+    assert "No picture is called unknown, as --unknown was off" in labels_page(off)
+    with pytest.raises(UserError, match="--unknown is '2'"):
+        named(unknown="2")
+
+
 def test_predict_wants_the_same_weights(folder, named, model, tmp_path_factory):
     named()
     other = tmp_path_factory.mktemp("other") / "tiny.safetensors"

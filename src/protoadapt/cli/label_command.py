@@ -47,6 +47,13 @@ def label(
             help="with --sort: leave unknown pictures in the folder of their likeliest class, or in sorted/unknown/",
         ),
     ] = "together",
+    unknown: Annotated[
+        str | None,
+        typer.Option(
+            metavar="off|RATE",
+            help="share of known pictures that may be called unknown, up to 0.5 (default: 0.1); off: no picture is",
+        ),
+    ] = None,
     cache: Annotated[
         Path | None, typer.Option(metavar="DIR", help="directory for computed features (default: OUT/.features)")
     ] = None,
@@ -73,7 +80,7 @@ def label(
     from protoadapt.core.methods import parse_assignments
     from protoadapt.report.label_page import labels_page
 
-    options: dict[str, Any] = {"method": method, "settings": parse_assignments(settings or [])}
+    options: dict[str, Any] = {"method": method, "settings": parse_assignments(settings or []), "unknown": unknown}
     with bars(lines=features is not None) as report:
         options |= {"device": find_device(device), "on_progress": report}
         if images:

@@ -1,7 +1,8 @@
 """Confidence: how far a probability can be trusted, and when a picture belongs to none of the classes.
 
-Both are fitted on classes that training never saw, in tasks as users have them: among the unlabelled pictures are some
-of classes without examples ("foreign" pictures). There are two separate questions.
+Both are fitted on classes that training never saw, best on several collections of different kinds, in tasks as users
+have them: few or many unlabelled pictures, of equal or unequal class sizes, in half of the tasks with some of classes
+without examples ("foreign" pictures). There are two separate questions.
 
 *How certain?* A temperature T turns the probabilities p of a method into softmax(log p / T) (Guo et al., On Calibration
 of Modern Neural Networks, 2017), so that about 80 % of the pictures with confidence 0.8 are named correctly.
@@ -10,9 +11,10 @@ of Modern Neural Networks, 2017), so that about 80 % of the pictures with confid
 their place, and end up with a high probability. The labelled pictures stay where they are. So the score is
 *familiarity*, the largest mean cosine to the labelled pictures of a class, among rows about the centre of the fitted
 method. (About the mean of all pictures it would tell more where all classes are equally frequent, and less than chance
-where all pictures are of one class: those would then lie at the centre.) Its typical size depends on the number of
-classes (a maximum over more of them, about another centre), hardly on the number of pictures per class. So a threshold
-is fitted for several numbers of classes, and `classifier.familiarity_threshold` interpolates between them.
+where all pictures are of one class: those would then lie at the centre.)
+
+What both depend on is not known before the pictures are there, so the card holds models of it (`task_calibration`).
+For readers of version 0.1.0 it also holds one temperature, and thresholds by the number of classes.
 
 All answers are those of the estimator and the `Classifier` that `label` itself uses.
 """
@@ -27,50 +29,211 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from protoadapt.core.arrays import checked
-from protoadapt.core.episodes import Draw, Episodes, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.labeling.classifier import Classifier, described, make_estimator
+from protoadapt.labeling.task_calibration import (
+    RATE,
+    Statistics,
+    settled,
+    statistics,
+    temperature_of,
+    threshold_of,
+)
 
 TINY = 1e-30
-SHOTS = (1, 5)
+SHOTS = (1, 3, 5)
+SIZES = (4, 8, 15, 30)
+"""Unlabelled pictures per class, as far as the data have them."""
+RATES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 BINS = 15
-KEEP = 0.9
-"""Share of known pictures that are not called unknown. Most folders hold few foreign pictures or none, and there every
-alarm is false: the best balanced accuracy would raise one for a quarter of all pictures."""
 
 
-class EpisodeAnswers(NamedTuple):
-    """A method's answers to the n queries of many episodes."""
+class TaskAnswers(NamedTuple):
+    """A method's answers to the n unlabelled pictures of a task."""
 
-    p: np.ndarray  # (n, W) probabilities
-    y: np.ndarray  # (n) labels, −1: foreign
+    way: int
+    seen: Statistics
+    log_p: np.ndarray  # (n, W)
     familiarity: np.ndarray  # (n)
+    y: np.ndarray  # (n) labels, −1: foreign
+
+    @property
+    def known(self) -> np.ndarray:
+        return self.y >= 0
+
+    @property
+    def right(self) -> np.ndarray:
+        """Of the known pictures: whether they are named correctly."""
+        return (self.log_p.argmax(1) == self.y)[self.known]
 
 
 def calibrate(
-    features: Tensor | np.ndarray,
-    labels: Tensor | np.ndarray,
+    tables: Sequence[tuple[Tensor | np.ndarray, Tensor | np.ndarray]],
     method: str = "bapa",
     *,
     ways: Sequence[int] = (3, 5, 10, 20),
-    episodes: int = 100,
+    episodes: int = 40,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Fits the confidence temperature and the unknown-class thresholds of a network, for its model card.
+    """Fits the confidence and the unknown class of a network, for its model card.
 
-    features (N, D), labels (N): of classes that the network was not trained on. method: of `label`, at its default
-    settings. ways: numbers of classes per episode, each with 1 and with 5 shots, which all count alike; those that need
-    more classes than there are are left out. on_progress: called with the number of these combinations done.
+    Parameters
+    ----------
+    tables : features (N, D) and labels (N) of one or more collections, which count alike, of classes that the network
+        was not trained on. With one collection, the calibration fits collections of that kind.
+    method : of `label`, at its default settings.
+    ways : numbers of classes per task, each with 1, 3 and 5 shots; those for which a collection has too few classes are
+        left out there.
+    episodes : tasks of each kind and collection.
+    on_progress : called with the number of collections done.
 
-    Returns the `calibration` of a model card: `temperature`; `ece` and `ece_before`, the expected calibration error of
-    known pictures with it and without; `auroc` of the largest probability as a score of known against foreign pictures,
-    for comparison; `familiarity`: for each number of classes what `threshold_at` gives; method, settings, shots,
-    episodes.
+    Returns
+    -------
+    The `calibration` of a model card: `task`, the models of `task_calibration`; `temperature` and
+    `familiarity.threshold` for version 0.1.0; `ece` and `ece_before`, the expected calibration error of known pictures
+    with the task's own temperature and without any; `auroc` of the largest probability as a score of known against
+    foreign pictures, for comparison; `familiarity`: for each number of classes, what is kept of the known and found of
+    the foreign pictures; method, settings, shots, episodes.
+
+    Examples
+    --------
+    >>> calibrate([(birds, bird_labels), (textures, texture_labels)])["temperature"]    # doctest: +SKIP
     """
     whole_number("episodes", episodes, 1, MOST_EPISODES)
-    rows, codes = checked(features, labels)
-    classes, sizes = np.unique(codes[codes >= 0], return_counts=True)
+    collections = []
+    for done, (features, labels) in enumerate(tables):
+        collections.append(list(answered_tasks(*checked(features, labels), method, ways, episodes)))
+        on_progress(done + 1)
+    return fit_calibration(collections) | {
+        "method": method,
+        "settings": described(make_estimator(method, {}))["settings"],
+        "shots": list(SHOTS),
+        "episodes": episodes,
+    }
+
+
+def fit_calibration(collections: Sequence[Sequence[TaskAnswers]]) -> dict[str, Any]:
+    """`calibrate` from answered tasks; every collection counts the same."""
+    tasks = [task for tasks in collections for task in tasks if task.known.any()]
+    weight = np.concatenate([np.full(sum(t.known.any() for t in tasks), 1 / len(tasks)) for tasks in collections])
+    temperature = fit_temperature([(t.log_p[t.known], t.y[t.known]) for t in tasks], weight)
+    models = _models(tasks, weight / weight.mean())
+    measured: dict[int, list[tuple[np.ndarray, np.ndarray, float]]] = {}
+    before, after = [], []
+    for task in tasks:
+        seen = task.seen
+        measured.setdefault(task.way, []).append((task.familiarity, task.known, threshold_of(models, seen, RATE)))
+        own = temperature_of(models, temperature, seen, task.log_p)
+        before.append(np.exp(task.log_p).max(1))
+        after.append(tempered(task.log_p, own).max(1))
+    known = np.concatenate([t.known for t in tasks])
+    right = np.concatenate([t.right for t in tasks])
+    confidence = np.concatenate(after)
+    return {
+        "temperature": round(temperature, 4),
+        "task": models,
+        "ece": round(calibration_error(confidence[known], right), 4),
+        "ece_before": round(calibration_error(np.concatenate(before)[known], right), 4),
+        "auroc": round(float(roc_auc_score(known, confidence)), 4),
+        "familiarity": _by_way(measured),
+    }
+
+
+def _by_way(measured: dict[int, list[tuple[np.ndarray, np.ndarray, float]]]) -> dict[str, list[float]]:
+    """Per number of classes: a threshold for all tasks, and what the tasks' own thresholds keep and find."""
+    columns: dict[str, list[float]] = {key: [] for key in ("way", "threshold", "kept", "found", "auroc")}
+    for way, tasks in sorted(measured.items()):
+        score, known = (np.concatenate([task[i] for task in tasks]) for i in (0, 1))
+        below = np.concatenate([scores < threshold for scores, _, threshold in tasks])
+        foreign = [(score, known) for score, known, _ in tasks if not known.all()]
+        found = float(below[~known].mean())
+        auroc = float(np.mean([roc_auc_score(known, score) for score, known in foreign]))
+        values = (way, np.quantile(score[known], RATE), 1 - float(below[known].mean()), found, auroc)
+        for key, value in zip(columns, values):
+            columns[key].append(value if key == "way" else round(float(value), 4))
+    return columns
+
+
+def _models(tasks: Sequence[TaskAnswers], weight: np.ndarray) -> dict[str, Any]:
+    """The linear models of `task_calibration`, fitted on tasks with weights."""
+    x, seen = (np.stack([getattr(t.seen, key) for t in tasks]) for key in ("x", "seen"))
+    root = np.sqrt(weight)[:, None]
+    usual = np.linalg.lstsq(root * x, root * seen, rcond=None)[0]
+    mixed = np.stack([settled(task.seen, usual) for task in tasks])
+    of_threshold, of_accuracy = np.c_[x, mixed[:, 0]], np.c_[x, mixed[:, 1:]]
+    thresholds = []
+    known = [np.sort(task.familiarity[task.known]) for task in tasks]
+    for rate in RATES:
+        target = np.array([np.quantile(scores, rate) for scores in known])
+        line = np.linalg.lstsq(root * of_threshold, root[:, 0] * target, rcond=None)[0]
+        # The line of the tasks' quantiles is shifted until that share of all pictures is below it.
+        rest = np.concatenate([scores - shift for scores, shift in zip(known, of_threshold @ line)])
+        share = np.concatenate([np.full(len(scores), w / len(scores)) for scores, w in zip(known, weight)])
+        order = rest.argsort()
+        place = np.searchsorted(share[order].cumsum() / share.sum(), rate)
+        thresholds.append((line + np.eye(len(line))[0] * rest[order[place]]).round(5).tolist())
+    accuracy = np.array([task.right.mean() for task in tasks])
+    tried, right = (np.array([getattr(task.seen, key) for task in tasks]) for key in ("tried", "right"))
+    several = tried > 0
+    gain = np.average(accuracy[several] - right[several] / tried[several], weights=weight[several])
+    return {
+        "usual": usual.round(5).tolist(),
+        "rates": list(RATES),
+        "thresholds": thresholds,
+        "accuracy": logistic(of_accuracy, accuracy, weight).round(5).tolist(),
+        "gain": round(float(gain), 4),
+    }
+
+
+def logistic(x: np.ndarray, y: np.ndarray, weight: np.ndarray, ridge: float = 1e-4) -> np.ndarray:
+    """Coefficients (d) of shares y (n) in rows x (n, d): Newton's steps of weighted logistic regression."""
+    found = np.zeros(x.shape[1])
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-x @ found))
+        curvature = (x * (weight * p * (1 - p))[:, None]).T @ x + ridge * np.eye(len(found))
+        found = found + np.linalg.solve(curvature, x.T @ (weight * (y - p)) - ridge * found)
+    return found
+
+
+def n_foreign(way: int) -> int:
+    """Foreign classes of a task with `way` classes: about 30 % of the pictures are of those where sizes are equal."""
+    return max(1, round(0.4 * way))
+
+
+class Drawn(NamedTuple):
+    """Rows of a task: S labelled ones of `way` classes, and n others, labelled −1 where their class is foreign."""
+
+    support: np.ndarray  # (S)
+    codes: np.ndarray  # (S)
+    unlabeled: np.ndarray  # (n)
+    y: np.ndarray  # (n)
+
+
+def draw_task(
+    labels: np.ndarray, way: int, shot: int, foreign: int, rng: np.random.Generator, per_class: int | None = None
+) -> Drawn:
+    """A random task. labels (N), −1: none. foreign: number of classes without examples.
+
+    per_class: unlabelled rows of each class; None: one of SIZES, and in half of the tasks unequal (Dirichlet(1)).
+    """
+    classes = rng.permutation(np.unique(labels[labels >= 0]))[: way + foreign]
+    per = int(rng.choice(SIZES)) if per_class is None else per_class
+    sizes = np.full(way + foreign, per)
+    if per_class is None and rng.random() < 0.5:
+        sizes[:way] = rng.multinomial(per * way, rng.dirichlet(np.ones(way)))
+    rows = [rng.permutation(np.flatnonzero(labels == label)) for label in classes]
+    others = [row[shot : shot + size] for row, size in zip(rows, sizes)]
+    y = [np.full(len(part), code if code < way else -1) for code, part in enumerate(others)]
+    support = np.concatenate([row[:shot] for row in rows[:way]])
+    return Drawn(support, np.repeat(np.arange(way), shot), np.concatenate(others), np.concatenate(y))
+
+
+def answered_tasks(
+    rows: Tensor, labels: np.ndarray, method: str, ways: Sequence[int], episodes: int, seed: int = 0
+) -> Iterator[TaskAnswers]:
+    """Tasks of all kinds, drawn from a collection of rows (N, D) with labels (N) and answered as `label` does."""
+    classes, sizes = np.unique(labels[labels >= 0], return_counts=True)
     ways = [way for way in ways if way + n_foreign(way) <= len(classes)]
     if not ways:
         raise UserError(f"the features have {len(classes)} classes: tasks with foreign pictures need 4 or more")
@@ -79,96 +242,45 @@ def calibrate(
             f"class {classes[sizes.argmin()]} has {sizes.min()} rows and a task takes {least} per class: extract "
             f"more pictures of it, or leave the class out of the features"
         )
-    cells: dict[int, list[EpisodeAnswers]] = {}
-    for done, (way, shot) in enumerate((way, shot) for way in ways for shot in SHOTS):
-        cells.setdefault(way, []).append(episode_answers(rows, codes, method, way, shot, episodes, seed=0))
-        on_progress(done + 1)
-    every = [cell for group in cells.values() for cell in group]
-    temperature = fit_temperature([(c.p[c.y >= 0], c.y[c.y >= 0]) for c in every])
-    before = np.concatenate([c.p.max(1) for c in every])
-    confidence = np.concatenate([tempered(c.p, temperature).max(1) for c in every])
-    right = np.concatenate([c.p.argmax(1) == c.y for c in every])
-    known = np.concatenate([c.y >= 0 for c in every])
-    thresholds = [
-        threshold_at(np.concatenate([c.familiarity for c in group]), np.concatenate([c.y >= 0 for c in group]))
-        for group in cells.values()
-    ]
-    return {
-        "temperature": round(temperature, 4),
-        "ece": round(calibration_error(confidence[known], right[known]), 4),
-        "ece_before": round(calibration_error(before[known], right[known]), 4),
-        "auroc": round(float(roc_auc_score(known, confidence)), 4),
-        "familiarity": {"way": list(ways), **{key: [round(t[key], 4) for t in thresholds] for key in thresholds[0]}},
-        "method": method,
-        "settings": described(make_estimator(method, {}))["settings"],
-        "shots": list(SHOTS),
-        "episodes": episodes,
-    }
+    table = rows.numpy()
+    for way in ways:
+        for shot in SHOTS:
+            rng = np.random.default_rng([seed, way, shot])
+            for episode in range(episodes):
+                task = draw_task(labels, way, shot, n_foreign(way) * (episode % 2), rng)
+                yield answer_task(table, task, method, way)
 
 
-def n_foreign(way: int) -> int:
-    """Foreign classes of an episode with `way` classes: about 30 % of its queries are of those."""
-    return max(1, round(0.4 * way))
+def answer_task(table: np.ndarray, task: Drawn, method: str, way: int) -> TaskAnswers:
+    """The answers of `label` to a task; table (N, D)."""
+    support, unlabeled = table[task.support], table[task.unlabeled]
+    codes = np.concatenate([task.codes, np.full(len(unlabeled), -1)])
+    fitted = make_estimator(method, {}).fit(np.concatenate([support, unlabeled]), codes)
+    classifier = Classifier.of(fitted, list(map(str, range(way))), {}, support, task.codes)
+    seen = statistics(classifier, support, task.codes, unlabeled)
+    log_p = classifier.log_probability(unlabeled).astype(np.float64)
+    return TaskAnswers(way, seen, log_p, classifier.familiarity(unlabeled), task.y)
 
 
-def foreign_episodes(
-    rows: Tensor, labels: np.ndarray, way: int, shot: int, episodes: int, seed: int
-) -> Iterator[tuple[Episodes, np.ndarray]]:
-    """Blocks of episodes of `way` classes with foreign queries, and the labels of all queries (E, Q), −1 for foreign.
-
-    Episodes of more classes are drawn, and the last classes lose their support.
-    """
-    memo: dict = {}
-    kept = way * shot
-    for block in draw(labels, Protocol(way=way + n_foreign(way), shot=shot), seed, episodes):
-        known = np.where(block.query_labels < way, block.query_labels, -1)
-        named = Draw(block.support[:, :kept], block.support_labels[:, :kept], block.query, known)
-        yield named.episodes(rows, way, memo=memo), known
-
-
-def episode_answers(
-    rows: Tensor, labels: np.ndarray, method: str, way: int, shot: int, episodes: int, seed: int
-) -> EpisodeAnswers:
-    """The answers of `label` in episodes with foreign queries."""
-    parts, names = [], list(map(str, range(way)))
-    for block, y in foreign_episodes(rows, labels, way, shot, episodes, seed):
-        for e, known in enumerate(y):
-            support, query = (rows[index[e]].numpy() for index in (block.support_index, block.query_index))
-            codes = np.concatenate([block.support_labels[e], np.full(len(query), -1)])
-            fitted = make_estimator(method, {}).fit(np.concatenate([support, query]), codes)
-            classifier = Classifier.of(fitted, names, {}, support, codes[: len(support)])
-            p = fitted.predict_proba(query).astype(np.float64)
-            parts.append((p, known, classifier.familiarity(query)))
-    return EpisodeAnswers(*(np.concatenate(part) for part in zip(*parts)))
-
-
-def tempered(p: np.ndarray, temperature: float) -> np.ndarray:
+def tempered(log_p: np.ndarray, temperature: float) -> np.ndarray:
     """Probabilities (n, W) at a temperature: softmax(log p / T)."""
-    return torch.from_numpy(np.log(np.maximum(p, TINY)) / temperature).softmax(1).numpy()
+    return torch.from_numpy(log_p / temperature).softmax(1).numpy()
 
 
-def fit_temperature(groups: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
-    """T with the least mean negative log-likelihood of labels y (n) under p (n, W), averaged over the groups (p, y).
+def fit_temperature(groups: Sequence[tuple[np.ndarray, np.ndarray]], weight: np.ndarray | None = None) -> float:
+    """T with the least mean negative log-likelihood of labels y (n) at log p (n, W), averaged over groups (log p, y).
 
-    The loss is convex in 1/T, so a line search finds its minimum.
+    weight: of the groups; None: equal. The loss is convex in 1/T, so a line search finds its minimum.
     """
-    scores = [(torch.from_numpy(np.log(np.maximum(p, TINY))), torch.from_numpy(y)) for p, y in groups]
+    scores = [(torch.from_numpy(np.maximum(log_p, np.log(TINY))), torch.from_numpy(y)) for log_p, y in groups]
+    weight = np.ones(len(scores)) if weight is None else weight
 
     def loss(log_t: float) -> float:
         scale = float(np.exp(-log_t))
-        return sum(float(torch.nn.functional.cross_entropy(scale * s, y)) for s, y in scores) / len(scores)
+        losses = [float(torch.nn.functional.cross_entropy(scale * s, y)) for s, y in scores]
+        return float(np.average(losses, weights=weight))
 
     return float(np.exp(minimize_scalar(loss, bounds=(-4, 4), method="bounded", options={"xatol": 1e-5}).x))
-
-
-def threshold_at(score: np.ndarray, known: np.ndarray, keep: float = KEEP) -> dict[str, float]:
-    """The threshold that a share of the known pictures pass, what it keeps of them and finds of the others, the AUROC.
-
-    score, known (n): familiarity, and whether a picture is of one of the classes.
-    """
-    threshold = float(np.quantile(score[known], 1 - keep))
-    kept, found = float((score[known] >= threshold).mean()), float((score[~known] < threshold).mean())
-    return {"threshold": threshold, "kept": kept, "found": found, "auroc": float(roc_auc_score(known, score))}
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:

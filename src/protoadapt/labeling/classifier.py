@@ -165,6 +165,10 @@ class Classifier:
         """(n): the largest mean cosine of rows (n, D) to the labelled rows of a class."""
         return self.scores(self._powered(rows))[1].numpy()
 
+    def log_probability(self, rows: np.ndarray) -> np.ndarray:
+        """(n, W): the logarithm of the class probabilities of rows (n, D), at the temperature."""
+        return self.scores(self._powered(rows.astype(np.float32)))[0].log_softmax(1).numpy()
+
     def answer(self, rows: np.ndarray) -> Answers:
         """Names rows (n, D) of features, block by block."""
         if rows.shape[1] != len(self.center):

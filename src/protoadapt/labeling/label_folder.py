@@ -33,6 +33,7 @@ from protoadapt.labeling.support import (
     read_support,
     table_examples,
 )
+from protoadapt.labeling.task_calibration import checked_rate
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
@@ -52,6 +53,7 @@ def label(
     settings: Mapping[str, Any] | None = None,
     sort: str | None = None,
     sort_unknown: str = TOGETHER,
+    unknown: str | float | None = None,
     cache: str | Path | None = None,
     device: str = "cpu",
     on_progress: Progress = lambda stage, done, total: None,
@@ -70,6 +72,7 @@ def label(
     sort : "copy" or "link" puts the pictures into `out`/sorted/CLASS/ as well.
     sort_unknown : "together" keeps a picture that may be of none of the classes in the folder of its likeliest class;
         "apart" puts it into `out`/sorted/unknown/, where a picture that a person called unknown goes in any case.
+    unknown : how many of the known pictures may be called unknown, as a share up to 0.5; None: 0.1; "off": none.
     cache : folder that keeps features by content; by default `out`/.features.
     device : "cpu", "cuda", …
     on_progress : called with "pictures embedded" or "thumbnails", how many are done, and of how many.
@@ -86,6 +89,7 @@ def label(
     'oak'
     """
     out, cache = Path(out), Path(cache or Path(out, ".features"))
+    rate = checked_rate(unknown)
     _check(out, images, support, sort, sort_unknown)
     labels_csv = out / "labels.csv"
     unchanged = unchanged_since_now(labels_csv)
@@ -99,7 +103,7 @@ def label(
     unchanged()  # or the next line would speak of corrections that were made since
     if labels_csv.is_file():
         _check_corrections(labels_csv, images, support, examples, embedded.content_of)
-    named = name_pictures(task, estimator)
+    named = name_pictures(task, estimator, rate=rate)
     named.result["folder"] = link_between(out, images)
     write_results(out, task, named, support, unchanged, on_progress)
     result = named.result

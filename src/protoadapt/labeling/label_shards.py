@@ -34,6 +34,8 @@ from protoadapt.labeling.support import (
     read_support,
     table_examples,
 )
+from protoadapt.labeling.task_calibration import SAMPLE as SAMPLED
+from protoadapt.labeling.task_calibration import checked_rate
 from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
 from protoadapt.vision.networks.engines import ONNXRUNTIME, TORCH
 from protoadapt.vision.pictures.walk import Skipped, size_of
@@ -72,6 +74,7 @@ def label_features(
     model: str | Path | None = None,
     method: str = METHOD,
     settings: Mapping[str, Any] | None = None,
+    unknown: str | float | None = None,
     device: str = "cpu",
     on_progress: Progress = lambda stage, done, total: None,
 ) -> dict[str, Any]:
@@ -85,7 +88,7 @@ def label_features(
     out : the folder that gets labels.parquet (labels-RANK-of-WORLD.parquet under torchrun), labels.csv for at most
         100,000 rows, labels.json with a sample, and classifier.safetensors.
     model : the network of the features, where it is not found under the name that they keep.
-    method, settings, device : as in `label`; not "pt_map".
+    method, settings, unknown, device : as in `label`; not "pt_map".
     on_progress : called with "rows, all passes", how many are done, and of how many.
 
     Returns
@@ -97,7 +100,7 @@ def label_features(
     >>> label_features(["examples.csv"], "features", "named")["classes"][0]
     {'name': 'oak', 'support': 3, 'found': 412345, 'unknown': 0}
     """
-    features, out = Path(features), Path(out)
+    features, out, rate = Path(features), Path(out), checked_rate(unknown)
     with process_group(device) as (rank, world, device):
         estimator = make_estimator(method, settings or {}, device)
         if method == "pt_map":
@@ -118,7 +121,7 @@ def label_features(
         task = _task(features, rows, labelled, examples.notes(), record, model, device, total)
         parquet = check_ours(out / part_name(rank, world), OURS)
         keep = world == 1 and total <= FEW
-        named = name_pictures(task, estimator, keep=keep, parquet=parquet, check=unchanged)
+        named = name_pictures(task, estimator, keep=keep, rate=rate, parquet=parquet, check=unchanged)
         remove_others(out, world)  # now that the parts of all processes are there
         result = named.result
         result["title"] += f": {len(result['pictures']):,} of {count(total, 'picture')}"
@@ -238,10 +241,17 @@ def _task(
         trained_on=trained_on(card, record["model"].get("dataset")),
         # a card is calibrated with one view
         calibration=calibration_of(card, record["weights"]) if record["views"] == 1 else None,
+        sample=lambda: _sample(source, -(-total // SAMPLED)),
         corrected=labelled.corrected,
         skipped=skipped_records([*labelled.skipped, *(Skipped(one["name"], one["reason"]) for one in broken)]),
         notes=notes,
     )
+
+
+def _sample(source: ShardSource, every: int) -> np.ndarray:
+    """Every `every`-th unlabelled row of all processes."""
+    parts = list(source.rows.each(lambda header, table: table[::every].copy()))
+    return np.concatenate([part for parts in of_all(parts) for part in parts]).astype(np.float32)
 
 
 def _counter(on_progress: Progress, total: int) -> Callable[[int], None]:

@@ -28,6 +28,7 @@ from protoadapt.labeling.parquet_table import parquet_writer
 from protoadapt.labeling.prototype_paths import picture_map, prototype_paths
 from protoadapt.labeling.suggest import next_pictures
 from protoadapt.labeling.support import IN_FOLDER, corrected_rows
+from protoadapt.labeling.task_calibration import RATE, SAMPLE, adapted
 from protoadapt.labeling.thumbnails import Progress as Progress
 from protoadapt.vision import networks
 from protoadapt.vision.shards.processes import is_first, of_all
@@ -59,6 +60,7 @@ class Task:
     model: dict[str, Any]  # what a classifier keeps of its network
     trained_on: str | None
     calibration: Mapping[str, Any] | None
+    sample: Callable[[], np.ndarray]  # unlabelled rows, SAMPLE at most
     corrected: np.ndarray | None = None  # (S): whether a labelled row does not represent its class; None: no row
     skipped: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -135,6 +137,7 @@ def in_memory(
     of_network = (model_entry(metadata), metadata["trained_on"], metadata["calibration"])
     table = rows, np.maximum(codes, UNLABELED), row
     arguments = (title, root, classes, rows[support], codes[support], source, blocks, *of_network)
+    more["sample"] = lambda: rows[np.random.default_rng(0).permutation(unlabeled)[:SAMPLE]]
     return Task(*arguments, table=table, corrected=corrected_rows(codes, origin)[support], **more)
 
 
@@ -145,20 +148,24 @@ def name_pictures(
     paths: bool = True,
     n_next: int = NEXT,
     keep: bool = True,
+    rate: float | None = RATE,
     parquet: Path | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Named:
     """Fits the estimator on the task's rows and answers each picture once.
 
     paths: compute the prototypes' paths for the report, which takes seconds. n_next: how many pictures to suggest for
-    labelling next. keep: return the records of all pictures,
-    not only of those in the report. parquet: a file that gets a row per picture; `check` may refuse right before it is
-    replaced. Several processes (torchrun) each write their own file and share one result.
+    labelling next. keep: return the records of all pictures, not only of those in the report. rate: the share of known
+    pictures that may be called unknown (`checked_rate`). parquet: a file that gets a row per picture; `check` may
+    refuse right before it is replaced. Several processes (torchrun) each write their own file and share one result.
     """
     estimator.fit_rows(task.support, task.labels, task.unlabeled, task.corrected)
     classifier = Classifier.of(
         estimator, task.classes, task.model, task.support, task.labels, task.calibration, task.corrected
     )
+    by_task = classifier.threshold is not None and "task" in (task.calibration or {})
+    rows = task.sample() if by_task else task.support[:0]
+    classifier = adapted(classifier, task.calibration, task.support, task.labels, rows, task.corrected, rate)
     n_way = len(task.classes)
     (found, unknown), sample, records = np.zeros((2, n_way), np.int64), [], []
     rows_of_blocks, featured = [task.support[:0]], []
@@ -191,6 +198,7 @@ def name_pictures(
         "calibrated": classifier.threshold is not None,
         "temperature": classifier.temperature,
         "threshold": classifier.threshold,
+        "unknown_rate": None if classifier.threshold is None else rate,
         "versions": versions(),
         "classes": [dict(zip(("name", "support", "found", "unknown"), values)) for values in counts],
         "pictures": [record for part in parts for record in part[2]],

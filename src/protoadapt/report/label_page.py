@@ -57,6 +57,7 @@ def labels_page(document: dict[str, Any]) -> str:
     unknown = any(p.unknown for p in records)
     trust = CALIBRATED if document.get("calibrated") else UNCALIBRATED
     trust += "" if document.get("calibrated") or unknown else " No picture is marked unknown."
+    trust += _threshold(document)
     nav = tag("nav", [tag("a", words, href=f"#{id_}") for id_, words, _ in present], aria_label="Sections")
     lines = [tag("p", lead, class_="lead"), tag("p", trust, class_="note"), tag("p", OFFLINE, class_="note")]
     details = tag(
@@ -191,6 +192,17 @@ def _skipped(skipped: Sequence[dict[str, Any]]) -> Html:
     lines = [tag("li", name_of(s.get("file")), " ", tag("small", s.get("reason"))) for s in skipped]
     note = f"{count(len(skipped), 'file')} could not be used."
     return section("Skipped", tag("ul", lines, class_="plain"), id_="skipped", note=note)
+
+
+def _threshold(document: dict[str, Any]) -> str:
+    """A sentence on when a picture is unknown."""
+    threshold, rate = number(document.get("threshold")), number(document.get("unknown_rate"))
+    if not document.get("calibrated") or threshold is None:
+        return ""
+    if threshold <= -1:
+        return " No picture is called unknown, as --unknown was off."
+    share = f", which about {round(100 * rate)} % of your classes' own pictures are expected to be" if rate else ""
+    return f" Unknown means a familiarity below {threshold:.3f}{share}."
 
 
 def _provenance(document: dict[str, Any]) -> Html:

@@ -32,6 +32,10 @@ from protoadapt.vision.networks.model_files import save_fp16
 ROOT = Path(__file__).resolve().parents[3]
 ABOUT = {"backbone": "conv4", "width": 4, "dim": 4, "size": 16, "mean": [0.4] * 3, "std": [0.2] * 3}
 ABOUT |= {"crop": "none", "dataset": "toy"}
+TASK = {
+    **{"usual": [[0.0] * 3] * 4, "rates": [0.1, 0.2], "thresholds": [[0.1] * 5, [0.2] * 5]},
+    **{"accuracy": [0.0] * 6, "gain": 0.0},
+}
 CALIBRATION = {"temperature": 1.5, "method": "bapa", "familiarity": {"way": [3, 5], "threshold": [0.1, 0.2]}}
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 3, 16, 16), dtype=np.uint8)
 needs_lite0 = pytest.mark.skipif(
@@ -131,6 +135,13 @@ def test_a_calibration_belongs_to_its_weights(shipped):
         CALIBRATION | {"familiarity": {"way": [], "threshold": []}},
         CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1, "far"]}},
         CALIBRATION | {"familiarity": {"way": [3, 5], "threshold": [0.1, float("nan")]}},
+        CALIBRATION | {"task": {}},
+        CALIBRATION | {"task": TASK | {"rates": [0.2, 0.1]}},
+        CALIBRATION | {"task": TASK | {"rates": [0.1]}},
+        CALIBRATION | {"task": TASK | {"thresholds": [[0.1] * 5, [0.1] * 4]}},
+        CALIBRATION | {"task": TASK | {"usual": [[0.0] * 3] * 3}},
+        CALIBRATION | {"task": TASK | {"accuracy": [10**400] * 6}},
+        CALIBRATION | {"task": TASK | {"gain": None}},
     ):
         file.write_text(json.dumps({**card, "calibration": broken}))
         with pytest.raises(UserError, match="run protoadapt calibrate"):
@@ -377,7 +388,7 @@ def test_calibration_takes_features_as_label_makes_them(tmp_path):
     file = tmp_path / "f.safetensors"
     save_features(file, replace(table, metadata={"weights": "a", "pooling": 2.0}))
     with pytest.raises(UserError, match="made with --pooling"):
-        calibrate(file, tmp_path / "card.json")
+        calibrate([file], tmp_path / "card.json")
     assert not (tmp_path / "card.json").exists()
 
 

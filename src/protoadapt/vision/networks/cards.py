@@ -57,6 +57,7 @@ def calibration_of(file: Path | None, weights: str) -> dict[str, Any] | None:
         rising = len(ways) == len(thresholds) > 0 and all(a < b for a, b in pairwise(ways))
         fine = rising and all(finite(way, 2, 1e6) for way in ways) and all(finite(t, -1, 1) for t in thresholds)
         fine = fine and finite(calibration["temperature"], 1e-3, 1e3)
+        fine = fine and ("task" not in calibration or _sound(calibration["task"]))
     except (KeyError, TypeError):
         fine = False
     if not fine or not isinstance(calibration.get("method"), str):
@@ -64,6 +65,16 @@ def calibration_of(file: Path | None, weights: str) -> dict[str, Any] | None:
             f"the calibration in {str(file)!r} is incomplete: run protoadapt calibrate again, or set it to null"
         )
     return calibration
+
+
+def _sound(task: Any) -> bool:
+    """Whether the models of a task (`labeling.task_calibration`) have their shapes and finite numbers."""
+    rates, thresholds, usual = task["rates"], task["thresholds"], task["usual"]
+    shapes = [(usual, 4, 3), (thresholds, len(rates), 5), ([task["accuracy"]], 1, 6)]
+    sized = all(len(rows) == n and all(len(row) == m for row in rows) for rows, n, m in shapes)
+    numbers = [task["gain"], *(value for rows, _, _ in shapes for row in rows for value in row)]
+    rising = len(rates) > 0 and all(finite(rate, 0, 1) for rate in rates) and all(a < b for a, b in pairwise(rates))
+    return sized and rising and all(finite(value, -1e3, 1e3) for value in numbers)
 
 
 def overview() -> list[dict[str, Any]]:

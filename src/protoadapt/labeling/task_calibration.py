@@ -1,0 +1,180 @@
+"""What a task's own pictures say about its calibration: how sure its names are, and when a picture is unknown.
+
+A threshold or a temperature that fits one collection of pictures does not fit another: in a collection of textures even
+pictures of one class are little alike, in one of drawings all pictures are. Three statistics of the unlabelled pictures
+tell these apart, and none needs a label:
+
+    q  the upper quartile of familiarity: how alike pictures of a class are (of foreign pictures, which are the less
+       familiar ones, it takes little notice);
+    m  log of the mean margin: by how much a picture is closer to the labelled pictures of its class than to others;
+    c  logit of the consistency: how often the three nearest pictures of a picture have its label.
+
+With x = (1, log W, 1/K, log W / K) for W classes of K labelled pictures (harmonic mean), a card holds linear models
+that were fitted on many tasks of several collections (`calibration`): the threshold that a given share of the known
+pictures falls below from (x, q), and the logit of the accuracy from (x, m, c). Statistics of n pictures are mixed with
+those usual at x, which count USUAL pictures.
+
+Where classes have two labelled pictures or more, each is named from the others (leave-one-out). This is the accuracy
+itself, seen on few pictures, so the model's accuracy counts PRIOR of them. The temperature is the one at which the mean
+confidence of the unlabelled pictures equals the accuracy.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.methods.common import unit
+from protoadapt.labeling.classifier import Classifier
+
+SAMPLE = 1000
+"""Unlabelled pictures that are measured, at most."""
+QUARTILE, NEIGHBOURS = 0.75, 3
+USUAL, PRIOR = 10.0, 15.0
+LEAST_MARGIN = 0.01
+RATE = 0.1
+"""Share of known pictures that are called unknown. Most folders hold few foreign pictures or none, and there every
+alarm is false."""
+NEVER = -1.0
+"""A threshold that no familiarity is below."""
+HOTTEST = 6.0  # |log temperature|
+
+
+class Statistics(NamedTuple):
+    """What a task shows of itself."""
+
+    x: np.ndarray  # (4): 1, log W, 1/K, log W / K
+    pictures: int  # n
+    seen: np.ndarray  # (3): q, m, c of the unlabelled pictures
+    tried: int  # labelled pictures that were named from the others
+    right: int  # of those
+
+
+def statistics(
+    classifier: Classifier,
+    support: np.ndarray,
+    labels: np.ndarray,
+    unlabeled: np.ndarray,
+    corrected: np.ndarray | None = None,
+) -> Statistics:
+    """Measures a fitted task.
+
+    support (S, D), labels (S): labelled rows; unlabeled (n, D): a sample of the others. corrected (S): labelled rows
+    that do not represent their class, and so are left out here.
+    """
+    if corrected is not None and corrected.any():
+        support, labels = support[~corrected], labels[~corrected]
+    way, shots = len(classifier.classes), np.bincount(labels, minlength=len(classifier.classes))
+    rows = unit(classifier.prepare(support.astype(np.float32))).numpy()
+    per_class = np.maximum(shots, 1)
+    shared = float((1 / per_class).mean())
+    x = np.array([1, np.log(way), shared, np.log(way) * shared])
+    sums = np.zeros((way, rows.shape[1]), rows.dtype)
+    np.add.at(sums, labels, rows)
+    cosines, place = rows @ (sums / per_class[:, None]).T, np.arange(len(rows))
+    several = shots[labels] > 1
+    own = (cosines[place, labels] * shots[labels] - 1) / np.maximum(shots[labels] - 1, 1)
+    cosines[place, labels] = -np.inf
+    right = (own > cosines.max(1)) & several
+    seen, n = np.zeros(3), len(unlabeled)
+    if n > 1:
+        seen = _seen(classifier, unit(classifier.prepare(unlabeled.astype(np.float32))).numpy(), unlabeled)
+    return Statistics(x, n if n > 1 else 0, seen, int(several.sum()), int(right.sum()))
+
+
+def _seen(classifier: Classifier, rows: np.ndarray, unlabeled: np.ndarray) -> np.ndarray:
+    """q, m and c of prepared rows (n, D)."""
+    label, place = classifier.answer(unlabeled).best[:, 0], np.arange(len(rows))
+    cosines = rows @ classifier.means.numpy().T
+    quartile = np.quantile(cosines.max(1), QUARTILE)
+    own = cosines[place, label]
+    cosines[place, label] = -np.inf
+    margin = max(float((own - cosines.max(1)).mean()), LEAST_MARGIN)
+    similarity = rows @ rows.T
+    np.fill_diagonal(similarity, -np.inf)
+    k = min(NEIGHBOURS, len(rows) - 1)
+    nearest = np.argpartition(-similarity, k - 1, 1)[:, :k]
+    same = np.clip((label[nearest] == label[:, None]).mean(), 0.05, 0.98)
+    return np.array([quartile, np.log(margin), np.log(same / (1 - same))])
+
+
+def settled(seen: Statistics, usual: np.ndarray) -> np.ndarray:
+    """(3): the statistics, mixed with those usual at x; usual (4, 3)."""
+    return (seen.pictures * seen.seen + USUAL * seen.x @ usual) / (seen.pictures + USUAL)
+
+
+def threshold_of(task: Mapping[str, Any], seen: Statistics, rate: float) -> float:
+    """The familiarity that a share `rate` of the known pictures is below; between fitted rates it is interpolated."""
+    q, _, _ = settled(seen, np.array(task["usual"]))
+    at = [float(np.append(seen.x, q) @ np.array(coefficients)) for coefficients in task["thresholds"]]
+    return float(np.clip(np.interp(rate, task["rates"], np.maximum.accumulate(at)), -1, 1))
+
+
+def accuracy_of(task: Mapping[str, Any], seen: Statistics) -> float:
+    """The share of known pictures that are named rightly, as far as the task shows it."""
+    _, m, c = settled(seen, np.array(task["usual"]))
+    expected = 1 / (1 + np.exp(-np.append(seen.x, [m, c]) @ np.array(task["accuracy"])))
+    witnessed = min(seen.right + task["gain"] * seen.tried, seen.tried)
+    return float((PRIOR * expected + witnessed) / (PRIOR + seen.tried))
+
+
+def temperature_at(log_p: np.ndarray, accuracy: float) -> float:
+    """The temperature at which the mean confidence of log-probabilities (n, W) is a given accuracy, by bisection."""
+    rows, low, high = torch.from_numpy(log_p), -HOTTEST, HOTTEST
+    for _ in range(40):
+        middle = (low + high) / 2
+        surer = float((rows / np.exp(middle)).softmax(1).amax(1).mean()) > accuracy
+        low, high = (middle, high) if surer else (low, middle)
+    return float(np.exp((low + high) / 2))
+
+
+def temperature_of(task: Mapping[str, Any], usual: float, seen: Statistics, log_p: np.ndarray) -> float:
+    """The task's temperature; that of few pictures is mixed with the usual one. log_p (n, W) of the same pictures."""
+    if not seen.pictures:
+        return usual
+    way = log_p.shape[1]
+    own = temperature_at(log_p, min(max(accuracy_of(task, seen), 1 / way + 0.01), 0.995))
+    return float(np.exp((seen.pictures * np.log(own) + USUAL * np.log(usual)) / (seen.pictures + USUAL)))
+
+
+def checked_rate(value: str | float | None) -> float | None:
+    """The share of known pictures that may be called unknown: RATE by default, None for "off"."""
+    if value is None or value == "off":
+        return RATE if value is None else None
+    try:
+        rate = float(value)
+    except ValueError:
+        rate = -1.0
+    if not 0 < rate <= 0.5:
+        raise UserError(f"--unknown is {value!r}: give off, or a share of known pictures up to 0.5, such as {RATE}")
+    return rate
+
+
+def adapted(
+    classifier: Classifier,
+    calibration: Mapping[str, Any] | None,
+    support: np.ndarray,
+    labels: np.ndarray,
+    unlabeled: np.ndarray,
+    corrected: np.ndarray | None = None,
+    rate: float | None = RATE,
+) -> Classifier:
+    """The classifier with the temperature and the threshold of its own task.
+
+    calibration: of the network's card; one of version 0.1.0 holds a threshold at one rate only. The other arguments as
+    in `statistics`; rate as in `checked_rate`.
+    """
+    task = None if calibration is None or classifier.threshold is None else calibration.get("task")
+    if task is not None:
+        seen = statistics(classifier, support, labels, unlabeled, corrected)
+        log_p = classifier.log_probability(unlabeled) * classifier.temperature
+        temperature = temperature_of(task, classifier.temperature, seen, log_p)
+        threshold = NEVER if rate is None else threshold_of(task, seen, rate)
+        return replace(classifier, temperature=temperature, threshold=threshold)
+    if rate not in (RATE, None):
+        why = "is not calibrated" if classifier.threshold is None else "has a calibration of an older version"
+        raise UserError(f"--unknown {rate} needs a calibrated network and this one {why}: run protoadapt calibrate")
+    return replace(classifier, threshold=NEVER) if rate is None and classifier.threshold is not None else classifier
