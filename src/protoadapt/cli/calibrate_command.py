@@ -1,6 +1,7 @@
 """`protoadapt calibrate`."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,7 +72,7 @@ def calibrate(
     print(describe_calibration(content["calibration"]))
 
 
-def _check_usable(name: str, metadata: dict[str, Any]) -> None:
+def _check_usable(name: str, metadata: Mapping[str, Any]) -> None:
     if not metadata.get("weights"):
         raise UserError(f"{name!r} does not say which weights made it: make it with `protoadapt extract`")
     for option in ("pooling", "views"):

@@ -115,8 +115,9 @@ def calibrate(
 
 def fit_calibration(collections: Sequence[Sequence[TaskAnswers]]) -> dict[str, Any]:
     """`calibrate` from answered tasks; every collection counts the same."""
-    tasks = [task for tasks in collections for task in tasks if task.known.any()]
-    weight = np.concatenate([np.full(sum(t.known.any() for t in tasks), 1 / len(tasks)) for tasks in collections])
+    usable = [[task for task in tasks if task.known.any()] for tasks in collections]
+    tasks = [task for tasks in usable for task in tasks]
+    weight = np.concatenate([np.full(len(tasks), 1 / len(tasks)) for tasks in usable])
     temperature = fit_temperature([(t.log_p[t.known], t.y[t.known]) for t in tasks], weight)
     models = _models(tasks, weight / weight.mean())
     measured: dict[int, list[tuple[np.ndarray, np.ndarray, float]]] = {}
