@@ -161,7 +161,7 @@ TABLES: dict[str, Table] = {
         ("novel classes", "views"),
         tuple(Row((words, "1"), trial, "cipa", paper_accuracy(table)) for words, (table, trial) in OTHERS.items()),
         more=tuple(
-            with_views(trial, views, pooling)
+            replace(with_views(trial, views, pooling), methods=("protonet", "cipa", "pt_map", "bapa"))
             for trial in (MINI, cross(MINI, "box"), cross(MINI, "none"))
             for views, pooling in VIEWS_AND_POOLING[1:]
         ),
