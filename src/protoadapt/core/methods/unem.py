@@ -6,8 +6,9 @@ each layer the weight γ of the size term and a temperature T. With N queries,
 
     u = softmax_c((−½‖q − w_c‖² + γ_l v_c) / T_l),   v and w as in PADDLE .
 
-The defaults were learned on the validation classes of mini-ImageNet with the network `mini-imagenet`; for another
-network learn them with `fit_unem` (`protoadapt tune`). Axes: E episodes, W classes, S support rows, Q queries, D.
+The defaults are a plain guess: learn the weights for a network and a kind of tasks with `fit_unem` (`protoadapt
+tune`). The authors scale raw features; here rows have unit length first, so that one scale fits any network.
+Axes: E episodes, W classes, S support rows, Q queries, D.
 """
 
 from collections.abc import Sequence
