@@ -35,8 +35,9 @@ def test_the_equations(settings, queries, shots, unlabeled):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("queries", [1, 9, 60])
 @pytest.mark.parametrize("shots", [1, (5, 1, 2)], ids=str)
-def test_the_compiled_loop_and_torch_agree(queries, shots, dtype, monkeypatch):
-    episodes, _ = clouds(episodes=40, queries=queries, shots=shots, dtype=dtype)
+@pytest.mark.parametrize("unlabeled", [0, 6])
+def test_the_compiled_loop_and_torch_agree(queries, shots, unlabeled, dtype, monkeypatch):
+    episodes, _ = clouds(episodes=40, queries=queries, shots=shots, unlabeled=unlabeled, dtype=dtype)
     compiled = bapa(episodes, n_iter=12, kappa=2)
     with monkeypatch.context() as patch:
         patch.setattr(native_bapa, "adapt", None)  # where numba is missing nobody calls it

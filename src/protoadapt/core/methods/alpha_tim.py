@@ -37,12 +37,8 @@ def alpha_tim(
     """
     transductive_only(episodes, "α-TIM")
     if alpha is None:
-        shots = episodes.shots.mean(1)[:, None, None]
-        power = torch.where(shots < 2, 2.0, torch.where(shots < 5, 5.0, 7.0)).to(episodes.rows)
+        shots = episodes.shots.mean(1)
+        orders = torch.where(shots < 2, 2.0, torch.where(shots < 5, 5.0, 7.0)).to(episodes.rows)
     else:
-        power = episodes.rows.new_full((len(episodes), 1, 1), alpha)
-
-    def slope(p: Tensor) -> Tensor:
-        return p ** (power - 1) * (power / (1 - power))
-
-    return descend(episodes, slope, n_iter, lr, temp, weights)
+        orders = episodes.rows.new_full((len(episodes),), alpha)
+    return descend(episodes, orders, n_iter, lr, temp, weights)

@@ -12,7 +12,7 @@ from torch import Tensor
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import class_means, transductive_only, unit
 from protoadapt.core.methods.settings import LearningRate, Setting, checked
-from protoadapt.core.methods.tim import shannon_slope, through_softmax
+from protoadapt.core.methods.tim import slope, through_softmax
 
 Epochs = Annotated[int, Setting("number of epochs, each a step on the support and one on the queries", 0, 100_000)]
 
@@ -45,5 +45,5 @@ def transductive_fine_tuning(episodes: Episodes, *, n_epochs: Epochs = 25, lr: L
     for _ in range(n_epochs):
         step(support, (posteriors(support) - y) / support.shape[1])
         p = posteriors(query)
-        step(query, through_softmax(p, shannon_slope(p)) / query.shape[1])
+        step(query, through_softmax(p, slope(p)) / query.shape[1])
     return posteriors(query).mT

@@ -13,7 +13,7 @@ except ImportError:  # pragma: no cover
     njit = None  # type: ignore[assignment]
 
 LANES = 4
-"""Rows that `gram_tiles` and `add_weighted` take at once."""
+"""Rows that `gram_tiles`, `products` and `add_weighted` take at once."""
 
 
 def padded(n: int) -> int:
@@ -23,8 +23,9 @@ def padded(n: int) -> int:
 
 if njit is not None:
     # Sums may be reordered (that is what vectorises them), but NaN and infinity keep their meaning. numba's own sums of
-    # arrays are not reordered, so loops are written out.
-    compiled = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+    # arrays are not reordered, so loops are written out. Divisions are not checked for zero, which would stop a loop
+    # from being vectorised: whoever divides by what may be zero guards it.
+    compiled = njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
 
     @compiled
     def add_rows(rows, index, total):
@@ -92,20 +93,49 @@ if njit is not None:
         which the compiler knows to be apart from `out`.
         """
         n_way, width = out.shape
-        for c in range(0, n_way - 1, 2):
-            w, v, one, other = weights[c], weights[c + 1], out[c], out[c + 1]
-            for i in range(0, n, 4):
+        for i in range(0, n, 4):
+            for c in range(0, n_way - 1, 2):
+                w, v, one, other = weights[c], weights[c + 1], out[c], out[c + 1]
                 w0, w1, w2, w3 = w[i], w[i + 1], w[i + 2], w[i + 3]
                 v0, v1, v2, v3 = v[i], v[i + 1], v[i + 2], v[i + 3]
                 for j in range(width):
                     one[j] += w0 * x[i, j] + w1 * x[i + 1, j] + w2 * x[i + 2, j] + w3 * x[i + 3, j]
                     other[j] += v0 * x[i, j] + v1 * x[i + 1, j] + v2 * x[i + 2, j] + v3 * x[i + 3, j]
-        for c in range(n_way - n_way % 2, n_way):
-            w, one = weights[c], out[c]
-            for i in range(0, n, 4):
+            if n_way % 2:
+                w, one = weights[n_way - 1], out[n_way - 1]
                 w0, w1, w2, w3 = w[i], w[i + 1], w[i + 2], w[i + 3]
                 for j in range(width):
                     one[j] += w0 * x[i, j] + w1 * x[i + 1, j] + w2 * x[i + 2, j] + w3 * x[i + 3, j]
+
+    @compiled
+    def products(a, x, out):
+        """out (W, ·) = a (W, D) @ xᵀ, in tiles as in `gram_tiles`: four rows by two classes, or one at the end."""
+        n_way, zero = len(a), x.dtype.type(0)
+        for i in range(0, len(x), 4):
+            for c in range(0, n_way - 1, 2):
+                s0 = s1 = s2 = s3 = t0 = t1 = t2 = t3 = zero
+                for k in range(x.shape[1]):
+                    s, t = a[c, k], a[c + 1, k]
+                    s0 += s * x[i, k]
+                    s1 += s * x[i + 1, k]
+                    s2 += s * x[i + 2, k]
+                    s3 += s * x[i + 3, k]
+                    t0 += t * x[i, k]
+                    t1 += t * x[i + 1, k]
+                    t2 += t * x[i + 2, k]
+                    t3 += t * x[i + 3, k]
+                out[c, i], out[c, i + 1], out[c, i + 2], out[c, i + 3] = s0, s1, s2, s3
+                out[c + 1, i], out[c + 1, i + 1], out[c + 1, i + 2], out[c + 1, i + 3] = t0, t1, t2, t3
+            if n_way % 2:
+                s0 = s1 = s2 = s3 = zero
+                for k in range(x.shape[1]):
+                    s = a[n_way - 1, k]
+                    s0 += s * x[i, k]
+                    s1 += s * x[i + 1, k]
+                    s2 += s * x[i + 2, k]
+                    s3 += s * x[i + 3, k]
+                last = out[n_way - 1]
+                last[i], last[i + 1], last[i + 2], last[i + 3] = s0, s1, s2, s3
 
     @compiled
     def dot(a, b):

@@ -11,12 +11,13 @@ constant, when π is uniform.
 Axes: E episodes, W classes, S support rows, Q queries, N = S + Q, D.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
+from protoadapt.core.methods import native, native_tim
 from protoadapt.core.methods.common import TINY, class_means, shares, transductive_only, unit
 from protoadapt.core.methods.settings import ClassPrior, LearningRate, LogitScale, LossWeights, Steps, checked
 
@@ -34,7 +35,7 @@ def tim_gd(
     """The loss by n_iter steps of Adam; weights = (λ₀, λ₁, λ₂). Returns (E, Q, W)."""
     transductive_only(episodes, "TIM")
     prior = shares(class_prior, episodes.n_way, episodes.rows)
-    return descend(episodes, shannon_slope, n_iter, lr, temp, weights, prior)
+    return descend(episodes, None, n_iter, lr, temp, weights, prior)
 
 
 @checked
@@ -85,20 +86,22 @@ def tim_adm(
 
 def descend(
     episodes: Episodes,
-    slope: Callable[[Tensor], Tensor],
+    orders: Tensor | None,
     n_iter: int,
     lr: float,
     temp: float,
     weights: Sequence[float],
     prior: Tensor | None = None,
 ) -> Tensor:
-    """(E, Q, W): posteriors after n_iter steps of Adam on the loss; `slope` is the derivative of its entropy.
+    """(E, Q, W): posteriors after n_iter steps of Adam on the loss, with entropies of `orders` (E); None: Shannon's.
 
     The gradient by hand: u = ∂loss/∂p passes through the softmax as g = p(u − Σ_c p_c u_c), and the logits
     τ(z·w − ‖w‖²/2) turn that into ∂loss/∂w_c = τ Σ_i g_ic (z_i − w_c). Episodes share no weight and Adam works element
-    by element, so a batch is as many separate runs.
+    by element, so a batch is as many separate runs. `native_tim` is the same loop compiled for the CPU.
     """
     episodes = episodes.each_row(unit)
+    if native.usable(episodes.rows):
+        return native_tim.descend(episodes, orders, n_iter, lr, temp, weights, prior)
     z, y = torch.cat([episodes.support, episodes.query], 1), episodes.membership.mT
     w = class_means(episodes.support, episodes.membership)
     n_support, n_query = y.shape[-1], z.shape[1] - y.shape[-1]
@@ -111,7 +114,7 @@ def descend(
 
     for _ in range(n_iter):
         p_support, p = posteriors().split([n_support, n_query], -1)
-        u = weights[2] * slope(p) - weights[1] * (slope(p.mean(-1, keepdim=True)) + log_prior)
+        u = weights[2] * slope(p, orders) - weights[1] * (slope(p.mean(-1, keepdim=True), orders) + log_prior)
         g = torch.cat([weights[0] / n_support * (p_support - y), through_softmax(p, u) / n_query], -1)
         w.grad = temp * (g @ z - g.sum(-1, keepdim=True) * w)
         adam.step()
@@ -123,6 +126,10 @@ def through_softmax(p: Tensor, u: Tensor) -> Tensor:
     return p * (u - (p * u).sum(1, keepdim=True))
 
 
-def shannon_slope(p: Tensor) -> Tensor:
-    """Derivative of −Σ p log p, without its constant −1, which the softmax takes off again."""
-    return -(p + 1e-12).log()
+def slope(p: Tensor, orders: Tensor | None = None) -> Tensor:
+    """Derivative of the entropy −Σ p log p, or of (1 − Σ p^α)/(α − 1) for orders α (E), without the constant of the
+    first, which the softmax takes off again."""
+    if orders is None:
+        return -(p + 1e-12).log()
+    power = orders[:, None, None]
+    return p ** (power - 1) * (power / (1 - power))
