@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods import native, native_tim
 from protoadapt.core.methods.common import TINY, class_means, shares, transductive_only, unit
 from protoadapt.core.methods.settings import ClassPrior, LearningRate, LogitScale, LossWeights, Steps, checked
 
@@ -99,6 +98,8 @@ def descend(
     τ(z·w − ‖w‖²/2) turn that into ∂loss/∂w_c = τ Σ_i g_ic (z_i − w_c). Episodes share no weight and Adam works element
     by element, so a batch is as many separate runs. `native_tim` is the same loop compiled for the CPU.
     """
+    from protoadapt.core.methods import native, native_tim  # here: numba is slow to load
+
     episodes = episodes.each_row(unit)
     if native.usable(episodes.rows):
         return native_tim.descend(episodes, orders, n_iter, lr, temp, weights, prior)
