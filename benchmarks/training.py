@@ -1,7 +1,7 @@
 """How much of the bare network's speed the whole training loop keeps, side by side in one run.
 
     python benchmarks/training.py --json results/training-speed.json
-    python benchmarks/training.py --recipes all --json results/recipe-speed.json   every recipe, with its own steps
+    python benchmarks/training.py --recipes all --json results/benchmark-recipes.json   every recipe, with its own steps
 
 bare   forward and backward of backbone and classifier alone: pictures ready on the device as floats, no augmentation,
        no optimiser, nothing logged

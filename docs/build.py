@@ -71,7 +71,9 @@ def speed_page() -> str:
         [row["phase"], str(row["rows_a_step"])]
         + [f"{median(row[f'{side}_images_per_second']):,.0f}" for side in ("bare", "loop")]
         + [f"{100 * row['kept']:.1f} %"]
-        for row in read("benchmark-training.json")["rows"]
+        for file in ("benchmark-training.json", "benchmark-recipes.json")  # the second: --recipes all
+        if (RESULTS / file).is_file()
+        for row in read(file)["rows"]
     ]
     named = read("benchmark-labeling.json")
     most = max(rate["episodes"] for rate in cpu["methods"].values())
