@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from protoadapt import UserError
@@ -101,7 +102,7 @@ def test_broken_pieces_are_made_again(tmp_path, loaded, files):
         np.testing.assert_allclose(store.rows(contents), rows, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["int8", "flat", "nan"])
+@pytest.mark.parametrize("kind", ["int8", "flat", "nan", "changed"])
 def test_pieces_of_another_kind_are_never_used(tmp_path, loaded, files, kind):
     network, metadata = loaded
     contents, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
@@ -110,8 +111,10 @@ def test_pieces_of_another_kind_are_never_used(tmp_path, loaded, files, kind):
     tensors = load_file(piece)
     table = tensors["features"]
     lies = {"int8": table.astype(np.int8), "flat": table[:, 0].copy(), "nan": table * np.float32(np.nan)}
-    save_file(tensors | {"features": lies[kind]}, piece)
-    if kind == "nan":  # found when it is read: rows stay on disk until then
+    lies["changed"] = table + np.eye(*table.shape, dtype=np.float32)
+    with safe_open(piece, "numpy") as file:
+        save_file(tensors | {"features": lies[kind]}, piece, metadata=file.metadata())
+    if kind in ("nan", "changed"):  # found when it is read: rows stay on disk until then
         with pytest.raises(UserError, match="is removed: run the same command again"):
             opened(tmp_path, metadata).rows(contents)
         store = opened(tmp_path, metadata)

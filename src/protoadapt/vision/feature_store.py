@@ -8,13 +8,14 @@ next run finds what an interrupted one has done:
     stamp (m, 16)     hash of a file's path, size and time of writing, with
     meant (m, 32)     the content it had: an unchanged file is not read again
 
-Rows stay on disk until they are needed.
+and in its metadata the sha256 of the features and of the other tables. Rows stay on disk until they are needed, and
+are compared with their checksum then.
 """
 
 import hashlib
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,9 @@ from safetensors.numpy import save
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, written_whole
 
-FORMAT = 3  # raised when the pieces or the decoding of pictures change
+FORMAT = 4  # raised when the pieces or the decoding of pictures change
+
+INDEX = ("stamp", "meant", "content")
 
 
 def stamp(file: str) -> bytes:
@@ -80,7 +83,7 @@ class Store:
         name = hashlib.sha256(b"".join([*self._new, *self._new_stamps])).hexdigest()[:24]
         path = self.folder / f"{name}.safetensors"
         with written_whole(path) as partial:
-            partial.write_bytes(save(piece))
+            partial.write_bytes(save(piece, _checksums(piece)))
         self._place |= {content: (path, row) for row, content in enumerate(self._new)}
         self._new, self._new_stamps = {}, {}
 
@@ -96,9 +99,10 @@ class Store:
         for piece, pairs in wanted.items():
             with open_tensors(piece, framework="numpy") as file:
                 table = file.get_tensor("features")
+                intact = _checksums({"features": table})["features"] == (file.metadata() or {}).get("features")
             if not answer.size:
                 answer = np.empty((len(contents), table.shape[1]), np.float32)
-            if table.shape[1] != answer.shape[1] or not np.isfinite(table).all():
+            if not intact or table.shape[1] != answer.shape[1] or not np.isfinite(table).all():
                 piece.unlink(missing_ok=True)
                 raise UserError(
                     f"{piece.name} of the feature cache was broken and is removed: run the same command again"
@@ -112,8 +116,11 @@ class Store:
         try:
             with open_tensors(piece, framework="numpy") as file:
                 shape = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-                stamps, meant = (_keys(file.get_tensor(name)) for name in ("stamp", "meant"))
-                contents = _keys(file.get_tensor("content")) if "content" in shape else []
+                index = {name: file.get_tensor(name) for name in INDEX if name in shape}
+                if _checksums(index)["index"] != (file.metadata() or {}).get("index"):
+                    raise ValueError("it does not match its checksum")
+                stamps, meant = (_keys(index[name]) for name in ("stamp", "meant"))
+                contents = _keys(index["content"]) if "content" in shape else []
                 if contents and (file.get_slice("features").get_dtype() != "F32" or len(shape["features"]) != 2):
                     raise ValueError("its features are not float32 (n, D)")
             if len(stamps) != len(meant) or (contents and shape["features"][0] != len(contents)):
@@ -124,6 +131,12 @@ class Store:
             return
         self.content_of |= dict(zip(stamps, meant))
         self._place |= {content: (piece, row) for row, content in enumerate(contents)}
+
+
+def _checksums(piece: Mapping[str, np.ndarray]) -> dict[str, str]:
+    parts = {"features": ("features",), "index": INDEX}
+    tables = {part: b"".join(piece[name].tobytes() for name in names if name in piece) for part, names in parts.items()}
+    return {part: hashlib.sha256(table).hexdigest() for part, table in tables.items()}
 
 
 def _table(keys, width: int) -> np.ndarray:
