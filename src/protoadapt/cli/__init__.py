@@ -1,6 +1,7 @@
 """The command line, one file per verb. `main` is the entry point."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
@@ -38,6 +39,33 @@ def main(command: Callable[[], object] | None = None) -> None:
         _fail(f"{error.strerror or error}{path}: check the path, its permissions and the free disk space")
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        if not (sentence := _lack(error)):
+            raise
+        _fail(sentence)
+
+
+SPARE = 16
+"""File descriptors that imports, codecs and threads may need at once: with fewer, libraries fail in any way."""
+LACK = re.compile(r"allocat|bad_alloc|failed to map segment|start new thread", re.IGNORECASE)
+"""How libraries speak of memory that has run out."""
+
+
+def _lack(error: BaseException | None) -> str:
+    """The sentence for an error of a machine that has run out of something, whatever a library made of it; or ""."""
+    opened: list[int] = []
+    try:
+        opened.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE))
+    except OSError:
+        return "hardly any file descriptor is left: raise the limit (ulimit -n 1024)"
+    finally:
+        for handle in opened:
+            os.close(handle)
+    while error is not None:
+        if isinstance(error, MemoryError) or LACK.search(str(error)):
+            return "there is not enough memory: close other programs, or give fewer or smaller files at a time"
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _fail(sentence: str) -> None:

@@ -29,8 +29,9 @@ MAPS = "maps"
 TEXTS = ("dataset", "split", "crop", "weights", "trained_on")
 """Metadata that is text, or absent."""
 LONGEST = 200
-BROKEN = (OSError, ValueError, TypeError, KeyError, EOFError, OverflowError, MemoryError, RecursionError)
+BROKEN = (OSError, ValueError, TypeError, KeyError, EOFError, OverflowError, RecursionError)
 BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, NotImplementedError, RuntimeError)
+BROKEN_ZIP = (*BROKEN_ZIP, SystemError)  # of text whose characters do not exist
 """What reading a damaged, encrypted or lying file can raise."""
 UNPACKED = 2**30
 RATIO = 100
@@ -255,11 +256,12 @@ def _read_npz(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         if text:
             raise UserError(f"{text[0]} holds text: it must hold numbers")
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        about = {} if names is None else {"class_names": [for_terminal(name[:LONGEST]) for name in names]}
     except UserError as error:
         raise UserError(f"{path.name}: {error}") from error
     except (*BROKEN, *BROKEN_ZIP) as error:
         raise _unreadable(path, "npz") from error
-    return tensors, {} if names is None else {"class_names": [for_terminal(name[:LONGEST]) for name in names]}
+    return tensors, about
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:

@@ -84,7 +84,11 @@ def read_next(document: dict[str, Any], records: Sequence[LabelledPicture]) -> t
     """The pictures to label next, and why each. Files from before suggestions: the least certain, no reasons."""
     if isinstance(entries := document.get("next"), list):
         of_file = {p.file: p for p in records if not p.support}
-        known = [one for one in entries if isinstance(one, dict) and one.get("file") in of_file]
+        known = [
+            one
+            for one in entries
+            if isinstance(one, dict) and isinstance(one.get("file"), str) and one["file"] in of_file
+        ]
         return [of_file[one["file"]] for one in known], [str(one.get("reason") or "") for one in known]
     unsure = [p for p in records if not (p.support or p.unknown) and rank(p) <= SURE]
     first = sorted(unsure, key=lambda p: (rank(p), p.margin or 0, p.file))[:FIRST]

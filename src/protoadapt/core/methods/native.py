@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, shares
 from protoadapt.core.methods.native_kernels import njit, padded
 from protoadapt.core.methods.normalize import ROUNDING
+from protoadapt.core.threads import thread_pool
 
 if TYPE_CHECKING:
     from protoadapt.core.methods.adaptation import Adaptation
@@ -70,7 +70,7 @@ def in_parts(n: int, work: Callable[[slice], None]) -> None:
     if threads == 1:
         work(parts[0])
     else:
-        with ThreadPoolExecutor(threads) as pool:
+        with thread_pool(threads) as pool:
             list(pool.map(work, parts))
 
 

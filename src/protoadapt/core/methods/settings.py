@@ -132,7 +132,8 @@ class Declaration:
     def check(self, value: Any) -> None:
         """Raises UserError where the value does not fit."""
         if self.kinds and not any(self._fits(value, kind) for kind in self.kinds):
-            shown = repr(value) if len(repr(value)) < 80 else f"{repr(value)[:77]}…"
+            shown = " ".join(repr(value).split())
+            shown = shown if len(shown) < 80 else f"{shown[:77]}…"
             raise UserError(f"{self.name} is {shown}: it must be {self.range}")
 
     def _fits(self, value: Any, kind: Any) -> bool:

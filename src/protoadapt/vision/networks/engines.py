@@ -5,7 +5,6 @@ they are loaded, so there is no exported file that could be old, half-written or
 torch's on a test picture, or torch computes them. docs/speed.md has the measurements.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
+from protoadapt.core.threads import thread_pool
 from protoadapt.vision.networks.onnx_graph import graph_of
 from protoadapt.vision.networks.staged import Staged
 
@@ -30,7 +30,7 @@ class OnnxStages(nn.Module):
     def __init__(self, session: Any, threads: int):
         super().__init__()
         self.session, self.threads = session, threads
-        self.pool = ThreadPoolExecutor(threads)
+        self.pool = thread_pool(threads)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, 3, H, W) to (B, C, H', W')."""

@@ -11,7 +11,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import contextmanager
 from itertools import groupby, islice
 from pathlib import Path
@@ -23,7 +23,7 @@ from filelock import FileLock
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import sha256_of
-from protoadapt.core.threads import cores
+from protoadapt.core.threads import thread_pool
 from protoadapt.vision.pictures.decode import Picture, Resize, decode
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
 from protoadapt.vision.pictures.split import SplitSource
@@ -189,7 +189,7 @@ def _decode_all(
     chunks = [range(start, min(start + CHUNK, len(pictures))) for start in range(0, len(pictures), CHUNK)]
     bad: dict[int, str] = {}
     done = 0
-    pool = ThreadPoolExecutor(workers or cores())
+    pool = thread_pool(workers)
     try:
         with quiet_pillow():
             jobs = {pool.submit(work, rows): len(rows) for rows in chunks}

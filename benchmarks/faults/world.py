@@ -1,0 +1,207 @@
+"""A small world to damage: pictures, a model and everything that the commands make of them."""
+
+import hashlib
+import io
+import json
+import shutil
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+from PIL import Image
+
+from protoadapt.cli import main
+from protoadapt.core.errors import UserError
+from protoadapt.core.evaluate import evaluate
+from protoadapt.core.features import Features, save_features, synthetic_features
+from protoadapt.core.files import write_json
+from protoadapt.core.protocol import Protocol
+from protoadapt.training import checkpoint
+from protoadapt.training.datasets import load
+from protoadapt.vision.feature_store import Store
+from protoadapt.vision.networks.backbones import build
+from protoadapt.vision.networks.model_files import save_fp16
+from protoadapt.vision.shards import load_manifest
+
+SIDE = 16
+CLASSES = ("a", "b", "c")
+TRAINING = ["--set", "backbone=conv4", "--set", "width=4", "--set", f"size={SIDE}", "--set", "batch=8"]
+TRAINING += ["--set", "epochs=2", "--set", "validation_episodes=4", "--device", "cpu"]
+
+
+def command(*words: Any) -> tuple[int, str]:
+    """`protoadapt …` in this process: the exit code and what it wrote to the error output."""
+    out, err = io.StringIO(), io.StringIO()
+    with mock.patch.object(sys, "argv", ["protoadapt", *map(str, words)]), redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as ended:
+            return int(ended.code or 0), err.getvalue()
+    return 0, err.getvalue()
+
+
+class World:
+    """The folder `place`, built once, and the copies in `scratch` that cases damage."""
+
+    def __init__(self, place: Path):
+        self.place, self.scratch = place, place / "scratch"
+        self.durations: dict[str, float] = {}  # seconds of each command, once it has run
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        if not (place / "complete").exists():
+            self._build()
+            (place / "complete").touch()
+
+    def _build(self) -> None:
+        place, rng = self.place, np.random.default_rng(0)
+        for folder, each in (("images", 6), ("support", 2), ("classes", 8)):
+            names = CLASSES if folder != "classes" else [f"class{i}" for i in range(8)]
+            for shade, name in enumerate(names):
+                (place / folder / name).mkdir(parents=True)
+                for i in range(each):
+                    self._picture(rng, 30 + 190 * shade // len(names)).save(place / folder / name / f"{i}.png")
+        torch.manual_seed(0)
+        about = {"backbone": "conv4", "width": 4, "size": SIDE, "mean": [0.5] * 3, "std": [0.25] * 3}
+        save_fp16(build("conv4", 4).eval(), about | {"crop": "none", "dataset": "toy"}, place / "model.safetensors")
+        calibration = {"method": "bapa", "temperature": 1.5, "familiarity": {"way": [2, 5], "threshold": [0.1, 0.2]}}
+        card = {"schema": "protoadapt-model/1", "weights": "0" * 16, "trained_on": "toys", "calibration": calibration}
+        write_json(place / "card.json", card)
+        self.run_all(place)
+        table = synthetic_features(6, 12, 8)
+        result = evaluate(table.features, table.labels, "cipa", Protocol(query=3), episodes=5)
+        write_json(place / "result.json", result.to_json(**table.about))
+        store = Store(place / "store", "weights", SIDE)
+        store.add(self.contents, self.stored)
+        store.flush()
+        load("folder", "all", place / "images", size=SIDE, workers=1)
+        self._feature_files(table)
+
+    @staticmethod
+    def _picture(rng: np.random.Generator, shade: int) -> Image.Image:
+        noise = rng.integers(-25, 25, (20, 24, 3)) + shade
+        return Image.fromarray(noise.clip(0, 255).astype(np.uint8))
+
+    def _feature_files(self, table: Features) -> None:
+        folder = self.place / "features"
+        folder.mkdir()
+        rows, labels = table.features.numpy(), table.labels.numpy()
+        names = np.array([f"class {label}" for label in labels])
+        save_features(folder / "plain.safetensors", Features(table.features, table.labels))
+        about = {"dataset": "d", "split": "s", "views": 2, "pooling": 2.0, "class_names": ["a", "b"], "weights": "w"}
+        save_features(
+            folder / "full.safetensors", Features(table.features.half(), table.labels, table.base_mean, about)
+        )
+        np.savez(folder / "plain.npz", features=rows, labels=labels)
+        np.savez_compressed(folder / "packed.npz", features=rows, labels=names, base_mean=rows.mean(0))
+
+    def run_all(self, out: Path) -> None:
+        """Everything that the commands make, into a folder."""
+        for words in self.commands(out).values():
+            code, said = command(*words)
+            if code:
+                raise RuntimeError(f"{words} ended with {code}: {said}")
+
+    def commands(self, out: Path) -> dict[str, list[Any]]:
+        """The commands that are damaged, killed and starved; each may be run again."""
+        place, model = self.place, self.place / "model.safetensors"
+        names = {"support": ["--support", place / "support"], "images": ["--images", place / "images"]}
+        named = [*names["support"], *names["images"], "--out", out / "named", "--model", model, "--device", "cpu"]
+        resume = ["--resume"] if checkpoint.latest(out / "run") else ["hct_r_glyphs", "--dataset", "folder", *TRAINING]
+        return {
+            "label": ["label", *named, "--sort", "copy"],
+            "manifest": ["manifest", place / "images", "--out", out / "list.jsonl", "--shard-size", 5, "--sha256"],
+            "extract": ["extract", model, *names["images"], "--out", out / "f.safetensors", "--device", "cpu"],
+            "shards": [
+                *("extract", model, "--manifest", out / "list.jsonl", "--out", out / "shards"),
+                *("--device", "cpu", "--workers", 1),
+            ],
+            "suggest": [
+                *("suggest", *names["images"], *names["support"], "--out", out / "next", "--model", model),
+                *("--n", 4, "--device", "cpu"),
+            ],
+            "train": ["train", *resume, "--data", place / "classes", "--cache", out / "cache", "--out", out / "run"],
+        }
+
+    @cached_property
+    def warm(self) -> bool:
+        """Runs every command here once, so that children which are forked later have all libraries loaded."""
+        shutil.rmtree(self.scratch / "warm", ignore_errors=True)
+        for _ in range(2):  # the second time what was made is read again
+            self.run_all(self.scratch / "warm")
+        return True
+
+    def copy_of(self, name: str) -> Path:
+        """A fresh copy of a folder."""
+        target = self.scratch / name
+        shutil.rmtree(target, ignore_errors=True)
+        return Path(shutil.copytree(self.place / name, target))
+
+    def copy_of_file(self, name: str) -> Path:
+        return Path(shutil.copy2(self.place / name, self.scratch / Path(name).name))
+
+    @staticmethod
+    def read_json(path: Path) -> Any:
+        try:
+            return json.loads(path.read_bytes())
+        except (ValueError, RecursionError) as error:
+            raise UserError("not JSON") from error
+
+    @cached_property
+    def feature_files(self) -> list[Path]:
+        return sorted((self.place / "features").iterdir())
+
+    @cached_property
+    def contents(self) -> list[bytes]:
+        return [hashlib.sha256(bytes([i])).digest() for i in range(20)]
+
+    @cached_property
+    def stored(self) -> np.ndarray:
+        return np.random.default_rng(1).random((20, 8), np.float32)
+
+    @cached_property
+    def manifest(self) -> Any:
+        return load_manifest(self.place / "list.jsonl")
+
+    @cached_property
+    def checkpoint(self) -> checkpoint.Checkpoint:
+        return checkpoint.load_latest(self.place / "run")
+
+    @cached_property
+    def pixels(self) -> dict[str, np.ndarray]:
+        images = load("folder", "all", self.place / "images", size=SIDE, workers=1)
+        return dict(zip(images.paths, np.array(images.pixels)))
+
+    @cached_property
+    def pictures(self) -> dict[str, bytes]:
+        """Small pictures of every format, many of their kinds."""
+        image = self._picture(np.random.default_rng(2), 120)
+        exif = Image.Exif()
+        exif[0x0112] = 6
+        kinds: dict[str, tuple[Image.Image, str, dict[str, Any]]] = {
+            "a.jpg": (image, "JPEG", {"comment": b"hello"}),
+            "progressive.jpg": (image, "JPEG", {"progressive": True, "exif": exif}),
+            "cmyk.jpg": (image.convert("CMYK"), "JPEG", {}),
+            "grey.png": (image.convert("L"), "PNG", {"transparency": 7}),
+            "a.png": (image.convert("RGBA"), "PNG", {}),
+            "palette.png": (image.convert("P"), "PNG", {"transparency": 3}),
+            "deep.png": (image.convert("L").convert("I;16"), "PNG", {}),
+            "a.webp": (image, "WEBP", {}),
+            "lossless.webp": (image.convert("RGBA"), "WEBP", {"lossless": True}),
+            "a.bmp": (image, "BMP", {}),
+            "a.gif": (image, "GIF", {"save_all": True, "append_images": [image.rotate(90)]}),
+            "a.tif": (image, "TIFF", {}),
+            "lzw.tif": (image, "TIFF", {"compression": "tiff_lzw"}),
+            "float.tif": (image.convert("L").convert("F"), "TIFF", {}),
+            "jpeg.tif": (image, "TIFF", {"compression": "jpeg"}),
+            "a.ppm": (image, "PPM", {}),
+        }
+        files = {}
+        for name, (picture, form, options) in kinds.items():
+            file = io.BytesIO()
+            picture.save(file, form, **options)
+            files[name] = file.getvalue()
+        return files
