@@ -10,6 +10,7 @@ import pytest
 from helpers.command import run
 
 from protoadapt import save_features
+from protoadapt.cli import main
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.records import right_answers
 
@@ -291,3 +292,30 @@ def test_a_terminal_of_ascii_only(features):
     done = run("evaluate", features, "--method", "protonet", "--episodes", "20", encoding="ascii")
     assert done.returncode == 0, done.stderr
     assert r"\xb1" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory: you tried …"),
+        ImportError("lib.so: failed to map segment from shared object"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_a_machine_out_of_memory_is_a_sentence(error, capsys):
+    def short():
+        raise error
+
+    with pytest.raises(SystemExit) as ended:
+        main(short)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error: there is not enough memory")
+
+
+def test_other_errors_stay_what_they_are():
+    def wrong():
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        main(wrong)

@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import write_json, written_whole
+from protoadapt.core.files import sweep, write_json, written_whole
 
 
 def test_threads_that_write_the_same_file_do_not_meet(tmp_path):
@@ -77,3 +79,19 @@ def test_innermost_lists_and_objects_take_one_line(tmp_path):
         *("{", ' "numbers": [ 1, 2.5, -3 ],', ' "inner": { "a": "b  c", "d": null },'),
         *(' "deep": [', "  [ 1 ],", "  []", " ]", "}"),
     ]
+
+
+def test_half_written_files_of_ended_processes_are_swept(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])  # its number stays until it is waited for
+    with written_whole(tmp_path / "mine") as mine:
+        theirs = mine.with_name(mine.name.replace(f"-{os.getpid()}-", f"-{ended.pid}-"))
+        elsewhere = mine.with_name(".00000000-1-0123456789abcdef.partial")
+        for file in (theirs, elsewhere):
+            file.touch()
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        sweep(tmp_path)
+        assert sorted(tmp_path.iterdir()) == sorted([mine, elsewhere])
+        os.utime(elsewhere, (0, 0))  # of another machine, and old
+        sweep(tmp_path)
+        assert [*tmp_path.iterdir()] == [mine]
+    ended.wait()

@@ -53,14 +53,10 @@ LACK = re.compile(r"allocat|bad_alloc|failed to map segment|start new thread", r
 
 def _lack(error: BaseException | None) -> str:
     """The sentence for an error of a machine that has run out of something, whatever a library made of it; or ""."""
-    opened: list[int] = []
-    try:
-        opened.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE))
-    except OSError:
+    from protoadapt.core.threads import descriptors_left
+
+    if not descriptors_left(SPARE):
         return "hardly any file descriptor is left: raise the limit (ulimit -n 1024)"
-    finally:
-        for handle in opened:
-            os.close(handle)
     while error is not None:
         if isinstance(error, MemoryError) or LACK.search(str(error)):
             return "there is not enough memory: close other programs, or give fewer or smaller files at a time"

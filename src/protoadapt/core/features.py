@@ -30,8 +30,10 @@ TEXTS = ("dataset", "split", "crop", "weights", "trained_on")
 """Metadata that is text, or absent."""
 LONGEST = 200
 BROKEN = (OSError, ValueError, TypeError, KeyError, EOFError, OverflowError, RecursionError)
-BROKEN_ZIP = (zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, NotImplementedError, RuntimeError)
-BROKEN_ZIP = (*BROKEN_ZIP, SystemError)  # of text whose characters do not exist
+BROKEN_ZIP = (
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, NotImplementedError, RuntimeError),
+    SystemError,  # of text whose characters do not exist
+)
 """What reading a damaged, encrypted or lying file can raise."""
 UNPACKED = 2**30
 RATIO = 100

@@ -112,6 +112,8 @@ def _dead(machine: str | None, process: str | None, file: Path) -> bool:
         return True
     except (OSError, OverflowError):
         return False
+    with suppress(OSError, IndexError):  # a process that has ended keeps its number until its parent asks for it
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     return False
 
 

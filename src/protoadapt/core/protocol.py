@@ -70,7 +70,7 @@ class Protocol:
     foreign: float = 0.3
 
     def __post_init__(self) -> None:
-        if self.kind not in KIND_SETTINGS:
+        if not isinstance(self.kind, str) or self.kind not in KIND_SETTINGS:
             raise UserError(f"protocol {self.kind!r} is unknown: choose {', '.join(KIND_SETTINGS)}")
         for name, least in {"way": 2, "shot": 1, "query": 1, "unlabeled": 0, "distractors": 0, "present": 1}.items():
             whole_number(name, getattr(self, name), least)

@@ -18,6 +18,19 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def descriptors_left(number: int) -> bool:
+    """Whether so many more files can be open at once."""
+    opened: list[int] = []
+    try:
+        opened.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(number))
+    except OSError:
+        return False
+    finally:
+        for handle in opened:
+            os.close(handle)
+    return True
+
+
 def thread_pool(threads: int | None = None) -> ThreadPoolExecutor:
     """A pool of threads, one per core by default. Raises MemoryError where there is no room for them.
 

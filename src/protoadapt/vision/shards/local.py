@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from protoadapt.core.errors import UserError
-from protoadapt.core.threads import cores
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.threads import cores, descriptors_left
 from protoadapt.vision import networks
 from protoadapt.vision.shards.make import Decoded, Job, Made, decode_shard, make_shard, one_thread
 
@@ -74,6 +74,8 @@ class _Items(Dataset):
 
 def _by_workers(function: Callable[[Any], Any], items: Sequence[Any], workers: int) -> Iterator[Any]:
     """function(item) of each item, in order, computed by worker processes."""
+    if not descriptors_left(16 + 16 * workers):  # halfway into starting them torch would fail without a sentence
+        raise UserError(f"{count(workers, 'worker')} need more file descriptors: raise the limit (ulimit -n 1024)")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)  # the user chose the number
         answers = iter(DataLoader(_Items(function, items), batch_size=None, num_workers=workers, collate_fn=_as_is))
