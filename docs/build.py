@@ -253,6 +253,21 @@ def draw_which_method(folder: Path) -> Path:
     return folder / "which-method.png"
 
 
+def faults_page() -> str:
+    """docs/faults.md with the campaign's table between the two marks."""
+    run = read("faults.json")
+    rows = [
+        [
+            *(part, f"{counts['done']:,}", ", ".join(f"{n:,} {how}" for how, n in sorted(counts["how"].items()))),
+            *(f"{counts['gb']:.2f} GB", str(len(counts["findings"]))),
+        ]
+        for part, counts in run["parts"].items()
+    ]
+    found = f"Seed {run['seed']}, on {run['hardware']}. {run['note']}"
+    table = markdown(["part", "cases", "how they ended", "peak memory", "findings"], rows)
+    return filled("docs/faults.md", f"{found}\n\n{table}")
+
+
 PAGES = {
     "docs/results.md": lambda: results_page(RESULTS),
     "docs/speed.md": speed_page,
@@ -263,6 +278,7 @@ PAGES = {
     "docs/bapa.md": bapa_page,
     "docs/arena.md": arena_text,
     "docs/scale.md": scale_text,
+    "docs/faults.md": faults_page,
     "README.md": readme,
 }
 

@@ -16,7 +16,7 @@ from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, Method, declarations, method
 from protoadapt.core.methods.settings import Declaration
 from protoadapt.core.protocol import Protocol
-from protoadapt.labeling.classifier import ESTIMATORS
+from protoadapt.labeling.label_methods import ESTIMATORS
 
 ARRAYS: list[Any] = [
     np.ones(5),
