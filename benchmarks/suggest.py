@@ -25,7 +25,7 @@ from protoadapt.core.provenance import commit, hardware, versions
 from protoadapt.core.statistics import half_width
 from protoadapt.labeling.suggest import suggest
 
-DATASETS = ("cub", "cars", "dtd", "cifar100")
+DATASETS = ("cub", "cars", "cifar100", "dtd")
 WAY, ROUNDS = 10, 3
 Choice = Callable[[np.ndarray, np.ndarray, np.ndarray | None, int, np.random.Generator], np.ndarray]
 
@@ -143,10 +143,10 @@ def main() -> None:
                     ),
                     flush=True,
                 )
-    if asked.json:
-        about = {"schema": "protoadapt-benchmark/1", "way": WAY, "splits": asked.splits, "seeds": "0 … splits − 1"}
-        about |= {"labels_per_class": list(range(ROUNDS + 1)), "versions": versions(), "hardware": hardware()}
-        write_json(asked.json, {**about, "commit": commit(), "rows": rows})
+        if asked.json:  # after each dataset, as they take minutes
+            about = {"schema": "protoadapt-benchmark/1", "way": WAY, "splits": asked.splits, "seeds": "0 … splits − 1"}
+            about |= {"labels_per_class": list(range(ROUNDS + 1)), "versions": versions(), "hardware": hardware()}
+            write_json(asked.json, {**about, "commit": commit(), "rows": rows})
 
 
 if __name__ == "__main__":

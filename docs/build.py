@@ -22,6 +22,7 @@ from benchmarks.default_model import by_task
 from paper import arena_page, extremes_page, scale_page
 from paper.drawing import draw_bars
 from paper.figures import draw_figures
+from paper.labeling_page import check_numbers, draw_suggest, suggest_numbers
 from paper.quoted import paper_accuracy
 from paper.results_page import results_page
 from paper.stored_results import Results
@@ -241,11 +242,13 @@ def filled(page: str, numbers: str, name: str = "numbers", text: str | None = No
 
 
 def labeling_page() -> str:
-    """docs/labeling.md with its tables: unknown pictures and corrections."""
+    """docs/labeling.md with its tables: unknown pictures, corrections, suggestions and faults."""
     unmeasured = "Not measured yet: `python -m benchmarks.{}`."
     tables = {
         "unknown": lambda document: f"{unknown.summary(document)}\n\n{unknown.by_kind(document)}",
         "corrections": corrections.summary,
+        "suggest": suggest_numbers,
+        "check": check_numbers,
     }
     text = (ROOT / "docs" / "labeling.md").read_text()
     for name, table in tables.items():
@@ -327,3 +330,5 @@ if __name__ == "__main__":
     for table in TABLES:
         for figure in draw_figures(table, Results(RESULTS), ROOT / "docs" / "images"):
             print(figure.relative_to(ROOT))
+    if (RESULTS / "suggest.json").exists():
+        draw_suggest(read("suggest.json"), ROOT / "docs" / "images" / "suggest.png")

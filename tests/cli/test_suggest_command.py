@@ -33,7 +33,7 @@ def test_from_no_labels_to_a_labelled_folder(protoadapt, folder, without_paths):
     out, err = protoadapt("suggest", "--images", "images", "--out", "named", "--n", "3")
     table = folder / "named" / "next.csv"
     assert "typical of its group" in out
-    assert "fill in the column label of named/next.csv" in out
+    assert out.endswith("  protoadapt label --support named/next.csv --images images --out named\n")
     assert "broken.png: it is no picture" in err
     rows = fill_in(table)
     assert sorted(truth(row["file"]) for row in rows) == ["blue", "green", "red"], "one of each group"

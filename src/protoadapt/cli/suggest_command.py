@@ -60,4 +60,6 @@ def suggest(
     if (more := len(result["pictures"]) - LISTED) > 0:
         print(f"… and {count(more, 'more picture')} in {table}")
     print_skipped(result["skipped"])
-    print(f"look at {page}, fill in the column label of {table}, and add --support {table} to label")
+    print(f"look at {page}, fill in the column label of {table}, then name all pictures:")
+    given = "".join(f" --support {source}" for source in dict.fromkeys([*sources, table]))
+    print(for_terminal(f"  protoadapt label{given} --images {images} --out {out}"))
