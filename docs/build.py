@@ -298,7 +298,7 @@ def faults_page() -> str:
     run = read("faults.json")
     rows = [
         [
-            *(part, f"{counts['done']:,}", ", ".join(f"{n:,} {how}" for how, n in sorted(counts["how"].items()))),
+            *(part, f"{counts['done']:,}", "; ".join(f"{how}: {n:,}" for how, n in sorted(counts["how"].items()))),
             *(f"{counts['gb']:.2f} GB", str(len(counts["findings"]))),
         ]
         for part, counts in run["parts"].items()
