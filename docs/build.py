@@ -98,9 +98,9 @@ def speed_page() -> str:
         "With 20 unlabelled pictures per class beside the queries, which then do not take part in the adaptation: "
         + ", ".join(f"{name} {rate:,.0f}" for name, rate in cpu["semi_episodes_per_s"].items())
         + " episodes/s.",
-        f"These rates are those of version {ratio['before']}; since then the compiled loops take less time of a core per "
+        f"These rates are those of version {ratio['before']}; since then compiled loops take less time of a core per "
         "episode, by factors of "
-        + ", ".join(f"{row['ratio']:.2f} ({case}, {1e6 * row['now']:,.0f} µs)" for case, row in ratio["cases"].items())
+        + ", ".join(f"{r['ratio']:.2f} ({case}, {1e6 * r['now']:,.0f} µs)" for case, r in ratio["cases"].items())
         + f": `python benchmarks/inference_ratio.py`, both versions in turn on {ratio['hardware']} beside other work.",
         "CIPA beside PT+MAP, on the same episodes: the paper says that CIPA “requires much less computation”. On these "
         f"features that is {_times(cpu['naive_episodes_per_s']):.1f} × in naive numpy and {_times(compiled):.1f} × in "
