@@ -42,7 +42,7 @@ def read(name: str) -> dict:
 
 def speed_page() -> str:
     cpu, gpu = read("benchmark-inference-cpu.json"), read("benchmark-inference-h200.json")
-    ratio = read("benchmark-inference-ratio.json")
+    change = read("benchmark-inference-ratio.json")
     rows = []
     for name, rate in cpu["methods"].items():
         naive = cpu["naive_episodes_per_s"].get(name)
@@ -98,10 +98,10 @@ def speed_page() -> str:
         "With 20 unlabelled pictures per class beside the queries, which then do not take part in the adaptation: "
         + ", ".join(f"{name} {rate:,.0f}" for name, rate in cpu["semi_episodes_per_s"].items())
         + " episodes/s.",
-        f"These rates are those of version {ratio['before']}; since then compiled loops take less time of a core per "
+        f"These rates are those of version {change['before']}; since then compiled loops take less time of a core per "
         "episode, by factors of "
-        + ", ".join(f"{r['ratio']:.2f} ({case}, {1e6 * r['now']:,.0f} µs)" for case, r in ratio["cases"].items())
-        + f": `python benchmarks/inference_ratio.py`, both versions in turn on {ratio['hardware']} beside other work.",
+        + ", ".join(f"{r['ratio']:.2f} ({case}, {1e6 * r['now']:,.0f} µs)" for case, r in change["cases"].items())
+        + f": `python benchmarks/inference_ratio.py`, both versions in turn on {change['hardware']} beside other work.",
         "CIPA beside PT+MAP, on the same episodes: the paper says that CIPA “requires much less computation”. On these "
         f"features that is {_times(cpu['naive_episodes_per_s']):.1f} × in naive numpy and {_times(compiled):.1f} × in "
         "the compiled loop. On the features of our networks, where Sinkhorn's iteration takes more rounds, CIPA is "
