@@ -13,12 +13,15 @@ from typing import Any
 from fastapi import FastAPI
 from torch import nn
 
+from protoadapt import __version__
 from protoadapt.app.api import ERRORS, Service, board_routes
 from protoadapt.app.boards import Boards
 from protoadapt.app.connections import BACKLOG, bounded_log, most_connections, protocol
 from protoadapt.app.guard import Guard, is_loopback
 from protoadapt.app.intake import Limits
+from protoadapt.app.predict_api import Predictor, check_classifier, predict_routes
 from protoadapt.core.errors import UserError
+from protoadapt.labeling.classifier import Classifier
 
 MOST_REQUEST = 4
 """A request, which may hold many files, is cut off at so many times the limit of one file."""
@@ -35,12 +38,14 @@ def serve(
     port: int = 7860,
     token: str | None = None,
     keep: Path | None = None,
+    classifier: Classifier | None = None,
     on_ready: Callable[[str], None] = print,
 ) -> None:
     """Serves the page until Ctrl-C or SIGTERM; `on_ready` is called with the address to open.
 
     network, metadata: of `vision.networks.load`. port: 0 takes any free one. token: required of every visitor;
-    generated where `host` is not this computer only. keep: a folder in which boards outlive the server.
+    generated where `host` is not this computer only. keep: a folder in which boards outlive the server. classifier: of
+    the same network; adds the endpoint for programs (`predict_api`).
     """
     import uvicorn
 
@@ -48,7 +53,7 @@ def serve(
     with _listening(host, port) as listener, _temporary_folder() as folder:
         home = _home(keep) if keep else folder
         boards = Boards(home, metadata["weights"], limits.pictures, keep is not None)
-        app = page_app(Service(network, metadata, limits, boards, listed=token is None))
+        app = page_app(Service(network, metadata, limits, boards, listed=token is None), classifier)
         place = f"[{host}]" if ":" in host else host
         on_ready(f"http://{place}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else ""))
         bounded_log()
@@ -58,9 +63,15 @@ def serve(
         uvicorn.Server(uvicorn.Config(guarded, **settings)).run(sockets=[listener])  # type: ignore[arg-type]
 
 
-def page_app(service: Service) -> FastAPI:
-    """The page without its guard."""
-    app = FastAPI(title="protoadapt", openapi_url=None, docs_url=None, redoc_url=None, exception_handlers=ERRORS)
+def page_app(service: Service, classifier: Classifier | None = None) -> FastAPI:
+    """The page without its guard; with a classifier also the endpoint for programs and its OpenAPI description."""
+    described = "/openapi.json" if classifier else None
+    settings: dict[str, Any] = {"docs_url": None, "redoc_url": None, "exception_handlers": ERRORS}
+    app = FastAPI(title="protoadapt", version=__version__, openapi_url=described, **settings)
+    if classifier:  # first: its addresses are no boards
+        check_classifier(classifier, service.metadata)
+        predictor = Predictor(service.network, service.metadata, classifier)
+        app.include_router(predict_routes(predictor, service.limits))
     app.include_router(board_routes(service))
     return app
 

@@ -2,17 +2,23 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from protoadapt.cli.label_command import MODEL
-from protoadapt.cli.options import Device, ModelName, find_device
+from protoadapt.cli.options import MODEL_HELP, Device, find_device
 from protoadapt.core.errors import UserError, install
 
 
 def serve(
-    model: ModelName = MODEL,
+    model: Annotated[
+        str | None, typer.Option(help=f"{MODEL_HELP} (default: {MODEL}; with --classifier, the one that made it)")
+    ] = None,
+    classifier: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="classifier.safetensors: adds POST /api/predict, for programs"),
+    ] = None,
     host: Annotated[
         str, typer.Option(help="address to listen on; 0.0.0.0 lets other computers in, with the token")
     ] = "127.0.0.1",
@@ -37,12 +43,23 @@ def serve(
     if not all(map(find_spec, ("fastapi", "uvicorn", "multipart"))):
         raise UserError(f"the page needs fastapi, uvicorn and python-multipart: {install('app')}")
     from protoadapt import app
+    from protoadapt.labeling.classifier import load_classifier
+    from protoadapt.labeling.pipeline import load_same
     from protoadapt.vision import networks
 
-    network, metadata = networks.load(model, find_device(device))
+    fitted = load_classifier(classifier) if classifier else None
+    if fitted:
+        network, metadata = load_same(
+            model, fitted.model["name"], fitted.model["weights"], "the classifier was", find_device(device)
+        )
+    else:
+        network, metadata = networks.load(model or MODEL, find_device(device))
 
     def announce(address: str) -> None:
         print(f"Open {address} in a browser; Ctrl-C here ends it.", flush=True)
+        if fitted:
+            print("Programs: POST pictures to /api/predict; /openapi.json describes it, /health answers.", flush=True)
 
     limits = app.Limits(max_mb << 20, max_pictures)
-    app.serve(network, metadata, host=host, port=port, token=token, limits=limits, keep=keep, on_ready=announce)
+    where: dict[str, Any] = {"host": host, "port": port, "token": token, "keep": keep}
+    app.serve(network, metadata, limits=limits, classifier=fitted, on_ready=announce, **where)

@@ -1,0 +1,133 @@
+"""Requests per second of `serve --classifier`, beside the bare network's pictures per second in the same run.
+
+    python benchmarks/serve.py [--seconds 10] [--model lite0] [--flat 10000] [--json FILE]
+
+A classifier is fitted on made-up photographs, served by a process of its own, and asked by 1, 8 and 64 clients for some
+seconds each, one picture per request; between these turns the bare network computes ready batches of 16. `--flat` sends
+so many more requests and records the server's memory before and after. The load generator shares the machine's cores
+with the server.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import torch
+from PIL import Image
+
+from protoadapt.core.provenance import hardware, versions
+from protoadapt.labeling import label
+from protoadapt.vision import networks
+from protoadapt.vision.embed import FORWARD, embed_batches
+
+CLIENTS = (1, 8, 64)
+
+
+def photographs(folder: Path, count: int) -> list[Path]:
+    """JPEGs of 500 × 375 pixels in two tints, smooth shapes under some noise."""
+    rng = np.random.default_rng(0)
+    files = []
+    for i in range(count):
+        coarse = Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8))
+        smooth = np.asarray(coarse.resize((500, 375), Image.Resampling.BICUBIC), np.float32)
+        pixels = np.clip(smooth * ([1, 0.4, 0.4] if i % 2 else [0.4, 0.4, 1]) + rng.normal(0, 8, smooth.shape), 0, 255)
+        files.append(folder / ("red" if i % 2 else "blue") / f"{i}.jpg")
+        files[-1].parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.astype(np.uint8)).save(files[-1], quality=85)
+    return files
+
+
+def bare(network: torch.nn.Module, about: dict, seconds: float) -> float:
+    """Pictures per second of the network alone."""
+    batch = np.zeros((FORWARD, 3, about["size"], about["size"]), np.uint8)
+    done, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        for _ in embed_batches(network, about, [(None, batch)]):
+            done += len(batch)
+    return done / (time.perf_counter() - start)
+
+
+def load(address: str, contents: list[bytes], clients: int, seconds: float, most: int = 1 << 30) -> dict:
+    """Requests per second, errors and latencies of so many clients."""
+    times: list[float] = []
+    errors: list[str] = []
+    end, lock = time.perf_counter() + seconds, threading.Lock()
+
+    def client(number: int) -> None:
+        with httpx.Client(base_url=address, timeout=120) as visitor:
+            for i in range(number, 1 << 30, clients):
+                if time.perf_counter() > end or len(times) >= most:
+                    return
+                start = time.perf_counter()
+                try:
+                    answer = visitor.post("/api/predict", content=contents[i % len(contents)])
+                    problem = None if answer.status_code == 200 else str(answer.status_code)
+                except httpx.HTTPError as error:
+                    problem = type(error).__name__
+                with lock:
+                    times.append(time.perf_counter() - start)
+                    errors.extend([problem] if problem else [])
+
+    start = time.perf_counter()
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    took, ordered = time.perf_counter() - start, sorted(times)
+    share = {"median_ms": 1000 * statistics.median(ordered), "p95_ms": 1000 * ordered[int(0.95 * (len(ordered) - 1))]}
+    return {"clients": clients, "requests": len(times), "per_second": len(times) / took, "errors": errors[:5], **share}
+
+
+def memory(pid: int) -> int:
+    """Resident megabytes of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--model", default="lite0")
+    parser.add_argument("--flat", type=int, default=10_000)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    network, about = networks.load(options.model)
+    record: dict = {"schema": "protoadapt-benchmark/1", "hardware": hardware(), "versions": versions()}
+    record |= {"model": options.model, "threads": torch.get_num_threads(), "turns": []}
+    with tempfile.TemporaryDirectory() as folder:
+        files = photographs(Path(folder, "photos"), 24)
+        label([Path(folder, "photos")], Path(folder, "photos"), Path(folder, "named"), model=options.model)
+        contents = [file.read_bytes() for file in files]
+        command = [sys.executable, "-m", "protoadapt", "serve", "--port", "0", "--model", options.model]
+        command += ["--classifier", str(Path(folder, "named", "classifier.safetensors"))]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                address = server.stdout.readline().split()[1]  # type: ignore[union-attr]
+                load(address, contents, 2, 2.0)  # warm
+                for clients in CLIENTS:
+                    turn = {"bare": bare(network, about, options.seconds)}
+                    turn |= load(address, contents, clients, options.seconds)
+                    record["turns"].append(turn | {"ratio": turn["per_second"] / turn["bare"]})
+                    print({key: round(v, 2) if isinstance(v, float) else v for key, v in record["turns"][-1].items()})
+                if options.flat:
+                    before = memory(server.pid)
+                    flood = load(address, contents, 8, 3600, options.flat)
+                    record["flat"] = {"before_mb": before, "after_mb": memory(server.pid), **flood}
+                    print(record["flat"])
+            finally:
+                server.terminate()
+    if options.json:
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""The endpoint for programs: pictures in, labels of a fitted classifier out.
+
+Requests are answered together: a worker takes all pictures that wait, up to one forward pass of the network, so that
+many clients cost little more than the network alone. What waits is bounded: beyond that a request has to come later.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, Field
+from starlette.datastructures import UploadFile
+from torch import nn
+
+from protoadapt.app.intake import Limits
+from protoadapt.core.errors import UserError
+from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.outputs import UNLABELED, picture_records
+from protoadapt.vision.embed import FORWARD, check_rows, embed_batches
+from protoadapt.vision.pictures.decode import decode_bytes
+from protoadapt.vision.pictures.formats import quiet_pillow, reason
+
+FILES, WAITING, DECODERS = 64, 512, 4
+"""Pictures per request, pictures that may wait for the network, and pictures that are decoded at once."""
+BUSY = "too many pictures are waiting: try again in a moment"
+
+
+class Prediction(BaseModel):
+    """The answer to one picture."""
+
+    name: str = Field(description="file name, as sent")
+    label: str = Field(description="likeliest class")
+    confidence: float = Field(description="its probability, 0 to 1; a score for sorting if not calibrated")
+    runner_up: str = Field(description="second likeliest class")
+    margin: float = Field(description="difference of the two probabilities")
+    unknown: bool = Field(description="the picture resembles no example; always false if not calibrated")
+
+
+class Unreadable(BaseModel):
+    """A file that is no picture, and why."""
+
+    name: str
+    reason: str
+
+
+class Predictions(BaseModel):
+    """The answer to one request, pictures in the order in which they were sent."""
+
+    pictures: list[Prediction]
+    skipped: list[Unreadable]
+    calibrated: bool
+
+
+class Health(BaseModel):
+    """Whether the server is ready, and what it answers."""
+
+    status: str
+    model: str
+    classes: list[str]
+    calibrated: bool
+    answered: int = Field(description="pictures answered since the start")
+
+
+class Predictor:
+    """A network with a classifier, which one worker thread asks for all requests."""
+
+    def __init__(self, network: nn.Module, metadata: Mapping[str, Any], classifier: Classifier):
+        self.network, self.metadata, self.classifier, self.answered = network, metadata, classifier, 0
+        self._waiting: queue.Queue[tuple[np.ndarray, Future[np.ndarray]]] = queue.Queue(WAITING)
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def ask(self, pixels: np.ndarray) -> "Future[np.ndarray]":
+        """The features (D) of a picture (3, size, size), when the network has made them. Raises queue.Full."""
+        future: Future[np.ndarray] = Future()
+        self._waiting.put_nowait((pixels, future))
+        return future
+
+    def decode(self, content: bytes) -> np.ndarray:
+        with quiet_pillow():
+            return decode_bytes(content, self.metadata["size"], self.metadata.get("resize"))
+
+    def answer(self, names: Sequence[str], rows: Sequence[np.ndarray]) -> list[Prediction]:
+        answers = self.classifier.answer(np.stack(rows))
+        self.answered += len(rows)
+        records = picture_records(names, answers, np.full(len(rows), UNLABELED), self.classifier.classes)
+        keys = ("label", "confidence", "runner_up", "margin", "unknown")
+        return [Prediction(name=record["file"], **{key: record[key] for key in keys}) for record in records]
+
+    def _work(self) -> None:
+        while True:
+            batch = [self._waiting.get()]
+            while len(batch) < FORWARD and not self._waiting.empty():
+                batch.append(self._waiting.get())
+            try:
+                pixels = np.stack([pixels for pixels, _ in batch])
+                ((_, rows),) = embed_batches(
+                    self.network, self.metadata, [(None, pixels)], views=self.classifier.model.get("views", 1)
+                )
+                for row, (_, future) in zip(check_rows(rows).numpy(), batch):
+                    future.set_result(row)
+            except Exception as error:  # the requests fail, the worker goes on
+                for _, future in batch:
+                    future.set_exception(error)
+
+
+def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
+    """POST /api/predict and GET /health."""
+    routes, decoders = APIRouter(tags=["predict"]), asyncio.Semaphore(DECODERS)
+
+    async def features(name: str, content: bytes) -> "asyncio.Future[np.ndarray] | str":
+        """The features to come, or why there are none."""
+        if len(content) > limits.bytes:
+            return f"{len(content) / (1 << 20):,.0f} MB; the limit is {limits.bytes >> 20} MB"
+        try:
+            async with decoders:
+                pixels = await run_in_threadpool(predictor.decode, content)
+        except Exception as error:  # a broken file may fail in any way
+            return reason(error, name)
+        try:
+            return asyncio.wrap_future(predictor.ask(pixels))
+        except queue.Full:
+            raise HTTPException(503, BUSY, {"Retry-After": "1"}) from None
+
+    @routes.post("/api/predict", openapi_extra=BODY)
+    async def predict(request: Request) -> Predictions:
+        """Name one or many pictures: a form with `files`, or one picture as the body."""
+        uploads = await _uploads(request)
+        found = await asyncio.gather(*(features(*upload) for upload in uploads))
+        skipped = [Unreadable(name=name, reason=one) for (name, _), one in zip(uploads, found) if isinstance(one, str)]
+        if len(skipped) == len(uploads):
+            why = f"{skipped[0].name!r}: {skipped[0].reason}" if skipped else "the request holds none"
+            raise HTTPException(422, f"there is no picture that can be read ({why})")
+        names = [name for (name, _), one in zip(uploads, found) if not isinstance(one, str)]
+        rows = await asyncio.gather(*(one for one in found if not isinstance(one, str)))
+        pictures = await run_in_threadpool(predictor.answer, names, rows)
+        calibrated = predictor.classifier.threshold is not None
+        return Predictions(pictures=pictures, skipped=skipped, calibrated=calibrated)
+
+    @routes.get("/health")
+    def health() -> Health:
+        """Answers as soon as pictures are answered."""
+        known = predictor.classifier
+        model, calibrated = str(predictor.metadata["model"]), known.threshold is not None
+        return Health(
+            status="ok", model=model, classes=known.classes, calibrated=calibrated, answered=predictor.answered
+        )
+
+    return routes
+
+
+async def _uploads(request: Request) -> list[tuple[str, bytes]]:
+    if request.headers.get("content-type", "").startswith("multipart/form-data"):
+        async with request.form(max_files=FILES, max_fields=1) as form:
+            parts = [part for part in form.getlist("files") if isinstance(part, UploadFile)]
+            return [((part.filename or f"picture {i}")[-255:], await part.read()) for i, part in enumerate(parts)]
+    content = await request.body()
+    return [("picture", content)] if content else []
+
+
+def check_classifier(classifier: Classifier, metadata: Mapping[str, Any]) -> None:
+    """Raises UserError where the network is not the one that the classifier was made with."""
+    if classifier.model["weights"] != metadata["weights"]:
+        raise UserError("the classifier was made with another network: give that one with --model")
+
+
+_FILE = {"type": "string", "format": "binary"}
+_FORM = {"type": "object", "required": ["files"], "properties": {"files": {"type": "array", "items": _FILE}}}
+BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"multipart/form-data": {"schema": _FORM}, "image/*": {"schema": _FILE}},
+    },
+    "responses": {"413": {"description": "larger than the limit"}, "503": {"description": "too many requests wait"}},
+}
