@@ -3,9 +3,9 @@
     python benchmarks/serve.py [--seconds 10] [--model lite0] [--flat 10000] [--json FILE]
 
 A classifier is fitted on made-up photographs, served by a process of its own, and asked by 1, 8 and 64 clients for some
-seconds each, one picture per request; between these turns the bare network computes ready batches of 16. `--flat` sends
-so many more requests and records the server's memory before and after. The load generator shares the machine's cores
-with the server.
+seconds each, one picture per request; between these turns the bare network computes ready batches of 16. The load
+generator shares the machine's cores with the server. Then a small network is served, and asked `--flat` times: the
+server's memory after the first tenth and at the end is recorded.
 """
 
 import argparse
@@ -17,6 +17,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -28,6 +30,8 @@ from protoadapt.core.provenance import hardware, versions
 from protoadapt.labeling import label
 from protoadapt.vision import networks
 from protoadapt.vision.embed import FORWARD, embed_batches
+from protoadapt.vision.networks.backbones import build
+from protoadapt.vision.networks.model_files import save_fp16
 
 CLIENTS = (1, 8, 64)
 
@@ -93,6 +97,30 @@ def memory(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
+@contextmanager
+def serving(folder: Path, model: str) -> Iterator[tuple[str, int, list[bytes]]]:
+    """The address and process of a server with a classifier of this network, and pictures to send."""
+    files = photographs(folder / "photos", 24)
+    label([folder / "photos"], folder / "photos", folder / "named", model=model)
+    command = [sys.executable, "-m", "protoadapt", "serve", "--port", "0", "--model", model]
+    command += ["--classifier", str(folder / "named" / "classifier.safetensors")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            address = server.stdout.readline().split()[1]  # type: ignore[union-attr]
+            contents = [file.read_bytes() for file in files]
+            load(address, contents, 2, 2.0)  # warm
+            yield address, server.pid, contents
+        finally:
+            server.terminate()
+
+
+def small_network(file: Path) -> str:
+    """A network so small that ten thousand requests take minutes: memory depends on the server, not on the network."""
+    about = {"backbone": "resnet12", "width": 8, "crop": "none", "dataset": "nothing", "size": 24}
+    save_fp16(build("resnet12", 8), about | {"mean": [0.5] * 3, "std": [0.25] * 3}, file)
+    return str(file)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10)
@@ -102,29 +130,23 @@ def main() -> None:
     options = parser.parse_args()
     network, about = networks.load(options.model)
     record: dict = {"schema": "protoadapt-benchmark/1", "hardware": hardware(), "versions": versions()}
-    record |= {"model": options.model, "threads": torch.get_num_threads(), "turns": []}
+    record |= {"model": options.model, "threads": torch.get_num_threads(), "load": os.getloadavg()[0], "turns": []}
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder), options.model) as (address, _, contents):
+        for clients in CLIENTS:
+            turn = {"bare": bare(network, about, options.seconds)}
+            turn |= load(address, contents, clients, options.seconds)
+            record["turns"].append(turn | {"ratio": turn["per_second"] / turn["bare"]})
+            print(
+                {key: round(v, 2) if isinstance(v, float) else v for key, v in record["turns"][-1].items()}, flush=True
+            )
     with tempfile.TemporaryDirectory() as folder:
-        files = photographs(Path(folder, "photos"), 24)
-        label([Path(folder, "photos")], Path(folder, "photos"), Path(folder, "named"), model=options.model)
-        contents = [file.read_bytes() for file in files]
-        command = [sys.executable, "-m", "protoadapt", "serve", "--port", "0", "--model", options.model]
-        command += ["--classifier", str(Path(folder, "named", "classifier.safetensors"))]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-            try:
-                address = server.stdout.readline().split()[1]  # type: ignore[union-attr]
-                load(address, contents, 2, 2.0)  # warm
-                for clients in CLIENTS:
-                    turn = {"bare": bare(network, about, options.seconds)}
-                    turn |= load(address, contents, clients, options.seconds)
-                    record["turns"].append(turn | {"ratio": turn["per_second"] / turn["bare"]})
-                    print({key: round(v, 2) if isinstance(v, float) else v for key, v in record["turns"][-1].items()})
-                if options.flat:
-                    before = memory(server.pid)
-                    flood = load(address, contents, 8, 3600, options.flat)
-                    record["flat"] = {"before_mb": before, "after_mb": memory(server.pid), **flood}
-                    print(record["flat"])
-            finally:
-                server.terminate()
+        model = small_network(Path(folder, "small.safetensors"))
+        with serving(Path(folder), model) as (address, pid, contents):
+            record["flat"] = []
+            for requests in (options.flat // 10, options.flat):
+                flood = load(address, contents, 8, 3600, requests)
+                record["flat"].append(flood | {"memory_mb": memory(pid)})
+                print(record["flat"][-1], flush=True)
     if options.json:
         options.json.write_text(json.dumps(record, indent=1) + "\n")
 

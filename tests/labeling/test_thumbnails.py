@@ -3,6 +3,7 @@
 import json
 import re
 
+import pytest
 from helpers.pages import board_data, labels, row, thumb
 from PIL import Image
 
@@ -35,17 +36,25 @@ def test_what_is_looked_at_first_is_shown_large_and_the_report_stays_as_small():
     assert len(small) + thumbnails.WEIGHT * len(large) <= thumbnails.THUMBS
 
 
+@pytest.mark.parametrize(("count", "side"), [(2, 256), (350, 256), (351, 192), (1000, 160)])
+def test_few_pictures_are_shown_larger_and_all_alike(count, side):
+    rows = [
+        {"confidence": 0.5, "file": str(i), "label": "a", "unknown": i == 1, "support": False} for i in range(count)
+    ]
+    assert thumbnails.report_images(rows, ["0"]) == [(i, "thumb", side) for i in range(count)]
+
+
 def test_labels_json_names_them_and_the_report_holds_them(folder, named, without_paths):
     result, out = named(), folder / "out"
     (folder / "images").rename(folder / "elsewhere")  # the report needs them no more
     for record in result["pictures"]:
         with Image.open(out / record["thumb"]) as small:
-            assert (small.format, small.size) == ("JPEG", (30, 26))
+            assert (small.format, small.size) == ("WEBP", (30, 26))
     assert (out / "labels.json").stat().st_size < 20_000
     report([out / "labels.json"])
     small = board_data((out / "report.html").read_text())["small"]
     assert len(small) == 24
-    assert all(one.startswith("data:image/jpeg;base64,") for one in small)
+    assert all(one.startswith("data:image/webp;base64,") for one in small)
 
 
 def test_those_of_earlier_runs_go_and_other_files_stay(folder, named, without_paths):

@@ -4,14 +4,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from protoadapt.app.board import name_board
-from protoadapt.app.intake import SMALL
+from protoadapt.app.intake import LARGE
 from protoadapt.app.session import Session
 from protoadapt.core.errors import UserError
+from protoadapt.core.threads import ahead
 from protoadapt.labeling.classifier import classifier_bytes
 from protoadapt.labeling.outputs import as_csv
 from protoadapt.labeling.pipeline import Named
+from protoadapt.labeling.thumbnails import SIDES
 from protoadapt.report.label_page import labels_page
-from protoadapt.vision.pictures.decode import data_url
+from protoadapt.vision.pictures.decode import THUMB, data_url, thumbnail
 
 Content = tuple[bytes, str]
 NOTHING = "there is nothing to save yet: give a picture of each of two classes its name"
@@ -25,8 +27,10 @@ def _report(session: Session, metadata: Mapping[str, Any]) -> Content:
     with session.lock:
         board = session.board
     result = _named(name_board(board, metadata, paths=True)).result
-    for place, record in zip(board.present, result["pictures"]):
-        record["thumb"] = data_url(session.copy(board.pictures[place].key, SMALL).read_bytes())
+    side = next((side for most, side in SIDES.items() if len(board.present) <= most), THUMB)
+    files = [session.copy(board.pictures[place].key, LARGE) for place in board.present]
+    for record, small in zip(result["pictures"], ahead(lambda file: thumbnail(file.read_bytes(), side), files, 64)):
+        record["thumb"] = data_url(small)
     return labels_page(result).encode(), "text/html; charset=utf-8"
 
 

@@ -1,4 +1,4 @@
-"""Small pictures for the report: JPEG files in the folder .thumbs beside labels.json, whose records name them.
+"""Small pictures for the report: WebP files in the folder .thumbs beside labels.json, whose records name them.
 
 The report is one file, so its small pictures are copied into it (`with_images`). labels.json stays small: 340 pictures
 took 2.8 MB when it held them itself, as files of version 0.1.0 still do.
@@ -23,12 +23,14 @@ from protoadapt.vision.pictures.read import read_file
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, how much of it is done, and of how much."""
 FOLDER = ".thumbs"
-NAME = re.compile(rf"{re.escape(FOLDER)}/[0-9a-f]{{64}}(-\d{{1,4}})?\.jpg")
-"""Of a small picture, relative to labels.json. Anything else that a file may say leads nowhere."""
+NAME = re.compile(rf"{re.escape(FOLDER)}/[0-9a-f]{{64}}(-\d{{1,4}})?\.(webp|jpg)")
+"""Of a small picture, relative to labels.json (jpg: of version 0.1.0). Anything else in a file leads nowhere."""
+SIDES = {350: 256, 600: 192, 1000: 160}
+"""Pixels per side up to so many pictures, so that a report of 1,000 photographs has about 5 MB."""
 LARGEST = 1 << 18  # bytes of a small picture
 KEYS = ("thumb", "preview")
 THUMBS = 2000
-"""Thumbnails in a report, about four kilobytes each."""
+"""Thumbnails in a larger report, about two kilobytes each."""
 LARGE_UNKNOWN = 200
 """Larger previews, beside those of the pictures to label next: the unknown."""
 WEIGHT = 4
@@ -54,8 +56,11 @@ def thumbnail_sample(records: Sequence[Mapping[str, Any]], most: int = THUMBS) -
 def report_images(records: Sequence[Mapping[str, Any]], following: Sequence[str]) -> list[tuple[int, str, int]]:
     """(record, key, pixels per side) of a report's images: a `thumb`, and a `preview` of what people look at first.
 
-    following: the files to label next.
+    following: the files to label next. Up to 1,000 pictures all have the same size, so that they need no preview.
     """
+    for most, side in SIDES.items():
+        if len(records) <= most:
+            return [(i, "thumb", side) for i in range(len(records))]
     first = set(following)
     large = [i for i, record in enumerate(records) if record["file"] in first and not record["support"]]
     unknown = sorted((i for i, one in enumerate(records) if one["unknown"]), key=lambda i: -records[i]["confidence"])
@@ -73,11 +78,11 @@ def write_thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], out: Path)
     def work(one: tuple[str, bytes | None, int]) -> str | None:
         file, content, side = one
         size = f"-{side}" if side != THUMB else ""
-        name = f"{FOLDER}/{content.hex()}{size}.jpg" if content else None
+        name = f"{FOLDER}/{content.hex()}{size}.webp" if content else None
         try:
             if name is None or not (out / name).is_file():
                 small = thumbnail(read_file(file), side)
-                name = name or f"{FOLDER}/{hashlib.sha256(small).hexdigest()}{size}.jpg"
+                name = name or f"{FOLDER}/{hashlib.sha256(small).hexdigest()}{size}.webp"
                 with written_whole(out / name) as partial:
                     partial.write_bytes(small)
             return name
@@ -107,7 +112,7 @@ def add_thumbnails(
 def remove_unused(document: Mapping[str, Any], out: Path) -> None:
     """Removes the small pictures of earlier runs that labels.json no longer names."""
     used = {record.get(key) for record in document["pictures"] for key in KEYS}
-    for file in (out / FOLDER).glob("*.jpg"):
+    for file in (out / FOLDER).glob("*.*"):
         name = f"{FOLDER}/{file.name}"
         if NAME.fullmatch(name) and name not in used:
             file.unlink(missing_ok=True)
@@ -133,5 +138,5 @@ def _with_image(record: Any, folder: Path) -> Any:
         if isinstance(name, str) and NAME.fullmatch(name):
             with suppress(OSError), open(folder / name, "rb") as file:
                 content = file.read(LARGEST)
-                images |= {key: data_url(content)} if content[:2] == b"\xff\xd8" else {}
+                images |= {key: data_url(content)} if content.startswith((b"RIFF", b"\xff\xd8")) else {}
     return record | images

@@ -68,13 +68,12 @@ def decode_bytes(content: bytes, size: int, resize: Resize | None = None) -> np.
 
 
 def thumbnail(content: bytes, side: int = THUMB) -> bytes:
-    """Make a JPEG of at most `side` pixels per side, upright, without the file's metadata."""
-    (small,) = shrunk(content, side, form="JPEG", quality=75)
-    return small
+    """Make a WebP of at most `side` pixels per side, upright, without the file's metadata."""
+    return shrunk(content, side)[0]
 
 
-def shrunk(content: bytes, *sides: int, form: str = "WEBP", quality: int = 78) -> list[bytes]:
-    """Make small pictures of at most so many pixels per side, the largest first: upright, and without any metadata.
+def shrunk(content: bytes, *sides: int) -> list[bytes]:
+    """Make WebP files of at most so many pixels per side, the largest first: upright, and without any metadata.
 
     A picture is decoded once for all of them. Pillow would write a JPEG's comment, which may be a person's name, into
     every copy: so nothing but pixels is copied.
@@ -87,7 +86,7 @@ def shrunk(content: bytes, *sides: int, form: str = "WEBP", quality: int = 78) -
         small.thumbnail((side, side))
         small.info.clear()
         copy = BytesIO()
-        small.save(copy, form, quality=quality)
+        small.save(copy, "WEBP", quality=72)
         copies.append(copy.getvalue())
     return copies
 
