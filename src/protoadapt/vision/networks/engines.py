@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.threads import thread_pool
 from protoadapt.vision.networks.onnx_graph import graph_of
+from protoadapt.vision.networks.quiet_onnxruntime import import_onnxruntime
 from protoadapt.vision.networks.staged import Staged
 
 TORCH, ONNXRUNTIME = "torch", "onnxruntime"
@@ -67,8 +68,7 @@ def chosen_engine(network: nn.Module, size: int, device: str, engine: str | None
 
 
 def _on_onnxruntime(network: Staged, size: int) -> Staged:
-    import onnxruntime
-
+    onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4  # it would print its own errors before ours

@@ -16,6 +16,7 @@ from protoadapt.core.errors import UserError, install
 from protoadapt.core.files import sha256_of
 from protoadapt.core.untrusted import clean_json
 from protoadapt.vision.network_metadata import network_metadata
+from protoadapt.vision.networks.quiet_onnxruntime import import_onnxruntime
 from protoadapt.vision.pictures.decode import Resize
 
 
@@ -83,7 +84,7 @@ def load(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
 def open_session(path: str | Path) -> Any:
     """Open an ONNX file with onnxruntime on the CPU, with as many threads as torch."""
     try:
-        import onnxruntime
+        onnxruntime = import_onnxruntime()
     except ImportError as error:
         raise UserError(f"{Path(path).name} needs onnxruntime: {install('onnx')}") from error
     if not Path(path).is_file():
