@@ -272,6 +272,28 @@ def scale_text() -> str:
     return filled("docs/scale.md", numbers)
 
 
+def serve_page() -> str:
+    """docs/serve.md with the endpoint's rates between the two marks."""
+    record = read("benchmark-serve.json")
+    rows = [
+        [str(turn["clients"]), f"{turn['per_second']:.1f}", f"{turn['bare']:.1f}", f"{100 * turn['ratio']:.0f} %"]
+        + [f"{turn['median_ms']:,.0f} ms", str(len(turn["errors"]))]
+        for turn in record["turns"]
+    ]
+    first, last = record["flat"]
+    words = (
+        f"`python benchmarks/serve.py` with {record['model']} on {record['hardware']}, which other work kept busy (load "
+        f"{record['load']:.0f}): rates are those of that moment, and only their ratio says something. The load generator "
+        "runs on the same cores; the bare network computes ready batches of 16 right before each turn."
+    )
+    memory = (
+        f"Memory after {first['requests']:,} requests: {first['memory_mb']} MB; after {last['requests']:,} more: "
+        f"{last['memory_mb']} MB, {len(last['errors'])} errors."
+    )
+    table = markdown(["clients", "requests/s", "bare network, pictures/s", "ratio", "median", "errors"], rows)
+    return filled("docs/serve.md", f"{words}\n\n{table}\n\n{memory}")
+
+
 def bapa_page() -> str:
     """docs/bapa.md with its tables between the two marks."""
     files = [file for file in ("extremes-validation.json", "extremes-novel.json") if (RESULTS / file).exists()]
@@ -324,6 +346,7 @@ PAGES = {
     "docs/arena.md": arena_text,
     "docs/scale.md": scale_text,
     "docs/faults.md": faults_page,
+    "docs/serve.md": serve_page,
     "README.md": readme,
 }
 
