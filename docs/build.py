@@ -282,9 +282,9 @@ def serve_page() -> str:
     ]
     first, last = record["flat"]
     words = (
-        f"`python benchmarks/serve.py` with {record['model']} on {record['hardware']}, which other work kept busy (load "
-        f"{record['load']:.0f}): rates are those of that moment, and only their ratio says something. The load generator "
-        "runs on the same cores; the bare network computes ready batches of 16 right before each turn."
+        f"`python benchmarks/serve.py` with {record['model']} on {record['hardware']}, which other work kept busy "
+        f"(load {record['load']:.0f}): rates are those of that moment, and only their ratio says something. The load "
+        "generator runs on the same cores; the bare network computes ready batches of 16 right before each turn."
     )
     memory = (
         f"Memory after {first['requests']:,} requests: {first['memory_mb']} MB; after {last['requests']:,} more: "
