@@ -223,12 +223,17 @@ def _valid_results(
     def holds(r: dict[str, Any]) -> bool:
         run = chosen.get(r["label"])
         fits = run is None or (  # records of other methods are kept
-            r.get("arguments") == json.loads(json.dumps(run.settings))
+            {**_defaults(run.name), **r.get("arguments", {})} == json.loads(json.dumps(run.settings))
             and r["episodes"] >= _episodes(trial, r["label"], work)
         )
         return fits and features in ("", r["features"].get("hash")) and not _differences(r, trial, shot, weights, work)
 
     return [r for r in read(work.results / trial.file(shot)).get("results", []) if holds(r)]
+
+
+def _defaults(name: str) -> dict[str, Any]:
+    """The settings of a method as JSON has them: a record from before a setting existed was run with its default."""
+    return json.loads(json.dumps(method(name).settings))
 
 
 def _differences(r: dict[str, Any], trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]:

@@ -47,6 +47,7 @@ def home(tmp_path_factory) -> Path:
     for name in ("cat", "dog"):
         write_pictures(folder / "pictures" / name, rng)
     write_pictures(folder / "photos", rng)
+    (folder / "corrections.csv").write_text("file,label\n0.png,cat\n1.png,dog\n")  # as saved from a report
     return folder
 
 

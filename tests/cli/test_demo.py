@@ -59,7 +59,7 @@ def test_a_folder_is_labelled_in_the_end(done, capsys):
     assert len(document["pictures"]) == 5 * (3 + 12)
     assert [one["support"] for one in document["classes"]] == [3] * 5
     small = board_data((done / "named" / "report.html").read_text())["small"]
-    assert [(one or "")[:16] for one in small] == ["data:image/jpeg;"] * 75
+    assert [(one or "")[:16] for one in small] == ["data:image/webp;"] * 75
     novel = load("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
     assert {one["name"] for one in document["classes"]} == set(novel.class_names[:5])
     words = demo_run.label_some(novel, done)

@@ -96,7 +96,7 @@ def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model
     assert [row["file"] for row in rows] == [one["file"] for one in document["pictures"]]
     assert all(row["label"] == truth(row["file"]) == row["guess"] for row in rows)
     small = board_data((folder / "images" / "new" / "report.html").read_text())["small"]
-    assert [(one or "")[:16] for one in small] == ["data:image/jpeg;"] * 18
+    assert [(one or "")[:16] for one in small] == ["data:image/webp;"] * 18
     assert (folder / "images" / "new" / "sorted" / "red" / "day 1" / "red-1.jpg").is_file()
     printed = json.loads(protoadapt(*new, "--out", "images/new", "--json")[0])
     assert printed["classes"] == [{"name": n, "support": 0, "found": 6, "unknown": 0} for n in ("blue", "green", "red")]

@@ -538,7 +538,7 @@ def test_corrected_rows_stay_among_the_unlabelled_ones_with_their_class_known():
         p = 0.8 * p + 0.2 * (about(s) + h.T @ u) / (1 + 3 + h.sum(0))[:, None]
         soft = z.sum(0)
         g = np.clip(1 - (0.015 + 0.25 / (n / 3)) / np.mean((soft / (n / 3) - 1) ** 2), -1, 1)
-        f = (soft + 3) / (n / 3 + 3)
+        f = (soft / (n / 3) + 0.2) / 1.2
         sizes, w = g * np.log(f), z @ (1 / (1 + max(g, 0) * (f - 1)))
         center = alpha * w @ q / w.sum() + (1 - alpha) * mean
     np.testing.assert_allclose(model.prototypes_, p, atol=1e-9)

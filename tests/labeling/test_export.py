@@ -129,7 +129,7 @@ def test_a_classifier_goes_from_pixels_to_named_probabilities(model, tmp_path, c
     weights = networks.load(file)[1]["weights"]
     classifier = fitted(estimator, rows.numpy(), weights, temperature=2.0)
     save_classifier(tmp_path / "c.safetensors", classifier)
-    command(str(file), tmp_path / "c.onnx", tmp_path / "c.safetensors")
+    command(str(file), tmp_path / "c.onnx", classifier=tmp_path / "c.safetensors")
     assert "largest difference to torch" in capsys.readouterr().out
     session = onnxruntime.InferenceSession(tmp_path / "c.onnx")
     p, close = session.run(["probabilities", "familiarity"], {"pixels": PIXELS})

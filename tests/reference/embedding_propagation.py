@@ -9,7 +9,8 @@ def propagator(x, alpha):
     """Σ_k (αS)^k = (I − αS)⁻¹, S = D^−½ A D^−½, A_ij = exp(−d²_ij / std of the non-zero d²), A_ii = 0."""
     n = len(x)
     distance = np.array([[np.sum((a - b) ** 2) for b in x] for a in x])
-    sigma = np.std(distance[distance > 1e-12], ddof=1)
+    apart = distance[distance > 1e-12]
+    sigma = np.std(apart, ddof=1) if len(apart) > 1 else 1.0  # all rows equal: any scale gives the same A
     A = np.array([[np.exp(-distance[i, j] / sigma) if i != j else 0.0 for j in range(n)] for i in range(n)])
     degree = [1e-4 + sum(row) for row in A]
     S = np.array([[A[i, j] / np.sqrt(degree[i] * degree[j]) for j in range(n)] for i in range(n)])

@@ -409,7 +409,7 @@ def test_links_to_pictures_are_kept_where_they_lead_to_them(tmp_path):
     mine = write(tmp_path / "named" / "labels.json", labels(folder="../photos"))
     report([mine])
     report([mine], tmp_path / "report.html")
-    assert b'href="../photos/a.jpg"' in (tmp_path / "named" / "report.html").read_bytes()
+    assert b'"../photos/a.jpg"' in (tmp_path / "named" / "report.html").read_bytes()
     assert b"photos" not in (tmp_path / "report.html").read_bytes()
 
 

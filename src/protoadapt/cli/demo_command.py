@@ -7,7 +7,7 @@ import typer
 
 
 def demo(out: Annotated[Path, typer.Option(metavar="DIR", help="directory for the results")] = Path("demo")) -> None:
-    """Train, evaluate and report on built-in pictures, and label some.
+    """Train, evaluate, report and label on built-in pictures.
 
     Takes a few minutes on two cores and needs no data. After an interruption the same command continues.
     """

@@ -33,7 +33,7 @@ def export(
         str | None, typer.Option(help="with label-studio: address before a picture's path (default: its local files)")
     ] = None,
 ) -> None:
-    """Write a network or a classifier as ONNX, or labels for another tool.
+    """Write a model as ONNX, or labels for other tools.
 
     An ONNX file takes pixels and gives features, or with --classifier class probabilities; it is run and compared with
     torch before it is kept. Labels become a dataset that Hugging Face, FiftyOne or Label Studio loads.

@@ -24,7 +24,7 @@ COPIES = {
     "laplacian_shot": Copies(rows=2, gram=8, always_gram=True),
     "lr_ici": Copies(rows=4, gram=6, scores=40, always_gram=True, double=True),
     "alpha_am": Copies(rows=4, gram=30, always_gram=True, double=True),
-    "bavardage": Copies(rows=8, gram=8, always_gram=True),
+    "bavardage": Copies(rows=10, gram=0),
     "ilpc": Copies(rows=4, gram=8, always_gram=True, double=True),
     "embedding_propagation": Copies(rows=4, gram=10, always_gram=True),
     "ridge": Copies(rows=4, gram=2),

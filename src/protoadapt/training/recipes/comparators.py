@@ -86,7 +86,8 @@ def epnet(dataset: str = "cifar-fs", init_from: str = "") -> TrainConfig:
     """protoadapt train epnet --data DIR --out runs/epnet --set init_from=runs/baseline
 
     EPNet (Rodríguez et al. 2020) from a trained classifier: 5-way, 5-shot, 15 queries, four episodes per step, with a
-    tenth of the cross-entropy over the base classes (1-shot: --set shot=1). Not measured yet.
+    tenth of the cross-entropy over the base classes (1-shot: --set shot=1). From the network of hct_r, 103 s beside
+    another run: 87.4 / 90.7 % with CIPA, 80.2 / 89.1 % with its own head. From classifier_baseline: not measured yet.
     """
     own = {**FINE_TUNED, "lr": 0.01, "weight_decay": 5e-4}
     return _episodic(dataset, {"epnet": 1.0, "ce": 0.1}, **own, init_from=init_from)
