@@ -87,7 +87,7 @@ def pictures(rng: Rng, world: World) -> str:
                 pixels = result if isinstance(result, np.ndarray) else None
                 check(pixels is None or (pixels.shape, pixels.dtype) == ((3, SIDE, SIDE), np.uint8), "pixels are wrong")
                 if pixels is None:
-                    check(Image.open(io.BytesIO(result)).format == "JPEG", "the thumbnail is no JPEG")
+                    check(Image.open(io.BytesIO(result)).format == "WEBP", "the thumbnail is no WebP")
     return ended
 
 

@@ -43,7 +43,7 @@ def test_from_no_labels_to_a_labelled_folder(protoadapt, folder, without_paths):
     assert [one["stands_for"] for one in document["pictures"]] == [6, 6, 6]
     page = Parsed((folder / "named" / "next.html").read_text())
     assert [a["alt"] for a, _ in page.all("img")] == [f"Picture {row['file']}" for row in rows]
-    assert all(a["src"].startswith("data:image/jpeg") for a, _ in page.all("img"))
+    assert all(a["src"].startswith("data:image/webp") for a, _ in page.all("img"))
 
     support = ("--support", "named/next.csv", "--images", "images", "--out", "named")
     protoadapt("label", *support, "--method", "protonet")
