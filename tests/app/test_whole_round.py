@@ -63,8 +63,10 @@ def test_fifty_corrections_a_killed_server_and_label(chromium, served, photos, m
         page.click("[data-scope=all]")
         page.fill("input[type=search]", "class 03 number")
         page.wait_for_function("() => document.querySelectorAll('.tile').length === 8")
+        page.wait_for_selector(".board:not(.busy)")  # names that arrive during a drag would end it
         page.locator(".tile").first.click()
         page.locator(".tile").last.click(modifiers=["Shift"])
+        page.wait_for_function("() => document.querySelectorAll('.tile.selected').length === 8")
         page.drag_and_drop(".tile.selected >> nth=0", ".classes li[data-name='class 03']")
         page.wait_for_function("() => document.querySelectorAll('.tile.given').length === 8")
         page.fill("input[type=search]", "")
