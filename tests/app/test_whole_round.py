@@ -35,6 +35,10 @@ def photos(tmp_path_factory):
     return root
 
 
+AS_SEEN = """tiles => tiles.map((tile) => [tile.getBoundingClientRect(), tile.title])
+  .sort(([a], [b]) => a.top - b.top || a.left - b.left).map(([, title]) => title)"""
+
+
 def table(page) -> dict[str, dict[str, str]]:
     page.click("summary:has-text('Save')")
     with page.expect_download() as coming:
@@ -64,8 +68,9 @@ def test_fifty_corrections_a_killed_server_and_label(chromium, served, photos, m
         page.fill("input[type=search]", "class 03 number")
         page.wait_for_function("() => document.querySelectorAll('.tile').length === 8")
         page.wait_for_selector(".board:not(.busy)")  # names that arrive during a drag would end it
-        page.locator(".tile").first.click()
-        page.locator(".tile").last.click(modifiers=["Shift"])
+        seen = page.eval_on_selector_all(".tile", AS_SEEN)
+        page.click(f".tile[title='{seen[0]}']")
+        page.click(f".tile[title='{seen[-1]}']", modifiers=["Shift"])
         page.wait_for_function("() => document.querySelectorAll('.tile.selected').length === 8")
         page.drag_and_drop(".tile.selected >> nth=0", ".classes li[data-name='class 03']")
         page.wait_for_function("() => document.querySelectorAll('.tile.given').length === 8")
