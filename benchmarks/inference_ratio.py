@@ -1,7 +1,7 @@
 """Inference beside an earlier version of the package, in turn, so that other work on the machine meets both alike.
 
-    git archive 65c4221 src | tar -x -C /tmp/before
-    python benchmarks/inference_ratio.py /tmp/before/src [--json results/benchmark-inference-ratio.json]
+    mkdir before && git archive 65c4221 src | tar -x -C before
+    python benchmarks/inference_ratio.py before/src [--json results/benchmark-inference-ratio.json]
 
 Episodes are those of `inference.py`. Counted is the time on a processor core, of one thread, drawing not included: the
 best of all rounds. It does not depend on how many others wait for the core, but on what they leave in its caches.

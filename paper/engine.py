@@ -10,7 +10,6 @@ with the same arguments, and enough episodes. A file with results of anything el
 overwritten: that part of the table is refused.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from statistics import median
@@ -20,6 +19,7 @@ from PIL import Image
 
 from paper.networks import MissingNetwork, Network, Work, folder_of, network, read
 from paper.plan import SLOW_EPISODES, Run, Table, Task, Trial, unique
+from paper.stored_results import settings_as_json
 from protoadapt.core.episodes import draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
@@ -223,17 +223,13 @@ def _valid_results(
     def holds(r: dict[str, Any]) -> bool:
         run = chosen.get(r["label"])
         fits = run is None or (  # records of other methods are kept
-            {**_defaults(run.name), **r.get("arguments", {})} == json.loads(json.dumps(run.settings))
+            # a record from before a setting existed was run with its default
+            {**settings_as_json(method(run.name)), **r.get("arguments", {})} == settings_as_json(run)
             and r["episodes"] >= _episodes(trial, r["label"], work)
         )
         return fits and features in ("", r["features"].get("hash")) and not _differences(r, trial, shot, weights, work)
 
     return [r for r in read(work.results / trial.file(shot)).get("results", []) if holds(r)]
-
-
-def _defaults(name: str) -> dict[str, Any]:
-    """The settings of a method as JSON has them: a record from before a setting existed was run with its default."""
-    return json.loads(json.dumps(method(name).settings))
 
 
 def _differences(r: dict[str, Any], trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]:

@@ -3,10 +3,11 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from paper.networks import read
 from paper.plan import Run, Trial
-from protoadapt.core.methods import METHODS, method
+from protoadapt.core.methods import METHODS, Method, method
 from protoadapt.core.records import Record, pack, right_answers
 from protoadapt.core.statistics import half_width
 
@@ -37,13 +38,18 @@ class Results:
         return self.file(f"{run.name}/train.json")
 
 
+def settings_as_json(one: Method) -> dict[str, Any]:
+    """The settings of a method as JSON has them: lists, not tuples."""
+    return json.loads(json.dumps(one.settings))
+
+
 def as_of_today(record: Record) -> Record:
     """The record with all that it was run with and today's defaults are not in its label: a default may have changed
     since, and the number of the old one is not that of the method's name today."""
     name, ran_with = record.get("method"), record.get("arguments")
     if name not in METHODS or not isinstance(ran_with, dict):
         return record
-    today = json.loads(json.dumps(method(name).settings))  # as JSON has them: lists, not tuples
+    today = settings_as_json(method(name))
     label = record["label"]
     changed = [f"{k}={v}" for k, v in ran_with.items() if k in today and v != today[k] and f"{k}=" not in label]
     if not changed:

@@ -21,7 +21,7 @@ from protoadapt.core.errors import UserError, count, no_such
 from protoadapt.core.files import write_json, write_text
 from protoadapt.labeling.names import UNKNOWN, from_text
 from protoadapt.labeling.outputs import SCHEMA
-from protoadapt.labeling.sorting import WAYS, sort_pictures
+from protoadapt.labeling.sorting import check_way, sort_pictures
 from protoadapt.vision.pictures.formats import is_picture
 
 LARGEST = 1 << 29  # bytes of a labels.json
@@ -71,8 +71,7 @@ def export_labels(
     """
     if form not in FORMS:
         raise no_such("format", form, [*FORMS, "onnx"])
-    if sort not in WAYS:
-        raise UserError(f"--sort is {sort!r}: choose copy or link")
+    check_way(sort)
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{str(out)!r} exists and is not an empty folder: give the export a folder of its own")

@@ -22,7 +22,7 @@ from protoadapt.labeling.outputs import (
 )
 from protoadapt.labeling.parquet_table import parts_in
 from protoadapt.labeling.pipeline import METHOD, Progress, Task, in_memory, load_same, name_pictures, write_results
-from protoadapt.labeling.sorting import WAYS, check_folders, sort_pictures
+from protoadapt.labeling.sorting import check_folders, check_way, sort_pictures
 from protoadapt.labeling.support import (
     IN_FOLDER,
     Support,
@@ -289,8 +289,8 @@ def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: s
         raise UserError(
             f"{str(parts[0])!r} holds labels of label --features: remove it, or choose another folder for --out"
         )
-    if sort is not None and sort not in WAYS:
-        raise UserError(f"--sort is {sort!r}: choose copy or link")
+    if sort is not None:
+        check_way(sort)
     if sort_unknown not in (TOGETHER, APART):
         raise UserError(f"--sort-unknown is {sort_unknown!r}: choose {TOGETHER} or {APART}")
     for path in (images, *support):

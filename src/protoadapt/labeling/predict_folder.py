@@ -17,7 +17,7 @@ from protoadapt.labeling.classifier import load_classifier
 from protoadapt.labeling.label_folder import name_in, predict, sorted_places
 from protoadapt.labeling.names import from_text
 from protoadapt.labeling.pipeline import Progress
-from protoadapt.labeling.sorting import WAYS, check_folders, sort_pictures
+from protoadapt.labeling.sorting import check_folders, check_way, sort_pictures
 from protoadapt.labeling.support import check_corrections, table_examples
 
 
@@ -54,9 +54,8 @@ def predict_folder(
         raise UserError(
             f"{str(out)!r} holds results of label, which would be replaced: choose another folder for --out"
         )
-    if sort is not None and sort not in WAYS:
-        raise UserError(f"--sort is {sort!r}: choose copy or link")
-    if sort:
+    if sort is not None:
+        check_way(sort)
         check_folders(fitted.classes)
     labels_csv = out / "labels.csv"
     unchanged = unchanged_since_now(labels_csv)

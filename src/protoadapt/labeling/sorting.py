@@ -17,6 +17,14 @@ from protoadapt.labeling.names import from_text, to_folder, to_text
 from protoadapt.vision.pictures.walk import Skipped
 
 WAYS = ("copy", "link")
+
+
+def check_way(sort: str) -> None:
+    """Raises UserError where `sort` is no way to put pictures into folders."""
+    if sort not in WAYS:
+        raise UserError(f"--sort is {sort!r}: choose copy or link")
+
+
 LIST = ".sorted.json"
 
 

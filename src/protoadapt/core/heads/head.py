@@ -67,7 +67,11 @@ class EpisodeHead(nn.Module):
         """The logits, and the mean loss () of queries whose classes are `targets` (E, Q): cross-entropy, unless the
         paper has another. Others as in `forward`; smoothing: share of each target spread over all classes."""
         logits = self(support, membership, query, noise)
-        return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten(), label_smoothing=smoothing)
+        return logits, self.loss(logits, targets, smoothing)
+
+    def loss(self, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        """The mean loss () of logits (E, Q, W) by targets (E, Q)."""
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), label_smoothing=smoothing)
 
     def episode_numbers(self, n_rows: int, n_way: int) -> int:
         """How many numbers an episode of so many rows and classes holds at the peak, besides its rows."""

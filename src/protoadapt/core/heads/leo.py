@@ -96,7 +96,7 @@ class LEO(EpisodeHead):
     ) -> tuple[Tensor, Tensor]:
         classifier, divergence, encoding = self.adapt(support, membership, noise)
         logits = classifier(query)
-        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), label_smoothing=smoothing)
+        loss = self.loss(logits, targets, smoothing)
         decoder = F.normalize(self.decode.weight.T, dim=-1)  # (Z, 2D)
         crossing = (decoder @ decoder.T - torch.eye(LATENT, dtype=decoder.dtype, device=decoder.device)).square().mean()
         size = sum(p.square().sum() for p in (self.encode.weight, self.decode.weight, *self.relate.parameters())) / 2

@@ -44,17 +44,8 @@ class RelationNet(EpisodeHead):
     def episode_numbers(self, n_rows: int, n_way: int) -> int:
         return 4 * n_rows * n_way * self.shape.dim * self.shape.side**2
 
-    def train_step(
-        self,
-        support: Tensor,
-        membership: Tensor,
-        query: Tensor,
-        targets: Tensor,
-        smoothing: float = 0.0,
-        noise: torch.Generator | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        relations = self(support, membership, query, noise)
-        return relations, F.mse_loss(relations, F.one_hot(targets, membership.shape[-1]).to(relations))
+    def loss(self, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+        return F.mse_loss(logits, F.one_hot(targets, logits.shape[-1]).to(logits))
 
 
 def _conv(maps: Tensor, weight: Tensor) -> Tensor:

@@ -70,5 +70,4 @@ class TPN(EpisodeHead):
     ) -> tuple[Tensor, Tensor]:
         spread = self.spread(support, membership, query)
         every = torch.cat([membership.argmax(-1), targets], 1)
-        loss = F.cross_entropy(spread.flatten(0, 1), every.flatten(), label_smoothing=smoothing)
-        return spread[:, support.shape[1] :], loss
+        return spread[:, support.shape[1] :], self.loss(spread, every, smoothing)

@@ -44,12 +44,10 @@ def adapt(episodes: Episodes, how: Adaptation) -> Tensor:
     options = (center, centred, l2, rule, float(how.scale), prior.numpy(), steps, float(how.sigma))
     width = padded(helping.shape[1] + episodes.n_way)
 
-    def part(chosen: slice) -> None:
-        index = (episodes.support_index, episodes.support_labels, helping, apart)
-        arrays = [part[chosen].contiguous().numpy() for part in index]
-        _adapt(rows.numpy(), *arrays, width, *options, out[chosen].numpy())  # type: ignore[call-arg]
+    def part(out: np.ndarray, *index: np.ndarray) -> None:
+        _adapt(rows.numpy(), *index, width, *options, out)  # type: ignore[call-arg]
 
-    in_parts(len(episodes), part)
+    in_parts(part, out, episodes.support_index, episodes.support_labels, helping, apart)
     return out
 
 
@@ -63,15 +61,20 @@ def helping_and_apart(episodes: Episodes) -> tuple[Tensor, Tensor]:
     return episodes.unlabeled_index, episodes.query_index
 
 
-def in_parts(n: int, work: Callable[[slice], None]) -> None:
-    """The work on n episodes, spread over torch's threads."""
+def in_parts(work: Callable[..., None], out: Tensor, *per_episode: Tensor) -> None:
+    """The work on episodes, spread over torch's threads: each gets its part of `out` and of the other tensors."""
+    n = len(out)
     threads = max(1, min(torch.get_num_threads(), n // 16))
     parts = [slice(a, b) for a, b in pairwise(np.linspace(0, n, threads + 1).astype(int))]
+
+    def on(chosen: slice) -> None:
+        work(out[chosen].numpy(), *(tensor[chosen].contiguous().numpy() for tensor in per_episode))
+
     if threads == 1:
-        work(parts[0])
+        on(parts[0])
     else:
         with thread_pool(threads) as pool:
-            list(pool.map(work, parts))
+            list(pool.map(on, parts))
 
 
 if njit is not None:

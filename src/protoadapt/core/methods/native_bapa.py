@@ -38,12 +38,10 @@ def adapt(
     rounding = rows.numpy().dtype.type(rounding_of_products(rows.dtype))
     width = padded(helping.shape[1] + episodes.support_index.shape[1])
 
-    def part(chosen: slice) -> None:
-        index = (episodes.support_index, episodes.support_labels, helping, apart)
-        arrays = [part[chosen].contiguous().numpy() for part in index]
-        _adapt(rows.numpy(), *arrays, width, steps, options, told, rounding, out[chosen].numpy())  # type: ignore[call-arg]
+    def part(out: np.ndarray, *index: np.ndarray) -> None:
+        _adapt(rows.numpy(), *index, width, steps, options, told, rounding, out)  # type: ignore[call-arg]
 
-    in_parts(len(episodes), part)
+    in_parts(part, out, episodes.support_index, episodes.support_labels, helping, apart)
     return out
 
 

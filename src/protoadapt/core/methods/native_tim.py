@@ -34,16 +34,14 @@ def descend(
     kind = rows.numpy().dtype
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
     log_prior = np.zeros(episodes.n_way, kind) if prior is None else prior.log().numpy().astype(kind)
-    powers = np.zeros(len(episodes), kind) if orders is None else orders.numpy().astype(kind)  # 0: Shannon's entropy
+    powers = rows.new_zeros(len(episodes)) if orders is None else orders.to(rows.dtype)  # 0: Shannon's entropy
     width = padded(episodes.support_index.shape[1] + episodes.query_index.shape[1])
     options = np.array([lr, temp, *weights], kind)
 
-    def part(chosen: slice) -> None:
-        index = (episodes.support_index, episodes.support_labels, episodes.query_index)
-        arrays = [part[chosen].contiguous().numpy() for part in index]
-        _descend(rows.numpy(), *arrays, powers[chosen], width, int(n_iter), options, log_prior, out[chosen].numpy())  # type: ignore[call-arg]
+    def part(out: np.ndarray, *index: np.ndarray) -> None:
+        _descend(rows.numpy(), *index, width, int(n_iter), options, log_prior, out)  # type: ignore[call-arg]
 
-    in_parts(len(episodes), part)
+    in_parts(part, out, episodes.support_index, episodes.support_labels, episodes.query_index, powers)
     return out
 
 
