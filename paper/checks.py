@@ -4,7 +4,8 @@ from contextlib import suppress
 from typing import Any
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.records import LARGEST, SHARED, Record, read_results
+from protoadapt.core.packing import Record, records_of
+from protoadapt.core.records import LARGEST, read_results
 from protoadapt.core.untrusted import finite, whole
 from protoadapt.report.motion import OLD_PATHS, PATHS, paths_of
 from protoadapt.report.training_curves import RUN
@@ -19,10 +20,9 @@ def sound(document: Any) -> dict[str, Any]:
         return {}
     if isinstance(document.get("results"), list):
         good: list[Record] = []
-        shared = {key: document[key] for key in SHARED if key in document}
-        for result in document["results"]:
+        for record in records_of({**document, "results": [r for r in document["results"] if isinstance(r, dict)]}):
             with suppress(UserError):
-                good += read_results({**shared, "results": [result]})
+                good += read_results(record)
         return {**document, "results": good} if good else {}
     checks = {RUN: _is_run, PATHS: _has_paths, OLD_PATHS: _has_paths}
     check = checks.get(str(document.get("schema")))

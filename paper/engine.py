@@ -26,9 +26,9 @@ from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, load_features, save_features, stated
 from protoadapt.core.files import write_json
 from protoadapt.core.methods import NEED_BASE_MEAN, method
+from protoadapt.core.packing import together
 from protoadapt.core.projection import episode_paths
 from protoadapt.core.protocol import Protocol
-from protoadapt.core.records import together
 from protoadapt.training.datasets import load
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks

@@ -11,7 +11,8 @@ import pytest
 
 from protoadapt import Protocol
 from protoadapt.core.evaluate import evaluate
-from protoadapt.core.records import SCHEMA, read_results, right_answers
+from protoadapt.core.packing import records_of, right_answers
+from protoadapt.core.records import SCHEMA, read_results
 from protoadapt.training.datasets import load
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
@@ -44,7 +45,8 @@ def test_a_card_tells_the_published_rows_of_its_own_weights(name):
 def test_result_files_are_small_and_packed():
     files = list(RESULTS.rglob("*.json"))
     assert sum(file.stat().st_size for file in files) < 12_000_000
-    records = [r for file in files for r in json.loads(file.read_text()).get("results", []) if "correct" in r]
+    documents = [json.loads(file.read_text()) for file in files]
+    records = [r for document in documents for r in records_of({"results": [], **document}) if "correct" in r]
     assert len(records) > 1000
     assert {record["schema"] for record in records} == {SCHEMA}
     for record in records[::50]:

@@ -12,7 +12,7 @@ from helpers.command import run
 from protoadapt import save_features
 from protoadapt.cli import main
 from protoadapt.core.features import synthetic_features
-from protoadapt.core.records import right_answers
+from protoadapt.core.packing import right_answers
 
 
 @pytest.fixture(scope="module")

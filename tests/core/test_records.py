@@ -9,16 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paper.checks import sound
 from protoadapt import Protocol, UserError, compare
 from protoadapt.core.features import synthetic_features
-from protoadapt.core.records import (
-    compare_runs,
-    pack,
-    paired_difference,
-    read_results,
-    right_answers,
-    together,
-)
+from protoadapt.core.packing import SHARED, pack, records_of, right_answers, together
+from protoadapt.core.records import compare_runs, paired_difference, read_results
 
 TABLES = [synthetic_features(classes=8, rows=40, seed=seed) for seed in range(2)]
 LABELS = ["protonet", "cipa", "bapa"]
@@ -73,11 +68,38 @@ def test_what_records_share_is_written_once_and_read_with_each(runs, change):
     several = [{**runs[0], **change}, *runs[1:3]]
     document = json.loads(json.dumps(together(several, training={"run": "x"})))
     assert [{k: v for k, v in r.items() if k != "training"} for r in read_results(document)] == several
-    assert document.keys() - {"results", "training"} == {"features", "versions", "hardware", "commit"} - change.keys()
+    assert document.keys() - {"results", "training"} == set(SHARED) - change.keys()
     assert all(r.keys().isdisjoint(document) for r in document["results"])
     alone = together([{**runs[0], **change}])
     assert read_results(alone) == [{**runs[0], **change}]
     assert together(read_results(alone)) == alone
+
+
+def test_answers_close_to_those_of_an_earlier_record_are_held_as_differences(runs):
+    random = np.random.default_rng(0)
+    first = random.binomial(75, 0.75, 4000)
+    near = np.clip(first + random.integers(-2, 3, 4000), 0, 75)
+    answers = [first, near, near[:3000], np.full(4000, 300), random.binomial(75, 0.5, 4100)]
+    before = [{"label": str(i), "episodes": len(a), "correct": pack(a)} for i, a in enumerate(answers)]
+    document = json.loads(json.dumps(together(before)))
+    assert [r.get("minus") for r in document["results"]] == [None, 0, 1, None, None]
+    assert len(json.dumps(document)) < 0.9 * len(json.dumps(before))
+    for packed, record, correct in zip(document["results"], records_of(document), answers):
+        assert record == {"label": packed["label"], "episodes": len(correct), "correct": pack(correct)}
+
+
+@pytest.mark.parametrize("minus", [-1, 1, 2, True, "0", None, [0], 0.0])
+def test_a_record_that_no_earlier_one_completes_is_one_sentence(runs, minus):
+    with pytest.raises(UserError, match="has no valid 'minus': write it again with --json"):
+        read_results({"results": [runs[0], {**runs[1], "minus": minus}]})
+    assert sound({"results": [runs[0], {**runs[1], "minus": minus}]})["results"] == [runs[0]]
+
+
+def test_a_record_on_damaged_answers_is_refused_with_them(runs):
+    document = together(runs[:3])
+    packed = [{**r, "minus": 0} for r in document["results"][1:]]
+    packed = [{**document["results"][0], "episodes": 10**15, "correct": "b85:0"}, *packed]
+    assert sound({**document, "results": packed}) == {}
 
 
 def test_old_records_may_state_what_their_protocol_does_not_use(runs):

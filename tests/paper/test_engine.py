@@ -16,7 +16,8 @@ from paper.plan import Row, Run, Table, Task, Trial
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import load_features, save_features
 from protoadapt.core.files import write_json
-from protoadapt.core.records import read_results, right_answers
+from protoadapt.core.packing import right_answers
+from protoadapt.core.records import read_results
 from protoadapt.report.result_page import evaluation_page
 from protoadapt.training import checkpoint
 from protoadapt.training.run_log import RunLog

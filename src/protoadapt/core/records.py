@@ -1,19 +1,8 @@
 """Results of evaluations: in memory (`Result`), as JSON records, read back and compared.
 
-A record is the JSON form of one result. Its `correct` holds the right answers per episode as text: "b85:" and base85 of
-zlib of one unsigned byte per episode (two or four bytes, little-endian, where a count is above 255 or 65,535). To
-read it:
-
-    data = zlib.decompress(base64.b85decode(record["correct"].removeprefix("b85:")))
-    correct = np.frombuffer(data, f"<u{len(data) // record['episodes']}")
-
-A document of several records, {"results": [record, …]}, may hold once, beside them, what all of them share.
-Older records are read too: those with base64, without a prefix, and those of schema protoadapt-result/1, where
-`correct` is a list of numbers.
+A record is the JSON form of one result; `protoadapt.core.packing` says how files hold it.
 """
 
-import base64
-import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,6 +12,8 @@ from torch import Tensor
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import Method
+from protoadapt.core.packing import Record, numbers, pack, records_of, right_answers
+from protoadapt.core.packing import together as together  # public here too
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.provenance import commit, hardware, versions
 from protoadapt.core.statistics import class_half_width, half_width, holm, mean_over_runs, p_value
@@ -30,13 +21,8 @@ from protoadapt.core.untrusted import finite, whole
 
 SCHEMA = "protoadapt-result/2"
 SCHEMAS = (SCHEMA, "protoadapt-result/1")  # that are read
-SHARED = ("features", "versions", "hardware", "commit")  # written once where all records of a document have the same
 LARGEST = 1e12
 """Of seconds and widths in a file: beyond it a chart has no scale."""
-
-BASE85 = "b85:"  # a prefix that base64, which older files have, cannot begin with
-
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -144,56 +130,6 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, (Tensor, np.ndarray, np.generic)) else value
 
 
-def pack(correct: np.ndarray) -> str:
-    """Right answers per episode (E,) as text: base85 of zlib of bytes (see the top of this module)."""
-    largest = correct.max(initial=0)
-    kind = "<u1" if largest < 2**8 else "<u2" if largest < 2**16 else "<u4"
-    # The counts are close to independent draws: repeats are rare, so only their frequencies are worth coding.
-    coder = zlib.compressobj(9, strategy=zlib.Z_HUFFMAN_ONLY)
-    return BASE85 + base64.b85encode(coder.compress(correct.astype(kind).tobytes()) + coder.flush()).decode()
-
-
-def right_answers(record: Record) -> np.ndarray:
-    """Right answers per episode (E,) of a record, packed or a list of numbers. Raises ValueError where it has none.
-
-    Examples
-    --------
-    >>> 100 * right_answers(record).mean() / record["queries"]  # the accuracy
-    """
-    correct = record.get("correct")
-    if not isinstance(correct, str):
-        return _numbers(correct)
-    episodes = record["episodes"]
-    try:
-        packed = correct.removeprefix(BASE85)
-        content = base64.b64decode(packed, validate=True) if packed == correct else base64.b85decode(packed)
-        coder = zlib.decompressobj()
-        data = coder.decompress(content, 4 * episodes + 1)
-    except (ValueError, zlib.error) as error:
-        raise ValueError(f"not base85 of zlib ({error})") from error
-    if not coder.eof or len(data) not in (episodes, 2 * episodes, 4 * episodes):
-        raise ValueError(f"{len(data)} bytes for {episodes} episodes")
-    return np.frombuffer(data, f"<u{len(data) // episodes}").astype(np.int64)
-
-
-def _numbers(values: Any) -> np.ndarray:
-    """Raises ValueError where anything but numbers is among the values."""
-    array = np.array(values)
-    if array.dtype.kind not in "iuf":
-        raise ValueError("not all are numbers")
-    return array
-
-
-def together(records: Sequence[Record], **about: Any) -> Record:
-    """One document of one or more records, in which what all of them share is written once; `read_results` returns the
-    same records. `about` are further entries, such as `reference`."""
-    missing = object()
-    shared = {
-        key: records[0][key] for key in SHARED if all(r.get(key, missing) == records[0].get(key) for r in records)
-    }
-    return {"results": [{k: v for k, v in r.items() if k not in shared} for r in records], **about, **shared}
-
-
 def read_results(document: Record) -> list[Record]:
     """The records of a JSON document, checked: one record, or {"results": [record, …]}.
 
@@ -218,9 +154,8 @@ def read_results(document: Record) -> list[Record]:
     records = document.get("results", [document] if "correct" in document else [])
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise UserError("its 'results' is not a list of results: write it again with --json")
-    shared = {key: document[key] for key in ("reference", "training") if document.get(key)}
-    shared |= {key: document[key] for key in SHARED if key in document}
-    return [_checked({**shared, **record}) for record in records]
+    about = {key: document[key] for key in ("reference", "training") if document.get(key)}
+    return [_checked({**about, **record}) for record in records_of({**document, "results": records})]
 
 
 def _checked(record: Record) -> Record:
@@ -232,6 +167,7 @@ def _checked(record: Record) -> Record:
         "seed": type(record.get("seed")) is int,  # numpy takes seeds of any length
         "label": isinstance(record.get("label"), str),
         **{key: isinstance(record.get(key), dict) for key in ("protocol", "features")},
+        "minus": "minus" not in record,
         "unknown_auroc": "unknown_auroc" not in record or _auroc_fits(record["unknown_auroc"]),
     }
     valid |= {"correct": all(valid.values()) and _answers_fit(record)}
@@ -267,7 +203,7 @@ def _classes_fit(record: Record, protocol: Protocol) -> bool:
     """Whether every episode is counted for as many classes as it has, and the stated interval follows."""
     try:
         stated = record["classes"]["ci95"]
-        class_episodes, class_correct = (_numbers(record["classes"][key]) for key in ("episodes", "correct"))
+        class_episodes, class_correct = (numbers(record["classes"][key]) for key in ("episodes", "correct"))
     except (KeyError, TypeError, ValueError):
         return False
     correct = right_answers(record)

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.records import SCHEMAS, Record, read_results
+from protoadapt.core.packing import Record
+from protoadapt.core.records import SCHEMAS, read_results
 from protoadapt.report.check_page import SCHEMA as CHECK
 from protoadapt.report.check_page import check_page
 from protoadapt.report.label_page import SCHEMA as LABELS

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from protoadapt.core.errors import count, no_such
-from protoadapt.core.records import Record, class_interval, compare_runs, paired_difference, right_answers
+from protoadapt.core.packing import Record, right_answers
+from protoadapt.core.records import class_interval, compare_runs, paired_difference
 from protoadapt.report.captions import caption, caption_of_runs, origin, run_name
 from protoadapt.report.latex import latex_table
 
