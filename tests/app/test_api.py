@@ -1,7 +1,9 @@
 """What the page asks its server, in-process: pictures in, labels changed, files out, and nothing it should not do."""
 
 import csv
+import errno
 import json
+import os
 from io import StringIO
 
 import pytest
@@ -52,9 +54,12 @@ def filled(client, board, add):
     return board
 
 
+JSON = {"content-type": "application/json"}
+
+
 def step(client, board, *steps, since=0):
     revision = client.get(board).json()["revision"]
-    return client.post(f"{board}/changes?revision={revision}&since={since}", json=list(steps))
+    return client.post(f"{board}/changes?revision={revision}&since={since}", content=json.dumps(steps), headers=JSON)
 
 
 def labels(state):
@@ -89,6 +94,67 @@ def test_a_bad_change_is_a_sentence_and_changes_nothing(client, filled, bad):
     assert answer.status_code == 400
     assert answer.json()["error"].endswith(".")
     assert client.get(filled).json() == before
+
+
+LONE = "\ud800"  # half of a character, which JSON can hold and no file or answer can
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[" * 100_000, b"7", b'{"undo": 1}', b'[{"words": "\xff"}]', json.dumps([{}] * 1001).encode()]
+    + [json.dumps([{"patch": {"labels": {"1" * 5000: "red"}}}]).encode()]
+    + [b'[{"patch": {"labels": {"0": ' + b"[" * 900 + b"]" * 900 + b"}}}]", b" " * (16 << 20) + b"[]"],
+)
+def test_changes_that_are_none_are_a_sentence(loaded, tmp_path, body):
+    app = page_app(Service(*loaded, Limits(50_000, 50), Boards(tmp_path, loaded[1]["weights"], 50), listed=True))
+    client = TestClient(app, base_url="http://127.0.0.1")
+    board = "/api/boards/" + client.post("/api/boards").json()["id"]
+    answer = client.post(f"{board}/changes?revision=0", content=body, headers=JSON)
+    assert answer.status_code in (400, 413)
+    assert len(answer.json().get("error") or answer.json()["detail"]) < 200
+    assert client.post(f"{board}/changes?revision=0", content=b"[{}]").status_code == 400, "as a form may send it"
+    assert client.get(board).json()["revision"] == 0
+
+
+def test_text_that_no_file_can_hold_does_not_end_a_board(client, filled, add):
+    answer = step(client, filled, {"patch": {"labels": {"2": "blue"}}, "words": LONE})
+    assert (answer.status_code, answer.json()["undo"]) == (200, "?")
+    assert (
+        add({f"{LONE}.png": ("red", 9), f"{LONE}.txt": b"no picture"}, [LONE, None]).json()["skipped"][0][0] == "?.txt"
+    )
+    for address in (filled, f"{filled}/labels.csv", f"{filled}/report.html"):
+        assert client.get(address).status_code == 200, address
+
+
+@pytest.mark.parametrize("field", ["paths", "labels"])
+@pytest.mark.parametrize("value", ["[1]", "[" * 100_000, "{}", '["a", "b"]', "no JSON"])
+def test_names_and_labels_that_do_not_fit_the_files_are_refused(client, board, painted, field, value):
+    answer = client.post(f"{board}/pictures", data={field: value}, files={"files": ("a.png", painted("red"))})
+    assert (answer.status_code, client.get(board).json()["pictures"]) == (400, [])
+    assert field in answer.json()["error"].lower()
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/x-www-form-urlencoded", "text/plain"])
+@pytest.mark.parametrize(
+    "body", [b"", b"a&" * 1000, b"--x\r\nContent-Disposition: form-data; name=files; filename=a\r\n\r\n?"]
+)
+def test_a_form_without_files_is_refused(client, board, kind, body):
+    answer = client.post(f"{board}/pictures", content=body, headers={"content-type": kind})
+    assert (answer.status_code, client.get(board).json()["revision"]) == (400, 0)
+
+
+def test_a_full_disk_is_a_sentence_and_nothing_is_changed(client, filled, monkeypatch):
+    before = client.get(filled).json()
+
+    def full(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        answer = step(client, filled, {"patch": {"labels": {"2": "blue"}}, "words": "x"})
+    assert (answer.status_code, "No space" in answer.json()["error"]) == (503, True)
+    assert client.get(filled).json() == before
+    assert step(client, filled, {"patch": {"labels": {"2": "blue"}}, "words": "x"}).json()["labels"]["2"] == "blue"
 
 
 def test_bad_files_are_named_and_names_lead_nowhere(client, board, add, tmp_path):

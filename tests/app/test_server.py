@@ -12,6 +12,7 @@ pytest.importorskip("uvicorn", reason="the extra `app` is not installed")
 
 import httpx
 
+from protoadapt.app.server import kept_folder
 from protoadapt.cli import main
 
 
@@ -103,7 +104,9 @@ def test_mistakes_are_one_sentence(mistake, model, tmp_path):
     assert "no.such.host.invalid" in mistake("--model", model, "--host", "no.such.host.invalid")
     assert "there is no model 'lite9'" in mistake("--model", "lite9")
     (tmp_path / "file").write_text("")
-    assert "cannot be made" in mistake("--model", model, "--port", 0, "--keep", tmp_path / "file")
+    assert "cannot be used" in mistake("--model", model, "--port", 0, "--keep", tmp_path / "file")
+    with kept_folder(tmp_path / "kept", tmp_path):  # a server of its own has it
+        assert "in use by another" in mistake("--model", model, "--port", 0, "--keep", tmp_path / "kept")
 
 
 def test_without_the_extra_it_says_what_to_install(mistake, monkeypatch):

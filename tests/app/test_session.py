@@ -1,6 +1,7 @@
 """A session: every step can be undone, and what was answered survives a killed server."""
 
 import json
+import resource
 import time
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from app.test_board import cloud
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from protoadapt.app import boards as boards_module
 from protoadapt.app.boards import Boards
@@ -121,7 +123,55 @@ def test_what_is_refused_changes_nothing(session):
     assert (session.board, (session.folder / LOG).read_bytes()) == (before, log)
 
 
-@pytest.mark.parametrize("damage", [b"no json\n", b'{"add": [["a", "b"]]}\n', b'{"patch": 7, "words": ""}\n', b"[]\n"])
+def test_half_a_line_on_a_full_disk_does_not_spoil_the_next(session):
+    """The operating system cuts the line off, as it does where the disk is full."""
+    size = (session.folder / LOG).stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = session.board
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            session.change({"labels": {5: "cat"}}, "cut off")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert ((session.folder / LOG).stat().st_size, session.board) == (size, before)
+    session.change({"labels": {5: "ant"}}, "whole")
+    assert same(open_session(session.folder, WEIGHTS), session)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [np.zeros((6, 3), np.float32), np.full((6, 4), np.nan, np.float32), np.zeros((5, 4), np.float32), np.zeros((6, 4))],
+)
+def test_features_that_do_not_fit_are_a_sentence(session, features):
+    width = len(session.board.pictures[0].feature)
+    wrong = features if features.shape[1] != 4 else np.resize(features, (len(features), width)).astype(features.dtype)
+    save_file({"features": wrong}, session.folder / "features" / "000000.safetensors")
+    with pytest.raises(UserError, match="damaged"):
+        open_session(session.folder, WEIGHTS)
+
+
+def test_a_session_from_elsewhere_leads_to_no_other_file(session):
+    log = session.folder / LOG
+    for old, new in ((session.board.pictures[0].key, "../../../x"), ("000000.safetensors", "../../x.safetensors")):
+        content = log.read_text()
+        log.write_text(content.replace(old, new))
+        with pytest.raises(UserError, match="not its own"):
+            open_session(session.folder, WEIGHTS)
+        log.write_text(content)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"[" * 100_000 + b"\n",
+        b'{"patch": {}, "words": 7}\n',
+        b"no json\n",
+        b'{"add": [["a", "b"]]}\n',
+        b'{"patch": 7, "words": ""}\n',
+        b"[]\n",
+    ],
+)
 def test_a_damaged_session_is_a_sentence(session, damage):
     log = session.folder / LOG
     log.write_bytes(log.read_bytes() + damage)

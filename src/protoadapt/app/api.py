@@ -1,19 +1,18 @@
 """What the page asks its server, as JSON over HTTP: boards, pictures, changes, the map, files to download."""
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse
-from starlette.datastructures import UploadFile
 from torch import nn
 
+from protoadapt.app import bodies
 from protoadapt.app.board import LONGEST
 from protoadapt.app.boards import Boards
 from protoadapt.app.downloads import DOWNLOADS
@@ -91,10 +90,12 @@ def board_routes(service: Service) -> APIRouter:
     async def add_pictures(board: str, request: Request) -> dict[str, Any]:
         """A form with `files`, and `paths` and `labels`, JSON lists with one entry per file."""
         here = session(board)
+        if not bodies.is_form(request):
+            raise UserError(bodies.NO_FORM)
         async with request.form(max_files=FILES, max_fields=8) as form:
-            files = [part for part in form.getlist("files") if isinstance(part, UploadFile)]
-            names = _texts(form.get("paths"), [part.filename or "picture" for part in files])
-            labels = _texts(form.get("labels"), [None] * len(files))
+            files = bodies.files_of(form)
+            names = bodies.texts(form, "paths", [part.filename for part in files])
+            labels = bodies.texts(form, "labels", [None] * len(files))
             uploads = [Upload(clean_path(name), await part.read()) for name, part in zip(names, files)]
             drop = str(form.get("drop") or "")[:40]
         return await run_in_threadpool(_add, service, here, uploads, labels, drop)
@@ -102,11 +103,11 @@ def board_routes(service: Service) -> APIRouter:
     @routes.post("/api/boards/{board}/table")
     async def add_table(board: str, request: Request) -> dict[str, Any]:
         """The text of a csv with the columns file and label."""
-        here, text = session(board), (await request.body())
+        here, text = session(board), await bodies.text_body(request)
         return await run_in_threadpool(_add_table, here, text)
 
     @routes.post("/api/boards/{board}/changes")
-    def changes(board: str, steps: list[dict[str, Any]], revision: int, since: int = 0) -> Any:
+    def changes(board: str, revision: int, steps: Annotated[list[Any], Depends(bodies.steps)], since: int = 0) -> Any:
         """Patches {patch, words} in order, or {"undo": 1}, {"redo": 1}; the answer is the board after them.
 
         Where the board has another revision than the page knows, nothing is changed and the answer is 409.
@@ -119,7 +120,8 @@ def board_routes(service: Service) -> APIRouter:
                 if "undo" in step or "redo" in step:
                     (here.undo if "undo" in step else here.redo)()
                 else:
-                    here.change(step.get("patch") or {}, str(step.get("words") or "change")[:200])
+                    words = step.get("words")
+                    here.change(step.get("patch") or {}, words[:200] if isinstance(words, str) else "change")
             return state(here, service.metadata, since)
 
     @routes.get("/api/boards/{board}/{size}/{place}")
@@ -128,6 +130,8 @@ def board_routes(service: Service) -> APIRouter:
         if size not in SIDES or not 0 <= place < len(here.board.pictures):
             raise HTTPException(404)
         file = here.copy(here.board.pictures[place].key, SIDES[size])
+        if not file.is_file():
+            raise HTTPException(404)
         return FileResponse(file, media_type="image/webp", headers=FOREVER)
 
     @routes.get("/api/boards/{board}/map")
@@ -212,16 +216,6 @@ def _label(label: str | None) -> str | None:
     return None if name.casefold() in ("", UNKNOWN) else name
 
 
-def _texts(value: Any, default: list[Any]) -> list[Any]:
-    """A JSON list of texts, one per file; what a browser sent otherwise is not used."""
-    try:
-        texts = json.loads(value) if isinstance(value, str) else default
-    except ValueError:
-        return default
-    fits = isinstance(texts, list) and len(texts) == len(default)
-    return texts if fits and all(isinstance(text, str | None) for text in texts) else default
-
-
 def clean_path(name: str | None) -> str:
     """The path of a picture below the folder that was dropped: no root, no way up, no drive."""
     parts = [part for part in (name or "").replace("\\", "/").split("/") if part not in ("", ".", "..")]
@@ -247,4 +241,10 @@ def answer_error(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"error": text[:1].upper() + text[1:] + "."}, 503 if "already holds" in text else 400)
 
 
-ERRORS: dict[Any, Any] = {UserError: answer_error}
+def answer_lack(request: Request, error: Exception) -> JSONResponse:
+    """A disk that is full, memory or descriptors that have run out: nothing is changed, and it may pass."""
+    reason = getattr(error, "strerror", None) or "not enough memory"
+    return JSONResponse({"error": f"The server cannot do this now ({reason}): nothing was changed; try again."}, 503)
+
+
+ERRORS: dict[Any, Any] = {UserError: answer_error, OSError: answer_lack, MemoryError: answer_lack}

@@ -11,6 +11,7 @@ and `change` also returns the patch that undoes it. Features are computed before
 takes milliseconds, and names depend on the pictures and their labels only, not on the order in which they came.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -102,7 +103,7 @@ def change(board: Board, patch: Patch) -> tuple[Board, Patch]:
     gone = _places(board, patch.get("gone", {}), (bool,))
     labels = {place: label for place, label in {**board.labels, **given}.items() if label is not None}
     if homeless := sorted(set(labels.values()) - {UNKNOWN, *classes}):
-        raise UserError(f"there is no class {homeless[0]!r}: make it first")
+        raise UserError(f"there is no class {homeless[0][:LONGEST]!r}: make it first")
     back: dict[str, Any] = {}
     if given:
         back["labels"] = {place: board.labels.get(place) for place in given}
@@ -165,16 +166,18 @@ def _places(board: Board, values: Any, kinds: tuple[type, ...]) -> dict[int, Any
     """{place: value} of a patch, whose keys are text when they come as JSON."""
     most, checked = len(board.pictures), {}
     for key, value in _values(values, dict).items():
-        place = int(key) if str(key).isascii() and str(key).isdigit() else most
+        place = int(key) if re.fullmatch("[0-9]{1,9}", str(key)) else most
         if place >= most:
-            raise UserError(f"there is no picture {key!r} among {count(most, 'picture')}: load the page again")
+            raise UserError(
+                f"there is no picture {str(key)[:20]!r} among {count(most, 'picture')}: load the page again"
+            )
         if not isinstance(value, kinds):
-            raise UserError(f"{value!r} is no value of a change: load the page again")
+            raise UserError(f"a {type(value).__name__} is no value of a change: load the page again")
         checked[place] = value
     return checked
 
 
 def _values(values: Any, kind: Any, inside: type = object) -> Any:
     if not isinstance(values, kind) or not all(isinstance(value, inside) for value in (values if kind is list else ())):
-        raise UserError(f"{str(values)[:40]!r} is no part of a change: load the page again")
+        raise UserError(f"a {type(values).__name__} is no part of a change here: load the page again")
     return values

@@ -1,14 +1,14 @@
 """A csv of labels, dropped on a board: each line is matched with a picture by its name."""
 
-import tempfile
-from pathlib import Path, PurePosixPath
+from io import BytesIO, TextIOWrapper
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from protoadapt.app.board import Patch, labelling
 from protoadapt.app.session import Session
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.names import from_text, to_text
-from protoadapt.labeling.support import table_rows
+from protoadapt.labeling.support import rows_of
 
 
 class TableLabels(NamedTuple):
@@ -27,11 +27,8 @@ def table_labels(session: Session, text: bytes) -> TableLabels:
         by_name.setdefault(PurePosixPath(path).name, []).append(place)
     labels: dict[int, str | None] = {}
     missing: list[str] = []
-    with tempfile.TemporaryDirectory(dir=session.folder) as folder:
-        table = Path(folder, "table.csv")
-        table.write_bytes(text)
-        rows = [row for row in table_rows(table) if row.is_example]
-    for row in rows:
+    table = TextIOWrapper(BytesIO(text), "utf-8-sig", newline="")
+    for row in filter(lambda row: row.is_example, rows_of(table, "the table")):
         path = to_text(from_text(row.file.removeprefix("./")))
         alike = by_name.get(PurePosixPath(path).name, [])
         found = by_path.get(path, alike[0] if len(alike) == 1 else None)

@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 from torch import nn
 
+from protoadapt.app.bodies import is_form
 from protoadapt.app.intake import Limits
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.classifier import Classifier
@@ -155,7 +156,7 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
 
 
 async def _uploads(request: Request) -> list[tuple[str, bytes]]:
-    if request.headers.get("content-type", "").startswith("multipart/form-data"):
+    if is_form(request):
         async with request.form(max_files=FILES, max_fields=1) as form:
             parts = [part for part in form.getlist("files") if isinstance(part, UploadFile)]
             return [((part.filename or f"picture {i}")[-255:], await part.read()) for i, part in enumerate(parts)]

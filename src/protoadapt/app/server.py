@@ -25,6 +25,7 @@ from protoadapt.labeling.classifier import Classifier
 
 MOST_REQUEST = 4
 """A request, which may hold many files, is cut off at so many times the limit of one file."""
+LOCK = ".lock"
 GRACE = 10
 """Seconds that requests have to end when the server is stopped."""
 
@@ -50,8 +51,7 @@ def serve(
     import uvicorn
 
     token = checked_token(host, token)
-    with _listening(host, port) as listener, _temporary_folder() as folder:
-        home = _home(keep) if keep else folder
+    with _listening(host, port) as listener, _temporary_folder() as folder, kept_folder(keep, folder) as home:
         boards = Boards(home, metadata["weights"], limits.pictures, keep is not None)
         app = page_app(Service(network, metadata, limits, boards, listed=token is None), classifier)
         place = f"[{host}]" if ":" in host else host
@@ -83,13 +83,33 @@ def checked_token(host: str, token: str | None) -> str | None:
     return token or (None if is_loopback(host) else secrets.token_urlsafe(24))
 
 
-def _home(keep: Path) -> Path:
-    """The folder of the boards that are kept; nobody else on this computer may look into it."""
+@contextmanager
+def kept_folder(keep: Path | None, otherwise: Path) -> Iterator[Path]:
+    """The folder of the boards that are kept, for one server at a time; nobody else here may look into it.
+
+    Two servers would each add lines to the same log without knowing the other's. A lock of the system ends with its
+    process, however that ends.
+    """
+    if keep is None:
+        yield otherwise
+        return
     try:
         keep.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = open(keep / LOCK, "ab")  # noqa: SIM115
     except OSError as error:
-        raise UserError(f"--keep {str(keep)!r} cannot be made ({error.strerror}): give another folder") from error
-    return keep.resolve()
+        raise UserError(f"--keep {str(keep)!r} cannot be used ({error.strerror}): give another folder") from error
+    with lock:
+        try:
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"--keep {str(keep)!r} is in use by another protoadapt serve: end that one, or give another folder"
+            ) from None
+        except (ImportError, OSError):
+            pass  # Windows, and network drives without locks
+        yield keep.resolve()
 
 
 @contextmanager

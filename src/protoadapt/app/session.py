@@ -23,16 +23,18 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
+from safetensors.numpy import save
 
 from protoadapt.app.board import Board, Patch, Picture, add, change, labelling, name_board
 from protoadapt.app.intake import LARGE, SMALL
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import written_whole
+from protoadapt.core.files import open_tensors, write_synced, written_whole
+from protoadapt.core.untrusted import clean_json
 from protoadapt.labeling.pipeline import Named
 from protoadapt.vision.pictures.walk import Skipped
 
 LOG, ID = "operations.jsonl", re.compile(r"[A-Za-z0-9_-]{16}")
+PIECE, KEY = re.compile(r"\d{6,9}\.safetensors"), re.compile(r"[0-9a-f]{64}")
 SUFFIX = {LARGE: "-large.webp", SMALL: ".webp"}
 
 
@@ -94,7 +96,7 @@ class Session:
             if new:
                 path = self.folder / "features" / piece
                 with written_whole(path) as partial:
-                    partial.write_bytes(save({"features": np.stack([one.feature for one in new])}))
+                    write_synced(partial, save({"features": np.stack([one.feature for one in new])}))
             self._write(line)
             self._enter(*entry, drop)
 
@@ -133,7 +135,7 @@ class Session:
 
     def _entry(self, line: Mapping[str, Any], new: Sequence[Picture]) -> tuple[Board, Board, Patch]:
         """The board with the new pictures, the same after the labels, and the patch between the two."""
-        board, _ = add(self.board, new, [Skipped(*one) for one in line["skipped"]])
+        board, _ = add(self.board, new, [Skipped(*map(_text, one)) for one in line["skipped"]])
         place_of = {picture.key: place for place, picture in enumerate(board.pictures)}
         given = {place_of[key]: label for key, label in line["labels"].items()}
         patch = dict(labelling(board, given)) if given else {}
@@ -160,10 +162,16 @@ class Session:
     def _write(self, line: Mapping[str, Any]) -> None:
         if self._replaying:
             return
-        with open(self.folder / LOG, "ab") as file:
-            file.write(json.dumps(line).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        content = json.dumps(line).encode() + b"\n"
+        with open(self.folder / LOG, "ab", buffering=0) as file:
+            whole = file.tell()
+            try:
+                while content:
+                    content = content[file.write(content) :]
+                os.fsync(file.fileno())
+            except BaseException:
+                file.truncate(whole)  # the next line would continue half of this one
+                raise
 
     def start(self) -> None:
         """Makes the folder and the first line of the log."""
@@ -177,20 +185,35 @@ class Session:
         content = path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
         head, *lines = whole.splitlines()
-        if json.loads(head).get("weights") != self.weights:
+        if clean_json(head).get("weights") != self.weights:
             raise UserError(f"the session {self.id} was made with another model: serve it with that --model")
         self._replaying = True
-        for line in map(json.loads, lines):
+        for line in map(clean_json, lines):
             if "patch" in line:
-                self.change(line["patch"], line["words"])
+                self.change(line["patch"], _text(line["words"]))
             elif "add" in line:
-                rows: Any = load_file(self.folder / "features" / line["piece"])["features"] if line["add"] else []
-                new = [Picture(name, key, row) for (name, key), row in zip(line["add"], rows, strict=True)]
-                self._enter(*self._entry(line, new), line["drop"])
+                self._enter(*self._entry(line, self._stored(line)), _text(line["drop"]))
             else:
                 {"undo": self.undo, "redo": self.redo}[next(iter(line))]()
         self._replaying = False
         os.truncate(path, len(whole))
+
+    def _stored(self, line: Mapping[str, Any]) -> list[Picture]:
+        """The pictures of a line, with features that can be compared with those before."""
+        if not line["add"]:
+            return []
+        if not PIECE.fullmatch(line["piece"]) or not all(KEY.fullmatch(key) for _, key in line["add"]):
+            raise ValueError("it names files that are not its own")
+        with open_tensors(self.folder / "features" / line["piece"], "np") as tensors:
+            rows = tensors.get_tensor("features")
+        width = len(self.board.pictures[0].feature) if self.board.pictures else rows.shape[-1]
+        if rows.shape != (len(line["add"]), width) or rows.dtype != np.float32 or not np.isfinite(rows).all():
+            raise ValueError(f"{line['piece']} does not hold its features")
+        return [Picture(_text(name), key, row) for (name, key), row in zip(line["add"], rows)]
+
+
+DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError, SafetensorError)
+"""How a log or a file of features that was changed fails."""
 
 
 def new_session(home: Path, weights: str) -> Session:
@@ -205,9 +228,18 @@ def open_session(folder: Path, weights: str) -> Session:
     session = Session(folder, weights)
     try:
         session.replay()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, SafetensorError) as error:
-        raise UserError(f"the session {folder.name} is damaged ({error}): move its folder away") from error
+    except UserError:
+        raise
+    except DAMAGE as error:
+        what = f"{type(error).__name__}: {error}"[:200]
+        raise UserError(f"the session {folder.name} is damaged ({what}): move its folder away") from error
     return session
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} in place of text")
+    return value
 
 
 def _joined(first: Patch, second: Patch) -> Patch:

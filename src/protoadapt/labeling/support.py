@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TextIO, TypeVar
 
 import numpy as np
 
@@ -292,30 +292,35 @@ def _by_name(folders: Iterable[str | Path]) -> dict[str, list[str]]:
 
 def table_rows(table: Path) -> Iterator[Row]:
     """The lines of a csv file that has the columns file and label."""
+    with open(table, newline="", encoding="utf-8-sig") as file:
+        yield from rows_of(file, repr(str(table)))
+
+
+def rows_of(file: TextIO, table: str) -> Iterator[Row]:
+    """The same of an open file; `table` is its name in errors."""
     try:
-        with open(table, newline="", encoding="utf-8-sig") as file:
-            header = file.readline()
-            file.seek(0)
-            reader = csv.reader(file, delimiter=max(DELIMITERS, key=header.count))
-            columns = [name.strip().casefold() for name in next(reader, [])]
-            if not columns:
-                raise UserError(f"{str(table)!r} is empty: its first line must name the columns file and label")
-            if "file" in columns and "label" not in columns:
-                raise UserError(
-                    f"{str(table)!r} names files but has no column label: add one, write the class of some pictures "
-                    f"into it, and leave it empty for the others"
-                )
-            if not {"file", "label"} <= set(columns):
-                raise UserError(f"{str(table)!r} has no columns file and label: name them in its first line")
-            if twice := {name for name in ("file", "label", "guess") if columns.count(name) > 1}:
-                raise UserError(f"{str(table)!r} has several columns {twice.pop()}: keep one of them")
-            place = {name: columns.index(name) for name in ("file", "label", "guess") if name in columns}
-            for cells in reader:
-                if len(cells) <= max(place["file"], place["label"]):
-                    continue  # an empty line
-                label = class_of_cell(composed(cells[place["label"]]).strip())
-                guess = composed(cells[place["guess"]]).strip() if place.get("guess", len(cells)) < len(cells) else None
-                label = UNKNOWN if label.casefold() == UNKNOWN else label
-                yield Row(reader.line_num, cells[place["file"]], label, guess and class_of_cell(guess))
+        header = file.readline()
+        file.seek(0)
+        reader = csv.reader(file, delimiter=max(DELIMITERS, key=header.count))
+        columns = [name.strip().casefold() for name in next(reader, [])]
+        if not columns:
+            raise UserError(f"{table} is empty: its first line must name the columns file and label")
+        if "file" in columns and "label" not in columns:
+            raise UserError(
+                f"{table} names files but has no column label: add one, write the class of some pictures into it, and "
+                f"leave it empty for the others"
+            )
+        if not {"file", "label"} <= set(columns):
+            raise UserError(f"{table} has no columns file and label: name them in its first line")
+        if twice := {name for name in ("file", "label", "guess") if columns.count(name) > 1}:
+            raise UserError(f"{table} has several columns {twice.pop()}: keep one of them")
+        place = {name: columns.index(name) for name in ("file", "label", "guess") if name in columns}
+        for cells in reader:
+            if len(cells) <= max(place["file"], place["label"]):
+                continue  # an empty line
+            label = class_of_cell(composed(cells[place["label"]]).strip())
+            guess = composed(cells[place["guess"]]).strip() if place.get("guess", len(cells)) < len(cells) else None
+            label = UNKNOWN if label.casefold() == UNKNOWN else label
+            yield Row(reader.line_num, cells[place["file"]], label, guess and class_of_cell(guess))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{str(table)!r} cannot be read as csv ({error}): save it as csv in UTF-8") from error
+        raise UserError(f"{table} cannot be read as csv ({error}): save it as csv in UTF-8") from error
