@@ -30,6 +30,7 @@ from paper.tables import MAIN, TABLES
 from protoadapt.cli.verbs import app
 from protoadapt.core.methods import METHODS, adaptation, declarations
 from protoadapt.report.tables import markdown
+from protoadapt.vision.pictures import formats
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -261,7 +262,9 @@ def labeling_page() -> str:
         measured = (RESULTS / f"{name}.json").exists()
         numbers = table(read(f"{name}.json")) if measured else unmeasured.format(name)
         text = filled("docs/labeling.md", numbers, name, text)
-    return text
+    suffixes = ", ".join(f"`{suffix}`" for form in formats.FORMATS.values() for suffix in form.suffixes)
+    same = f"- Every command reads the same files: {suffixes} ({formats.LISTED}), of at most {formats.MAX_PIXELS:,} pixels."
+    return filled("docs/labeling.md", same, "formats", text)
 
 
 def scale_text() -> str:

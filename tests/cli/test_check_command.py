@@ -66,6 +66,15 @@ def test_a_table_and_pictures_elsewhere(protoadapt, folder, labelled):
     assert [(one["file"], one["likely"]) for one in document["suspects"]] == [("red/red-3.png", "red")]
 
 
+def test_guesses_of_label_are_not_checked_and_counted(protoadapt, folder, labelled):
+    rows = [f"{p.parent.name}/{p.name},{p.parent.name},{p.parent.name}" for p in labelled.rglob("*.png")]
+    own = [f"red/red-{i}.png,red,(folder) red" for i in range(3)] + ["blue/blue-1.png,blue,green"]
+    (folder / "labels.csv").write_text("\n".join(["file,label,guess", *own, *rows]))
+    out, err = protoadapt("check", "labels.csv", "--images", "labelled", "--out", "checked")
+    assert "4 pictures of 2 classes" in out
+    assert "note: 30 labels are a guess of `label` that nobody changed: not checked\n" in err
+
+
 def test_data_that_is_hardly_any(protoadapt, folder, paint):
     paint(folder / "one" / "red" / "1.png", "red")
     out, err = protoadapt("check", "one", "--out", "o")
@@ -93,7 +102,7 @@ def test_mistakes_are_one_sentence(protoadapt, folder, labelled):
     for words, expected in (
         (("empty", "--out", "o"), "gives no labels: make one folder per class"),
         (("nowhere", "--out", "o"), "there is no 'nowhere'"),
-        (("missing.csv", "--out", "o"), "line 2 of 'missing.csv' names 'nowhere.png'"),
+        (("missing.csv", "--out", "o"), "remove the line, or give its folder with --images"),
         (("broken", "--out", "o"), "no labelled picture can be read ('broken/cat/1.png': it is no picture"),
         (("labelled", "--out", "mine"), "was not written by this command"),
         (("labelled", "--out", "missing.csv"), "is a file"),

@@ -117,6 +117,7 @@ def test_a_users_own_method_runs_without_touching_the_package(features, tmp_path
         (("--method", "os:"), "write module:function; the function is missing"),
         (("--method", "nomod:f"), "run in the folder of nomod.py, or add it to PYTHONPATH"),
         (("--method", "CIPA"), "did you mean 'cipa'"),
+        (("--method", "none"), "there is no method 'none': choose from alpha_am, "),
         (("--method", "protonet;cipa"), "separate methods by commas"),
         (("--method", "builtins:dict"), "has no readable signature: a method is a function of Episodes"),
         (("--method", "os:getcwd"), "it must take episodes and return (E, Q, W) probabilities"),

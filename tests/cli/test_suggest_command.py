@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import pytest
 from helpers import command
@@ -61,6 +62,10 @@ def test_labels_that_somebody_wrote_stay(protoadapt, folder, without_paths):
     protoadapt("suggest", "--images", "images", "--out", "named", "--n", "5")
     table = folder / "named" / "next.csv"
     first = [row["file"] for row in fill_in(table, "red") if truth(row["file"]) == "red"]
+    (folder / "mine").mkdir()
+    shutil.copy(table, folder / "mine" / "labels.csv")
+    out, _ = protoadapt("suggest", "--images", "images", "--out", "my next", "--support", "mine/labels.csv", "--n", "1")
+    assert out.endswith("--support mine/labels.csv --support 'my next/next.csv' --images images --out mine\n")
     protoadapt("suggest", "--images", "images", "--out", "named", "--support", "named/next.csv", "--n", "4")
     rows = read_table(table)
     assert [row["file"] for row in rows if row["label"]] == first

@@ -176,6 +176,9 @@ def test_older_results_have_no_interval_over_classes(told):
     assert OVER_CLASSES in some
     assert "jackknife" not in render(older, "protonet", "markdown")
     assert "jackknife" in render(told["results"], "protonet", "markdown")
+    caption, *_, note = render(told["results"], "protonet", "text").splitlines()
+    assert len(caption) < 100
+    assert note.startswith(f" {OVER_CLASSES}: ")
     assert "over classes" not in evaluation_page([{**told, "results": older}]).split("</style>")[1].lower()
 
 

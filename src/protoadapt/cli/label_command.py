@@ -110,8 +110,7 @@ def _print_classes(result: dict[str, Any]) -> None:
         return print("no picture is left to name: every one is among your examples")
     for one in classes:
         print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')})")
-    if result["calibrated"]:
-        unknown = sum(one["unknown"] for one in classes)
+    if unknown := sum(one["unknown"] for one in classes):
         print(f"{unknown:11,} of them may belong to none of these classes: column unknown")
 
 

@@ -1,6 +1,7 @@
 """`protoadapt suggest`."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -61,5 +62,8 @@ def suggest(
         print(f"… and {count(more, 'more picture')} in {table}")
     print_skipped(result["skipped"])
     print(f"look at {page}, fill in the column label of {table}, then name all pictures:")
-    given = "".join(f" --support {source}" for source in dict.fromkeys([*sources, table]))
-    print(for_terminal(f"  protoadapt label{given} --images {images} --out {out}"))
+    given = [word for source in dict.fromkeys([*sources, table]) for word in ("--support", source)]
+    # Labels stay in the folder where they are; the first time, features that were computed here are used again.
+    place = next((source.parent for source in reversed(sources) if source.name == "labels.csv"), out)
+    command = ["protoadapt", "label", *given, "--images", images, "--out", place]
+    print(for_terminal(f"  {shlex.join(map(str, command))}"))

@@ -23,7 +23,7 @@ def no_such(kind: str, name: str, known: Iterable[str], of: str = "", also: str 
     """
     names = sorted(known)
     plain = {each.casefold(): each for each in names}
-    near = difflib.get_close_matches(name.casefold(), plain, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name.casefold(), plain, n=1, cutoff=0.6)
     listed = ", ".join(names) + f", or {also}" * bool(also)
     hint = f"did you mean {plain[near[0]]!r}?" if near else f"choose from {listed}" if names else "there is none"
     return UserError(f"{f'{of} has' if of else 'there is'} no {kind} {name!r}: {hint}")

@@ -21,7 +21,7 @@ from protoadapt.labeling.label_folder import embed_pictures, name_in
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
 from protoadapt.labeling.outputs import skipped_records
 from protoadapt.labeling.pipeline import Progress
-from protoadapt.labeling.support import class_names, read_support
+from protoadapt.labeling.support import class_names, read_support, table_rows
 from protoadapt.labeling.thumbnails import write_thumbnails
 from protoadapt.vision.pictures.decode import THUMB
 from protoadapt.vision.pictures.walk import Listing
@@ -64,7 +64,7 @@ def check_folder(
     """
     out = Path(out)
     base = Path(images or (sources[0] if os.path.isdir(sources[0]) else Path(sources[0]).parent))
-    support = read_support(sources, base, least=1)
+    support = read_support(sources, base, least=1, option="--images")
     embedded = embed_pictures(Listing([], []), support, model, cache or out / ".features", device, on_progress)
     files: dict[bytes, dict[str, str]] = {}  # of each content: labels by file
     for example in support.examples:
@@ -86,7 +86,13 @@ def check_folder(
         record["thumb"] = small
     sizes = np.bincount(codes[codes >= 0], minlength=len(classes))
     single = [name for name, size in zip(classes, sizes) if size == 1]
-    alone = f"{count(len(single), 'class has', 'classes have')} one picture only, whose label cannot be checked"
+    notes = support.notes()
+    tables = (Path(source) for source in sources if os.path.isfile(source))
+    if guesses := sum(bool(row.label) and not row.is_example for table in tables for row in table_rows(table)):
+        notes.append(f"{count(guesses, 'label is', 'labels are')} a guess of `label` that nobody changed: not checked")
+    if single:
+        alone = f"{count(len(single), 'class has', 'classes have')} one picture only, whose label cannot be checked"
+        notes.append(f"{alone}, such as {single[0]!r}")
     return {
         "schema": SCHEMA,
         "title": to_text(base.resolve().name),
@@ -95,7 +101,7 @@ def check_folder(
         "versions": versions(),
         **document,
         "skipped": skipped_records(embedded.skipped, lambda file: name_in(base, file)),
-        "notes": [*support.notes(), *([f"{alone}, such as {single[0]!r}"] if single else [])],
+        "notes": notes,
     }
 
 

@@ -96,12 +96,15 @@ def by_folder(label: str) -> str:
     return f"{BY_FOLDER} {class_cell(label)}"
 
 
-def read_support(sources: Sequence[str | Path], images: str | Path | None = None, least: int = 2) -> Support:
+def read_support(
+    sources: Sequence[str | Path], images: str | Path | None = None, least: int = 2, option: str = "--support"
+) -> Support:
     """Reads the examples of class folders and tables.
 
     sources: folders that hold one folder per class, and csv files with the columns file and label. images: the folder
     in which the files of tables are looked up (`table_examples`); None where tables name pictures as a manifest does.
-    least: the number of classes below which there is nothing to learn.
+    least: the number of classes below which there is nothing to learn. option: the one that gives the folder of a file
+    that is not found.
     """
     examples, skipped = [], []
     for source in map(Path, sources):
@@ -110,9 +113,9 @@ def read_support(sources: Sequence[str | Path], images: str | Path | None = None
             examples += support.examples
             skipped += support.skipped
         elif source.is_file():
-            examples += table_examples(source, images, sources)
+            examples += table_examples(source, images, sources, option=option)
         else:
-            raise UserError(f"there is no {str(source)!r}: --support takes a folder of class folders, or a csv file")
+            raise UserError(f"there is no {str(source)!r}: give a folder with one folder per class, or a csv file")
     classes = class_names(examples)
     where = " and ".join(repr(str(source)) for source in sources)
     if len(classes) < least:
@@ -173,7 +176,11 @@ def folder_examples(root: Path) -> Support:
 
 
 def table_examples(
-    table: Path, images: str | Path | None = None, support: Sequence[str | Path] = (), strict: bool = True
+    table: Path,
+    images: str | Path | None = None,
+    support: Sequence[str | Path] = (),
+    strict: bool = True,
+    option: str = "--support",
 ) -> Iterator[Example]:
     """The rows of a table that are examples, in order.
 
@@ -210,7 +217,7 @@ def table_examples(
             where = ("below " if bare else "in ") + " or ".join(repr(str(folder)) for folder in folders)
             raise UserError(
                 f"line {line} of {str(table)!r} names {name!r}, which is neither beside it nor {where}: correct "
-                f"the name, remove the line, or add its folder as --support"
+                f"the name, remove the line, or give its folder with {option}"
             )
         yield Example(file or os.path.join(images, name), label, table, row.origin)
 

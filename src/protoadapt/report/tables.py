@@ -22,8 +22,10 @@ PLAIN = {"runs": "d", "episodes/s": ".1f", "p": ".4g", "p Holm": ".4g"}  # the o
 UNKNOWN = "AUROC unknown"
 OVER_CLASSES = "± over classes"
 OVER_CLASSES_NOTE = "95 % half-widths of the accuracy and of the difference over the choice of classes (jackknife)"
-SPREAD_NOTE = "spread: standard deviation of the runs' means"
-P_NOTE = "p: over episodes, corrected for the number of methods (Holm)"
+RUNS_NOTES = (
+    "spread: standard deviation of the runs' means",
+    "p: over episodes, corrected for the number of methods (Holm)",
+)
 
 
 def measures(results: Sequence[Record], reference: str | None = None) -> list[dict[str, float | None]]:
@@ -183,20 +185,23 @@ def render_runs(results: Sequence[Record], reference: str | None, form: str) -> 
             p = "" if "p" not in r else f"{r['p_holm']:.3f}" if r["p_holm"] >= 0.001 else "< 0.001"
             row += [_interval(r.get("difference"), r.get("difference_ci95"), "+.2f"), p]
         table.append(row)
-    about = f"{caption_of_runs(results)}; {SPREAD_NOTE}; {P_NOTE}"
+    about, notes = caption_of_runs(results), RUNS_NOTES if reference else RUNS_NOTES[:1]
     if form == "latex":
-        return latex_table([(f"mean of {count(runs[0]['runs'], 'run')}", header, table)], about)
-    return _captioned(about, header, table, form)
+        return latex_table([(f"mean of {count(runs[0]['runs'], 'run')}", header, table)], "; ".join([about, *notes]))
+    return _captioned(about, header, table, form, notes)
 
 
-def _captioned(about: str, header: Row, rows: Sequence[Row], form: str) -> str:
-    about += _over_classes(header)
-    return f"{about}\n\n{markdown(header, rows)}" if form == "markdown" else f"{about}\n{text(header, rows)}"
+def _captioned(about: str, header: Row, rows: Sequence[Row], form: str, notes: Row = ()) -> str:
+    """A table below what it was measured on, and above what its columns mean."""
+    notes = [*notes, *_over_classes(header)]
+    if form == "markdown":
+        return "\n\n".join([about, markdown(header, rows), *(["; ".join(notes)] if notes else [])])
+    return "\n".join([about, text(header, rows), *(f" {note}" for note in notes)])
 
 
-def _over_classes(header: Row) -> str:
-    """What a caption adds where a table has that column."""
-    return f"; {OVER_CLASSES}: {OVER_CLASSES_NOTE}" if OVER_CLASSES in header else ""
+def _over_classes(header: Row) -> list[str]:
+    """What the column of that name means, where a table has it."""
+    return [f"{OVER_CLASSES}: {OVER_CLASSES_NOTE}"] if OVER_CLASSES in header else []
 
 
 def _latex(groups: Sequence[Sequence[Record]], reference: str | None) -> str:
@@ -215,4 +220,5 @@ def _latex(groups: Sequence[Sequence[Record]], reference: str | None) -> str:
         columns.append((" ".join(compress(title, differ)), header[: -len(SPEED)], rows))
     shots = " and ".join(dict.fromkeys(f"{r['protocol']['shot']}-" for r in first))
     about = "; ".join(dict.fromkeys(caption(r, shots) for r in first))
-    return latex_table(columns, about + _over_classes([name for _, header, _ in columns for name in header]))
+    notes = _over_classes([name for _, header, _ in columns for name in header])
+    return latex_table(columns, "; ".join([about, *notes]))

@@ -48,6 +48,8 @@ FORMATS = {  # by pillow's name; no others: EPS, for one, runs a program
 }
 SUFFIXES = {suffix for form in FORMATS.values() for suffix in form.suffixes}
 BUILT_IN = tuple(name for name, form in FORMATS.items() if not form.plugin)
+LISTED = ", ".join(BUILT_IN) + "".join(f", with {f.plugin.package} {n}" for n, f in FORMATS.items() if f.plugin)
+"""The formats in words, as every message and page has them."""
 MAX_PIXELS = 89_478_485  # pillow's own limit, which it only warns at: a few kilobytes can claim to be terabytes
 
 
@@ -85,8 +87,8 @@ def open_image(content: bytes) -> Image.Image:
             raise UnreadablePicture(f"it is {kind}, which needs another package: pip install {plugin.package}")
     try:
         image = Image.open(BytesIO(content), formats=readable())
-    except UnidentifiedImageError as error:  # the text is the same on every machine, so without plugins
-        raise UnreadablePicture(f"it is no picture of a known kind ({', '.join(BUILT_IN)})") from error
+    except UnidentifiedImageError as error:  # the text is the same on every machine, whatever plugins it has
+        raise UnreadablePicture(f"it is no picture of a known kind ({LISTED})") from error
     except Image.DecompressionBombError as error:
         raise UnreadablePicture(f"it has more than {MAX_PIXELS:,} pixels") from error
     if image.width * image.height > MAX_PIXELS:
