@@ -263,7 +263,8 @@ def labeling_page() -> str:
         numbers = table(read(f"{name}.json")) if measured else unmeasured.format(name)
         text = filled("docs/labeling.md", numbers, name, text)
     suffixes = ", ".join(f"`{suffix}`" for form in formats.FORMATS.values() for suffix in form.suffixes)
-    same = f"- Every command reads the same files: {suffixes} ({formats.LISTED}), of at most {formats.MAX_PIXELS:,} pixels."
+    kinds = f"{suffixes} ({formats.LISTED}), of at most {formats.MAX_PIXELS:,} pixels"
+    same = f"- Every command reads the same files: {kinds}."
     return filled("docs/labeling.md", same, "formats", text)
 
 
