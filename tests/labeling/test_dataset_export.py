@@ -6,7 +6,7 @@ import os
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from helpers.label_files import truth
+from helpers.label_files import correct, read_table, truth, write_table
 
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.dataset_export import export_labels
@@ -32,23 +32,23 @@ def expected(file: str) -> str:
     )
 
 
-def test_hugging_face_loads_the_imagefolder(labels, tmp_path, monkeypatch):
+def test_hugging_face_loads_the_imagefolder(labels, folder, tmp_path, monkeypatch):
+    """With a class that is called as a split, too."""
     for name in ("HF_HOME", "HF_DATASETS_CACHE"):
         monkeypatch.setenv(name, str(tmp_path / "hf"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("datasets")
+    correct(folder / "out" / "labels.csv", "day 0/red-2.png", "test")
     for way in ("link", "copy"):
         export_labels(labels, "imagefolder", tmp_path / way, sort=way)
-        loaded = datasets.load_dataset(
-            "imagefolder", data_dir=str(tmp_path / way), split="train", cache_dir=str(tmp_path / f"cache {way}")
-        )
+        loaded = datasets.load_dataset(str(tmp_path / way), split="train", cache_dir=str(tmp_path / f"cache {way}"))
         assert set(loaded.column_names) == {"image", "label", "confidence", "unknown", "by_person"}
         with open(tmp_path / way / "metadata.csv", newline="") as file:
             rows = {row["file_name"]: row for row in csv.DictReader(file)}
         assert len(loaded) == len(rows) == 24
-        assert sorted(loaded["label"]) == sorted(map(expected, rows))
+        assert sorted(loaded["label"]) == sorted("test" if name[:4] == "test" else expected(name) for name in rows)
         assert loaded[0]["image"].size == (30, 26)
-        assert sum(mark in ("yes", True) for mark in loaded["by_person"]) == 7
+        assert sum(mark in ("yes", True) for mark in loaded["by_person"]) == 8
 
 
 def test_fiftyone_reads_its_dataset(labels, tmp_path):
@@ -120,7 +120,7 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path)
         ((labels, "imagefolder", tmp_path / "o"), {"sort": "move"}, "choose copy or link"),
         ((folder / "none.csv", "fiftyone", tmp_path / "o"), {}, "is no labels.json of `label`"),
         ((folder / "nowhere", "fiftyone", tmp_path / "o"), {}, "is no labels.json of `label`"),
-        ((changed(folder=None), "fiftyone", tmp_path / "o"), {}, "give their folder with --images"),
+        ((changed(folder=None), "fiftyone", tmp_path / "o"), {}, "do not say where their pictures are"),
         ((labels, "fiftyone", tmp_path / "o"), {"images": tmp_path}, "give their folder with --images"),
     ):
         with pytest.raises(UserError, match=words):
@@ -139,3 +139,44 @@ def test_files_that_are_no_pictures_or_gone_are_left_out(labels, folder, tmp_pat
     done = export_labels(folder / "out" / "other.json", "imagefolder", tmp_path / "o")
     assert (done["pictures"], [one["file"] for one in done["skipped"]]) == (22, ["../none.csv", "gone.png"])
     assert not [*(tmp_path / "o").rglob("*none*")]
+
+
+def test_corrections_in_labels_csv_are_exported(labels, folder, tmp_path):
+    """A changed label, a new class, an emptied guess and a picture called unknown; the classifier's guesses stay."""
+    table = folder / "out" / "labels.csv"
+    guessed = [row for row in read_table(table) if row["guess"] == row["label"]]
+    first, second, third, fourth = (row["file"] for row in guessed[:4])
+    correct(table, first, "green" if guessed[0]["label"] == "red" else "red")
+    correct(table, second, "a new one")
+    correct(table, fourth, "unknown")
+    write_table(table, [row | {"guess": ""} if row["file"] == third else row for row in read_table(table)])
+    write_table(table, [*read_table(table), {**dict.fromkeys(guessed[0], ""), "file": "x.png", "label": "red"}])
+    for number, source in enumerate((labels, table, folder / "out")):
+        done = export_labels(source, "label-studio", tmp_path / f"ls {number}")
+        assert (done["pictures"], done["corrected"], [one["file"] for one in done["skipped"]]) == (24, 3, ["x.png"])
+        tasks = {one["data"]["file"]: one for one in json.loads((tmp_path / f"ls {number}" / "tasks.json").read_text())}
+        wanted = {row["file"]: row["label"] for row in read_table(table)}
+        for file, task in tasks.items():
+            ((kind, ((said),)),) = [(key, value) for key, value in task.items() if key != "data"]
+            assert said["result"][0]["value"]["choices"] == [wanted[file]]
+            assert kind == "annotations" or file not in (first, second, third, fourth)
+    config = ElementTree.parse(tmp_path / "ls 0" / "config.xml").getroot()
+    assert [one.get("value") for one in config.iter("Choice")] == ["blue", "green", "red", "a new one", "unknown"]
+
+
+def test_an_imagefolder_has_a_folder_per_class(labels, folder, tmp_path):
+    """Examples from elsewhere lie beside the others; pictures that would meet are numbered."""
+    document = json.loads(labels.read_text())
+    export_labels(folder / "out", "imagefolder", tmp_path / "o")
+    with open(tmp_path / "o" / "metadata.csv", newline="") as file:
+        label_of = {row["file_name"]: row["label"] for row in csv.DictReader(file)}
+    assert {name.split("/")[0] for name in label_of} == {"blue", "green", "red", "unknown"}
+    assert all(name.split("/")[0] == label and (tmp_path / "o" / name).is_file() for name, label in label_of.items())
+    assert {"red/0.png", "red/day 0/red-2.png"} <= set(label_of)
+    (folder / "more").mkdir()
+    os.rename(folder / "images" / document["pictures"][0]["file"], folder / "more" / "0.PNG")
+    document["pictures"][0] |= {"file": "../more/0.PNG", "label": "red"}
+    (folder / "out" / "labels.json").write_text(json.dumps(document))
+    export_labels(folder / "out", "imagefolder", tmp_path / "twice")
+    names = {path.name: path.is_file() for path in (tmp_path / "twice" / "red").iterdir()}
+    assert {"0.PNG": True, "0-2.png": True}.items() <= names.items()

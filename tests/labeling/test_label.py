@@ -16,6 +16,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.methods.row_learner import two_best
 from protoadapt.labeling import load_classifier, predict, save_classifier
+from protoadapt.labeling.predict_folder import predict_folder
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision import networks
 
@@ -228,6 +229,11 @@ def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrat
     assert {path.name for path in (folder / "out" / "sorted" / "unknown").iterdir()} == noise
     again = predict(folder / "out" / "classifier.safetensors", [folder / "images"])
     assert all(p["unknown"] == unknown[os.path.relpath(p["file"], folder / "images")] for p in again["pictures"])
+    predict_folder(folder / "out" / "classifier.safetensors", [folder / "images"], folder / "p", sort="link")
+    assert not (folder / "p" / "sorted" / "unknown").exists()
+    options = {"sort": "link", "sort_unknown": "apart"}
+    predict_folder(folder / "out" / "classifier.safetensors", [folder / "images"], folder / "p", **options)
+    assert {path.name for path in (folder / "p" / "sorted" / "unknown").iterdir()} == noise
     assert "resembles none of the examples" in labels_page(result)
     calibrated["familiarity"]["threshold"] = [1.1, 1.1, 1.1]  # nothing is that familiar: given labels alone are known
     strict = named(sort="copy", sort_unknown="apart")

@@ -12,11 +12,18 @@ from protoadapt.core.files import check_output
 
 
 def export(
-    source: Annotated[str, typer.Argument(metavar="MODEL|LABELS", help=f"{MODEL_HELP}; or a labels.json")],
+    source: Annotated[
+        str, typer.Argument(metavar="MODEL|LABELS", help=f"{MODEL_HELP}; or the output directory of `label`")
+    ],
     out: Annotated[Path, typer.Option(metavar="FILE.onnx|DIR", help="the ONNX file, or a new folder for the labels")],
     form: Annotated[
-        str, typer.Option("--format", help="onnx; of labels: imagefolder (Hugging Face), fiftyone or label-studio")
-    ] = "onnx",
+        str | None,
+        typer.Option(
+            "--format",
+            help="onnx; of labels: imagefolder (a folder per class; Hugging Face), fiftyone or label-studio (default: "
+            "onnx of a model, imagefolder of labels)",
+        ),
+    ] = None,
     classifier: Annotated[
         Path | None,
         typer.Option(
@@ -36,12 +43,15 @@ def export(
     """Write a model as ONNX, or labels for other tools.
 
     An ONNX file takes pixels and gives features, or with --classifier class probabilities; it is run and compared with
-    torch before it is kept. Labels become a dataset that Hugging Face, FiftyOne or Label Studio loads.
+    torch before it is kept. Labels, with the corrections in labels.csv, become a dataset that Hugging Face, FiftyOne or
+    Label Studio loads.
     """
+    labels = Path(source).suffix in (".json", ".csv") or Path(source, "labels.json").is_file()
+    form = form or ("imagefolder" if labels else "onnx")
     if form != "onnx":
         return _labels(source, form, out, classifier, images, sort, url)
-    if Path(source).suffix == ".json" and Path(source).is_file():
-        raise UserError(f"{source!r} holds labels: add --format imagefolder, fiftyone or label-studio")
+    if labels:
+        raise UserError(f"{source!r} holds labels: choose --format imagefolder, fiftyone or label-studio")
     from protoadapt.labeling import onnx_export
     from protoadapt.labeling.classifier import load_classifier
 
@@ -63,4 +73,5 @@ def _labels(
         raise UserError(f"--classifier is given with --format {form}: it belongs to --format onnx")
     done = export_labels(source, form, out, images=images, sort=sort, url=LOCAL if url is None else url)
     print_skipped(done["skipped"])
-    print(f"{count(done['pictures'], 'picture')} → {out}")
+    corrected = f", {count(done['corrected'], 'label')} corrected in labels.csv" if done["corrected"] else ""
+    print(f"{count(done['pictures'], 'picture')}{corrected} → {out}")

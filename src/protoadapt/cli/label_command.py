@@ -14,6 +14,14 @@ from protoadapt.core.untrusted import for_terminal
 
 MODEL = "lite0"
 LISTED = 5  # of the skipped files
+Sort = Annotated[str | None, typer.Option(metavar="copy|link", help="copy or link the pictures into OUT/sorted/CLASS/")]
+SortUnknown = Annotated[
+    str,
+    typer.Option(
+        metavar="together|apart",
+        help="with --sort: leave unknown pictures in the folder of their likeliest class, or in sorted/unknown/",
+    ),
+]
 
 
 def label(
@@ -37,16 +45,8 @@ def label(
     ] = None,
     method: Annotated[str, typer.Option(help="bapa, cipa, protonet, semi_protonet, soft_kmeans or pt_map")] = "bapa",
     settings: Set = None,
-    sort: Annotated[
-        str | None, typer.Option(metavar="copy|link", help="copy or link the pictures into OUT/sorted/CLASS/")
-    ] = None,
-    sort_unknown: Annotated[
-        str,
-        typer.Option(
-            metavar="together|apart",
-            help="with --sort: leave unknown pictures in the folder of their likeliest class, or in sorted/unknown/",
-        ),
-    ] = "together",
+    sort: Sort = None,
+    sort_unknown: SortUnknown = "together",
     unknown: Annotated[
         str | None,
         typer.Option(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from protoadapt.cli.label_command import print_skipped
+from protoadapt.cli.label_command import Sort, SortUnknown, print_skipped
 from protoadapt.cli.options import Device, find_device
 from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError, no_such
@@ -29,9 +29,8 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="directory for labels.csv, labels.json and report.html as well")
     ] = None,
-    sort: Annotated[
-        str | None, typer.Option(metavar="copy|link", help="copy or link the pictures into OUT/sorted/CLASS/")
-    ] = None,
+    sort: Sort = None,
+    sort_unknown: SortUnknown = "together",
     model: Annotated[str | None, typer.Option(help="path of the network, if it has moved since `label` ran")] = None,
     device: Device = "auto",
 ) -> None:
@@ -56,7 +55,7 @@ def predict(
         if out is None:
             result = labeling.predict(classifier, images, **options)
         else:
-            result = predict_folder(classifier, images, out, sort=sort, **options)
+            result = predict_folder(classifier, images, out, sort=sort, sort_unknown=sort_unknown, **options)
             write_text(out / "report.html", labels_page(labeling.with_images(result, out)))
     if form == "json":
         print(json.dumps(result))

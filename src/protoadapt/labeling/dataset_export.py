@@ -1,8 +1,10 @@
 """Labels as datasets of other tools: Hugging Face `imagefolder`, FiftyOne, Label Studio.
 
-Each is a folder of its own, made from the labels.json of `label` or `predict`, in the format that the tool documents:
+Each is a folder of its own, made from the results of `label` or `predict`, in the format that the tool documents. What
+people changed in labels.csv since it was written counts, as it does for `label --support`.
 
-imagefolder    metadata.csv with file_name and label, and the pictures beside it, as links or copies
+imagefolder    metadata.csv with file_name and label, README.md, and the pictures in a folder per class, as links or
+               copies
 fiftyone       labels.json and data.json of a FiftyOneImageClassificationDataset; pictures stay where they are
 label-studio   tasks.json, guesses as predictions and people's labels as annotations, and config.xml for the project
 """
@@ -12,6 +14,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -19,14 +22,26 @@ from xml.sax.saxutils import quoteattr
 
 from protoadapt.core.errors import UserError, count, no_such
 from protoadapt.core.files import write_json, write_text
-from protoadapt.labeling.names import UNKNOWN, from_text
+from protoadapt.labeling.names import UNKNOWN, from_text, to_folder
 from protoadapt.labeling.outputs import SCHEMA
 from protoadapt.labeling.sorting import check_way, sort_pictures
+from protoadapt.labeling.support import Row, table_rows
 from protoadapt.vision.pictures.formats import is_picture
 
 LARGEST = 1 << 29  # bytes of a labels.json
 LOCAL = "/data/local-files/?d="
 """Address of a picture in Label Studio's local storage, before its path in LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
+
+CARD = """---
+configs:
+- config_name: default
+  data_files:
+  - split: train
+    path: "**"
+---
+"""
+"""README.md of an imagefolder. Without it Hugging Face would take a folder or file that is called train or test for a
+split of that name, and leave out all other pictures."""
 
 
 class LabelledFile(NamedTuple):
@@ -49,11 +64,12 @@ def export_labels(
     sort: str = "link",
     url: str = LOCAL,
 ) -> dict[str, Any]:
-    """Writes a labels.json as a dataset of another tool.
+    """Writes labels as a dataset of another tool.
 
     Parameters
     ----------
-    labels : labels.json of `label` or `predict`.
+    labels : the output folder of `label` or `predict`, or the labels.json or labels.csv in it; the labels.csv may have
+        another name. Corrections in it count.
     form : "imagefolder", "fiftyone" or "label-studio".
     out : a new or empty folder.
     images : the folder of the pictures, where labels.json does not lead there.
@@ -62,12 +78,13 @@ def export_labels(
 
     Returns
     -------
-    `pictures`, their number, and `skipped`: files that are no longer there.
+    `pictures`, their number; `corrected`, how many labels differ from what was guessed; `skipped`: files that are no
+    longer there, or that only labels.csv names.
 
     Examples
     --------
-    >>> export_labels("named/labels.json", "imagefolder", "dataset")["pictures"]
-    340
+    >>> export_labels("named", "imagefolder", "dataset")
+    {'pictures': 340, 'corrected': 12, 'skipped': []}
     """
     if form not in FORMS:
         raise no_such("format", form, [*FORMS, "onnx"])
@@ -75,13 +92,37 @@ def export_labels(
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{str(out)!r} exists and is not an empty folder: give the export a folder of its own")
-    classes, files, skipped = _read(Path(labels), images)
+    folder = Path(labels) if os.path.isdir(labels) else Path(labels).parent
+    table = Path(labels) if Path(labels).suffix == ".csv" else folder / "labels.csv"
+    document = _document(Path(labels) if Path(labels).suffix == ".json" else folder / "labels.json")
+    corrections = _corrections(table) if table.is_file() else {}
+    changed = _corrected(document, corrections)
+    files, skipped = _files(document, folder, images)
+    skipped += [{"file": name, "reason": "labels.json does not have it: label again"} for name in corrections]
+    classes = list(dict.fromkeys(chain((one["name"] for one in document["classes"]), (one.label for one in files))))
     FORMS[form](out, classes, files, {"sort": sort, "url": url})
-    return {"pictures": len(files), "skipped": skipped}
+    return {"pictures": len(files), "corrected": changed, "skipped": skipped}
 
 
-def _read(labels: Path, images: str | Path | None) -> tuple[list[str], list[LabelledFile], list[dict[str, str]]]:
-    """Classes, the pictures that are there, and those that are not."""
+def _corrections(table: Path) -> dict[str, Row]:
+    """The rows of a labels.csv that a person wrote or confirmed, by file."""
+    return {os.path.normpath(row.file): row for row in table_rows(table) if row.is_example}
+
+
+def _corrected(document: Mapping[str, Any], corrections: dict[str, Row]) -> int:
+    """Puts corrections in place, which takes them off the list; returns the number of labels that changed."""
+    changed = 0
+    for record in document["pictures"]:
+        if row := corrections.pop(os.path.normpath(record["file"]), None):
+            changed += row.label != (UNKNOWN if record.get("no_class") else record["label"])
+            none = {"no_class": True} if row.label == UNKNOWN else {}
+            record.pop("no_class", None)
+            record |= {"label": row.label, "confidence": 1.0, "unknown": bool(none), "support": not none, **none}
+    return changed
+
+
+def _document(labels: Path) -> dict[str, Any]:
+    """A labels.json of all pictures, checked."""
     try:
         if labels.stat().st_size > LARGEST:
             raise ValueError("it is too large")
@@ -100,12 +141,19 @@ def _read(labels: Path, images: str | Path | None) -> tuple[list[str], list[Labe
             f"{str(labels)!r} holds a sample of {len(records):,} of {count(total, 'picture')}: read labels.parquet "
             f"instead"
         )
+    return document
+
+
+def _files(
+    document: Mapping[str, Any], beside: Path, images: str | Path | None
+) -> tuple[list[LabelledFile], list[dict[str, str]]]:
+    """The pictures that are there, and those that are not; beside: the folder of the labels.json."""
     folder = document.get("folder")
     if images is None and not isinstance(folder, str):
-        raise UserError(f"{str(labels)!r} does not say where its pictures are: give their folder with --images")
-    root = Path(images) if images is not None else labels.parent / from_text(str(folder))
+        raise UserError(f"the labels in {str(beside)!r} do not say where their pictures are: give --images DIR")
+    root = Path(images) if images is not None else beside / from_text(str(folder))
     files, skipped = [], []
-    for record in records:
+    for record in document["pictures"]:
         path = os.path.normpath(os.path.join(root, from_text(record["file"])))
         label = UNKNOWN if record.get("no_class") else record["label"]
         numbers = float(record["confidence"]), bool(record["unknown"])
@@ -115,32 +163,40 @@ def _read(labels: Path, images: str | Path | None) -> tuple[list[str], list[Labe
         else:
             skipped.append({"file": record["file"], "reason": "there is no such picture any more"})
     if not files:
-        raise UserError(f"none of the pictures of {str(labels)!r} is in {str(root)!r}: give their folder with --images")
-    return [*classes, *({UNKNOWN} & {file.label for file in files})], files, skipped
+        raise UserError(f"none of the labelled pictures is in {str(root)!r}: give their folder with --images")
+    return files, skipped
 
 
-def _inside(name: str) -> str:
-    """A place below a folder for a file that may come from elsewhere, such as an example: ../a/1.png → up/a/1.png.
-
-    Bytes that are no text are written with "_" in place of the backslash, which other tools take for a folder.
-    """
-    parts = ("up" if part == ".." else part for part in name.replace("\\", "_").split("/") if part not in ("", "."))
-    return "/".join(parts)
+def _places(files: Sequence[LabelledFile]) -> list[str]:
+    """A place in the folder of its class for each picture: at its path below the pictures, an example from elsewhere
+    by its name alone. Where two would meet, the second is numbered; a disk may not tell A.png from a.png."""
+    places: dict[str, str] = {}
+    for file in files:
+        # Bytes that are no text have a backslash in their names, which other tools take for a folder.
+        inside = os.path.normpath(file.name.replace("\\", "_"))
+        inside = os.path.basename(inside) if inside.startswith("..") or os.path.isabs(inside) else inside
+        place, number = f"{to_folder(file.label)}/{inside}", 1
+        stem, suffix = os.path.splitext(place)
+        while place.casefold() in places:
+            place, number = f"{stem}-{number + 1}{suffix}", number + 1
+        places[place.casefold()] = place
+    return list(places.values())
 
 
 def _imagefolder(out: Path, classes: Sequence[str], files: Sequence[LabelledFile], options: Mapping[str, str]) -> None:
-    places = {_inside(file.name): file.path for file in files}
-    done = sort_pictures(out, places, options["sort"])
+    places = _places(files)
+    done = sort_pictures(out, dict(zip(places, (file.path for file in files))), options["sort"])
     (out / ".sorted.json").unlink(missing_ok=True)  # the folder is complete: nothing will update it
     failed = {os.path.realpath(one.file) for one in done.failed}
     text = StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(["file_name", "label", "confidence", "unknown", "by_person"])
-    for file in files:
+    for place, file in zip(places, files):
         if os.path.realpath(file.path) not in failed:
             marks = ["yes" if mark else "no" for mark in (file.unknown, file.by_person)]
-            writer.writerow([_inside(file.name), file.label, f"{file.confidence:.4f}", *marks])
+            writer.writerow([place, file.label, f"{file.confidence:.4f}", *marks])
     write_text(out / "metadata.csv", text.getvalue())
+    write_text(out / "README.md", CARD)
 
 
 def _fiftyone(out: Path, classes: Sequence[str], files: Sequence[LabelledFile], options: Mapping[str, str]) -> None:

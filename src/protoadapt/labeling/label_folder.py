@@ -22,7 +22,7 @@ from protoadapt.labeling.outputs import (
 )
 from protoadapt.labeling.parquet_table import parts_in
 from protoadapt.labeling.pipeline import METHOD, Progress, Task, in_memory, load_same, name_pictures, write_results
-from protoadapt.labeling.sorting import check_folders, check_way, sort_pictures
+from protoadapt.labeling.sorting import APART, TOGETHER, check_folders, check_place, check_way, sort_pictures
 from protoadapt.labeling.support import (
     IN_FOLDER,
     Support,
@@ -39,8 +39,6 @@ from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.walk import Listing, Skipped, find_pictures
-
-TOGETHER, APART = "together", "apart"
 
 
 def label(
@@ -291,8 +289,7 @@ def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: s
         )
     if sort is not None:
         check_way(sort)
-    if sort_unknown not in (TOGETHER, APART):
-        raise UserError(f"--sort-unknown is {sort_unknown!r}: choose {TOGETHER} or {APART}")
+    check_place(sort_unknown)
     for path in (images, *support):
         if sort and real[path].is_relative_to(real[out] / "sorted"):
             raise UserError(f"--sort would write into {str(path)!r}, which is also read: leave --sort out")

@@ -17,7 +17,7 @@ from protoadapt.labeling.classifier import load_classifier
 from protoadapt.labeling.label_folder import name_in, predict, sorted_places
 from protoadapt.labeling.names import from_text
 from protoadapt.labeling.pipeline import Progress
-from protoadapt.labeling.sorting import check_folders, check_way, sort_pictures
+from protoadapt.labeling.sorting import APART, TOGETHER, check_folders, check_place, check_way, sort_pictures
 from protoadapt.labeling.support import check_corrections, table_examples
 
 
@@ -27,6 +27,7 @@ def predict_folder(
     out: str | Path,
     *,
     sort: str | None = None,
+    sort_unknown: str = TOGETHER,
     model: str | Path | None = None,
     device: str = "cpu",
     on_progress: Progress = lambda stage, done, total: None,
@@ -37,7 +38,7 @@ def predict_folder(
     ----------
     classifier, images, model, device, on_progress : as in `predict`.
     out : the folder for the results, not that of `label`.
-    sort : "copy" or "link" puts the pictures into `out`/sorted/CLASS/ as well.
+    sort, sort_unknown : as in `label`.
 
     Returns
     -------
@@ -54,6 +55,7 @@ def predict_folder(
         raise UserError(
             f"{str(out)!r} holds results of label, which would be replaced: choose another folder for --out"
         )
+    check_place(sort_unknown)
     if sort is not None:
         check_way(sort)
         check_folders(fitted.classes)
@@ -90,7 +92,7 @@ def predict_folder(
     write_text(out / "labels.json", json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
     thumbnails.remove_unused(result, out)
     if sort:
-        done = sort_pictures(out / "sorted", sorted_places(records, files, base), sort)
+        done = sort_pictures(out / "sorted", sorted_places(records, files, base, sort_unknown == APART), sort)
         result["left_alone"] = done.left_alone
         result["skipped"] += outputs.skipped_records(done.failed, partial(name_in, base))
     return result

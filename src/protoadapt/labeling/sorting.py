@@ -17,14 +17,7 @@ from protoadapt.labeling.names import from_text, to_folder, to_text
 from protoadapt.vision.pictures.walk import Skipped
 
 WAYS = ("copy", "link")
-
-
-def check_way(sort: str) -> None:
-    """Raises UserError where `sort` is no way to put pictures into folders."""
-    if sort not in WAYS:
-        raise UserError(f"--sort is {sort!r}: choose copy or link")
-
-
+TOGETHER, APART = "together", "apart"
 LIST = ".sorted.json"
 
 
@@ -33,6 +26,18 @@ class Sorted(NamedTuple):
 
     left_alone: int  # places taken by files of other origin
     failed: list[Skipped]
+
+
+def check_way(sort: str) -> None:
+    """Raises UserError where `sort` is no way to put pictures into folders."""
+    if sort not in WAYS:
+        raise UserError(f"--sort is {sort!r}: choose copy or link")
+
+
+def check_place(sort_unknown: str) -> None:
+    """Raises UserError where `sort_unknown` is no place for pictures that may be of none of the classes."""
+    if sort_unknown not in (TOGETHER, APART):
+        raise UserError(f"--sort-unknown is {sort_unknown!r}: choose {TOGETHER} or {APART}")
 
 
 def check_folders(classes: Iterable[str]) -> None:
