@@ -1,12 +1,13 @@
 """The systems that the paper compares with, on one backbone, one loop and the same episodes, beside HCT_R with CIPA.
 
-    python -m benchmarks.comparators --data DIR --runs runs --json results/comparators-cifar-fs.json
-    python -m benchmarks.comparators --data DIR --runs runs --systems feat,epnet --set epochs=25 --json …
+    python -m benchmarks.comparators --data DIR --json results/comparators-cifar-fs.json
+    python -m benchmarks.comparators --data DIR --systems 'feat;epnet'       several processes may run at a time
+    python -m benchmarks.comparators --systems '' --json FILE                merge what they measured
 
-Each system is trained by its recipe unless its run is finished, its features are extracted, and novel classes are
-answered by its own head and by protonet, CIPA and BAPA on the same features and episodes. Systems that start from a
-trained network take classifier_baseline, or HCT_R where their name says so; --start NAME=PATH names a run or model file
-that is there. The file is written after every system, and systems that it holds and that are not asked for are kept.
+Each system is trained by its recipe and the settings below unless its run is finished, its features are extracted, and
+novel classes are answered by its own head and by protonet, CIPA and BAPA on the same features and episodes. --start
+NAME=PATH names a run or model file that is there. A system's results, with the right answers of every episode, are one
+file in the folder of --parts; --json merges all of them into a small file with paired differences.
 """
 
 import argparse
@@ -17,46 +18,56 @@ from typing import Any, NamedTuple
 import torch
 
 from protoadapt.core.evaluate import compare
+from protoadapt.core.files import write_json, written_whole
 from protoadapt.core.protocol import Protocol
-from protoadapt.core.provenance import hardware, versions
-from protoadapt.core.records import Result
-from protoadapt.training import load_splits, train
+from protoadapt.core.records import class_interval, paired_difference, read_results, together
+from protoadapt.training import TrainConfig, load_splits, train
 from protoadapt.training.datasets import load
-from protoadapt.training.recipes import earlier_run, recipe
+from protoadapt.training.recipes import recipe
 from protoadapt.vision import embed, networks
+from protoadapt.vision.networks import model_files
 from protoadapt.vision.networks.head_files import load_head
 
 METHODS = ("protonet", "cipa", "bapa")
 SHOTS = (1, 5)
-SLOW = {"deepemd": 600, "gnn": 600, "snail": 600}
-"""Episodes of heads that take long; others as many as asked for."""
+SLOW = {"deepemd": 600, "gnn": 600, "snail": 600, "relation": 2000, "metaopt_svm": 2000}
+"""Episodes of heads that take long, the first of all; others as many as asked for."""
 
 
 class System(NamedTuple):
     recipe: str
     start: str = ""  # the system whose network it starts from
+    settings: tuple[str, ...] = ()  # in place of the recipe's
 
 
+# One budget: 6,000 training episodes of 100 pictures. All systems start from the same classifier, as the authors of
+# FEAT, EPNet, DeepEMD and LEO do; the recipes of the others train from scratch, which takes longer to get as far.
+BUDGET = ("epochs=30", "episodes=200", "episode_batch=4", "validate_every=6", "checkpoint_every=6")
+GENTLE = (*BUDGET, "lr=0.0001", "head_factor=10")
+OPTIMISED = ("epochs=18", "episodes=320", "lr=0.02", "warmup=0", "validate_every=6", "checkpoint_every=6")
+CLASSIFIER = "classifier_baseline"
 SYSTEMS = {
     "hct_r": System("hct_r"),
-    "classifier_baseline": System("classifier_baseline"),
-    "protonet": System("protonet"),
-    "matching_net": System("matching_net"),
-    "matching_net_fce": System("matching_net_fce"),
-    "relation_net": System("relation_net"),
-    "metaoptnet": System("metaoptnet"),
-    "metaoptnet_svm": System("metaoptnet_svm"),
-    "feat": System("feat", "classifier_baseline"),
-    "epnet": System("epnet", "classifier_baseline"),
-    "tpn": System("tpn"),
-    "deepemd": System("deepemd", "classifier_baseline"),
-    "gnn": System("gnn"),
-    "snail": System("snail"),
-    "leo": System("leo", "classifier_baseline"),
-    "cc_rot": System("cc_rot"),
-    "feat from hct_r": System("feat", "hct_r"),
-    "metaoptnet from hct_r": System("metaoptnet", "hct_r"),
-    "epnet from hct_r": System("epnet", "hct_r"),
+    CLASSIFIER: System(CLASSIFIER, settings=("epochs=24",)),
+    "protonet": System("protonet", CLASSIFIER, GENTLE),
+    "matching_net": System("matching_net", CLASSIFIER, (*BUDGET, "lr=0.0001")),
+    "matching_net_fce": System("matching_net_fce", CLASSIFIER, GENTLE),
+    "relation_net": System("relation_net", CLASSIFIER, GENTLE),
+    "metaoptnet": System("metaoptnet", CLASSIFIER, OPTIMISED),
+    "metaoptnet_svm": System("metaoptnet_svm", CLASSIFIER, OPTIMISED),
+    "feat": System("feat", CLASSIFIER, BUDGET),
+    "feat, 1-shot": System("feat", CLASSIFIER, (*BUDGET, "shot=1", "phases.0.feat_contrast=0.01")),
+    "epnet": System("epnet", CLASSIFIER, BUDGET),
+    "tpn": System("tpn", CLASSIFIER, GENTLE),
+    "deepemd": System("deepemd", CLASSIFIER, (*BUDGET, "validate_every=15", "validation_episodes=100")),
+    "gnn": System("gnn", CLASSIFIER, GENTLE),
+    "snail": System("snail", CLASSIFIER, (*BUDGET, "lr=0.0001", "head_factor=3")),
+    "snail, 1-shot": System("snail", CLASSIFIER, (*BUDGET, "lr=0.0001", "head_factor=3", "shot=1")),
+    "leo": System("leo", CLASSIFIER, ("validate_every=10", "checkpoint_every=10")),
+    "cc_rot": System("cc_rot", settings=("epochs=12",)),
+    "feat from hct_r": System("feat", "hct_r", BUDGET),
+    "metaoptnet from hct_r": System("metaoptnet", "hct_r", OPTIMISED),
+    "epnet from hct_r": System("epnet", "hct_r", BUDGET),
 }
 REFERENCE = ("hct_r", "cipa")
 """System and method that all others are compared with, episode by episode."""
@@ -65,87 +76,128 @@ REFERENCE = ("hct_r", "cipa")
 def trained(name: str, options: argparse.Namespace, places: dict[str, Path]) -> tuple[Path, dict[str, Any]]:
     """The run of a system and the record of its training; trained first where it is not finished."""
     if name in places:
-        return places[name], {}
-    out = options.runs / f"{options.dataset}-{name.replace(' ', '-')}"
-    system, settings = SYSTEMS[name], [f"dataset={options.dataset}", f"seed={options.seed}", *options.set]
+        beside = places[name].with_name(f"{places[name].stem}-train.json")
+        return places[name], json.loads(beside.read_text()) if beside.is_file() else {}
+    out = options.runs / file_name(options.dataset, name)
+    system = SYSTEMS[name]
+    settings = [f"dataset={options.dataset}", f"seed={options.seed}", *system.settings, *options.set]
     if system.start:
         settings.append(f"init_from={trained(system.start, options, places)[0]}")
     if not (out / "result.json").is_file():
         config = recipe(system.recipe, settings)
-        assert not system.start or config.init_from or earlier_run(system.recipe)
-        base, val = load_splits(config, options.data)
+        base, val = load_splits(config, options.data, per_class=options.per_class)
         resume = any((out / "checkpoints").glob("step-*"))
         accelerator = "cuda" if options.device == "cuda" else "cpu"
         train(config, base, val, out, resume=resume, accelerator=accelerator)
     return out, json.loads((out / "result.json").read_text())
 
 
-def measured(run: Path, options: argparse.Namespace) -> dict[int, list[Result]]:
-    """Results of the methods, and of the head where there is one, by shot."""
+def measured(run: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Records of the methods, and of the head where there is one, on every split, pooling and shot."""
     network, metadata = networks.load(run, options.device)
     head = load_head(run) if "head" in metadata else None
-    images = load(options.dataset, options.split, options.data, size=metadata["size"])
-    table = embed.extract(network, metadata, images, maps=head is not None and head.module.places)
-    results = {}
-    for shot in SHOTS:
-        protocol, count = Protocol(shot=shot), options.episodes
-        results[shot] = compare(table.features, table.labels, METHODS, protocol, episodes=count, device=options.device)
-        if head is None or (head.module.fixed_shot and head.module.shape.shot != shot):
-            continue
-        rows = table.maps if head.module.places else table.features
-        count, method = min(count, SLOW.get(head.name, count)), head.method
-        head.module.to(options.device)
-        results[shot] += compare(rows, table.labels, [method], protocol, episodes=count, device=options.device)  # type: ignore[arg-type]
-    return results
-
-
-def record(results: dict[int, list[Result]], reference: dict[int, list[Result]] | None) -> dict[str, Any]:
-    """Accuracy, interval and episodes of each method by shot, and the paired difference to the reference."""
-    found: dict[str, Any] = {}
-    for shot, ones in results.items():
-        for one in ones:
-            entry: dict[str, Any] = {"accuracy": one.accuracy, "ci95": one.ci95, "episodes": len(one.correct)}
-            against = next((r for r in (reference or {}).get(shot, []) if r.method.label == REFERENCE[1]), None)
-            if against is not None and len(against.correct) == len(one.correct):
-                entry["minus_reference"] = list(one.minus(against))
-            found.setdefault(str(shot), {})[one.method.label] = entry
+    found = []
+    for split in options.splits.split(","):
+        images = load(options.dataset, split, options.data, size=metadata["size"], per_class=options.per_class)
+        for pooling in map(float, options.poolings.split(",")):
+            own = head if pooling == 1 else None
+            maps = own is not None and own.module.places
+            table = embed.extract(network, metadata, images, maps=maps, pooling=pooling)
+            for shot in SHOTS:
+                protocol, count = Protocol(shot=shot), options.episodes
+                on = {"protocol": protocol, "device": options.device}
+                results = compare(table.features, table.labels, METHODS, **on, episodes=count)
+                if own and not (own.module.fixed_shot and own.module.shape.shot != shot):
+                    own.module.to(options.device)
+                    rows, fewer = table.maps if maps else table.features, min(count, SLOW.get(own.name, count))
+                    results += compare(rows, table.labels, [own.method], **on, episodes=fewer)
+                about = {"split": split, "pooling": pooling, "hash": table.hash}
+                found += [one.to_json(**about) for one in results]
     return found
+
+
+def cell(record: dict[str, Any]) -> str:
+    """What was measured, in words: "novel 1-shot", "val 5-shot, pooling 2"."""
+    features = record["features"]
+    pooled = "" if features["pooling"] == 1 else f", pooling {features['pooling']:g}"
+    return f"{features['split']} {record['protocol']['shot']}-shot{pooled}"
+
+
+def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The small document: accuracy, intervals and paired difference to the reference of every system, cell and method.
+
+    The first episodes are the same however many there are, so slow heads are paired as well.
+    """
+    parts = sorted(parts, key=lambda part: [*SYSTEMS].index(part["system"]))
+    records = {part["system"]: read_results(part) for part in parts}
+    reference = {cell(r): r for r in records.get(REFERENCE[0], []) if r["label"] == REFERENCE[1]}
+    systems: dict[str, Any] = {}
+    for part in parts:
+        results: dict[str, Any] = {}
+        for record in records[part["system"]]:
+            entry = {"accuracy": record["accuracy"], "ci95": record["ci95"], "episodes": record["episodes"]}
+            entry["ci95_classes"] = None if (wide := class_interval(record)) is None else round(wide, 4)
+            if (against := reference.get(cell(record))) is not None:
+                entry["minus_reference"] = [round(x, 4) for x in paired_difference(record, against)]
+            results.setdefault(cell(record), {})[record["label"]] = entry
+        about = {key: part[key] for key in ("recipe", "start", "training")}
+        systems[part["system"]] = {**about, "results": results}
+    shared = {key: parts[0][key] for key in ("dataset", "versions", "hardware", "commit") if parts}
+    return {
+        **{"schema": "protoadapt-benchmark/1", "benchmark": "comparators", "reference": REFERENCE},
+        **{**shared, "systems": systems},
+    }
+
+
+def training_record(result: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a training run: how long, how good on validation classes, and the settings that are not default."""
+    kept = {key: round(result[key], 1) for key in ("seconds", "images", "images_per_second") if key in result}
+    best = result.get("best") or {}
+    plain = TrainConfig().to_dict() | {"init_from": result.get("config", {}).get("init_from")}  # `start` names it
+    config = {key: value for key, value in result.get("config", {}).items() if plain.get(key) != value}
+    return kept | {"best": {key: round(value, 2) for key, value in best.items()}, "config": config}
+
+
+def file_name(dataset: str, system: str) -> str:
+    return f"{dataset}-{system.replace(', ', '-').replace(' ', '-')}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=None)
     parser.add_argument("--dataset", default="cifar-fs")
-    parser.add_argument("--split", default="novel")
+    parser.add_argument("--splits", default="novel", help="separated by commas: novel, val")
+    parser.add_argument("--poolings", default="1", help="exponents of the mean over places, separated by commas")
     parser.add_argument("--runs", type=Path, default=Path("runs"))
-    parser.add_argument("--systems", default=",".join(SYSTEMS), help="names separated by commas")
+    parser.add_argument("--parts", type=Path, default=Path("runs/comparators"), help="one result file per system")
+    parser.add_argument("--keep", type=Path, default=None, help="folder for each network in half precision")
+    parser.add_argument("--systems", default=";".join(SYSTEMS), help="names separated by semicolons")
     parser.add_argument("--start", action="append", default=[], metavar="NAME=PATH", help="a trained network to use")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="setting of every recipe")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--episodes", type=int, default=10_000)
+    parser.add_argument("--per-class", type=int, default=None, help="use only so many pictures per class, to try it")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--json", type=Path, default=None, help="merge all parts of the dataset into this file")
     options = parser.parse_args()
     places = {name: Path(path) for name, _, path in (word.partition("=") for word in options.start)}
-    document = json.loads(options.json.read_text()) if options.json.is_file() else {"systems": {}}
-    reference = None
-    if REFERENCE[0] in options.systems.split(",") or REFERENCE[0] in places:
-        reference = measured(trained(REFERENCE[0], options, places)[0], options)
-    for name in options.systems.split(","):
+    for name in filter(None, options.systems.split(";")):
+        part = options.parts / f"{file_name(options.dataset, name)}.json"
+        if part.is_file():
+            continue
         run, training = trained(name, options, places)
-        results = reference if name == REFERENCE[0] and reference else measured(run, options)
-        kept = {key: training.get(key) for key in ("config", "best", "seconds", "images_per_second", "hardware")}
-        document["systems"][name] = {**SYSTEMS[name]._asdict(), "training": kept, "results": record(results, reference)}
-        document |= {"schema": "protoadapt-benchmark/1", "benchmark": "comparators", "dataset": options.dataset}
-        document |= {"reference": REFERENCE, "versions": versions(), "hardware": hardware(torch.device(options.device))}
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(document))
-        line = "  ".join(
-            f"{label} {results[1][i].accuracy:.2f}"
-            + (f" / {results[5][i].accuracy:.2f}" if i < len(results[5]) else "")
-            for i, label in enumerate(one.method.label for one in results[1])
-        )
-        print(f"{name:<24}{line}", flush=True)
+        if options.keep:
+            backbone, about = model_files.load_model(run)
+            file = options.keep / f"{file_name(options.dataset, name)}.safetensors"
+            model_files.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
+        records = measured(run, options)
+        about = {"system": name, **SYSTEMS[name]._asdict(), "dataset": options.dataset}
+        write_json(part, together(records, **about, training=training_record(training)))
+        print(name, *(f"{cell(r)} {r['label']} {r['accuracy']:.2f}" for r in records), sep="  ", flush=True)
+    if options.json:
+        files = sorted(options.parts.glob(f"{options.dataset}-*.json"))
+        with written_whole(options.json) as partial:
+            partial.write_text(json.dumps(merged([json.loads(file.read_text()) for file in files])))
 
 
 if __name__ == "__main__":

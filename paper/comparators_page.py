@@ -17,57 +17,104 @@ NAMES = {
     "tpn": "TPN",
     "feat": "FEAT",
     "epnet": "EPNet",
+    "matching_net": "Matching Networks + FT",
+    "relation_net": "Relation Networks + FT",
+    "gnn": "GNN + FT",
     "hct_r": "HCT_R + CIPA",
 }
 """Recipe → the method's name in the paper's tables."""
 DATASETS = {"cifar-fs": "CIFAR-FS", "fc100": "FC100", "mini-imagenet": "mini-ImageNet", "cub": "CUB"}
-NOT_TRAINED = (
-    "Not trained here: TADAM, whose backbone is conditioned on each episode, so that its features cannot be extracted "
-    "before the episode is known; TEAM, which has no public code."
-)
+NOT_TRAINED = {
+    "TADAM": "its network is conditioned on every episode, so that there are no features to extract beforehand",
+    "TEAM": "no public code, and its paper leaves open what is needed to train it",
+}
+"""Why a row of the paper's tables is quoted only."""
+FEATURES = ("protonet", "cipa", "bapa")
+OWN = {"hct_r": "cipa", "protonet": "protonet", "cc_rot": "protonet", "classifier_baseline": "protonet"}
+"""Inference of systems without a head of their own."""
+META = {"hct_r": "none", "feat from hct_r": "FEAT", "metaoptnet from hct_r": "MetaOptNet", "epnet from hct_r": "EPNet"}
+
+
+def read_comparators(folder: Path) -> list[dict[str, Any]]:
+    """The merged results of `benchmarks.comparators`, one document per dataset."""
+    return [json.loads(file.read_text()) for file in sorted(folder.glob("comparators-*.json"))]
 
 
 def comparators_section(folder: Path) -> list[str]:
     """Paragraphs of the results page; none where nothing is measured."""
-    files = sorted(folder.glob("comparators-*.json"))
-    if not files:
+    documents = read_comparators(folder)
+    if not documents:
         return []
     parts = [
         "## The paper's comparators, trained here",
         "`python -m benchmarks.comparators --data DIR --json results/comparators-cifar-fs.json`. One backbone "
-        "(ResNet-12), one loop and the same episodes for all; what is learned is each paper's own "
+        "(ResNet-12), one loop, one budget and the same episodes for all; what is learned is each paper's own "
         "([training](training.md)). “Own” is the system's own inference; ProtoNet, CIPA and BAPA answer on its "
         "features. Differences are paired: own inference minus HCT_R with CIPA. Quoted numbers are those of the "
         "paper's tables, with the backbone where it is another.",
     ]
-    for file in files:
-        document = json.loads(file.read_text())
+    for document in documents:
         dataset = DATASETS.get(document["dataset"], document["dataset"])
-        parts += [f"### {dataset}", _table(document, dataset), f"Trained on {document['hardware']}."]
-    return [*parts, NOT_TRAINED]
+        parts += [f"### {dataset}", systems_table(document, dataset), f"Trained on {document['hardware']}."]
+        parts += meta_table(document)
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in NOT_TRAINED.items())
+    return [*parts, f"Not trained here: {reasons}."]
 
 
-def _table(document: dict[str, Any], dataset: str) -> str:
-    header = ["system"]
+def systems_table(document: dict[str, Any], dataset: str) -> str:
+    """One line per system: quoted, own inference and methods on its features, on novel classes."""
+    header = ["system", "starts from"]
     for shot in (1, 5):
         header += [f"{shot}-shot: quoted", "own", "ProtoNet", "CIPA", "BAPA", "own − (HCT_R + CIPA)"]
     rows = []
     for name, system in document["systems"].items():
-        cells = [name]
-        for number, shot in enumerate(("1", "5")):
-            found = system["results"][shot]
-            own = next(
-                (label for label in found if label not in ("protonet", "cipa", "bapa")), OWN.get(system["recipe"])
-            )
-            cells += [_quoted(system["recipe"], dataset, number), _cell(found.get(own or ""))]
-            cells += [_cell(found[label]) for label in ("protonet", "cipa", "bapa")]
-            cells.append(_difference(found.get(own or "")))
+        cells = [name, system["start"] or "random weights"]
+        for number, shot in enumerate((1, 5)):
+            found = system["results"][f"novel {shot}-shot"]
+            own = found.get(own_label(system, found))
+            cells += [_quoted(system["recipe"], dataset, number), _cell(own)]
+            cells += [*(_cell(found.get(label)) for label in FEATURES), _difference(own)]
         rows.append([*cells, _seconds(system["training"])])
     return markdown([*header, "training"], rows)
 
 
-OWN = {"hct_r": "cipa", "protonet": "protonet", "cc_rot": "protonet", "classifier_baseline": "protonet"}
-"""Inference of systems without a head of their own."""
+def meta_table(document: dict[str, Any]) -> list[str]:
+    """Does meta-learning add anything to HCT_R + CIPA? One line per head trained on HCT_R's network, per cell."""
+    systems = {words: document["systems"][name] for name, words in META.items() if name in document["systems"]}
+    if len(systems) < 2:
+        return []
+    cells = list(systems[META["hct_r"]]["results"]) if META["hct_r"] in systems else []
+    rows = []
+    for words, system in systems.items():
+        for where in cells:
+            found = system["results"].get(where, {})
+            own = found.get(own_label(system, found))
+            answers = [*(found.get(label) for label in FEATURES), own if words != META["hct_r"] else None]
+            line = [_cell(entry) for entry in answers] + [_difference(found.get("cipa")), _difference(answers[-1])]
+            rows.append([words, where, *line])
+    header = ["episodes of", "classes", "ProtoNet", "CIPA", "BAPA", "own head"]
+    header += ["CIPA − (HCT_R + CIPA)", "own head − (HCT_R + CIPA)"]
+    about = "Does meta-learning add anything to HCT_R + CIPA? The network of HCT_R, then episodes of another system:"
+    return [about, markdown(header, rows)]
+
+
+def here(documents: list[dict[str, Any]], dataset: str, method: str) -> list[str]:
+    """Accuracies of a row of the paper's tables as trained here at 1-shot and 5-shot; "" where it was not."""
+    document = next((d for d in documents if DATASETS.get(d["dataset"]) == dataset), {"systems": {}})
+    recipe = next((recipe for recipe, name in NAMES.items() if name == method), None)
+    found: dict[int, dict[str, Any]] = {}
+    for system in document["systems"].values():
+        if system["recipe"] == recipe and system["start"] != "hct_r":
+            for shot in (1, 5):
+                results = system["results"].get(f"novel {shot}-shot", {})
+                if (own := results.get(own_label(system, results))) is not None:
+                    found.setdefault(shot, own)
+    return [_cell(found.get(shot)) for shot in (1, 5)]
+
+
+def own_label(system: dict[str, Any], found: dict[str, Any]) -> str:
+    """The name of a system's own inference among its results."""
+    return next((label for label in found if label not in FEATURES), OWN.get(system["recipe"], ""))
 
 
 def _quoted(recipe: str, dataset: str, number: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from paper.choice import choice_table
-from paper.comparators_page import comparators_section
+from paper.comparators_page import NOT_TRAINED, comparators_section, here, read_comparators
 from paper.difference_tables import differences_table, fit_table, small_files_note
 from paper.networks import read_json
 from paper.plan import Row, Run, Table, Trial, unique
@@ -167,18 +167,25 @@ def _main(table: Table, results: Results) -> list[str]:
     parts = [paper_table(table, table.rows, results), *small_files_note(results), *_pooling(results)]
     parts.append("### Beside the literature")
     parts.append(
-        "Quoted from the paper's Tables 1 to 4 (PT+MAP on CUB: from its text), except the last rows, from here."
+        "Quoted from the paper's Tables 1 to 4 (PT+MAP on CUB: from its text), and beside it the same system here, on "
+        "one backbone (ResNet-12), loop and protocol: systems that train are those of the comparators below, "
+        "methods of inference answer on the features of the network in bold. "
+        + " ".join(f"{name} is quoted only: {reason}." for name, reason in NOT_TRAINED.items())
     )
+    trained_here = read_comparators(results.folder)
     for data, quoted in LITERATURE.items():
-        rows = [[q.setting, q.method, q.backbone, *(_quoted(q, i) for i in (0, 1)), _source(q)] for q in quoted]
+        rows = []
+        for q in quoted:
+            ours = here(trained_here, data, q.method)
+            ours = ours if any(ours) else _inference_here(data, q.method, results)
+            rows.append([q.setting, q.method, q.backbone, *(_quoted(q, i) for i in (0, 1)), _source(q), *ours])
         for words, (name, trial) in MAIN.items():
             if name == data:
                 for suffix, pooling in (("", 1.0), (f", pooling {POOLING:g}", POOLING)):
                     ours = [accuracy(results.get(with_views(trial, pooling=pooling), shot, "cipa")) for shot in SHOTS]
-                    rows.append(
-                        ["transductive", f"**{_network(trial)} + CIPA, {words}{suffix}**", "ResNet-12", *ours, "here"]
-                    )
-        header = ["setting", "method", "backbone", "1-shot", "5-shot", "source"]
+                    words_of_it = f"**{_network(trial)} + CIPA, {words}{suffix}**"
+                    rows.append(["transductive", words_of_it, "ResNet-12", "", "", "", *ours])
+        header = ["setting", "method", "backbone", "1-shot", "5-shot", "source", "here: 1-shot", "here: 5-shot"]
         parts += [f"#### {data}", markdown(header, rows)]
     parts.append("### Other methods on the same features and episodes")
     parts.append("Where no file size is given, it was not recorded; the pictures are the same.")
@@ -193,6 +200,26 @@ def _main(table: Table, results: Results) -> list[str]:
                 how += f" per picture, pooling {pooling:g}{files}"
                 parts += [f"{words}, {how}:", methods_table(one, results)]
     return parts
+
+
+INFERENCE = {
+    "SimpleShot": "simpleshot",
+    "transductive fine-tuning": "transductive_fine_tuning",
+    "LR+ICI": "lr_ici",
+    "LaplacianShot": "laplacian_shot",
+    "PT+MAP": "pt_map",
+}
+"""Methods of the literature that are inference alone, by their names here."""
+
+
+def _inference_here(data: str, method: str, results: Results) -> list[str]:
+    """Accuracies of a method of inference on the features of the dataset's main network; "" where there are none."""
+    trial = next((trial for words, trial in COMPARED.items() if words.partition(",")[0] == data), None)
+    if trial is None or method not in INFERENCE:
+        return ["", ""]
+    balanced, _ = all_methods(trial)
+    found = (results.get(balanced, shot, INFERENCE[method]) for shot in SHOTS)
+    return [accuracy(record) if record else "" for record in found]
 
 
 def _pooling(results: Results) -> list[str]:

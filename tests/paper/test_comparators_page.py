@@ -1,11 +1,18 @@
-"""The table of the comparators: quoted and measured numbers in their places."""
+"""The comparators: parts of several processes merged, and quoted and measured numbers in their places of the table."""
 
 import json
 
-from benchmarks.comparators import SYSTEMS
-from paper.comparators_page import NAMES, comparators_section
+import numpy as np
+import pytest
+
+from benchmarks.comparators import SYSTEMS, cell, merged, training_record
+from paper.comparators_page import NAMES, NOT_TRAINED, comparators_section, here
 from paper.quoted import LITERATURE
-from protoadapt.training.recipes import RECIPES, earlier_run
+from protoadapt.core.evaluate import compare
+from protoadapt.core.protocol import Protocol
+from protoadapt.core.records import together
+from protoadapt.training import TrainConfig
+from protoadapt.training.recipes import earlier_run, recipe
 
 
 def entry(accuracy, difference=None):
@@ -13,33 +20,101 @@ def entry(accuracy, difference=None):
     return own | ({"minus_reference": [difference, 0.1]} if difference is not None else {})
 
 
+METHODS = {"protonet": entry(60.0, -20.0), "cipa": entry(70.0), "bapa": entry(71.0)}
+
+
+def system(recipe, one, five, start="", **training):
+    results = {"novel 1-shot": {**METHODS, **one}, "novel 5-shot": {**METHODS, **five}}
+    return {"recipe": recipe, "start": start, "results": results, "training": training}
+
+
+def written(folder, systems):
+    document = {"dataset": "cifar-fs", "hardware": "one GPU", "systems": systems}
+    (folder / "comparators-cifar-fs.json").write_text(json.dumps(document))
+    return document
+
+
+def cells_of(line):
+    return [cell.strip() for cell in line.split("|")[1:-1]]
+
+
 def test_no_file_no_section(tmp_path):
     assert comparators_section(tmp_path) == []
 
 
 def test_own_inference_is_the_head_or_what_the_paper_uses(tmp_path):
-    methods = {"protonet": entry(60.0, -20.0), "cipa": entry(70.0), "bapa": entry(71.0)}
     systems = {
-        "tpn": {"recipe": "tpn", "results": {"1": {**methods, "tpn": entry(66.0, -4.5)}, "5": methods}, "training": {}},
-        "cc_rot": {"recipe": "cc_rot", "results": {"1": methods, "5": methods}, "training": {"seconds": 201.4}},
+        "tpn": system("tpn", {"tpn": entry(66.0, -4.5)}, {}, start="classifier_baseline"),
+        "cc_rot": system("cc_rot", {}, {}, seconds=201.4),
     }
-    document = {"dataset": "cifar-fs", "hardware": "one GPU", "systems": systems}
-    (tmp_path / "comparators-cifar-fs.json").write_text(json.dumps(document))
+    written(tmp_path, systems)
     lines = "\n".join(comparators_section(tmp_path)).splitlines()
-    tpn, rotation = (next(line for line in lines if line.startswith(f"| {name} |")) for name in systems)
-    cells = [cell.strip() for cell in tpn.split("|")[1:-1]]
-    assert cells[:7] == ["tpn", "65.89", "66.00 ± 0.25", "60.00 ± 0.25", "70.00 ± 0.25", "71.00 ± 0.25", "-4.50 ± 0.10"]
-    assert cells[7:9] == ["79.38", ""], "a head that cannot answer five shots has no number there"
-    cells = [cell.strip() for cell in rotation.split("|")[1:-1]]
-    assert cells[1:3] == ["76.09 (WRN-28-10)", "60.00 ± 0.25"]
-    assert cells[-1] == "201 s"
+    tpn, rotation = (cells_of(next(line for line in lines if line.startswith(f"| {name} |"))) for name in systems)
+    assert tpn[:4] == ["tpn", "classifier_baseline", "65.89", "66.00 ± 0.25"]
+    assert tpn[4:8] == ["60.00 ± 0.25", "70.00 ± 0.25", "71.00 ± 0.25", "-4.50 ± 0.10"]
+    assert tpn[8:10] == ["79.38", ""], "a head that cannot answer five shots has no number there"
+    assert rotation[1:4] == ["random weights", "76.09 (WRN-28-10)", "60.00 ± 0.25"]
+    assert rotation[-1] == "201 s"
+
+
+def test_does_meta_learning_add_anything(tmp_path):
+    head = {"epnet": entry(74.0, 4.0), "cipa": entry(72.5, 2.5)}
+    written(tmp_path, {"hct_r": system("hct_r", {}, {}), "epnet from hct_r": system("epnet", head, {}, start="hct_r")})
+    lines = "\n".join(comparators_section(tmp_path)).splitlines()
+    line = cells_of(next(line for line in lines if line.startswith("| EPNet |")))
+    assert line[1] == "novel 1-shot"
+    assert line[3:] == ["72.50 ± 0.25", "71.00 ± 0.25", "74.00 ± 0.25", "+2.50 ± 0.10", "+4.00 ± 0.10"]
+
+
+def test_a_row_of_the_literature_has_the_forms_of_both_shots(tmp_path):
+    """A head of fixed shot is trained twice; a system on HCT_R's network is no row of the literature."""
+    document = written(
+        tmp_path,
+        {
+            "snail": system("snail", {}, {"snail": entry(68.0)}, start="classifier_baseline"),
+            "snail, 1-shot": system("snail", {"snail": entry(55.0)}, {}, start="classifier_baseline"),
+            "feat from hct_r": system("feat", {"feat": entry(80.0)}, {}, start="hct_r"),
+        },
+    )
+    assert here([document], "CIFAR-FS", "SNAIL") == ["55.00 ± 0.25", "68.00 ± 0.25"]
+    assert here([document], "CIFAR-FS", "FEAT") == ["", ""]
+    assert here([document], "CUB", "SNAIL") == ["", ""]
+
+
+def test_parts_are_merged_with_paired_differences():
+    """Those of `Result.minus` on the same episodes; a slow head is paired with the first of them."""
+    labels = np.repeat(np.arange(6), 24)
+    features = np.random.default_rng(0).gamma(1.0, size=(6, 5))[labels] + np.random.default_rng(1).random((144, 5))
+    protocol = Protocol(shot=1)
+    many = compare(features, labels, ["protonet", "cipa"], protocol, episodes=30)
+    few = compare(features, labels, ["bapa", "cipa"], protocol, episodes=10)
+    on = {"split": "novel", "pooling": 1.0, "hash": "0"}
+
+    def part(name, results):
+        about = {"system": name, "recipe": name, "start": "", "dataset": "cifar-fs", "training": {}}
+        return json.loads(json.dumps(together([one.to_json(**on) for one in results], **about)))
+
+    document = merged([part("tpn", [*many, few[0]]), part("hct_r", many)])
+    assert list(document["systems"]) == ["hct_r", "tpn"], "in the order of SYSTEMS"
+    found = document["systems"]["tpn"]["results"]["novel 1-shot"]
+    assert found["protonet"]["minus_reference"] == pytest.approx(many[0].minus(many[1]), abs=1e-4)
+    assert found["bapa"]["minus_reference"] == pytest.approx(few[0].minus(few[1]), abs=1e-4)
+    assert (found["bapa"]["episodes"], found["cipa"]["minus_reference"]) == (10, [0.0, 0.0])
+
+
+def test_words_of_a_cell_and_what_is_kept_of_training():
+    record = {"features": {"split": "val", "pooling": 2.0}, "protocol": {"shot": 5}}
+    assert cell(record) == "val 5-shot, pooling 2"
+    config = TrainConfig(epochs=3, init_from="/somewhere/run").to_dict()
+    kept = training_record({"config": config, "seconds": 1.26, "best": {"epoch": 2, "score": 50.123}})
+    assert kept == {"seconds": 1.3, "best": {"epoch": 2, "score": 50.12}, "config": {"epochs": 3}}
 
 
 def test_systems_and_names_are_known():
     quoted = {row.method for rows in LITERATURE.values() for row in rows}
     assert set(NAMES.values()) <= quoted
-    assert set(NAMES) <= set(RECIPES)
+    assert set(NOT_TRAINED) <= quoted
     for system in SYSTEMS.values():
-        assert system.recipe in RECIPES
         assert system.start in ("", *SYSTEMS)
         assert not earlier_run(system.recipe) or system.start, "a recipe that starts from a network is given one"
+        recipe(system.recipe, ["dataset=cifar-fs", *system.settings, *(["init_from=any"] if system.start else [])])
