@@ -150,7 +150,7 @@ def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def training_record(result: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a training run: how long, how good on validation classes, and the settings that are not default."""
+    """What is kept of a training run: its time, its best epoch and the settings that are not default."""
     kept = {key: round(result[key], 1) for key in ("seconds", "images", "images_per_second") if key in result}
     best = result.get("best") or {}
     plain = TrainConfig().to_dict() | {"init_from": result.get("config", {}).get("init_from")}  # `start` names it
