@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
+import torch
 from PIL import Image
 
 from paper.networks import MissingNetwork, Network, Work, folder_of, network, read
@@ -88,6 +89,9 @@ def _can_begin(part: Trial | Task, work: Work) -> bool:
 
 def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Features:
     """The features of a trial's pictures, with the mean of the base classes where it is needed."""
+    if trial.run.parts:
+        parts = [replace(trial, run=part) for part in trial.run.parts]
+        return side_by_side([features_of(part, network(part.run, work), work, False) for part in parts], net.weights)
     file = work.out / "features" / trial.features
     wanted = _identity(trial, net.weights, work)
     table = load_features(file) if file.is_file() else None
@@ -115,6 +119,13 @@ def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Feat
             table = replace(table, base_mean=mean)
     save_features(file, table)
     return table
+
+
+def side_by_side(tables: Sequence[Features], weights: str) -> Features:
+    """The unit features of several networks on the same pictures, as `vision.networks.joined` has them."""
+    rows = torch.cat([torch.nn.functional.normalize(table.features.float()) for table in tables], 1)
+    backbones = "+".join(table.metadata["backbone"] for table in tables)
+    return replace(tables[0], features=rows, metadata={**tables[0].metadata, "weights": weights, "backbone": backbones})
 
 
 def _views(trial: Trial) -> str:

@@ -17,6 +17,7 @@ from protoadapt.training.datasets.registry import search
 from protoadapt.training.recipes import recipe
 from protoadapt.training.run_log import OnEvent
 from protoadapt.vision.networks import model_files
+from protoadapt.vision.networks.joined import joined_weights
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
@@ -73,7 +74,9 @@ def weights_file(run: Run, work: Work) -> Path:
 
 
 def network(run: Run, work: Work) -> Network:
-    """The network of a run, from a file or trained."""
+    """The network of a run, from a file or trained; several as one have a hash only."""
+    if run.parts:
+        return Network(Path(), joined_weights([network(part, work).weights for part in run.parts]), {})
     file = weights_file(run, work)
     if file.is_file():
         record = _record(file.with_name(f"{run.name}-train.json"))

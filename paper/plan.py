@@ -19,13 +19,14 @@ class Run:
     teacher: "Run | None" = None  # trained before it; it learns from its answers, and may start from its weights
     start: "Run | None" = None  # trained before it; it starts from its weights and learns something else
     absent: str = ""  # reason why there is no result, where it is known
+    parts: "tuple[Run, ...]" = ()  # networks whose unit features stand side by side; it has no weights of its own
     copy: str = ""  # name in `--data NAME=DIR` of the copy it is trained on; "": the dataset's files as published
 
     @property
     def cycles(self) -> "list[Run]":
         """The runs it came from, and itself."""
-        earlier = self.teacher or self.start
-        return [*(earlier.cycles if earlier else []), self]
+        earlier = [run for run in (*self.parts, self.teacher, self.start) if run]
+        return unique([*(cycle for run in earlier for cycle in run.cycles), *([] if self.parts else [self])])
 
 
 @dataclass(frozen=True)

@@ -1,45 +1,13 @@
-"""Networks beyond the main rows: the rule that chooses one, the candidates, and larger stored pictures.
-
-The rule was fixed before its candidates were trained: see `RULE`.
-"""
+"""Networks beyond the main rows: the paper's schedule, larger stored pictures, episodes on top of HCT_R."""
 
 from dataclasses import replace
 
-from paper.cub_plans import BOX_HCT_R, CROPS, PAPER_SCHEDULE, POWER_METHODS, WHOLE_HCT_R
+from paper.choice_plans import CHOICES, CIFAR_FS, CIFAR_FS_EPNET, MINI_ADAM, STORED_CUB
+from paper.cub_plans import BOX_HCT_R, POWER_METHODS, WHOLE_HCT_R
 from paper.plan import Difference, Row, Run, Table, Trial
 from paper.quoted import paper_accuracy
 from paper.training_plans import trained
 
-RULE = (
-    "A candidate is judged by the mean accuracy of CIPA at 1-shot and 5-shot on the validation classes of "
-    "mini-ImageNet and of CUB, cut to boxes and whole (for the cross-domain rows), over 10,000 episodes each. The "
-    "candidate with the highest mean becomes the main row, whatever its accuracy on novel classes, which are read "
-    "once, after the choice. In brackets is the 95 % half-width over classes."
-)
-MINI_FIRST = Run("mini-imagenet-1", "hct_r_mini_imagenet")
-MINI_SECOND = Run("mini-imagenet", "hct_r_distilled", teacher=MINI_FIRST)
-DECAYED = (*PAPER_SCHEDULE, "weight_decay=0.0005")
-MINI_ADAM = Run("mini-imagenet-adam", "hct_r_mini_imagenet", ("epochs=100", *DECAYED))
-# Short episodic training of a finished network: on CIFAR-FS it gains 1.3 / 0.9 points with CIPA.
-EPISODIC = ("dataset=mini-imagenet", "epochs=30", "validate_every=5", "checkpoint_every=5")
-MINI_EPNET = Run("mini-imagenet-epnet", "epnet", EPISODIC, start=MINI_SECOND)
-MINI_ADAM_EPNET = Run("mini-imagenet-adam-epnet", "epnet", EPISODIC, start=MINI_ADAM)
-CANDIDATES = {
-    "SGD, two cycles (the shipped network)": MINI_SECOND,
-    "Adam, weight decay 5e-4, padded crops, 100 epochs": MINI_ADAM,
-    "the first, then EPNet's episodes": MINI_EPNET,
-    "the second, then EPNet's episodes": MINI_ADAM_EPNET,
-}
-CHOSEN = MINI_EPNET  # by the rule: see the table `choice`
-WHERE = {  # dataset, crop, stem of the result files
-    "mini-ImageNet": ("mini-imagenet", "none", "val"),
-    "CUB, boxes": ("cub", "box", "cub-box-val"),
-    "CUB, whole": ("cub", "none", "cub-whole-val"),
-}
-VALIDATION = {
-    words: {where: Trial(run, dataset, crop, stem=stem, split="val") for where, (dataset, crop, stem) in WHERE.items()}
-    for words, run in CANDIDATES.items()
-}
 ADAM_METHODS = ("protonet", *POWER_METHODS, "pt_map", "bapa")
 ADAM_NOVEL = Trial(MINI_ADAM, "mini-imagenet", methods=ADAM_METHODS)
 
@@ -47,14 +15,7 @@ CUB_METHODS = ("protonet", "cipa", "pt_map", "bapa")
 
 # Windows cut from pictures that are stored larger than the network's input.
 SIDES = (126, 168)
-STORED = {
-    (words, side): replace(
-        trained("hct_r", 2.0, f"cub-store{side}-{name}", "cub", crop, (*settings, f"store={side}")),
-        methods=CUB_METHODS,
-    )
-    for words, (name, crop, settings) in CROPS.items()
-    for side in SIDES
-}
+STORED = {key: replace(trial, methods=CUB_METHODS) for key, trial in STORED_CUB.items()}
 AS_BEFORE = {"whole pictures": WHOLE_HCT_R, "boxes": BOX_HCT_R}
 ADAM = ("optimizer=adam", "lr=0.001", "warmup=0", "weight_decay=0.0005")
 STORED_ADAM = replace(
@@ -63,19 +24,14 @@ STORED_ADAM = replace(
 )
 
 # Episodes on top of HCT_R: does meta-learning add anything?
-CIFAR_FS = Run("cifar-fs", "hct_r")
 HEAD_METHODS = ("protonet", "cipa", "bapa", "pt_map")
 META = {
-    "EPNet": Trial(Run("cifar-fs-epnet", "epnet", start=CIFAR_FS), "cifar-fs", methods=HEAD_METHODS),
+    "EPNet": Trial(CIFAR_FS_EPNET, "cifar-fs", methods=HEAD_METHODS),
     "FEAT": Trial(Run("cifar-fs-feat", "feat", ("epochs=60",), start=CIFAR_FS), "cifar-fs", methods=HEAD_METHODS),
 }
 
 RECORD_TABLES = {
-    "choice": Table(
-        "Which network of mini-ImageNet is the main row",
-        RULE,
-        more=tuple(trial for trials in VALIDATION.values() for trial in trials.values()),
-    ),
+    **{name: choice.table for name, choice in CHOICES.items()},
     "mini_adam": Table(
         "The paper's schedule on mini-ImageNet",
         "HCT_R with Adam 1e-3, padded crops, no jitter and weight decay 5e-4, 100 epochs, one seed. Other networks "

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.choice import choice_table
+from paper.choice import choice_section
+from paper.choice_plans import CHOICES
 from paper.comparators_page import NOT_TRAINED, comparators_section, here, read_comparators
 from paper.difference_tables import differences_table, fit_table, small_files_note
 from paper.networks import read_json
@@ -79,7 +80,7 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         "figure3": _figure3,
         "paper_schedule": _paper_schedule,
         "cub_whole": _cub_whole,
-        "choice": lambda _, results: [choice_table(results)],
+        **dict.fromkeys(CHOICES, lambda _, results: choice_section(CHOICES[name], results)),
         "meta_learning": _meta_learning,
     }
     if selects:

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+from paper.choice_plans import CHOSEN, MINI_FIRST, MINI_SECOND
+from paper.choice_plans import CIFAR_FS as CIFAR_FS_RUN
+from paper.choice_plans import CUB_BOX as CUB_BOX_RUN
 from paper.cub_plans import CUB_TABLES
 from paper.plan import Row, Run, Table, Task, Trial, unique
 from paper.quoted import CIPA_SWITCHES, TRAINING, paper_accuracy
-from paper.records_plans import CHOSEN, MINI_FIRST, MINI_SECOND, RECORD_TABLES
-from paper.records_plans import CIFAR_FS as CIFAR_FS_RUN
+from paper.records_plans import RECORD_TABLES
 from paper.training_plans import (
     ABLATED,
     ABLATION_METHODS,
@@ -23,9 +25,9 @@ from protoadapt.core.methods import METHODS
 CIFAR_FS = Trial(CIFAR_FS_RUN, "cifar-fs")
 FC100 = Trial(Run("fc100", "hct_r_fc100"), "fc100")
 MINI = Trial(MINI_SECOND, "mini-imagenet")  # the shipped network, which the tables of inference methods have
-MINI_CHOSEN = Trial(CHOSEN, "mini-imagenet")  # that of the main rows, by the rule of `records_plans`
+MINI_CHOSEN = Trial(CHOSEN, "mini-imagenet")  # that of the main rows, by the rule of `choice_plans`
 MINI_THIRD = Trial(Run("mini-imagenet-3", "hct_r_taught", teacher=MINI.run), "mini-imagenet")
-CUB_BOX = Trial(Run("cub-box", "hct_r_cub_box"), "cub", "box")
+CUB_BOX = Trial(CUB_BOX_RUN, "cub", "box")
 CUB = Trial(Run("cub", "hct_r_cub"), "cub")
 TIERED = Trial(
     Run("tiered-imagenet", "hct_r_tiered_imagenet", absent="for want of ImageNet's pictures"), "tiered-imagenet"
@@ -243,5 +245,5 @@ TABLES: dict[str, Table] = {
 
 
 def runs() -> list[Run]:
-    """Every network of every table."""
-    return unique(part.run for table in TABLES.values() for part in table.parts)
+    """Every network of every table that is trained."""
+    return unique(part.run for table in TABLES.values() for part in table.parts if not part.run.parts)

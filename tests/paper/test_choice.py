@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from paper.choice import choice_table, judged, winner
-from paper.records_plans import CANDIDATES, CHOSEN, VALIDATION
+from paper.choice_plans import CHOICES, CHOSEN
 from paper.stored_results import SHOTS, Results
 from protoadapt.core.methods import method
 from protoadapt.core.statistics import class_half_width, half_width
 
-FIRST, SECOND, *_ = VALIDATION
+CHOICE = CHOICES["choice"]
+FIRST, SECOND, *_ = CHOICE.candidates
 QUERIES, CLASSES, EPISODES = 75, 8, 40
 
 
@@ -34,7 +35,7 @@ def record(right: int, rng: np.random.Generator) -> dict:
 
 def write(folder, words: str, rights: list[int]) -> dict[str, list[dict]]:
     rng, written = np.random.default_rng(len(words)), {}
-    for (where, trial), right in zip(VALIDATION[words].items(), rights):
+    for (where, trial), right in zip(CHOICE.trials(CHOICE.candidates[words]).items(), rights):
         for shot in SHOTS:
             one = record(right + shot, rng)
             path = folder / trial.file(shot)
@@ -45,12 +46,15 @@ def write(folder, words: str, rights: list[int]) -> dict[str, list[dict]]:
 
 
 def test_every_candidate_is_judged_on_validation_classes_only():
-    assert all(trial.split == "val" for trials in VALIDATION.values() for trial in trials.values())
+    for choice in CHOICES.values():
+        for run in choice.candidates.values():
+            assert all(trial.split == "val" for trial in choice.trials(run).values())
+            assert all(trial.split == "novel" for trial in choice.novel_trials(run))
 
 
 def test_the_main_row_is_what_the_rule_chose():
     results = Path(__file__).parents[2] / "results"
-    assert CANDIDATES[winner(Results(results))] == CHOSEN
+    assert CHOICE.candidates[winner(CHOICE, Results(results))] == CHOSEN
 
 
 def test_the_highest_mean_over_all_validation_classes_wins(tmp_path):
@@ -58,12 +62,12 @@ def test_the_highest_mean_over_all_validation_classes_wins(tmp_path):
     written = write(tmp_path, FIRST, [60, 40, 40])
     write(tmp_path, SECOND, [55, 46, 46])
     results = Results(tmp_path)
-    assert winner(results) == SECOND
-    mean, width = judged(VALIDATION[FIRST], results)
+    assert winner(CHOICE, results) == SECOND
+    mean, width = judged(CHOICE.trials(CHOICE.candidates[FIRST]), results)
     assert mean == pytest.approx(np.mean([r["accuracy"] for pair in written.values() for r in pair]))
     mini, *cub = (np.mean([r["classes"]["ci95"] for r in pair]) / 3 for pair in written.values())
     assert width == pytest.approx(np.sqrt(mini**2 + sum(cub) ** 2))
-    chosen = next(line for line in choice_table(results).splitlines() if "main row" in line)
+    chosen = next(line for line in choice_table(CHOICE, results).splitlines() if "chosen" in line)
     assert chosen.startswith(f"| {SECOND} |")
 
 
@@ -71,6 +75,6 @@ def test_a_candidate_without_all_results_is_not_chosen(tmp_path):
     write(tmp_path, FIRST, [40, 40, 40])
     write(tmp_path, SECOND, [70, 70])
     results = Results(tmp_path)
-    assert winner(results) == FIRST
-    assert "not measured" in choice_table(results)
-    assert winner(Results(tmp_path / "empty")) is None
+    assert winner(CHOICE, results) == FIRST
+    assert "not measured" in choice_table(CHOICE, results)
+    assert winner(CHOICE, Results(tmp_path / "empty")) is None

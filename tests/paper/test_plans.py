@@ -40,9 +40,10 @@ def test_a_name_is_one_network_whose_recipe_builds():
 
 def test_networks_are_tested_on_what_they_were_trained_on():
     for trial in TRIALS:
-        own_config, cross = config(trial.run), trial.stem.startswith("cub-")
-        assert cross == (trial.dataset != own_config.dataset)
-        assert cross or trial.crop == own_config.crop
+        for run in trial.run.parts or [trial.run]:
+            own_config, cross = config(run), trial.stem.startswith("cub-")
+            assert cross == (trial.dataset != own_config.dataset)
+            assert cross or trial.crop == own_config.crop
 
 
 def test_every_method_of_every_plan_is_known():

@@ -33,13 +33,18 @@ class Joined(nn.Module):
         return torch.cat(parts, 1)
 
 
+def joined_weights(weights: Sequence[str]) -> str:
+    """The hash that stands for several networks, from theirs."""
+    return hashlib.sha256("+".join(weights).encode()).hexdigest()[:16]
+
+
 def join(name: str, parts: Sequence[tuple[nn.Module, dict[str, Any]]]) -> tuple[Joined, dict[str, Any]]:
     """Join loaded networks (`networks.load`) under a name; smaller inputs are made from the largest one's pixels."""
     networks, metadata = zip(*parts)
     engines = {one["engine"] for one in metadata}
     if len(engines) > 1:
         raise UserError(f"the networks of {name!r} do not compute on the same engine: choose one of them")
-    weights = hashlib.sha256("+".join(one["weights"] for one in metadata).encode()).hexdigest()[:16]
+    weights = joined_weights([one["weights"] for one in metadata])
     return Joined(networks, metadata), network_metadata(
         name,
         "join others",
