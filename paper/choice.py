@@ -57,9 +57,9 @@ def choice_table(choice: Choice, results: Results) -> str:
 def choice_section(choice: Choice, results: Results) -> list[str]:
     """The table of candidates; where novel classes are measured here, those of the chosen one."""
     parts, chosen = [choice_table(choice, results)], winner(choice, results)
-    if not chosen or not choice.novel:
+    run = choice.candidates[chosen] if chosen else None
+    if not run or not choice.novel_trials(run):
         return parts
-    run = choice.candidates[chosen]
     lines = []
     for trial in choice.novel_trials(run):
         cells = []

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from paper.cub_plans import CROPS, PAPER_SCHEDULE
 from paper.plan import Run, Table, Trial
-from paper.training_plans import trained
+from paper.training_plans import SEMI_COSINE, SEMI_EUCLID, trained
 
 HOW = (
     "A candidate is judged by the mean accuracy of CIPA at 1-shot and 5-shot on the validation classes of {where}, "
@@ -17,6 +17,7 @@ HOW = (
     "classes, which are read once, after the choice. In brackets is the 95 % half-width over classes."
 )
 NOVEL_METHODS = ("protonet", "cipa", "bapa", "pt_map")
+MAIN_METHODS = ("protonet", SEMI_COSINE, SEMI_EUCLID, "cipa", "cipa(sigma=1.0)", "pt_map", "bapa")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Choice:
     candidates: Mapping[str, Run]  # by their words in the table
     where: Mapping[str, tuple[str, str, str]]  # words → dataset, crop, stem of the result files
     novel: tuple[tuple[int, float], ...] = ()  # views and pooling on novel classes, where no other table measures them
+    methods: tuple[str, ...] = NOVEL_METHODS  # on novel classes
+    elsewhere: tuple[Run, ...] = ()  # candidates whose novel classes another table has
 
     def trials(self, run: Run) -> dict[str, Trial]:
         """What a candidate is judged on, in the words of `where`."""
@@ -38,12 +41,14 @@ class Choice:
 
     def novel_trials(self, run: Run) -> list[Trial]:
         """What is measured on the novel classes of the first dataset, once the candidate is chosen."""
+        if run in self.elsewhere:
+            return []
         dataset, crop, _ = next(iter(self.where.values()))
         stems = {
             (views, pooling): "novel" + f"-views{views}" * (views > 1) + f"-pooling{pooling:g}" * (pooling != 1)
             for views, pooling in self.novel
         }
-        return [Trial(run, dataset, crop, *how, stem=stem, methods=NOVEL_METHODS) for how, stem in stems.items()]
+        return [Trial(run, dataset, crop, *how, stem=stem, methods=self.methods) for how, stem in stems.items()]
 
     @property
     def table(self) -> Table:
@@ -104,8 +109,9 @@ STORED_CUB = {
     for side in (126, 168)
 }
 
+MAIN_VIEWS = ((1, 1.0), (1, 2.0), (8, 1.0), (8, 2.0))
+SEVERAL_VIEWS = ((1, 1.0), (8, 1.0), (8, 2.0))
 ROW = "the main row, and the network that ships"
-VIEWS = ((1, 1.0), (1, 2.0), (8, 1.0), (8, 2.0), (32, 1.0))
 CHOICES = {
     "choice": Choice(
         "Which network of mini-ImageNet is the main row",
@@ -123,12 +129,17 @@ CHOICES = {
             "the first, then 1-shot episodes of EPNet": MINI_EPNET_ONE,
         },
         {**MINI, "CUB, boxes": ("cub", "box", "cub-box-val"), "CUB, whole": ("cub", "none", "cub-whole-val")},
+        MAIN_VIEWS,
+        MAIN_METHODS,
+        elsewhere=(MINI_SECOND, MINI_ADAM, MINI_ADAM_EPNET),
     ),
     "choice_cifar_fs": Choice(
         "Which network of CIFAR-FS is the main row",
         HOW.format(where="CIFAR-FS", what=ROW) + " The rule was fixed when the novel classes had been read for both.",
         {"HCT_R": CIFAR_FS, "HCT_R, then EPNet's episodes": CIFAR_FS_EPNET},
         {"CIFAR-FS": ("cifar-fs", "none", "val")},
+        MAIN_VIEWS,
+        MAIN_METHODS,
     ),
     "choice_fc100": Choice(
         "Which network of FC100 is the main row",
@@ -137,6 +148,8 @@ CHOICES = {
         "repeats its training.",
         {"HCT_R, trained again": FC100_AGAIN, "the same, then EPNet's episodes": FC100_EPNET},
         {"FC100": ("fc100", "none", "val")},
+        MAIN_VIEWS,
+        MAIN_METHODS,
     ),
     "choice_cub": Choice(
         "Which network of CUB ships",
@@ -158,7 +171,7 @@ CHOICES = {
         "rate of a short trial. " + HOW.format(where="mini-ImageNet", what="this row"),
         {"wide": MINI_WIDE, "wide, then EPNet's episodes": MINI_WIDE_EPNET},
         MINI,
-        VIEWS,
+        (*MAIN_VIEWS, (32, 1.0)),
     ),
     "two_networks": Choice(
         "Two networks on mini-ImageNet",
@@ -167,7 +180,7 @@ CHOICES = {
         + HOW.format(where="mini-ImageNet", what="this row"),
         joined(NARROW, 2),
         MINI,
-        VIEWS,
+        SEVERAL_VIEWS,
     ),
     "three_networks": Choice(
         "Three networks on mini-ImageNet",
@@ -175,7 +188,7 @@ CHOICES = {
         + HOW.format(where="mini-ImageNet", what="this row"),
         joined(NARROW, 3),
         MINI,
-        VIEWS,
+        SEVERAL_VIEWS,
     ),
     "three_with_wide": Choice(
         "Three networks, one of them wide, on mini-ImageNet",
@@ -183,6 +196,6 @@ CHOICES = {
         "ones). " + HOW.format(where="mini-ImageNet", what="this row"),
         joined(WITH_WIDE, 3),
         MINI,
-        VIEWS,
+        SEVERAL_VIEWS,
     ),
 }

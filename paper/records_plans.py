@@ -26,7 +26,7 @@ STORED_ADAM = replace(
 # Episodes on top of HCT_R: does meta-learning add anything?
 HEAD_METHODS = ("protonet", "cipa", "bapa", "pt_map")
 META = {
-    "EPNet": Trial(CIFAR_FS_EPNET, "cifar-fs", methods=HEAD_METHODS),
+    "EPNet": Trial(CIFAR_FS_EPNET, "cifar-fs", stem="head", methods=HEAD_METHODS),
     "FEAT": Trial(Run("cifar-fs-feat", "feat", ("epochs=60",), start=CIFAR_FS), "cifar-fs", methods=HEAD_METHODS),
 }
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from paper.choice_plans import CHOSEN, MINI_FIRST, MINI_SECOND
+from paper.choice_plans import CHOSEN, MAIN_METHODS, MINI_FIRST, MINI_SECOND
 from paper.choice_plans import CIFAR_FS as CIFAR_FS_RUN
 from paper.choice_plans import CUB_BOX as CUB_BOX_RUN
 from paper.cub_plans import CUB_TABLES
@@ -15,7 +15,6 @@ from paper.training_plans import (
     INFERENCE,
     SEEDS,
     SEMI_COSINE,
-    SEMI_EUCLID,
     trained,
     training_rows,
 )
@@ -55,7 +54,6 @@ MAIN = {
 # 2 is within a quarter of a point of the best on CIFAR-FS, FC100, mini-ImageNet and CUB.
 VIEWS, POOLING = 8, 2.0
 VIEWS_AND_POOLING = ((1, 1.0), (1, POOLING), (VIEWS, 1.0), (VIEWS, POOLING))
-MAIN_METHODS = ("protonet", SEMI_COSINE, SEMI_EUCLID, "cipa", "cipa(sigma=1.0)", "pt_map", "bapa")
 
 
 def with_views(trial: Trial, views: int = 1, pooling: float = 1.0) -> Trial:

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from paper import engine, networks
 from paper.engine import reproduce
 from paper.networks import Stopped, Work
 from paper.plan import Row, Run, Table, Task, Trial
 from protoadapt.core.errors import UserError
-from protoadapt.core.features import load_features, save_features
+from protoadapt.core.features import Features, load_features, save_features
 from protoadapt.core.files import write_json
 from protoadapt.core.packing import right_answers
 from protoadapt.core.records import read_results
@@ -22,6 +23,7 @@ from protoadapt.report.result_page import evaluation_page
 from protoadapt.training import checkpoint
 from protoadapt.training.run_log import RunLog
 from protoadapt.vision.networks import model_files
+from protoadapt.vision.networks.joined import joined_weights
 
 SMALL = ("size=16", "backbone=conv4", "width=4", "validation_episodes=5")
 RUN = Run("tiny", "hct_r_glyphs", SMALL)
@@ -433,3 +435,26 @@ def test_a_network_of_a_few_pictures_is_no_result(home):
     assert "was trained with per_class=20" in next(iter(reproduce(TABLE, work(home, per_class=None)).values()))
     often = replace(TABLE.rows[0].trial, run=replace(RUN, settings=(*SMALL, "checkpoint_every=7")))
     assert reproduce(table(run=often.run), work(home)) == {}
+
+
+def test_several_networks_are_their_unit_features_side_by_side(home):
+    alone = result(home)["results"]
+    pair = Run("pair", "joined", parts=(RUN, RUN))
+    assert reproduce(Table("pair", "", more=(replace(TRIAL, run=pair),)), work(home)) == {}
+    document = json.loads((home / "results" / "pair" / "novel-1shot.json").read_text())
+    (protonet, _), about = read_results(document), document["features"]
+    assert about["weights"] == joined_weights([alone[0]["features"]["weights"]] * 2)
+    assert (about["dim"], about["rows"]) == (2 * alone[0]["features"]["dim"], alone[0]["features"]["rows"])
+    assert np.array_equal(right_answers(protonet), right_answers(alone[0])), "a network beside itself answers alike"
+    one, two = (torch.rand(6, width) for width in (3, 2))
+    rows = engine.side_by_side(
+        [Features(t, torch.zeros(6), metadata={"backbone": "x"}) for t in (one, two)], "w"
+    ).features
+    assert torch.allclose(rows[:, :3] @ rows[:, :3].T, torch.nn.functional.cosine_similarity(one[:, None], one, dim=2))
+    assert torch.allclose(rows.norm(dim=1) ** 2, torch.tensor(2.0))
+
+
+def test_a_joined_network_is_missing_with_any_of_its_parts(home):
+    pair = Run("pair", "joined", parts=(RUN, replace(RUN, name="other")))
+    missing = reproduce(Table("pair", "", more=(replace(TRIAL, run=pair),)), work(home, only_evaluate=True))
+    assert "there is no other.safetensors" in missing["pair/novel-1shot.json"]
