@@ -49,12 +49,12 @@ CLASSIFIER = "classifier_baseline"
 SYSTEMS = {
     "hct_r": System("hct_r"),
     CLASSIFIER: System(CLASSIFIER, settings=("epochs=24",)),
-    "protonet": System("protonet", CLASSIFIER, GENTLE),
+    "protonet": System("protonet", CLASSIFIER, (*BUDGET, "lr=0.0001", "head_factor=30")),  # for its temperature
     "matching_net": System("matching_net", CLASSIFIER, (*BUDGET, "lr=0.0001")),
     "matching_net_fce": System("matching_net_fce", CLASSIFIER, GENTLE),
     "relation_net": System("relation_net", CLASSIFIER, GENTLE),
     "metaoptnet": System("metaoptnet", CLASSIFIER, OPTIMISED),
-    "metaoptnet_svm": System("metaoptnet_svm", CLASSIFIER, OPTIMISED),
+    "metaoptnet_svm": System("metaoptnet_svm", CLASSIFIER, (*OPTIMISED, "epochs=12", "validate_every=4")),
     "feat": System("feat", CLASSIFIER, BUDGET),
     "feat, 1-shot": System("feat", CLASSIFIER, (*BUDGET, "shot=1", "phases.0.feat_contrast=0.01")),
     "epnet": System("epnet", CLASSIFIER, BUDGET),

@@ -26,7 +26,7 @@ NAMES = {
 DATASETS = {"cifar-fs": "CIFAR-FS", "fc100": "FC100", "mini-imagenet": "mini-ImageNet", "cub": "CUB"}
 NOT_TRAINED = {
     "TADAM": "its network is conditioned on every episode, so that there are no features to extract beforehand",
-    "TEAM": "no public code, and its paper leaves open what is needed to train it",
+    "TEAM": "there is no public code that an implementation could be checked against",
 }
 """Why a row of the paper's tables is quoted only."""
 FEATURES = ("protonet", "cipa", "bapa")
