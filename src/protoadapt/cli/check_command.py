@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from protoadapt.cli.label_command import MODEL, print_skipped
-from protoadapt.cli.options import MODEL_HELP, Device, find_device
+from protoadapt.cli.options import Device, FeatureCache, ModelName, find_device
 from protoadapt.cli.progress import bars, say
 from protoadapt.core.errors import count
 from protoadapt.core.files import check_ours, check_output_folder, write_json, write_text
@@ -32,10 +32,8 @@ def check(
         Path | None,
         typer.Option(metavar="DIR", help="directory that a csv's files are in (default: that of the csv)"),
     ] = None,
-    model: Annotated[str, typer.Option(help=MODEL_HELP)] = MODEL,
-    cache: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="directory for computed features (default: OUT/.features)")
-    ] = None,
+    model: ModelName = MODEL,
+    cache: FeatureCache = None,
     device: Device = "auto",
 ) -> None:
     """Look for faults in labelled pictures.

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from protoadapt.cli.options import MODEL_HELP, Device, Set, find_device
+from protoadapt.cli.options import MODEL_HELP, Device, FeatureCache, Set, find_device
 from protoadapt.cli.progress import bars, say
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import write_text
@@ -54,9 +54,7 @@ def label(
             help="share of known pictures that may be called unknown, up to 0.5 (default: 0.1); off: no picture is",
         ),
     ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="directory for computed features (default: OUT/.features)")
-    ] = None,
+    cache: FeatureCache = None,
     device: Device = "auto",
 ) -> None:
     """Name pictures from a few labelled examples per class.

@@ -24,6 +24,9 @@ Cache = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="directory for decoded pictures (default: in --data, else beside --out)"),
 ]
+FeatureCache = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="directory for computed features (default: OUT/.features)")
+]
 SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="skip unreadable pictures instead of stopping")]
 Set = Annotated[
     list[str] | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from protoadapt.cli.label_command import MODEL, print_skipped
-from protoadapt.cli.options import MODEL_HELP, Device, find_device
+from protoadapt.cli.options import Device, FeatureCache, ModelName, find_device
 from protoadapt.cli.progress import bars
 from protoadapt.core.errors import count
 from protoadapt.core.files import check_ours, check_output_folder, unchanged_since_now, write_json, write_text
@@ -31,10 +31,8 @@ def suggest(
         typer.Option(metavar="DIR|CSV", help="labels so far, as in `label`, if there are any; repeatable"),
     ] = None,
     n: Annotated[int, typer.Option("--n", help="number of pictures to suggest")] = 20,
-    model: Annotated[str, typer.Option(help=MODEL_HELP)] = MODEL,
-    cache: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="directory for computed features (default: OUT/.features)")
-    ] = None,
+    model: ModelName = MODEL,
+    cache: FeatureCache = None,
     device: Device = "auto",
 ) -> None:
     """Suggest which pictures to label next.

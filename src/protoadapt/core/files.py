@@ -1,14 +1,16 @@
 """Writing files: whole or not at all, and never over something else."""
 
+import csv
 import errno
 import hashlib
+import io
 import json
 import os
 import re
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -206,6 +208,13 @@ def write_synced(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as the text of a csv file. Lines end in \\r\\n, as the standard has it: so names that hold either are quoted."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    return text.getvalue()
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -4,13 +4,25 @@ import os
 import platform
 import re
 import subprocess
+from datetime import datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import protoadapt
+
+
+def provenance(device: torch.device | str = "cpu") -> dict[str, Any]:
+    """What a file of numbers says of their origin: versions, hardware and commit."""
+    return {"versions": versions(), "hardware": hardware(device), "commit": commit()}
+
+
+def made_now() -> dict[str, Any]:
+    """What a file of results says of its making: the time, and the versions."""
+    return {"made": datetime.now().astimezone().isoformat(timespec="seconds"), "versions": versions()}
 
 
 def versions() -> dict[str, str]:

@@ -15,7 +15,7 @@ from protoadapt.core.methods import Method
 from protoadapt.core.packing import Record, numbers, pack, records_of, right_answers
 from protoadapt.core.packing import together as together  # public here too
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
-from protoadapt.core.provenance import commit, hardware, versions
+from protoadapt.core.provenance import provenance
 from protoadapt.core.statistics import class_half_width, half_width, holm, mean_over_runs, p_value
 from protoadapt.core.untrusted import finite, whole
 
@@ -120,9 +120,7 @@ class Result:
                 "correct": self.class_correct.tolist(),
             },
             **self._unknown,
-            "versions": versions(),
-            "hardware": hardware(self.device),
-            "commit": commit(),
+            **provenance(self.device),
         }
 
 

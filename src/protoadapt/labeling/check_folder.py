@@ -1,11 +1,8 @@
 """`check`: faults of labelled pictures, in a folder of class folders or a table."""
 
-import csv
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +10,10 @@ import numpy as np
 import torch
 
 from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import csv_text
 from protoadapt.core.methods.common import unit
 from protoadapt.core.methods.normalize import power_transform
-from protoadapt.core.provenance import versions
+from protoadapt.core.provenance import made_now
 from protoadapt.labeling.check import Faults, find_faults
 from protoadapt.labeling.label_folder import embed_pictures, name_in
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
@@ -96,9 +94,8 @@ def check_folder(
     return {
         "schema": SCHEMA,
         "title": to_text(base.resolve().name),
-        "made": datetime.now().astimezone().isoformat(timespec="seconds"),
+        **made_now(),
         "model": {key: embedded.metadata[key] for key in ("model", "weights", "size")},
-        "versions": versions(),
         **document,
         "skipped": skipped_records(embedded.skipped, lambda file: name_in(base, file)),
         "notes": notes,
@@ -146,13 +143,11 @@ def _document(faults: Faults, names: Sequence[Mapping[str, str]], classes: Seque
 
 def check_table(document: Mapping[str, Any]) -> str:
     """check.csv: a line per picture and fault (`label`, `duplicate` or `outlier`), the worst first."""
-    text = StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(COLUMNS)
+    rows: list[Sequence[str]] = [COLUMNS]
 
     def line(one: Mapping[str, Any], fault: str, detail: str, score: float | None = None, group: str = "") -> None:
         number = "" if score is None else f"{score:.4f}"
-        writer.writerow([file_cell(one["file"]), class_cell(one["label"]), fault, class_cell(detail), number, group])
+        rows.append([file_cell(one["file"]), class_cell(one["label"]), fault, class_cell(detail), number, group])
 
     for one in document["suspects"]:
         line(one, "label", one["likely"], one["p_label"])
@@ -162,4 +157,4 @@ def check_table(document: Mapping[str, Any]) -> str:
             line(one, "duplicate", kind + (", other label" if of["contradicts"] else ""), group=str(group))
     for one in document["outliers"]:
         line(one, "outlier", "resembles no other picture", one["similarity"])
-    return text.getvalue()
+    return csv_text(rows)

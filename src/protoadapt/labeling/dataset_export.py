@@ -9,11 +9,9 @@ fiftyone       labels.json and data.json of a FiftyOneImageClassificationDataset
 label-studio   tasks.json, guesses as predictions and people's labels as annotations, and config.xml for the project
 """
 
-import csv
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from io import StringIO
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +19,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from protoadapt.core.errors import UserError, count, no_such
-from protoadapt.core.files import write_json, write_text
+from protoadapt.core.files import csv_text, write_json, write_text
 from protoadapt.labeling.names import UNKNOWN, from_text, to_folder
 from protoadapt.labeling.outputs import SCHEMA
 from protoadapt.labeling.sorting import check_way, sort_pictures
@@ -188,14 +186,12 @@ def _imagefolder(out: Path, classes: Sequence[str], files: Sequence[LabelledFile
     done = sort_pictures(out, dict(zip(places, (file.path for file in files))), options["sort"])
     (out / ".sorted.json").unlink(missing_ok=True)  # the folder is complete: nothing will update it
     failed = {os.path.realpath(one.file) for one in done.failed}
-    text = StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(["file_name", "label", "confidence", "unknown", "by_person"])
+    rows = [["file_name", "label", "confidence", "unknown", "by_person"]]
     for place, file in zip(places, files):
         if os.path.realpath(file.path) not in failed:
             marks = ["yes" if mark else "no" for mark in (file.unknown, file.by_person)]
-            writer.writerow([place, file.label, f"{file.confidence:.4f}", *marks])
-    write_text(out / "metadata.csv", text.getvalue())
+            rows.append([place, file.label, f"{file.confidence:.4f}", *marks])
+    write_text(out / "metadata.csv", csv_text(rows))
     write_text(out / "README.md", CARD)
 
 

@@ -1,16 +1,14 @@
 """What `label` writes: one record per picture, in labels.csv and labels.json."""
 
-import csv
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from protoadapt.core.files import check_ours, check_output, check_output_folder
+from protoadapt.core.files import check_ours, check_output, check_output_folder, csv_text
 from protoadapt.labeling.classifier import Answers
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
 from protoadapt.labeling.support import BY_CORRECTION, BY_PAGE, BY_TABLE, CORRECTED, IN_FOLDER, by_folder
@@ -83,9 +81,7 @@ def skipped_records(skipped: Sequence[Skipped], name: Callable[[str], str] = to_
 
 def as_csv(result: Mapping[str, Any]) -> str:
     """labels.csv of a result. The column `guess` holds the label before anybody corrects it (see `support`)."""
-    text = StringIO(newline="")
-    writer = csv.writer(text)  # lines end in \r\n, as the standard has it: so names that hold either are quoted
-    writer.writerow(COLUMNS)
+    rows = []
     for record in result["pictures"]:
         label, runner_up = class_cell(record["label"]), class_cell(record["runner_up"])
         answered = result["calibrated"] or record["support"]
@@ -96,8 +92,8 @@ def as_csv(result: Mapping[str, Any]) -> str:
         guess = by if record["support"] else label
         if record.get("no_class"):  # a person's word needs no calibration
             label, unknown = UNKNOWN, "yes"
-        writer.writerow([file_cell(record["file"]), label, confidence, runner_up, margin, familiarity, unknown, guess])
-    return text.getvalue()
+        rows.append([file_cell(record["file"]), label, confidence, runner_up, margin, familiarity, unknown, guess])
+    return csv_text([COLUMNS, *rows])
 
 
 def check_replaced(out: Path) -> None:

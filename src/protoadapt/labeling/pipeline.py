@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +18,7 @@ from torch import nn
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_text
 from protoadapt.core.methods.row_source import MemorySource, RowSource, block_size
-from protoadapt.core.provenance import versions
+from protoadapt.core.provenance import made_now
 from protoadapt.labeling import outputs, thumbnails
 from protoadapt.labeling.classifier import Classifier, described, save_classifier
 from protoadapt.labeling.names import to_text
@@ -188,7 +187,7 @@ def name_pictures(
     result = {
         "schema": outputs.SCHEMA,
         "title": task.title,
-        "made": datetime.now().astimezone().isoformat(timespec="seconds"),
+        **made_now(),
         "model": {
             "name": to_text(task.model["name"]),  # a path need not be text
             **{key: task.model[key] for key in ("weights", "size")},
@@ -199,7 +198,6 @@ def name_pictures(
         "temperature": classifier.temperature,
         "threshold": classifier.threshold,
         "unknown_rate": None if classifier.threshold is None else rate,
-        "versions": versions(),
         "classes": [dict(zip(("name", "support", "found", "unknown"), values)) for values in counts],
         "pictures": [record for part in parts for record in part[2]],
         "skipped": list({tuple(one.items()): one for part in parts for one in part[5]}.values()),

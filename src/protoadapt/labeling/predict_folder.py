@@ -4,14 +4,13 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import unchanged_since_now, write_text
-from protoadapt.core.provenance import versions
+from protoadapt.core.provenance import made_now
 from protoadapt.labeling import outputs, thumbnails
 from protoadapt.labeling.classifier import load_classifier
 from protoadapt.labeling.label_folder import name_in, predict, sorted_places
@@ -72,13 +71,12 @@ def predict_folder(
     result: dict[str, Any] = {
         "schema": outputs.SCHEMA,
         "title": Path(base).name,
-        "made": datetime.now().astimezone().isoformat(timespec="seconds"),
+        **made_now(),
         "model": {key: fitted.model[key] for key in ("name", "weights", "size")},
         "method": {"name": "predict", "settings": {}},
         "calibrated": predicted["calibrated"],
         "temperature": fitted.temperature,
         "threshold": fitted.threshold,
-        "versions": versions(),
         "classes": [
             {"name": name, "support": 0, "found": found[name], "unknown": unknown[name]} for name in fitted.classes
         ],

@@ -1,8 +1,6 @@
 """`suggest`: which pictures of a folder to label next, as a table to fill in."""
 
-import csv
 from collections.abc import Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +8,7 @@ import numpy as np
 import torch
 
 from protoadapt.core.errors import UserError, whole_number
+from protoadapt.core.files import csv_text
 from protoadapt.core.methods.common import unit
 from protoadapt.core.methods.normalize import power_transform
 from protoadapt.labeling.classifier import make_estimator
@@ -106,17 +105,13 @@ def next_table(result: Mapping[str, Any], images: str | Path, table: Path, suppo
 
     Lines of the table that is about to be replaced stay if somebody wrote a label into them.
     """
-    text = StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(COLUMNS)
     kept: dict[str, str] = {}
     if table.is_file():
         for example in table_examples(table, images, support, strict=False):
             kept[name_in(images, example.file)] = example.label
-    for file, label in kept.items():
-        writer.writerow([file_cell(file), class_cell(label), "", "", "labelled"])
+    rows = [[file_cell(file), class_cell(label), "", "", "labelled"] for file, label in kept.items()]
     for one in result["pictures"]:
         if one["file"] not in kept:
             likely = [class_cell(one.get(key) or "") for key in ("label", "runner_up")]
-            writer.writerow([file_cell(one["file"]), "", *likely, one["reason"]])
-    return text.getvalue()
+            rows.append([file_cell(one["file"]), "", *likely, one["reason"]])
+    return csv_text([COLUMNS, *rows])

@@ -13,7 +13,7 @@ import torch
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_json
-from protoadapt.core.provenance import commit, hardware, versions
+from protoadapt.core.provenance import provenance
 from protoadapt.training import checkpoint
 from protoadapt.training.build import load_teacher, make_learner, normalisation
 from protoadapt.training.config import Phase, TrainConfig
@@ -348,8 +348,8 @@ class Run:
             "wall_seconds": time.perf_counter() - self.created,
             "images_per_second": state.images / state.seconds if state.seconds else 0.0,
             **{"config": self.config.to_dict(), "history": state.history},
-            **{"processes": self.fabric.world_size, "versions": versions(), "hardware": hardware(self.device)},
-            "commit": commit(),
+            "processes": self.fabric.world_size,
+            **provenance(self.device),
         }
         if self.fabric.is_global_zero and finished:
             write_json(self.out / RESULT, result)
