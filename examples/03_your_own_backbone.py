@@ -19,7 +19,7 @@ about = {"size": told["size"], "mean": told["mean"], "std": told["std"]}
 
 # Your own pictures in class folders are load("folder", "all", "pictures", size=about["size"]).
 images = load("glyphs", "novel", per_class=20, size=about["size"])
-few = images.labels < 10  # ten classes, so that it takes seconds
+few = images.labels < 6  # six classes, so that it takes seconds
 rows = embed(network, about, images.pixels[few])
 labels = torch.from_numpy(images.labels[few])
 
