@@ -237,8 +237,8 @@ def _calibration(calibration: Mapping[str, Any]) -> str:
     ]
     return (
         f"For `lite0` the temperature is {calibration['temperature']:.2f}; a task then gets its own, and the expected "
-        f"calibration error is {100 * calibration['ece_before']:.1f} % without and {100 * calibration['ece']:.1f} % with "
-        f"it. The AUROC of the probability as a sign of foreign pictures is {calibration['auroc']:.2f}, that of "
+        f"calibration error is {100 * calibration['ece_before']:.1f} % without and {100 * calibration['ece']:.1f} % "
+        f"with it. The AUROC of the probability as a sign of foreign pictures is {calibration['auroc']:.2f}, that of "
         f"familiarity, on the tasks of the calibration:\n\n"
         f"{markdown(['classes', 'known kept', 'foreign found', 'AUROC'], rows)}\n\n"
         f"[On collections left out of the calibration](labeling.md#unknown-pictures), {min(shares):.0f} to "

@@ -211,7 +211,7 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as the text of a csv file. Lines end in \\r\\n, as the standard has it: so names that hold either are quoted."""
+    """Rows as a csv file's text. Lines end in \\r\\n, as the standard has it: so names that hold either are quoted."""
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue()
