@@ -17,6 +17,7 @@ EPISODES = {
     "tim_gd": 256,
     "alpha_tim": 256,
     "alpha_am": 32,
+    "bavardage": 256,
     "paddle": 2000,
     "tim_adm": 2000,
     "transductive_fine_tuning": 2000,
@@ -24,6 +25,8 @@ EPISODES = {
     "lr_ici": 64,
 }
 """Episodes for about ten seconds of a benchmark; other methods take 10,000."""
+GPU_EPISODES = {"ilpc": 2048, "lr_ici": 2048, "tim_gd": 2048, "alpha_tim": 2048, "alpha_am": 256}
+"""On a GPU, whose time for a batch of these hardly depends on how many episodes are in it."""
 
 
 def shortened(name: str, steps: int) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from protoadapt.vision.networks.cards import calibration_of, card_file, trained_
 from protoadapt.vision.networks.engines import ONNXRUNTIME, TORCH
 from protoadapt.vision.pictures.walk import Skipped, size_of
 from protoadapt.vision.shards import Entry, stream
-from protoadapt.vision.shards.make import decode_entries, embed_decoded
+from protoadapt.vision.shards.make import decode_entries, embedded, rows_of
 from protoadapt.vision.shards.processes import of_all, process_group
 from protoadapt.vision.shards.shard_files import Header, read_names
 from protoadapt.vision.shards.shard_source import ShardSource
@@ -197,7 +197,7 @@ def _embed(
     network, own = load_same(model, record["model"]["model"], record["weights"], "the features were", place, engine)
     entries = [Entry(os.path.abspath(example.file), size_of(example.file)) for example in examples]
     batches = decode_entries(Path(), entries, own["size"], own.get("resize"))
-    rows, broken = embed_decoded(batches, len(entries), network, own, record["views"])
+    rows, broken = rows_of(embedded(batches, network, own, record["views"]), len(entries))
     good = [row for row in range(len(examples)) if row not in broken]
     skipped = [Skipped(examples[row].file, reason) for row, reason in broken.items()]
     return [examples[row] for row in good], list(rows[good]), skipped

@@ -18,7 +18,7 @@ from protoadapt.core.features import Features, within_class_covariance
 from protoadapt.core.files import written_whole
 from protoadapt.core.threads import ahead
 from protoadapt.vision.feature_store import Store, stamp
-from protoadapt.vision.networks.engines import engine_threads
+from protoadapt.vision.networks.engines import OnnxNetwork, engine_threads
 from protoadapt.vision.networks.staged import Staged
 from protoadapt.vision.pictures.decode import decode_bytes
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
@@ -69,21 +69,60 @@ def embed_batches(
     if maps:
         forward = partial(_all_places, network)
     device = device_of(network)
+    launched = _launched(network, forward, metadata, batches, views, device)
+    return _finished(launched, device) if device.type == "cuda" else launched
+
+
+def _launched(
+    network: nn.Module,
+    forward: Callable[[Tensor], Tensor],
+    metadata: Mapping[str, Any],
+    batches: Iterable[Any],
+    views: int,
+    device: torch.device,
+) -> Iterator[tuple[Any, Tensor]]:
+    """Features of each batch; from a GPU they may still be under way."""
     mean, std = (255 * torch.tensor(metadata[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
     for key, pixels, *wide in batches:
         with torch.inference_mode():
-            images, *wider = (torch.from_numpy(np.array(part)).to(device) for part in (pixels, *wide))
+            images, *wider = (_to_device(part, device) for part in (pixels, *wide))
             total = torch.zeros((), device=device)
             for number in range(views):
-                x = (view(images, number, *wider) - mean) / std
+                x = view(images, number, *wider)
+                if not isinstance(network, OnnxNetwork):  # which normalises by itself
+                    x = (x - mean) / std
                 if engine_threads(network):
                     parts = [x]
                 else:
                     x = x.contiguous(memory_format=torch.channels_last)
                     parts = x.split(FORWARD if device.type == "cpu" else len(x))
                 total = total + torch.cat([forward(part).float() for part in parts])
-            rows = (total / views).cpu()
+            rows = (total / views).to("cpu", non_blocking=True)
         yield key, rows
+
+
+def _to_device(pixels: np.ndarray, device: torch.device) -> Tensor:
+    """A copy of uint8 pixels. To a GPU it goes through memory that its own copier reads while this process goes on."""
+    if device.type != "cuda":
+        return torch.from_numpy(np.array(pixels)).to(device)
+    pinned = torch.empty(pixels.shape, dtype=torch.uint8, pin_memory=True)
+    pinned.numpy()[...] = pixels
+    return pinned.to(device, non_blocking=True)
+
+
+def _finished(launched: Iterator[tuple[K, Tensor]], device: torch.device) -> Iterator[tuple[K, Tensor]]:
+    """The same batches, each when a GPU is done with it. The next is launched first, so that the GPU never waits."""
+    before = None
+    for key, rows in launched:
+        done = torch.cuda.Event()
+        done.record(torch.cuda.current_stream(device))
+        if before:
+            before[-1].synchronize()
+            yield before[:2]
+        before = key, rows, done
+    if before:
+        before[-1].synchronize()
+        yield before[:2]
 
 
 def _all_places(network: nn.Module, x: Tensor) -> Tensor:

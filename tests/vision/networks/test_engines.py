@@ -17,9 +17,13 @@ from protoadapt.vision.networks import cards, engines
 from protoadapt.vision.networks.backbones import BACKBONES, build
 from protoadapt.vision.networks.engines import AGREE, agreement, chosen_engine
 from protoadapt.vision.networks.onnx_graph import UnknownOperation, graph_of, message
-from protoadapt.vision.networks.staged import Stage, Staged
+from protoadapt.vision.networks.staged import Stage, Staged, generalised_mean
 
 INSTALLED = [name for name in networks.names() if cards.weights_file(name)]
+
+
+def about(side: int) -> dict:
+    return {"size": side, "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.25, 0.3]}
 
 
 def random_network(name: str) -> Staged:
@@ -39,16 +43,16 @@ def random_network(name: str) -> Staged:
 
 @pytest.mark.parametrize("name", INSTALLED)
 def test_onnxruntime_and_torch_agree_on_every_named_network(name):
-    (slow, own), (fast, about) = networks.load(name, engine="torch"), networks.load(name)
-    assert (own["engine"], about["engine"]) == ("torch", "onnxruntime")
-    assert agreement(slow, fast, about["size"], pictures=3) >= AGREE
+    (slow, own), (fast, metadata) = networks.load(name, engine="torch"), networks.load(name)
+    assert (own["engine"], metadata["engine"]) == ("torch", "onnxruntime")
+    assert agreement(slow, fast, metadata["size"], pictures=3) >= AGREE
 
 
 @pytest.mark.parametrize("name", BACKBONES)
 @pytest.mark.parametrize("side", [33, 40])
 def test_they_agree_on_every_backbone(name, side):
     network = random_network(name)
-    fast, engine = chosen_engine(network, side, "cpu", None)
+    fast, engine = chosen_engine(network, about(side), "cpu", None)
     assert engine == "onnxruntime"
     x = torch.randn(3, 3, side, side)
     with torch.inference_mode():
@@ -79,9 +83,21 @@ def test_features_depend_neither_on_the_batch_nor_on_the_threads(monkeypatch):
     rows = []
     for threads in (1, 3):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        fast, _ = chosen_engine(network, 32, "cpu", "onnxruntime")
+        fast, _ = chosen_engine(network, about(32), "cpu", "onnxruntime")
         rows += [fast(x), torch.cat([fast(part) for part in x.split(2)])]
     assert all(torch.equal(other, rows[0]) for other in rows[1:])
+
+
+def test_pixels_are_normalised_and_pooled_as_torch_does(monkeypatch):
+    """To the last bit, so that features of version 0.1.0 stay valid: it normalised and pooled whole batches in torch."""
+    monkeypatch.setattr(engines, "SHARED_FROM", 100)  # several parts
+    metadata = about(32)
+    fast, _ = chosen_engine(random_network("resnet12"), metadata, "cpu", "onnxruntime")
+    pixels = torch.randint(0, 256, (3, 3, 32, 32), dtype=torch.uint8)
+    mean, std = (255 * torch.tensor(metadata[key]).view(3, 1, 1) for key in ("mean", "std"))
+    x = (pixels - mean) / std
+    assert torch.equal(fast(pixels), generalised_mean(fast.maps_from(x, 0), 1.0))
+    assert torch.equal(fast(pixels), fast(x))
 
 
 def failing(*args, **kwargs):
@@ -98,24 +114,24 @@ def test_torch_computes_where_onnxruntime_cannot(trouble, monkeypatch):
         monkeypatch.setattr("onnxruntime.InferenceSession", failing)
     else:
         wrong = {"another answer": partial(torch.add, 0.5), "NaN": partial(torch.mul, torch.nan)}[trouble]
-        right = engines.OnnxStages.forward
-        monkeypatch.setattr(engines.OnnxStages, "forward", lambda self, x: wrong(right(self, x)))
+        right = engines.OnnxNetwork.forward
+        monkeypatch.setattr(engines.OnnxNetwork, "forward", lambda self, x: wrong(right(self, x)))
     network = random_network("conv4")
-    assert chosen_engine(network, 32, "cpu", None) == (network, "torch")
+    assert chosen_engine(network, about(32), "cpu", None) == (network, "torch")
     with pytest.raises(UserError, match=r"onnxruntime does not compute this network"):
-        chosen_engine(network, 32, "cpu", "onnxruntime")
+        chosen_engine(network, about(32), "cpu", "onnxruntime")
 
 
 def test_a_network_with_an_unknown_operation_stays_in_torch():
     network = Staged([Stage(nn.Conv2d(3, 4, 3), nn.Softplus())], 4)
     with pytest.raises(UnknownOperation, match="Softplus"):
         graph_of(network.stages)
-    assert chosen_engine(network, 16, "cpu", None) == (network, "torch")
+    assert chosen_engine(network, about(16), "cpu", None) == (network, "torch")
 
 
 def test_onnxruntime_is_for_cpus():
     with pytest.raises(UserError, match="use --device cpu"):
-        chosen_engine(random_network("conv4"), 16, "meta", "onnxruntime")
+        chosen_engine(random_network("conv4"), about(16), "meta", "onnxruntime")
 
 
 def test_embedding_gives_the_same_rows_by_both_engines(model):

@@ -145,7 +145,8 @@ def _huber_fit(U: Tensor, Y: Tensor, t: Tensor, B: Tensor, tol: float = 1e-9, ma
     E, N, d = U.shape
     W, t = Y.shape[-1], t[:, None, None]
     uu = (U[..., :, None] * U[..., None, :]).reshape(E, N, d * d).mT
-    identity, ridge = torch.eye(W).to(Y), 1e-12 * torch.eye(d * W).to(Y)
+    where = {"dtype": Y.dtype, "device": Y.device}
+    identity, ridge = torch.eye(W, **where), 1e-12 * torch.eye(d * W, **where)
     mu = torch.full_like(t, 1e-3)
 
     def lengths_and_loss(r: Tensor) -> tuple[Tensor, Tensor]:
@@ -163,7 +164,9 @@ def _huber_fit(U: Tensor, Y: Tensor, t: Tensor, B: Tensor, tol: float = 1e-9, ma
         along = torch.where(length > t, r / length, 0)
         curve = weight[..., None] * (identity - (1 - mu[..., None]) * along[..., :, None] * along[..., None, :])
         H = (uu @ curve.view(E, N, W * W)).view(E, d, d, W, W).transpose(2, 3).reshape(E, d * W, d * W) + ridge
-        tried = B + torch.linalg.solve(H, gradient.reshape(E, d * W)).view(E, d, W)
+        # Unchecked, as a check would wait for the GPU: of a singular H the loss is NaN, so that μ rises.
+        step, _ = torch.linalg.solve_ex(H, gradient.reshape(E, d * W, 1))
+        tried = B + step.view(E, d, W)
         new_r = Y - U @ tried
         new_length, new_loss = lengths_and_loss(new_r)
         better = running & (new_loss <= loss * (1 + 1e-14))  # the last digits must not stop the search

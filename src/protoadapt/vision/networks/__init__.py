@@ -46,7 +46,7 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> tu
     metadata = {**metadata, "model": str(name), "trained_on": trained_on(card, metadata["dataset"])}
     metadata["calibration"] = calibration_of(card, metadata["weights"])
     if not isinstance(network, onnx_file.OnnxFeatures):
-        network, metadata["engine"] = chosen_engine(network, metadata["size"], device, engine)
+        network, metadata["engine"] = chosen_engine(network, metadata, device, engine)
     return network, metadata
 
 

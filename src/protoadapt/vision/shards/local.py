@@ -15,9 +15,9 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.threads import cores, descriptors_left
+from protoadapt.core.threads import ahead, cores, descriptors_left
 from protoadapt.vision import networks
-from protoadapt.vision.shards.make import Decoded, Job, Made, decode_shard, make_shard, one_thread
+from protoadapt.vision.shards.make import Decoded, Job, Made, decode_shard, embedded, make_shard, one_thread, rows_of, write_made
 
 
 def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
@@ -29,9 +29,13 @@ def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[
     network, metadata = networks.load(job.model, job.device, job.engine)
     places = [(number, batch) for number in numbers for batch in range(job.batches(number))]
     decoded = _by_workers(partial(_decode, job), places, workers)
-    batches = (Decoded(pixels.numpy(), errors) for pixels, errors in decoded)
-    for number in numbers:
-        yield make_shard(job, number, islice(batches, job.batches(number)), network, metadata)
+    # One stream of batches through all shards: the GPU has the next one before a shard is whole, and a thread writes.
+    batches = embedded((Decoded(pixels.numpy(), errors) for pixels, errors in decoded), network, metadata, job.views)
+    shards = (
+        (number, *rows_of(islice(batches, job.batches(number)), job.manifest.shards[number].pictures))
+        for number in numbers
+    )
+    yield from ahead(lambda shard: write_made(job, *shard, metadata), shards, 1, threads=1)
 
 
 def _make(job: Job, number: int) -> Made:

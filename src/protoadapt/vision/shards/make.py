@@ -55,7 +55,7 @@ class Job:
 
     def decode(self, number: int, batch: int) -> Decoded:
         """One batch of a shard."""
-        entries = self.manifest.read(number)[batch * BATCH : (batch + 1) * BATCH]
+        entries = self.manifest.read(number, batch * BATCH, (batch + 1) * BATCH)
         return decode_batch(self.manifest.root, entries, self.size, self.resize)
 
 
@@ -96,17 +96,23 @@ def decode_shard(job: Job, number: int) -> Iterator[Decoded]:
     return decode_entries(job.manifest.root, job.manifest.read(number), job.size, job.resize)
 
 
-def embed_decoded(
-    batches: Iterable[Decoded], n: int, network: nn.Module, metadata: Mapping[str, Any], views: int
-) -> tuple[np.ndarray, dict[int, str]]:
-    """Embed the decoded batches of n pictures exactly as the rows of shards are: the same batches, views and rounding.
+Embedded = Iterator[tuple[dict[int, str], torch.Tensor]]
+"""The errors of each batch, and its features."""
+
+
+def embedded(batches: Iterable[Decoded], network: nn.Module, metadata: Mapping[str, Any], views: int) -> Embedded:
+    """Embed decoded batches exactly as the rows of shards are: the same batches and views."""
+    return embed_batches(network, metadata, ((batch.errors, batch.pixels) for batch in batches), views=views)
+
+
+def rows_of(batches: Embedded, n: int) -> tuple[np.ndarray, dict[int, str]]:
+    """The first n rows of embedded batches, rounded as the rows of shards are.
 
     Returns features (n, D) float16, those of unreadable pictures without meaning; and the reasons, by row.
     """
     parts: list[np.ndarray] = []
     errors: dict[int, str] = {}
-    pairs = ((batch.errors, batch.pixels) for batch in batches)
-    for wrong, rows in embed_batches(network, metadata, pairs, views=views):
+    for wrong, rows in batches:
         errors |= {BATCH * len(parts) + row: why for row, why in wrong.items()}
         parts.append(to_half(rows).numpy())
     return np.concatenate(parts)[:n], errors
@@ -116,8 +122,15 @@ def make_shard(
     job: Job, number: int, batches: Iterable[Decoded], network: nn.Module, metadata: Mapping[str, Any]
 ) -> Made:
     """Embed the decoded batches of a shard and write its file."""
+    features = rows_of(embedded(batches, network, metadata, job.views), job.manifest.shards[number].pictures)
+    return write_made(job, number, *features, metadata)
+
+
+def write_made(
+    job: Job, number: int, features: np.ndarray, errors: Mapping[int, str], metadata: Mapping[str, Any]
+) -> Made:
+    """Write the file of a shard from what `rows_of` returns."""
     entries = job.manifest.read(number)
-    features, errors = embed_decoded(batches, len(entries), network, metadata, job.views)
     rows = np.array([row for row in range(len(entries)) if row not in errors], np.int32)
     record = {
         "shard": number,

@@ -53,8 +53,8 @@ class Manifest:
     shards: tuple[Shard, ...]
     sha256: str  # of the index, and so of everything but the root
 
-    def read(self, number: int) -> list[Entry]:
-        """The pictures of a shard."""
+    def read(self, number: int, start: int = 0, stop: int | None = None) -> list[Entry]:
+        """The pictures of a shard, or those from `start` to `stop`."""
         shard = self.shards[number]
         with open(self.path, "rb") as file:
             file.seek(shard.offset)
@@ -64,15 +64,15 @@ class Manifest:
                 f"{str(self.path)!r} was changed after it was written: write it again with protoadapt manifest"
             )
         try:
-            entries = [_entry(json.loads(line)) for line in text.splitlines()]
-            if len(entries) != shard.pictures:
+            lines = text.splitlines()
+            if len(lines) != shard.pictures:
                 raise ValueError("another number of pictures")
+            return [_entry(json.loads(line)) for line in lines[start:stop]]
         except (ValueError, TypeError, RecursionError) as error:
             raise UserError(
                 f"shard {number} of {str(self.path)!r} holds a line that describes no picture ({error}): write the "
                 f"manifest again with protoadapt manifest"
             ) from error
-        return entries
 
 
 def write(
