@@ -97,7 +97,7 @@ def _launched(
                     x = x.contiguous(memory_format=torch.channels_last)
                     parts = x.split(FORWARD if device.type == "cpu" else len(x))
                 total = total + torch.cat([forward(part).float() for part in parts])
-            rows = (total / views).to("cpu", non_blocking=True)
+            rows = (total / views).to("cpu", non_blocking=device.type == "cuda")
         yield key, rows
 
 
