@@ -141,8 +141,12 @@ def agreement(device: str) -> dict:
     for name in METHODS:
         run, blocks = method(name), min(4, -(-EPISODES.get(name, 1024) // 256))
         equal = total = 0
-        for drawn in draw(features.labels.numpy(), Protocol(), 0, min(64, EPISODES[name]) if name in EPISODES else 256 * blocks):
-            episodes = drawn.episodes(features.features, 5, features.base_mean, base_covariance=features.base_covariance)
+        for drawn in draw(
+            features.labels.numpy(), Protocol(), 0, min(64, EPISODES[name]) if name in EPISODES else 256 * blocks
+        ):
+            episodes = drawn.episodes(
+                features.features, 5, features.base_mean, base_covariance=features.base_covariance
+            )
             here, there = run(episodes).argmax(-1), run(episodes.to(device)).argmax(-1).cpu()
             equal, total = equal + int((here == there).sum()), total + here.numel()
         same[name] = {"equal": equal, "of": total, "share": equal / total}

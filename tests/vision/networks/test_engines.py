@@ -89,7 +89,7 @@ def test_features_depend_neither_on_the_batch_nor_on_the_threads(monkeypatch):
 
 
 def test_pixels_are_normalised_and_pooled_as_torch_does(monkeypatch):
-    """To the last bit, so that features of version 0.1.0 stay valid: it normalised and pooled whole batches in torch."""
+    """To the last bit, so that older features stay valid: they were normalised and pooled in whole batches."""
     monkeypatch.setattr(engines, "SHARED_FROM", 100)  # several parts
     metadata = about(32)
     fast, _ = chosen_engine(random_network("resnet12"), metadata, "cpu", "onnxruntime")

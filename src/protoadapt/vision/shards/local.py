@@ -17,7 +17,17 @@ from torch.utils.data import DataLoader, Dataset
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.threads import ahead, cores, descriptors_left
 from protoadapt.vision import networks
-from protoadapt.vision.shards.make import Decoded, Job, Made, decode_shard, embedded, make_shard, one_thread, rows_of, write_made
+from protoadapt.vision.shards.make import (
+    Decoded,
+    Job,
+    Made,
+    decode_shard,
+    embedded,
+    make_shard,
+    one_thread,
+    rows_of,
+    write_made,
+)
 
 
 def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
