@@ -145,8 +145,8 @@ def _huber_fit(U: Tensor, Y: Tensor, t: Tensor, B: Tensor, tol: float = 1e-9, ma
     E, N, d = U.shape
     W, t = Y.shape[-1], t[:, None, None]
     uu = (U[..., :, None] * U[..., None, :]).reshape(E, N, d * d).mT
-    where = {"dtype": Y.dtype, "device": Y.device}
-    identity, ridge = torch.eye(W, **where), 1e-12 * torch.eye(d * W, **where)
+    identity = torch.eye(W, dtype=Y.dtype, device=Y.device)
+    ridge = 1e-12 * torch.eye(d * W, dtype=Y.dtype, device=Y.device)
     mu = torch.full_like(t, 1e-3)
 
     def lengths_and_loss(r: Tensor) -> tuple[Tensor, Tensor]:
