@@ -155,7 +155,8 @@ def training_record(result: dict[str, Any]) -> dict[str, Any]:
     best = result.get("best") or {}
     plain = TrainConfig().to_dict() | {"init_from": result.get("config", {}).get("init_from")}  # `start` names it
     config = {key: value for key, value in result.get("config", {}).items() if plain.get(key) != value}
-    return kept | {"best": {key: round(value, 2) for key, value in best.items()}, "config": config}
+    shown = {key: round(best[key], 2) for key in ("epoch", "score") if key in best}
+    return kept | {"best": shown, "config": config}
 
 
 def file_name(dataset: str, system: str) -> str:

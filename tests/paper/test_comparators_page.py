@@ -49,12 +49,12 @@ def test_own_inference_is_the_head_or_what_the_paper_uses(tmp_path):
     }
     written(tmp_path, systems)
     lines = "\n".join(comparators_section(tmp_path)).splitlines()
-    tpn, rotation = (cells_of(next(line for line in lines if line.startswith(f"| {name} |"))) for name in systems)
-    assert tpn[:4] == ["tpn", "classifier_baseline", "65.89", "66.00 ± 0.25"]
-    assert tpn[4:8] == ["60.00 ± 0.25", "70.00 ± 0.25", "71.00 ± 0.25", "-4.50 ± 0.10"]
-    assert tpn[8:10] == ["79.38", ""], "a head that cannot answer five shots has no number there"
-    assert rotation[1:4] == ["random weights", "76.09 (WRN-28-10)", "60.00 ± 0.25"]
-    assert rotation[-1] == "201 s"
+    tpn, rotation = ([cells_of(line) for line in lines if line.startswith(f"| {name} |")] for name in systems)
+    assert tpn[0][:4] == ["tpn", "classifier_baseline", "65.89", "66.00 ± 0.25"]
+    assert tpn[0][4:8] == ["60.00 ± 0.25", "70.00 ± 0.25", "71.00 ± 0.25", "-4.50 ± 0.10"]
+    assert tpn[1][2:4] == ["79.38", ""], "a head that cannot answer five shots has no number there"
+    assert rotation[0][1:4] == ["random weights", "76.09 (WRN-28-10)", "60.00 ± 0.25"]
+    assert rotation[0][-1] == "201 s"
 
 
 def test_does_meta_learning_add_anything(tmp_path):
@@ -106,7 +106,7 @@ def test_words_of_a_cell_and_what_is_kept_of_training():
     record = {"features": {"split": "val", "pooling": 2.0}, "protocol": {"shot": 5}}
     assert cell(record) == "val 5-shot, pooling 2"
     config = TrainConfig(epochs=3, init_from="/somewhere/run").to_dict()
-    kept = training_record({"config": config, "seconds": 1.26, "best": {"epoch": 2, "score": 50.123}})
+    kept = training_record({"config": config, "seconds": 1.26, "best": {"epoch": 2, "score": 50.123, "cipa_1": 40.0}})
     assert kept == {"seconds": 1.3, "best": {"epoch": 2, "score": 50.12}, "config": {"epochs": 3}}
 
 
