@@ -10,7 +10,7 @@ import pytest
 from benchmarks.faults.campaign import PARTS, Counts, run_case
 from benchmarks.faults.world import World
 
-SLICE = {"features": 150, "pictures": 100, "files": 60, "settings": 60}
+SLICE = {"features": 150, "pictures": 100, "files": 60, "settings": 60, "requests": 25, "passed on": 60}
 DAY = date.today().timetuple().tm_yday
 
 

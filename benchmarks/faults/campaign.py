@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.faults import choices, processes, reading
+from benchmarks.faults import choices, page, passed_on, processes, reading
 from benchmarks.faults.damage import Rng
 from benchmarks.faults.world import World
 from protoadapt.core.errors import UserError
@@ -32,8 +32,13 @@ PARTS: dict[str, tuple[Case, int]] = {
     "kills": (processes.kills, 120),
     "limits": (processes.limits, 120),
     "together": (processes.together, 40),
+    "requests": (page.requests, 2_000),
+    "page": (page.kills, 60),
+    "passed on": (passed_on.passed_on, 4_000),
 }
 """The cases of each part, and how many a full campaign has."""
+PROCESSES = ("kills", "limits", "together", "page")
+"""Parts whose cases start processes of their own, and so may take longer."""
 HANG_SECONDS, MOST_GB = 30.0, 4.0
 
 
@@ -87,7 +92,7 @@ def _work(part: str, seed: int, numbers: list[int], place: Path, send: int) -> N
 
 def _watch(child: int, receive: int, part: str, numbers: list[int], on_case: Callable[[dict[str, Any]], None]) -> int:
     """Takes the records of a worker; returns the number of cases that it has done, the last one perhaps a finding."""
-    done, rest, alone = 0, b"", part in ("kills", "limits", "together")
+    done, rest, alone = 0, b"", part in PROCESSES
     begin = time.monotonic()
     while done < len(numbers):
         ready, _, _ = select.select([receive], [], [], 1.0)
@@ -144,7 +149,7 @@ class Counts:
                 file=sys.stderr,
                 flush=True,
             )
-        if counts["done"] % 100 == 0 or record["finding"] or part in ("kills", "limits", "together"):
+        if counts["done"] % 100 == 0 or record["finding"] or part in PROCESSES:
             self.save()
 
     def again(self, part: str) -> list[int]:

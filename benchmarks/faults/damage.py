@@ -93,7 +93,41 @@ def changed_text(rng: Rng, content: bytes) -> bytes:
 def changed_json(rng: Rng, content: bytes) -> bytes:
     """One value anywhere in a JSON document replaced, removed or repeated under another name."""
     document = json.loads(content)
-    return json.dumps(changed_value(rng, document)).encode()
+    return json.dumps((changed_value if rng.random() < 0.5 else changed_field)(rng, document)).encode()
+
+
+def changed_field(rng: Rng, document: Any) -> Any:
+    """One value replaced or removed, each field as likely as any other, however long the lists around it are."""
+    places: dict[tuple[Any, ...], list[list[Any]]] = {}
+
+    def walk(value: Any, path: list[Any]) -> None:
+        inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, one in inside:
+            fields = tuple("*" if isinstance(part, int) else part for part in [*path, key])
+            places.setdefault(fields, []).append([*path, key])
+            walk(one, [*path, key])
+
+    walk(document, [])
+    if not places:
+        return nasty(rng)
+    same = list(places.values())[rng.integers(len(places))]
+    *path, last = same[rng.integers(len(same))]
+    around = document
+    for key in path:
+        around = around[key]
+    if rng.random() < 0.25:
+        del around[last]
+    else:
+        around[last] = nasty(rng)
+    return document
+
+
+def changed_line(rng: Rng, content: bytes) -> bytes:
+    """One line of a file of JSON lines changed as JSON."""
+    lines = content.splitlines(keepends=True)
+    at = int(rng.integers(len(lines)))
+    lines[at] = changed_json(rng, lines[at]) + b"\n"
+    return b"".join(lines)
 
 
 def changed_value(rng: Rng, value: Any) -> Any:

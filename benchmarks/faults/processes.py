@@ -124,7 +124,8 @@ def _files(folder: Path, pattern: str) -> dict[str, str]:
     return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
-def _fresh(world: World, name: str) -> Path:
+def fresh(world: World, name: str = "") -> Path:
+    """An empty folder for what a command makes."""
     check(world.warm, "commands fail without any fault")
     out = world.scratch / "out"
     shutil.rmtree(out, ignore_errors=True)
@@ -138,13 +139,13 @@ def _fresh(world: World, name: str) -> Path:
 def kills(rng: Rng, world: World) -> str:
     """A command is killed at a random moment, perhaps twice, and then runs to its end."""
     name = COMMANDS[rng.integers(len(COMMANDS))]
-    out = _fresh(world, name)
+    out = fresh(world, name)
     duration = world.durations.get(name)
     if duration is None:
         begin = time.monotonic()
         undisturbed(world, name, out)
         duration = world.durations[name] = time.monotonic() - begin
-        out = _fresh(world, name)
+        out = fresh(world, name)
     if rng.random() < 0.3:
         undisturbed(world, name, out)  # a killed second run must not harm what the first has made
     for _ in range(rng.integers(1, 3)):
@@ -164,13 +165,13 @@ def limits(rng: Rng, world: World) -> str:
     """A command runs with too little of something: it ends with a sentence, and later makes what it should."""
     name = COMMANDS[rng.integers(len(COMMANDS))]
     kinds: dict[str, Callable[[], None]] = {
-        "disk": lambda: _limit(resource.RLIMIT_FSIZE, int(2 ** rng.uniform(0, 17))),
-        "descriptors": lambda: _limit(resource.RLIMIT_NOFILE, int(rng.integers(4, 40))),
-        "memory": lambda: _limit(resource.RLIMIT_AS, _address_space() + int(2 ** rng.uniform(10, 28))),
+        "disk": lambda: set_limit(resource.RLIMIT_FSIZE, int(2 ** rng.uniform(0, 17))),
+        "descriptors": lambda: set_limit(resource.RLIMIT_NOFILE, int(rng.integers(4, 40))),
+        "memory": lambda: set_limit(resource.RLIMIT_AS, _address_space() + int(2 ** rng.uniform(10, 28))),
         "rights": _without_rights,
     }
     kind = list(kinds)[rng.integers(len(kinds))]
-    out = _fresh(world, name)
+    out = fresh(world, name)
     before = rng.random() < 0.4
     if before:
         undisturbed(world, name, out)
@@ -186,7 +187,7 @@ def limits(rng: Rng, world: World) -> str:
     return f"{kind}, {'refused' if code else 'done'}"
 
 
-def _limit(which: int, value: int) -> None:
+def set_limit(which: int, value: int) -> None:
     resource.setrlimit(which, (value, resource.getrlimit(which)[1]))
 
 
@@ -205,7 +206,7 @@ def _without_rights() -> None:
 def together(rng: Rng, world: World) -> str:
     """Two processes run the same command into the same folder: what is there in the end is right."""
     name = COMMANDS[rng.integers(len(COMMANDS) - 1)]  # a run has one process by definition, or several that know
-    out = _fresh(world, name)
+    out = fresh(world, name)
     first = started(world, name, out)
     time.sleep(rng.uniform(0, 0.5))
     second = started(world, name, out)

@@ -12,7 +12,15 @@ import numpy as np
 import torch
 from PIL import Image
 
-from benchmarks.faults.damage import Rng, changed_bytes, changed_json, changed_npy, changed_safetensors, changed_text
+from benchmarks.faults.damage import (
+    Rng,
+    changed_bytes,
+    changed_json,
+    changed_line,
+    changed_npy,
+    changed_safetensors,
+    changed_text,
+)
 from benchmarks.faults.world import World
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import evaluate
@@ -108,13 +116,16 @@ def files(rng: Rng, world: World) -> str:
     return FILES[kinds[rng.integers(len(kinds))]](rng, world)
 
 
-def _change(rng: Rng, path: Path) -> None:
+def change_file(rng: Rng, path: Path) -> None:
+    """Changes a file in place: its bytes or, as its kind has one, its structure."""
     content = path.read_bytes()
     text = path.suffix in (".csv", ".json", ".jsonl") or path.name == "SHA256SUMS"
     if rng.random() < 0.5:
         change: Callable[..., bytes] = changed_bytes
     elif path.suffix == ".json":
         change = changed_json
+    elif path.suffix == ".jsonl":
+        change = changed_line if rng.random() < 0.7 else changed_text
     elif path.suffix == ".safetensors":
         change = changed_safetensors
     else:
@@ -124,7 +135,7 @@ def _change(rng: Rng, path: Path) -> None:
 
 def _corrections(rng: Rng, world: World) -> str:
     folder = world.copy_of("named")
-    _change(rng, folder / "labels.csv")
+    change_file(rng, folder / "labels.csv")
     for example in read_support([folder / "labels.csv", world.place / "support"], world.place / "images").examples:
         check(bool(example.label), "an example without a label")
     return "read"
@@ -133,7 +144,7 @@ def _corrections(rng: Rng, world: World) -> str:
 def _reports(rng: Rng, world: World) -> str:
     name = ["named/labels.json", "result.json", "run/result.json"][rng.integers(3)]
     document = world.copy_of_file(name)
-    _change(rng, document)
+    change_file(rng, document)
     try:
         parsed = world.read_json(document)
     except UserError:
@@ -146,7 +157,7 @@ def _reports(rng: Rng, world: World) -> str:
 
 def _manifests(rng: Rng, world: World) -> str:
     path = world.copy_of_file("list.jsonl")
-    _change(rng, path)
+    change_file(rng, path)
     changed = manifest.load(path)
     for number, shard in enumerate(changed.shards):
         entries = changed.read(number)
@@ -160,7 +171,7 @@ def _manifests(rng: Rng, world: World) -> str:
 def _checkpoints(rng: Rng, world: World) -> str:
     run = world.copy_of("run")
     inside = sorted(checkpoint.load_latest(run).folder.iterdir())
-    _change(rng, inside[rng.integers(len(inside))])
+    change_file(rng, inside[rng.integers(len(inside))])
     loaded, own = checkpoint.load_latest(run), world.checkpoint
     check(loaded.config == own.config and loaded.scalars == own.scalars, "another config or state is accepted")
     for name, tensor in own.tensors.items():
@@ -171,20 +182,20 @@ def _checkpoints(rng: Rng, world: World) -> str:
 def _models(rng: Rng, world: World) -> str:
     if rng.random() < 0.5:
         path = world.copy_of_file("model.safetensors")
-        _change(rng, path)
+        change_file(rng, path)
         network, metadata = networks.load(path)
         with torch.inference_mode():
             network(torch.zeros(1, 3, metadata["size"], metadata["size"]))
         return "read"
     path = world.copy_of_file("card.json")
-    _change(rng, path)
+    change_file(rng, path)
     calibration_of(path, "0" * 16)
     return "read" if read_card(path) else "refused"
 
 
 def _classifiers(rng: Rng, world: World) -> str:
     path = world.copy_of_file("named/classifier.safetensors")
-    _change(rng, path)
+    change_file(rng, path)
     classifier = load_classifier(path)
     rows = np.random.default_rng(0).random((3, len(classifier.center)), np.float32)
     answers = classifier.answer(rows)
@@ -196,7 +207,7 @@ def _shards(rng: Rng, world: World) -> str:
     folder = world.copy_of("shards")
     inside = sorted(path for path in folder.iterdir() if path.suffix in (".safetensors", ".json"))
     target = inside[rng.integers(len(inside))]
-    _change(rng, target)
+    change_file(rng, target)
     rows, _ = stream.open_features(folder)
     stream.check_all(rows)
     for header in rows.headers:
@@ -209,7 +220,7 @@ def _shards(rng: Rng, world: World) -> str:
 def _stores(rng: Rng, world: World) -> str:
     folder = world.copy_of("store")
     (piece,) = folder.rglob("*.safetensors")
-    _change(rng, piece)
+    change_file(rng, piece)
     store = Store(folder, "weights", SIDE)
     kept = [content for content in world.contents if content in store]
     if len(kept) < len(world.contents):
@@ -222,7 +233,7 @@ def _pixel_caches(rng: Rng, world: World) -> str:
     folder = world.copy_of("images")
     (entry,) = (path for path in (folder / ".protoadapt-cache").iterdir() if path.is_dir())
     inside = sorted(entry.iterdir())
-    _change(rng, inside[rng.integers(len(inside))])
+    change_file(rng, inside[rng.integers(len(inside))])
     images = load("folder", "all", folder, size=SIDE, workers=1)
     check(images.paths == list(world.pixels), "pictures are lost")
     check(np.array_equal(images.pixels, np.stack(list(world.pixels.values()))), "pixels are changed")

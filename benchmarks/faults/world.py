@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cached_property
 from pathlib import Path
@@ -14,18 +15,25 @@ from unittest import mock
 import numpy as np
 import torch
 from PIL import Image
+from safetensors.torch import save_file
 
+from protoadapt.app.board import Picture
+from protoadapt.app.session import new_session
 from protoadapt.cli import main
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.features import Features, save_features, synthetic_features
-from protoadapt.core.files import write_json
+from protoadapt.core.files import sha256_of, write_json
+from protoadapt.core.heads import HEADS, HeadShape
 from protoadapt.core.protocol import Protocol
 from protoadapt.training import checkpoint
 from protoadapt.training.datasets import load
+from protoadapt.vision import networks
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.networks.backbones import build
-from protoadapt.vision.networks.model_files import save_fp16
+from protoadapt.vision.networks.model_files import plain, save_fp16
+from protoadapt.vision.networks.onnx_graph import graph_of, message
+from protoadapt.vision.pictures.walk import Skipped
 from protoadapt.vision.shards import load_manifest
 
 SIDE = 16
@@ -51,6 +59,7 @@ class World:
     def __init__(self, place: Path):
         self.place, self.scratch = place, place / "scratch"
         self.durations: dict[str, float] = {}  # seconds of each command, once it has run
+        self.board: Any = None  # of `page`, made when the first case asks for it
         self.scratch.mkdir(parents=True, exist_ok=True)
         if not (place / "complete").exists():
             self._build()
@@ -66,8 +75,11 @@ class World:
                     self._picture(rng, 30 + 190 * shade // len(names)).save(place / folder / name / f"{i}.png")
         torch.manual_seed(0)
         about = {"backbone": "conv4", "width": 4, "size": SIDE, "mean": [0.5] * 3, "std": [0.25] * 3}
-        save_fp16(build("conv4", 4).eval(), about | {"crop": "none", "dataset": "toy"}, place / "model.safetensors")
+        about |= {"crop": "none", "dataset": "toy"}
+        save_fp16(build("conv4", 4).eval(), about, place / "model.safetensors")
         calibration = {"method": "bapa", "temperature": 1.5, "familiarity": {"way": [2, 5], "threshold": [0.1, 0.2]}}
+        task = {"rates": [0.05, 0.1], "thresholds": [[0.1] * 5] * 2, "usual": [[0.5] * 3] * 4, "accuracy": [0.1] * 6}
+        calibration["task"] = task | {"gain": 1.0}
         card = {"schema": "protoadapt-model/1", "weights": "0" * 16, "trained_on": "toys", "calibration": calibration}
         write_json(place / "card.json", card)
         self.run_all(place)
@@ -79,6 +91,37 @@ class World:
         store.flush()
         load("folder", "all", place / "images", size=SIDE, workers=1)
         self._feature_files(table)
+        self._passed_on(about)
+
+    def _passed_on(self, about: dict[str, Any]) -> None:
+        """Files that people pass on: networks for onnxruntime and timm, heads, settings, a session of the page."""
+        place, network = self.place, build("conv4", 4).eval()
+        described = {"size": SIDE, "mean": [0.5] * 3, "std": [0.25] * 3, "dataset": "toys"}
+        stored = [(14, message((1, key), (2, json.dumps(value)))) for key, value in described.items()]
+        (place / "network.onnx").write_bytes(graph_of(network.stages) + message(*stored))
+        layer = {"layer.weight": torch.rand(4, 3, 3, 3), "layer.bias": torch.rand(4)}
+        torch.save(layer, place / "weights.pth")
+        save_file(layer, place / "weights.safetensors")
+        (place / "heads").mkdir()
+        for name, head in HEADS.items():
+            shape = HeadShape(dim=4, side=2, way=3, shot=1)
+            weights = {f"backbone.{key}": value for key, value in network.state_dict().items()}
+            weights |= {f"{name}.{key}": value for key, value in head(shape).state_dict().items()}
+            header = {"protoadapt": json.dumps(about | {"head": {"name": name, **vars(shape)}})}
+            save_file(plain(weights), place / "heads" / f"{name}.safetensors", header)
+        settings = {"scale": 8.5, "gammas": [1.9, 2.1], "temps": [1.7, 2.0]}
+        write_json(place / "settings.json", {"method": "unem", "arguments": settings})
+        session = new_session(place / "boards", self.weights)
+        pictures = [Picture(f"{i}.png", sha256_of(path), row) for i, (path, row) in enumerate(self._rows())]
+        session.add(pictures, [Skipped("a.txt", "no picture")], ["a", "b", *[None] * (len(pictures) - 2)], "drop")
+        session.change({"labels": {2: "c"}, "classes": ["a", "b", "c"]}, "a class")
+        session.change({"gone": {3: True}}, "off")
+        session.undo()
+
+    def _rows(self) -> Iterator[tuple[Path, np.ndarray]]:
+        rng = np.random.default_rng(3)
+        for path in self.some_pictures(8):
+            yield path, rng.random(4, np.float32)
 
     @staticmethod
     def _picture(rng: np.random.Generator, shade: int) -> Image.Image:
@@ -100,7 +143,7 @@ class World:
 
     def run_all(self, out: Path) -> None:
         """Everything that the commands make, into a folder."""
-        for words in self.commands(out).values():
+        for words in [words for name, words in self.commands(out).items() if name != "page"]:
             code, said = command(*words)
             if code:
                 raise RuntimeError(f"{words} ended with {code}: {said}")
@@ -123,6 +166,7 @@ class World:
                 *("suggest", *names["images"], *names["support"], "--out", out / "next", "--model", model),
                 *("--n", 4, "--device", "cpu"),
             ],
+            "page": ["serve", "--model", model, "--port", 0, "--keep", out / "kept", "--device", "cpu"],
             "train": ["train", *resume, "--data", place / "classes", "--cache", out / "cache", "--out", out / "run"],
         }
 
@@ -130,9 +174,18 @@ class World:
     def warm(self) -> bool:
         """Runs every command here once, so that children which are forked later have all libraries loaded."""
         shutil.rmtree(self.scratch / "warm", ignore_errors=True)
+        import uvicorn.protocols.http.h11_impl  # noqa: F401
+
+        import protoadapt.app.server  # noqa: F401
+
         for _ in range(2):  # the second time what was made is read again
             self.run_all(self.scratch / "warm")
         return True
+
+    def some_pictures(self, number: int, rng: np.random.Generator | None = None) -> list[Path]:
+        """The first pictures of the world, or any."""
+        files = sorted(self.place.glob("[ics][mlu]*/*/?.png"))
+        return files[:number] if rng is None else [files[i] for i in rng.choice(len(files), number, replace=False)]
 
     def copy_of(self, name: str) -> Path:
         """A fresh copy of a folder."""
@@ -149,6 +202,14 @@ class World:
             return json.loads(path.read_bytes())
         except (ValueError, RecursionError) as error:
             raise UserError("not JSON") from error
+
+    @cached_property
+    def network(self) -> tuple[Any, dict[str, Any]]:
+        return networks.load(self.place / "model.safetensors")
+
+    @cached_property
+    def weights(self) -> str:
+        return sha256_of(self.place / "model.safetensors")[:16]
 
     @cached_property
     def feature_files(self) -> list[Path]:

@@ -50,6 +50,10 @@ def test_a_flood_of_half_sent_requests_leaves_it_reachable_and_quiet(tmp_path, s
             one.sendall(b"POST /api/boards HTTP/1.1\r\nHost: 127.0.0.1\r\n")
             crowd.append(one)
         assert httpx.get(f"{address}api/about", timeout=30).status_code == 200
+        board = httpx.post(f"{address}api/boards", timeout=30).json()["id"]
+        form = {"content-type": "multipart/form-data; boundary=x"}
+        bad = httpx.post(f"{address}api/boards/{board}/pictures", content=b"no form", headers=form, timeout=30)
+        assert bad.status_code == 400
         for one in crowd:
             one.close()
 

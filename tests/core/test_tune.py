@@ -50,6 +50,7 @@ def test_a_file_of_settings_is_a_method(tmp_path):
     [
         (None, "there is no file of settings"),
         ("{", "cannot be read as JSON"),
+        ("[" * 100_000, "cannot be read as JSON"),
         ("[1]", "has no method and arguments"),
         ('{"method": "os:system", "arguments": {}}', "has no method and arguments"),
         ('{"method": "unem", "arguments": {"scale": -1}}', "scale is -1: it must be a number"),

@@ -125,6 +125,14 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path)
     ):
         with pytest.raises(UserError, match=words):
             export_labels(*arguments, **options)
+    first, *others = document["pictures"]
+    for wrong in ({"confidence": []}, {"confidence": None}, {"confidence": float("nan")}, {"file": 7}, {"label": "x"}):
+        with pytest.raises(UserError, match=r"is no labels.json of `label`"):
+            export_labels(changed(pictures=[first | wrong, *others]), "fiftyone", tmp_path / "o")
+    for lacking in ("confidence", "unknown", "support"):
+        less = {key: value for key, value in first.items() if key != lacking}
+        with pytest.raises(UserError, match=r"is no labels.json of `label`"):
+            export_labels(changed(pictures=[less, *others]), "fiftyone", tmp_path / "o")
     with pytest.raises(UserError, match="holds a sample of 24 of 3,000,00"):
         export_labels(changed(classes=sample), "fiftyone", tmp_path / "o")
     assert not (tmp_path / "o").exists()

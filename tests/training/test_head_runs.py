@@ -144,6 +144,16 @@ def test_a_head_that_a_file_describes_wrongly_is_refused(runs, monkeypatch):
         monkeypatch.setattr(head_files, "load_weights", lambda path, w=wrong: (tensors, {**metadata, "head": w}))
         with pytest.raises(UserError, match="does not describe its head"):
             load_head(runs / "feat")
+    large = {**metadata["head"], "dim": 65_536}  # 17 GB for one of its layers
+    monkeypatch.setattr(head_files, "load_weights", lambda path: (tensors, {**metadata, "head": large}))
+    monkeypatch.setattr(torch.nn.init, "kaiming_uniform_", check_small)
+    with pytest.raises(UserError, match="do not fit its head"):
+        load_head(runs / "feat")
+
+
+def check_small(weights, **settings):
+    assert weights.is_meta or weights.numel() < 2**28, "memory is asked for before the file is compared"
+    return weights
 
 
 def test_maps_are_stored_beside_the_same_features(runs):

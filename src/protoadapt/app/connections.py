@@ -122,7 +122,11 @@ class Few(logging.Filter):
 
 
 def bounded_log() -> None:
-    """asyncio writes about failing sockets as often as they fail: at most LINES lines of that."""
+    """asyncio writes about failing sockets as often as they fail: at most LINES lines of that.
+
+    A form that cannot be read is answered with 400; the parser's own line about it, one per request, is not written.
+    """
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     logger = logging.getLogger("asyncio")
     if not any(isinstance(one, Few) for one in logger.filters):
         logger.addFilter(Few())

@@ -9,7 +9,6 @@ fiftyone       labels.json and data.json of a FiftyOneImageClassificationDataset
 label-studio   tasks.json, guesses as predictions and people's labels as annotations, and config.xml for the project
 """
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
@@ -20,6 +19,7 @@ from xml.sax.saxutils import quoteattr
 
 from protoadapt.core.errors import UserError, count, no_such
 from protoadapt.core.files import csv_text, write_json, write_text
+from protoadapt.core.untrusted import clean_json, finite
 from protoadapt.labeling.names import UNKNOWN, from_text, to_folder
 from protoadapt.labeling.outputs import SCHEMA
 from protoadapt.labeling.sorting import check_way, sort_pictures
@@ -124,15 +124,19 @@ def _document(labels: Path) -> dict[str, Any]:
     try:
         if labels.stat().st_size > LARGEST:
             raise ValueError("it is too large")
-        document = json.loads(labels.read_bytes())
-        records, classes = document["pictures"], [str(one["name"]) for one in document["classes"]]
-        if document["schema"] != SCHEMA:
+        document = clean_json(labels.read_bytes())
+        records, classes = document["pictures"], [one["name"] for one in document["classes"]]
+        if document["schema"] != SCHEMA or not all(isinstance(name, str) for name in classes):
             raise ValueError("it is of another kind")
         total = sum(one["found"] + one["support"] for one in document["classes"])
-        known = [record["label"] in classes and isinstance(record["file"], str) for record in records]
-        if not all(known):
-            raise ValueError("a picture has no valid label")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        for record in records:
+            if not (
+                record["label"] in classes and isinstance(record["label"], str) and isinstance(record["file"], str)
+            ):
+                raise ValueError("a picture has no valid label")
+            if not (finite(record["confidence"], 0, 1) and record.keys() >= {"unknown", "support"}):
+                raise ValueError(f"{record['file'][:100]!r} has no confidence")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{str(labels)!r} is no labels.json of `label` ({error}): give the one in its --out") from error
     if len(records) < total:
         raise UserError(

@@ -213,6 +213,20 @@ def test_a_shard_that_lies_about_itself_is_damaged(tmp_path, lie):
         shard_files.read_header(shard_files.shard_path(tmp_path, 0))
 
 
+@pytest.mark.parametrize("offset", [-1, 10**24, 7, True, "0"])
+def test_a_shard_that_points_beyond_itself_is_damaged(tmp_path, offset):
+    write(tmp_path, clouds(20)[0], 20)
+    path = shard_files.shard_path(tmp_path, 0)
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    header["names"]["data_offsets"][0] = offset
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + size :])
+    with pytest.raises(shard_files.Damaged):
+        shard_files.check(path)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [

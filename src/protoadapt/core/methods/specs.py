@@ -101,7 +101,7 @@ def _stored(path: Path) -> tuple[str, dict[str, Any]]:
         raise UserError(f"there is no file of settings {str(path)!r}: make one with `protoadapt tune`")
     try:
         content = clean_json(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path.name!r} cannot be read as JSON: make it again with `protoadapt tune`") from error
     name, arguments = (content.get(key) if isinstance(content, dict) else None for key in ("method", "arguments"))
     if not isinstance(name, str) or not isinstance(arguments, dict) or name.endswith(".json") or ":" in name:

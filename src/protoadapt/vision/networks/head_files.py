@@ -4,6 +4,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import Features
 from protoadapt.core.heads import HEADS, EpisodeHead, HeadShape, as_method
@@ -63,8 +65,13 @@ def load_head(path: str | Path) -> TrainedHead:
     if shape is None or stated["name"] not in HEADS:
         raise UserError(f"{str(path)!r} does not describe its head ({str(stated)[:80]}): train it again")
     name = stated["name"]
+    own = {k.removeprefix(f"{name}."): t for k, t in tensors.items() if k.startswith(f"{name}.")}
+    with torch.device("meta"):  # takes no memory: a file may ask for any amount, and must hold as much itself
+        sizes = {key: tensor.shape for key, tensor in HEADS[name](shape).state_dict().items()}
+    if sizes != {key: tensor.shape for key, tensor in own.items()}:
+        raise UserError(f"the weights in {str(path)!r} do not fit its head ({name}, {shape}): train it again")
     module = HEADS[name](shape)
-    load_into(module, {k.removeprefix(f"{name}."): t for k, t in tensors.items() if k.startswith(f"{name}.")}, path)
+    load_into(module, own, path)
     return TrainedHead(name, module.eval().requires_grad_(False), metadata["weights"], Path(path))
 
 

@@ -93,7 +93,7 @@ def open_session(path: str | Path) -> Any:
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 4  # it would print its own errors before ours
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0)
     except Exception as error:
         raise UserError(f"{Path(path).name!r} cannot be read as ONNX: {_first_line(error)}") from error
 

@@ -102,6 +102,8 @@ def read_header(path: Path) -> Header:
         first, last = spans["features"]
         if length != ends:
             raise ValueError(f"it has {length:,} bytes instead of {ends:,}")
+        if not all(whole(first, 8 + size) and whole(last, first, length) for first, last in spans.values()):
+            raise ValueError("its description names places that are not in it")
         if tensors["features"]["dtype"] != "F16" or last - first != 2 * n * dim:
             raise ValueError("its features are of another shape or type")
         return Header(path, (n, dim), spans, metadata)
