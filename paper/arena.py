@@ -5,12 +5,13 @@
 DIR holds feature files NAME-novel.safetensors and, of the same network, NAME-val.safetensors; base statistics in the
 novel file (`extract` stores them) let BAVARDAGE take part. PADDLE's scale and UNEM's weights are learned on the
 validation classes, for every protocol and shot anew: more than BAPA gets. All methods see the same episodes; slow ones
-see the first of them. The result, one small JSON file, is written after every cell, and cells that it has are kept.
+see the first of them, and the slowest comes last, when all else is there. The result, one small JSON file, is written
+after every cell, and cells that it has are kept.
 """
 
 import fnmatch
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,13 +90,22 @@ def run(
                 wanted = not only or any(fnmatch.fnmatch(f"{name}/{words}/{shot}", pattern) for pattern in only)
                 if (words, shot) in done or not wanted or not _fits(table, words):
                     continue
-                drawn = replace(protocol, shot=shot)
-                slow = {**SLOW, **(SLOWEST if words in SLOWEST_PROTOCOLS else {})}
-                cell = _cell(table, validation, drawn, slow, (episodes, min(episodes, slow_episodes)), device)
+                try:
+                    drawn = replace(protocol, shot=shot)
+                    cell = _cell(table, validation, drawn, (episodes, min(episodes, slow_episodes)), device)
+                except UserError as error:  # classes with too few rows for this protocol
+                    say(f"{name}, {words}, {shot}-shot is left out: {error}")
+                    continue
                 kept["cells"].append({"protocol": words, "shot": shot, **cell})
                 say(
                     f"{name}, {words}, {shot}-shot: " + "  ".join(f"{k} {v[0]:.1f}" for k, v in cell["methods"].items())
                 )
+                write_json(out, document)
+        for cell in kept["cells"]:
+            if cell["protocol"] in SLOWEST_PROTOCOLS and not SLOWEST.keys() <= cell["methods"].keys():
+                drawn = _within(replace(PROTOCOLS[cell["protocol"]], shot=cell["shot"]), table)
+                cell["methods"] |= _beside_bapa(SLOWEST, table, drawn, min(episodes, slow_episodes), device)
+                say(f"{name}, {cell['protocol']}, {cell['shot']}-shot: {', '.join(SLOWEST)}")
                 write_json(out, document)
     return document
 
@@ -129,28 +139,27 @@ def learned(validation: Features, protocol: Protocol, device: str) -> dict[str, 
 
 
 def _cell(
-    table: Features,
-    validation: Features,
-    protocol: Protocol,
-    slow: dict[str, str],
-    episodes: tuple[int, int],
-    device: str,
+    table: Features, validation: Features, protocol: Protocol, episodes: tuple[int, int], device: str
 ) -> dict[str, Any]:
     """All methods on one dataset, protocol and shot. Each has accuracy, its half-widths over episodes and classes, and
     the same three of BAPA's paired difference to it; with foreign queries also the AUROC."""
     fitted = learned(validation, protocol, device)
-    options: dict[str, Any] = {"base_mean": table.base_mean, "base_covariance": table.base_covariance, "device": device}
     drawn = _within(protocol, table)
-    out: dict[str, list[float | None]] = {}
-    if table.base_covariance is None:
-        slow = {name: spec for name, spec in slow.items() if spec != "bavardage"}
-    for specs, count in (({**UNTOLD, **TOLD}, episodes[0]), ({"BAPA": UNTOLD["BAPA"], **slow}, episodes[1])):
-        methods = [fitted.get(name, spec) for name, spec in specs.items()]
-        results = compare(table.features, table.labels, methods, drawn, episodes=count, **options)
-        ours = results[list(specs).index("BAPA")]
-        numbers = {name: _numbers(result, ours) for name, result in zip(specs, results)}
-        out |= {name: row for name, row in numbers.items() if name not in out}
-    return {"way": drawn.way, "fitted": {name: one.arguments for name, one in fitted.items()}, "methods": out}
+    slow = {name: spec for name, spec in SLOW.items() if table.base_covariance is not None or spec != "bavardage"}
+    out = _beside_bapa({**UNTOLD, **TOLD, **fitted}, table, drawn, episodes[0], device)
+    rest = _beside_bapa(slow, table, drawn, episodes[1], device)
+    arguments = {name: one.arguments for name, one in fitted.items()}
+    return {"way": drawn.way, "fitted": arguments, "methods": {**out, **rest}}
+
+
+def _beside_bapa(
+    specs: Mapping[str, str | Method], table: Features, drawn: Protocol, episodes: int, device: str
+) -> dict[str, list[float | None]]:
+    """The numbers of some methods, with BAPA on the same episodes beside them."""
+    options: dict[str, Any] = {"base_mean": table.base_mean, "base_covariance": table.base_covariance, "device": device}
+    methods = [*specs.values(), UNTOLD["BAPA"]]
+    *results, ours = compare(table.features, table.labels, methods, drawn, episodes=episodes, **options)
+    return {name: _numbers(result, ours) for name, result in zip(specs, results)}
 
 
 def _numbers(result: Result, ours: Result) -> list[float | None]:

@@ -32,6 +32,8 @@ def bapa(
     n_query = len(query)
     n_mean = n_query / n_way
     theta2 = 0.015 + 0.25 / n_mean
+    doubt = np.mean(shots**-0.5)
+    kappa, smoothing = kappa * doubt, 0.2 * doubt
 
     # Step 0: two means of like rows differ by so much on average; how does the difference found compare?
     support_mean = class_means(support, support_labels, n_way).mean(axis=0)
@@ -61,8 +63,8 @@ def bapa(
         share = np.full(n_way, 1 / n_way) if isinstance(class_prior, str) else rows(class_prior) / np.sum(class_prior)
 
     def match(q, p, size_term):
-        """Step 2′, only where the sizes are told: three rounds towards them."""
-        for _ in range(0 if share is None else 3):
+        """Step 2′, only where the sizes are told: two rounds towards them."""
+        for _ in range(0 if share is None else 2):
             size_term = size_term + np.log(n_query * share / assign(q, p, size_term).sum(axis=0))
         return size_term
 
@@ -70,7 +72,7 @@ def bapa(
     size_term = np.zeros(n_way)
     q, s = centred(w)
     p = s / (shots + kappa)[:, None]
-    for _ in range(n_iter):
+    for step in range(n_iter):
         q, s = centred(w)  # 1
         size_term = match(q, p, size_term)
         z = assign(q, p, size_term)  # 2
@@ -79,9 +81,12 @@ def bapa(
         p = (1 - sigma) * p + sigma * (s + h.T @ q) / (shots + kappa + h.sum(axis=0))[:, None]
         spread = np.mean((n / n_mean - 1) ** 2)  # 4: is the spread of sizes more than equal classes show?
         g = np.clip(1 - theta2 / spread, -1.0, 1.0) if spread > 0 else -1.0
-        f = (n + n_mean / 5) / (n_mean + n_mean / 5)
+        f = (n / n_mean + smoothing) / (1 + smoothing)
         if class_prior is None:
-            size_term = g * np.log(f)  # 5: follow the sizes as g → 1, pull towards balance when g < 0
+            if g > 0 or step < 0.75 * n_iter:
+                size_term = g * np.log(f)  # 5: follow the sizes as g → 1, pull towards balance when g < 0
+            else:  # sizes that settled near balance are made equal
+                size_term = size_term - n_mean / (n_mean + 1) * np.log(n / n_mean)
             w = (z / (1 + max(g, 0.0) * (f - 1))).sum(axis=1)
         else:
             w = (z / (n_way * share)).sum(axis=1)

@@ -18,10 +18,10 @@ def bavardage(
     n_iter=5,
     prior=2.0,
     beta=10.0,
-    lam=20.0,
+    lam=2.0,
     most=5.0,
 ):
-    """Settled from the authors' code: Σ is the scatter of 600 rows; support rows count in n_c and are taken off again
+    """Settled from the authors' code: Σ is the scatter of 60 rows; support rows count in n_c and are taken off again
     in the prior; the means that span the projection are shrunk like those that rows are compared with."""
     s, q = cl2n(rows(support), base_mean), cl2n(rows(query), base_mean)
     y = one_hot(support_labels, n_way)
@@ -33,7 +33,7 @@ def bavardage(
 
     # the authors' order: an orthonormal basis by the singular value decomposition, then the eigenvectors of the inverse
     basis = np.linalg.svd(x.T, full_matrices=False)[0]
-    scatter = 600 * rows(base_covariance) + 1e-6 * np.eye(x.shape[1])
+    scatter = 60 * rows(base_covariance) + 1e-6 * np.eye(x.shape[1])
     within = np.linalg.inv(basis.T @ np.linalg.inv(scatter) @ basis)
     e, v = np.linalg.eigh((within + within.T) / 2)
     x = (x @ basis @ v) * np.minimum(e**-0.5, most)

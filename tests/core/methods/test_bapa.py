@@ -55,7 +55,7 @@ def test_the_page_shows_the_equations_of_the_code():
     equations = [
         line.strip() for line in (inspect.getmodule(bapa).__doc__ or "").splitlines() if line.startswith("    ")
     ]
-    assert len(equations) == 7
+    assert len(equations) == 8
     assert all(line in page for line in equations)
 
 
@@ -88,7 +88,7 @@ def test_means_of_like_rows_differ_as_step_0_expects(shots):
 def test_equal_sizes_pull_to_balance_and_unequal_ones_are_followed():
     for sizes, sign in (([14.0, 15.0, 16.0], -1), ([40.0, 4.0, 1.0], 1)):
         n = torch.tensor(sizes)[:, None]
-        size_term, weight = class_sizes(n, 45, torch.zeros_like(n), None)
+        size_term, weight = class_sizes(n, 45, torch.zeros_like(n), torch.ones(1, 1), None, False)
         f = (n + 3) / 18
         assert (sign * size_term * f.log() > 0)[n != 15].all()
         assert (weight == 1).all() if sign < 0 else (weight[0] < 0.6 < 1.5 < weight[2])

@@ -11,22 +11,25 @@ and then n_iter times
 
     1  μ = α Σ_q w_q q / Σ_q w_q + (1 − α) m_S;   x ← unit(x − μ) for all rows              (start: w = 1)
     2  z = softmax_c(λ (2 q·p_c − ‖p_c‖²) + ℓ_c);   n_c = Σ_q z_qc                            (start: ℓ = 0)
-    3  p_c ← (1−σ) p_c + σ (S_c + Σ_q h_qc q) / (K_c + κ + Σ_q h_qc),   h = z²/max_c z    (start: S_c/(K_c + κ))
-    4  g = clip(1 − θ² / mean_c (n_c/n̄ − 1)², −1, 1), θ² = 0.015 + 0.25/n̄;   f_c = (n_c + n̄/5)/(n̄ + n̄/5)
-    5  ℓ_c = g log f_c;   w_q = Σ_c z_qc / (1 + max(g, 0)(f_c − 1)).
+    3  p_c ← (1−σ) p_c + σ (S_c + Σ_q h_qc q) / (K_c + k + Σ_q h_qc),   h = z²/max_c z    (start: S_c/(K_c + k))
+    4  g = clip(1 − θ² / mean_c (n_c/n̄ − 1)², −1, 1), θ² = 0.015 + 0.25/n̄;   f_c = (n_c/n̄ + s)/(1 + s)
+    5  ℓ_c = g log f_c;   w_q = Σ_c z_qc / (1 + max(g, 0)(f_c − 1));
+       in the last quarter of the steps, where g ≤ 0:   ℓ_c ← ℓ_c + n̄/(n̄ + 1) log(n̄/n_c)
 
-The answer is 1 and 2 once more. α (0) is how far the unlabelled rows may choose the centre: two means of rows that are
-alike differ by V (1/M + 1/N) on average, and a mean that lies further off belongs to other classes than the support's,
-or to one of them. The centre (1) counts a row less if its class is large, so it does not follow the balance. h (3):
-a row pulls its likeliest class as far as it is sure, and the others less; κ pseudo-rows at the origin hold back classes
-that few rows support. g (4) is a James–Stein
-factor: near 1 when sizes differ by more than θ, negative when they differ less, and then ℓ (5) pulls towards balance.
-θ² is how much the estimated sizes of equal classes differ: by confusions that never average out, and by chance. n̄/5
-keeps a class that no row seems to be of from being lost at once.
+with k = κ r, s = r/5, r = mean_c 1/√K_c. The answer is 1 and 2 once more. α (0) is how far unlabelled rows may choose
+the centre: two means of rows that are alike differ by V (1/M + 1/N) on average, and a mean that lies further off is of
+other classes than the support's, or to one of them. The centre (1) counts a row less if its class is large, so it
+does not follow the balance. h (3): a row pulls its likeliest class as far as it is sure, and the others less; k
+pseudo-rows at the origin hold back classes that few rows support, fewer the surer the class means are: their standard
+error falls with √K. g (4) is a James–Stein factor: near 1 when sizes differ by more than θ, negative when they differ
+less, and then ℓ (5) pulls towards balance. θ² is how much the estimated sizes of equal classes differ: by confusions
+that never average out, and by chance. s keeps a class that no row seems to be of from being lost at once. Sizes that
+differ no more than those of equal classes once they have settled are taken to be equal: ℓ is then adjusted until they
+are, as a round of Sinkhorn's iteration per step would; n̄/(n̄ + 1) keeps a single row from being spread.
 
 Told the classes' shares π_c of the unlabelled rows (`class_prior`), 4 and 5 are left out. Instead
 
-    2′ ℓ_c ← ℓ_c + log(N π_c/n_c) before each 2, three times: rounds of Sinkhorn's iteration;   w_q = Σ_c z_qc/(C π_c),
+    2′ ℓ_c ← ℓ_c + log(N π_c/n_c) before each 2, twice: rounds of Sinkhorn's iteration;   w_q = Σ_c z_qc/(C π_c),
 
 so that the answer has nearly the sizes it was told, and the centre is that of classes that are equally frequent.
 """
@@ -56,8 +59,10 @@ from protoadapt.core.methods.settings import (
 CHANCE = 0.015, 0.25
 """θ² = CHANCE[0] + CHANCE[1]/n̄: the spread of estimated sizes that equal classes show; from validation classes."""
 SMOOTHING = 0.2
-"""Rows that are added to every class's estimated size, as a share of the mean size."""
-TOLD_ROUNDS = 3
+"""What is added to every class's estimated size with one labelled row per class, as a share of the mean size."""
+SETTLED = 0.75
+"""The share of the steps after which sizes may be taken to be equal."""
+TOLD_ROUNDS = 2
 """Rounds of 2′ in each step."""
 
 
@@ -88,7 +93,7 @@ def bapa(
     if large(episodes):
         return feature_form(episodes, n_iter, sigma, lam, kappa, k_s, prior)
     if native.usable(episodes.rows):
-        constants = (*CHANCE, SMOOTHING)
+        constants = (*CHANCE, SMOOTHING, SETTLED)
         return native_bapa.adapt(episodes, n_iter, sigma, lam, kappa, k_s, constants, prior, TOLD_ROUNDS)
     return gram_form(episodes, n_iter, sigma, lam, kappa, k_s, prior)
 
@@ -107,6 +112,7 @@ def feature_form(
     spread = squares[:, None, None] / 2 - (mean * support_mean).sum(-1, keepdim=True)
     apart2 = (mean - support_mean).square().sum(-1, keepdim=True)
     alpha = trust(apart2, spread, shots, n_rows, k_s)  # 0
+    doubt = class_doubt(shots)
     size_term = torch.zeros_like(shots)
 
     def about(w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -119,12 +125,13 @@ def feature_form(
         return lam * (2 * p @ rows.mT - p.square().sum(-1, keepdim=True))
 
     center, s, q = about(torch.ones_like(unlabeled[..., 0])[:, None])
-    p = y @ s / (shots + kappa).clamp_min(TINY)
-    for _ in range(n_iter):
+    p = y @ s / (shots + kappa * doubt).clamp_min(TINY)
+    for step in range(n_iter):
         z, size_term = assigned(gaussian(q), size_term, prior)  # 2
         h = pulls(z, 1)
-        p = (1 - sigma) * p + sigma * (y @ s + h @ q) / (shots + kappa + h.sum(-1, keepdim=True))  # 3
-        size_term, weight = class_sizes(z.sum(-1, keepdim=True), n_rows, size_term, prior)  # 4, 5
+        p = (1 - sigma) * p + sigma * (y @ s + h @ q) / (shots + kappa * doubt + h.sum(-1, keepdim=True))  # 3
+        n, settled = z.sum(-1, keepdim=True), step >= SETTLED * n_iter
+        size_term, weight = class_sizes(n, n_rows, size_term, doubt, prior, settled)  # 4, 5
         center, s, q = about((weight * z).sum(1, keepdim=True))
     z, size_term = assigned(gaussian(q), size_term, prior)
     if episodes.unlabeled_index is None:
@@ -175,13 +182,15 @@ def gram_form(
     spread = (square / 2 * (mean + from_support) - from_support @ G * mean).sum(-1, keepdim=True)
     alpha = trust((apart @ G * apart).sum(-1, keepdim=True), spread, shots, n_rows, k_s)
     m, Gm, d = center(w)
-    A = mixture(pad(y, (0, n_rows)), m, d) / (shots + kappa)
-    for _ in range(n_iter):
+    doubt = class_doubt(shots)
+    A = mixture(pad(y, (0, n_rows)), m, d) / (shots + kappa * doubt)
+    for step in range(n_iter):
         AG = A @ G
         z, size_term = assigned(gaussian(A, AG, m, AG, d)[..., n_support:], size_term, prior)
         T = torch.cat([y, pulls(z, 1)], -1)
-        A = (1 - sigma) * A + sigma * mixture(T, m, d) / (kappa + T.sum(-1, keepdim=True))
-        size_term, weight = class_sizes(z.sum(-1, keepdim=True), n_rows, size_term, prior)
+        A = (1 - sigma) * A + sigma * mixture(T, m, d) / (kappa * doubt + T.sum(-1, keepdim=True))
+        n, settled = z.sum(-1, keepdim=True), step >= SETTLED * n_iter
+        size_term, weight = class_sizes(n, n_rows, size_term, doubt, prior, settled)
         m, Gm, d = center((weight * z).sum(1, keepdim=True))
     AG = A @ G
     z, size_term = assigned(gaussian(A, AG, m, AG, d)[..., n_support:], size_term, prior)
@@ -198,6 +207,12 @@ def trust(apart2: Tensor, spread: Tensor, shots: Tensor, n_rows: int, k_s: float
     known = (shots > 0).to(spread.dtype)
     noise = (known / shots.clamp_min(1)).sum(-2, keepdim=True) / known.sum(-2, keepdim=True).square()  # 1/M
     return n_rows / (n_rows + k_s) * (spread * (noise + 1 / n_rows) / apart2.clamp_min(TINY)).clamp(0, 1) ** 3
+
+
+def class_doubt(shots: Tensor) -> Tensor:
+    """r (…, 1, 1): the mean of 1/√K_c over the classes that have labelled rows; shots (…, W, 1)."""
+    known = (shots > 0).to(shots)
+    return (known / shots.clamp_min(1).sqrt()).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
 
 
 def pulls(z: Tensor, classes: int) -> Tensor:
@@ -223,10 +238,14 @@ def matched(n: Tensor, n_rows: int, size_term: Tensor, prior: Tensor | None) -> 
     return size_term if prior is None else size_term + (n_rows * prior / n.clamp_min(TINY)).log()
 
 
-def class_sizes(n: Tensor, n_rows: int, size_term: Tensor, prior: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Steps 4 and 5: ℓ (…, W, 1), and what a row of each class counts in the centre, from soft class sizes n.
+def class_sizes(
+    n: Tensor, n_rows: int, size_term: Tensor, doubt: Tensor, prior: Tensor | None, settled: bool
+) -> tuple[Tensor, Tensor]:
+    """Steps 4 and 5: ℓ (…, W, 1), and what a row of each class counts in the centre, from soft class sizes n
+    and r (…, 1, 1).
 
-    With a prior ℓ stays, and rows count as if classes were equally frequent.
+    `settled`: the last steps have begun, so sizes that are about equal are made so. With a prior ℓ stays, and rows
+    count as if classes were equally frequent.
     """
     n_way = n.shape[-2]
     if prior is not None:
@@ -234,5 +253,9 @@ def class_sizes(n: Tensor, n_rows: int, size_term: Tensor, prior: Tensor | None)
     n_mean = n_rows / n_way
     spread = (n / n_mean - 1).square().mean(-2, keepdim=True)
     g = (1 - (CHANCE[0] + CHANCE[1] / n_mean) / spread.clamp_min(TINY)).clamp(-1, 1)
-    f = (n / n_mean + SMOOTHING) / (1 + SMOOTHING)
-    return g * f.log(), 1 / (1 + g.clamp_min(0) * (f - 1))
+    f = (n / n_mean + SMOOTHING * doubt) / (1 + SMOOTHING * doubt)
+    estimated = g * f.log()
+    if settled:
+        evened = size_term - n_mean / (n_mean + 1) * (n / n_mean).clamp_min(TINY).log()
+        estimated = torch.where(g > 0, estimated, evened)
+    return estimated, 1 / (1 + g.clamp_min(0) * (f - 1))

@@ -24,11 +24,11 @@ def adapt(
     lam: float,
     kappa: float,
     k_s: float,
-    constants: tuple[float, float, float],
+    constants: tuple[float, float, float, float],
     prior: Tensor | None,
     told_rounds: int,
 ) -> Tensor:
-    """(E, Q, W), as `bapa` of powered episodes; `constants` are its CHANCE and SMOOTHING."""
+    """(E, Q, W), as `bapa` of powered episodes; `constants` are its CHANCE, SMOOTHING and SETTLED."""
     rows = episodes.rows.contiguous()
     helping, apart = helping_and_apart(episodes)
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
@@ -80,11 +80,13 @@ if njit is not None:
     def _steps(gram, labels, n_rows, n_way, steps, options, told, rounding):
         """Returns z (W, ·) at the end for all rows of the Gram matrix, and the mixtures, their products and ℓ."""
         width, n_support, real = len(gram), len(labels), gram.dtype.type
-        (n_iter, told_rounds), (sigma, lam, kappa, k_s, floor, chance, smoothing) = steps, options
+        (n_iter, told_rounds), (sigma, lam, kappa, k_s, floor, chance, smoothing, settled) = steps, options
         keep, tiny, n_mean = real(1) - sigma, real(1e-12), real(n_rows / n_way)
         shots = np.zeros(n_way, gram.dtype)
         for label in labels:
             shots[label] += 1
+        doubt = _class_doubt(shots)
+        kappa, smoothing = kappa * doubt, smoothing * doubt
         from_support, mean = np.zeros(width, gram.dtype), np.zeros(width, gram.dtype)
         alpha = _trust(gram, labels, shots, n_rows, k_s, from_support, mean)
         M, MG = np.zeros((n_way + 1, width), gram.dtype), np.zeros((n_way + 1, width), gram.dtype)
@@ -126,7 +128,11 @@ if njit is not None:
                     weight[c] = real(1) / (real(n_way) * told[c])
                 else:
                     f = (weight[c] / n_mean + smoothing) / (real(1) + smoothing)
-                    size_term[c] = g * real(math.log(f))
+                    if g > 0 or step < settled * n_iter:
+                        size_term[c] = g * real(math.log(f))
+                    else:
+                        share = max(weight[c] / n_mean, tiny)
+                        size_term[c] -= n_mean / (n_mean + real(1)) * real(math.log(share))
                     weight[c] = real(1) / (real(1) + max(g, real(0)) * (f - real(1)))
                 for j in range(n_rows):
                     mean[j] += weight[c] * z[c, j]
@@ -151,9 +157,11 @@ if njit is not None:
                 for j in range(n_rows):
                     z[c, j] *= factor
                     total[j] += z[c, j]
+            for j in range(n_rows):
+                total[j] = real(1) / total[j]
             for c in range(len(told)):
                 for j in range(n_rows):
-                    z[c, j] /= total[j]
+                    z[c, j] *= total[j]
         for j in range(n_rows):
             best = real(0)
             for c in range(len(told)):
@@ -179,6 +187,17 @@ if njit is not None:
             spread += gram[i, i] / 2 * (mean[i] + from_support[i]) - across * mean[i]
         ratio = spread * (noise / known**2 + 1 / n_rows) / max(apart2, real(1e-12))
         return real(n_rows / (n_rows + k_s)) * real(min(max(ratio, 0), 1)) ** 3
+
+    @compiled
+    def _class_doubt(shots):
+        """`bapa.class_doubt` of one episode."""
+        real = shots.dtype.type
+        known, total = real(0), real(0)
+        for k in shots:
+            if k > 0:
+                known += real(1)
+                total += real(1) / real(math.sqrt(k))
+        return total / known
 
     @compiled
     def _center(gram, square, M, MG, mean, from_support, alpha, rounding, d):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.methods.adaptation import Adaptation
-from protoadapt.core.methods.bapa import TOLD_ROUNDS, class_sizes, matched, pulls, told, trust
+from protoadapt.core.methods.bapa import SETTLED, TOLD_ROUNDS, class_doubt, class_sizes, matched, pulls, told, trust
 from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY, shares, unit
 from protoadapt.core.methods.normalize import prepared_rows
 from protoadapt.core.methods.row_source import DenseBlock, RowBlock, Source, Sums
@@ -143,6 +143,7 @@ def bapa_steps(
         return zero if corrected is None else corrected.prepared_sums(center, how.l2)
 
     prior = told(how.class_prior, len(shots), shots)
+    doubt = class_doubt(shots)
     support_mean = (sums / shots).mean(0)
     center, alpha = support_mean, 0.0 * squares
     if n_rows:
@@ -152,7 +153,7 @@ def bapa_steps(
         alpha = trust(apart2, spread.view(1, 1), shots, n_rows, k_s)[0, 0]  # 0
         center = alpha * total / n_rows + (1 - alpha) * support_mean  # 1
     start = support.prepared_sums(center, how.l2) + CORRECTED * known_pull(center)
-    prototypes = start / (shots + CORRECTED * known + kappa)
+    prototypes = start / (shots + CORRECTED * known + kappa * doubt)
     model = PrototypeModel(center, prototypes, zero[:, 0], "euclid", how.scale, how.l2)
 
     def sizes(block: RowBlock) -> Sums:
@@ -180,11 +181,13 @@ def bapa_steps(
         zeros = (no_mass, no_mass, zero, zero)
         n, mass, pull, *of_class = source.sums(part, zeros if uneven else zeros[:-1])
         n, mass, pull = n + known, mass + known, pull + known_pull(model.center)
-        size_term, weight = class_sizes(n, n_rows, model.bias[:, None], prior)  # 4, 5
+        size_term, weight = class_sizes(
+            n, n_rows, model.bias[:, None], doubt, prior, step >= SETTLED * how.n_iter
+        )  # 4, 5
         if not uneven and bool((weight != 1).any()):
             uneven = True
             continue
-        estimate = (support.prepared_sums(model.center, how.l2) + pull) / (shots + kappa + mass)
+        estimate = (support.prepared_sums(model.center, how.l2) + pull) / (shots + kappa * doubt + mass)
         prototypes = how.sigma * estimate + (1 - how.sigma) * model.prototypes  # 3
         if uneven:
             center = (

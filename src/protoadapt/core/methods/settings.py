@@ -71,7 +71,7 @@ UnitLength = Annotated[bool, Setting("scale centred rows to unit length")]
 PseudoRows = Annotated[
     float,
     Setting(
-        "κ: shrinks each prototype towards the origin, as κ extra zero rows would",
+        "κ: shrinks each prototype towards the origin, as κ/√K extra zero rows would with K labelled rows per class",
         0,
         1e6,
     ),
