@@ -16,21 +16,24 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from protoadapt.core.evaluate import compare
 from protoadapt.core.files import write_json, written_whole
+from protoadapt.core.heads import as_picture_method
+from protoadapt.core.methods import Method
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.records import class_interval, paired_difference, read_results, together
 from protoadapt.training import TrainConfig, load_splits, train
 from protoadapt.training.datasets import load
 from protoadapt.training.recipes import recipe
 from protoadapt.vision import embed, networks
-from protoadapt.vision.networks import model_files
-from protoadapt.vision.networks.head_files import load_head
+from protoadapt.vision.networks import film, model_files
+from protoadapt.vision.networks.head_files import TrainedHead, load_head
 
 METHODS = ("protonet", "cipa", "bapa")
 SHOTS = (1, 5)
-SLOW = {"deepemd": 600, "gnn": 600, "snail": 600, "relation": 2000, "metaopt_svm": 2000}
+SLOW = {"deepemd": 600, "gnn": 600, "snail": 600, "tadam": 600, "relation": 2000, "metaopt_svm": 2000}
 """Episodes of heads that take long, the first of all; others as many as asked for."""
 
 
@@ -63,6 +66,7 @@ SYSTEMS = {
     "gnn": System("gnn", CLASSIFIER, GENTLE),
     "snail": System("snail", CLASSIFIER, (*BUDGET, "lr=0.0001", "head_factor=3")),
     "snail, 1-shot": System("snail", CLASSIFIER, (*BUDGET, "lr=0.0001", "head_factor=3", "shot=1")),
+    "tadam": System("tadam", CLASSIFIER, (*BUDGET, "lr=0.01", "warmup=0", "head_factor=10", "episode_batch=2")),
     "leo": System("leo", CLASSIFIER, ("validate_every=10", "checkpoint_every=10")),
     "cc_rot": System("cc_rot", settings=("epochs=10",)),
     "feat from hct_r": System("feat", "hct_r", BUDGET),
@@ -109,11 +113,25 @@ def measured(run: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
                 results = compare(table.features, table.labels, METHODS, **on, episodes=count)
                 if own and not (own.module.fixed_shot and own.module.shape.shot != shot):
                     own.module.to(options.device)
-                    rows, fewer = table.maps if maps else table.features, min(count, SLOW.get(own.name, count))
-                    results += compare(rows, table.labels, [own.method], **on, episodes=fewer)
+                    rows, method = table.maps if maps else table.features, own.method
+                    if own.module.conditions:
+                        rows, method = from_pictures(own, images, options.device)
+                    results += compare(
+                        rows, table.labels, [method], **on, episodes=min(count, SLOW.get(own.name, count))
+                    )
                 about = {"split": split, "pooling": pooling, "hash": table.hash}
                 found += [one.to_json(**about) for one in results]
     return found
+
+
+def from_pictures(head: TrainedHead, images: Any, device: str) -> tuple[Tensor, Method]:
+    """The numbers of the pictures as rows, and the head that conditions its network as a method on them."""
+    network, metadata = model_files.load_model(head.path)
+    network.to(device).eval()
+    mean, std = (255 * torch.tensor(metadata[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
+    embed_again = film.embedder(network, lambda pixels: (pixels - mean) / std, images.pixels)
+    method = Method(head.name, as_picture_method(head.name, head.module, embed_again), {})
+    return torch.arange(float(len(images)))[:, None], method
 
 
 def cell(record: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ NAMES = {
     "tpn": "TPN",
     "feat": "FEAT",
     "epnet": "EPNet",
+    "tadam": "TADAM",
     "matching_net": "Matching Networks + FT",
     "relation_net": "Relation Networks + FT",
     "gnn": "GNN + FT",
@@ -25,7 +26,6 @@ NAMES = {
 """Recipe → the method's name in the paper's tables."""
 DATASETS = {"cifar-fs": "CIFAR-FS", "fc100": "FC100", "mini-imagenet": "mini-ImageNet", "cub": "CUB"}
 NOT_TRAINED = {
-    "TADAM": "its network is conditioned on every episode, so that there are no features to extract beforehand",
     "TEAM": "there is no public code that an implementation could be checked against",
 }
 """Why a row of the paper's tables is quoted only."""

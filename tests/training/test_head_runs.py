@@ -10,6 +10,7 @@ import torch
 from helpers import toy
 from helpers.command import run as command
 
+from benchmarks.comparators import from_pictures
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, load_features, save_features
@@ -79,12 +80,26 @@ def test_the_saved_head_answers_as_validation_did(name, tmp_path):
     network, metadata = networks.load(tmp_path / "run")
     table = embed.extract(network, metadata, split(2, 12, seed=1), maps=True)
     head = load_head(tmp_path / "run")
+    if head.module.conditions:
+        with pytest.raises(UserError, match="tadam runs its network again for each episode, from pictures"):
+            head.check(table)
+        return
     head.check(table)
     rows = table.maps if head.module.places else table.features
     for shot in shots:
         protocol = Protocol(way=2, shot=shot, query=7)
         (again,) = compare(rows, table.labels, [head.method], protocol, episodes=4)
         assert again.accuracy == pytest.approx(scores[f"val_{name}_{shot}"], abs=2)  # float16 maps may turn one answer
+
+
+def test_a_head_that_conditions_its_network_answers_pictures_as_validation_did(tmp_path):
+    scores = trained("tadam", tmp_path / "run", ema=0.0, epochs=2)["history"][-1]
+    head, images = load_head(tmp_path / "run"), split(2, 12, seed=1)
+    assert head.module.gamma_size.abs().min() > 0, "the conditions have learned"
+    rows, method = from_pictures(head, images, "cpu")
+    for shot in (1, 5):
+        (again,) = compare(rows, images.labels, [method], Protocol(way=2, shot=shot, query=7), episodes=4)
+        assert again.accuracy == pytest.approx(scores[f"val_tadam_{shot}"], abs=2)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,9 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.heads import EpisodeHead
 from protoadapt.training.config import TrainConfig
 from protoadapt.training.objectives import OBJECTIVES, Needs, Outputs, Sizes, combined_heads, combined_needs
+from protoadapt.training.objectives.episodic_heads import tasks
 from protoadapt.training.objectives.objective import Head, apply_head
+from protoadapt.vision.networks import film
 from protoadapt.vision.networks.backbones import Staged
 from protoadapt.vision.networks.dropblock import drop_blocks
 from protoadapt.vision.networks.staged import generalised_mean
@@ -46,7 +48,8 @@ class Learner(nn.Module):
         makers = combined_heads(config.objectives)
         self.head_names = tuple(makers)
         side = backbone.side(config.size) if combined_needs(config.objectives).places else 1
-        sizes = Sizes(backbone.dim, side, n_classes, config)
+        channels = tuple(layer.num_features for layer in film.layers(backbone))
+        sizes = Sizes(backbone.dim, side, n_classes, config, channels)
         for name, make in makers.items():  # last: a head must not replace another attribute
             if name in dir(self):
                 raise UserError(f"a head is named {name!r}, which the learner uses itself: rename it in its objective")
@@ -110,6 +113,11 @@ class Learner(nn.Module):
         if needs.places:
             outputs.places = maps.flatten(1)
         outputs.noise = generator if self.training else None
+        if needs.conditions:
+            support, classes, _ = tasks(outputs, outputs.features)
+            with torch.autocast(weak.device.type, enabled=False):
+                conditions = cast(EpisodeHead, self.few_shot_head).film(support, classes)
+            outputs.conditioned = film.conditioned(self.backbone, self.normalise(weak), conditions)
         if needs.partner:
             outputs.partner_labels, outputs.lam = batch["partner_labels"], draw["lam"]
         if needs.teacher:

@@ -4,7 +4,6 @@ import copy
 import json
 import threading
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +123,7 @@ class Run:
             "class_names": [str(base.class_names[c]) for c in self.classes],
         }
         if head := self.learner.few_shot_head:
-            self.model_metadata["head"] = {"name": config.head, **asdict(head.shape)}
+            self.model_metadata["head"] = {"name": config.head, **head.shape.to_dict()}
         self.teachers = {
             p.teacher: load_teacher(p.teacher, len(self.classes)).to(self.device) for p in config.phases if p.teacher
         }
@@ -256,9 +255,10 @@ class Run:
 
     def validate(self) -> dict[str, float]:
         labels, episodes = np.asarray(self.val.labels), self.config.validation_episodes  # type: ignore[union-attr]
+        pixels = self.val.pixels  # type: ignore[union-attr]
         with self.fabric.autocast():
-            tables = embed(self.average.module, self.val.pixels, self.device)  # type: ignore[arg-type,union-attr]
-        return validate(self.average.module, *tables, labels, episodes)  # type: ignore[arg-type]
+            tables = embed(self.average.module, pixels, self.device)  # type: ignore[arg-type]
+        return validate(self.average.module, *tables, labels, episodes, pixels)  # type: ignore[arg-type]
 
     def rows_left(self) -> int:
         """Rows still to pass in the epochs to come; a later phase may pass more of them per step."""

@@ -221,6 +221,29 @@ def test_the_flow_meets_its_marginals_and_costs_little_more_than_the_exact_one()
 
 
 @torch.no_grad()
+def test_the_conditions_of_tadam():
+    """γ₀ g(t) and β₀ b(t), written out for each episode and layer; t is the mean of the prototypes."""
+    shape = HeadShape(dim=8, side=1, way=3, shot=2, channels=(4, 6))
+    head, (episodes, _) = made("tadam", shape), clouds(way=3, shots=2, dim=8)
+    weights = {key: t.numpy() for key, t in head.state_dict().items()}
+    with torch.no_grad():
+        films = head.film(episodes.support, episodes.membership)
+    for e in range(len(episodes)):
+        rows, labels = episodes.support[e].numpy(), episodes.support_labels[e].numpy()
+        task = np.mean([rows[labels == c].mean(0) for c in range(3)], 0)
+        for layer, pair in enumerate(films):
+            for kind, found in zip(("gamma", "beta"), pair):
+                h = task
+                for number in range(3):
+                    x = np.maximum(h, 0) if number else h
+                    out = weights[f"{kind}.{layer}.{number}.weight"] @ x + weights[f"{kind}.{layer}.{number}.bias"]
+                    h = x + out if number else out
+                np.testing.assert_allclose(found[e].numpy(), weights[f"{kind}_size"][layer] * h, atol=1e-9)
+    logits, targets = torch.zeros(1, 2, 3, dtype=torch.float64), torch.tensor([[0, 1]])
+    sizes = (weights["gamma_size"] ** 2).sum() + (weights["beta_size"] ** 2).sum()
+    assert float(head.loss(logits, targets, 0.0).detach()) == pytest.approx(np.log(3) + 0.005 * sizes)
+
+
 def test_losses_of_their_own():
     """RelationNet regresses on 0 and 1; TPN answers its support too; the others take the cross-entropy of queries."""
     for name in HEADS:

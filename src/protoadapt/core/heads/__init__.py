@@ -11,12 +11,14 @@ from protoadapt.core.heads.gnn import GNN
 from protoadapt.core.heads.head import EpisodeHead as EpisodeHead
 from protoadapt.core.heads.head import HeadShape as HeadShape
 from protoadapt.core.heads.head import as_method as as_method
+from protoadapt.core.heads.head import as_picture_method as as_picture_method
 from protoadapt.core.heads.leo import LEO
 from protoadapt.core.heads.matching import MatchingNet, MatchingNetFCE
 from protoadapt.core.heads.metaopt_svm import MetaOptNetSVM
 from protoadapt.core.heads.metaoptnet import MetaOptNetRidge
 from protoadapt.core.heads.relation import RelationNet
 from protoadapt.core.heads.snail import SNAIL
+from protoadapt.core.heads.tadam import TADAM
 from protoadapt.core.heads.tpn import TPN
 
 HEADS: dict[str, type[EpisodeHead]] = {
@@ -32,5 +34,6 @@ HEADS: dict[str, type[EpisodeHead]] = {
     "gnn": GNN,
     "leo": LEO,
     "snail": SNAIL,
+    "tadam": TADAM,
 }
 """Name → head. A head's name is also that of its objective and of its tensors in a checkpoint."""

@@ -8,9 +8,9 @@ places of the last stage get rows that hold them: D = C · side², channel by ch
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,9 @@ from torch import Tensor, nn
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import transductive_only
+
+Film = tuple[Tensor, Tensor]
+"""γ and β, (E, C) each: a layer's C channels become (1 + γ) h + β in the episode (Perez et al. 2018)."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,12 @@ class HeadShape:
     side: int
     way: int
     shot: int
+    channels: tuple[int, ...] = ()  # of the layers that a head conditions
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is saved; without the channels where none are conditioned."""
+        saved = asdict(self) | {"channels": list(self.channels)}
+        return {name: value for name, value in saved.items() if value != []}
 
 
 class EpisodeHead(nn.Module):
@@ -44,9 +53,16 @@ class EpisodeHead(nn.Module):
     fixed_shot: ClassVar[bool] = False
     """Takes as many support rows per class as it was trained with, and no others."""
 
+    conditions: ClassVar[bool] = False
+    """The network is run again for each episode, conditioned on its support (`film`)."""
+
     def __init__(self, shape: HeadShape):
         super().__init__()
         self.shape = shape
+
+    def film(self, support: Tensor, membership: Tensor) -> list[Film]:
+        """Conditions of every layer, given support rows (E, S, D) without conditions and their classes (E, S, W)."""
+        raise NotImplementedError
 
     def forward(
         self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
@@ -107,6 +123,43 @@ def as_method(name: str, head: EpisodeHead) -> Callable[[Episodes], Tensor]:
 
     run.__name__ = run.__qualname__ = name
     run.episode_numbers = head.episode_numbers  # type: ignore[attr-defined]  # for `methods.memory`
+    return run
+
+
+def as_picture_method(
+    name: str, head: EpisodeHead, embed: Callable[[Tensor, list[Film] | None], Tensor]
+) -> Callable[[Episodes], Tensor]:
+    """A head that conditions its network, as an inference method: Episodes of picture numbers → (E, Q, W).
+
+    The rows of the episodes have one dimension, the number of the picture (`torch.arange(n)[:, None]`).
+
+    Parameters
+    ----------
+    name : str
+        Its name in `HEADS`.
+    head : EpisodeHead
+        One that `conditions`.
+    embed : function
+        Numbers (E, n) and the conditions of the episodes (None: without) → features (E, n, D).
+
+    Examples
+    --------
+    >>> method = as_picture_method("tadam", head, film.embedder(network, metadata, pixels))
+    >>> evaluate(torch.arange(len(labels))[:, None], labels, method, Protocol(shot=5))
+    """
+
+    def run(episodes: Episodes) -> Tensor:
+        transductive_only(episodes, name)
+        support, query = (rows[..., 0].long() for rows in (episodes.support, episodes.query))
+        own = next(head.parameters())
+        membership = episodes.membership.to(own)
+        with torch.autocast(own.device.type, enabled=False):
+            films = head.eval().film(embed(support, None).to(own), membership)
+            rows = embed(torch.cat([support, query], 1), films).to(own)
+            known, asked = rows.split([support.shape[1], query.shape[1]], 1)
+            return head(known, membership, asked).to(episodes.rows).softmax(-1)
+
+    run.__name__ = run.__qualname__ = name
     return run
 
 

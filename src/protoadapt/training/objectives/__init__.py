@@ -45,6 +45,7 @@ def combined_needs(names: Iterable[str]) -> Needs:
         teacher=any(need.teacher for need in needs.values()),
         places=any(need.places for need in needs.values()),
         noise=any(need.noise for need in needs.values()),
+        conditions=any(need.conditions for need in needs.values()),
     )
 
 

@@ -29,6 +29,7 @@ class Sizes:
     side: int
     classes: int
     config: "TrainConfig"
+    channels: tuple[int, ...] = ()  # of the layers that a head may condition
 
 
 MakeHead = Callable[[Sizes], Head]
@@ -67,6 +68,7 @@ class Needs:
     teacher       the class logits of a frozen network, which the phase names
     places        the features of every place of the last stage, besides their mean
     noise         random numbers of the head itself, such as dropout
+    conditions    a second pass through the network, conditioned on each episode
     """
 
     heads: Mapping[str, MakeHead] = field(default_factory=dict)
@@ -76,15 +78,17 @@ class Needs:
     teacher: bool = False
     places: bool = False
     noise: bool = False
+    conditions: bool = False
 
     def rows(self, pictures: int, rotate_every: int) -> int:
         """Rows that pass forward and backward for so many pictures: weak views, rotated copies, mixed rows.
 
-        Where every picture is rotated, its upright copy is the weak view itself.
+        Where every picture is rotated, its upright copy is the weak view itself. Conditioned rows pass again.
         """
         rotated = 4 * pictures // rotate_every if self.rotated else 0
         upright = pictures if rotate_every == 1 and self.rotated else 0
-        return pictures + rotated - upright + (pictures if self.partner else 0)
+        again = pictures if self.conditions else 0
+        return pictures + rotated - upright + (pictures if self.partner else 0) + again
 
 
 def apply_head(head: Head, features: Tensor) -> Tensor:
@@ -106,6 +110,7 @@ class Outputs:
     lam: Tensor | None = None  # () weight λ of the first picture
     teacher_logits: Tensor | None = None  # (B, C) of the weak views
     places: Tensor | None = None  # (…, D · side²): the rows of `features` before the mean over places
+    conditioned: Tensor | None = None  # (B, D) features of the weak views, conditioned on their episodes
     memo: dict[str, Any] = field(default_factory=dict)  # what several functions of an objective use
     noise: torch.Generator | None = None  # for heads that draw random numbers while training
 

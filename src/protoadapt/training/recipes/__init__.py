@@ -39,6 +39,7 @@ RECIPES: dict[str, Callable[..., TrainConfig]] = {
     "gnn": comparators.gnn,
     "leo": comparators.leo,
     "snail": comparators.snail,
+    "tadam": comparators.tadam,
     "cc_rot": comparators.cc_rot,
 }
 EARLIER = {"teacher": "learns from", "init_from": "starts from"}

@@ -132,6 +132,22 @@ def leo(dataset: str = "cifar-fs", init_from: str = "") -> TrainConfig:
     return _episodic(dataset, {"leo": 1.0}, **own, frozen=True, init_from=init_from)
 
 
+def tadam(dataset: str = "cifar-fs") -> TrainConfig:
+    """protoadapt train tadam --data DIR --out runs/tadam
+
+    TADAM (Oreshkin et al. 2018): prototypes in a network that is conditioned on each episode, with the base classes as
+    a second task. Where the authors choose that task with a probability that falls from 1 to 0.9^20, the two losses
+    have these weights, in five steps. Not measured yet.
+    """
+    shares = [0.9 ** (20 * (step + 0.5) / 5) for step in range(5)]
+    phases = tuple(
+        Phase((step + 1) / 5, {"tadam": 1 - share, "ce": share}, sampler="episodes")
+        for step, share in enumerate(shares)
+    )
+    own = {"optimizer": "sgd", "lr": 0.1, "weight_decay": 5e-4, "warmup": 1.0, "epochs": 100, "episodes": 200}
+    return replace(_episodic(dataset, {"tadam": 1.0}, **own, episode_batch=2), phases=phases)
+
+
 def cc_rot(dataset: str = "cifar-fs") -> TrainConfig:
     """protoadapt train cc_rot --data DIR --out runs/cc_rot
 

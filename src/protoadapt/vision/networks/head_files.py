@@ -1,6 +1,6 @@
 """Trained few-shot heads as files: they are saved in the model file of a run, beside the backbone."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from protoadapt.core.untrusted import whole
 from protoadapt.vision.networks.model_files import load_into, load_weights
 
 MOST = {"dim": 65_536, "side": 256, "way": 10_000, "shot": 10_000}
+MOST_LAYERS = 1000
 """Largest numbers that a file may ask memory for."""
 
 
@@ -33,6 +34,11 @@ class TrainedHead:
 
     def check(self, table: Features) -> None:
         """Raises UserError unless these are features of the head's own backbone, with places where it needs them."""
+        if self.module.conditions:
+            raise UserError(
+                f"{self.name} runs its network again for each episode, from pictures, which a feature file does not "
+                f"hold: measure it with `python -m benchmarks.comparators`"
+            )
         theirs = table.metadata.get("weights")
         if theirs and theirs != self.weights:
             raise UserError(
@@ -78,5 +84,10 @@ def load_head(path: str | Path) -> TrainedHead:
 def _shape(stated: Any) -> HeadShape | None:
     if not isinstance(stated, dict) or not isinstance(stated.get("name"), str):
         return None
-    numbers = {field.name: stated.get(field.name) for field in fields(HeadShape)}
-    return HeadShape(**numbers) if all(whole(n, 1, MOST[key]) for key, n in numbers.items()) else None  # type: ignore[arg-type]
+    numbers, channels = {key: stated.get(key) for key in MOST}, stated.get("channels", [])
+    known = all(whole(n, 1, MOST[key]) for key, n in numbers.items())
+    if not known or not isinstance(channels, list) or len(channels) > MOST_LAYERS:
+        return None
+    if not all(whole(n, 1, MOST["dim"]) for n in channels):
+        return None
+    return HeadShape(**numbers, channels=tuple(channels))  # type: ignore[arg-type]
