@@ -55,6 +55,24 @@ def test_planted_faults_are_reported(protoadapt, folder, labelled):
     seen = Parsed(page)
     assert "Picture blue/red-3.png" in [a["alt"] for a, _ in seen.all("img")]
     assert "more likely red" in page.replace("<bdi>", "")
+    protoadapt("label", "--support", "support", "--images", "images", "--out", "named", "--method", "protonet")
+    protoadapt("report", "checked/check.json", "named/labels.json", "--out", "both.html")
+    both = Parsed((folder / "both.html").read_text())
+    assert {"suspects", "duplicates", "counts", "provenance"} <= {a.get("id") for a, _ in both.all("section")}
+    assert "Picture blue/red-3.png" in [a["alt"] for a, _ in both.all("img")]
+
+
+def test_confused_classes_are_shown_with_pictures(protoadapt, folder, paint, labelled):
+    """Two classes of the same colour: the page shows which pictures look like the other."""
+    for i in range(10):
+        paint(labelled / "crimson" / f"crimson-{i}.png", "red", 80 + i)
+    protoadapt("check", "labelled", "--out", "checked")
+    pair = json.loads((folder / "checked" / "check.json").read_text())["confused"][0]
+    assert pair["classes"] == ["crimson", "red"]
+    assert 2 <= min(pair["pictures"], 12) == len(pair["files"])
+    page = Parsed((folder / "checked" / "check.html").read_text())
+    shown = [a["alt"] for a, _ in page.all("img")]
+    assert all(f"Picture {one['file']}" in shown for one in pair["files"])
 
 
 def test_a_table_and_pictures_elsewhere(protoadapt, folder, labelled):

@@ -25,10 +25,12 @@ from protoadapt.labeling.calibration import (
 from protoadapt.labeling.classifier import Classifier, described, make_estimator
 from protoadapt.labeling.label_methods import ESTIMATORS
 from protoadapt.labeling.task_calibration import (
+    NEVER,
     RATE,
     adapted,
     checked_rate,
     statistics,
+    surrounded,
     temperature_at,
     threshold_of,
 )
@@ -127,9 +129,20 @@ def test_answers_and_statistics_against_loops(method):
     def near(row, examples):
         return [float(torch.cosine_similarity(row - center, s - center, dim=0)) for s in examples]
 
+    def to_unit(rows):
+        return [(row - center) / (row - center).norm() for row in rows]
+
+    parts, pool, means = [to_unit(support[task.codes == c]) for c in range(3)], to_unit(query), []
+    for part in parts:  # two rounds: the labelled rows, and the ten rows nearest to the mean as far as they resemble it
+        mean = sum(part) / len(part)
+        for _ in range(2):
+            cosines = sorted(((max(float(mean @ u), 0.0), j) for j, u in enumerate(pool)), reverse=True)[:10]
+            mean = (sum(part) + sum(c * pool[j] for c, j in cosines)) / (len(part) + sum(c for c, _ in cosines))
+        means.append(mean - 0.5 * sum(pool) / (len(pool) + 10))
+
     best, margins, same = [], [], []
     for i, row in enumerate(query):
-        by_class = [np.mean(near(row, support[task.codes == c])) for c in range(3)]
+        by_class = [float(pool[i] @ mean) for mean in means]
         best.append(max(by_class))
         margins.append(by_class[label[i]] - max(b for c, b in enumerate(by_class) if c != label[i]))
         order = sorted((j for j in range(len(query)) if j != i), key=lambda j: -near(row, query[j : j + 1])[0])
@@ -181,14 +194,19 @@ def test_a_classifier_is_adapted_to_its_task():
     card = calibrate([(TABLE.features, TABLE.labels)], ways=(3,), episodes=4)
     made = Classifier.of(fitted, list("abc"), {}, support, task.codes, card)
     own = adapted(made, card, support, task.codes, pool)
-    seen = statistics(made, support, task.codes, pool)
+    seen = statistics(surrounded(made, task.codes, pool), support, task.codes, pool)
     assert own.threshold == threshold_of(card["task"], seen, RATE)
     assert adapted(made, card, support, task.codes, pool, rate=0.3).threshold > own.threshold
     off = adapted(made, card, support, task.codes, pool, rate=None)
-    assert (off.threshold, off.temperature, off.answer(pool).unknown.any()) == (-1, own.temperature, False)
+    assert (off.threshold, off.temperature, off.answer(pool).unknown.any()) == (NEVER, own.temperature, False)
     alone = adapted(made, card, support, task.codes, pool[:0])  # no picture: what is usual
     assert alone.temperature == card["temperature"]
     assert np.isfinite(alone.threshold)
+    plain = {**card, "task": {key: value for key, value in card["task"].items() if key not in ("nearest", "shift")}}
+    assert torch.equal(adapted(made, plain, support, task.codes, pool).means, made.means)  # a card before these
+    assert torch.equal(surrounded(made, task.codes, pool[:0]).means, made.means)
+    half = surrounded(made, task.codes, pool, np.arange(6) % 2 == 0)  # corrected rows count less beside the others
+    assert not torch.equal(half.means, surrounded(made, task.codes, pool).means)
     old = {key: value for key, value in card.items() if key != "task"}
     assert adapted(made, old, support, task.codes, pool) == made
     plain = Classifier.of(fitted, list("abc"), {}, support, task.codes)

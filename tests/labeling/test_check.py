@@ -67,7 +67,11 @@ def test_confused_classes_are_named_by_pairs():
     rows[mixed] = unit(np.eye(24)[np.zeros(40, int)] + 0.15 * rng.normal(size=(40, 24)))
     (pair,) = find_faults(rows, codes).confused
     assert pair.classes == (0, 1)
-    assert pair.share == pair.rows / 40 > 0.25
+    assert pair.share == len(pair.rows) / 40 > 0.25
+    p = probabilities(leave_one_out(rows.astype(np.float32), codes), codes)
+    own = p[pair.rows, codes[pair.rows]]
+    assert set(pair.rows) == {i for i in range(40) if p[i].argmax() == 1 - codes[i]}
+    assert own.tolist() == sorted(own)
 
 
 def test_blocks_change_nothing(monkeypatch):

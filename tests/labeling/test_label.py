@@ -266,7 +266,7 @@ def test_the_share_of_unknown_pictures_is_the_users_choice(folder, named, calibr
     }
     assert named(unknown="0.3")["threshold"] == pytest.approx(0.7)
     off = named(unknown="off")
-    assert (off["calibrated"], off["threshold"], off["unknown_rate"]) == (True, -1, None)
+    assert (off["calibrated"], off["threshold"], off["unknown_rate"]) == (True, -2, None)
     assert not any(picture["unknown"] for picture in off["pictures"])
     assert "No picture is called unknown, as --unknown was off" in labels_page(off)
     with pytest.raises(UserError, match="--unknown is '2'"):

@@ -66,7 +66,10 @@ def calibrate(
     with progress("collections calibrated", len(tables)) as report:
         pairs = [(table.features, table.labels) for table in tables.values()]
         calibration = fit(pairs, method, episodes=episodes, on_progress=report)
-    names = [source.name if source.is_dir() else origin(table.metadata) for source, table in tables.items()]
+    names = [
+        source.name if source.is_dir() else table.metadata.get("folder") or origin(table.metadata)
+        for source, table in tables.items()
+    ]
     content = dict(content or {}) | {"calibration": calibration | {"features": ", ".join(names)}}
     write_text(card, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     print(describe_calibration(content["calibration"]))

@@ -9,9 +9,8 @@ of Modern Neural Networks, 2017), so that about 80 % of the pictures with confid
 
 *Any of the classes?* Probabilities do not tell: foreign pictures resemble each other, pull the nearest prototype to
 their place, and end up with a high probability. The labelled pictures stay where they are. So the score is
-*familiarity*, the largest mean cosine to the labelled pictures of a class, among rows about the centre of the fitted
-method. (About the mean of all pictures it would tell more where all classes are equally frequent, and less than chance
-where all pictures are of one class: those would then lie at the centre.)
+*familiarity*, the largest mean cosine to the labelled pictures of a class and the unlabelled ones around them, among
+rows about the centre of the fitted method, less what a picture shares with all unlabelled ones (`surrounded`).
 
 What both depend on is not known before the pictures are there, so the card holds models of it (`task_calibration`).
 For readers of version 0.1.0 it also holds one temperature, and thresholds by the number of classes.
@@ -33,10 +32,13 @@ from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.labeling.classifier import Classifier, described, make_estimator
 from protoadapt.labeling.task_calibration import (
+    NEAREST,
     RATE,
+    SHIFT,
     Statistics,
     settled,
     statistics,
+    surrounded,
     temperature_of,
     threshold_of,
 )
@@ -179,6 +181,8 @@ def _models(tasks: Sequence[TaskAnswers], weight: np.ndarray) -> dict[str, Any]:
     several = tried > 0
     gain = np.average(accuracy[several] - right[several] / tried[several], weights=weight[several])
     return {
+        "nearest": NEAREST,
+        "shift": SHIFT,
         "usual": usual.round(5).tolist(),
         "rates": list(RATES),
         "thresholds": thresholds,
@@ -258,6 +262,7 @@ def answer_task(table: np.ndarray, task: Drawn, method: str, way: int) -> TaskAn
     codes = np.concatenate([task.codes, np.full(len(unlabeled), -1)])
     fitted = make_estimator(method, {}).fit(np.concatenate([support, unlabeled]), codes)
     classifier = Classifier.of(fitted, list(map(str, range(way))), {}, support, task.codes)
+    classifier = surrounded(classifier, task.codes, unlabeled)
     seen = statistics(classifier, support, task.codes, unlabeled)
     log_p = classifier.log_probability(unlabeled).astype(np.float64)
     return TaskAnswers(way, seen, log_p, classifier.familiarity(unlabeled), task.y)

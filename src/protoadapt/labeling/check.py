@@ -55,7 +55,7 @@ class Confusion(NamedTuple):
     """Two classes that get each other's label."""
 
     classes: tuple[int, int]
-    rows: int  # of either class whose likeliest other answer is the other class
+    rows: list[int]  # of either class whose likeliest answer is the other, the least like their own class first
     share: float  # of all rows of both
 
 
@@ -103,7 +103,8 @@ def find_faults(rows: np.ndarray, codes: np.ndarray) -> Faults:
         wrong = several & (best != numbers)
         for i in np.flatnonzero(wrong & (own < SUSPECT / len(present))):
             suspects.append(Suspect(int(labelled[i]), int(present[best[i]]), float(own[i]), float(p[i, best[i]])))
-        confused = _confusions(numbers[wrong], best[wrong], sizes, present)
+        order = np.flatnonzero(wrong)[np.argsort(own[wrong], kind="stable")]
+        confused = _confusions(labelled[order], numbers[order], best[order], sizes, present)
     return Faults(sorted(suspects, key=lambda one: one.p_label), duplicates, outliers(nearest), confused)
 
 
@@ -173,12 +174,16 @@ def outliers(nearest: np.ndarray) -> list[Outlier]:
     return [Outlier(int(row), float(nearest[row])) for row in found[np.argsort(nearest[found])]]
 
 
-def _confusions(codes: np.ndarray, best: np.ndarray, sizes: np.ndarray, present: np.ndarray) -> list[Confusion]:
+def _confusions(
+    rows: np.ndarray, codes: np.ndarray, best: np.ndarray, sizes: np.ndarray, present: np.ndarray
+) -> list[Confusion]:
     """Pairs of classes by the share of their rows whose likeliest class is the other."""
-    pairs, counts = np.unique(np.sort(np.stack([codes, best], 1), axis=1), axis=0, return_counts=True)
+    pairs: dict[tuple[int, int], list[int]] = {}
+    for row, *pair in zip(rows.tolist(), codes.tolist(), best.tolist()):
+        pairs.setdefault((min(pair), max(pair)), []).append(row)
     found = [
-        Confusion((int(present[a]), int(present[b])), int(rows), float(rows / (sizes[a] + sizes[b])))
-        for (a, b), rows in zip(pairs, counts)
-        if rows > 1
+        Confusion((int(present[a]), int(present[b])), inside, float(len(inside) / (sizes[a] + sizes[b])))
+        for (a, b), inside in pairs.items()
+        if len(inside) > 1
     ]
     return sorted(found, key=lambda one: (-one.share, one.classes))

@@ -26,6 +26,8 @@ from protoadapt.vision.pictures.walk import Listing
 
 SCHEMA = "protoadapt-check/1"
 COLUMNS = ("file", "label", "fault", "detail", "score", "group")
+EXAMPLES = 12
+"""Pictures of a pair of confused classes that are named."""
 PICTURED = 500
 """Pictures with a fault that the page shows; check.csv has all."""
 
@@ -52,7 +54,8 @@ def check_folder(
     Returns
     -------
     What check.json holds: `suspects` (file, label, likely, p_label, p_likely), `duplicates` (files, identical,
-    contradicts), `outliers` (file, label, similarity), `confused` (classes, pictures, share), each the worst first;
+    contradicts), `outliers` (file, label, similarity), `confused` (classes, pictures: how many, share, files: the first
+    of them), each the worst first;
     `checked`, the number of pictures; `classes`; `pictures`, one record for each with a fault; `skipped`, `notes`.
 
     Examples
@@ -124,10 +127,12 @@ def _document(faults: Faults, names: Sequence[Mapping[str, str]], classes: Seque
     duplicates.sort(key=lambda one: (not one["contradicts"], -len(one["files"])))
     outliers = [of_row(one.row) | {"similarity": round(one.similarity, 4)} for one in faults.outliers]
     confused = [
-        {"classes": [classes[c] for c in one.classes], "pictures": one.rows, "share": round(one.share, 4)}
+        {"classes": [classes[c] for c in one.classes], "pictures": len(one.rows), "share": round(one.share, 4)}
+        | {"files": [of_row(row) for row in one.rows[:EXAMPLES]]}
         for one in faults.confused
     ]
     found = [*suspects, *(file for one in duplicates for file in one["files"]), *outliers]
+    found += [file for one in confused for file in one["files"]]
     pictures = {one["file"]: {"file": one["file"], "label": one["label"], "thumb": None} for one in found}
     sizes = Counter(label for of in names for label in of.values())
     return {

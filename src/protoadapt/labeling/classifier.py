@@ -87,7 +87,7 @@ class Answers(NamedTuple):
 
     best: np.ndarray  # (n, 2): the two likeliest classes
     probability: np.ndarray  # (n, 2): their probabilities
-    familiarity: np.ndarray  # (n): the largest mean cosine to the labelled rows of a class
+    familiarity: np.ndarray  # (n): the largest product with the mean of a class (`Classifier.means`)
     unknown: (
         np.ndarray
     )  # (n): whether the row may belong to none of the classes; False where the network is not calibrated
@@ -114,7 +114,7 @@ class Classifier:
     center: Tensor  # (D)
     prototypes: Tensor  # (W, D)
     class_bias: Tensor  # (W)
-    means: Tensor  # (W, D): mean of each class's labelled rows, prepared and of unit length
+    means: Tensor  # (W, D): mean of each class's labelled rows, prepared and of unit length; or `surrounded`
     rule: str  # "cosine" or "euclid"
     scale: float  # τ or λ
     power: str  # "auto", "signed", "strict" or "off"
@@ -162,7 +162,7 @@ class Classifier:
         return self._powered(rows).about(self.center, self.l2).rows
 
     def familiarity(self, rows: np.ndarray) -> np.ndarray:
-        """(n): the largest mean cosine of rows (n, D) to the labelled rows of a class."""
+        """(n): the largest product of rows (n, D) with `means`: the mean cosine to the labelled rows of a class."""
         return self.scores(self._powered(rows))[1].numpy()
 
     def log_probability(self, rows: np.ndarray) -> np.ndarray:
@@ -271,7 +271,7 @@ def _check(read: Classifier) -> None:
         read.power in ("auto", "signed", "strict", "off"),
         finite(read.scale, 1e-6, 1e6) and finite(read.beta, 1e-3, 1e3) and finite(read.temperature, 1e-3, 1e3),
         isinstance(read.l2, bool),
-        read.threshold is None or finite(read.threshold, -1, 1),
+        read.threshold is None or finite(read.threshold, -2, 2),
         isinstance(model.get("name"), str) and isinstance(model.get("weights"), str),
         not input_errors(model),
         whole(model.get("views", 1), 1, 1024),

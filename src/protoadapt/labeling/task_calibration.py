@@ -14,6 +14,11 @@ that were fitted on many tasks of several collections (`calibration`): the thres
 pictures falls below from (x, q), and the logit of the accuracy from (x, m, c). Statistics of n pictures are mixed with
 those usual at x, which count USUAL pictures.
 
+Familiarity itself gains by the unlabelled pictures (`surrounded`). Where a class has one example, that may be an odd
+one; the pictures around it say better where the class is. And foreign pictures, if they are many, move the mean of the
+unlabelled pictures away from the classes' centre, so that what a picture shares with that mean speaks against it. Only
+half of the mean is subtracted: where nearly all pictures are of one class, that class is the mean.
+
 Where classes have two labelled pictures or more, each is named from the others (leave-one-out). This is the accuracy
 itself, seen on few pictures, so the model's accuracy counts PRIOR of them. The temperature is the one at which the mean
 confidence of the unlabelled pictures equals the accuracy.
@@ -28,6 +33,7 @@ import torch
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import unit
+from protoadapt.core.methods.row_learner import CORRECTED
 from protoadapt.labeling.classifier import Classifier
 
 SAMPLE = 1000
@@ -38,7 +44,9 @@ LEAST_MARGIN = 0.01
 RATE = 0.1
 """Share of known pictures that are called unknown. Most folders hold few foreign pictures or none, and there every
 alarm is false."""
-NEVER = -1.0
+NEAREST, ROUNDS, SHIFT = 10, 2, 0.5
+"""Of `surrounded`."""
+NEVER = -2.0
 """A threshold that no familiarity is below."""
 HOTTEST = 6.0  # |log temperature|
 
@@ -51,6 +59,34 @@ class Statistics(NamedTuple):
     seen: np.ndarray  # (3): q, m, c of the unlabelled pictures
     tried: int  # labelled pictures that were named from the others
     right: int  # of those
+
+
+def surrounded(
+    classifier: Classifier,
+    labels: np.ndarray,
+    unlabeled: np.ndarray,
+    corrected: np.ndarray | None = None,
+    nearest: int = NEAREST,
+    shift: float = SHIFT,
+) -> Classifier:
+    """The classifier with a familiarity that unlabelled rows (n, D) have a say in.
+
+    The mean m of a class's K labelled rows becomes (K m + Σ_i c_i u_i) / (K + Σ_i c_i) with its `nearest` rows u_i,
+    which count as far as they resemble m: c_i = max(0, m · u_i). In a second round they are those nearest to the new
+    mean. From all means, `shift` times the mean of all n rows is subtracted, which counts n / (n + USUAL). labels (S),
+    corrected (S) as in `statistics`; 0 and 0.0 change nothing.
+    """
+    if not len(unlabeled):
+        return classifier
+    rows = unit(classifier.prepare(unlabeled.astype(np.float32)))
+    counts = np.ones(len(labels)) if corrected is None else np.where(corrected, CORRECTED, 1.0)
+    weight = torch.from_numpy(np.bincount(labels, counts, len(classifier.classes))).float()[:, None]
+    means = classifier.means
+    for _ in range(ROUNDS):
+        cosine, near = (means @ rows.T).topk(min(nearest, len(rows)), 1)
+        part = torch.zeros(len(means), len(rows)).scatter(1, near, cosine.clamp_min(0))
+        means = (weight * classifier.means + part @ rows) / (weight + part.sum(1, keepdim=True))
+    return replace(classifier, means=means - shift * rows.sum(0) / (len(rows) + USUAL))
 
 
 def statistics(
@@ -169,6 +205,8 @@ def adapted(
     """
     task = None if calibration is None or classifier.threshold is None else calibration.get("task")
     if task is not None:
+        around = {"nearest": task.get("nearest", 0), "shift": task.get("shift", 0.0)}  # older cards have neither
+        classifier = surrounded(classifier, labels, unlabeled, corrected, **around)
         seen = statistics(classifier, support, labels, unlabeled, corrected)
         log_p = classifier.log_probability(unlabeled) * classifier.temperature
         temperature = temperature_of(task, classifier.temperature, seen, log_p)

@@ -5,7 +5,7 @@ from typing import Any
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.report.label_records import number
-from protoadapt.report.markup import Html, facts, inner, name_of, page, pairs, picture, section, table, tag
+from protoadapt.report.markup import Html, facts, inner, name_of, page, pairs, picture, section, tag
 
 SCHEMA = "protoadapt-check/1"
 GROUPS = 100  # of near-duplicates that are shown
@@ -14,27 +14,28 @@ MANY = 200  # pictures of a kind that are shown
 
 def check_page(document: dict[str, Any]) -> str:
     """The HTML page of a parsed check.json: suspect labels, near-duplicates, outliers, confused classes."""
+    sections = check_sections(document)
+    title = f"Check of {document.get('title') or 'pictures'}"
+    total = count(int(number(document.get("checked")) or 0), "labelled picture")
+    lead = tag("p", f"{total} of {count(len(document['classes']), 'class', 'classes')}.", class_="lead")
+    known = [("model", (document.get("model") or {}).get("model")), ("versions", pairs(document.get("versions")))]
+    last = ("provenance", "Provenance", section("Provenance", facts(known), id_="provenance"))
+    return page(title, lead, sections=[*sections, last], of="check")
+
+
+def check_sections(document: Mapping[str, Any]) -> list[tuple[str, str, Html | None]]:
+    """(id, words of the link, section) of each kind of fault, None where there is none; for other pages, too."""
     for part in ("pictures", "suspects", "duplicates", "outliers", "confused", "classes"):
         rows = document.get(part)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise UserError(f"the field {part!r} is not a list: write check.json again with protoadapt check")
-    title = f"Check of {document.get('title') or 'pictures'}"
-    total = count(int(number(document.get("checked")) or 0), "labelled picture")
-    lead = tag("p", f"{total} of {count(len(document['classes']), 'class', 'classes')}.", class_="lead")
-    return page(title, lead, sections=check_sections(document), of="check")
-
-
-def check_sections(document: Mapping[str, Any]) -> list[tuple[str, str, Html | None]]:
-    """(id, words of the link, section) of each kind of fault, None where there is none."""
     thumbs = {str(one.get("file")): picture(one.get("thumb")) for one in document["pictures"]}
     suspects, duplicates, outliers = (document[part] for part in ("suspects", "duplicates", "outliers"))
-    known = [("model", (document.get("model") or {}).get("model")), ("versions", pairs(document.get("versions")))]
     return [
         ("suspects", "Suspect labels", _suspects(suspects, thumbs) if suspects else _none("suspects", "suspect label")),
         ("duplicates", "Near-duplicates", _duplicates(duplicates, thumbs) if duplicates else None),
         ("outliers", "Outliers", _outliers(outliers, thumbs) if outliers else None),
-        ("confused", "Confused classes", _confused(document["confused"]) if document["confused"] else None),
-        ("provenance", "Provenance", section("Provenance", facts(known), id_="provenance")),
+        ("confused", "Confused classes", _confused(document["confused"], thumbs) if document["confused"] else None),
     ]
 
 
@@ -68,14 +69,16 @@ def _outliers(outliers: Sequence[Mapping[str, Any]], thumbs: Mapping[str, str | 
     return section("Outliers", _grid(cards, len(outliers)), id_="outliers", note="Pictures that resemble no other.")
 
 
-def _confused(pairs: Sequence[Mapping[str, Any]]) -> Html:
-    rows = []
+def _confused(pairs: Sequence[Mapping[str, Any]], thumbs: Mapping[str, str | None]) -> Html:
+    parts = []
     for one in pairs[:MANY]:
         names = [name_of(name) for name in (one.get("classes") or [])[:2]]
-        cells = [tag("td", one.get("pictures")), tag("td", _share(one.get("share")))]
-        rows.append((inner(*names[:1], " and ", *names[1:]), cells))
-    note = "Pictures of either class that look more like the other."
-    return section("Confused classes", table(["classes", "pictures", "share"], rows), id_="confused", note=note)
+        words = inner(*names[:1], " and ", *names[1:], f": {one.get('pictures')}, {_share(one.get('share'))} of both")
+        files = [file for file in one.get("files") or [] if isinstance(file, dict)]
+        cards = tag("div", [_card(file, thumbs) for file in files], class_="grid") if files else None
+        parts += [tag("h3", words), cards]
+    note = "Pairs with pictures of either class that look more like the other; the least typical of them are shown."
+    return section("Confused classes", parts, id_="confused", note=note)
 
 
 def _grid(cards: Sequence[Html], total: int) -> Html:

@@ -33,9 +33,13 @@ def is_labels_page(page: bytes) -> bool:
 
 
 def report_page(documents: Mapping[str, Any]) -> str:
-    """The HTML page on parsed JSON files by name: one labels document, or any number of the others."""
+    """The HTML page on parsed JSON files by name: one labels document, one check, both, or any number of the others."""
     alone = {LABELS: labels_page, CHECK: check_page}
     single = [name for name, document in documents.items() if document.get("schema") in alone]
+    if len(single) == len(documents) == 2 and {documents[name]["schema"] for name in single} == {*alone}:
+        labels, check = sorted(single, key=lambda name: documents[name]["schema"] == CHECK)
+        with _named(f"{labels} with {check}"):
+            return labels_page(documents[labels], documents[check])
     if single and len(documents) > 1:
         other = next(name for name in documents if name != single[0])
         raise UserError(f"{single[0]} holds labels, which need a report of their own: leave out {other}")

@@ -11,6 +11,7 @@ from typing import Any
 
 from protoadapt.core.errors import count
 from protoadapt.report.charts import bar, color, mark
+from protoadapt.report.check_page import check_sections
 from protoadapt.report.label_records import LabelledPicture, Total, number, read_next, read_records, read_totals
 from protoadapt.report.markup import Html, document_page, facts, inner, name_of, pairs, section, table, tag
 from protoadapt.report.motion import motion, motion_section, paths_of
@@ -41,14 +42,18 @@ OFFLINE = (
 )
 
 
-def labels_page(document: dict[str, Any]) -> str:
-    """The HTML page of a parsed labels.json: the board, and under Details counts, prototypes, skipped, provenance."""
+def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -> str:
+    """The HTML page of a parsed labels.json: the board, and under Details counts, prototypes, skipped, provenance.
+
+    check: a parsed check.json, whose faults are sections of the details then.
+    """
     records, names = read_records(document)
     totals = read_totals(document, names, records)
     skipped, paths = document.get("skipped") or [], document.get("paths")
     sections = [
         ("counts", "Counts", _counts(names, totals)),
         ("motion", "Prototypes", motion_section(motion(paths_of(paths), names)) if paths else None),
+        *(check_sections(check) if check else ()),
         ("skipped", "Skipped", _skipped(skipped) if skipped else None),
         ("provenance", "Provenance", _provenance(document)),
     ]

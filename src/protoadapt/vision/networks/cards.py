@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from protoadapt.core.errors import UserError, install, no_such
-from protoadapt.core.untrusted import clean_json, finite
+from protoadapt.core.untrusted import clean_json, finite, whole
 from protoadapt.vision.networks import lite
 
 SCHEMA = "protoadapt-model/1"
@@ -74,7 +74,8 @@ def _sound(task: Any) -> bool:
     sized = all(len(rows) == n and all(len(row) == m for row in rows) for rows, n, m in shapes)
     numbers = [task["gain"], *(value for rows, _, _ in shapes for row in rows for value in row)]
     rising = len(rates) > 0 and all(finite(rate, 0, 1) for rate in rates) and all(a < b for a, b in pairwise(rates))
-    return sized and rising and all(finite(value, -1e3, 1e3) for value in numbers)
+    around = whole(task.get("nearest", 0), 0, 1000) and finite(task.get("shift", 0), 0, 1)
+    return sized and rising and around and all(finite(value, -1e3, 1e3) for value in numbers)
 
 
 def overview() -> list[dict[str, Any]]:
