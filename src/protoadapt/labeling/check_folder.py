@@ -126,7 +126,7 @@ def _document(faults: Faults, names: Sequence[Mapping[str, str]], classes: Seque
         duplicates.append({"files": files, "identical": len(group) == 1, "contradicts": len(set(labels.values())) > 1})
     duplicates.sort(key=lambda one: (not one["contradicts"], -len(one["files"])))
     outliers = [of_row(one.row) | {"similarity": round(one.similarity, 4)} for one in faults.outliers]
-    confused = [
+    confused: list[dict[str, Any]] = [
         {"classes": [classes[c] for c in one.classes], "pictures": len(one.rows), "share": round(one.share, 4)}
         | {"files": [of_row(row) for row in one.rows[:EXAMPLES]]}
         for one in faults.confused
