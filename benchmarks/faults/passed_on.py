@@ -92,9 +92,9 @@ def _cards(rng: Rng, world: World) -> str:
         check(metadata["calibration"] == calibrated, "another calibration")
         code, said = command("models", model)
         check(code in (0, 2) and "Traceback" not in said, said)
+        return "read" if read_card(card) else "refused"
     finally:
         card.unlink()
-    return "read" if read_card(card) else "refused"
 
 
 def _settings(rng: Rng, world: World) -> str:

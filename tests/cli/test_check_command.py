@@ -122,6 +122,7 @@ def test_mistakes_are_one_sentence(protoadapt, folder, labelled):
         (("nowhere", "--out", "o"), "there is no 'nowhere'"),
         (("missing.csv", "--out", "o"), "remove the line, or give its folder with --images"),
         (("broken", "--out", "o"), "no labelled picture can be read ('broken/cat/1.png': it is no picture"),
+        (("labelled", "--images", "nowhere", "--out", "o"), "there is no folder 'nowhere'"),
         (("labelled", "--out", "mine"), "was not written by this command"),
         (("labelled", "--out", "missing.csv"), "is a file"),
     ):

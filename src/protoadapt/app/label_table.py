@@ -11,6 +11,10 @@ from protoadapt.labeling.names import from_text, to_text
 from protoadapt.labeling.support import rows_of
 
 
+MOST_ROWS = 200_000
+"""Labels in a table; a board holds a quarter of that at most."""
+
+
 class TableLabels(NamedTuple):
     """The labels of a table as a patch, and the files that are not on the board."""
 
@@ -28,7 +32,9 @@ def table_labels(session: Session, text: bytes) -> TableLabels:
     labels: dict[int, str | None] = {}
     missing: list[str] = []
     table = TextIOWrapper(BytesIO(text), "utf-8-sig", newline="")
-    for row in filter(lambda row: row.is_example, rows_of(table, "the table")):
+    for number, row in enumerate(filter(lambda row: row.is_example, rows_of(table, "the table"))):
+        if number >= MOST_ROWS:
+            raise UserError(f"the table labels more than {MOST_ROWS:,} pictures: give the lines of this board only")
         path = to_text(from_text(row.file.removeprefix("./")))
         alike = by_name.get(PurePosixPath(path).name, [])
         found = by_path.get(path, alike[0] if len(alike) == 1 else None)

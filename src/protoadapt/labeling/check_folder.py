@@ -64,6 +64,8 @@ def check_folder(
     'oak'
     """
     out = Path(out)
+    if images is not None and not os.path.isdir(images):
+        raise UserError(f"there is no folder {str(images)!r}: give the one that the files of the table are in")
     base = Path(images or (sources[0] if os.path.isdir(sources[0]) else Path(sources[0]).parent))
     support = read_support(sources, base, least=1, option="--images")
     embedded = embed_pictures(Listing([], []), support, model, cache or out / ".features", device, on_progress)

@@ -29,6 +29,7 @@ from protoadapt.core.methods.normalize import power_transform
 from protoadapt.core.methods.row_learner import CORRECTED, PrototypeModel, two_best
 from protoadapt.core.methods.row_source import DenseBlock, RowBlock, block_size
 from protoadapt.core.untrusted import finite, whole
+from protoadapt.vision.embed import MOST_VIEWS
 from protoadapt.vision.network_metadata import input_errors
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ def _check(read: Classifier) -> None:
         read.threshold is None or finite(read.threshold, -2, 2),
         isinstance(model.get("name"), str) and isinstance(model.get("weights"), str),
         not input_errors(model),
-        whole(model.get("views", 1), 1, 1024),
+        whole(model.get("views", 1), 1, MOST_VIEWS),
     ]
     if not all(fine):
         raise ValueError("its description is incomplete")

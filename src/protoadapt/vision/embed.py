@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.features import Features, within_class_covariance
 from protoadapt.core.files import written_whole
 from protoadapt.core.threads import ahead
@@ -33,6 +33,8 @@ CPU_BATCH, GPU_BATCH = 8, 128
 """Files per batch. On a CPU, small batches fit into the caches and reuse memory: a fifth faster than 64."""
 AHEAD = 64
 """Decoded pictures that wait for the network, at most; on a GPU three batches."""
+MOST_VIEWS = 1024
+"""Views per picture; their mean hardly moves after a dozen."""
 SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
 """The feature store is written after so many new rows, or so long: an interruption loses no more than that."""
 
@@ -189,8 +191,7 @@ def extract(
     features of every place, float16, in a second pass. `on_progress` is called with the number of views embedded so
     far, those of `base` included.
     """
-    if views < 1:
-        raise UserError(f"views is {views}: give 1 or more")
+    whole_number("views", views, 1, MOST_VIEWS)
 
     def embedded(part: Images, before: int) -> Tensor:
         counted = lambda n: on_progress(before + n)  # noqa: E731

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from protoadapt.core.errors import UserError, no_such
+from protoadapt.core.errors import UserError, no_such, whole_number
 from protoadapt.core.files import file_cell, sweep, written_whole
 from protoadapt.vision import networks
+from protoadapt.vision.embed import MOST_VIEWS
 from protoadapt.vision.networks.engines import TORCH
 from protoadapt.vision.shards import local, ray_engine, shard_files
 from protoadapt.vision.shards.make import Job, Made
@@ -57,9 +58,9 @@ def extract(
     """
     if engine not in ENGINES:
         raise no_such("engine", engine, ENGINES)
-    for name, value in (("views", views), ("workers", workers)):
-        if value is not None and value < 1:
-            raise UserError(f"--{name} is {value}: give 1 or more")
+    whole_number("--views", views, 1, MOST_VIEWS)
+    if workers is not None:
+        whole_number("--workers", workers, 1)
     first, of = part
     if not 0 <= first < of:
         raise UserError(f"--shard is {first}/{of}: give a part from 0 to {of - 1}")
