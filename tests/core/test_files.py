@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import sweep, write_json, written_whole
+from protoadapt.core.files import sweep, write_json, write_text, written_whole
 
 
 def test_threads_that_write_the_same_file_do_not_meet(tmp_path):
@@ -71,6 +71,17 @@ def test_json_comes_back_whatever_its_strings(tmp_path_factory, value):
     file = tmp_path_factory.getbasetemp() / "value.json"
     write_json(file, value)
     assert json.loads(file.read_text()) == value
+
+
+@pytest.mark.parametrize("write", [write_json, write_text])
+def test_the_disk_has_a_file_before_it_takes_its_name(tmp_path, monkeypatch, write):
+    """Otherwise a power cut could leave an empty file under the name of a table that somebody filled in."""
+    order = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: order.append("disk") or fsync(file))
+    monkeypatch.setattr(os, "replace", lambda old, new: order.append("name") or replace(old, new))
+    write(tmp_path / "x", "labels")
+    assert order == ["disk", "name"]
 
 
 def test_innermost_lists_and_objects_take_one_line(tmp_path):

@@ -143,5 +143,5 @@ def test_extract_without_base_classes_has_no_base_mean(tmp_path: Path, loaded, p
     torch.testing.assert_close(extract(*loaded, images, images).base_mean, table.features.mean(0))
     with pytest.raises(UserError, match="views is 0"):
         extract(*loaded, images, views=0)
-    with pytest.raises(UserError, match="views is 1000000000: .* from 1 to 1,024"):  # which would never end
+    with pytest.raises(UserError, match=r"views is 1000000000: .* from 1 to 1,024"):  # which would never end
         extract(*loaded, images, views=10**9)

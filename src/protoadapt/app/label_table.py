@@ -10,7 +10,6 @@ from protoadapt.core.errors import UserError
 from protoadapt.labeling.names import from_text, to_text
 from protoadapt.labeling.support import rows_of
 
-
 MOST_ROWS = 200_000
 """Labels in a table; a board holds a quarter of that at most."""
 

@@ -166,7 +166,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
 def write_text(path: Path, text: str, check: Callable[[], None] = lambda: None) -> None:
     """Writes UTF-8, whole or not at all. `check` may still refuse right before the file is replaced."""
     with written_whole(path) as partial:
-        partial.write_bytes(text.encode())
+        write_synced(partial, text.encode())
         check()
 
 

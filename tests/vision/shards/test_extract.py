@@ -341,6 +341,6 @@ def test_bad_arguments_are_one_sentence(model, manifest, tmp_path):
         extract(model, manifest, tmp_path / "out", engine="rai")
     with pytest.raises(UserError, match="--workers is 0"):
         extract(model, manifest, tmp_path / "out", workers=0)
-    with pytest.raises(UserError, match="--views is 1000000000: .* from 1 to 1,024"):
+    with pytest.raises(UserError, match=r"--views is 1000000000: .* from 1 to 1,024"):
         extract(model, manifest, tmp_path / "out", views=10**9)
     assert not (tmp_path / "out").exists()
