@@ -21,7 +21,7 @@ from protoadapt.core.packing import right_answers
 from protoadapt.training.datasets import load
 from protoadapt.training.run_log import RunLog
 
-SMALL = ["epochs=1", "size=16", "backbone=conv4", "width=4", "validation_episodes=5"]
+SMALL = ["epochs=1", "size=16", "backbone=conv4", "width=4", "batch=512", "validation_episodes=5"]
 LITTLE = {"per_class": 20, "episodes": 8}
 
 

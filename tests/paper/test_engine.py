@@ -25,7 +25,7 @@ from protoadapt.training.run_log import RunLog
 from protoadapt.vision.networks import model_files
 from protoadapt.vision.networks.joined import joined_weights
 
-SMALL = ("size=16", "backbone=conv4", "width=4", "validation_episodes=5")
+SMALL = ("size=16", "backbone=conv4", "width=4", "batch=512", "validation_episodes=5")
 RUN = Run("tiny", "hct_r_glyphs", SMALL)
 TRIAL = Trial(RUN, "glyphs", methods=("protonet", "cipa"))
 TABLE = Table("tiny", "in small", ("x",), (Row(("CIPA",), TRIAL),))
