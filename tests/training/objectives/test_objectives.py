@@ -13,6 +13,7 @@ from protoadapt.training.objectives import OBJECTIVES, Needs, Objective
 from protoadapt.training.objectives.distillation import distillation
 from protoadapt.training.objectives.episodic_protonet import protonet_loss
 from protoadapt.training.plan import make_plan
+from protoadapt.vision.networks import film
 from protoadapt.vision.networks.backbones import build, initialise
 
 MEAN, STD = (0.4, 0.5, 0.6), (0.2, 0.25, 0.3)
@@ -238,13 +239,14 @@ def test_an_objective_uses_all_that_it_declares_and_nothing_else(batch, name):
     teacher.classify = lambda images: asked.append(len(images)) or classify(images)
     learner.set_phase({name: 1.0}, teacher if objective.needs.teacher else None)
     rows = []
-    learner.backbone.stages[-1].register_forward_hook(lambda _, inputs, output: rows.append(len(output)))
+    film.layers(learner.backbone)[-1].register_forward_hook(lambda _, inputs, output: rows.append(len(output)))
     watched = Watched(batch)
     parts = learner(watched, draw(1, 0.3))
     parts["loss"].backward()
     assert list(parts) == ["loss", name, "accuracy"]
     assert ({"partner", "partner_labels"} <= watched.read) == bool(objective.needs.partner)
-    assert rows == [objective.needs.rows(B, rotate_every=4)]
+    assert len(rows) == 1 + objective.needs.conditions
+    assert sum(rows) == objective.needs.rows(B, rotate_every=4)
     assert asked == ([B] if objective.needs.teacher else [])
     trained = {key.split(".")[0] for key, p in learner.named_parameters() if p.grad is not None and p.grad.any()}
     with_parameters = {head.split(".")[0] for head, _ in learner.named_parameters()} - {"backbone"}
