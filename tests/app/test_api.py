@@ -230,7 +230,7 @@ def test_downloads(client, filled, tmp_path, board):
         ("blue/0.png", "blue"),
         ("red 5.png", "red"),
     ]
-    assert [row["guess"] for row in rows] == ["(page)", "(page)", "red", "red", "blue", "blue"]
+    assert [row["guess"] for row in rows] == ["(page folder)", "(page folder)", "red", "red", "blue", "blue"]
     report = client.get(f"{filled}/report.html")
     assert is_labels_page(report.content)
     assert report.text.count("data:image/webp;base64,") == 6

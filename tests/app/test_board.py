@@ -13,7 +13,7 @@ from protoadapt import BAPAClassifier
 from protoadapt.app.board import Board, Picture, add, change, class_name, labelling, name_board
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.outputs import COLUMNS, as_csv
-from protoadapt.labeling.support import read_support, table_examples
+from protoadapt.labeling.support import CORRECTED, IN_TABLE, read_support, table_examples
 from protoadapt.vision.pictures.walk import Skipped
 
 METADATA = {
@@ -66,11 +66,25 @@ def test_everything_is_named_and_as_a_fresh_estimator_names_it():
 
 def test_a_correction_equals_having_known_it_from_the_start_and_can_be_undone():
     board = whole()
-    corrected, back = change(board, labelling(board, {7: "cat"}))
-    known = labelled(add(Board(), cloud())[0], {7: "cat", 0: "ant", 1: "bee", 2: "cat"})
+    corrected, back = change(board, {"labels": {"7": "cat"}})
+    labels = {7: "cat", 0: "ant", 1: "bee", 2: "cat"}
+    alike, fresh = labelled(add(Board(), cloud())[0], labels), add(Board(), cloud())[0]
+    known = change(fresh, labelling(fresh, labels, {7: CORRECTED}))[0]
     assert answers(corrected) == answers(known)
+    assert answers(corrected) != answers(alike), "people correct unusual pictures, which count less"
     assert answers(corrected) != answers(board)
     assert change(corrected, back)[0] == board
+
+
+def test_a_label_is_a_correction_once_there_are_names_and_stays_what_it_was():
+    first = labelled(add(Board(), cloud())[0], {0: "ant"})
+    named = labelled(labelled(first, {1: "bee"}), {7: "cat", 2: "cat"})
+    assert named.origins == {0: IN_TABLE, 1: IN_TABLE, 7: CORRECTED, 2: CORRECTED}
+    moved, back = change(named, {"labels": {0: "bee", 7: "ant", 2: None}})
+    assert moved.origins == {0: IN_TABLE, 1: IN_TABLE, 7: CORRECTED}
+    assert change(moved, back)[0] == named
+    marks = [row["guess"] for row in csv.DictReader(StringIO(as_csv(name_board(named, METADATA).result), newline=""))]
+    assert [marks[i] for i in (0, 1, 2, 7)] == ["(page)", "(page)", "(page corrected)", "(page corrected)"]
 
 
 @settings(max_examples=20, deadline=None)
@@ -164,7 +178,7 @@ def test_names_that_are_none(typed):
         *(7, [], {"title": "x"}, {"labels": 7}, {"labels": {"30": "ant"}}, {"labels": {"-1": "ant"}}),
         *({"labels": {"x": "ant"}}, {"labels": {0: 7}}, {"labels": {0: "dog"}}, {"classes": ["ant"]}),
         *({"classes": ["ant", "bee", "cat", 7]}, {"classes": ["ant", "bee", "cat", "unknown"]}, {"gone": {0: 1}}),
-        {"classes": ["ant", "bee", "cat", "ANT"]},
+        *({"classes": ["ant", "bee", "cat", "ANT"]}, {"labels": {0: "bee"}, "origins": {0: 3}}),
     ],
 )
 def test_a_change_that_makes_no_sense_is_refused(patch):

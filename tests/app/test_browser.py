@@ -91,7 +91,7 @@ def test_a_folder_becomes_classes_and_names(filled):
     assert filled.locator(".classes li").evaluate_all("(all) => all.map((one) => one.dataset.name)") == ["blue", "red"]
     rows = table(filled)
     assert len(rows) == 19
-    assert {row["guess"] for name, row in rows.items() if "/" in name} == {"(page)"}
+    assert {row["guess"] for name, row in rows.items() if "/" in name} == {"(page folder)"}
     assert all(
         row["label"] == name.split()[0] for name, row in rows.items() if name[:3] in ("red", "blu") and "/" not in name
     )
@@ -119,7 +119,7 @@ def test_corrections_by_keyboard_alone_with_undo_and_redo(filled):
     settled(page)
     page.wait_for_selector(".classes li[data-name=sea]")
     after = table(page)
-    given = {name: row["label"] for name, row in after.items() if row["guess"] == "(page)" and "/" not in name}
+    given = {name: row["label"] for name, row in after.items() if row["guess"] == "(page corrected)"}
     unknown = [name for name, row in after.items() if row["label"] == "unknown"]
     assert given[first] == "red"
     assert (len(given), len(unknown), sorted(given.values()).count("sea")) == (3, 1, 1)
@@ -215,7 +215,7 @@ def test_files_dropped_on_a_class_are_its_examples(filled, painted):
     new = [("new.png", list(painted("green", 30)))]
     filled.evaluate(DROP, [new, ".classes li[data-name=red]"])
     filled.wait_for_function("() => document.querySelector('.status-line').textContent.includes('from 5 labels')")
-    assert table(filled)["new.png"]["guess"] == "(page)"
+    assert table(filled)["new.png"]["guess"] == "(page folder)"
     assert table(filled)["new.png"]["label"] == "red"
 
 

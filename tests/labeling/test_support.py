@@ -169,14 +169,15 @@ def test_a_table_names_files_of_the_other_support_too(tmp_path, paint):
 
 def test_corrections_represent_a_class_only_where_it_has_no_other_examples(tmp_path):
     rows = ["a,x,", "b,x,y", "c,y,(table)", "d,y,(corrected)", "e,z,x", "f,x,(folder) x", "g,y,(page)", "h,x,x"]
+    rows += ["i,x,(page folder)", "j,x,(page corrected)"]
     (tmp_path / "labels.csv").write_text("\n".join(["file,label,guess", *rows]))
     examples = list(table_examples(tmp_path / "labels.csv"))
     assert {example.file: example.origin for example in examples} == {
         **{"a": CORRECTED, "b": CORRECTED, "c": IN_TABLE, "d": CORRECTED},  # a guess that was emptied is confirmed
-        **{"e": CORRECTED, "f": IN_FOLDER, "g": IN_TABLE},
+        **{"e": CORRECTED, "f": IN_FOLDER, "g": IN_TABLE, "i": IN_FOLDER, "j": CORRECTED},
     }
     codes = np.array(["xyz".index(example.label) for example in examples] + [-1])
     origin = np.array([example.origin for example in examples] + [IN_FOLDER])
     found = [examples[i].file for i in np.flatnonzero(corrected_rows(codes, origin))]
-    assert found == ["a", "b", "d"]  # e is all there is of its class
+    assert found == ["a", "b", "d", "j"]  # e is all there is of its class
     assert not corrected_rows(codes[:0], origin[:0]).size

@@ -106,10 +106,10 @@ def test_corrections_stay_in_the_browser_and_become_a_csv(opened):
     rows = list(csv.reader(StringIO(text, newline="")))
     assert rows == [
         ["file", "label", "guess"],
-        ['a,"b".jpg', "dog", "(table)"],
-        ["./=c.jpg", "cat", "(table)"],
-        ["d.jpg", "unknown", "(table)"],
-        ["e.jpg", "'=cmd()", "(table)"],
+        ['a,"b".jpg', "dog", "(corrected)"],
+        ["./=c.jpg", "cat", "(corrected)"],
+        ["d.jpg", "unknown", "(corrected)"],
+        ["e.jpg", "'=cmd()", "(corrected)"],
     ]
 
 

@@ -154,12 +154,16 @@ def test_who_gave_a_label_is_known():
     said = [row("f", "cat", support=True), row("t", "cat", support=True, by_table=True)]
     said += [row("u", "dog", unknown=True, no_class=True), row("g", "dog")]
     board = shown(labels(said))
-    assert (board["given"], board["said"], board["origin"]) == (
+    assert (board["given"], board["origin"], board["correction"]) == (
         ["cat", "cat", "unknown", None],
-        [0, 1, 1, 0],
-        "(table)",
+        [None, "(table)", "(table)", None],
+        "(corrected)",
     )
-    assert shown(labels([row("p", "cat", support=True, by_page=True)]))["origin"] == "(page)"
+    page = {"support": True, "by_page": True}
+    said = [row("p", "cat", **page), row("q", "cat", by_table=True, **page)]
+    board = shown(labels([*said, row("r", "cat", by_table=True, corrected=True, **page)]))
+    assert board["origin"] == ["(page folder)", "(page)", "(page corrected)"]
+    assert board["correction"] == "(page corrected)"
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,13 @@ changes; one that is taken off stays in its place, so that this can be undone. A
     labels    {place: class, "unknown" (none of the classes) or None (no label)}
     classes   all classes in order; those with a label must be among them
     gone      {place: whether the picture is off the board}
+    origins   {place: where its label comes from}, as `labeling.support` has it
 
-and `change` also returns the patch that undoes it. Features are computed before a picture comes here; everything here
-takes milliseconds, and names depend on the pictures and their labels only, not on the order in which they came.
+A label whose origin the patch does not say, as those from browsers do not, is a correction if the pictures had names
+by then, and an example as of a table if not; a picture that is given another label keeps the origin of its first,
+which is how it came to be chosen. `change` also returns the patch that undoes it. Features are computed before a
+picture comes here; everything here takes milliseconds, and names depend on the pictures, their labels and the origins
+of these, not on the order in which they came.
 """
 
 import re
@@ -24,8 +28,11 @@ from protoadapt.labeling.classifier import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, skipped_records
 from protoadapt.labeling.pipeline import METHOD, Named, in_memory, name_pictures
+from protoadapt.labeling.support import CORRECTED, IN_TABLE, PAGE
 from protoadapt.vision.pictures.walk import Skipped
 
+NAMED = 2
+"""Classes with an example from which on all pictures are named."""
 LONGEST = 80
 """Characters of a class name."""
 Patch = Mapping[str, Any]
@@ -47,6 +54,7 @@ class Board:
     labels: Mapping[int, str] = field(default_factory=dict)  # by place: what people said
     classes: tuple[str, ...] = ()  # in the order in which they were made
     gone: frozenset[int] = frozenset()
+    origins: Mapping[int, int] = field(default_factory=dict)  # of the labels
     skipped: tuple[Skipped, ...] = ()
 
     @property
@@ -74,14 +82,14 @@ def add(board: Board, added: Sequence[Picture], skipped: Sequence[Skipped] = ())
     return replace(board, pictures=tuple(pictures), skipped=(*board.skipped, *skipped)), places
 
 
-def labelling(board: Board, labels: Mapping[int, str | None]) -> Patch:
+def labelling(board: Board, labels: Mapping[int, str | None], origins: Mapping[int, int] | None = None) -> Patch:
     """The patch that gives these labels, makes new classes where needed, and brings the pictures back."""
     classes, given = list(board.classes), dict(labels)
     for place, text in labels.items():
         if text is not None and text != UNKNOWN:
             given[place] = name = class_name(text, classes)
             classes += [] if name in classes else [name]
-    patch: dict[str, Any] = {"labels": given}
+    patch: dict[str, Any] = {"labels": given} | ({"origins": dict(origins)} if origins else {})
     patch |= {"classes": classes} if classes != list(board.classes) else {}
     back = {place: False for place in labels if place in board.gone}
     return patch | ({"gone": back} if back else {})
@@ -89,7 +97,7 @@ def labelling(board: Board, labels: Mapping[int, str | None]) -> Patch:
 
 def change(board: Board, patch: Patch) -> tuple[Board, Patch]:
     """The board after a patch, and the patch that undoes it. Patches come from browsers: everything is checked."""
-    if not isinstance(patch, dict) or not patch.keys() <= {"labels", "classes", "gone"}:
+    if not isinstance(patch, dict) or not patch.keys() <= {"labels", "classes", "gone", "origins"}:
         raise UserError("a change has labels, classes and gone: load the page again")
     classes = list(board.classes)
     if "classes" in patch:
@@ -102,17 +110,31 @@ def change(board: Board, patch: Patch) -> tuple[Board, Patch]:
     given = _places(board, patch.get("labels", {}), (str, type(None)))
     gone = _places(board, patch.get("gone", {}), (bool,))
     labels = {place: label for place, label in {**board.labels, **given}.items() if label is not None}
+    origins = _origins(board, given, labels, _places(board, patch.get("origins", {}), (int,)))
     if homeless := sorted(set(labels.values()) - {UNKNOWN, *classes}):
         raise UserError(f"there is no class {homeless[0][:LONGEST]!r}: make it first")
     back: dict[str, Any] = {}
     if given:
         back["labels"] = {place: board.labels.get(place) for place in given}
+        back["origins"] = {place: board.origins[place] for place in given if place in board.origins}
     if classes != list(board.classes):
         back["classes"] = list(board.classes)
     if gone:
         back["gone"] = {place: place in board.gone for place in gone}
     away = (board.gone | {place for place, off in gone.items() if off}) - {p for p, off in gone.items() if not off}
-    return replace(board, labels=labels, classes=tuple(classes), gone=frozenset(away)), back
+    after = replace(board, labels=labels, classes=tuple(classes), gone=frozenset(away), origins=origins)
+    return after, back
+
+
+def _origins(
+    board: Board, given: Mapping[int, Any], labels: Mapping[int, str], said: Mapping[int, int]
+) -> dict[int, int]:
+    """The origin of each label after labels were given."""
+    if not set(said.values()) <= set(PAGE):
+        raise UserError(f"{max(said.values())} is no origin of a label: load the page again")
+    default = CORRECTED if len(board.used) >= NAMED else IN_TABLE
+    new = {place: board.origins.get(place, default) for place in given} | said
+    return {place: origin for place, origin in {**board.origins, **new}.items() if place in labels}
 
 
 def class_name(text: str, classes: Iterable[str]) -> str:
@@ -135,7 +157,7 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     adds the prototypes' paths for the report, which takes seconds.
     """
     classes, present = board.used, board.present
-    if len(classes) < 2:
+    if len(classes) < NAMED:
         return None
     # Sums in one order, whatever the order of arrival: the same pictures get the same answers to the last bit.
     ordered = sorted(present, key=lambda place: board.pictures[place].key)
@@ -146,7 +168,8 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     codes = np.array([number.get(board.labels.get(place, ""), UNLABELED) for place in ordered])
     names = [to_text(board.pictures[place].name) for place in present]
     skipped = skipped_records(board.skipped)
-    task = in_memory("Pictures", names, row[present], rows, codes, classes, metadata, skipped=skipped)
+    origin = np.array([board.origins.get(place, IN_TABLE) for place in ordered])
+    task = in_memory("Pictures", names, row[present], rows, codes, classes, metadata, origin=origin, skipped=skipped)
     named = name_pictures(task, make_estimator(METHOD, {}), paths=paths)
     for record in named.result["pictures"]:
         record["by_page"] = True

@@ -29,6 +29,7 @@ def table_labels(session: Session, text: bytes) -> TableLabels:
     for path, place in by_path.items():
         by_name.setdefault(PurePosixPath(path).name, []).append(place)
     labels: dict[int, str | None] = {}
+    origins: dict[int, int] = {}
     missing: list[str] = []
     table = TextIOWrapper(BytesIO(text), "utf-8-sig", newline="")
     for number, row in enumerate(filter(lambda row: row.is_example, rows_of(table, "the table"))):
@@ -40,8 +41,8 @@ def table_labels(session: Session, text: bytes) -> TableLabels:
         if found is None:
             missing.append(row.file)
         else:
-            labels[found] = row.label
+            labels[found], origins[found] = row.label, row.origin
     if not labels:
         first = f", such as {missing[0]!r}" if missing else ""
         raise UserError(f"the table labels no picture of this board{first}: add the pictures first")
-    return TableLabels(labelling(board, labels), missing)
+    return TableLabels(labelling(board, labels, origins), missing)

@@ -31,6 +31,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, write_synced, written_whole
 from protoadapt.core.untrusted import clean_json
 from protoadapt.labeling.pipeline import Named
+from protoadapt.labeling.support import IN_FOLDER
 from protoadapt.vision.pictures.walk import Skipped
 
 LOG, ID = "operations.jsonl", re.compile(r"[A-Za-z0-9_-]{16}")
@@ -138,7 +139,7 @@ class Session:
         board, _ = add(self.board, new, [Skipped(*map(_text, one)) for one in line["skipped"]])
         place_of = {picture.key: place for place, picture in enumerate(board.pictures)}
         given = {place_of[key]: label for key, label in line["labels"].items()}
-        patch = dict(labelling(board, given)) if given else {}
+        patch = dict(labelling(board, given, dict.fromkeys(given, IN_FOLDER))) if given else {}
         returned = {place_of[key]: False for key in line["there"] if place_of[key] in board.gone}
         patch |= {"gone": {**returned, **patch.get("gone", {})}} if returned else {}
         return board, change(board, patch)[0], patch
@@ -244,6 +245,6 @@ def _text(value: Any) -> str:
 
 def _joined(first: Patch, second: Patch) -> Patch:
     """One patch that does two, one after the other."""
-    parts = {key: {**first.get(key, {}), **second.get(key, {})} for key in ("labels", "gone")}
+    parts = {key: {**first.get(key, {}), **second.get(key, {})} for key in ("labels", "gone", "origins")}
     classes = second.get("classes", first.get("classes"))
     return {key: part for key, part in parts.items() if part} | ({} if classes is None else {"classes": classes})

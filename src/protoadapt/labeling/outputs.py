@@ -11,7 +11,7 @@ import numpy as np
 from protoadapt.core.files import check_ours, check_output, check_output_folder, csv_text
 from protoadapt.labeling.classifier import Answers
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
-from protoadapt.labeling.support import BY_CORRECTION, BY_PAGE, BY_TABLE, CORRECTED, IN_FOLDER, by_folder
+from protoadapt.labeling.support import BY_CORRECTION, BY_TABLE, CORRECTED, IN_FOLDER, IN_TABLE, PAGE, by_folder
 from protoadapt.vision.pictures.walk import Skipped
 
 SCHEMA = "protoadapt-labels/1"
@@ -87,13 +87,19 @@ def as_csv(result: Mapping[str, Any]) -> str:
         answered = result["calibrated"] or record["support"]
         unknown = ("yes" if record["unknown"] else "no") if answered else "uncalibrated"
         confidence, margin, familiarity = (f"{record[key]:.4f}" for key in ("confidence", "margin", "familiarity"))
-        origins = {"by_page": BY_PAGE, "corrected": BY_CORRECTION, "by_table": BY_TABLE}
-        by = next((mark for key, mark in origins.items() if record.get(key)), by_folder(record["label"]))
-        guess = by if record["support"] else label
+        guess = origin_mark(record) if record["support"] else label
         if record.get("no_class"):  # a person's word needs no calibration
             label, unknown = UNKNOWN, "yes"
         rows.append([file_cell(record["file"]), label, confidence, runner_up, margin, familiarity, unknown, guess])
     return csv_text([COLUMNS, *rows])
+
+
+def origin_mark(record: Mapping[str, Any]) -> str:
+    """What `guess` says of an example, so that it comes back with the same origin (see `support`)."""
+    origin = CORRECTED if record.get("corrected") else IN_TABLE if record.get("by_table") else IN_FOLDER
+    if record.get("by_page"):
+        return PAGE[origin]
+    return {CORRECTED: BY_CORRECTION, IN_TABLE: BY_TABLE}.get(origin) or by_folder(record["label"])
 
 
 def check_replaced(out: Path) -> None:

@@ -4,8 +4,8 @@ Every row of a table with a label is an example. labels.csv also holds the class
 comes back as truth would teach its own mistakes. So labels.csv has a column `guess`, the label at the time of writing:
 a row is an example if its label differs from its guess, or if its guess was emptied, which confirms the label. For
 labels that people gave, `guess` names their origin and they are examples again: "(folder) cat" (formerly "(folder)"),
-"(table)", "(corrected)" where the classifier had guessed before, or "(page)" for the page in the browser. A table
-without this column consists of examples only.
+"(table)", "(corrected)" where the classifier had guessed before, and the same three for the page in the browser
+(`PAGE`). A table without this column consists of examples only.
 
 People correct a classifier where it is wrong or in doubt. So corrected pictures are no fair sample of their class, and
 where a class has other examples, those describe it (`corrected_rows`).
@@ -34,9 +34,11 @@ from protoadapt.labeling.names import (
 )
 from protoadapt.vision.pictures.walk import Skipped, find_pictures
 
-BY_FOLDER, BY_TABLE, BY_CORRECTION, BY_PAGE = "(folder)", "(table)", "(corrected)", "(page)"
+BY_FOLDER, BY_TABLE, BY_CORRECTION = "(folder)", "(table)", "(corrected)"
 IN_FOLDER, IN_TABLE, CORRECTED = 0, 1, 2
 """Origins of a label, the fairest sample of a class first: a class folder; a table; a table's correction of a guess."""
+PAGE = {IN_FOLDER: "(page folder)", IN_TABLE: "(page)", CORRECTED: "(page corrected)"}
+"""What `guess` says of a label that was given in the page, by origin."""
 DELIMITERS = ",;\t"  # spreadsheets use one or another, depending on the country
 
 Key = TypeVar("Key", bound=Hashable)
@@ -82,13 +84,13 @@ class Row(NamedTuple):
     def is_example(self) -> bool:
         if self.label in ("", UNKNOWN):
             return bool(self.label)
-        return self.guess != self.label or self.guess in (BY_FOLDER, BY_TABLE, BY_CORRECTION, BY_PAGE)
+        return self.guess != self.label or self.guess in (BY_FOLDER, BY_TABLE, BY_CORRECTION, *PAGE.values())
 
     @property
     def origin(self) -> int:
-        if self.guess in (BY_FOLDER, by_folder(self.label)):
+        if self.guess in (BY_FOLDER, by_folder(self.label), PAGE[IN_FOLDER]):
             return IN_FOLDER
-        return IN_TABLE if self.guess in (None, BY_TABLE, BY_PAGE) else CORRECTED
+        return IN_TABLE if self.guess in (None, BY_TABLE, PAGE[IN_TABLE]) else CORRECTED
 
 
 def by_folder(label: str) -> str:
@@ -200,7 +202,7 @@ def table_examples(
         near = (table.parent, images) if guess is None else (images, table.parent)
         files = list(_places(name, *near))[: 1 if guess is None else None] or list(_places(name, *folders[1:]))
         bare = not os.path.dirname(os.path.normpath(name))
-        if bare and (not files or guess == BY_PAGE):
+        if bare and (not files or guess in PAGE.values()):
             anywhere = _by_name(folders) if anywhere is None else anywhere
             spellings = map(os.path.normpath, (name, from_text(name)))
             files += next((anywhere[spelling] for spelling in spellings if spelling in anywhere), [])

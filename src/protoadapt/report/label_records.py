@@ -29,6 +29,7 @@ class LabelledPicture(NamedTuple):
     link: str | None  # to the file itself
     by_table: bool  # who gave the label: a table,
     by_page: bool  # the page in the browser,
+    corrected: bool  # either of them after the classifier had guessed,
     no_class: bool  # or a person who says that it belongs to none of the classes
 
 
@@ -61,7 +62,7 @@ def read_records(document: dict[str, Any]) -> tuple[list[LabelledPicture], list[
                 *(second, index.get(second, -1), number(p.get("margin"))),
                 *(bool(p.get("support")), bool(p.get("unknown")) or label not in index),
                 *(thumb or preview, preview or thumb, link(document.get("folder"), file)),
-                *(bool(p.get(key)) for key in ("by_table", "by_page", "no_class")),
+                *(bool(p.get(key)) for key in ("by_table", "by_page", "corrected", "no_class")),
             )
         )
     return records, names

@@ -52,8 +52,8 @@ export function correctionsCsv(data, labels) {
   const quoted = (cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
   const rows = data.files.flatMap((file, id) => {
     const label = labels.get(id);
-    if (label === undefined || (label === data.given[id] && !data.said[id])) return [];
-    const cells = [/^[=+\-@\t\r]/.test(file) ? `./${file}` : file, FORMULA.test(label) ? `'${label}` : label, data.origin];
+    if (label === undefined || (label === data.given[id] && !data.origin[id])) return [];
+    const cells = [/^[=+\-@\t\r]/.test(file) ? `./${file}` : file, FORMULA.test(label) ? `'${label}` : label, data.origin[id] ?? data.correction];
     return [cells.map(quoted).join(",")];
   });
   return ["file,label,guess", ...rows, ""].join("\r\n");
