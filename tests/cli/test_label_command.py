@@ -136,7 +136,7 @@ def test_mistakes_are_one_sentence(protoadapt, model):
 
 def test_a_model_given_with_features_is_always_meant(protoadapt, monkeypatch):
     asked = []
-    result = {"classes": [], "notes": [], "calibrated": False}
+    result = {"classes": [], "pictures": [], "notes": [], "calibrated": False}
     monkeypatch.setattr("protoadapt.report.label_page.labels_page", lambda result: "")
     monkeypatch.setattr(
         "protoadapt.labeling.label_features", lambda *_, model, **options: asked.append(model) or result
@@ -157,8 +157,8 @@ def test_a_class_that_may_be_misspelt_is_said_in_one_line(protoadapt, folder, mo
 def test_nothing_to_name_is_said_and_one_file_is_no_files(protoadapt, folder, model):
     (folder / "support" / "red" / "broken.png").write_text("no picture")
     out, err = protoadapt("label", "--support", "support", "--images", "support", "--out", "out", "--model", model)
-    assert "no picture is left to name" in out
-    assert "example" not in out.replace("among your examples", "")
+    assert "No picture was left to label: there are only your 6 examples." in out
+    assert "(from" not in out
     assert "1 file was skipped:" in err
     assert "No picture was left to label: there are only your 6 examples." in (folder / "out/report.html").read_text()
 

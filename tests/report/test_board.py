@@ -49,7 +49,12 @@ def titles(view) -> list[str]:
 
 
 def test_it_finds_sorts_and_opens(opened):
-    view = opened(labels(folder="../photos"))
+    suggested = [{"file": "c.jpg", "reason": "dog or cat"}, {"file": "b.jpg", "reason": "cat or dog"}]
+    view = opened(labels(folder="../photos", next=suggested))
+    assert titles(view)[:2] == ["c.jpg", "b.jpg"], "what to label next comes first"
+    assert view.inner_text("[data-scope=next] .number") == "2"
+    view.click("[data-scope=all]")
+    view.wait_for_function("() => document.querySelectorAll('.tile').length === 5")
     assert titles(view) == ["b.jpg", "a.jpg", "s/cat.png", "c.jpg", "s/dog.png"]
     view.select_option("select", "sure")
     view.wait_for_function("() => document.querySelector('.tile[aria-posinset=\"1\"]').title === 'a.jpg'")

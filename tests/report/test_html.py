@@ -139,7 +139,8 @@ def test_the_board_has_every_picture_as_it_was_told():
 
 def test_a_file_without_suggestions_begins_with_the_least_certain():
     many = [row(f"{i}.png", "cat", i / 100) for i in range(60)]
-    assert shown(labels(many))["next"][:18] == list(range(18))
+    board = shown(labels(many))
+    assert (board["next"][:18], board["suggested"]) == (list(range(18)), 18)
 
 
 def test_suggestions_stand_in_their_order_with_their_reasons():
@@ -147,6 +148,7 @@ def test_suggestions_stand_in_their_order_with_their_reasons():
     told += [{"file": "a.jpg", "reason": "resembles no example"}, {"file": "s/cat.png"}, "nothing", {}]
     board = shown(labels(next=told))
     assert board["next"] == [4, 2, 3], "no examples, no other files; then the rest"
+    assert board["suggested"] == 2
     assert board["reasons"] == {"4": "dog or <cat>", "2": "resembles no example"}
 
 

@@ -166,11 +166,11 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
             return known
         result = None if named is None else named.result
         known |= {"calibrated": bool(result and result["calibrated"])}
-        return (
-            known | {"answers": None, "next": [], "reasons": {}}
-            if result is None
-            else known | _answers(session, result)
-        )
+        if result is not None:
+            return known | _answers(session, result)
+        first = session.first()
+        rest = [place for place in board.present if place not in board.labels and place not in first]
+        return known | {"answers": None, "next": [*first, *rest], "suggested": len(first), "reasons": first}
 
 
 def _answers(session: Session, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _answers(session: Session, result: Mapping[str, Any]) -> dict[str, Any]:
     reasons = {place_of[one["file"]]: one["reason"] for one in result["next"]}
     asked = [place for place in board.present if place not in board.labels and place not in reasons]
     rest = sorted(asked, key=lambda place: (columns["margin"][place], place))
-    return {"answers": columns, "next": [*reasons, *rest], "reasons": reasons}
+    return {"answers": columns, "next": [*reasons, *rest], "suggested": len(reasons), "reasons": reasons}
 
 
 def _add(

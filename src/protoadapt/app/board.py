@@ -27,7 +27,8 @@ from protoadapt.core.errors import UserError, count
 from protoadapt.labeling.classifier import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, skipped_records
-from protoadapt.labeling.pipeline import METHOD, Named, in_memory, name_pictures
+from protoadapt.labeling.pipeline import METHOD, NEXT, Named, in_memory, name_pictures
+from protoadapt.labeling.suggest import next_record, suggest_first
 from protoadapt.labeling.support import CORRECTED, IN_TABLE, PAGE
 from protoadapt.vision.pictures.walk import Skipped
 
@@ -174,6 +175,17 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     for record in named.result["pictures"]:
         record["by_page"] = True
     return named
+
+
+def first_pictures(board: Board, n: int = NEXT) -> dict[int, str]:
+    """{place: reason} of the pictures to label first, while nothing is named: the most typical of each cluster."""
+    ordered = sorted(board.present, key=lambda place: board.pictures[place].key)
+    if len(ordered) < NAMED:
+        return {}
+    rows = np.stack([board.pictures[place].feature for place in ordered])
+    codes = np.array([0 if place in board.labels else UNLABELED for place in ordered])
+    records = {ordered[one.row]: next_record(one, {"file": ""}) for one in suggest_first(rows, codes, n)}
+    return {place: record["reason"] for place, record in records.items()}
 
 
 def _free_name(name: str, names: Iterable[str]) -> str:

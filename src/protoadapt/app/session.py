@@ -25,7 +25,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save
 
-from protoadapt.app.board import Board, Patch, Picture, add, change, labelling, name_board
+from protoadapt.app.board import Board, Patch, Picture, add, change, first_pictures, labelling, name_board
 from protoadapt.app.intake import LARGE, SMALL
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, write_synced, written_whole
@@ -52,6 +52,7 @@ class Session:
     seen: float = field(default_factory=time.monotonic)
     lock: threading.RLock = field(default_factory=threading.RLock)
     _named: tuple[int, Named | None] = (-1, None)
+    _first: tuple[int, dict[int, str]] = (-1, {})
     _replaying: bool = False
 
     @property
@@ -117,6 +118,13 @@ class Session:
             if self._named[0] != self.revision:
                 self._named = self.revision, name_board(self.board, metadata)
             return self._named[1]
+
+    def first(self) -> dict[int, str]:
+        """`first_pictures` of the present board, computed once per change."""
+        with self.lock:
+            if self._first[0] != self.revision:
+                self._first = self.revision, first_pictures(self.board)
+            return self._first[1]
 
     def _step(self, board: Board, words: str, patch: Patch, back: Patch) -> None:
         self.board = board

@@ -76,7 +76,7 @@ def label(
         )
     from protoadapt import labeling
     from protoadapt.core.methods import parse_assignments
-    from protoadapt.report.label_page import labels_page
+    from protoadapt.report.label_page import labels_page, labels_summary
 
     options: dict[str, Any] = {"method": method, "settings": parse_assignments(settings or []), "unknown": unknown}
     with bars(lines=features is not None) as report:
@@ -91,6 +91,7 @@ def label(
         return
     write_text(out / "report.html", labels_page(labeling.with_images(result, out)))
     _print_classes(result)
+    print(labels_summary(result))
     for note in result["notes"]:
         say(f"note: {for_terminal(note)}")
     if images:
@@ -102,14 +103,10 @@ def label(
 
 
 def _print_classes(result: dict[str, Any]) -> None:
-    """How many pictures each class got, and how many may be of no class."""
-    classes = result["classes"]
-    if not any(one["found"] for one in classes):
-        return print("no picture is left to name: every one is among your examples")
-    for one in classes:
-        print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')})")
-    if unknown := sum(one["unknown"] for one in classes):
-        print(f"{unknown:11,} of them may belong to none of these classes: column unknown")
+    """How many pictures each class got, how many of these may be of no class, and from how many examples."""
+    for one in result["classes"] if any(one["found"] for one in result["classes"]) else ():
+        unknown = f"; {one['unknown']:,} unknown" if one["unknown"] else ""
+        print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')}{unknown})")
 
 
 def print_skipped(skipped: list[dict[str, Any]]) -> None:

@@ -23,6 +23,7 @@ import torch
 
 from protoadapt.core.errors import count
 from protoadapt.core.methods.common import unit
+from protoadapt.core.methods.normalize import power_transform
 from protoadapt.labeling.classifier import Classifier
 
 POOL = 4000
@@ -90,6 +91,15 @@ def suggest(
     chosen, stands_for = cover(pool, rows[labelled], doubt, n)
     kinds = np.where(foreign, "unknown", "typical" if margin is None else "uncertain")
     return [Suggestion(int(unlabelled[i]), str(kinds[i]), size) for i, size in zip(chosen, stands_for)]
+
+
+def suggest_first(rows: np.ndarray, codes: np.ndarray, n: int) -> list[Suggestion]:
+    """`suggest` while fewer than two classes have an example, and so no classifier prepares the rows.
+
+    rows (N, D): features as they come from a network; codes (N): negative for unlabelled rows.
+    """
+    flat = power_transform(torch.from_numpy(rows).float(), 0.5, "auto")
+    return suggest(unit(flat - flat.mean(0)).numpy(), codes, n)
 
 
 def cover(pool: np.ndarray, labelled: np.ndarray, doubt: np.ndarray, n: int) -> tuple[list[int], list[int]]:

@@ -5,18 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.files import csv_text
-from protoadapt.core.methods.common import unit
-from protoadapt.core.methods.normalize import power_transform
 from protoadapt.labeling.classifier import make_estimator
 from protoadapt.labeling.label_folder import Embedded, embed_pictures, folder_task, name_in, pictures_of
 from protoadapt.labeling.names import class_cell, file_cell
 from protoadapt.labeling.outputs import skipped_records
 from protoadapt.labeling.pipeline import METHOD, Progress, name_pictures
-from protoadapt.labeling.suggest import next_record, suggest
+from protoadapt.labeling.suggest import next_record, suggest_first
 from protoadapt.labeling.support import Example, Support, class_names, one_per_picture, read_support, table_examples
 from protoadapt.labeling.thumbnails import write_thumbnails
 from protoadapt.vision.pictures.decode import PREVIEW
@@ -94,9 +91,8 @@ def _first_labels(
     labelled = one_per_picture((content_of[example.file], example) for example in examples)
     file_of = {content: file for file in reversed(files) if (content := content_of[file]) is not None}
     contents = [*file_of, *(content for content in labelled if content not in file_of)]
-    rows = power_transform(torch.from_numpy(store.rows(contents)).float(), 0.5, "auto")
     codes = np.array([0 if content in labelled else -1 for content in contents])
-    found = suggest(unit(rows - rows.mean(0)).numpy(), codes, n)
+    found = suggest_first(store.rows(contents), codes, n)
     return [next_record(one, {"file": name_in(images, file_of[contents[one.row]])}) for one in found]
 
 

@@ -58,7 +58,7 @@ def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -
         ("provenance", "Provenance", _provenance(document)),
     ]
     present = [(id_, words, part) for id_, words, part in sections if part is not None]
-    title, lead = str(document.get("title") or "Labels"), _summary(records, totals, len(skipped))
+    title, lead = str(document.get("title") or "Labels"), labels_summary(document)
     unknown = any(p.unknown for p in records)
     trust = CALIBRATED if document.get("calibrated") else UNCALIBRATED
     trust += "" if document.get("calibrated") or unknown else " No picture is marked unknown."
@@ -124,6 +124,7 @@ def _board_data(
         "large": {i: p.preview for i, p in enumerate(records) if p.preview and p.preview != p.thumb},
         "links": {i: p.link for i, p in enumerate(records) if p.link},
         "next": queue + rest,
+        "suggested": len(queue),
         "reasons": {i: reason for i, reason in zip(queue, reasons) if reason},
         "map": points if _is_map(points, len(records)) else None,
     }
@@ -171,7 +172,10 @@ def _score(share: float | None) -> str:
     return "–" if share is None else f"{share:.2f}"
 
 
-def _summary(records: Sequence[LabelledPicture], totals: Sequence[Total], skipped: int) -> str:
+def labels_summary(document: dict[str, Any]) -> str:
+    """One sentence on a parsed labels.json, which the report begins with and the terminal ends with."""
+    records, names = read_records(document)
+    totals, skipped = read_totals(document, names, records), len(document.get("skipped") or [])
     without_class = sum(p.class_ < 0 for p in records)
     labelled, unknown = (sum(getattr(t, key) for t in totals) + without_class for key in ("labelled", "unknown"))
     words = f"{count(labelled, 'picture')} labelled" if labelled else "No picture was left to label:"

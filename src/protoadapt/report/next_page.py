@@ -22,8 +22,7 @@ def _card(one: dict[str, Any]) -> Html:
         tag("img", src=small, alt=f"Picture {one['file']}", loading="lazy", width=128, height=128) if small else None
     )
     short = one["file"].replace("\\", "/").rsplit("/", 1)[-1]
-    likely = f"{one['label']}?" if one.get("label") else None
-    line = tag("span", tag("span", likely, class_="who"), class_="line") if likely else None
-    summary = tag("summary", image, line, tag("span", name_of(short), class_="file"))
-    known = [("file", name_of(one["file"])), ("why", one.get("reason")), ("likely", one.get("label"))]
-    return tag("details", summary, facts([*known, ("or", one.get("runner_up"))]), class_="card")
+    reason = tag("span", one["reason"], class_="reason") if one.get("reason") else None
+    summary = tag("summary", image, reason, tag("span", name_of(short), class_="file"))
+    known = [("file", name_of(one["file"])), ("likely", one.get("label")), ("or", one.get("runner_up"))]
+    return tag("details", summary, facts(known), class_="card")

@@ -19,7 +19,7 @@ function frozenBackend(data) {
   const changes = () => [...new Set([...kept.labels.keys(), ...given.keys()])].filter((id) => kept.labels.get(id) !== given.get(id));
   const snapshot = (since = 0) => ({
     since, pictures: data.files.slice(since).map((name) => ({ name })), classes: [...kept.classes], labels: Object.fromEntries(kept.labels), gone: [],
-    answers, next: data.next.filter((id) => !kept.labels.has(id)), reasons: data.reasons, calibrated: data.calibrated, skipped: [], n_skipped: 0,
+    answers, next: data.next.filter((id) => !kept.labels.has(id)), suggested: data.next.slice(0, data.suggested).filter((id) => !kept.labels.has(id)).length, reasons: data.reasons, calibrated: data.calibrated, skipped: [], n_skipped: 0,
     undo: done.at(-1)?.words ?? null, redo: undone.at(-1)?.words ?? null,
   });
   function turn(from, to) {
@@ -86,6 +86,7 @@ function main() {
     store.look({ mode: "grid" });
   });
   if (/^#(counts|motion|skipped|provenance)$/.test(location.hash)) store.look({ mode: "about" });
+  else if (data.suggested) store.look({ scope: "next" });
   store.load();
 }
 

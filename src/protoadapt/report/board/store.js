@@ -10,7 +10,7 @@ const SIZE = "protoadapt-size";
 
 export function createStore(backend) {
   const state = {
-    pictures: [], classes: [], labels: new Map(), gone: new Set(), answers: null, answerClasses: [], next: [], reasons: {},
+    pictures: [], classes: [], labels: new Map(), gone: new Set(), answers: null, answerClasses: [], next: [], suggested: new Set(), reasons: {},
     undo: null, redo: null, skipped: [], n_skipped: 0, calibrated: false, busy: 0,
   };
   const view = {
@@ -40,6 +40,7 @@ export function createStore(backend) {
     for (const key of ["classes", "undo", "redo", "skipped", "n_skipped"]) state[key] = snapshot[key];
     if ("answers" in snapshot) {
       for (const key of ["answers", "next", "reasons", "calibrated"]) state[key] = snapshot[key];
+      state.suggested = new Set(state.next.slice(0, snapshot.suggested));
       state.answerClasses = snapshot.classes;
       view.moved = new Set(before && state.answers
         ? before.flatMap((label, id) => (label !== null && label !== factsOf(state, id).label ? [id] : [])) : []);

@@ -21,7 +21,7 @@ export function tally(state, view) {
   for (let id = 0; id < state.pictures.length; id++) {
     if (state.gone.has(id)) continue;
     const facts = factsOf(state, id);
-    for (const name in SCOPES) scopes[name] += SCOPES[name][1](facts, id, view);
+    for (const name in SCOPES) scopes[name] += SCOPES[name][1](facts, id, view) && (name !== "next" || state.suggested.has(id));
     const of = facts.unknown ? null : classes.get(facts.label);
     if (!of) continue;
     of[facts.given ? "given" : "found"]++;
@@ -43,9 +43,10 @@ export function groupsOf(state, view) {
     if (!query || text.includes(query)) facts.set(id, known);
   }
   if (view.scope === "next") {
-    const ids = state.next.filter((id) => facts.has(id));
-    const rest = state.answers ? [] : [...facts.keys()].filter((id) => !ids.includes(id));
-    return [{ title: SCOPES.next[0], kind: "queue", index: -1, ids: [...ids, ...rest] }];
+    const queue = state.next.filter((id) => facts.has(id));
+    const [first, rest] = [true, false].map((on) => queue.filter((id) => state.suggested.has(id) === on));
+    const after = { title: first.length ? "After these, the least certain first" : "The least certain first", kind: "none", index: -1, ids: rest };
+    return [{ title: SCOPES.next[0], kind: "queue", index: -1, ids: first }, after].filter((group) => group.ids.length);
   }
   const byName = (a, b) => state.pictures[a].name.localeCompare(state.pictures[b].name, "en", { numeric: true });
   if (view.order === "name") {
