@@ -4,7 +4,8 @@ import csv
 import errno
 import json
 import os
-from io import StringIO
+from io import BytesIO, StringIO
+from zipfile import ZipFile
 
 import pytest
 
@@ -239,8 +240,25 @@ def test_downloads(client, filled, tmp_path, board):
     assert load_classifier(tmp_path / "c.safetensors").classes == ["blue", "red"]
 
 
+def test_exports_are_zip_files_to_unpack_beside_the_pictures(client, filled):
+    rows = list(csv.DictReader(StringIO(client.get(f"{filled}/labels.csv").text, newline="")))
+
+    def unpacked(form):
+        with ZipFile(BytesIO(client.get(f"{filled}/{form}.zip").content)) as archive:
+            return {name: archive.read(name).decode() for name in archive.namelist()}
+
+    metadata = unpacked("imagefolder")["metadata.csv"]
+    listed = list(csv.DictReader(StringIO(metadata, newline="")))
+    assert [(row["file_name"], row["label"]) for row in listed] == [(row["file"], row["label"]) for row in rows]
+    assert [row["by_person"] for row in listed] == ["yes", "yes", "no", "no", "no", "no"]
+    fiftyone = {name: json.loads(text) for name, text in unpacked("fiftyone").items()}
+    assert fiftyone["data.json"] == {f"{row['file']}.file": row["file"] for row in rows}
+    assert fiftyone["labels.json"]["classes"] == ["blue", "red"]
+    assert [len(json.loads(unpacked("label-studio")["tasks.json"])), "config.xml" in unpacked("label-studio")] == [6, 1]
+
+
 def test_there_is_nothing_to_save_before_two_classes(client, board):
-    for name in ("labels.csv", "report.html", "classifier.safetensors"):
+    for name in ("labels.csv", "report.html", "classifier.safetensors", "fiftyone.zip"):
         answer = client.get(f"{board}/{name}")
         assert answer.status_code == 400
         assert "nothing to save yet" in answer.json()["error"]

@@ -24,8 +24,8 @@ def same(one, other) -> bool:
     return (
         [(p.name, p.key) for p in one.board.pictures] == [(p.name, p.key) for p in other.board.pictures]
         and all(np.array_equal(p.feature, q.feature) for p, q in zip(one.board.pictures, other.board.pictures))
-        and (one.board.labels, one.board.classes, one.board.gone)
-        == (other.board.labels, other.board.classes, other.board.gone)
+        and (one.board.labels, one.board.classes, one.board.gone, one.board.origins)
+        == (other.board.labels, other.board.classes, other.board.gone, other.board.origins)
         and one.board.skipped == other.board.skipped
         and [words for words, *_ in one.done] == [words for words, *_ in other.done]
         and [words for words, *_ in one.undone] == [words for words, *_ in other.undone]
@@ -232,3 +232,17 @@ def test_all_boards_together_have_a_limit(tmp_path):
 def test_the_log_is_plain_json(session):
     lines = [json.loads(line) for line in (session.folder / LOG).read_text().splitlines()]
     assert [next(iter(line)) for line in lines] == ["weights", "add", "add"]
+
+
+def test_classes_of_a_drop_have_one_order_whatever_portion_comes_first(tmp_path):
+    pictures, seen = cloud(), []
+    for order in ((0, 1, 2), (2, 0, 1)):
+        session = new_session(tmp_path, WEIGHTS)
+        session.add(pictures[3:4], [], ["zebra"])
+        for portion in order:
+            session.add([pictures[portion]], [], [("plot 2", "plot 10", "ant")[portion]], "drop")
+        seen.append(session.board.classes)
+        assert open_session(session.folder, WEIGHTS).board.classes == session.board.classes
+        session.undo()
+        assert session.board.classes == ("zebra",)
+    assert seen == [("zebra", "ant", "plot 2", "plot 10")] * 2

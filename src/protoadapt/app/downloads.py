@@ -1,7 +1,10 @@
 """The files that a board can be saved as."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from io import BytesIO
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from protoadapt.app.board import name_board
 from protoadapt.app.intake import LARGE
@@ -9,6 +12,7 @@ from protoadapt.app.session import Session
 from protoadapt.core.errors import UserError
 from protoadapt.core.threads import ahead
 from protoadapt.labeling.classifier import classifier_bytes
+from protoadapt.labeling.dataset_export import FORMS, dataset_files
 from protoadapt.labeling.outputs import as_csv
 from protoadapt.labeling.pipeline import Named
 from protoadapt.labeling.thumbnails import SIDES
@@ -38,6 +42,16 @@ def _classifier(session: Session, metadata: Mapping[str, Any]) -> Content:
     return classifier_bytes(_named(session.named(metadata)).classifier), "application/octet-stream"
 
 
+def _export(form: str, session: Session, metadata: Mapping[str, Any]) -> Content:
+    """A dataset of another tool without the pictures, of which the page has small copies only: a zip file to be
+    unpacked into their folder."""
+    packed = BytesIO()
+    with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
+        for name, text in dataset_files(_named(session.named(metadata)).result, form).items():
+            archive.writestr(name, text)
+    return packed.getvalue(), "application/zip"
+
+
 def _named(named: Named | None) -> Named:
     if named is None:
         raise UserError(NOTHING)
@@ -48,4 +62,5 @@ DOWNLOADS: dict[str, Callable[[Session, Mapping[str, Any]], Content]] = {
     "labels.csv": _csv,
     "report.html": _report,
     "classifier.safetensors": _classifier,
+    **{f"{form}.zip": partial(_export, form) for form in FORMS},
 }

@@ -148,9 +148,18 @@ class Session:
         place_of = {picture.key: place for place, picture in enumerate(board.pictures)}
         given = {place_of[key]: label for key, label in line["labels"].items()}
         patch = dict(labelling(board, given, dict.fromkeys(given, IN_FOLDER))) if given else {}
+        if "classes" in patch:  # portions of a drop arrive in any order, and its classes are to have one
+            before = self._before(line["drop"])
+            patch["classes"] = [*before, *sorted((c for c in patch["classes"] if c not in before), key=_by_numbers)]
         returned = {place_of[key]: False for key in line["there"] if place_of[key] in board.gone}
         patch |= {"gone": {**returned, **patch.get("gone", {})}} if returned else {}
         return board, change(board, patch)[0], patch
+
+    def _before(self, drop: str) -> list[str]:
+        """The classes of before a drop of which portions are there already."""
+        if drop and self.done and self.done[-1][0] == _words(drop):
+            return list(self.done[-1][2].get("classes", self.board.classes))
+        return list(self.board.classes)
 
     def _enter(self, added: Board, after: Board, patch: Patch, drop: str) -> None:
         """New pictures are a step whose inverse takes them off again; of one drop it is one step."""
@@ -162,7 +171,7 @@ class Session:
             self.board = after  # only files that were left out
             self.revision += 1
             return
-        words = f"add pictures\0{drop}" if drop else "add pictures"
+        words = _words(drop)
         if drop and self.done and self.done[-1][0] == words:
             _, before, before_back = self.done.pop()
             patch, back = _joined(before, patch), _joined(back, before_back)
@@ -249,6 +258,15 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{type(value).__name__} in place of text")
     return value
+
+
+def _words(drop: str) -> str:
+    return f"add pictures\0{drop}" if drop else "add pictures"
+
+
+def _by_numbers(name: str) -> list[tuple[bool, int, str]]:
+    """Sorts names as people do: "plot 2" before "plot 10"."""
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _joined(first: Patch, second: Patch) -> Patch:

@@ -174,11 +174,15 @@ LEAF = re.compile(r"[\[{]\n[^\[\]{}]+[\]}]")
 """An indented list or object without another inside. Line breaks in JSON are layout: those of strings are escaped."""
 
 
+def json_text(value: Any) -> str:
+    """JSON for people: innermost lists and objects take one line each."""
+    return LEAF.sub(lambda leaf: re.sub(r"\n *", " ", leaf[0]), json.dumps(value, indent=1)) + "\n"
+
+
 def write_json(path: Path, value: Any) -> None:
-    """Writes one JSON file, whole or not at all; innermost lists and objects take one line each."""
-    text = LEAF.sub(lambda leaf: re.sub(r"\n *", " ", leaf[0]), json.dumps(value, indent=1))
+    """Writes one JSON file (`json_text`), whole or not at all."""
     with written_whole(path) as partial:
-        write_synced(partial, text.encode() + b"\n")
+        write_synced(partial, json_text(value).encode())
 
 
 @contextmanager

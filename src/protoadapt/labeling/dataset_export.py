@@ -18,7 +18,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from protoadapt.core.errors import UserError, count, no_such
-from protoadapt.core.files import csv_text, write_json, write_text
+from protoadapt.core.files import csv_text, json_text, write_text
 from protoadapt.core.untrusted import clean_json, finite
 from protoadapt.labeling.names import UNKNOWN, from_text, to_folder
 from protoadapt.labeling.outputs import SCHEMA
@@ -42,10 +42,14 @@ configs:
 split of that name, and leave out all other pictures."""
 
 
+Texts = dict[str, str]
+"""The files of a dataset: name → content."""
+
+
 class LabelledFile(NamedTuple):
     """One picture that is there."""
 
-    path: str
+    path: str  # in a dataset relative to its folder
     name: str  # relative to the folder of the pictures
     label: str
     confidence: float
@@ -97,8 +101,13 @@ def export_labels(
     changed = _corrected(document, corrections)
     files, skipped = _files(document, folder, images)
     skipped += [{"file": name, "reason": "labels.json does not have it: label again"} for name in corrections]
-    classes = list(dict.fromkeys(chain((one["name"] for one in document["classes"]), (one.label for one in files))))
-    FORMS[form](out, classes, files, {"sort": sort, "url": url})
+    here = os.path.realpath(out)
+    if form == "imagefolder":
+        beside = _link_pictures(out, files, sort)
+    else:
+        beside = [file._replace(path=os.path.relpath(os.path.realpath(file.path), here)) for file in files]
+    for name, text in FORMS[form](_classes(document, files), beside, url).items():
+        write_text(out / name, text)
     return {"pictures": len(files), "corrected": changed, "skipped": skipped}
 
 
@@ -157,16 +166,46 @@ def _files(
     files, skipped = [], []
     for record in document["pictures"]:
         path = os.path.normpath(os.path.join(root, from_text(record["file"])))
-        label = UNKNOWN if record.get("no_class") else record["label"]
-        numbers = float(record["confidence"]), bool(record["unknown"])
         if os.path.isfile(path) and is_picture(path):  # a labels.json from elsewhere might name any file
-            by_person = bool(record["support"] or record.get("no_class"))
-            files.append(LabelledFile(path, record["file"], label, *numbers, by_person))
+            files.append(_labelled(record, path))
         else:
             skipped.append({"file": record["file"], "reason": "there is no such picture any more"})
     if not files:
         raise UserError(f"none of the labelled pictures is in {str(root)!r}: give their folder with --images")
     return files, skipped
+
+
+def _labelled(record: Mapping[str, Any], path: str) -> LabelledFile:
+    label = UNKNOWN if record.get("no_class") else record["label"]
+    by_person = bool(record["support"] or record.get("no_class"))
+    return LabelledFile(path, record["file"], label, float(record["confidence"]), bool(record["unknown"]), by_person)
+
+
+def _classes(document: Mapping[str, Any], files: Sequence[LabelledFile]) -> list[str]:
+    """All classes, and what people wrote besides."""
+    return list(dict.fromkeys(chain((one["name"] for one in document["classes"]), (one.label for one in files))))
+
+
+def dataset_files(result: Mapping[str, Any], form: str, url: str = LOCAL) -> Texts:
+    """A result of `label` as a dataset of another tool, for a folder that holds the pictures already.
+
+    Parameters
+    ----------
+    result : as in labels.json.
+    form : "imagefolder", "fiftyone" or "label-studio".
+    url : what Label Studio puts before a picture's path.
+
+    Returns
+    -------
+    The text of each file by its name, to be written into the folder that the pictures' names start from.
+
+    Examples
+    --------
+    >>> [*dataset_files(result, "imagefolder")]
+    ['metadata.csv', 'README.md']
+    """
+    files = [_labelled(record, from_text(record["file"])) for record in result["pictures"]]
+    return FORMS[form](_classes(result, files), files, url)
 
 
 def _places(files: Sequence[LabelledFile]) -> list[str]:
@@ -185,24 +224,27 @@ def _places(files: Sequence[LabelledFile]) -> list[str]:
     return list(places.values())
 
 
-def _imagefolder(out: Path, classes: Sequence[str], files: Sequence[LabelledFile], options: Mapping[str, str]) -> None:
+def _link_pictures(out: Path, files: Sequence[LabelledFile], way: str) -> list[LabelledFile]:
+    """Puts the pictures of an imagefolder into it; returns those that arrived, with their places."""
     places = _places(files)
-    done = sort_pictures(out, dict(zip(places, (file.path for file in files))), options["sort"])
+    done = sort_pictures(out, dict(zip(places, (file.path for file in files))), way)
     (out / ".sorted.json").unlink(missing_ok=True)  # the folder is complete: nothing will update it
     failed = {os.path.realpath(one.file) for one in done.failed}
+    arrived = [os.path.realpath(file.path) not in failed for file in files]
+    return [file._replace(path=place) for place, file, there in zip(places, files, arrived) if there]
+
+
+def _imagefolder(classes: Sequence[str], files: Sequence[LabelledFile], url: str) -> Texts:
     rows = [["file_name", "label", "confidence", "unknown", "by_person"]]
-    for place, file in zip(places, files):
-        if os.path.realpath(file.path) not in failed:
-            marks = ["yes" if mark else "no" for mark in (file.unknown, file.by_person)]
-            rows.append([place, file.label, f"{file.confidence:.4f}", *marks])
-    write_text(out / "metadata.csv", csv_text(rows))
-    write_text(out / "README.md", CARD)
+    for file in files:
+        marks = ["yes" if mark else "no" for mark in (file.unknown, file.by_person)]
+        rows.append([file.path, file.label, f"{file.confidence:.4f}", *marks])
+    return {"metadata.csv": csv_text(rows), "README.md": CARD}
 
 
-def _fiftyone(out: Path, classes: Sequence[str], files: Sequence[LabelledFile], options: Mapping[str, str]) -> None:
+def _fiftyone(classes: Sequence[str], files: Sequence[LabelledFile], url: str) -> Texts:
     # FiftyOne takes off the last suffix of a key of data.json to find it in labels.json: a.png and a.jpg stay apart.
-    here = os.path.realpath(out)
-    data = {file.name + ".file": os.path.relpath(os.path.realpath(file.path), here) for file in files}
+    data = {file.name + ".file": file.path for file in files}
     targets = {
         file.name: {
             "label": classes.index(file.label),
@@ -211,18 +253,17 @@ def _fiftyone(out: Path, classes: Sequence[str], files: Sequence[LabelledFile], 
         }
         for file in files
     }
-    write_json(out / "data.json", data)
-    write_json(out / "labels.json", {"classes": list(classes), "labels": targets})
+    return {"data.json": json_text(data), "labels.json": json_text({"classes": list(classes), "labels": targets})}
 
 
-def _label_studio(out: Path, classes: Sequence[str], files: Sequence[LabelledFile], options: Mapping[str, str]) -> None:
+def _label_studio(classes: Sequence[str], files: Sequence[LabelledFile], url: str) -> Texts:
     tasks = []
     for file in files:
         value = {"choices": [file.label]}
         result = [{"from_name": "label", "to_name": "image", "type": "choices", "value": value}]
         said = {"result": result}
         guess = {"model_version": "protoadapt", "score": file.confidence, **said}
-        task: dict[str, Any] = {"data": {"image": options["url"] + quote(file.name), "file": file.name}}
+        task: dict[str, Any] = {"data": {"image": url + quote(file.name), "file": file.name}}
         task |= {"annotations": [said]} if file.by_person else {"predictions": [guess]}
         tasks.append(task)
     choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in classes)
@@ -230,11 +271,10 @@ def _label_studio(out: Path, classes: Sequence[str], files: Sequence[LabelledFil
         '<View>\n  <Image name="image" value="$image"/>\n  <Choices name="label" toName="image" choice="single">\n'
         f"{choices}\n  </Choices>\n</View>\n"
     )
-    write_json(out / "tasks.json", tasks)
-    write_text(out / "config.xml", config)
+    return {"tasks.json": json_text(tasks), "config.xml": config}
 
 
-FORMS: dict[str, Callable[[Path, Sequence[str], Sequence[LabelledFile], Mapping[str, str]], None]] = {
+FORMS: dict[str, Callable[[Sequence[str], Sequence[LabelledFile], str], Texts]] = {
     "imagefolder": _imagefolder,
     "fiftyone": _fiftyone,
     "label-studio": _label_studio,

@@ -6,6 +6,7 @@ import { chosen, createIntake, dropped } from "./intake.js";
 import { about, newBoard, serverBackend } from "./server_backend.js";
 import { createStore } from "./store.js";
 
+const ZIP = "zip, to unpack beside the pictures";
 const ALIVE = 5 * 60 * 1000;
 
 async function open(known) {
@@ -56,7 +57,11 @@ function menu(words, name, ...items) {
 }
 
 function saveMenu(store) {
-  const files = { "labels.csv": "Table of labels (csv)", "report.html": "Report (one HTML file)", "classifier.safetensors": "Classifier for `predict`" };
+  const files = {
+    "labels.csv": ["Table of labels", "csv, for spreadsheets and label"], "report.html": ["Report", "one HTML file to pass on"],
+    "classifier.safetensors": ["Classifier", "for predict and serve"], "imagefolder.zip": ["Hugging Face imagefolder", ZIP],
+    "fiftyone.zip": ["FiftyOne dataset", ZIP], "label-studio.zip": ["Label Studio tasks", "tasks.json and config.xml"],
+  };
   async function save(name) {
     const wait = name === "report.html" ? "The report is being made …" : null;
     if (wait) store.say(wait);
@@ -67,7 +72,8 @@ function saveMenu(store) {
     setTimeout(() => URL.revokeObjectURL(address), 60000);
     if (wait) store.say("The report is saved.");
   }
-  return menu("Save", "save", Object.entries(files).map(([name, words]) => el("button", { type: "button", data: { save: name }, on: { click: () => save(name) } }, words)));
+  return menu("Save", "save", Object.entries(files).map(([name, [words, note]]) => el("button", { type: "button", data: { save: name }, on: { click: () => save(name) } },
+    el("span", {}, words, el("small", {}, note)))));
 }
 
 async function main() {
