@@ -71,7 +71,7 @@ def labels(state):
 def test_pictures_are_named_and_a_change_names_them_again(client, filled):
     state = client.get(filled).json()
     assert [one["name"] for one in state["pictures"]][:3] == ["red/0.png", "blue/0.png", "red 5.png"]
-    assert (state["classes"], state["labels"]) == (["red", "blue"], {"0": "red", "1": "blue"})
+    assert (state["classes"], state["labels"]) == (["blue", "red"], {"0": "red", "1": "blue"})
     assert labels(state) == ["red", "blue", "red", "red", "blue", "blue"]
     assert sorted(state["next"]) == [2, 3, 4, 5]
     after = step(client, filled, {"patch": {"labels": {"2": "blue"}}, "words": "no"}, since=6).json()

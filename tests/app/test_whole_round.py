@@ -1,6 +1,6 @@
-"""The whole way in a real browser: a folder of twelve classes and 400 pictures, thirty corrections by keyboard, twenty by
-selection and drag, undo and redo, a lasso on the map, the server killed and the board opened again, and the table fed to
-`label`, which names all pictures alike."""
+"""The whole way in a real browser: a folder of twelve classes and 400 pictures, thirty corrections by keyboard, twenty
+by selection and drag, undo and redo, a lasso on the map, the server killed and the board opened again, and the table
+fed to `label`, which names all pictures alike."""
 
 import csv
 import signal
