@@ -128,7 +128,7 @@ def change(board: Board, patch: Patch) -> tuple[Board, Patch]:
 
 
 def _origins(
-    board: Board, given: Mapping[int, Any], labels: Mapping[int, str], said: Mapping[int, int]
+    board: Board, given: Mapping[int, Any], labels: Mapping[int, str], said: dict[int, int]
 ) -> dict[int, int]:
     """The origin of each label after labels were given."""
     if not set(said.values()) <= set(PAGE):
