@@ -32,6 +32,8 @@ NEIGHBOURS = 20
 """Nearest pictures of the same cluster that typicality is measured by, as in the paper."""
 FLOOR = 0.3
 """Weight f of a picture without doubt."""
+AGAIN = 32
+"""Gains that are computed again at once."""
 SURE = 0.01
 """Below this doubt a picture is not suggested itself."""
 
@@ -105,20 +107,26 @@ def suggest_first(rows: np.ndarray, codes: np.ndarray, n: int) -> list[Suggestio
 def cover(pool: np.ndarray, labelled: np.ndarray, doubt: np.ndarray, n: int) -> tuple[list[int], list[int]]:
     """The greedy maximum of F: places in the pool in the order of choice, and how many pictures each stands for.
 
-    pool (m, D), labelled (s, D): rows of unit length; doubt (m): d.
+    pool (m, D), labelled (s, D): rows of unit length; doubt (m): d. What a picture adds only ever shrinks, so a gain of
+    an earlier step bounds the present one from above: only the largest few are computed again, until the largest is one
+    of them (lazy greedy: Minoux, 1978).
     """
     rows, weight = torch.from_numpy(pool).float(), torch.from_numpy(FLOOR + (1 - FLOOR) * doubt).float()
     similarity = (rows @ rows.mT).clamp_(min=0)
     near = (rows @ torch.from_numpy(labelled).float().mT).amax(1).clamp_(min=0)
     nearest = torch.full((len(pool),), -1)
-    free = torch.from_numpy(doubt >= SURE)
+    gain = torch.where(torch.from_numpy(doubt >= SURE), (similarity - near).clamp_(min=0) @ weight, -1.0)
     chosen: list[int] = []
-    while len(chosen) < n and free.any():
-        gain = (similarity - near).clamp_(min=0) @ weight
-        best = int(torch.where(free, gain, -1.0).argmax())
+    while len(chosen) < n and (gain >= 0).any():
+        best = -1
+        while best < 0 or gain[best] < gain.amax():
+            largest = gain.topk(min(AGAIN, len(gain))).indices
+            largest = largest[gain[largest] >= 0]
+            gain[largest] = (similarity[largest] - near).clamp_(min=0) @ weight
+            best = int(largest[gain[largest].argmax()])
         nearest[(similarity[best] > near) | (torch.arange(len(pool)) == best)] = len(chosen)
         near = torch.maximum(near, similarity[best])
-        free[best] = False
+        gain[best] = -1
         chosen.append(best)
     return chosen, [int((nearest == place).sum()) for place in range(len(chosen))]
 
