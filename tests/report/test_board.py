@@ -75,13 +75,35 @@ def test_nothing_sticks_out_and_axe_finds_nothing_serious(opened, width):
     from axe_playwright_python.sync_playwright import Axe
 
     paths = {"rows": [[0, 0], [1, 1]], "row_label": [0, 1], "support": [True, False], "steps": [[[0, 0]], [[1, 1]]]}
-    view = opened(labels(paths=paths, skipped=[{"file": "x" * 200, "reason": "broken"}]), width, color_scheme="dark")
+    points = {"points": [[i, i] for i in range(5)], "paths": {"cat": [[0, 1], [1, 1]]}}
+    told = labels(paths=paths, map=points, skipped=[{"file": "x" * 200, "reason": "broken"}])
+    view = opened(told, width, color_scheme="dark")
     view.keyboard.press("s")
-    for mode in ("grid", "about"):
+    for mode in ("grid", "map", "about"):
         view.click(f"[data-mode={mode}]")
         assert view.evaluate("document.documentElement.scrollWidth") == width
         found = Axe().run(view).response["violations"]
         assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+
+
+def test_paper_holds_every_picture_in_order_and_no_buttons(opened):
+    many = [row(f"{i:03d}.jpg", "cat" if i % 2 else "dog", 0.9) for i in range(120)]
+    view = opened(labels([row("s/cat.png", "cat", 1.0, support=True), *many]))
+    view.click("[data-scope=all]")
+    view.click(".tile >> nth=0")  # the large preview is not printed either
+    document = view.pdf(format="A4")
+    assert document.startswith(b"%PDF")
+    pages = max(int(number) for number in re.findall(rb"/Count (\d+)", document))
+    assert 3 <= pages <= 20, "all pictures in rows, neither one page cut off nor one picture per page"
+    view.emulate_media(media="print")
+    view.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert view.locator(".tile").count() == 121
+    seen = view.eval_on_selector_all(".tile", "(all) => all.map((one) => one.getBoundingClientRect().toJSON())")
+    assert seen == sorted(seen, key=lambda box: (box["top"], box["left"])), "as on the screen"
+    assert max(box["right"] for box in seen) <= view.evaluate("document.documentElement.clientWidth")
+    for hidden in (".side", ".inspector", ".tools", ".view-tools"):
+        assert not view.locator(hidden).is_visible()
+    assert view.locator("h1").first.is_visible()
 
 
 def test_corrections_stay_in_the_browser_and_become_a_csv(opened):

@@ -33,12 +33,8 @@ CALIBRATED = (
     "unknown, whatever its confidence."
 )
 UNCALIBRATED = (
-    "Confidences are not calibrated for this model. Use them to sort the pictures, not as probabilities; "
-    "`protoadapt calibrate` measures them."
-)
-OFFLINE = (
-    "Corrections made here are kept in this browser and do not change the other labels: save them as corrections.csv "
-    "and run `protoadapt label` again with one more --support corrections.csv."
+    "Confidences are not calibrated for this model. Use them to sort the pictures, not as probabilities; protoadapt "
+    "calibrate measures them."
 )
 
 
@@ -64,7 +60,7 @@ def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -
     trust += "" if document.get("calibrated") or unknown else " No picture is marked unknown."
     trust += _threshold(document)
     nav = tag("nav", [tag("a", words, href=f"#{id_}") for id_, words, _ in present], aria_label="Sections")
-    lines = [tag("p", lead, class_="lead"), tag("p", trust, class_="note"), tag("p", OFFLINE, class_="note")]
+    lines = [tag("p", lead, class_="lead"), tag("p", trust, class_="note"), _offline()]
     details = tag(
         "div",
         tag("header", tag("h1", name_of(title)), lines, nav),
@@ -76,6 +72,13 @@ def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -
     data = _board_data(document, records, names, lead)
     script = _bundle((*MODULES, "board/frozen.js"))
     return document_page(title, details, css=_style(), script=script, data=data, of="labels")
+
+
+def _offline() -> Html:
+    """What becomes of corrections made in the page."""
+    start = "Corrections made here are kept in this browser and do not change the other labels: save them and run "
+    command, option = tag("code", "protoadapt label"), tag("code", "--support corrections.csv")
+    return tag("p", start, command, " again with one more ", option, ".", class_="note")
 
 
 def _style() -> str:

@@ -61,6 +61,7 @@ export function createIntake(store, known) {
     const skipped = [];
     let [sent, read, refreshed] = [0, 0, Date.now()];
     element.hidden = false;
+    store.state.taking = true;
     const show = (text) => {
       bar.value = (sent + 3 * read) / (4 * files.length);
       words.textContent = text ?? `${sent.toLocaleString("en")} of ${count(files.length, "file")} sent, ${read.toLocaleString("en")} read`;
@@ -89,6 +90,7 @@ export function createIntake(store, known) {
     try {
       await Promise.all(Array.from({ length: AT_ONCE }, worker));
     } finally {
+      store.state.taking = false;
       show("Naming …");
       await store.load().catch(() => {});
       element.hidden = true;

@@ -5,7 +5,7 @@ async function asked(address, options) {
   try {
     answer = await fetch(address, options);
   } catch {
-    throw new Error("The server does not answer. Is `protoadapt serve` still running?");
+    throw Object.assign(new Error("The server does not answer. Is protoadapt serve still running?"), { unsent: true });
   }
   const found = answer.headers.get("content-type")?.startsWith("application/json") ? await answer.json() : {};
   if (!answer.ok && answer.status !== 409) throw new Error(found.error ?? found.detail ?? `The server answered ${answer.status}.`);

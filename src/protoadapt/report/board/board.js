@@ -150,11 +150,12 @@ export function createBoard(store, { title, buttons = [], start = null, details 
   order.addEventListener("change", () => store.look({ order: order.value }));
   const tools = el("div", { class: "view-tools" }, search, order, size);
   const status = el("p", { class: "status-line", role: "status" });
+  const hint = frozen && el("p", { class: "status-line hint" }, "Corrections stay in this browser and change no other label: save them for the next run of label.");
   const toast = el("div", { class: "toast", role: "alert", hidden: true });
   const empty = el("p", { class: "nothing", hidden: true }, "No picture here.");
   const header = el("header", { class: "bar-top" }, el("h1", {}, title), el("div", { class: "modes", role: "group", "aria-label": "View" }, modes),
     el("div", { class: "tools" }, undo, redo, many, button("help", "Keys and help", act.help), buttons));
-  const middle = el("main", { class: "middle" }, tools, status, grid.element, empty, map.element, details);
+  const middle = el("main", { class: "middle" }, tools, status, hint, grid.element, empty, map.element, details);
   const element = el("div", { class: "board" }, header, side.element, middle, inspector.element, toast, full.element, help, editor.element);
 
   let quiet = 0;
@@ -167,10 +168,11 @@ export function createBoard(store, { title, buttons = [], start = null, details 
   };
 
   function summary() {
-    if (frozen) return `${lead} Corrections made here are recorded, not learnt from: save them as a csv for the next run of label.`;
+    if (frozen) return lead;
     const present = state.pictures.length - state.gone.size;
     const labelled = [...state.labels.keys()].filter((id) => !state.gone.has(id)).length;
     if (state.busy && !state.answers) return "Naming …";
+    if (state.taking) return `${count(present, "picture")} so far. All of them are named when the last one is here.`;
     if (!state.answers) {
       return `${count(present, "picture")}. Name one picture of ${state.classes.length === 1 ? "one more class" : "each of two classes"}: choose it and type its class. All others are named then.`;
     }
@@ -186,7 +188,8 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     for (const mode of modes) setAttribute(mode, "aria-pressed", String(mode.dataset.mode === view.mode));
     setAttribute(grid.element, "hidden", view.mode !== "grid");
     setAttribute(tools, "hidden", view.mode === "about");
-    for (const one of [order, size]) setAttribute(one, "hidden", view.mode !== "grid");
+    setAttribute(size, "hidden", view.mode !== "grid");
+    setAttribute(order, "hidden", view.mode !== "grid" || view.scope === "next");
     if (details) setAttribute(details, "hidden", view.mode !== "about");
     undo.disabled = !state.undo;
     redo.disabled = !state.redo;

@@ -2,7 +2,7 @@
 
 import { el, icon, visible } from "./dom.js";
 import { className } from "./operations.js";
-import { factsOf, sureness } from "./store.js";
+import { factsOf, wordsOn } from "./store.js";
 
 function dialog(label, ...children) {
   const close = el("button", { type: "button", class: "close", "aria-label": "Close" }, icon("close"));
@@ -14,7 +14,7 @@ function dialog(label, ...children) {
 
 /** A picture in full size; the keys of the board go on working under it. */
 export function createFullSize(store) {
-  const image = el("img", { alt: "" });
+  const image = el("img", { alt: "", on: { error: () => image.classList.add("missing"), load: () => image.classList.remove("missing") } });
   const words = el("p", { class: "words", "aria-live": "polite" });
   const element = dialog("Picture in full size", image, words);
   element.classList.add("full");
@@ -24,9 +24,8 @@ export function createFullSize(store) {
     const facts = factsOf(store.state, id);
     image.src = store.backend.picture(id).large;
     image.alt = `Picture ${visible(store.state.pictures[id].name)}`;
-    const label = facts.unknown ? "unknown" : facts.label ?? "not named";
-    const note = facts.given ? "labelled by you" : [sureness(store.state, facts.confidence), facts.second && `or ${facts.second}`].filter(Boolean).join(", ");
-    words.replaceChildren(el("strong", {}, el("bdi", {}, label)), ` ${note} `, el("bdi", { class: "path" }, visible(store.state.pictures[id].name)));
+    const [label, note] = wordsOn(store.state, facts);
+    words.replaceChildren(el("strong", {}, el("bdi", {}, label)), ` ${[note, facts.second && `or ${facts.second}`].filter(Boolean).join(", ")} `, el("bdi", { class: "path" }, visible(store.state.pictures[id].name)));
   }
   return {
     element, show,

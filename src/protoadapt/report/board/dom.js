@@ -56,7 +56,8 @@ export function visible(text) {
 /** A name that is shortened in the middle, where there is too little room: names mostly differ at their end. */
 export function nameOf(text, tail = 9) {
   const shown = [...visible(text)];
-  const cut = shown.length > tail + 4 ? shown.length - tail : shown.length;
+  const word = shown.slice(-tail).indexOf(" "); // the end begins with a whole word, where it has one
+  const cut = shown.length > tail + 4 ? shown.length - tail + Math.max(0, word) : shown.length;
   return el("bdi", { class: "name" }, el("span", { class: "head" }, shown.slice(0, cut).join("")),
     cut < shown.length && el("span", { class: "tail" }, shown.slice(cut).join("")));
 }

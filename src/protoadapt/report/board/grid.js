@@ -147,9 +147,9 @@ export function createGrid(store, { pick, open }) {
       class: `tile ${colourClass(facts.unknown ? -1 : index)}${facts.given ? " given" : ""}${facts.unknown ? " unknown" : ""}`,
       id: `picture-${id}`, role: "option", "aria-label": spoken, draggable: "true", title: visible(name), data: { id },
     }, image, facts.given && el("span", { class: "badge", "aria-hidden": "true" }, "yours"),
-    el("span", { class: "line" }, mark(facts.unknown ? -1 : index), nameOf(words),
-      sure && el("span", { class: "sure" }, sure)),
-    !facts.given && !facts.unknown && facts.confidence !== null ? bar : el("span", { class: "file" }, nameOf(name.split("/").pop())));
+    el("span", { class: "line" }, mark(facts.unknown ? -1 : index), nameOf(words)),
+    !facts.given && !facts.unknown && facts.confidence !== null ? el("span", { class: "foot" }, bar, el("span", { class: "sure" }, sure))
+      : el("span", { class: "file" }, nameOf(name.split("/").pop())));
   }
 
   /** The picture that an arrow key leads to. */

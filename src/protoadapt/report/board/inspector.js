@@ -4,11 +4,11 @@ import { count, el, nameOf, setAttribute, visible } from "./dom.js";
 import { KEYS } from "./classes.js";
 import { mark } from "./marks.js";
 import { className } from "./operations.js";
-import { factsOf, sureness } from "./store.js";
+import { factsOf, sureness, wordsOn } from "./store.js";
 
 /** The panel. `label(name)`, `confirm()`, `unknown()`, `clear()`, `remove()`, `open()`, `close()` act on what is chosen. */
 export function createInspector(store, act) {
-  const image = el("img", { alt: "" });
+  const image = el("img", { alt: "", on: { error: () => image.classList.add("missing"), load: () => image.classList.remove("missing") } });
   const large = el("button", { type: "button", class: "large", "aria-label": "Show the picture in full size (Space)", on: { click: act.open } }, image);
   const words = el("div", { class: "words" });
   const input = el("input", { type: "text", placeholder: "Class, or a new one", "aria-label": "Class of this picture", maxlength: "80", autocomplete: "off" });
@@ -49,10 +49,7 @@ export function createInspector(store, act) {
     if (image.getAttribute("src") !== source) image.src = source;
     image.alt = `Picture ${visible(name)}`;
     const file = el("bdi", { class: "path" }, visible(name));
-    const status = many ? count(view.selection.size, "picture") + " chosen" : facts.unknown
-      ? (facts.given ? "None of the classes, as you said" : `Unknown, perhaps ${facts.label}`)
-      : facts.label ?? "Not named yet";
-    const note = many ? "" : facts.given ? "labelled by you" : [facts.unknown ? "" : sureness(state, facts.confidence), facts.second && `or ${facts.second}`].filter(Boolean).join(", ");
+    const [status, note] = many ? [`${count(view.selection.size, "picture")} chosen`, ""] : wordsOn(state, facts);
     words.replaceChildren(el("p", { class: "status" }, !many && mark(facts.unknown ? -1 : state.classes.indexOf(facts.label)), el("strong", {}, el("bdi", {}, status)), el("span", {}, note)),
       !many && !facts.given && state.reasons[id] ? el("p", { class: "why" }, `Suggested: ${state.reasons[id]}`) : "",
       many ? "" : el("p", { class: "file" }, link ? el("a", { href: link, target: "_blank", rel: "noopener" }, file) : file));
@@ -64,7 +61,7 @@ export function createInspector(store, act) {
     const inside = typed ? state.classes.filter((one) => !rest.includes(one) && one.toLowerCase().includes(typed)) : [];
     choices.replaceChildren(...first.map((one) => choice(one, notes[one], true)), ...[...rest, ...inside].map((one) => choice(one)));
     const button = (text, key, run) => el("button", { type: "button", on: { click: run } }, text, el("kbd", {}, key));
-    const labelled = many || facts.given;
+    const labelled = many ? [...view.selection].some((one) => state.labels.has(one)) : facts.given;
     others.replaceChildren(...[button("None of these", "U", act.unknown), labelled && button("Take my label back", "⌫", act.clear),
       !store.backend.frozen && button("Leave out", "Del", act.remove)].filter(Boolean));
   }

@@ -89,12 +89,13 @@ export function createMap(store, { pick, choose }) {
       pen.stroke(path);
     }
     pen.globalAlpha = 1;
-    for (const [name, steps] of Object.entries(plane.paths)) path(pen, steps.map(to), colours[colourClass(state.classes.indexOf(name))], ink, card, name);
+    const named = [];
+    for (const [name, steps] of Object.entries(plane.paths)) path(pen, steps.map(to), colours[colourClass(state.classes.indexOf(name))], ink, card, name, named);
     if (line) lasso(pen, ink);
     setAttribute(canvas, "aria-label", `Map of ${count(plane.at.size, "picture")} by ${NAMES[plane.kind]}. The grid shows the same pictures for the keyboard.`);
   }
 
-  function path(pen, points, colour, ink, card, name) {
+  function path(pen, points, colour, ink, card, name, named) {
     pen.strokeStyle = colour;
     pen.lineWidth = 2;
     pen.setLineDash([5, 4]);
@@ -110,8 +111,11 @@ export function createMap(store, { pick, choose }) {
       pen.lineWidth = 1.5;
       pen.stroke(star);
     });
-    const [x, y] = points.at(-1);
+    let [x, y] = points.at(-1);
     pen.font = "600 12px system-ui, sans-serif";
+    const wide = pen.measureText(name.slice(0, 24)).width;
+    while (named.some(([a, b, far]) => Math.abs(b - y) < 14 && a < x + wide && x < a + far)) y += 4; // names lie side by side
+    named.push([x, y, wide]);
     pen.lineWidth = 4;
     pen.strokeStyle = card;
     pen.strokeText(name.slice(0, 24), x + 12, y + 4);

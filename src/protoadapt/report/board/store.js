@@ -4,6 +4,7 @@
 // to the server, the other lives in a report. A step shows at once; steps that are made while the backend computes are
 // sent together.
 
+import { count, el } from "./dom.js";
 import { UNKNOWN, applyPatch } from "./operations.js";
 
 const SIZE = "protoadapt-size";
@@ -11,7 +12,7 @@ const SIZE = "protoadapt-size";
 export function createStore(backend) {
   const state = {
     pictures: [], classes: [], labels: new Map(), gone: new Set(), answers: null, answerClasses: [], next: [], suggested: new Set(), reasons: {},
-    undo: null, redo: null, skipped: [], n_skipped: 0, calibrated: false, busy: 0,
+    undo: null, redo: null, skipped: [], n_skipped: 0, calibrated: false, busy: 0, taking: false,
   };
   const view = {
     scope: "all", query: "", order: "unsure", mode: "grid", size: Number(recall(SIZE)) || 148,
@@ -51,25 +52,31 @@ export function createStore(backend) {
   }
 
   async function run() {
-    while (waiting.length) {
-      const steps = waiting;
-      waiting = [];
-      state.busy = steps.length;
-      changed();
-      try {
-        const snapshot = await backend.commit(steps, state.pictures.length);
-        if (!waiting.length) take(snapshot);
-        if (snapshot.conflict) store.say("This board was changed elsewhere. Here is the newest state.");
-      } catch (error) {
-        waiting = [];
-        store.say(error.message, "error");
-        take(await backend.load(0));
-      } finally {
-        state.busy = 0;
-        changed();
-      }
-    }
+    while (waiting.length && (await sent())) continue;
     running = null;
+  }
+
+  /** Sends all that waits; false where no server took it, so that it waits on: a step that did arrive is not taken twice. */
+  async function sent() {
+    const steps = waiting;
+    waiting = [];
+    state.busy = steps.length;
+    changed();
+    try {
+      const snapshot = await backend.commit(steps, state.pictures.length);
+      if (!waiting.length) take(snapshot);
+      if (snapshot.conflict) store.say("This board was changed elsewhere. Here is the newest state.");
+    } catch (error) {
+      waiting = error.unsent ? [...steps, ...waiting] : [];
+      const again = error.unsent && el("button", { type: "button", class: "again", on: { click: () => store.send() } }, "Try again");
+      store.say(error.unsent ? `${error.message} ${count(waiting.length, "step")} not saved yet.` : error.message, "error", again || null);
+      if (error.unsent) return false;
+      await backend.load(0).then(take, () => {});
+    } finally {
+      state.busy = 0;
+      changed();
+    }
+    return true;
   }
 
   const store = {
@@ -88,8 +95,8 @@ export function createStore(backend) {
       state.redo = null;
       return store.send({ patch, words });
     },
-    send(step) {
-      waiting.push(step);
+    send(...steps) {
+      waiting.push(...steps);
       running ??= run();
       changed();
       return running;
@@ -123,7 +130,14 @@ export function factsOf(state, id) {
 export function sureness(state, confidence) {
   if (confidence === null) return "";
   if (!state.calibrated) return confidence.toFixed(2);
+  if (confidence < 0.005) return "< 1 %";
   return confidence >= 0.995 && confidence < 1 ? "> 99 %" : `${Math.round(100 * confidence)} %`;
+}
+
+/** What to say of a picture: its label, and how sure that is. */
+export function wordsOn(state, facts) {
+  if (facts.given) return facts.unknown ? ["None of the classes", "as you said"] : [facts.label, "labelled by you"];
+  return facts.unknown ? [`Unknown, perhaps ${facts.label}`, ""] : [facts.label ?? "Not named yet", sureness(state, facts.confidence)];
 }
 
 /** Storage may be refused to a page (a private window, a file): then nothing is remembered. */

@@ -59,7 +59,7 @@ export function groupsOf(state, view) {
   });
   const groups = state.classes.map((title, index) => ({ title, index, kind: "class", ids: [] }));
   const of = new Map(groups.map((group) => [group.title, group]));
-  const unknown = { title: "Perhaps none of these", index: -1, kind: "unknown", ids: [] };
+  const unknown = { title: "Unknown, perhaps none of these", index: -1, kind: "unknown", ids: [] };
   const none = { title: "Not named yet", index: -1, kind: "none", ids: [] };
   for (const [id, known] of facts) (known.unknown ? unknown : of.get(known.label) ?? none).ids.push(id);
   return [none, unknown, ...groups].filter((group) => group.ids.length).map((group) => ({ ...group, ids: sort(group.ids) }));
