@@ -1,11 +1,11 @@
-"""The page with 1,000 and with 5,000 pictures in headless chromium: how soon it shows, how smoothly it scrolls, how much
-memory it takes, and how long after a correction all other pictures have their new names.
+"""The page with 1,000 and with 5,000 pictures in headless chromium: how soon it shows, how smoothly it scrolls, how
+much memory it takes, and how long after a correction all other pictures have their new names.
 
     python benchmarks/board.py [--pictures 1000,5000] [--corrections 20] [--json FILE]
 
-Pictures are drawn and their features made up, 20 classes of lite0's width with 5 labels each: the board is written into
-a folder as `serve --keep` leaves it, served by a process of its own, and opened. Times are taken inside the page, from a
-key to the frame that shows the answer. A frame is late if it took more than two of a screen with 60 per second.
+Pictures are drawn and their features made up, 20 classes of lite0's width with 5 labels each: the board is written
+into a folder as `serve --keep` leaves it, served by a process of its own, and opened. Times are taken inside the page,
+from a key to the frame that shows the answer. A frame is late if it took more than two of a screen with 60 per second.
 """
 
 import argparse
@@ -29,7 +29,7 @@ import torch
 from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, sync_playwright
 
-from protoadapt.app.board import Board, Picture, add, labelling, change, name_board
+from protoadapt.app.board import Board, Picture, add, change, labelling, name_board
 from protoadapt.app.session import new_session
 from protoadapt.core.provenance import hardware, versions
 from protoadapt.vision import networks
@@ -139,7 +139,11 @@ def measured(browser: Browser, count: int, corrections: int, copies: list[tuple[
     added, labels = pictures(count, width)
     board = add(Board(), added)[0]
     board = change(board, labelling(board, {i: name for i, name in enumerate(labels) if name}))[0]
-    record: dict[str, Any] = {"pictures": count, "load": round(os.getloadavg()[0], 1), "naming_ms": naming(board, metadata)}
+    record: dict[str, Any] = {
+        "pictures": count,
+        "load": round(os.getloadavg()[0], 1),
+        "naming_ms": naming(board, metadata),
+    }
     with tempfile.TemporaryDirectory() as folder:
         session = new_session(Path(folder), metadata["weights"])
         for i, one in enumerate(added):

@@ -72,9 +72,13 @@ def butterfly(kind: tuple[str, str, str, int], rng: np.random.Generator) -> Imag
                 x, y = middle + sign * fold * size * far * math.cos(turn), middle - size * far * math.sin(turn)
                 r = size * (0.05 if spots > 2 else 0.09)
                 pen.ellipse((x - r, y - r, x + r, y + r), fill=spot)
-    pen.ellipse((middle - size * 0.055, middle - size * 0.42, middle + size * 0.055, middle + size * 0.52), fill="#2c241f")
+    pen.ellipse(
+        (middle - size * 0.055, middle - size * 0.42, middle + size * 0.055, middle + size * 0.52), fill="#2c241f"
+    )
     for sign in (-1, 1):
-        pen.line((middle, middle - size * 0.4, middle + sign * size * 0.2, middle - size * 0.78), fill="#2c241f", width=5)
+        pen.line(
+            (middle, middle - size * 0.4, middle + sign * size * 0.2, middle - size * 0.78), fill="#2c241f", width=5
+        )
     body = body.rotate(rng.uniform(-35, 35), Image.Resampling.BICUBIC)
     shadow = Image.new("RGBA", body.size, (20, 25, 15, 120))
     moved = (int(rng.uniform(-0.07, 0.07) * side), int(rng.uniform(-0.07, 0.07) * side))
@@ -95,7 +99,9 @@ def draw(folder: Path) -> None:
     for name, kind in kinds:
         for i in range(EXAMPLES + EACH if name in KINDS else 7):
             number += int(rng.integers(1, 9))
-            place = folder / name / f"DSC_{number}.jpg" if i < EXAMPLES and name in KINDS else folder / f"DSC_{number}.jpg"
+            place = (
+                folder / name / f"DSC_{number}.jpg" if i < EXAMPLES and name in KINDS else folder / f"DSC_{number}.jpg"
+            )
             place.parent.mkdir(parents=True, exist_ok=True)
             butterfly(kind, rng).save(place, quality=88)
 
@@ -135,6 +141,7 @@ def lasso(page: Page) -> None:
 def take(browser: Browser, photos: Path, keep: Path, shot: Callable[[Page, str], None], report: Path) -> None:
     """Goes through every state of the page."""
     page = browser.new_page(viewport={"width": 1280, "height": 800}, accept_downloads=True)
+    page.set_default_timeout(180_000)
     with served(keep, signal.SIGKILL) as address:
         page.goto(address)
         page.wait_for_selector(".start")

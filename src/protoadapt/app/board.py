@@ -127,9 +127,7 @@ def change(board: Board, patch: Patch) -> tuple[Board, Patch]:
     return after, back
 
 
-def _origins(
-    board: Board, given: Mapping[int, Any], labels: Mapping[int, str], said: dict[int, int]
-) -> dict[int, int]:
+def _origins(board: Board, given: Mapping[int, Any], labels: Mapping[int, str], said: dict[int, int]) -> dict[int, int]:
     """The origin of each label after labels were given."""
     if not set(said.values()) <= set(PAGE):
         raise UserError(f"{max(said.values())} is no origin of a label: load the page again")
