@@ -102,9 +102,13 @@ def run(
                 )
                 write_json(out, document)
         for cell in kept["cells"]:
+            if cell["protocol"] == "balanced" and "told" not in cell:
+                drawn = replace(PROTOCOLS["balanced"], shot=cell["shot"])
+                cell["told"] = _beside("BAPA, told equal", TOLD, table, drawn, episodes, device)
+                write_json(out, document)
             if cell["protocol"] in SLOWEST_PROTOCOLS and not SLOWEST.keys() <= cell["methods"].keys():
                 drawn = _within(replace(PROTOCOLS[cell["protocol"]], shot=cell["shot"]), table)
-                cell["methods"] |= _beside_bapa(SLOWEST, table, drawn, min(episodes, slow_episodes), device)
+                cell["methods"] |= _beside("BAPA", SLOWEST, table, drawn, min(episodes, slow_episodes), device)
                 say(f"{name}, {cell['protocol']}, {cell['shot']}-shot: {', '.join(SLOWEST)}")
                 write_json(out, document)
     return document
@@ -146,20 +150,20 @@ def _cell(
     fitted = learned(validation, protocol, device)
     drawn = _within(protocol, table)
     slow = {name: spec for name, spec in SLOW.items() if table.base_covariance is not None or spec != "bavardage"}
-    out = _beside_bapa({**UNTOLD, **TOLD, **fitted}, table, drawn, episodes[0], device)
-    rest = _beside_bapa(slow, table, drawn, episodes[1], device)
+    out = _beside("BAPA", {**UNTOLD, **TOLD, **fitted}, table, drawn, episodes[0], device)
+    rest = _beside("BAPA", slow, table, drawn, episodes[1], device)
     arguments = {name: one.arguments for name, one in fitted.items()}
     return {"way": drawn.way, "fitted": arguments, "methods": {**out, **rest}}
 
 
-def _beside_bapa(
-    specs: Mapping[str, str | Method], table: Features, drawn: Protocol, episodes: int, device: str
+def _beside(
+    ours: str, specs: Mapping[str, str | Method], table: Features, drawn: Protocol, episodes: int, device: str
 ) -> dict[str, list[float | None]]:
-    """The numbers of some methods, with BAPA on the same episodes beside them."""
+    """The numbers of some methods, with a form of BAPA on the same episodes beside them."""
     options: dict[str, Any] = {"base_mean": table.base_mean, "base_covariance": table.base_covariance, "device": device}
-    methods = [*specs.values(), UNTOLD["BAPA"]]
-    *results, ours = compare(table.features, table.labels, methods, drawn, episodes=episodes, **options)
-    return {name: _numbers(result, ours) for name, result in zip(specs, results)}
+    methods = [*specs.values(), {**UNTOLD, **TOLD}[ours]]
+    *results, own = compare(table.features, table.labels, methods, drawn, episodes=episodes, **options)
+    return {name: _numbers(result, own) for name, result in zip(specs, results)}
 
 
 def _numbers(result: Result, ours: Result) -> list[float | None]:

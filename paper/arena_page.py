@@ -21,13 +21,13 @@ TOLD = ("PT+MAP", "BPA + PT+MAP", "TIM-ADM", "BAPA, told equal")
 """Take the classes to be equally frequent."""
 
 
-def cells(document: dict[str, Any], protocol: str) -> dict[str, dict[int, dict[str, list[float | None]]]]:
-    """Dataset → shot → method → numbers."""
+def cells(document: dict[str, Any], protocol: str, part: str = "methods") -> dict[str, dict[int, dict[str, list[float | None]]]]:
+    """Dataset → shot → method → numbers; "told" in place of "methods": of those that are told, beside told BAPA."""
     found: dict[str, dict[int, dict[str, list[float | None]]]] = {}
-    for name, part in document["sets"].items():
-        for cell in part["cells"]:
-            if cell["protocol"] == protocol:
-                found.setdefault(name, {})[cell["shot"]] = cell["methods"]
+    for name, measured in document["sets"].items():
+        for cell in measured["cells"]:
+            if cell["protocol"] == protocol and part in cell:
+                found.setdefault(name, {})[cell["shot"]] = cell[part]
     return found
 
 
@@ -49,10 +49,10 @@ def accuracy_table(found: dict[str, dict[int, dict[str, list[float | None]]]]) -
     return markdown(["method", *found], body)
 
 
-def difference_table(found: dict[str, dict[int, dict[str, list[float | None]]]]) -> str:
-    """BAPA minus each method that is not told: paired, ± over episodes and (± over classes)."""
+def difference_table(found: dict[str, dict[int, dict[str, list[float | None]]]], ours: str = "BAPA") -> str:
+    """BAPA minus each method that knows as much: paired, ± over episodes and (± over classes)."""
     names = list(dict.fromkeys(name for shots in found.values() for part in shots.values() for name in part))
-    rivals = [name for name in names if name not in (*TOLD, "BAPA")]
+    rivals = [name for name in names if (name in TOLD) == (ours in TOLD) and name != ours]
 
     def entry(values: list[float | None]) -> str:
         wide = "" if values[5] is None else f" ({values[5]:.1f})"
@@ -66,7 +66,7 @@ def difference_table(found: dict[str, dict[int, dict[str, list[float | None]]]])
         ]
         for name in rivals
     ]
-    return markdown(["BAPA −", *found], body)
+    return markdown([f"{ours} −", *found], body)
 
 
 def numbers(document: dict[str, Any], protocols: Sequence[str] = tuple(TITLES)) -> str:
@@ -81,6 +81,8 @@ def numbers(document: dict[str, Any], protocols: Sequence[str] = tuple(TITLES)) 
     for protocol in protocols:
         if found := cells(document, protocol):
             parts += [f"### {TITLES[protocol]}", accuracy_table(found), difference_table(found)]
+        if told := cells(document, protocol, "told"):
+            parts += ["Told that the classes are equal:", difference_table(told, "BAPA, told equal")]
     return "\n\n".join(parts)
 
 

@@ -180,7 +180,9 @@ def test_without_unlabelled_rows_bapa_is_the_nearest_shrunk_mean_centred_by_the_
 
     X, new = unit(np.sqrt(X + 1e-6)), unit(np.sqrt(new + 1e-6))
     center = np.mean([X[truth == c].mean(0) for c in range(3)], axis=0)
-    prototypes = np.stack([unit(X - center)[truth == c].sum(0) / ((truth == c).sum() + 3) for c in range(3)])
+    shots = np.bincount(truth)
+    k = 3 * np.mean(shots**-0.5)
+    prototypes = np.stack([unit(X - center)[truth == c].sum(0) / (shots[c] + k) for c in range(3)])
     distance = ((unit(new - center)[:, None] - prototypes) ** 2).sum(-1)
     model = BAPAClassifier(power="off").fit(X, truth)
     expected = np.exp(-10 * distance) / np.exp(-10 * distance).sum(1, keepdims=True)

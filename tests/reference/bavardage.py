@@ -32,7 +32,8 @@ def bavardage(
         means = adapted_means(s, support_labels, q, z, n_way)
 
     # the authors' order: an orthonormal basis by the singular value decomposition, then the eigenvectors of the inverse
-    basis = np.linalg.svd(x.T, full_matrices=False)[0]
+    basis, length, _ = np.linalg.svd(x.T, full_matrices=False)
+    basis = basis[:, length > 1e-5 * length[0]]  # without the arbitrary directions of rows that are equal
     scatter = 60 * rows(base_covariance) + 1e-6 * np.eye(x.shape[1])
     within = np.linalg.inv(basis.T @ np.linalg.inv(scatter) @ basis)
     e, v = np.linalg.eigh((within + within.T) / 2)

@@ -209,7 +209,7 @@ def test_bapa_start_in_closed_form():
     s, q = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6))
     alpha = share_of_queries(s, q)
     mu = alpha * q.mean(axis=0) + (1 - alpha) * s.mean(axis=0)
-    p = 2 * means(unit(s - mu), y, 5) / (2 + 3)
+    p = 2 * means(unit(s - mu), y, 5) / (2 + 3 / np.sqrt(2))
     expected = softened(-10 * ((unit(q - mu)[:, None] - p[None]) ** 2).sum(axis=2))  # ‖q‖ = 1 drops out of the softmax
     np.testing.assert_allclose(bapa(support, y, query, 5, n_iter=0), expected, atol=1e-12)
 
@@ -230,11 +230,11 @@ def test_bapa_first_round_query_by_query(keep):
         return mu, softened(-10 * d2 + size_term)
 
     mu = alpha * q.mean(axis=0) + (1 - alpha) * s.mean(axis=0)
-    p = 2 * means(unit(s - mu), y, 5) / 5
+    p = 2 * means(unit(s - mu), y, 5) / (2 + 3 / np.sqrt(2))
     _, z = predict(np.ones(keep), p, 0.0)
     moved = p.copy()
     for c in range(5):
-        total, weight = 2 * means(unit(s - mu), y, 5)[c], 2 + 3.0
+        total, weight = 2 * means(unit(s - mu), y, 5)[c], 2 + 3 / np.sqrt(2)
         for i in range(keep):
             total = total + z[i, c] * z[i, c] / max(z[i]) * unit(q - mu)[i]
             weight += z[i, c] * z[i, c] / max(z[i])
@@ -242,8 +242,9 @@ def test_bapa_first_round_query_by_query(keep):
     n = z.sum(axis=0)
     g = min(1.0, max(-1.0, 1 - (0.015 + 0.25 / n_mean) / np.mean((n / n_mean - 1) ** 2)))
     assert (g > 0.3) == (keep == 9)
-    f = (n + n_mean / 5) / (n_mean + n_mean / 5)
+    f = (n / n_mean + 0.2 / np.sqrt(2)) / (1 + 0.2 / np.sqrt(2))
     w = [sum(z[i, c] / (1 + max(g, 0.0) * (f[c] - 1)) for c in range(5)) for i in range(keep)]
+    # the only step is not among the last quarter of one step
     expected = predict(w, moved, g * np.log(f))[1]
     np.testing.assert_allclose(bapa(support, y, query, 5, n_iter=1), expected, atol=1e-12)
 

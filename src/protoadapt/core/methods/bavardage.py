@@ -31,6 +31,8 @@ ROWS_PER_CLASS = 60
 and its λ are for CUB, whose base classes have 59 on average. With 600 rows, as in mini-ImageNet, squared distances are
 a tenth as large, and the same λ lets the means collapse."""
 RIDGE = 1e-6
+SPAN = 1e-5
+"""Directions along which an episode's rows reach less than this share of the longest are rounding."""
 Prior = Annotated[float, Setting("a, concentration of the Dirichlet prior of the class sizes", 1e-3, 1e6)]
 Shrinkage = Annotated[float, Setting("β: shrinks each mean towards the origin, as β zero rows would", 0, 1e6)]
 Sharpness = Annotated[float, Setting("factor of the squared distance, half the inverse variance", 1e-6, 1e6)]
@@ -72,7 +74,8 @@ def bavardage(
         r = clamped((-10 * sq_distances(x, means)).softmax(-1))
         means = class_means(x, r)
 
-    basis = torch.linalg.qr(x.mT).Q  # (E, D, ·)
+    basis, length, _ = torch.linalg.svd(x.mT, full_matrices=False)  # (E, D, ·)
+    basis = basis * (length > SPAN * length[:, :1])[:, None]  # rows that are equal span fewer directions
     e, v = torch.linalg.eigh(basis.mT @ inverse @ basis)  # of the inverse: its eigenvalues are 1/e
     x = x @ basis @ (v * e.clamp_min(0).sqrt().clamp_max(most)[:, None])
     for _ in range(n_iter):
