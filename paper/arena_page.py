@@ -21,7 +21,9 @@ TOLD = ("PT+MAP", "BPA + PT+MAP", "TIM-ADM", "BAPA, told equal")
 """Take the classes to be equally frequent."""
 
 
-def cells(document: dict[str, Any], protocol: str, part: str = "methods") -> dict[str, dict[int, dict[str, list[float | None]]]]:
+def cells(
+    document: dict[str, Any], protocol: str, part: str = "methods"
+) -> dict[str, dict[int, dict[str, list[float | None]]]]:
     """Dataset → shot → method → numbers; "told" in place of "methods": of those that are told, beside told BAPA."""
     found: dict[str, dict[int, dict[str, list[float | None]]]] = {}
     for name, measured in document["sets"].items():
