@@ -1,6 +1,7 @@
 """The campaign as a command; see the package."""
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -19,7 +20,9 @@ def main() -> None:
     parser.add_argument("--case", type=int, help="one case again, in this process")
     parser.add_argument("--share", type=float, default=1.0, help="of each part's cases")
     parser.add_argument("--place", type=Path, help="folder for the files of the campaign; kept, so that it continues")
-    parser.add_argument("--out", type=Path, help="write the summary here (of a full campaign: results/faults.json)")
+    parser.add_argument(
+        "--out", type=Path, help="write the summary here, beside the parts that it has of the same commit and seed"
+    )
     chosen = parser.parse_args()
     place = chosen.place or Path(tempfile.gettempdir(), f"protoadapt-faults-{chosen.seed}")
     if chosen.case is not None:
@@ -29,9 +32,13 @@ def main() -> None:
     counts = run(chosen.seed, place, chosen.share, chosen.part or PARTS)
     found = {part: count["findings"] for part, count in counts.parts.items()}
     if chosen.out:
-        about = {"seed": chosen.seed, "wall_seconds": round(time.monotonic() - begin), "commit": commit()}
+        about = {"schema": "protoadapt-faults/1", "seed": chosen.seed, "commit": commit()}
+        before = json.loads(chosen.out.read_text()) if chosen.out.exists() else {}
+        same = before if all(before.get(key) == value for key, value in about.items()) else {}
+        about["seconds"] = same.get("seconds", 0) + round(time.monotonic() - begin)
         about |= {"versions": versions(), "hardware": hardware("cpu")}
-        write_json(chosen.out, {"schema": "protoadapt-faults/1", **about, "parts": counts.parts})
+        parts = same.get("parts", {}) | counts.parts
+        write_json(chosen.out, about | {"parts": {part: parts[part] for part in PARTS if part in parts}})
     for part, count in counts.parts.items():
         print(f"{part}: {count['done']:,} cases, {len(found[part])} findings, {count['how']}")
     sys.exit(any(found.values()))
