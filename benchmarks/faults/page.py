@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.testclient import TestClient
 
@@ -146,7 +146,7 @@ def _questions(rng: Rng, world: World, board: Board, now: dict[str, Any]) -> Any
     ends = ["", "/small/0", "/large/9", "/huge/0", "/map", "/labels.csv", "/report.html", "/x", "/../..", "/%00"]
     address = board.address + ends[rng.integers(len(ends))]
     if rng.random() < 0.3:
-        address = "/api/" + str(_sendable(nasty(rng)))[:200]
+        address = "/api/" + quote(_sendable(nasty(rng))[:200])
     values = {key: _sendable(nasty(rng)) for key in ("since", "names", "kind", "revision") if rng.random() < 0.5}
     return board.client.request(["GET", "GET", "POST", "PUT"][rng.integers(4)], address, params=values)
 
