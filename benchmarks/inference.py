@@ -8,6 +8,7 @@ with 15 queries a class; sampling is part of every time. "naive" is the usual nu
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from protoadapt.core.episodes import draw
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, method
-from protoadapt.core.provenance import hardware, versions
+from protoadapt.core.provenance import provenance
 from protoadapt.report.tables import markdown
 
 TARGETS = {"protonet": 1000, "semi_protonet": 1000, "simpleshot": 1000, "bd_cspn": 1000, "laplacian_shot": 1000}
@@ -166,7 +167,7 @@ def main() -> None:
         status = Path("/proc/self/status").read_text()  # getrusage would give the parent's peak where that is higher
         print(int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1e6)
         return
-    report = {"schema": "protoadapt-benchmark/1", "hardware": hardware(options.device), "versions": versions()}
+    report = {"schema": "protoadapt-benchmark/1", **provenance(options.device), "load": os.getloadavg()[0]}
     report |= {"threads": torch.get_num_threads(), "protocol": "5-way 1-shot, 15 queries a class, 512-d", "seed": 0}
     report |= speed(options.device)
     write(options.json, report)  # what follows takes as long again

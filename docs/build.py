@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from typer.testing import CliRunner
@@ -48,7 +48,7 @@ def speed_page() -> str:
     for name, rate in cpu["methods"].items():
         naive = cpu["naive_episodes_per_s"].get(name)
         ratio = f"{rate['episodes_per_s'] / naive:.1f} × {naive:,.0f}" if naive else ""
-        agree = gpu["cpu_agreement"].get(name, {})
+        agree = gpu.get("cpu_agreement", {}).get(name, {})
         share = f"{100 * agree['share']:.3f} % of {agree['of']:,}" if agree else ""
         there = f"{gpu['methods'][name]['episodes_per_s']:,.0f}" if name in gpu["methods"] else "not measured"
         rows.append([name, f"{rate['episodes_per_s']:,.0f}", ratio, there, share])
@@ -99,8 +99,9 @@ def speed_page() -> str:
         "With 20 unlabelled pictures per class beside the queries, which then do not take part in the adaptation: "
         + ", ".join(f"{name} {rate:,.0f}" for name, rate in cpu["semi_episodes_per_s"].items())
         + " episodes/s.",
-        f"These rates are those of version {change['before']}; since then compiled loops take less time of a core per "
-        "episode, by factors of "
+        # Files without a commit are of that version.
+        (f"Beside version {change['before']} " if "commit" in cpu else f"These rates are of version {change['before']}; ")
+        + f"{'' if 'commit' in cpu else 'since then '}compiled loops take less time of a core per episode, by factors of "
         + ", ".join(f"{r['ratio']:.2f} ({case}, {1e6 * r['now']:,.0f} µs)" for case, r in change["cases"].items())
         + f": `python benchmarks/inference_ratio.py`, both versions in turn on {change['hardware']} beside other work.",
         "CIPA beside PT+MAP, on the same episodes: the paper says that CIPA “requires much less computation”. On these "
@@ -123,20 +124,24 @@ def speed_page() -> str:
 def _labeling(run: Mapping[str, Any]) -> str:
     """What `benchmarks/labeling.py` measured, in words."""
     ratios, cpu = run["ratios"], {name: pair[1] for name, pair in run["seconds_and_cpu_seconds"].items()}
+    wall = {name: pair[0] for name, pair in run["seconds_and_cpu_seconds"].items()}
+    quiet = run["load"] <= run["threads"] + 0.5  # its own threads, and nothing else
+    beside = "" if quiet else f", beside much other work (load {run['load']:.0f}), so that CPU time counts"
+    share, both = ratios["files" if quiet else "files, CPU time"], wall if quiet else cpu
     words = (
-        f"`python benchmarks/labeling.py` on {run['hardware']}, beside much other work (load {run['load']:.0f}): so "
-        f"only ratios of turns side by side, medians of {run['rounds']}, and CPU time count. {run['model']} embeds "
-        f"{run['pictures']} JPEG files ({run['pictures_of']}) at {100 * ratios['files']:.0f} % of the speed of bare "
-        "onnxruntime with its own settings on ready batches; by CPU time "
-        f"{100 * ratios['files, CPU time']:.0f} % ({cpu['files']:.2f} s with reading and decoding, {cpu['bare']:.2f} s "
-        "without: onnxruntime's own threads wait actively for each other, ours do not share a picture). Without other "
-        "work waiting costs nothing, and decoding, 2.6 ms of CPU time beside 10.5 ms for the network, must show: not "
-        f"measured. Torch takes {ratios['over torch, CPU time']:.1f} times the CPU time of bare onnxruntime."
+        f"`python benchmarks/labeling.py` on {run['hardware']}{beside}; medians of {run['rounds']} turns side by side. "
+        f"{run['model']} embeds {run['pictures']} JPEG files ({run['pictures_of']}) at {100 * share:.0f} % of the "
+        f"speed of bare onnxruntime with its own settings on ready batches: {both['files']:.2f} s with reading and "
+        f"decoding, {both['bare']:.2f} s without. Reading and decoding cost a fifth of the network's time; it is "
+        "regained by giving each thread pictures of its own, where onnxruntime's threads share one and wait for each "
+        "other. "
+        f"Torch takes {ratios['over torch' if quiet else 'over torch, CPU time']:.1f} times the time of bare "
+        "onnxruntime."
     )
     if "label" in ratios:
         words += (
-            f" The command `label` takes {ratios['label']:.1f} times as long, start-up and report included, and "
-            f"`predict` of one picture {ratios['predict over import torch']:.1f} times the CPU time of `import torch`."
+            f" The command `label` on these pictures takes {both['label']:.1f} s, start-up and report included, and "
+            f"`predict` of one picture {both['predict']:.1f} s, of which `import torch` is {both['import torch']:.1f} s."
         )
     return words
 
@@ -186,9 +191,23 @@ def models_page() -> str:
         "also in ImageNet, which favours `lite0`. On CIFAR-FS's novel classes (60 pictures per class, enlarged from "
         "32 pixels, unlike the training pictures of either network) the order is the same:"
     )
-    text = filled("docs/models.md", f"{tables[0]}\n\n{between}\n\n{tables[1]}\n\n{_embeddings()}")
+    text = filled("docs/models.md", _signed(), "signed")
+    text = filled("docs/models.md", f"{tables[0]}\n\n{between}\n\n{tables[1]}\n\n{_embeddings()}", text=text)
     card = json.loads((ROOT / "src/protoadapt/vision/networks/weights/lite0.json").read_text())
     return filled("docs/models.md", _calibration(card["calibration"]), "calibration", text)
+
+
+def _signed() -> str:
+    """What `benchmarks/signed.py` measured."""
+    run = read("signed-features.json")
+    cells = [pairs for tasks in run["accuracy"].values() for pairs in tasks.values()]
+    means = {how: [mean(pairs[how][side] for pairs in cells) for side in (0, 1)] for how in cells[0]}
+    rows = [[f"`{how}`", *(f"{value:.2f}" for value in pair)] for how, pair in means.items()]
+    return (
+        f"Measured with features of {run['features']} that a random rotation gives both signs, while every distance "
+        f"stays (`benchmarks/signed.py`): mean accuracy over {', '.join(run['accuracy'])}, 5-way, 1- and 5-shot, "
+        f"{run['episodes']:,} episodes each:\n\n{markdown(['method', *run['columns']], rows)}"
+    )
 
 
 def _embeddings() -> str:
