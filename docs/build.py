@@ -83,6 +83,8 @@ def speed_page() -> str:
     most = max(rate["episodes"] for rate in cpu["methods"].values())
     slow = {name: rate["episodes"] for name, rate in cpu["methods"].items() if rate["episodes"] < most}
     compiled = {name: rate["episodes_per_s"] for name, rate in cpu["methods"].items()}
+    # A file without a commit is of that version.
+    since = f"Beside version {change['before']}" if "commit" in cpu else f"Since {change['before']}, as measured here,"
     apart = [f"{_times(_rates(f'{run}/novel-1shot.json')):.1f}" for run in REAL.values()]
     parts = [
         "# Speed",
@@ -99,9 +101,7 @@ def speed_page() -> str:
         "With 20 unlabelled pictures per class beside the queries, which then do not take part in the adaptation: "
         + ", ".join(f"{name} {rate:,.0f}" for name, rate in cpu["semi_episodes_per_s"].items())
         + " episodes/s.",
-        # Files without a commit are of that version.
-        (f"Beside version {change['before']} " if "commit" in cpu else f"These rates are of version {change['before']}; ")
-        + f"{'' if 'commit' in cpu else 'since then '}compiled loops take less time of a core per episode, by factors of "
+        f"{since} compiled loops take less time of a core per episode, by factors of "
         + ", ".join(f"{r['ratio']:.2f} ({case}, {1e6 * r['now']:,.0f} µs)" for case, r in change["cases"].items())
         + f": `python benchmarks/inference_ratio.py`, both versions in turn on {change['hardware']} beside other work.",
         "CIPA beside PT+MAP, on the same episodes: the paper says that CIPA “requires much less computation”. On these "
@@ -141,7 +141,7 @@ def _labeling(run: Mapping[str, Any]) -> str:
     if "label" in ratios:
         words += (
             f" The command `label` on these pictures takes {both['label']:.1f} s, start-up and report included, and "
-            f"`predict` of one picture {both['predict']:.1f} s, of which `import torch` is {both['import torch']:.1f} s."
+            f"`predict` of one picture {both['predict']:.1f} s; `import torch` alone is {both['import torch']:.1f} s."
         )
     return words
 
