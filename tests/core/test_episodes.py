@@ -308,3 +308,17 @@ def test_row_work_is_done_once_a_table():
 def test_tensors_that_make_no_episodes_are_refused(support, labels, query, words):
     with pytest.raises(UserError, match=words):
         Episodes.from_tensors(support, labels, query, 5)
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.uint8])
+def test_rows_of_whole_numbers_are_those_numbers(kind):
+    """They are computed with as real numbers: a mean of whole numbers would be cut off."""
+    support, query = torch.randint(0, 9, (1, 4, 3), dtype=kind), torch.randint(0, 9, (1, 6, 3), dtype=kind)
+    labels = torch.tensor([[0, 0, 1, 1]])
+    episodes = Episodes.from_tensors(support, labels, query, 2)
+    assert episodes.rows.dtype == torch.float32
+    assert torch.equal(episodes.support, support.float())
+    assert torch.equal(episodes.query, query.float())
+    torch.testing.assert_close(
+        protonet(episodes), protonet(Episodes.from_tensors(support.float(), labels, query.float(), 2))
+    )
