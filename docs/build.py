@@ -85,6 +85,8 @@ def speed_page() -> str:
     compiled = {name: rate["episodes_per_s"] for name, rate in cpu["methods"].items()}
     # A file without a commit is of that version.
     since = f"Beside version {change['before']}" if "commit" in cpu else f"Since {change['before']}, as measured here,"
+    more = [name for name in slow if name in gpu["methods"] and gpu["methods"][name]["episodes"] > slow[name]]
+    filled_gpu = f" On the GPU {', '.join(more)} had more episodes: a few leave it idle." if more else ""
     apart = [f"{_times(_rates(f'{run}/novel-1shot.json')):.1f}" for run in REAL.values()]
     parts = [
         "# Speed",
@@ -92,7 +94,8 @@ def speed_page() -> str:
         "## Inference",
         f"`python benchmarks/inference.py` on {cpu['hardware']}: {cpu['protocol']}, sampling included, synthetic "
         f"features; best of three runs of {most:,} episodes ({', '.join(slow)}: one run of {min(slow.values())} to "
-        f"{max(slow.values()):,}). The naive way is the usual numpy loop over episodes, measured in the same run.",
+        f"{max(slow.values()):,}). The naive way is the usual numpy loop over episodes, measured in the same run."
+        f"{filled_gpu}",
         markdown(header, rows),
         f"10,000 CIPA episodes take {10_000 / cpu['methods']['cipa']['episodes_per_s']:.2f} s on the CPU and "
         f"{10_000 / gpu['methods']['cipa']['episodes_per_s']:.2f} s on the GPU; drawing them takes "

@@ -16,7 +16,7 @@ def numbers(record: Mapping[str, Any]) -> str:
     if "label" in record:
         parts.append(_label(record["label"]))
     if "extract" in record:
-        parts += _extract(record["extract"], record.get("extract-cuda"))
+        parts += _extract(record["extract"], record.get("extract-cuda"), record.get("extract-cuda-small"))
     return "\n\n".join(parts)
 
 
@@ -65,7 +65,9 @@ def _label(record: Mapping[str, Any]) -> str:
     )
 
 
-def _extract(record: Mapping[str, Any], gpu: Mapping[str, Any] | None) -> list[str]:
+def _extract(
+    record: Mapping[str, Any], gpu: Mapping[str, Any] | None, small: Mapping[str, Any] | None
+) -> list[str]:
     decoding = record["decoding_per_core"]
     limit = _limit(decoding * record["cores"], record["network"])
     parts = [
@@ -74,6 +76,13 @@ def _extract(record: Mapping[str, Any], gpu: Mapping[str, Any] | None) -> list[s
         f"({record['network']:,.1f}/s). "
         f"Decoding alone reaches {decoding:,.0f} pictures/s per core: {limit} limits."
     ]
+    if small is not None:
+        parts.append(
+            f"On {small['hardware']} with {small['cores']} cores, small pictures ({small['of']}): "
+            f"{small['extract_steady']:,.0f} pictures/s in steady state, "
+            f"{100 * small['extract_steady'] / small['network']:.0f} % of the forward pass alone on a ready batch "
+            f"({small['network']:,.0f}/s)."
+        )
     return parts if gpu is None else [*parts, *_gpus(gpu)]
 
 
@@ -83,6 +92,7 @@ def _gpus(record: Mapping[str, Any]) -> list[str]:
     each = record["decoding_per_core"]
     decoding = each * cores
     limit = _limit(decoding, forward)
+    transfer = "" if "of" in record else ", together with the transfer of pictures"  # which is overlapped since
     more = f"; {forward / rate:.1f} times as many cores would keep the GPU busy" if decoding < forward else ""
     rows = [
         [str(gpus), f"{gpus * cores:,}", f"{gpus * rate:,.0f}"]
@@ -93,7 +103,7 @@ def _gpus(record: Mapping[str, Any]) -> list[str]:
     return [
         f"On {record['hardware']} with {cores} cores: {rate:,.0f} pictures/s in steady state, "
         f"{100 * rate / forward:.0f} % of the network alone ({forward:,.0f}/s). Decoding alone reaches {each:,.0f} "
-        f"pictures/s per core, {decoding:,.0f}/s in all: {limit} limits, together with the transfer of pictures{more}.",
+        f"pictures/s per core, {decoding:,.0f}/s in all: {limit} limits{transfer}{more}.",
         "Estimate for more GPUs with as many cores each: shards are independent, so the measured pictures/s are "
         "multiplied by the number of GPUs. The disk must keep up: at 40 kB per picture a GPU reads"
         f" {rate * 0.04:,.0f} MB/s.\n\n{markdown(header, rows)}",
