@@ -65,9 +65,7 @@ def _label(record: Mapping[str, Any]) -> str:
     )
 
 
-def _extract(
-    record: Mapping[str, Any], gpu: Mapping[str, Any] | None, small: Mapping[str, Any] | None
-) -> list[str]:
+def _extract(record: Mapping[str, Any], gpu: Mapping[str, Any] | None, small: Mapping[str, Any] | None) -> list[str]:
     decoding = record["decoding_per_core"]
     limit = _limit(decoding * record["cores"], record["network"])
     parts = [
