@@ -1,18 +1,19 @@
 """The comparators: parts of several processes merged, and quoted and measured numbers in their places of the table."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.comparators import SYSTEMS, cell, merged, training_record
-from paper.comparators_page import NAMES, NOT_TRAINED, comparators_section, here
+from paper.comparators_page import NAMES, NOT_TRAINED, comparators_section, here, own_label, read_comparators
 from paper.quoted import LITERATURE
 from protoadapt.core.evaluate import compare
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.records import together
 from protoadapt.training import TrainConfig
-from protoadapt.training.recipes import earlier_run, recipe
+from protoadapt.training.recipes import RECIPES, comparators, earlier_run, recipe
 
 
 def entry(accuracy, difference=None):
@@ -55,6 +56,25 @@ def test_own_inference_is_the_head_or_what_the_paper_uses(tmp_path):
     assert tpn[1][2:4] == ["79.38", ""], "a head that cannot answer five shots has no number there"
     assert rotation[0][1:4] == ["random weights", "76.09 (WRN-28-10)", "60.00 ± 0.25"]
     assert rotation[0][-1] == "201 s"
+
+
+def test_published_numbers_of_the_same_backbone_are_subtracted(tmp_path):
+    cases = {"tpn": system("tpn", {"tpn": entry(66.89)}, {}, start="x"), "cc_rot": system("cc_rot", {}, {})}
+    text = "\n".join(comparators_section(written(tmp_path, cases) and tmp_path))
+    assert "in points: TPN +1.0. " in text, "CC+rot is quoted with another backbone"
+
+
+def test_recipes_state_what_was_measured():
+    """1-shot / 5-shot with the system's own inference and with CIPA, as in the file of results."""
+    (document,) = (d for d in read_comparators(Path(__file__).parents[2] / "results") if d["dataset"] == "cifar-fs")
+    for name, one in document["systems"].items():
+        if name not in comparators.__dict__ or not one["start"]:
+            continue
+        words = " ".join(RECIPES[name].__doc__.split())
+        found = [one["results"][f"novel {shot}-shot"] for shot in (1, 5)]
+        for label in ("cipa", own_label(one, found[1])):
+            if label in found[0]:
+                assert " / ".join(f"{results[label]['accuracy']:.1f}" for results in found) in words, (name, label)
 
 
 def test_does_meta_learning_add_anything(tmp_path):
