@@ -31,9 +31,10 @@ NOT_TRAINED = {
 """Why a row of the paper's tables is quoted only."""
 REASONS = (
     "ProtoNet and MetaOptNet-SVM are more than two points below it at 1-shot, and above it at 5-shot. The probable "
-    "reason is the shot of their training episodes (5 and 15), as one network answers both columns here: the classifier "
-    "that they start from has more at 1-shot with plain prototypes, and ProtoNet ends as low when it is trained from "
-    "random weights (`protoadapt train protonet`). MetaOptNet has less than a hundredth of its authors' episodes besides."
+    "reason is the shot of their training episodes (5 and 15), as one network answers both columns here: the "
+    "classifier that they start from has more at 1-shot with plain prototypes, and ProtoNet ends as low when it is "
+    "trained from random weights (`protoadapt train protonet`). MetaOptNet has less than a hundredth of its authors' "
+    "episodes besides."
 )
 FEATURES = ("protonet", "cipa", "bapa")
 OWN = {"hct_r": "cipa", "protonet": "protonet", "cc_rot": "protonet", "classifier_baseline": "protonet"}
