@@ -78,12 +78,12 @@ def run(
         raise UserError(f"there is no NAME-novel.safetensors in {str(folder)!r}: make them with protoadapt extract")
     document = json.loads(out.read_text()) if out.is_file() else {"schema": "protoadapt-arena/1", "sets": {}}
     document |= {"episodes": episodes, "slow_episodes": slow_episodes, "seed": 0}
-    document |= {"versions": versions(), "hardware": hardware(device), "commit": commit()}
+    document |= {"versions": versions(), "commit": commit()}
     for file in files:
         name = file.name.removesuffix("-novel.safetensors")
         table, validation = load_features(file), load_features(file.with_name(f"{name}-val.safetensors"))
         about = {key: value for key, value in table.about.items() if key != "class_names"}
-        kept = document["sets"].setdefault(name, {"features": about, "cells": []})
+        kept = document["sets"].setdefault(name, {"features": about, "hardware": hardware(device), "cells": []})
         done = {(cell["protocol"], cell["shot"]) for cell in kept["cells"]}
         for words, protocol in PROTOCOLS.items():
             for shot in SHOTS:

@@ -71,6 +71,49 @@ def difference_table(found: dict[str, dict[int, dict[str, list[float | None]]]],
     return markdown([f"{ours} −", *found], body)
 
 
+HEADLINES = ("balanced", "Dirichlet(2)", "Dirichlet(0.5)", "5 of 20")
+
+
+def strongest_table(document: dict[str, Any]) -> str:
+    """BAPA minus the strongest method that is not told, per protocol and shot: a column per dataset."""
+
+    def entry(part: dict[str, list[float | None]]) -> str:
+        rivals = [name for name in part if name not in (*TOLD, "BAPA")]
+        name = min(rivals, key=lambda rival: part[rival][3] or 0.0)
+        return f"{part[name][3]:+.1f} ± {part[name][4]:.1f} {name}"
+
+    body = []
+    for protocol in HEADLINES:
+        found = cells(document, protocol)
+        for shot in (1, 5):
+            row = [entry(found[name][shot]) if shot in found.get(name, {}) else "–" for name in document["sets"]]
+            body.append([f"{protocol}, {shot}-shot", *row])
+    return markdown(["BAPA − the strongest rival", *document["sets"]], body)
+
+
+PUBLISHED = (
+    ("α-TIM", "mini-imagenet", "Dirichlet(2)", (67.4, 82.5), "ResNet-18, Veilleux et al. 2021"),
+    ("PT+MAP", "mini-imagenet", "Dirichlet(2)", (60.1, 67.1), "ResNet-18, Veilleux et al. 2021"),
+    ("BPA + PT+MAP", "mini-imagenet", "balanced", (83.19, 89.56), "WRN-28-10, Shalam and Korman 2024"),
+    ("BPA + PT+MAP", "cifar-fs", "balanced", (87.37, 91.12), "WRN-28-10, Shalam and Korman 2024"),
+    ("BPA + PT+MAP", "cub", "balanced", (91.90, 94.63), "WRN-28-10, Shalam and Korman 2024"),
+)
+"""What papers and their public code report on the same classes and kind of tasks, with other networks."""
+
+
+def published_table(document: dict[str, Any]) -> str:
+    """Published accuracies beside ours, 1- / 5-shot; rows that were not measured are left out."""
+    body = []
+    for name, dataset, protocol, theirs, network in PUBLISHED:
+        shots = cells(document, protocol).get(dataset, {})
+        if all(name in shots.get(shot, {}) for shot in (1, 5)):
+            ours = [shots[shot][name][0] or 0.0 for shot in (1, 5)]
+            apart = " / ".join(f"{own - other:+.1f}" for own, other in zip(ours, theirs))
+            pair = " / ".join(f"{own:.1f}" for own in ours)
+            body.append([name, f"{dataset}, {protocol}", f"{theirs[0]} / {theirs[1]}", network, pair, apart])
+    return markdown(["method", "tasks", "published", "with", "here", "apart"], body)
+
+
 def numbers(document: dict[str, Any], protocols: Sequence[str] = tuple(TITLES)) -> str:
     """Both tables of every protocol, as Markdown."""
     about = (
@@ -79,39 +122,27 @@ def numbers(document: dict[str, Any], protocols: Sequence[str] = tuple(TITLES)) 
         "frequent. PADDLE's scale and UNEM's weights were learned on the validation classes of each dataset, for each "
         "protocol and shot. Differences are paired: ± over episodes, in brackets over classes (jackknife)."
     )
-    parts = [about]
+    parts = [about, strongest_table(document)]
     for protocol in protocols:
         if found := cells(document, protocol):
             parts += [f"### {TITLES[protocol]}", accuracy_table(found), difference_table(found)]
         if told := cells(document, protocol, "told"):
             parts += ["Told that the classes are equal:", difference_table(told, "BAPA, told equal")]
+    parts += ["### Beside published numbers", published_table(document)]
     return "\n\n".join(parts)
 
 
-DRAWN = ("ProtoNet", "CIPA", "PT+MAP", "α-TIM", "PADDLE", "BAPA")
+DRAWN = ("ProtoNet", "CIPA", "PT+MAP", "BAPA")
 """What the picture shows."""
 
 
-def bars(document: dict[str, Any], shot: int = 5) -> tuple[list[str], dict[str, list[float]]]:
-    """Protocols, and for each method that has them all its mean accuracy over the datasets."""
-    protocols = [words for words in TITLES if cells(document, words) and words not in ("5 of all", "30 % foreign")]
-
-    def mean(words: str, name: str) -> float | None:
-        found = [shots.get(shot, {}).get(name) for shots in cells(document, words).values()]
-        values = [row[0] for row in found if row and row[0] is not None]
-        return sum(values) / len(values) if values and len(values) == len(found) else None
-
-    series = {name: [mean(words, name) for words in protocols] for name in DRAWN}
-    return protocols, {name: values for name, values in series.items() if None not in values}  # type: ignore[misc]
-
-
 def bars_of_extremes(record: dict[str, Any], shot: int = 5) -> tuple[list[str], dict[str, list[float]]]:
-    """The same from the tables of extreme queries (`benchmarks/extremes.py`)."""
+    """Kinds of queries, and the mean accuracy of each method over the datasets, from `benchmarks/extremes.py`: it has
+    every kind for every dataset."""
     rows = [row for part in record["sets"] for row in part["rows"] if row["shot"] == shot]
     cases = [case for case in dict.fromkeys(row["case"] for row in rows) if "foreign" not in case and "25" not in case]
-    series = {}
-    for name in DRAWN:
-        found = [[row["methods"].get(name) for row in rows if row["case"] == case] for case in cases]
-        if all(all(case) for case in found):
-            series[name] = [sum(one["accuracy"] for one in case) / len(case) for case in found]
-    return cases, series
+    found = {name: [[row["methods"][name] for row in rows if row["case"] == case] for case in cases] for name in DRAWN}
+    return cases, {
+        name: [sum(one["accuracy"] for one in case) / len(case) for case in of_cases]
+        for name, of_cases in found.items()
+    }

@@ -43,13 +43,21 @@ def test_every_method_has_its_numbers(document):
 
 def test_the_tables_show_them(document):
     text = arena_page.numbers(document)
-    assert text.count("###") == 4
+    assert text.count("###") == 5
     row = next(line for line in text.splitlines() if line.startswith("| BAPA |"))
     cell = next(c for c in document["sets"]["x"]["cells"] if c["protocol"] == "balanced")
     assert f"{cell['methods']['BAPA'][0]:.1f}" in row
-    groups, series = arena_page.bars(document, shot=1)
-    assert groups == ["balanced", "1 query"]
-    assert series == {}, "a method without every protocol is not drawn"
+    rivals = next(line for line in text.splitlines() if line.startswith("| balanced, 5-shot |"))
+    least = min((row[3], name) for name, row in cell["methods"].items() if name not in (*arena_page.TOLD, "BAPA"))
+    assert f"{least[0]:+.1f} ±" in rivals
+
+
+def test_the_picture_shows_means_over_datasets():
+    methods = [{name: {"accuracy": value} for name in arena_page.DRAWN} for value in (40.0, 60.0)]
+    rows = [[{"case": "1 query", "shot": shot, "methods": part} for shot in (1, 5)] for part in methods]
+    groups, series = arena_page.bars_of_extremes({"sets": [{"rows": part} for part in rows]})
+    assert groups == ["1 query"]
+    assert series == {name: [50.0] for name in arena_page.DRAWN}
 
 
 def test_a_folder_without_features_is_said(tmp_path):
