@@ -379,7 +379,10 @@ def draw_which_method(folder: Path) -> Path:
     """The picture of docs/which-method.md."""
     record = read("extremes-novel.json")
     groups, series = arena_page.bars_of_extremes(record)
-    groups = [words.replace(", ", ",\n") if "," in words else words.replace(" ", "\n", 1) for words in groups]
+    groups = [
+        words.replace(", ", ",\n").replace(" of ", " of\n") if "," in words else words.replace(" ", "\n", 1)
+        for words in groups
+    ]
     sets = ", ".join(part["features"]["dataset"] for part in record["sets"])
     title = f"5-shot, mean over the novel classes of {sets}"
     draw_bars(groups, series, folder / "which-method.png", "queries", "% right", title)
