@@ -358,7 +358,44 @@ def serve_page() -> str:
         f"{last['memory_mb']} MB, {len(last['errors'])} errors."
     )
     table = markdown(["clients", "requests/s", "bare network, pictures/s", "ratio", "median", "errors"], rows)
-    return filled("docs/serve.md", f"{words}\n\n{table}\n\n{memory}")
+    return filled("docs/serve.md", board_numbers(), "board", filled("docs/serve.md", f"{words}\n\n{table}\n\n{memory}"))
+
+
+def board_numbers() -> str:
+    """What the page with many pictures takes, one column per number of pictures."""
+    if not (RESULTS / "benchmark-board.json").exists():
+        return "Not measured yet: `python benchmarks/board.py`."
+    record = read("benchmark-board.json")
+    lines = {
+        "first picture after": lambda one: f"{one['first_picture_s']:.1f} s",
+        "pictures in the page at once, at most": lambda one: f"{one['tiles_in_page']}",
+        "frames while scrolling through all: median, longest": lambda one: (
+            f"{one['median_frame_ms']:.0f} ms, {one['longest_frame_ms']:.0f} ms"
+        ),
+        "of these late (more than two of 60 per second)": lambda one: f"{one['late_frames']} of {one['frames']}",
+        "scrolled through in": lambda one: f"{one['scroll_s']:.1f} s",
+        "a correction: shown after, others named after (median)": lambda one: (
+            f"{one['shown_median_ms']:.0f} ms, {one['answered_median_ms']:,.0f} ms"
+        ),
+        "naming alone: processor time of all cores": lambda one: f"{one['naming_cpu_ms']:,.0f} ms",
+        "memory of the page: at first, after scrolling": lambda one: (
+            f"{one['memory_page_mb']} MB, {one['memory_page_after_mb']} MB"
+        ),
+        "memory of the server: at first, after the corrections": lambda one: (
+            f"{one['memory_server_mb']} MB, {one['memory_server_after_mb']} MB"
+        ),
+        "load of the machine": lambda one: f"{one['load']:.0f}",
+    }
+    sizes = record["sizes"]
+    words = (
+        f"`python benchmarks/board.py` on {record['hardware']}, {record['classes']} classes with {record['labels']} "
+        f"labels in all, chromium {record['browser'].split('.')[0]} without a screen. Server and browser share the "
+        "cores with whatever else the machine does (its load is in the last line; idle it is 0), so that times are "
+        "upper bounds."
+    )
+    rows = [[line, *(say(one) for one in sizes)] for line, say in lines.items()]
+    header = ["", *(f"{one['pictures']:,} pictures" for one in sizes)]
+    return f"{words}\n\n{markdown(header, rows)}"
 
 
 def bapa_page() -> str:

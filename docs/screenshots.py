@@ -130,7 +130,7 @@ def lasso(page: Page) -> None:
     box = page.locator(".stage canvas").bounding_box()
     assert box
     x, y, w, h = (box[key] for key in ("x", "y", "width", "height"))
-    outline = [(x + w * (0.26 - 0.12 * math.cos(turn)), y + h * (0.78 - 0.15 * math.sin(turn)))
+    outline = [(x + w * (0.26 - 0.1 * math.cos(turn)), y + h * (0.24 - 0.17 * math.sin(turn)))
                for turn in np.linspace(0, 2 * math.pi, 40)]  # fmt: skip
     page.mouse.move(*outline[0])
     page.mouse.down()
@@ -210,7 +210,7 @@ def take(browser: Browser, photos: Path, keep: Path, shot: Callable[[Page, str],
         settled(dark)
         shot(dark, "serve-dark")
         dark.close()
-        phone = browser.new_page(viewport={"width": 390, "height": 844}, device_scale_factor=2)
+        phone = browser.new_page(viewport={"width": 390, "height": 844})
         phone.goto(f"{address}#{board}")
         phone.wait_for_selector(".tile")
         phone.click(".tile >> nth=2")

@@ -181,6 +181,8 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     return `${count(present - labelled, "picture")} named from ${count(labelled, "label")} of ${count(state.classes.length, "class", "classes")}.${moved}${scores}`;
   }
 
+  let grouped = null;
+  let groups = [];
   function show() {
     const any = state.pictures.length > state.gone.size || state.classes.length > 0;
     if (start) setAttribute(start, "hidden", any);
@@ -202,7 +204,8 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     if (status.textContent !== text) status.textContent = text;
     element.classList.toggle("busy", state.busy > 0);
     element.classList.toggle("about-mode", view.mode === "about");
-    const groups = groupsOf(state, view);
+    const shown = [state.version, view.scope, view.query, view.order].join("\0");
+    if (shown !== grouped) [grouped, groups] = [shown, groupsOf(state, view)];
     grid.show(groups);
     setAttribute(empty, "hidden", view.mode !== "grid" || groups.some((group) => group.ids.length));
     side.show();

@@ -50,11 +50,13 @@ export function createClasses(store, { look, label, files, edit, create }) {
     return item;
   }
 
-  let drawn = "";
+  let [drawn, seen] = ["", ""];
   return {
     element, input,
     show() {
       const { state, view } = store;
+      if (seen === `${state.version} ${view.scope}`) return;
+      seen = `${state.version} ${view.scope}`;
       const { scopes: numbers, classes: found } = tally(state, view);
       const sign = JSON.stringify([numbers, [...found], view.scope]);
       if (sign === drawn) return;

@@ -17,6 +17,7 @@ export function createGrid(store, { pick, open }) {
   let order = [];
   let places = new Map();
   let groups = [];
+  let size = 0;
 
   /** Lays everything out anew; what is looked at, or else the first picture seen, stays where it is on the screen. */
   function layout() {
@@ -216,8 +217,10 @@ export function createGrid(store, { pick, open }) {
   return {
     element: list, neighbour, reveal, order: () => order,
     show(fresh) {
-      groups = fresh;
-      layout();
+      const same = fresh === groups && store.view.size === size;
+      [groups, size] = [fresh, store.view.size];
+      if (same) render(); // something else was chosen
+      else layout();
     },
     /** The ids between two pictures, both included, in the order of the page. */
     between(one, other) {

@@ -12,7 +12,7 @@ const SIZE = "protoadapt-size";
 export function createStore(backend) {
   const state = {
     pictures: [], classes: [], labels: new Map(), gone: new Set(), answers: null, answerClasses: [], next: [], suggested: new Set(), reasons: {},
-    undo: null, redo: null, skipped: [], n_skipped: 0, calibrated: false, busy: 0, taking: false,
+    undo: null, redo: null, skipped: [], n_skipped: 0, calibrated: false, busy: 0, taking: false, version: 0,
   };
   const view = {
     scope: "all", query: "", order: "unsure", mode: "grid", size: Number(recall(SIZE)) || 148,
@@ -46,6 +46,7 @@ export function createStore(backend) {
       view.moved = new Set(before && state.answers
         ? before.flatMap((label, id) => (label !== null && label !== factsOf(state, id).label ? [id] : [])) : []);
     }
+    state.version++;
     view.selection = new Set([...view.selection].filter((id) => !state.gone.has(id)));
     if (view.focus !== null && state.gone.has(view.focus)) view.focus = null;
     changed();
@@ -91,6 +92,7 @@ export function createStore(backend) {
     /** A step: shown at once, then sent. Resolves when the backend has answered everything. */
     step(patch, words) {
       applyPatch(state, patch);
+      state.version++;
       state.undo = words;
       state.redo = null;
       return store.send({ patch, words });

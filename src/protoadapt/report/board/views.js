@@ -3,6 +3,7 @@
 import { factsOf } from "./store.js";
 
 export const UNSURE = 0.8;
+const BY_NUMBER = new Intl.Collator("en", { numeric: true });
 
 /** The ways to look at a board, beside its classes: name → [title, whether a picture is in it]. */
 export const SCOPES = {
@@ -48,7 +49,7 @@ export function groupsOf(state, view) {
     const after = { title: first.length ? "After these, the least certain first" : "The least certain first", kind: "none", index: -1, ids: rest };
     return [{ title: SCOPES.next[0], kind: "queue", index: -1, ids: first }, after].filter((group) => group.ids.length);
   }
-  const byName = (a, b) => state.pictures[a].name.localeCompare(state.pictures[b].name, "en", { numeric: true });
+  const byName = (a, b) => BY_NUMBER.compare(state.pictures[a].name, state.pictures[b].name);
   if (view.order === "name") {
     return [{ title: SCOPES[view.scope]?.[0] ?? view.scope.slice(6), kind: "none", index: -1, ids: [...facts.keys()].sort(byName) }];
   }
