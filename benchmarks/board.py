@@ -100,20 +100,20 @@ def pictures(count: int, width: int) -> tuple[list[Picture], list[str | None]]:
     return [Picture(*one) for one in zip(names, keys, rows)], labels
 
 
-def naming(board: Board, metadata: dict[str, Any]) -> dict[str, float]:
-    """Milliseconds that naming alone takes in this process, and of all cores' time, as the median of three.
+def naming(board: Board, metadata: dict[str, Any]) -> float:
+    """Milliseconds of processor time that naming takes on one core, as the median of three.
 
-    The latter hardly depends on what else the machine does.
+    It hardly depends on what else the machine does; two threads that wait for each other on a busy one would.
     """
-    clocks = {"naming_ms": time.perf_counter, "naming_cpu_ms": time.process_time}
-    times: dict[str, list[float]] = {key: [] for key in clocks}
+    threads, times = torch.get_num_threads(), []
+    torch.set_num_threads(1)
     name_board(board, metadata)  # warm
     for _ in range(3):
-        start = {key: clock() for key, clock in clocks.items()}
+        start = time.process_time()
         name_board(board, metadata)
-        for key, clock in clocks.items():
-            times[key].append(1000 * (clock() - start[key]))
-    return {key: statistics.median(values) for key, values in times.items()}
+        times.append(1000 * (time.process_time() - start))
+    torch.set_num_threads(threads)
+    return statistics.median(times)
 
 
 @contextmanager
@@ -145,7 +145,8 @@ def measured(browser: Browser, count: int, corrections: int, copies: list[tuple[
     added, labels = pictures(count, width)
     board = add(Board(), added)[0]
     board = change(board, labelling(board, {i: name for i, name in enumerate(labels) if name}))[0]
-    record: dict[str, Any] = {"pictures": count, "load": os.getloadavg()[0], **naming(board, metadata)}
+    record: dict[str, Any] = {"pictures": count, "load": os.getloadavg()[0]}
+    record["naming_cpu_ms"] = naming(board, metadata)
     with tempfile.TemporaryDirectory() as folder:
         session = new_session(Path(folder), metadata["weights"])
         for i, one in enumerate(added):

@@ -377,7 +377,7 @@ def board_numbers() -> str:
         "a correction: shown after, others named after (median)": lambda one: (
             f"{one['shown_median_ms']:.0f} ms, {one['answered_median_ms']:,.0f} ms"
         ),
-        "naming alone: processor time of all cores": lambda one: f"{one['naming_cpu_ms']:,.0f} ms",
+        "naming alone: processor time on one core": lambda one: f"{one['naming_cpu_ms']:,.0f} ms",
         "memory of the page: at first, after scrolling": lambda one: (
             f"{one['memory_page_mb']} MB, {one['memory_page_after_mb']} MB"
         ),
