@@ -58,7 +58,8 @@ def comparators_section(folder: Path) -> list[str]:
         "(ResNet-12), one loop, one budget and the same episodes for all; what is learned is each paper's own "
         "([training](training.md)). “Own” is the system's own inference; ProtoNet, CIPA and BAPA answer on its "
         "features. Differences are paired: own inference minus HCT_R with CIPA. Quoted numbers are those of the "
-        "paper's tables, with the backbone where it is another.",
+        "paper's tables, with the backbone where it is another. Slow heads answer the first 600 or 2,000 episodes, and "
+        "are paired on those.",
     ]
     for document in documents:
         dataset = DATASETS.get(document["dataset"], document["dataset"])
