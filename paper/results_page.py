@@ -169,8 +169,8 @@ def _main(table: Table, results: Results) -> list[str]:
     parts.append("### Beside the literature")
     parts.append(
         "Quoted from the paper's Tables 1 to 4 (PT+MAP on CUB: from its text), and beside it the same system here, on "
-        "one backbone (ResNet-12), loop and protocol: systems that train are the comparators below (empty: not trained on this dataset), "
-        "methods of inference answer on the features of the network in bold. "
+        "one backbone (ResNet-12), loop and protocol: systems that train are the comparators below (empty: not trained "
+        "on this dataset), methods of inference answer on the features of HCT_R (mini-ImageNet: after two cycles). "
         + " ".join(f"{name} is quoted only: {reason}." for name, reason in NOT_TRAINED.items())
     )
     trained_here = read_comparators(results.folder)
