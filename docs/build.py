@@ -290,8 +290,8 @@ def readme() -> str:
     cipa = cpu["methods"]["cipa"]["episodes_per_s"]
     numbers = (
         "## Numbers\n\nAccuracy in percent at 5-way 1-shot / 5-shot, 10,000 episodes with balanced queries, one "
-        "ResNet-12 trained with HCT_R for 2 to 16 minutes on one GPU (mini-ImageNet's: two cycles, then short "
-        "episodic training with EPNet; the network that ships is the one before EPNet), one view per picture:\n\n"
+        "ResNet-12 trained with HCT_R for 2 to 16 minutes on one GPU (CIFAR-FS's and mini-ImageNet's "
+        "with short episodic training with EPNet after it), one view per picture:\n\n"
         f"{markdown(header, rows)}\n\n"
         "[All results](docs/results.md): intervals over episodes and over classes, unbalanced queries, ablations, "
         f"other methods. CIPA runs {cipa:,.0f} episodes per second on two CPU cores, "

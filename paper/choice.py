@@ -63,7 +63,7 @@ def choice_section(choice: Choice, results: Results) -> list[str]:
     lines = []
     for trial in choice.novel_trials(run):
         cells = []
-        for spec in trial.methods:
+        for spec in NOVEL_METHODS:
             records = [results.get(trial, shot, spec) for shot in SHOTS]
             cells.append(" / ".join(f"{r['accuracy']:.2f} ± {r['ci95']:.2f}" if r else NOT_MEASURED for r in records))
         lines.append([str(trial.views), f"{trial.pooling:g}", *cells])

@@ -69,7 +69,6 @@ MINI_ADAM_EPNET = Run("mini-imagenet-adam-epnet", "epnet", EPISODIC, start=MINI_
 LONGER = ("dataset=mini-imagenet", "epochs=70", "validate_every=10", "checkpoint_every=10")
 MINI_EPNET_LONG = Run("mini-imagenet-epnet-long", "epnet", LONGER, start=MINI_SECOND)
 MINI_EPNET_ONE = Run("mini-imagenet-epnet-1shot", "epnet", (*EPISODIC, "shot=1"), start=MINI_SECOND)
-CHOSEN = MINI_EPNET  # by the rule: see the table `choice`
 MINI = {"mini-ImageNet": ("mini-imagenet", "none", "val")}
 
 # mini-ImageNet, wide (64-160-320-640): all four rotations of every picture, and as many epochs as the time allowed.
@@ -87,7 +86,7 @@ WITH_WIDE = {"wide": MINI_WIDE, "wide + EPNet": MINI_WIDE_EPNET, "second cycle +
 def joined(networks: Mapping[str, Run], number: int) -> dict[str, Run]:
     """Every set of so many of the networks, as one."""
     sets = [dict(some) for some in combinations(networks.items(), number)]
-    return {" and ".join(some): join(*some.values()) for some in sets}
+    return {", ".join(some): join(*some.values()) for some in sets}
 
 
 def join(*parts: Run) -> Run:
@@ -199,3 +198,6 @@ CHOICES = {
         SEVERAL_VIEWS,
     ),
 }
+
+CHOSEN = {"choice": MINI_EPNET, "choice_cifar_fs": CIFAR_FS_EPNET, "choice_cub": CUB_BOX}
+"""The networks of the main rows, by the rule: a test compares them with what the results say."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.choice import choice_section
+from paper.choice import choice_section, winner
 from paper.choice_plans import CHOICES
 from paper.comparators_page import NOT_TRAINED, comparators_section, here, read_comparators
 from paper.difference_tables import differences_table, fit_table, small_files_note
@@ -53,7 +53,8 @@ def results_page(folder: Path) -> str:
         "percent with 95 % confidence intervals, 10,000 episodes unless stated; networks are ResNet-12. "
         "`python -m paper TABLE --data DIR` makes a table from scratch, or resumes.",
     ]
-    shown = [name for name in TABLES if name != "glyphs"]
+    planned = [name for name, choice in CHOICES.items() if winner(choice, results) is None]  # nothing is measured yet
+    shown = [name for name in TABLES if name not in ("glyphs", *planned)]
     return (
         "\n\n".join(
             [

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from paper.choice_plans import CHOSEN
 from protoadapt import Protocol
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.packing import records_of, right_answers
@@ -21,7 +22,8 @@ from protoadapt.vision.networks import SHIPPED, cards
 from protoadapt.vision.networks.model_files import load_weights
 
 RESULTS = Path(__file__).parent.parent / "results"
-RUNS = {"cifar-fs": "cifar-fs", "cub": "cub-box", "mini-imagenet": "mini-imagenet"}
+RUNS = {"cifar-fs": "choice_cifar_fs", "cub": "choice_cub", "mini-imagenet": "choice"}
+RUNS = {name: CHOSEN[choice].name for name, choice in RUNS.items()}
 DATA = Path(os.environ.get("PROTOADAPT_DATA", ""))
 HERE = [name for name in SHIPPED if cards.weights_file(name)]
 

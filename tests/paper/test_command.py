@@ -115,7 +115,7 @@ def test_results_that_are_there_are_a_table_without_any_pictures(tmp_path):
     assert re.search(r"\| CUB, boxes \| 1 \| 1 \| 93.03 \| \**9\d\.\d\d", done.stdout)
     assert "cub-box, novel:" in done.stdout, "every method of the file, beside the one of the row"
     assert re.search(r"^\| pt_map \| 9\d\.\d\d", done.stdout, re.MULTILINE)
-    assert "CIFAR-FS" not in done.stdout
+    assert "| CIFAR-FS" not in done.stdout
     for words in ((), ("--only-evaluate", "--per-class", "20")):
         done = run("main", "--data", ".", "--only", "cub-box/novel-?shot", *words)
         assert done.exit_code == 1
