@@ -252,6 +252,11 @@ def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
     command([file], card, episodes=4)
     result = json.loads(card.read_text())
     assert cards.calibration_of(card, "ab" * 8) == result["calibration"]
+    for odd in ({"nearest": -1}, {"nearest": 2.5}, {"shift": 9}, {"shift": "much"}):
+        task = result["calibration"]["task"] | odd
+        notes.write_text(json.dumps({**result, "calibration": {**result["calibration"], "task": task}}))
+        with pytest.raises(UserError, match="is incomplete"):
+            cards.calibration_of(notes, "ab" * 8)
     assert result["calibration"]["settings"] == described(make_estimator("bapa", {}))["settings"]
     assert f"temperature {result['calibration']['temperature']:.3f}" in capsys.readouterr().out
     card.write_text(json.dumps({**result, "licence": "mine", "calibration": None}))
