@@ -14,6 +14,7 @@ from protoadapt import Protocol
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.packing import records_of, right_answers
 from protoadapt.core.records import SCHEMA, read_results
+from protoadapt.labeling.classifier import SETTINGS_0_1_0, described, make_estimator
 from protoadapt.training.datasets import load
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
@@ -42,6 +43,15 @@ def test_a_card_tells_the_published_rows_of_its_own_weights(name):
         assert result["features"]["weights"] == card["weights"]
         assert number["accuracy"] == round(result["accuracy"], 2)
         assert (number["ci95"], number["episodes"]) == (round(result["ci95"], 2), result["episodes"])
+
+
+@pytest.mark.parametrize("name", cards.names())
+def test_a_named_network_is_calibrated_for_the_default_method(name):
+    """At its default settings, or `label` would call nothing unknown."""
+    card = cards.find_card(name)
+    calibration = cards.calibration_of(cards.card_file(name), card["weights"])
+    stated = calibration.get("settings", SETTINGS_0_1_0["bapa"])
+    assert {"class_prior": None, **stated} == described(make_estimator("bapa", {}))["settings"]
 
 
 def test_result_files_are_small_and_packed():
