@@ -492,9 +492,9 @@ def test_the_page_says_what_the_card_says():
     ]
     assert markdown(["classes", "known kept", "foreign found", "AUROC"], rows) in page
     words = " ".join(page.split())
-    assert f"For `lite0` it is {calibration['temperature']:.2f};" in words
+    assert f"For `lite0` the temperature is {calibration['temperature']:.2f};" in words
     assert (
         f"error is {100 * calibration['ece_before']:.1f} % without and {100 * calibration['ece']:.1f} % with it"
         in words
     )
-    assert f"does not (AUROC {calibration['auroc']:.2f})" in words
+    assert f"as a sign of foreign pictures is {calibration['auroc']:.2f}," in words
