@@ -14,6 +14,7 @@ from protoadapt.app.board import Board, Picture, add, change, class_name, labell
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.outputs import COLUMNS, as_csv
 from protoadapt.labeling.support import CORRECTED, IN_TABLE, read_support, table_examples
+from protoadapt.report.label_page import labels_summary
 from protoadapt.vision.pictures.walk import Skipped
 
 METADATA = {
@@ -202,6 +203,27 @@ def test_a_picture_of_no_class_is_said_unknown_and_members_are_not():
     assert not any(row["unknown"] for row in plain["pictures"])
     told = name_board(labelled(board, {2: "unknown"}), METADATA).result["pictures"]
     assert [row["unknown"] for row in told] == [i == 2 for i in range(30)], "a person's word needs no calibration"
+
+
+def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class(tmp_path):
+    board = labelled(add(Board(), cloud(6))[0], {0: "bee", 1: "wasp", 2: "unknown"})
+    result = name_board(labelled(board, {3: "unknown"}), METADATA).result
+    rows = {row["file"]: row for row in csv.DictReader(StringIO(as_csv(result), newline=""))}
+    said = [rows[board.pictures[place].name] for place in (2, 3)]
+    assert [[row[key] for key in ("label", "confidence", "runner-up", "margin", "unknown")] for row in said] == [
+        ["unknown", "1.0000", "", "1.0000", "yes"]
+    ] * 2
+    assert [row["guess"] for row in said] == ["(page)", "(page corrected)"]
+    assert sum(one["found"] for one in result["classes"]) == 2, "pictures that nobody labelled"
+    assert labels_summary(result).startswith(
+        "2 pictures labelled with 2 classes from 4 examples, 2 of them of none of the classes."
+    )
+    (tmp_path / "labels.csv").write_text(as_csv(result))
+    for row in rows:
+        (tmp_path / row).write_bytes(b"")
+    given = {example.file: example for example in read_support([tmp_path / "labels.csv"], tmp_path).examples}
+    again = given[str(tmp_path / said[1]["file"])]
+    assert (again.label, again.origin, len(given)) == ("unknown", CORRECTED, 4)
 
 
 def test_the_table_is_label_s_and_comes_back_as_support(tmp_path):

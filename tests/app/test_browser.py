@@ -122,7 +122,7 @@ def test_corrections_by_keyboard_alone_with_undo_and_redo(filled):
     given = {name: row["label"] for name, row in after.items() if row["guess"] == "(page corrected)"}
     unknown = [name for name, row in after.items() if row["label"] == "unknown"]
     assert given[first] == "red"
-    assert (len(given), len(unknown), sorted(given.values()).count("sea")) == (3, 1, 1)
+    assert (len(given), len(unknown), sorted(given.values()).count("sea")) == (4, 1, 1)
     page.keyboard.press("Escape")
     for _ in range(4):
         page.keyboard.press("Control+z")

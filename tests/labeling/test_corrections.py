@@ -99,7 +99,7 @@ def test_unknown_is_a_correction_that_is_kept(folder, named):
     for _ in range(2):
         result = named(support=("support", "out/labels.csv"), sort="copy")
         row = next(row for row in read_table(folder / "out" / "labels.csv") if row["file"] == "day 0/blue-0.png")
-        assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", "blue")
+        assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", "(corrected)")
         assert [one["support"] for one in result["classes"]] == [2, 2, 2]
         assert (folder / "out" / "sorted" / "unknown" / "day 0" / "blue-0.png").is_file()
     correct(folder / "out" / "labels.csv", "../support/blue/0.png", "unknown")

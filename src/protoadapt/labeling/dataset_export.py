@@ -137,7 +137,7 @@ def _document(labels: Path) -> dict[str, Any]:
         records, classes = document["pictures"], [one["name"] for one in document["classes"]]
         if document["schema"] != SCHEMA or not all(isinstance(name, str) for name in classes):
             raise ValueError("it is of another kind")
-        total = sum(one["found"] + one["support"] for one in document["classes"])
+        total = sum(one["found"] + one["support"] for one in document["classes"]) + document.get("no_class", 0)
         for record in records:
             if not (
                 record["label"] in classes and isinstance(record["label"], str) and isinstance(record["file"], str)

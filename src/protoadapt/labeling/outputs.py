@@ -45,7 +45,8 @@ class Block(NamedTuple):
         """The same with what people said in place of the classifier's answers."""
         support, (best, probability, familiarity, unknown) = self.codes >= 0, self.answers
         first = np.where(support, self.codes, best[:, 0])
-        sure = np.where(support[:, None], np.array([1.0, 0.0], probability.dtype), probability)
+        said = self.codes != UNLABELED
+        sure = np.where(said[:, None], np.array([1.0, 0.0], probability.dtype), probability)
         unknown = (unknown | (self.codes == NONE_OF_CLASSES)) & ~support
         return self._replace(answers=Answers(np.stack([first, best[:, 1]], 1), sure, familiarity, unknown))
 
@@ -54,8 +55,9 @@ class Block(NamedTuple):
         names = np.array(self.names, object)[chosen].tolist()
         records = picture_records(names, self.answers.at(chosen), self.codes[chosen], classes)
         for record, origin in zip(records, self.origin[chosen].tolist()):
-            record["by_table"] = record["support"] and origin != IN_FOLDER
-            record |= {"corrected": True} if record["support"] and origin == CORRECTED else {}
+            said = record["support"] or "no_class" in record
+            record["by_table"] = said and origin != IN_FOLDER
+            record |= {"corrected": True} if said and origin == CORRECTED else {}
         return records
 
 
@@ -66,7 +68,7 @@ def picture_records(
     records = []
     columns = (part.tolist() for part in (*answers, codes))
     for name, (first, second), (p, q), familiarity, unknown, code in zip(names, *columns):
-        runner_up = "" if code >= 0 else classes[second]
+        runner_up = "" if code != UNLABELED else classes[second]
         record = {"file": name, "label": classes[first], "confidence": round(p, 6), "runner_up": runner_up}
         record |= {"margin": round(p - q, 6), "familiarity": round(familiarity, 6), "unknown": unknown}
         record |= {"thumb": None, "support": code >= 0}
@@ -89,7 +91,7 @@ def as_csv(result: Mapping[str, Any]) -> str:
         confidence, margin, familiarity = (f"{record[key]:.4f}" for key in ("confidence", "margin", "familiarity"))
         guess = origin_mark(record) if record["support"] else label
         if record.get("no_class"):  # a person's word needs no calibration
-            label, unknown = UNKNOWN, "yes"
+            label, unknown, guess = UNKNOWN, "yes", origin_mark(record)
         rows.append([file_cell(record["file"]), label, confidence, runner_up, margin, familiarity, unknown, guess])
     return csv_text([COLUMNS, *rows])
 
@@ -99,7 +101,7 @@ def origin_mark(record: Mapping[str, Any]) -> str:
     origin = CORRECTED if record.get("corrected") else IN_TABLE if record.get("by_table") else IN_FOLDER
     if record.get("by_page"):
         return PAGE[origin]
-    return {CORRECTED: BY_CORRECTION, IN_TABLE: BY_TABLE}.get(origin) or by_folder(record["label"])
+    return {CORRECTED: BY_CORRECTION, IN_TABLE: BY_TABLE}.get(origin) or by_folder(UNKNOWN if record.get("no_class") else record["label"])
 
 
 def check_replaced(out: Path) -> None:

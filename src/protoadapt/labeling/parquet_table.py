@@ -11,7 +11,7 @@ import numpy as np
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.files import written_whole
 from protoadapt.labeling.names import UNKNOWN
-from protoadapt.labeling.outputs import NONE_OF_CLASSES, Block
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block
 
 OURS = re.compile(rb"\APAR1.*runner_up", re.DOTALL)
 """What shows that a file is such a table: its columns, which are listed at its end."""
@@ -75,7 +75,7 @@ def parquet_writer(
         support, (best, probability, familiarity, unknown) = block.codes >= 0, block.answers
         labelled, (p, q) = np.where(block.codes == NONE_OF_CLASSES, len(classes), best[:, 0]), probability.T
         columns = [pa.array(block.names, pa.string()), named(labelled), pa.array(p.astype(np.float32))]
-        columns += [named(best[:, 1], support), pa.array((p - q).astype(np.float32))]
+        columns += [named(best[:, 1], block.codes != UNLABELED), pa.array((p - q).astype(np.float32))]
         columns += [pa.array(familiarity.astype(np.float32)), pa.array(unknown)]
         columns += [pa.array(support), pa.array(np.full(len(support), block.shard, np.int32)), pa.array(block.rows)]
         return pa.table(columns, schema)

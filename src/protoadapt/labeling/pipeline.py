@@ -22,7 +22,7 @@ from protoadapt.core.provenance import made_now
 from protoadapt.labeling import outputs, thumbnails
 from protoadapt.labeling.classifier import Classifier, described, save_classifier
 from protoadapt.labeling.names import to_text
-from protoadapt.labeling.outputs import UNLABELED, Block
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block
 from protoadapt.labeling.parquet_table import parquet_writer
 from protoadapt.labeling.prototype_paths import picture_map, prototype_paths
 from protoadapt.labeling.suggest import next_pictures
@@ -166,11 +166,12 @@ def name_pictures(
     rows = task.sample() if by_task else task.support[:0]
     classifier = adapted(classifier, task.calibration, task.support, task.labels, rows, task.corrected, rate)
     n_way = len(task.classes)
-    (found, unknown), sample, records = np.zeros((2, n_way), np.int64), [], []
+    (found, unknown), no_class, sample, records = np.zeros((2, n_way), np.int64), 0, [], []
     rows_of_blocks, featured = [task.support[:0]], []
     with parquet_writer(parquet, task.classes, check) if parquet else nullcontext(lambda block: None) as write:
         for block in map(Block.settled, task.blocks(classifier)):
-            best, asked, chosen = block.answers.best[:, 0], block.codes < 0, np.flatnonzero(block.sampled)
+            best, chosen = block.answers.best[:, 0], np.flatnonzero(block.sampled)
+            asked, no_class = block.codes == UNLABELED, no_class + int((block.codes == NONE_OF_CLASSES).sum())
             found += np.bincount(best[asked], minlength=n_way)
             unknown += np.bincount(best[asked & block.answers.unknown], minlength=n_way)
             every = block.records(task.classes) if keep else []
@@ -179,7 +180,7 @@ def name_pictures(
             rows_of_blocks.append(block.features)
             featured += block.records(task.classes, block.featured)
             write(block)
-    parts = of_all((found, unknown, sample, np.concatenate(rows_of_blocks), featured, task.skipped))
+    parts = of_all((found, unknown, sample, np.concatenate(rows_of_blocks), featured, task.skipped, no_class))
     found, unknown = (np.sum([part[i] for part in parts], 0) for i in (0, 1))
     features, featured = np.concatenate([part[3] for part in parts]), [one for part in parts for one in part[4]]
     support = np.bincount(task.labels, minlength=n_way)
@@ -199,6 +200,7 @@ def name_pictures(
         "threshold": classifier.threshold,
         "unknown_rate": None if classifier.threshold is None else rate,
         "classes": [dict(zip(("name", "support", "found", "unknown"), values)) for values in counts],
+        "no_class": sum(part[6] for part in parts),  # pictures of none of the classes, as people said
         "pictures": [record for part in parts for record in part[2]],
         "skipped": list({tuple(one.items()): one for part in parts for one in part[5]}.values()),
         "notes": task.notes,

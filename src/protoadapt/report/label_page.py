@@ -164,7 +164,7 @@ def _plain(records: Sequence[LabelledPicture], names: Sequence[str]) -> Html:
     groups[-1] = [p for p in records[:LISTED] if p.unknown]
     parts: list[Html] = []
     for k, members in groups.items():
-        rows = [(name_of(p.file), tag("td", "example" if p.support else _score(p.confidence))) for p in members]
+        rows = [(name_of(p.file), tag("td", "example" if p.support or p.no_class else _score(p.confidence))) for p in members]
         heading = tag("h3", mark(k), name_of(names[k]), id=f"class-{k}") if k >= 0 else tag("h3", "Unknown")
         parts += [heading, table(["file", "confidence"], rows, "files")] if rows or k >= 0 else []
     more = tag("p", f"and {len(records) - LISTED:,} more, all in labels.csv") if len(records) > LISTED else None
@@ -183,7 +183,9 @@ def labels_summary(document: dict[str, Any]) -> str:
     labelled, unknown = (sum(getattr(t, key) for t in totals) + without_class for key in ("labelled", "unknown"))
     words = f"{count(labelled, 'picture')} labelled" if labelled else "No picture was left to label:"
     words += f" with {count(len(totals), 'class', 'classes')} from " if labelled else " there are only your "
-    words += f"{count(sum(total.examples for total in totals), 'example')}."
+    none = int(number(document.get("no_class")) or 0)
+    words += count(sum(total.examples for total in totals) + none, "example")
+    words += f", {none:,} of them of none of the classes." if none else "."
     rest = [f"{unknown:,} may belong to no class"] if unknown else []
     rest += [f"{skipped:,} {'was' if skipped == 1 else 'were'} skipped"] if skipped else []
     return f"{words} {'; '.join(rest)}." if rest else words

@@ -73,7 +73,7 @@ def read_totals(document: dict[str, Any], names: Sequence[str], records: Sequenc
     classes = {str(one.get("name")): one for one in document["classes"]}
     totals = []
     for k, name in enumerate(names):
-        members = [r for r in records if r.class_ == k]
+        members = [r for r in records if r.class_ == k and not r.no_class]
         examples, unknown = sum(r.support for r in members), sum(r.unknown for r in members)
         counted = {"found": len(members) - examples, "unknown": unknown, "support": examples}
         stored = {key: number(classes.get(name, {}).get(key)) for key in counted}
