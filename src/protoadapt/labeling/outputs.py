@@ -101,7 +101,9 @@ def origin_mark(record: Mapping[str, Any]) -> str:
     origin = CORRECTED if record.get("corrected") else IN_TABLE if record.get("by_table") else IN_FOLDER
     if record.get("by_page"):
         return PAGE[origin]
-    return {CORRECTED: BY_CORRECTION, IN_TABLE: BY_TABLE}.get(origin) or by_folder(UNKNOWN if record.get("no_class") else record["label"])
+    return {CORRECTED: BY_CORRECTION, IN_TABLE: BY_TABLE}.get(origin) or by_folder(
+        UNKNOWN if record.get("no_class") else record["label"]
+    )
 
 
 def check_replaced(out: Path) -> None:

@@ -164,7 +164,10 @@ def _plain(records: Sequence[LabelledPicture], names: Sequence[str]) -> Html:
     groups[-1] = [p for p in records[:LISTED] if p.unknown]
     parts: list[Html] = []
     for k, members in groups.items():
-        rows = [(name_of(p.file), tag("td", "example" if p.support or p.no_class else _score(p.confidence))) for p in members]
+        rows = [
+            (name_of(p.file), tag("td", "example" if p.support or p.no_class else _score(p.confidence)))
+            for p in members
+        ]
         heading = tag("h3", mark(k), name_of(names[k]), id=f"class-{k}") if k >= 0 else tag("h3", "Unknown")
         parts += [heading, table(["file", "confidence"], rows, "files")] if rows or k >= 0 else []
     more = tag("p", f"and {len(records) - LISTED:,} more, all in labels.csv") if len(records) > LISTED else None
