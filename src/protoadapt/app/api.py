@@ -29,7 +29,7 @@ FILES = 64
 """Files per request."""
 SIDES = {"small": SMALL, "large": LARGE}
 FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
-NO_BOARD = "this board is no longer here: load the page again"
+NO_BOARD = "This board is no longer on the server."
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 

@@ -20,7 +20,7 @@ SCHEMA = "protoadapt-labels/1"
 MODULES = tuple(
     f"board/{name}.js"
     for name in (
-        *("dom", "marks", "operations", "store", "views", "grid"),
+        *("dom", "label_csv", "marks", "operations", "store", "views", "grid"),
         *("classes", "inspector", "map", "dialogs", "keys", "board"),
     )
 )

@@ -4,9 +4,11 @@ import { createBoard } from "./board.js";
 import { count, el, icon } from "./dom.js";
 import { chosen, createIntake, dropped } from "./intake.js";
 import { about, newBoard, serverBackend } from "./server_backend.js";
+import { download, labelsCsv } from "./label_csv.js";
 import { createStore } from "./store.js";
 
 const ZIP = "zip, to unpack beside the pictures";
+const CORRECTED = "(page corrected)";
 const ALIVE = 5 * 60 * 1000;
 
 async function open(known) {
@@ -63,17 +65,46 @@ function saveMenu(store) {
     "fiftyone.zip": ["FiftyOne dataset", ZIP], "label-studio.zip": ["Label Studio tasks", "tasks.json and config.xml"],
   };
   async function save(name) {
+    if (!(await store.saved())) return store.say(`Not saved: ${count(store.state.unsaved, "step")} did not reach the server yet.`, "error");
     const wait = name === "report.html" ? "The report is being made …" : null;
     if (wait) store.say(wait);
     const answer = await fetch(`${store.backend.base}/${name}`).catch(() => null);
-    if (!answer?.ok) return store.say((await answer?.json().catch(() => null))?.error ?? "The server does not answer.", "error");
-    const address = URL.createObjectURL(await answer.blob());
-    el("a", { href: address, download: name }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 60000);
+    if (!answer?.ok) {
+      const why = await answer?.json().catch(() => null);
+      if (answer?.status === 404) return store.lose(why?.detail ?? "");
+      return store.say(why?.error ?? "The server does not answer.", "error");
+    }
+    download(await answer.blob(), name);
     if (wait) store.say("The report is saved.");
   }
   return menu("Save", "save", Object.entries(files).map(([name, [words, note]]) => el("button", { type: "button", data: { save: name }, on: { click: () => save(name) } },
     el("span", {}, words, el("small", {}, note)))));
+}
+
+/** What is not on the server, for the header: steps that wait, or all labels of a board that the server has lost. */
+function unsavedMark(store) {
+  const { state } = store;
+  const words = el("span", {});
+  const button = (text, run) => el("button", { type: "button", class: "again", on: { click: run } }, text);
+  const again = button("Try again", () => store.send());
+  const rescue = button("Download these labels", () => {
+    const rows = state.pictures.flatMap(({ name }, id) => (state.labels.has(id) && !state.gone.has(id) ? [[name, state.labels.get(id), CORRECTED]] : []));
+    download(new Blob([labelsCsv(rows)], { type: "text/csv" }), "labels.csv");
+    rescued = state.version;
+  });
+  const element = el("p", { class: "unsaved", role: "status" }, words, again, rescue);
+  let rescued = null;
+  addEventListener("beforeunload", (event) => {
+    if (state.lost ? rescued !== state.version : state.unsaved || state.busy) event.preventDefault();
+  });
+  store.onChange(() => {
+    element.hidden = !state.unsaved && !state.lost;
+    again.hidden = !state.unsaved;
+    rescue.hidden = !state.lost;
+    const text = state.unsaved ? `${count(state.unsaved, "step")} not saved` : "No longer on the server";
+    if (words.textContent !== text) words.textContent = text;
+  });
+  return element;
 }
 
 async function main() {
@@ -86,7 +117,7 @@ async function main() {
   const accept = [...known.suffixes, ".csv"].join(",");
   const other = el("button", { type: "button", on: { click: () => window.open("/", "_blank", "noopener") } }, "New board in a new tab");
   const adding = menu("Add", "add", picker("A folder", "folder", { webkitdirectory: true }, add), picker("Files, or a csv of labels", "file", { accept }, add), other);
-  const board = createBoard(store, { title: "Name your pictures", buttons: [adding, saveMenu(store)], start, files: (event, name) => add(dropped(event.dataTransfer), name) });
+  const board = createBoard(store, { title: "Name your pictures", buttons: [unsavedMark(store), adding, saveMenu(store)], start, files: (event, name) => add(dropped(event.dataTransfer), name) });
   board.element.append(intake.element);
   document.body.replaceChildren(board.element);
   document.addEventListener("dragover", (event) => {

@@ -5,11 +5,17 @@ async function asked(address, options) {
   try {
     answer = await fetch(address, options);
   } catch {
-    throw Object.assign(new Error("The server does not answer. Is protoadapt serve still running?"), { unsent: true });
+    throw Object.assign(new Error("The server does not answer. Is protoadapt serve still running? Keep this page open."), { unsent: true, lost: false });
   }
   const found = answer.headers.get("content-type")?.startsWith("application/json") ? await answer.json() : {};
-  if (!answer.ok && answer.status !== 409) throw new Error(found.error ?? found.detail ?? `The server answered ${answer.status}.`);
+  if (!answer.ok && answer.status !== 409) throw failure(answer.status, found.error ?? found.detail ?? `The server answered ${answer.status}.`);
   return { found, conflict: answer.status === 409 };
+}
+
+/** `lost`: this server does not know the board, or this visitor; `unsent`: it took no step, and may do so later. */
+function failure(status, words) {
+  const lost = [401, 403, 404].includes(status);
+  return Object.assign(new Error(words), { lost, unsent: lost || status === 503 });
 }
 
 export function about() {

@@ -2,10 +2,9 @@
 
 import { createBoard } from "./board.js";
 import { count, el, icon } from "./dom.js";
+import { download, labelsCsv } from "./label_csv.js";
 import { applyPatch } from "./operations.js";
 import { createStore, recall, remember } from "./store.js";
-
-const FORMULA = /^'*[=+\-@\t\r]/;
 
 function frozenBackend(data) {
   const memory = `protoadapt-corrections ${data.title} ${data.made}`;
@@ -47,25 +46,18 @@ function frozenBackend(data) {
   };
 }
 
-/** What people said, as a csv of `label`: cells that a spreadsheet would take for a formula are disarmed. */
+/** What people said, as a csv of `label`. */
 export function correctionsCsv(data, labels) {
-  const quoted = (cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
-  const rows = data.files.flatMap((file, id) => {
+  return labelsCsv(data.files.flatMap((file, id) => {
     const label = labels.get(id);
-    if (label === undefined || (label === data.given[id] && !data.origin[id])) return [];
-    const cells = [/^[=+\-@\t\r]/.test(file) ? `./${file}` : file, FORMULA.test(label) ? `'${label}` : label, data.origin[id] ?? data.correction];
-    return [cells.map(quoted).join(",")];
-  });
-  return ["file,label,guess", ...rows, ""].join("\r\n");
+    return label === undefined || (label === data.given[id] && !data.origin[id]) ? [] : [[file, label, data.origin[id] ?? data.correction]];
+  }));
 }
 
 function save(store, data) {
   const { kept, changes } = store.backend;
   if (!changes().length) return store.say("There is nothing to save yet: correct or confirm a picture first.");
-  const file = new Blob([correctionsCsv(data, kept.labels)], { type: "text/csv" });
-  const address = URL.createObjectURL(file);
-  el("a", { href: address, download: "corrections.csv" }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 60000);
+  download(new Blob([correctionsCsv(data, kept.labels)], { type: "text/csv" }), "corrections.csv");
   store.say(`${count(changes().length, "correction")} saved. Run label again with one more --support corrections.csv.`);
 }
 

@@ -4,15 +4,16 @@
 // to the server, the other lives in a report. A step shows at once; steps that are made while the backend computes are
 // sent together.
 
-import { count, el } from "./dom.js";
 import { UNKNOWN, applyPatch } from "./operations.js";
 
 const SIZE = "protoadapt-size";
+const [PAUSE, LONGEST_PAUSE] = [1000, 30000];
 
 export function createStore(backend) {
   const state = {
     pictures: [], classes: [], labels: new Map(), gone: new Set(), answers: null, answerClasses: [], next: [], suggested: new Set(), reasons: {},
     undo: null, redo: null, skipped: [], n_skipped: 0, calibrated: false, busy: 0, taking: false, version: 0,
+    unsaved: 0, lost: false, // steps that no server took, and whether the board is no longer there
   };
   const view = {
     scope: "all", query: "", order: "unsure", mode: "grid", size: Number(recall(SIZE)) || 148,
@@ -20,7 +21,10 @@ export function createStore(backend) {
   };
   const listeners = new Set();
   let waiting = [];
+  let stuck = null; // steps that were sent without an answer
   let running = null;
+  let retry = 0;
+  let pause = PAUSE;
   let announced = false;
 
   function changed() {
@@ -53,25 +57,39 @@ export function createStore(backend) {
   }
 
   async function run() {
-    while (waiting.length && (await sent())) continue;
+    clearTimeout(retry);
+    while ((stuck || waiting.length) && (await sent())) pause = PAUSE;
     running = null;
+    if (!state.unsaved || state.lost) return;
+    retry = setTimeout(() => store.send(), pause);
+    pause = Math.min(2 * pause, LONGEST_PAUSE);
   }
 
-  /** Sends all that waits; false where no server took it, so that it waits on: a step that did arrive is not taken twice. */
+  /**
+   * Sends all that waits; false where no server took it. It then waits on, and is sent again apart from later steps: the
+   * server refuses a step that did arrive by its revision, and the later ones must not be refused with it.
+   */
   async function sent() {
-    const steps = waiting;
-    waiting = [];
+    const steps = stuck ?? waiting.splice(0);
+    stuck = null;
     state.busy = steps.length;
     changed();
     try {
       const snapshot = await backend.commit(steps, state.pictures.length);
       if (!waiting.length) take(snapshot);
+      if (state.unsaved && !waiting.length) store.say("Everything is saved.");
+      [state.unsaved, state.lost] = [waiting.length && state.unsaved, false];
       if (snapshot.conflict) store.say("This board was changed elsewhere. Here is the newest state.");
     } catch (error) {
-      waiting = error.unsent ? [...steps, ...waiting] : [];
-      const again = error.unsent && el("button", { type: "button", class: "again", on: { click: () => store.send() } }, "Try again");
-      store.say(error.unsent ? `${error.message} ${count(waiting.length, "step")} not saved yet.` : error.message, "error", again || null);
-      if (error.unsent) return false;
+      if (error.unsent) {
+        stuck = steps;
+        if (error.lost) store.lose(error.message);
+        else if (!state.unsaved) store.say(error.message, "error");
+        state.unsaved = steps.length + waiting.length;
+        return false;
+      }
+      [waiting, state.unsaved] = [[], 0];
+      store.say(error.message, "error");
       await backend.load(0).then(take, () => {});
     } finally {
       state.busy = 0;
@@ -99,9 +117,20 @@ export function createStore(backend) {
     },
     send(...steps) {
       waiting.push(...steps);
-      running ??= run();
+      if (stuck || waiting.length) running ??= run();
       changed();
       return running;
+    },
+    /** The board is not on the server any more: what this page knows is all there is. */
+    lose(why) {
+      if (!state.lost) store.say(`${why} Download the labels that are still on this page: the button is above.`, "error");
+      state.lost = true;
+      changed();
+    },
+    /** Sends what waits; whether everything is saved then. */
+    async saved() {
+      await store.send();
+      return !stuck && !waiting.length;
     },
     look(part) {
       Object.assign(view, part);
