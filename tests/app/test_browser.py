@@ -151,11 +151,20 @@ def test_many_are_chosen_with_shift_and_ctrl_and_dragged_onto_a_class(filled):
     assert page.locator(".tile.selected").count() == 3
     page.click(".tile >> nth=1", modifiers=["Control"])
     assert page.locator(".tile.selected").count() == 2
+    place = page.locator(".classes").bounding_box()
+    over = (
+        "(item, [type, to]) => item.dispatchEvent(new DragEvent(type, { relatedTarget: to && item.querySelector(to) }))"
+    )
+    for type, to, on in (("dragover", None, True), ("dragleave", ".number", True), ("dragleave", None, False)):
+        page.eval_on_selector(".classes li[data-name=water]", over, [type, to])
+        assert page.locator(".classes li.over").count() == on, "as long as the pointer is above any part of it"
     page.drag_and_drop(".tile.selected >> nth=0", ".classes li[data-name=water]")
     settled(page)
     page.wait_for_function("() => document.querySelectorAll('.tile.given').length === 2")
     assert set(labels(page).values()) == {"water"}, "the third follows"
     assert page.locator(".tile.moved").count() == 1, "and that is shown"
+    assert page.inner_text("[data-scope=moved] .number") == "1"
+    assert page.locator(".classes").bounding_box()["y"] == place["y"], "no row came between"
 
 
 def test_classes_are_renamed_merged_and_deleted(filled):
@@ -199,6 +208,8 @@ def test_a_lasso_on_the_map_chooses_pictures(filled):
         page.mouse.move(*point, steps=4)
     page.mouse.up()
     page.wait_for_selector(".inspector:has-text('19 pictures chosen')")
+    assert page.locator(".chosen img").count() == 19
+    assert not page.is_visible(".inspector .large"), "not one picture for all"
     page.click(".kinds button:has-text('t-SNE')")
     page.wait_for_selector(".kinds button:has-text('t-SNE')[aria-pressed=true]")
 
@@ -224,14 +235,15 @@ def test_files_dropped_on_a_class_are_its_examples(filled, painted):
     assert table(filled)["new.png"]["label"] == "red"
 
 
-def test_the_large_picture_offers_the_runner_up_first(filled):
+def test_the_large_picture_offers_its_class_and_then_the_runner_up(filled):
     page = filled
     page.fill("input[type=search]", "sea é 5")
     page.wait_for_function("() => document.querySelectorAll('.tile').length === 1")
     label = labels(page)["sea é 5.png"].rstrip("?")
     page.click(".tile")
     other = {"red": "blue", "blue": "red"}[label]
-    assert page.locator(".choice").first.get_attribute("data-name") == other
+    offered = page.locator(".choice").evaluate_all("(all) => all.map((one) => one.dataset.name)")
+    assert offered[:2] == [label, other]
     page.keyboard.press("Space")
     page.wait_for_selector("dialog.full[open]")
     page.wait_for_function("() => document.querySelector('dialog.full img').naturalWidth > 0")

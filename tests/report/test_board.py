@@ -176,3 +176,30 @@ def test_the_modules_make_one_script():
             )
         assert len(text.splitlines()) <= 260, file
     assert len(names) == len(set(names))
+
+
+def test_names_are_not_cut_where_they_differ_and_the_proposed_class_stands_first(opened):
+    names = ("American_Crow", "American_Goldfinch", "White_breasted_Nuthatch", "White_necked_Raven")
+    told = [row(f"{i}.jpg", name, 1.0, support=True) for i, name in enumerate(names)]
+    told.append(row("u.jpg", names[1], 0.55, runner_up=names[0], margin=0.27, unknown=True))
+    view = opened(labels(told, names))
+    view.click("[data-scope=all]")
+    view.fill("input[type=range]", "80")
+    cut = "(all) => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent)"
+    assert view.eval_on_selector_all(".side .name", cut) == []
+    ends = "(all) => all.map((one) => one.lastChild.textContent)"
+    assert view.eval_on_selector_all(".tile.given .line .name", ends) == [
+        "Crow",
+        "Goldfinch",
+        "breasted_Nuthatch",
+        "necked_Raven",
+    ]
+    right = "getBoundingClientRect().right"
+    over = f"(all) => all.filter((one) => one.{right} > one.closest('.tile').{right}).length"
+    assert view.eval_on_selector_all(".tile .name", over) == 0
+    assert view.get_attribute(".tile.given .line .name >> nth=1", "title") == "American_Goldfinch"
+    view.click(".tile.unknown")
+    offered = view.locator(".choice.primary").evaluate_all(
+        "(all) => all.map((one) => [one.dataset.name, one.querySelector('.sure').textContent])"
+    )
+    assert offered == [["American_Goldfinch", "55\u00a0%"], ["American_Crow", "28\u00a0%"]]

@@ -1,6 +1,6 @@
 // The side list: ways to look at the board, and its classes, onto which pictures are dropped.
 
-import { el, icon, nameOf, setAttribute } from "./dom.js";
+import { el, icon, setAttribute, wholeName } from "./dom.js";
 import { mark } from "./marks.js";
 import { SCOPES, tally } from "./views.js";
 
@@ -31,7 +31,7 @@ export function createClasses(store, { look, label, files, edit, create }) {
     const key = KEYS[index];
     const spoken = `${name}: ${of.found} found, ${of.given} labelled by you${key ? `, key ${key}` : ""}`;
     const button = el("button", { type: "button", class: "class", "aria-label": spoken, "aria-current": store.view.scope === scope && "true", on: { click: () => look(scope) } },
-      mark(index), nameOf(name, 8), el("span", { class: "examples" }, examples),
+      mark(index), wholeName(name), el("span", { class: "examples" }, examples),
       el("span", { class: "number" }, (of.found + of.given).toLocaleString("en")), key && el("kbd", {}, key));
     const item = el("li", { data: { name } }, button, !store.backend.frozen &&
       el("button", { type: "button", class: "dots", "aria-label": `Rename, merge or delete ${name}`, on: { click: () => edit(name) } }, icon("more")));
@@ -39,7 +39,7 @@ export function createClasses(store, { look, label, files, edit, create }) {
       event.preventDefault();
       item.classList.add("over");
     });
-    item.addEventListener("dragleave", () => item.classList.remove("over"));
+    item.addEventListener("dragleave", (event) => item.contains(event.relatedTarget) || item.classList.remove("over"));
     item.addEventListener("drop", (event) => {
       event.preventDefault();
       event.stopPropagation();
@@ -62,7 +62,7 @@ export function createClasses(store, { look, label, files, edit, create }) {
       if (sign === drawn) return;
       drawn = sign;
       const held = document.activeElement?.closest?.("[data-scope], [data-name]")?.dataset;
-      const wanted = Object.keys(SCOPES).filter((name) => name === "all" || name === view.scope || numbers[name]);
+      const wanted = Object.keys(SCOPES).filter((name) => name === "all" || name === view.scope || numbers[name] || (state.answers && !store.backend.frozen)); // steps move no row
       scopes.replaceChildren(...wanted.map((name) => scopeItem(name, numbers[name])));
       classes.replaceChildren(...state.classes.map((name, index) => classItem(name, index, found.get(name))));
       setAttribute(title, "hidden", !state.classes.length && !state.pictures.length);

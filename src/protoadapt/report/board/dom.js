@@ -53,13 +53,31 @@ export function visible(text) {
   });
 }
 
-/** A name that is shortened in the middle, where there is too little room: names mostly differ at their end. */
-export function nameOf(text, tail = 9) {
+/** A name in one line. Where there is too little room, it is cut before `from`, and then at its end. */
+export function nameOf(text, from = 0) {
   const shown = [...visible(text)];
-  const word = shown.slice(-tail).indexOf(" "); // the end begins with a whole word, where it has one
-  const cut = shown.length > tail + 4 ? shown.length - tail + Math.max(0, word) : shown.length;
-  return el("bdi", { class: "name" }, el("span", { class: "head" }, shown.slice(0, cut).join("")),
-    cut < shown.length && el("span", { class: "tail" }, shown.slice(cut).join("")));
+  return el("bdi", { class: "name", title: shown.join("") }, from > 0 && el("span", { class: "head" }, shown.slice(0, from).join("")),
+    el("span", { class: "tail" }, shown.slice(from).join("")));
+}
+
+/** The same of a file: these mostly differ at their end. */
+export function fileName(text) {
+  return nameOf(text, [...visible(text)].length - 9);
+}
+
+/** A name over several lines, broken between its words, and never cut. */
+export function wholeName(text) {
+  const words = visible(text).split(/(?<=[_\-. ])/);
+  return el("bdi", { class: "name whole", title: visible(text) }, words.flatMap((word) => [word, el("wbr")]));
+}
+
+/** Where a name begins to differ from the others that begin as it does: the start of a word, if there is one. */
+export function differsAt(name, others) {
+  const letters = [...name];
+  const alike = (other) => letters.findIndex((letter, i) => letter !== [...other][i]);
+  const longest = Math.max(0, ...others.filter((other) => other !== name).map(alike));
+  const word = letters.slice(0, longest).findLastIndex((letter) => /[_\-. ]/.test(letter)) + 1;
+  return word || (longest > 3 ? longest : 0);
 }
 
 export function count(n, one, many = `${one}s`) {

@@ -1,6 +1,6 @@
 // The pictures: a grid of which only what is seen is in the page, so that five thousand are as smooth as fifty.
 
-import { count, el, nameOf, setAttribute, visible } from "./dom.js";
+import { count, differsAt, el, fileName, nameOf, setAttribute, visible } from "./dom.js";
 import { colourClass, mark } from "./marks.js";
 import { factsOf, sureness } from "./store.js";
 
@@ -122,7 +122,7 @@ export function createGrid(store, { pick, open }) {
 
   function heading(group) {
     return el("div", { class: "group", "aria-hidden": "true" }, group.kind === "class" && mark(group.index),
-      nameOf(group.title, 14), el("span", { class: "number" }, count(group.ids.length, "picture")));
+      nameOf(group.title, differsAt(group.title, store.state.classes)), el("span", { class: "number" }, count(group.ids.length, "picture")));
   }
 
   function tileSign(id) {
@@ -148,9 +148,9 @@ export function createGrid(store, { pick, open }) {
       class: `tile ${colourClass(facts.unknown ? -1 : index)}${facts.given ? " given" : ""}${facts.unknown ? " unknown" : ""}`,
       id: `picture-${id}`, role: "option", "aria-label": spoken, draggable: "true", title: visible(name), data: { id },
     }, image, facts.given && el("span", { class: "badge", "aria-hidden": "true" }, "yours"),
-    el("span", { class: "line" }, mark(facts.unknown ? -1 : index), nameOf(words)),
+    el("span", { class: "line" }, mark(facts.unknown ? -1 : index), nameOf(words, differsAt(facts.label ?? words, known.classes))),
     !facts.given && !facts.unknown && facts.confidence !== null ? el("span", { class: "foot" }, bar, el("span", { class: "sure" }, sure))
-      : el("span", { class: "file" }, nameOf(name.split("/").pop())));
+      : el("span", { class: "file" }, fileName(name.split("/").pop())));
   }
 
   /** The picture that an arrow key leads to. */

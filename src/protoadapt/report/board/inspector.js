@@ -1,22 +1,25 @@
-// The picture that is looked at: large, with the runner-up offered first.
+// The picture that is looked at: large, with its proposed class and the runner-up offered first. Several: small, side by side.
 
-import { count, el, nameOf, setAttribute, visible } from "./dom.js";
+import { count, el, setAttribute, visible, wholeName } from "./dom.js";
 import { KEYS } from "./classes.js";
 import { mark } from "./marks.js";
 import { className } from "./operations.js";
 import { factsOf, sureness, wordsOn } from "./store.js";
 
+const MOST_CHOSEN = 60;
+
 /** The panel. `label(name)`, `confirm()`, `unknown()`, `clear()`, `remove()`, `open()`, `close()` act on what is chosen. */
 export function createInspector(store, act) {
   const image = el("img", { alt: "", on: { error: () => image.classList.add("missing"), load: () => image.classList.remove("missing") } });
   const large = el("button", { type: "button", class: "large", "aria-label": "Show the picture in full size (Space)", on: { click: act.open } }, image);
+  const chosen = el("div", { class: "chosen" });
   const words = el("div", { class: "words" });
   const input = el("input", { type: "text", placeholder: "Class, or a new one", "aria-label": "Class of this picture", maxlength: "80", autocomplete: "off" });
   const choices = el("ul", { class: "choices" });
   const form = el("form", { class: "naming" }, input, choices);
   const others = el("div", { class: "others" });
   const close = el("button", { type: "button", class: "close", "aria-label": "Close the picture (Escape)", on: { click: act.close } }, "×");
-  const element = el("aside", { class: "inspector", "aria-label": "Chosen picture", hidden: true }, close, large, words, form, others);
+  const element = el("aside", { class: "inspector", "aria-label": "Chosen picture", hidden: true }, close, large, chosen, words, form, others);
 
   input.addEventListener("input", () => draw());
   form.addEventListener("submit", (event) => {
@@ -34,7 +37,16 @@ export function createInspector(store, act) {
 
   function choice(name, note, primary = false, key = KEYS[store.state.classes.indexOf(name)]) {
     return el("li", {}, el("button", { type: "button", class: primary ? "choice primary" : "choice", data: { name }, on: { click: () => act.label(name) } },
-      mark(store.state.classes.indexOf(name)), nameOf(name, 12), note && el("span", { class: "sure" }, note), key && el("kbd", {}, key)));
+      mark(store.state.classes.indexOf(name)), wholeName(name), note && el("span", { class: "sure" }, note), key && el("kbd", {}, key)));
+  }
+
+  /** The first of the chosen pictures, drawn once for each choice. */
+  let gathered = "";
+  function gather(ids) {
+    if (gathered === ids.join()) return;
+    gathered = ids.join();
+    chosen.replaceChildren(...ids.slice(0, MOST_CHOSEN).map((id) => el("img", { src: store.backend.picture(id).small, alt: "", title: visible(store.state.pictures[id].name) })),
+      ids.length > MOST_CHOSEN ? el("p", { class: "file" }, `and ${ids.length - MOST_CHOSEN} more`) : "");
   }
 
   function draw() {
@@ -46,7 +58,10 @@ export function createInspector(store, act) {
     const facts = factsOf(state, id);
     const { name } = state.pictures[id];
     const { large: source, link } = store.backend.picture(id);
-    if (image.getAttribute("src") !== source) image.src = source;
+    setAttribute(large, "hidden", many);
+    setAttribute(chosen, "hidden", !many);
+    if (many) gather([...view.selection]);
+    else if (image.getAttribute("src") !== source) image.src = source;
     image.alt = `Picture ${visible(name)}`;
     const file = el("bdi", { class: "path" }, visible(name));
     const [status, note] = many ? [`${count(view.selection.size, "picture")} chosen`, ""] : wordsOn(state, facts);
@@ -54,12 +69,12 @@ export function createInspector(store, act) {
       !many && !facts.given && state.reasons[id] ? el("p", { class: "why" }, `Suggested: ${state.reasons[id]}`) : "",
       many ? "" : el("p", { class: "file" }, link ? el("a", { href: link, target: "_blank", rel: "noopener" }, file) : file));
     const typed = input.value.trim().toLowerCase();
-    const first = many || facts.given || typed ? [] : [facts.second, facts.label].filter((one) => one !== null && one !== undefined);
+    const first = many || facts.given || typed ? [] : [facts.label, facts.second].filter((one) => one !== null && one !== undefined);
     const second = facts.second && state.answers ? Math.max(0, facts.confidence - facts.margin) : null;
-    const notes = { [facts.second ?? ""]: sureness(state, second), [facts.label ?? ""]: "Enter" };
+    const notes = { [facts.second ?? ""]: sureness(state, second), [facts.label ?? ""]: sureness(state, facts.confidence) };
     const rest = state.classes.filter((one) => !first.includes(one) && (!typed || one.toLowerCase().startsWith(typed)));
     const inside = typed ? state.classes.filter((one) => !rest.includes(one) && one.toLowerCase().includes(typed)) : [];
-    choices.replaceChildren(...first.map((one) => choice(one, notes[one], true)), ...[...rest, ...inside].map((one) => choice(one)));
+    choices.replaceChildren(...first.map((one) => choice(one, notes[one], true, one === facts.label ? "Enter" : "R")), ...[...rest, ...inside].map((one) => choice(one)));
     const button = (text, key, run) => el("button", { type: "button", on: { click: run } }, text, el("kbd", {}, key));
     const labelled = many ? [...view.selection].some((one) => state.labels.has(one)) : facts.given;
     others.replaceChildren(...[button("None of these", "U", act.unknown), labelled && button("Take my label back", "⌫", act.clear),

@@ -1,6 +1,6 @@
 // All pictures in a plane: similar ones lie close together. A line drawn around some of them chooses them.
 
-import { count, el, nameOf, setAttribute } from "./dom.js";
+import { count, el, fileName, setAttribute } from "./dom.js";
 import { colourClass, outline, starOutline } from "./marks.js";
 import { factsOf } from "./store.js";
 
@@ -13,7 +13,7 @@ export function createMap(store, { pick, choose }) {
   const tip = el("div", { class: "tip", hidden: true });
   const said = el("span", { class: "said", role: "status" });
   const kinds = el("div", { class: "kinds", role: "group", "aria-label": "Projection" });
-  const note = el("p", { class: "note" }, "Drag around pictures to choose them; scroll to zoom, double-click to reset. Stars are class prototypes: dashed lines lead from where they started to where they ended.");
+  const note = el("p", { class: "note" }, "Drag around pictures to choose them (ringed; the panel shows them). Outlined ones are labelled by you. Scroll to zoom, double-click to reset. Stars are class prototypes: dashed lines lead from where they started to where they ended.");
   const stage = el("div", { class: "stage" }, canvas, tip);
   const element = el("section", { class: "map", "aria-label": "Map of all pictures", hidden: true }, el("div", { class: "map-tools" }, kinds, said), stage, note);
   const zoom = { scale: 1, x: 0, y: 0 };
@@ -65,7 +65,7 @@ export function createMap(store, { pick, choose }) {
     pen.scale(dense, dense);
     const style = getComputedStyle(element);
     const colours = Object.fromEntries(["none", ...Array(8).keys()].map((i) => (i === "none" ? ["none", style.getPropertyValue("--none")] : [`c${i}`, style.getPropertyValue(`--c${i}`)])));
-    const [ink, card] = ["--ink", "--card"].map((name) => style.getPropertyValue(name));
+    const [ink, card, link] = ["--ink", "--card", "--link"].map((name) => style.getPropertyValue(name));
     const to = project();
     const { state, view } = store;
     const few = plane.points.length < 600;
@@ -78,15 +78,19 @@ export function createMap(store, { pick, choose }) {
       const index = facts.unknown ? -1 : state.classes.indexOf(facts.label);
       const chosen = view.selection.has(id) || view.focus === id;
       const apart = !inView.has(id); // of another class, or not searched for
-      const path = new Path2D(outline(index, x, y, (few ? 5 : 3.6) + (facts.given ? 1.2 : 0)));
+      const size = (few ? 5 : 3.6) + (facts.given ? 1.2 : 0);
+      const path = new Path2D(outline(index, x, y, size));
       pen.globalAlpha = apart ? 0.1 : chosen || facts.given ? 1 : 0.55;
       pen.fillStyle = colours[colourClass(index)];
       pen.fill(path);
-      if (apart || (!facts.given && !chosen)) continue;
       pen.globalAlpha = 1;
-      pen.lineWidth = chosen ? 2.5 : 1.4;
-      pen.strokeStyle = ink;
-      pen.stroke(path);
+      if (facts.given && !apart) {
+        [pen.lineWidth, pen.strokeStyle] = [1.4, ink];
+        pen.stroke(path);
+      }
+      if (!chosen) continue;
+      [pen.lineWidth, pen.strokeStyle] = [2.5, link]; // a ring around what is chosen, labelled or not
+      pen.stroke(new Path2D(outline(-1, x, y, size + 4)));
     }
     pen.globalAlpha = 1;
     const named = [];
@@ -160,7 +164,7 @@ export function createMap(store, { pick, choose }) {
     setAttribute(tip, "hidden", id === null);
     if (id === null) return;
     const facts = factsOf(store.state, id);
-    tip.replaceChildren(el("img", { src: store.backend.picture(id).small, alt: "" }), nameOf(store.state.pictures[id].name), el("strong", {}, facts.unknown ? "unknown" : facts.label ?? "not named"));
+    tip.replaceChildren(el("img", { src: store.backend.picture(id).small, alt: "" }), fileName(store.state.pictures[id].name), el("strong", {}, facts.unknown ? "unknown" : facts.label ?? "not named"));
     tip.style.left = `${Math.min(x + 16, stage.clientWidth - 170)}px`;
     tip.style.top = `${Math.min(y + 16, stage.clientHeight - 210)}px`;
   }

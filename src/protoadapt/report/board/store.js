@@ -161,8 +161,8 @@ export function factsOf(state, id) {
 export function sureness(state, confidence) {
   if (confidence === null) return "";
   if (!state.calibrated) return confidence.toFixed(2);
-  if (confidence < 0.005) return "< 1 %";
-  return confidence >= 0.995 && confidence < 1 ? "> 99 %" : `${Math.round(100 * confidence)} %`;
+  if (confidence < 0.005) return "< 1\u00a0%";
+  return confidence >= 0.995 && confidence < 1 ? "> 99\u00a0%" : `${Math.round(100 * confidence)}\u00a0%`;
 }
 
 /** What to say of a picture: its label, and how sure that is. */
