@@ -139,6 +139,54 @@ def test_corrections_by_keyboard_alone_with_undo_and_redo(filled):
     assert table(page) == after
 
 
+def test_keys_act_on_pictures_again_after_a_class_was_typed(filled):
+    page = filled
+    page.keyboard.press("s")
+    page.keyboard.press("c")
+    page.keyboard.type("sea")
+    page.keyboard.press("Enter")
+    page.keyboard.press("1")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-scope=yours] .number:text('7')")
+    page.click(".tile >> nth=0")
+    page.fill(".new-class input", "sky")
+    page.press(".new-class input", "Enter")
+    page.keyboard.press("2")
+    settled(page)
+    names = page.locator(".classes li").evaluate_all("(all) => all.map((one) => one.dataset.name)")
+    assert names == ["blue", "red", "sea", "sky"]
+
+
+def test_new_names_leave_the_picture_that_is_answered_at_the_head_of_the_queue(filled):
+    """The server may suggest others by then; its answer is altered here so that it does."""
+    page = filled
+    place = "() => Number(document.querySelector('.tile.focus').ariaPosInSet)"
+
+    def others(route):
+        answer = route.fetch()
+        told = answer.json()
+        told["next"] = told["next"][::-1]
+        told["reasons"] = {}
+        route.fulfill(response=answer, json=told)
+
+    page.route("**/changes*", others)
+    page.keyboard.press("s")
+    page.wait_for_selector(".tile.focus")
+    for key in ("1", "Enter", "u"):
+        before = page.get_attribute(".tile.focus", "title")
+        page.keyboard.press(key)
+        page.wait_for_function("(name) => document.querySelector('.tile.focus').title !== name", arg=before)
+        looked = page.get_attribute(".tile.focus", "title")
+        settled(page)
+        assert page.get_attribute(".tile.focus", "title") == looked, "nothing is exchanged under the fingers"
+        assert page.evaluate(place) == 1
+    page.keyboard.press("End")
+    page.wait_for_function(f"({place})() > 1")
+    for _ in range(2):
+        page.keyboard.press("s")
+        page.wait_for_function(f"({place})() === 1")
+
+
 def test_many_are_chosen_with_shift_and_ctrl_and_dragged_onto_a_class(filled):
     page = filled
     page.fill("input[type=search]", "sea")

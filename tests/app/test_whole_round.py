@@ -60,7 +60,6 @@ def by_keyboard(page) -> None:
             page.keyboard.press("c")
             page.keyboard.type(name[:8])
             page.keyboard.press("Enter")
-            page.keyboard.press("Escape")  # leaves the field
         page.wait_for_function(
             "(name) => ![undefined, name].includes(document.querySelector('.tile.focus')?.title)", arg=name
         )

@@ -8,7 +8,7 @@ import { createInspector } from "./inspector.js";
 import { listenToKeys } from "./keys.js";
 import { createMap } from "./map.js";
 import { UNKNOWN, className, deletePatch, labelPatch, removePatch, renamePatch } from "./operations.js";
-import { factsOf } from "./store.js";
+import { factsOf, firstOf } from "./store.js";
 import { groupsOf } from "./views.js";
 
 const QUIET = 6000;
@@ -28,9 +28,9 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     go(after);
   }
 
-  /** The picture to look at after these: the next of the queue, or the one behind them. */
+  /** The picture to look at after these: the first of the queue, or the one behind them. */
   function following(ids) {
-    if (view.scope === "next") return state.next.find((id) => !ids.includes(id) && !state.labels.has(id)) ?? null;
+    if (view.scope === "next") return firstOf(state, ids);
     const order = grid.order();
     const last = Math.max(...ids.map((id) => order.indexOf(id)));
     return order[last + 1] ?? order[last] ?? null;
@@ -80,8 +80,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     byNumber: (number) => (state.classes[number] ? label(state.classes[number]) : store.say("There is no such class yet.")),
     next() {
       if (view.scope !== "next") look("next");
-      go(view.focus !== null && !state.labels.has(view.focus) && view.scope === "next"
-        ? state.next[(state.next.indexOf(view.focus) + 1) % Math.max(1, state.next.length)] ?? null : state.next[0] ?? grid.order()[0] ?? null);
+      go(firstOf(state) ?? grid.order()[0] ?? null);
       grid.element.focus();
     },
     move(key, more) {
@@ -95,9 +94,15 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     none: () => store.look({ selection: new Set(), focus: null, anchor: null }),
     open: () => full.toggle(), close: () => act.none(),
     type: () => view.focus !== null && inspector.input.focus(),
-    search: () => search.focus(), focusGrid: () => grid.element.focus(), help: () => help.showModal(),
+    search: () => search.focus(), focusGrid, help: () => help.showModal(),
     grid: () => store.look({ mode: "grid" }), map: () => store.look({ mode: "map" }),
   };
+
+  /** Keys act on pictures again, also where the grid is hidden. */
+  function focusGrid() {
+    document.activeElement?.blur();
+    grid.element.focus();
+  }
 
   function look(scope) {
     store.look({ scope, mode: view.mode === "map" ? "map" : "grid", focus: null, selection: new Set() });
@@ -107,8 +112,10 @@ export function createBoard(store, { title, buttons = [], start = null, details 
   function create(text) {
     const { name, error } = className(text, state.classes);
     if (error) return void store.say(error, "error");
-    if (targets().length) label(name);
-    else if (!state.classes.includes(name)) store.step({ classes: [...state.classes, name] }, `new class ${name}`);
+    if (targets().length) {
+      label(name);
+      focusGrid();
+    } else if (!state.classes.includes(name)) store.step({ classes: [...state.classes, name] }, `new class ${name}`);
     return true;
   }
 

@@ -90,7 +90,7 @@ const HELP = [
   ["C", "type a class, an old or a new one"],
   ["U", "unknown: none of the classes"],
   ["Backspace", "take the label back"],
-  ["S", "go to the next suggested picture"],
+  ["S", "go to the first suggested picture"],
   ["Arrows, Home, End", "move; with Shift, choose on the way"],
   ["Ctrl + A", "choose everything shown"],
   ["Space", "full size"],

@@ -28,8 +28,9 @@ export function createInspector(store, act) {
     const first = choices.querySelector("button")?.dataset.name;
     const { name, error } = className(typed, store.state.classes);
     input.value = "";
+    if (typed && error) return store.say(error, "error");
+    act.focusGrid();
     if (!typed) return act.confirm();
-    if (error) return store.say(error, "error");
     // An unfinished word means the only class that begins so; else it is a new class.
     const exact = store.state.classes.includes(name);
     act.label(exact || !first || choices.childElementCount > 1 ? name : first);

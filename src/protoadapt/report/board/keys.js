@@ -16,7 +16,6 @@ export function listenToKeys(store, act, full) {
     if (control && key.toLowerCase() === "y" && !typing) return done(event, act.redo);
     if (control && key.toLowerCase() === "a" && !typing) return done(event, act.all);
     if (key === "Escape" && !open) {
-      if (typing) target.blur();
       return done(event, typing ? act.focusGrid : act.none);
     }
     if (typing || control || altKey) return;

@@ -44,8 +44,14 @@ export function createStore(backend) {
     state.gone = new Set(snapshot.gone);
     for (const key of ["classes", "undo", "redo", "skipped", "n_skipped"]) state[key] = snapshot[key];
     if ("answers" in snapshot) {
-      for (const key of ["answers", "next", "reasons", "calibrated"]) state[key] = snapshot[key];
-      state.suggested = new Set(state.next.slice(0, snapshot.suggested));
+      const held = view.scope === "next" && snapshot.next.includes(view.focus) && (state.suggested.has(view.focus) || firstOf(state) === view.focus)
+        ? [view.focus] : [];
+      const why = held.filter((id) => state.reasons[id]).map((id) => [id, state.reasons[id]]);
+      for (const key of ["answers", "calibrated"]) state[key] = snapshot[key];
+      // A picture of the queue that somebody looks at, and may be answering just now, stays at its head.
+      state.next = [...new Set([...held, ...snapshot.next])];
+      state.suggested = new Set([...held, ...snapshot.next.slice(0, snapshot.suggested)]);
+      state.reasons = { ...Object.fromEntries(why), ...snapshot.reasons };
       state.answerClasses = snapshot.classes;
       view.moved = new Set(before && state.answers
         ? before.flatMap((label, id) => (label !== null && label !== factsOf(state, id).label ? [id] : [])) : []);
@@ -139,6 +145,11 @@ export function createStore(backend) {
     },
   };
   return store;
+}
+
+/** The first picture of the queue that has no answer yet, apart from these. */
+export function firstOf(state, besides = []) {
+  return state.next.find((id) => !state.labels.has(id) && !state.gone.has(id) && !besides.includes(id)) ?? null;
 }
 
 /** What is known of a picture: its label, whether a person gave it, how sure the classifier is, the runner-up. */
