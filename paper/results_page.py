@@ -41,6 +41,12 @@ DIFFERENCES = (
 )
 EXTREMES = "## Extreme queries\n\nOne query, a single class, pictures of other classes: see [BAPA's page](bapa.md)."
 
+BAPA_ROWS = (
+    "BAPA changed on 2026-11-16 ([its page](bapa.md), [log](log.md)). Of today's version are its rows of the shipped "
+    "networks of CIFAR-FS and mini-ImageNet on their own novel classes and, with eight views or pooling 2, on CUB, and "
+    "those of the comparators and joined networks. All others are of the version before: a few tenths of a point apart."
+)
+
 
 def results_page(folder: Path) -> str:
     results = Results(folder)
@@ -52,6 +58,7 @@ def results_page(folder: Path) -> str:
         "says how to read them); those of the earliest runs have neither commit nor config. Accuracies are in "
         "percent with 95 % confidence intervals, 10,000 episodes unless stated; networks are ResNet-12. "
         "`python -m paper TABLE --data DIR` makes a table from scratch, or resumes.",
+        BAPA_ROWS,
     ]
     planned = [name for name, choice in CHOICES.items() if winner(choice, results) is None]  # nothing is measured yet
     shown = [name for name in TABLES if name not in ("glyphs", *planned)]
