@@ -121,7 +121,7 @@ def test_every_estimator_learns_from_shards(model, tmp_path):
 @pytest.mark.parametrize(("sizes", "once_more"), [(UNEVEN, 1), ([0.2] * 5, 0)])
 def test_classes_of_one_size_need_no_weights_and_no_product_for_them(sizes, once_more, tmp_path):
     table, truth = clouds(900, sizes=sizes)
-    y = labelled(truth, 3)
+    y = labelled(truth, 8)
     write(tmp_path, table, 900)
     model, passes = BAPAClassifier(n_iter=6), []
     mine = learned(tmp_path, table, y, model, 900, tick=passes.append)
