@@ -4,6 +4,7 @@ import csv
 import errno
 import json
 import os
+import re
 from io import BytesIO, StringIO
 from zipfile import ZipFile
 
@@ -288,3 +289,15 @@ def test_too_many_files_and_too_large_requests_are_refused(client, board, add):
     assert add({f"{i}.png": b"x" for i in range(65)}).status_code == 400
     assert add({"a.png": b"x" * 200_001}).status_code == 413
     assert client.get(board).json()["pictures"] == []
+
+
+def test_the_report_has_the_classes_in_the_order_of_the_page_and_the_folder_s_name(client, filled, add):
+    add({"red 9.png": ("red", 9)}, folder="  sea\n birds ")
+    ordered = step(client, filled, {"patch": {"classes": ["red", "blue"]}, "words": "order"})
+    assert ordered.json()["classes"] == ["red", "blue"]
+    page = client.get(f"{filled}/report.html").text
+    data = json.loads(re.search(r'id="board-data"[^>]*>(.*?)</script>', page, re.DOTALL)[1])
+    assert (data["classes"], data["title"]) == (["red", "blue"], "sea birds")
+    assert all(data["files"][i].startswith(data["classes"][k]) for i, k in enumerate(data["label"]))
+    names = re.search(r'id="motion".*?</figure>', page, re.DOTALL)[0]
+    assert names.index("red") < names.index("blue")

@@ -207,14 +207,15 @@ def test_a_full_server_refuses_a_newcomer_and_erases_nobody(tmp_path, monkeypatc
 def test_a_kept_board_leaves_the_memory_only(tmp_path):
     boards = Boards(tmp_path, WEIGHTS, 100, keep=True)
     session = boards.new()
-    session.add(cloud(), [], [None] * 30)
+    session.add(cloud(), [], [None] * 30, folder="birds é")
     session.keep(session.board.pictures[0].key, [b"large", b"small"])
     session.seen = time.monotonic() - boards_module.IDLE - 1
     boards.new()
     again = boards.get(session.id)
     assert again is not session
     assert same(again, session)
-    assert [(one["id"], one["pictures"]) for one in boards.kept()] == [(session.id, 1)]
+    assert again.title == "birds é"
+    assert [(one["id"], one["pictures"], one["title"]) for one in boards.kept()] == [(session.id, 1, "birds é")]
 
 
 @pytest.mark.parametrize("name", ["..", "../../etc/passwd", "", "x" * 15, "a" * 17, "é" * 16, "................"])

@@ -97,8 +97,8 @@ def board_routes(service: Service) -> APIRouter:
             names = bodies.texts(form, "paths", [part.filename for part in files])
             labels = bodies.texts(form, "labels", [None] * len(files))
             uploads = [Upload(clean_path(name), await part.read()) for name, part in zip(names, files)]
-            drop = str(form.get("drop") or "")[:40]
-        return await run_in_threadpool(_add, service, here, uploads, labels, drop)
+            drop, folder = str(form.get("drop") or "")[:40], _title(str(form.get("folder") or ""))
+        return await run_in_threadpool(_add, service, here, uploads, labels, drop, folder)
 
     @routes.post("/api/boards/{board}/table")
     async def add_table(board: str, request: Request) -> dict[str, Any]:
@@ -193,14 +193,14 @@ def _answers(session: Session, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _add(
-    service: Service, session: Session, uploads: list[Upload], labels: list[str | None], drop: str
+    service: Service, session: Session, uploads: list[Upload], labels: list[str | None], drop: str, folder: str
 ) -> dict[str, Any]:
     known = {picture.key for picture in session.board.pictures}
     room = min(service.limits.pictures - len(known), service.boards.left())
     answers, skipped = read_uploads(
         uploads, known, max(0, room), service.network, service.metadata, service.limits, session.keep
     )
-    session.add(answers, skipped, [_label(label) for label in labels], drop)
+    session.add(answers, skipped, [_label(label) for label in labels], drop, folder)
     return {"revision": session.revision, "skipped": [list(one) for one in skipped]}
 
 
@@ -214,6 +214,11 @@ def _label(label: str | None) -> str | None:
     """The label of a folder; pictures of a folder `unknown` have none, as in `label --support`."""
     name = "".join(c for c in from_folder(label or "") if c.isprintable()).strip()[:LONGEST]
     return None if name.casefold() in ("", UNKNOWN) else name
+
+
+def _title(folder: str) -> str:
+    """The name of a folder as one line of text."""
+    return "".join(c for c in folder if c.isprintable()).strip()[:LONGEST]
 
 
 def clean_path(name: str | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from protoadapt.app.session import ID, LOG, Session, new_session, open_session
 from protoadapt.core.errors import UserError
+from protoadapt.core.untrusted import clean_json
 
 MOST = 50
 """Sessions in memory at once."""
@@ -52,7 +53,8 @@ class Boards:
         """The sessions on the disk that have pictures, the last used first."""
         found = []
         for log in self._logs():
-            found.append({"id": log.parent.name, "used": log.stat().st_mtime, "pictures": _count(log.parent)})
+            known = {"id": log.parent.name, "used": log.stat().st_mtime, "pictures": _count(log.parent)}
+            found.append(known | {"title": _title(log)})
         return sorted((one for one in found if one["pictures"]), key=lambda one: -one["used"])
 
     def left(self) -> int:
@@ -79,6 +81,18 @@ class Boards:
     def _logs(self) -> Iterator[Path]:
         if self.keep:
             yield from (log for log in self.home.glob(f"*/{LOG}") if ID.fullmatch(log.parent.name))
+
+
+def _title(log: Path) -> str:
+    """The name of the folder that a session began with, without opening it; empty where it is not known."""
+    with open(log, "rb") as file:
+        file.readline()
+        first = file.readline(1 << 20)
+    try:
+        title = clean_json(first).get("folder", "")
+    except (ValueError, AttributeError, RecursionError):
+        return ""
+    return title if isinstance(title, str) else ""
 
 
 def _count(folder: Path) -> int:

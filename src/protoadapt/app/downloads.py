@@ -1,6 +1,6 @@
 """The files that a board can be saved as."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -30,12 +30,25 @@ def _csv(session: Session, metadata: Mapping[str, Any]) -> Content:
 def _report(session: Session, metadata: Mapping[str, Any]) -> Content:
     with session.lock:
         board = session.board
-    result = _named(name_board(board, metadata, paths=True)).result
+    result = _in_order(_named(name_board(board, metadata, paths=True)).result, board.classes)
+    result["title"] = session.title or result["title"]
     side = next((side for most, side in SIDES.items() if len(board.present) <= most), THUMB)
     files = [session.copy(board.pictures[place].key, LARGE) for place in board.present]
     for record, small in zip(result["pictures"], ahead(lambda file: thumbnail(file.read_bytes(), side), files, 64)):
         record["thumb"] = data_url(small)
     return labels_page(result).encode(), "text/html; charset=utf-8"
+
+
+def _in_order(result: dict[str, Any], classes: Sequence[str]) -> dict[str, Any]:
+    """A result whose classes stand as on the board, so that each has the same colour, sign and key in the report."""
+    old = {one["name"]: k for k, one in enumerate(result["classes"])}
+    order = [old[name] for name in classes if name in old]
+    result["classes"] = [result["classes"][k] for k in order]
+    if paths := result["paths"]:
+        place = {k: i for i, k in enumerate(order)}
+        paths["row_label"] = [place.get(k, -1) for k in paths["row_label"]]
+        paths["steps"] = [paths["steps"][k] for k in order]
+    return result
 
 
 def _classifier(session: Session, metadata: Mapping[str, Any]) -> Content:

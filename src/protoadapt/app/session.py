@@ -49,6 +49,7 @@ class Session:
     done: list[tuple[str, Patch, Patch]] = field(default_factory=list)  # (words, patch, its inverse), to be undone
     undone: list[tuple[str, Patch, Patch]] = field(default_factory=list)
     revision: int = 0
+    title: str = ""  # the name of the first folder that was added
     seen: float = field(default_factory=time.monotonic)
     lock: threading.RLock = field(default_factory=threading.RLock)
     _named: tuple[int, Named | None] = (-1, None)
@@ -80,10 +81,11 @@ class Session:
         skipped: Sequence[Skipped],
         labels: Sequence[str | None],
         drop: str = "",
+        folder: str = "",
     ) -> None:
         """Adds the pictures that `intake.read_uploads` returned, with the label of each, None where it has none.
 
-        Steps with the same `drop` are undone together.
+        Steps with the same `drop` are undone together. folder: the name of the folder that they come from.
         """
         with self.lock:
             known = {picture.key for picture in self.board.pictures}
@@ -93,7 +95,7 @@ class Session:
             piece = f"{len(self.board.pictures):06d}.safetensors"
             line: dict[str, Any] = {"add": [[one.name, one.key] for one in new], "piece": piece, "drop": drop}
             line |= {"there": [key for key in keys if key is not None], "labels": given}
-            line |= {"skipped": [list(one) for one in skipped]}
+            line |= {"skipped": [list(one) for one in skipped]} | ({"folder": folder} if folder else {})
             entry = self._entry(line, new)  # first: a label that is no name is refused before anything is written
             if new:
                 path = self.folder / "features" / piece
@@ -101,6 +103,7 @@ class Session:
                     write_synced(partial, save({"features": np.stack([one.feature for one in new])}))
             self._write(line)
             self._enter(*entry, drop)
+            self.title = self.title or folder
 
     def keep(self, key: str, copies: Sequence[bytes]) -> None:
         """Stores the copies of a picture for the page; `intake.read_uploads` calls it."""
@@ -211,6 +214,7 @@ class Session:
                 self.change(line["patch"], _text(line["words"]))
             elif "add" in line:
                 self._enter(*self._entry(line, self._stored(line)), _text(line["drop"]))
+                self.title = self.title or _text(line.get("folder", ""))
             else:
                 {"undo": self.undo, "redo": self.redo}[next(iter(line))]()
         self._replaying = False

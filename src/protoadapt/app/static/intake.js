@@ -24,12 +24,15 @@ export async function dropped(transfer) {
     }
   }
   for (const entry of entries) await walk(entry, alone ? "" : entry.name);
-  return found;
+  return alone ? found.map((one) => ({ ...one, folder: entries[0].name })) : found;
 }
 
 /** The files of an input; of a chosen folder without the name of the folder itself. */
 export function chosen(input) {
-  return [...input.files].map((file) => ({ file, path: file.webkitRelativePath ? file.webkitRelativePath.split("/").slice(1).join("/") : file.name }));
+  return [...input.files].map((file) => {
+    const [folder, ...path] = (file.webkitRelativePath || `/${file.name}`).split("/");
+    return { file, path: path.join("/"), folder };
+  });
 }
 
 export function createIntake(store, known) {
@@ -73,6 +76,7 @@ export function createIntake(store, known) {
         form.append("paths", JSON.stringify(part.map(({ path }) => path)));
         form.append("labels", JSON.stringify(part.map(({ path }) => label ?? folderOf(path))));
         form.append("drop", drop);
+        form.append("folder", part[0].folder ?? "");
         for (const { file } of part) form.append("files", file, "picture");
         const answer = await store.backend.upload(form, () => {
           sent += part.length;

@@ -35,8 +35,8 @@ function picker(words, name, attributes, use) {
 
 function startPanel(known, add) {
   const accept = [...known.suffixes, ".csv"].join(",");
-  const kept = known.kept.map(({ id, pictures, used }) => el("li", {}, el("a", { href: `#board=${id}` },
-    `${count(pictures, "picture")}, last used ${new Date(used * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}`)));
+  const kept = known.kept.map(({ id, title, pictures, used }) => el("li", {}, el("a", { href: `#board=${id}` },
+    title && el("bdi", {}, title), `${title ? ": " : ""}${count(pictures, "picture")}, last used ${new Date(used * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}`)));
   return el("section", { class: "start", "aria-label": "Add pictures" },
     el("h2", {}, "Drop a folder of pictures here"),
     el("p", {}, "Its subfolders become classes, loose pictures are named for you. Or drop loose pictures and name a few yourself: one per class is enough to begin."),
@@ -49,7 +49,7 @@ function menu(words, name, ...items) {
   const list = el("div", { class: "menu" }, items.flat());
   const element = el("details", { class: "drop" }, el("summary", { class: "tool wide", "aria-label": words }, icon(name), el("span", {}, words)), list);
   addEventListener("click", (event) => element.contains(event.target) || element.removeAttribute("open"));
-  list.addEventListener("click", () => element.removeAttribute("open"));
+  list.addEventListener("click", (event) => event.target.closest("button") && element.removeAttribute("open"));
   element.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     element.removeAttribute("open");
@@ -60,10 +60,12 @@ function menu(words, name, ...items) {
 
 function saveMenu(store) {
   const files = {
-    "labels.csv": ["Table of labels", "csv, for spreadsheets and label"], "report.html": ["Report", "one HTML file to pass on"],
-    "classifier.safetensors": ["Classifier", "for predict and serve"], "imagefolder.zip": ["Hugging Face imagefolder", ZIP],
-    "fiftyone.zip": ["FiftyOne dataset", ZIP], "label-studio.zip": ["Label Studio tasks", "tasks.json and config.xml"],
+    "labels.csv": ["Table of labels", "csv, opens in a spreadsheet, and can be dropped here again"], "report.html": ["Report", "one page with all pictures, to look at and pass on"],
+    "classifier.safetensors": ["Classifier", "names new pictures, with protoadapt predict"], "imagefolder.zip": ["Hugging Face imagefolder", ZIP],
+    "fiftyone.zip": ["FiftyOne dataset", ZIP], "label-studio.zip": ["Label Studio tasks", "zip with tasks.json and config.xml"],
   };
+  const sorting = el("p", { class: "note" }, "Your pictures sorted into folders: this page holds small copies only. Save the table of labels, and run where the pictures are ",
+    el("code", {}, "protoadapt label --support labels.csv --images FOLDER --out named --sort copy"));
   async function save(name) {
     if (!(await store.saved())) return store.say(`Not saved: ${count(store.state.unsaved, "step")} did not reach the server yet.`, "error");
     const wait = name === "report.html" ? "The report is being made …" : null;
@@ -78,7 +80,7 @@ function saveMenu(store) {
     if (wait) store.say("The report is saved.");
   }
   return menu("Save", "save", Object.entries(files).map(([name, [words, note]]) => el("button", { type: "button", data: { save: name }, on: { click: () => save(name) } },
-    el("span", {}, words, el("small", {}, note)))));
+    el("span", {}, words, el("small", {}, note)))), sorting);
 }
 
 /** What is not on the server, for the header: steps that wait, or all labels of a board that the server has lost. */

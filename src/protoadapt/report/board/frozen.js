@@ -67,7 +67,7 @@ function main() {
   const store = createStore(frozenBackend(data));
   const number = el("span", { class: "number" });
   const saving = el("button", { type: "button", class: "tool wide", id: "save-corrections", "aria-label": "Save corrections", on: { click: () => save(store, data) } }, icon("save"), el("span", {}, "Save corrections"), number);
-  const board = createBoard(store, { title: data.title, buttons: [saving], details, summary: data.summary });
+  const board = createBoard(store, { title: [data.title, el("small", {}, /^\d{4}-\d\d-\d\d/.exec(data.made)?.[0])], buttons: [saving], details, summary: data.summary });
   document.body.append(board.element);
   store.onChange(() => (number.textContent = store.backend.changes().length || ""));
   details.addEventListener("click", (event) => {
