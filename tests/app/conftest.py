@@ -60,6 +60,8 @@ def served(model):
         try:
             said = process.stdout.readline()
             assert said.startswith("Open http://"), said + process.stderr.read()
+            if "--keep" not in words:
+                assert process.stdout.readline().startswith("Nothing is kept"), "and it says so"
             yield said.split()[1]
         finally:
             process.send_signal(ends_by)

@@ -244,6 +244,33 @@ def test_classes_are_renamed_merged_and_deleted(filled):
     page.click("dialog[open] .danger")
     settled(page)
     assert names() == ["blue"]
+    page.click(".toast:has-text('The class red is deleted') .again")
+    settled(page)
+    assert names() == ["blue", "red"]
+    assert page.locator(".toast").is_hidden(), "there is nothing more to undo"
+
+
+def test_a_picture_that_is_left_out_did_not_change_its_class(filled):
+    page = filled
+    page.click("[data-scope=all]")
+    page.click(".tile[title='red 5.png']")
+    page.keyboard.press("Delete")
+    page.wait_for_selector(".status-line:has-text('14 pictures named')")
+    settled(page)
+    assert "changed class" not in page.inner_text(".status-line")
+    page.click(".toast:has-text('1 picture left out.') .again")
+    page.wait_for_selector(".status-line:has-text('15 pictures named')")
+
+
+def test_pictures_that_were_missing_are_asked_for_again(filled):
+    page = filled
+    page.clock.install()
+    page.route("**/large/*", lambda route: route.abort())
+    page.click(".tile >> nth=0")
+    page.wait_for_selector(".inspector .large img.missing", state="attached")
+    page.unroute("**/large/*")
+    page.clock.fast_forward(60_000)
+    page.wait_for_function("() => document.querySelector('.inspector .large img').naturalWidth > 0")
 
 
 def test_a_lasso_on_the_map_chooses_pictures(filled):

@@ -57,6 +57,8 @@ def serve(
 
     def announce(address: str) -> None:
         print(f"Open {address} in a browser; Ctrl-C here ends it.", flush=True)
+        if keep is None:
+            print("Nothing is kept when it ends: save on the page, or start with --keep DIR.", flush=True)
         if fitted:
             print("Programs: POST pictures to /api/predict; /openapi.json describes it, /health answers.", flush=True)
 

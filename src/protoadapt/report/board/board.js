@@ -2,7 +2,7 @@
 
 import { createClasses } from "./classes.js";
 import { createClassDialog, createFullSize, createHelp } from "./dialogs.js";
-import { count, el, icon, setAttribute } from "./dom.js";
+import { count, el, icon, setAttribute, visible } from "./dom.js";
 import { createGrid } from "./grid.js";
 import { createInspector } from "./inspector.js";
 import { listenToKeys } from "./keys.js";
@@ -26,6 +26,13 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     const words = name === null ? "take back" : name === UNKNOWN ? "none of the classes" : `→ ${name}`;
     store.step(labelPatch(state, ids, name), `${count(ids.length, "picture")} ${words}`);
     go(after);
+  }
+
+  /** A step that takes something away: its message can undo it, and goes with the next step. */
+  function undoable(patch, words, message) {
+    store.step(patch, words);
+    store.say(message, "note", el("button", { type: "button", class: "again", on: { click: act.undo } }, "Undo"));
+    offered = words;
   }
 
   /** The picture to look at after these: the first of the queue, or the one behind them. */
@@ -74,7 +81,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
       const ids = targets();
       if (frozen || !ids.length) return;
       const after = following(ids);
-      store.step(removePatch(ids), `leave out ${count(ids.length, "picture")}`);
+      undoable(removePatch(ids), `leave out ${count(ids.length, "picture")}`, `${count(ids.length, "picture")} left out.`);
       go(after);
     },
     byNumber: (number) => (state.classes[number] ? label(state.classes[number]) : store.say("There is no such class yet.")),
@@ -135,7 +142,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     },
     remove: (name) => {
       if (view.scope === `class:${name}`) view.scope = "all";
-      store.step(deletePatch(state, name), `delete ${name}`);
+      undoable(deletePatch(state, name), `delete ${name}`, `The class ${visible(name)} is deleted.`);
     },
   });
   listenToKeys(store, act, full.element);
@@ -166,8 +173,10 @@ export function createBoard(store, { title, buttons = [], start = null, details 
   const element = el("div", { class: "board" }, header, side.element, middle, inspector.element, toast, full.element, help, editor.element);
 
   let quiet = 0;
+  let offered = null; // the step that the message can undo
   store.say = (words, kind = "note", more = null) => {
     clearTimeout(quiet);
+    offered = null;
     toast.replaceChildren(el("span", {}, words), more ?? "");
     toast.className = `toast ${kind}`;
     setAttribute(toast, "hidden", false);
@@ -200,6 +209,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     setAttribute(size, "hidden", view.mode !== "grid");
     setAttribute(order, "hidden", view.mode !== "grid" || view.scope === "next");
     if (details) setAttribute(details, "hidden", view.mode !== "about");
+    if (offered !== null && offered !== state.undo) setAttribute(toast, "hidden", true);
     undo.disabled = !state.undo;
     redo.disabled = !state.redo;
     for (const [one, words, what] of [[undo, "Undo", state.undo], [redo, "Redo", state.redo]]) {

@@ -1,6 +1,6 @@
 // Windows above the board: a picture in full size, a class to rename, the keys.
 
-import { el, icon, visible } from "./dom.js";
+import { el, icon, picture, visible } from "./dom.js";
 import { className } from "./operations.js";
 import { factsOf, wordsOn } from "./store.js";
 
@@ -14,7 +14,7 @@ function dialog(label, ...children) {
 
 /** A picture in full size; the keys of the board go on working under it. */
 export function createFullSize(store) {
-  const image = el("img", { alt: "", on: { error: () => image.classList.add("missing"), load: () => image.classList.remove("missing") } });
+  const image = picture();
   const words = el("p", { class: "words", "aria-live": "polite" });
   const element = dialog("Picture in full size", image, words);
   element.classList.add("full");
@@ -22,7 +22,8 @@ export function createFullSize(store) {
     const id = store.view.focus;
     if (!element.open || id === null) return;
     const facts = factsOf(store.state, id);
-    image.src = store.backend.picture(id).large;
+    const { large } = store.backend.picture(id);
+    if (image.getAttribute("src") !== large) image.src = large;
     image.alt = `Picture ${visible(store.state.pictures[id].name)}`;
     const [label, note] = wordsOn(store.state, facts);
     words.replaceChildren(el("strong", {}, el("bdi", {}, label)), ` ${[note, facts.second && `or ${facts.second}`].filter(Boolean).join(", ")} `, el("bdi", { class: "path" }, visible(store.state.pictures[id].name)));

@@ -12,6 +12,26 @@ export function el(name, { on = {}, data = {}, ...attributes } = {}, ...children
   return element;
 }
 
+/** An image that is marked while it is missing, and asked for again with growing pauses: its server may be back. */
+export function picture(attributes = {}) {
+  let [wait, pause] = [0, 1000];
+  const image = el("img", { alt: "", ...attributes, on: {
+    load() {
+      image.classList.remove("missing");
+      clearTimeout(wait);
+      pause = 1000;
+    },
+    error() {
+      image.classList.add("missing");
+      clearTimeout(wait);
+      if (!image.src.startsWith("http")) return;
+      wait = setTimeout(() => image.isConnected && image.setAttribute("src", image.getAttribute("src")), pause);
+      pause = Math.min(2 * pause, 60000);
+    },
+  } });
+  return image;
+}
+
 export function setAttribute(element, key, value) {
   if (value === null || value === undefined || value === false) element.removeAttribute(key);
   else element.setAttribute(key, value === true ? "" : value);

@@ -1,6 +1,6 @@
 // The pictures: a grid of which only what is seen is in the page, so that five thousand are as smooth as fifty.
 
-import { count, differsAt, el, fileName, nameOf, setAttribute, visible } from "./dom.js";
+import { count, differsAt, el, fileName, nameOf, picture, setAttribute, visible } from "./dom.js";
 import { colourClass, mark } from "./marks.js";
 import { factsOf, sureness } from "./store.js";
 
@@ -137,8 +137,7 @@ export function createGrid(store, { pick, open }) {
     const { name } = known.pictures[id];
     const index = known.classes.indexOf(facts.label);
     const sure = facts.unknown ? "" : sureness(known, facts.confidence);
-    const image = el("img", { src: store.backend.picture(id).small, alt: "", decoding: "async", draggable: "false" });
-    image.addEventListener("error", () => image.classList.add("missing"));
+    const image = picture({ src: store.backend.picture(id).small, decoding: "async", draggable: "false" });
     const words = facts.unknown ? (facts.given ? "none of these" : `${facts.label}?`) : facts.label ?? "not named";
     const spoken = [visible(name), facts.unknown ? `unknown${facts.label ? `, perhaps ${facts.label}` : ""}` : words,
       facts.given ? "labelled by you" : sure].filter(Boolean).join(", ");

@@ -1,6 +1,6 @@
 // The picture that is looked at: large, with its proposed class and the runner-up offered first. Several: small, side by side.
 
-import { count, el, setAttribute, visible, wholeName } from "./dom.js";
+import { count, el, picture, setAttribute, visible, wholeName } from "./dom.js";
 import { KEYS } from "./classes.js";
 import { mark } from "./marks.js";
 import { className } from "./operations.js";
@@ -10,7 +10,7 @@ const MOST_CHOSEN = 60;
 
 /** The panel. `label(name)`, `confirm()`, `unknown()`, `clear()`, `remove()`, `open()`, `close()` act on what is chosen. */
 export function createInspector(store, act) {
-  const image = el("img", { alt: "", on: { error: () => image.classList.add("missing"), load: () => image.classList.remove("missing") } });
+  const image = picture();
   const large = el("button", { type: "button", class: "large", "aria-label": "Show the picture in full size (Space)", on: { click: act.open } }, image);
   const chosen = el("div", { class: "chosen" });
   const words = el("div", { class: "words" });

@@ -54,7 +54,7 @@ export function createStore(backend) {
       state.reasons = { ...Object.fromEntries(why), ...snapshot.reasons };
       state.answerClasses = snapshot.classes;
       view.moved = new Set(before && state.answers
-        ? before.flatMap((label, id) => (label !== null && label !== factsOf(state, id).label ? [id] : [])) : []);
+        ? before.flatMap((label, id) => (label !== null && !state.gone.has(id) && label !== factsOf(state, id).label ? [id] : [])) : []);
     }
     state.version++;
     view.selection = new Set([...view.selection].filter((id) => !state.gone.has(id)));
