@@ -65,7 +65,7 @@ function saveMenu(store) {
     "fiftyone.zip": ["FiftyOne dataset", ZIP], "label-studio.zip": ["Label Studio tasks", "zip with tasks.json and config.xml"],
   };
   const sorting = el("p", { class: "note" }, "Your pictures sorted into folders: this page holds small copies only. Save the table of labels, and run where the pictures are ",
-    el("code", {}, "protoadapt label --support labels.csv --images FOLDER --out named --sort copy"));
+    el("code", {}, "protoadapt label --support labels.csv --images FOLDER --out named --sort copy".split(" ").flatMap((word) => [el("span", {}, word), " "])));
   async function save(name) {
     if (!(await store.saved())) return store.say(`Not saved: ${count(store.state.unsaved, "step")} did not reach the server yet.`, "error");
     const wait = name === "report.html" ? "The report is being made …" : null;
