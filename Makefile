@@ -8,7 +8,7 @@ demo: $(READY)           ## see it work: tables, report.html and a labelled fold
 	$(BIN)/protoadapt demo --out demo
 
 test: $(READY)           ## the whole test suite
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 check: format lint types test
 
