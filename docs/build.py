@@ -135,9 +135,9 @@ def _labeling(run: Mapping[str, Any]) -> str:
         f"`python benchmarks/labeling.py` on {run['hardware']}{beside}; medians of {run['rounds']} turns side by side. "
         f"{run['model']} embeds {run['pictures']} JPEG files ({run['pictures_of']}) at {100 * share:.0f} % of the "
         f"speed of bare onnxruntime with its own settings on ready batches: {both['files']:.2f} s with reading and "
-        f"decoding, {both['bare']:.2f} s without. Reading and decoding cost a fifth of the network's time; part of it is "
-        "regained by giving each thread pictures of its own, where onnxruntime's threads share one and wait for each "
-        "other. "
+        f"decoding, {both['bare']:.2f} s without. Reading and decoding cost a fifth of the network's time; part of it "
+        "is regained by giving each thread pictures of its own, where onnxruntime's threads share one and wait for "
+        "each other. "
         f"Torch takes {ratios['over torch' if quiet else 'over torch, CPU time']:.1f} times the time of bare "
         "onnxruntime."
     )
