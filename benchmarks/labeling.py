@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,16 +34,19 @@ from protoadapt.vision.networks.onnx_graph import graph_of
 from protoadapt.vision.pictures.decode import Picture, decode
 
 
+def photograph(rng: np.random.Generator, tint: Sequence[float] = (1, 1, 1)) -> Image.Image:
+    """Smooth shapes under some noise, 500 × 375: as a JPEG some 60 kB, as photographs of that size take."""
+    coarse = Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8))
+    smooth = np.asarray(coarse.resize((500, 375), Image.Resampling.BICUBIC), np.float32)
+    pixels = np.clip(smooth * np.array(tint) + rng.normal(0, 8, smooth.shape), 0, 255)
+    return Image.fromarray(pixels.astype(np.uint8))
+
+
 def photographs(folder: Path, count: int) -> list[str]:
-    """Smooth shapes under some noise: their JPEGs take some 60 kB, as photographs of that size do."""
     rng = np.random.default_rng(0)
-    files = []
-    for i in range(count):
-        coarse = Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8))
-        smooth = np.asarray(coarse.resize((500, 375), Image.Resampling.BICUBIC), np.float32)
-        pixels = np.clip(smooth + rng.normal(0, 8, smooth.shape), 0, 255).astype(np.uint8)
-        files.append(str(folder / f"{i}.jpg"))
-        Image.fromarray(pixels).save(files[-1], quality=85)
+    files = [str(folder / f"{i}.jpg") for i in range(count)]
+    for file in files:
+        photograph(rng).save(file, quality=85)
     return files
 
 

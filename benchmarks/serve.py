@@ -24,7 +24,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import torch
-from PIL import Image
+from labeling import photograph
 
 from protoadapt.core.provenance import hardware, versions
 from protoadapt.labeling import label
@@ -37,16 +37,13 @@ CLIENTS = (1, 8, 64)
 
 
 def photographs(folder: Path, count: int) -> list[Path]:
-    """JPEGs of 500 × 375 pixels in two tints, smooth shapes under some noise."""
+    """JPEGs of drawn photographs in two tints."""
     rng = np.random.default_rng(0)
     files = []
     for i in range(count):
-        coarse = Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8))
-        smooth = np.asarray(coarse.resize((500, 375), Image.Resampling.BICUBIC), np.float32)
-        pixels = np.clip(smooth * ([1, 0.4, 0.4] if i % 2 else [0.4, 0.4, 1]) + rng.normal(0, 8, smooth.shape), 0, 255)
         files.append(folder / ("red" if i % 2 else "blue") / f"{i}.jpg")
         files[-1].parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels.astype(np.uint8)).save(files[-1], quality=85)
+        photograph(rng, (1, 0.4, 0.4) if i % 2 else (0.4, 0.4, 1)).save(files[-1], quality=85)
     return files
 
 

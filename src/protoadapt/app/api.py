@@ -93,7 +93,8 @@ def board_routes(service: Service) -> APIRouter:
         if not bodies.is_form(request):
             raise UserError(bodies.NO_FORM)
         async with request.form(max_files=FILES, max_fields=8) as form:
-            files = bodies.files_of(form)
+            if not (files := bodies.files_of(form)):
+                raise UserError(bodies.NO_FORM)
             names = bodies.texts(form, "paths", [part.filename for part in files])
             labels = bodies.texts(form, "labels", [None] * len(files))
             uploads = [Upload(clean_path(name), await part.read()) for name, part in zip(names, files)]

@@ -43,11 +43,8 @@ def is_form(request: Request) -> bool:
 
 
 def files_of(form: FormData) -> list[UploadFile]:
-    """The files of a form; there must be one."""
-    files = [part for part in form.getlist("files") if isinstance(part, UploadFile)]
-    if not files:
-        raise UserError(NO_FORM)
-    return files
+    """The files of a form, if any."""
+    return [part for part in form.getlist("files") if isinstance(part, UploadFile)]
 
 
 def texts(form: FormData, name: str, default: list[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from protoadapt.labeling.classifier import classifier_bytes
 from protoadapt.labeling.dataset_export import FORMS, dataset_files
 from protoadapt.labeling.outputs import as_csv
 from protoadapt.labeling.pipeline import Named
-from protoadapt.labeling.thumbnails import SIDES
+from protoadapt.labeling.thumbnails import side_for
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision.pictures.decode import THUMB, data_url, thumbnail
 
@@ -32,7 +32,7 @@ def _report(session: Session, metadata: Mapping[str, Any]) -> Content:
         board = session.board
     result = _in_order(_named(name_board(board, metadata, paths=True)).result, board.classes)
     result["title"] = session.title or result["title"]
-    side = next((side for most, side in SIDES.items() if len(board.present) <= most), THUMB)
+    side = side_for(len(board.present)) or THUMB
     files = [session.copy(board.pictures[place].key, LARGE) for place in board.present]
     for record, small in zip(result["pictures"], ahead(lambda file: thumbnail(file.read_bytes(), side), files, 64)):
         record["thumb"] = data_url(small)

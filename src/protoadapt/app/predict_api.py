@@ -15,10 +15,9 @@ import numpy as np
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
-from starlette.datastructures import UploadFile
 from torch import nn
 
-from protoadapt.app.bodies import is_form
+from protoadapt.app.bodies import files_of, is_form
 from protoadapt.app.intake import Limits
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.classifier import Classifier
@@ -158,8 +157,8 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
 async def _uploads(request: Request) -> list[tuple[str, bytes]]:
     if is_form(request):
         async with request.form(max_files=FILES, max_fields=1) as form:
-            parts = [part for part in form.getlist("files") if isinstance(part, UploadFile)]
-            return [((part.filename or f"picture {i}")[-255:], await part.read()) for i, part in enumerate(parts)]
+            parts = enumerate(files_of(form))
+            return [((part.filename or f"picture {i}")[-255:], await part.read()) for i, part in parts]
     content = await request.body()
     return [("picture", content)] if content else []
 

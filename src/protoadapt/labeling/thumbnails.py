@@ -53,14 +53,18 @@ def thumbnail_sample(records: Sequence[Mapping[str, Any]], most: int = THUMBS) -
     return sorted(chosen[:most])
 
 
+def side_for(pictures: int) -> int | None:
+    """Pixels per side where all pictures of a report have the same size; None where they are too many for that."""
+    return next((side for most, side in SIDES.items() if pictures <= most), None)
+
+
 def report_images(records: Sequence[Mapping[str, Any]], following: Sequence[str]) -> list[tuple[int, str, int]]:
     """(record, key, pixels per side) of a report's images: a `thumb`, and a `preview` of what people look at first.
 
     following: the files to label next. Up to 1,000 pictures all have the same size, so that they need no preview.
     """
-    for most, side in SIDES.items():
-        if len(records) <= most:
-            return [(i, "thumb", side) for i in range(len(records))]
+    if side := side_for(len(records)):
+        return [(i, "thumb", side) for i in range(len(records))]
     first = set(following)
     large = [i for i, record in enumerate(records) if record["file"] in first and not record["support"]]
     unknown = sorted((i for i, one in enumerate(records) if one["unknown"]), key=lambda i: -records[i]["confidence"])
