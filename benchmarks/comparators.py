@@ -3,11 +3,13 @@
     python -m benchmarks.comparators --data DIR --json results/comparators-cifar-fs.json
     python -m benchmarks.comparators --data DIR --systems 'feat;epnet'       several processes may run at a time
     python -m benchmarks.comparators --systems '' --json FILE                merge what they measured
+    python -m benchmarks.comparators … --json FILE --reference results/NAME  systems that FILE has and no part stay
 
 Each system is trained by its recipe and the settings below unless its run is finished, its features are extracted, and
 novel classes are answered by its own head and by protonet, CIPA and BAPA on the same features and episodes. --start
 NAME=PATH names a run or model file that is there. A system's results, with the right answers of every episode, are one
-file in the folder of --parts; --json merges all of them into a small file with paired differences.
+file in the folder of --parts; --json merges all of them into a small file with paired differences. Where hct_r has no
+part, --reference names the result files of its network on the same episodes (see `paper`).
 """
 
 import argparse
@@ -19,6 +21,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.evaluate import compare
+from protoadapt.core.features import stated
 from protoadapt.core.files import write_json, written_whole
 from protoadapt.core.heads import as_picture_method
 from protoadapt.core.methods import Method
@@ -46,6 +49,7 @@ class System(NamedTuple):
 # One budget: 4,800 training episodes of 100 pictures. All systems start from the same classifier, as the authors of
 # FEAT, EPNet, DeepEMD and LEO do; the recipes of the others train from scratch, which takes longer to get as far.
 BUDGET = ("epochs=24", "episodes=200", "episode_batch=4", "validate_every=6", "checkpoint_every=6")
+SELDOM = (*BUDGET, "validate_every=12", "validation_episodes=100")
 GENTLE = (*BUDGET, "lr=0.0001", "head_factor=10")
 OPTIMISED = ("epochs=15", "episodes=320", "lr=0.02", "warmup=0", "validate_every=5", "checkpoint_every=5")
 CLASSIFIER = "classifier_baseline"
@@ -53,20 +57,26 @@ SYSTEMS = {
     "hct_r": System("hct_r"),
     CLASSIFIER: System(CLASSIFIER, settings=("epochs=24",)),
     "protonet": System("protonet", CLASSIFIER, (*BUDGET, "lr=0.0001", "head_factor=30")),  # for its temperature
+    "protonet, 1-shot": System("protonet", CLASSIFIER, (*BUDGET, "lr=0.0001", "head_factor=30", "shot=1")),
     "matching_net": System("matching_net", CLASSIFIER, (*BUDGET, "lr=0.0001")),
     "matching_net_fce": System("matching_net_fce", CLASSIFIER, GENTLE),
     "relation_net": System("relation_net", CLASSIFIER, GENTLE),
     "metaoptnet": System("metaoptnet", CLASSIFIER, OPTIMISED),
     "metaoptnet_svm": System("metaoptnet_svm", CLASSIFIER, (*OPTIMISED, "epochs=12", "validate_every=4")),
+    "metaoptnet_svm, 5-shot": System(
+        "metaoptnet_svm", CLASSIFIER, (*OPTIMISED, "epochs=12", "validate_every=4", "shot=5")
+    ),  # its authors' shot on CIFAR-FS
     "feat": System("feat", CLASSIFIER, BUDGET),
     "feat, 1-shot": System("feat", CLASSIFIER, (*BUDGET, "shot=1", "phases.0.feat_contrast=0.01")),
     "epnet": System("epnet", CLASSIFIER, BUDGET),
     "tpn": System("tpn", CLASSIFIER, GENTLE),
-    "deepemd": System("deepemd", CLASSIFIER, (*BUDGET, "validate_every=12", "validation_episodes=100")),
+    "deepemd": System("deepemd", CLASSIFIER, SELDOM),
     "gnn": System("gnn", CLASSIFIER, GENTLE),
     "snail": System("snail", CLASSIFIER, (*BUDGET, "lr=0.0001", "head_factor=3")),
     "snail, 1-shot": System("snail", CLASSIFIER, (*BUDGET, "lr=0.0001", "head_factor=3", "shot=1")),
-    "tadam": System("tadam", CLASSIFIER, (*BUDGET, "lr=0.01", "warmup=0", "head_factor=10", "episode_batch=2")),
+    "tadam": System(
+        "tadam", CLASSIFIER, (*SELDOM, "lr=0.01", "warmup=0", "head_factor=10", "episode_batch=2")
+    ),  # runs its network again for each validation episode
     "leo": System("leo", CLASSIFIER, ("validate_every=10", "checkpoint_every=10")),
     "cc_rot": System("cc_rot", settings=("epochs=10",)),
     "feat from hct_r": System("feat", "hct_r", BUDGET),
@@ -75,6 +85,7 @@ SYSTEMS = {
 }
 REFERENCE = ("hct_r", "cipa")
 """System and method that all others are compared with, episode by episode."""
+ORIGIN = ("dataset", "versions", "hardware", "commit")
 
 
 def trained(name: str, options: argparse.Namespace, places: dict[str, Path]) -> tuple[Path, dict[str, Any]]:
@@ -137,20 +148,37 @@ def from_pictures(head: TrainedHead, images: Any, device: str) -> tuple[Tensor, 
 def cell(record: dict[str, Any]) -> str:
     """What was measured, in words: "novel 1-shot", "val 5-shot, pooling 2"."""
     features = record["features"]
-    pooled = "" if features["pooling"] == 1 else f", pooling {features['pooling']:g}"
+    pooled = "" if (pooling := stated(features, "pooling")) == 1 else f", pooling {pooling:g}"
     return f"{features['split']} {record['protocol']['shot']}-shot{pooled}"
 
 
-def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
+def stored_reference(folder: Path) -> dict[str, Any]:
+    """The part of the reference system, from the result files of its network on the same episodes (10,000, seed 0).
+
+    BAPA is left out: files of earlier networks hold an earlier version.
+    """
+    files = [folder / f"novel-{shot}shot.json" for shot in SHOTS]
+    records = [record for file in files for record in read_results(json.loads(file.read_text()))]
+    kept = [record for record in records if record["label"] in ("protonet", REFERENCE[1])]
+    about = {"system": REFERENCE[0], **SYSTEMS[REFERENCE[0]]._asdict(), "dataset": kept[0]["features"]["dataset"]}
+    training = json.loads((folder / "train.json").read_text())
+    return together(kept, **about, training=training_record(training), stored=True)
+
+
+def merged(parts: list[dict[str, Any]], before: dict[str, Any] | None = None) -> dict[str, Any]:
     """The small document: accuracy, intervals and paired difference to the reference of every system, cell and method.
 
-    The first episodes are the same however many there are, so slow heads are paired as well.
+    The first episodes are the same however many there are, so slow heads are paired as well. Systems of an earlier
+    document stay as they are unless they have a part of their own; a system of other origin than the document says so.
     """
-    parts = sorted(parts, key=lambda part: [*SYSTEMS].index(part["system"]))
     records = {part["system"]: read_results(part) for part in parts}
     reference = {cell(r): r for r in records.get(REFERENCE[0], []) if r["label"] == REFERENCE[1]}
-    systems: dict[str, Any] = {}
+    systems: dict[str, Any] = dict(before["systems"]) if before else {}
+    first = before or next((part for part in parts if not part.get("stored")), None)
+    shared = {key: first[key] for key in ORIGIN} if first else {}
     for part in parts:
+        if part.get("stored") and part["system"] in systems:
+            continue
         results: dict[str, Any] = {}
         for record in records[part["system"]]:
             entry = {"accuracy": record["accuracy"], "ci95": record["ci95"], "episodes": record["episodes"]}
@@ -159,11 +187,12 @@ def merged(parts: list[dict[str, Any]]) -> dict[str, Any]:
                 entry["minus_reference"] = [round(x, 4) for x in paired_difference(record, against)]
             results.setdefault(cell(record), {})[record["label"]] = entry
         about = {key: part[key] for key in ("recipe", "start", "training")}
+        about |= {"note": part["note"]} if part.get("note") else {}
+        about |= {key: part[key] for key in ORIGIN if key in part and part[key] != shared[key]}
         systems[part["system"]] = {**about, "results": results}
-    shared = {key: parts[0][key] for key in ("dataset", "versions", "hardware", "commit") if parts}
     return {
-        **{"schema": "protoadapt-benchmark/1", "benchmark": "comparators", "reference": REFERENCE},
-        **{**shared, "systems": systems},
+        **{"schema": "protoadapt-benchmark/1", "benchmark": "comparators", "reference": REFERENCE, **shared},
+        "systems": dict(sorted(systems.items(), key=lambda item: [*SYSTEMS].index(item[0]))),
     }
 
 
@@ -193,11 +222,13 @@ def main() -> None:
     parser.add_argument("--systems", default=";".join(SYSTEMS), help="names separated by semicolons")
     parser.add_argument("--start", action="append", default=[], metavar="NAME=PATH", help="a trained network to use")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="setting of every recipe")
+    parser.add_argument("--note", default=None, help="a sentence on the origin of these systems, for the file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--episodes", type=int, default=10_000)
     parser.add_argument("--per-class", type=int, default=None, help="use only so many pictures per class, to try it")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--json", type=Path, default=None, help="merge all parts of the dataset into this file")
+    parser.add_argument("--reference", type=Path, default=None, help="folder of results of hct_r's network")
     options = parser.parse_args()
     places = {name: Path(path) for name, _, path in (word.partition("=") for word in options.start)}
     for name in filter(None, options.systems.split(";")):
@@ -210,13 +241,17 @@ def main() -> None:
             file = options.keep / f"{file_name(options.dataset, name)}.safetensors"
             model_files.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
         records = measured(run, options)
-        about = {"system": name, **SYSTEMS[name]._asdict(), "dataset": options.dataset}
+        about = {"system": name, **SYSTEMS[name]._asdict(), "dataset": options.dataset, "note": options.note}
         write_json(part, together(records, **about, training=training_record(training)))
         print(name, *(f"{cell(r)} {r['label']} {r['accuracy']:.2f}" for r in records), sep="  ", flush=True)
     if options.json:
         files = sorted(options.parts.glob(f"{options.dataset}-*.json"))
+        parts = [json.loads(file.read_text()) for file in files]
+        if options.reference and REFERENCE[0] not in {part["system"] for part in parts}:
+            parts.append(stored_reference(options.reference))
+        before = json.loads(options.json.read_text()) if options.json.is_file() else None
         with written_whole(options.json) as partial:
-            partial.write_text(json.dumps(merged([json.loads(file.read_text()) for file in files])))
+            partial.write_text(json.dumps(merged(parts, before)))
 
 
 if __name__ == "__main__":

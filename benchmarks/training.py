@@ -14,19 +14,20 @@ images/s counts rows that pass forward and backward.
 """
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from protoadapt.core.provenance import hardware, versions
+from protoadapt.core.files import write_json
+from protoadapt.core.provenance import provenance
 from protoadapt.training import Phase, TrainConfig, train
 from protoadapt.training.plan import rows_per_epoch
 from protoadapt.training.recipes import RECIPES, earlier_run, recipe
@@ -126,11 +127,12 @@ def main() -> None:
     if options.recipes:
         names = [*RECIPES] if options.recipes == "all" else options.recipes.split(",")
         configs = {name: recipe(name, [f"{key}=any"] if (key := earlier_run(name)) else []) for name in names}
-    rows = []
+    rows: list[dict[str, Any]] = []
+    known: dict[int, list[float]] = {}  # rows a step → images/s of the bare network
     print(f"{'':<22}{'rows a step':>12}{'bare':>12}{'loop':>12}{'kept':>8}{'goal':>8}")
     for name, config in configs.items():
         views, whole = loop(options, config, device)
-        alone = bare(options, views, device)
+        alone = known[views] = known.get(views) or bare(options, views, device)
         kept = statistics.median(whole) / statistics.median(alone)
         rows.append(
             {
@@ -140,12 +142,10 @@ def main() -> None:
         )
         speeds = f"{statistics.median(alone):>12,.0f}{statistics.median(whole):>12,.0f}"
         print(f"{name:<22}{views:>12}{speeds}{kept:>8.1%}{GOALS.get(name, 0) or '':>8}", flush=True)
-    if options.json:
-        about = {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items() if k != "json"}
-        result = {"schema": "protoadapt-benchmark/1", "benchmark": "training", "settings": about, "rows": rows}
-        result |= {"versions": versions(), "hardware": hardware(device)}
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(result, indent=1))
+        if options.json:  # after each, so that a run that is cut short leaves what it has
+            about = {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items() if k != "json"}
+            result = {"schema": "protoadapt-benchmark/1", "benchmark": "training", "settings": about, "rows": rows}
+            write_json(options.json, result | provenance(device))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.comparators import SYSTEMS, cell, merged, training_record
+from benchmarks.comparators import SYSTEMS, cell, merged, stored_reference, training_record
 from paper.comparators_page import NAMES, NOT_TRAINED, comparators_section, here, own_label, read_comparators
 from paper.quoted import LITERATURE
 from protoadapt.core.evaluate import compare
 from protoadapt.core.protocol import Protocol
-from protoadapt.core.records import together
+from protoadapt.core.records import read_results, together
 from protoadapt.training import TrainConfig
 from protoadapt.training.recipes import RECIPES, comparators, earlier_run, recipe
 
@@ -120,6 +120,36 @@ def test_parts_are_merged_with_paired_differences():
     assert found["protonet"]["minus_reference"] == pytest.approx(many[0].minus(many[1]), abs=1e-4)
     assert found["bapa"]["minus_reference"] == pytest.approx(few[0].minus(few[1]), abs=1e-4)
     assert (found["bapa"]["episodes"], found["cipa"]["minus_reference"]) == (10, [0.0, 0.0])
+
+
+def test_systems_of_an_earlier_document_stay_and_are_compared_with_stored_results(tmp_path):
+    """A new part is paired with the reference network's result files; what had been measured keeps its numbers."""
+    labels = np.repeat(np.arange(6), 24)
+    features = np.random.default_rng(2).gamma(1.0, size=(6, 5))[labels] + np.random.default_rng(3).random((144, 5))
+    on = {"split": "novel", "dataset": "cifar-fs", "hash": "0"}  # from before files said their pooling
+    stored = {s: compare(features, labels, ["protonet", "cipa", "bapa"], Protocol(shot=s), episodes=30) for s in (1, 5)}
+    for shot, results in stored.items():
+        document = together([one.to_json(**on) for one in results], reference="protonet")
+        (tmp_path / f"novel-{shot}shot.json").write_text(json.dumps(document))
+    (tmp_path / "train.json").write_text(json.dumps({"config": {}, "seconds": 9.0}))
+    new = compare(features + 1, labels, ["protonet"], Protocol(shot=1), episodes=30)
+    origin = {"dataset": "cifar-fs", "versions": {}, "hardware": "another", "commit": "new"}
+    about = {"system": "tpn", "recipe": "tpn", "start": "", "training": {}, "note": "begun anew"}
+    part = {**together([one.to_json(**on) for one in new], **about), **origin}
+    reference = stored_reference(tmp_path)
+    assert {r["label"] for r in read_results(reference)} == {"protonet", "cipa"}, "BAPA may be of an earlier version"
+    before = {**origin, "hardware": "one", "commit": "old", "systems": {"gnn": {"results": 1}, "hct_r": {"results": 2}}}
+    document = merged([part, reference], before)
+    assert list(document["systems"]) == ["hct_r", "tpn", "gnn"]
+    assert (document["systems"]["gnn"], document["systems"]["hct_r"]) == ({"results": 1}, {"results": 2})
+    found = document["systems"]["tpn"]
+    assert (found["commit"], found["hardware"], found["note"]) == ("new", "another", "begun anew")
+    assert (document["commit"], "versions" in found) == ("old", False), "what is the same is said once"
+    pair = found["results"]["novel 1-shot"]["protonet"]["minus_reference"]
+    assert pair == pytest.approx(new[0].minus(stored[1][1]), abs=1e-4)
+    alone = merged([part, reference])
+    assert alone["systems"]["hct_r"]["results"]["novel 5-shot"]["cipa"]["minus_reference"] == [0.0, 0.0]
+    assert (alone["commit"], alone["systems"]["hct_r"]["training"]["seconds"]) == ("new", 9.0)
 
 
 def test_words_of_a_cell_and_what_is_kept_of_training():
