@@ -4,6 +4,7 @@ import csv
 import hashlib
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,8 @@ CPU_BATCH, GPU_BATCH = 8, 128
 """Files per batch. On a CPU, small batches fit into the caches and reuse memory: a fifth faster than 64."""
 AHEAD = 64
 """Decoded pictures that wait for the network, at most; on a GPU three batches."""
+IN_FLIGHT = 3
+"""Batches that a GPU has and is not done with, at most: it has work while this process does something else."""
 MOST_VIEWS = 1024
 """Views per picture; their mean hardly moves after a dozen."""
 SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
@@ -42,7 +45,7 @@ SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
 def embed_batches(
     network: nn.Module,
     metadata: Mapping[str, Any],
-    batches: Iterable[tuple[K, np.ndarray] | tuple[K, np.ndarray, np.ndarray]],
+    batches: Iterable[tuple[K, np.ndarray | Tensor] | tuple[K, np.ndarray, np.ndarray]],
     *,
     views: int = 1,
     pooling: float = 1.0,
@@ -57,7 +60,8 @@ def embed_batches(
     ----------
     network, metadata : as `networks.load` returns them.
     batches : pairs of anything (such as the names of the pictures) and pixels (n, 3, H, W) uint8; a third array, the
-        same pictures with larger sides, is what windows are cut from.
+        same pictures with larger sides, is what windows are cut from. Pixels in pinned memory are read by a GPU itself,
+        and must stay until IN_FLIGHT more batches were asked for.
     views : how many views of each picture are averaged.
     pooling : exponent of the mean over all positions (`networks.staged.generalised_mean`).
     maps : the features of all positions instead of their mean, D · H · W per picture.
@@ -103,28 +107,33 @@ def _launched(
         yield key, rows
 
 
-def _to_device(pixels: np.ndarray, device: torch.device) -> Tensor:
+def _to_device(pixels: np.ndarray | Tensor, device: torch.device) -> Tensor:
     """A copy of uint8 pixels. To a GPU it goes through memory that its own copier reads while this process goes on."""
     if device.type != "cuda":
-        return torch.from_numpy(np.array(pixels)).to(device)
+        return (pixels.clone() if isinstance(pixels, Tensor) else torch.from_numpy(np.array(pixels))).to(device)
+    if isinstance(pixels, Tensor) and pixels.is_pinned():
+        return pixels.to(device, non_blocking=True)
     pinned = torch.empty(pixels.shape, dtype=torch.uint8, pin_memory=True)
     pinned.numpy()[...] = pixels
     return pinned.to(device, non_blocking=True)
 
 
 def _finished(launched: Iterator[tuple[K, Tensor]], device: torch.device) -> Iterator[tuple[K, Tensor]]:
-    """The same batches, each when a GPU is done with it. The next is launched first, so that the GPU never waits."""
-    before = None
+    """The same batches, each when a GPU is done with it. Others are launched before, so that the GPU never waits."""
+    waiting: deque[tuple[K, Tensor, torch.cuda.Event]] = deque()
     for key, rows in launched:
         done = torch.cuda.Event()
         done.record(torch.cuda.current_stream(device))
-        if before:
-            before[-1].synchronize()
-            yield before[:2]
-        before = key, rows, done
-    if before:
-        before[-1].synchronize()
-        yield before[:2]
+        waiting.append((key, rows, done))
+        if len(waiting) > IN_FLIGHT:
+            yield _waited(*waiting.popleft())
+    while waiting:
+        yield _waited(*waiting.popleft())
+
+
+def _waited(key: K, rows: Tensor, done: torch.cuda.Event) -> tuple[K, Tensor]:
+    done.synchronize()
+    return key, rows
 
 
 def _all_places(network: nn.Module, x: Tensor) -> Tensor:
@@ -359,8 +368,9 @@ def check_rows(rows: Tensor, pooling: float = 1.0) -> Tensor:
 
 def to_half(rows: Tensor, way_out: str = "scale them") -> Tensor:
     """(n, D) as float16. Features that it cannot hold are an error, not infinite."""
-    answer = check_rows(rows).half()
+    answer = rows.half()
     if not torch.isfinite(answer).all():
+        check_rows(rows)
         raise UserError(f"the network gives features up to {rows.abs().max():.3g}, too large for float16: {way_out}")
     return answer
 
