@@ -34,12 +34,14 @@ from PIL import Image
 
 from protoadapt.core.files import write_json
 from protoadapt.core.provenance import hardware, versions
+from protoadapt.core.threads import cores
 from protoadapt.labeling import label_features
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
 from protoadapt.vision.shards import extract, find, load_manifest, shard_files, stream, write_manifest
-from protoadapt.vision.shards.make import BATCH, decode_batch
+from protoadapt.vision.shards.local import decoded
+from protoadapt.vision.shards.make import BATCH, Job, decode_batch
 from protoadapt.vision.shards.manifest import SHARD_SIZE
 from protoadapt.vision.shards.shard_source import BLOCK_ROWS
 
@@ -255,7 +257,7 @@ def label(home: Path, options: argparse.Namespace) -> dict:
     return {"dim": DIM, "classes": CLASSES, "threads": options.threads, "runs": runs}
 
 
-def photographs(folder: Path, count: int) -> None:
+def photographs(folder: Path, count: int, size: tuple[int, int] = (500, 375)) -> None:
     """JPEG files of 500 × 375 pixels, some 40 kB each: smooth shapes with a little noise, as photographs compress.
 
     At most 512 are different: more are links to them.
@@ -267,8 +269,8 @@ def photographs(folder: Path, count: int) -> None:
         if i >= 512:
             path.hardlink_to(folder / f"{i % 512:05d}.jpg")
             continue
-        coarse = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize((500, 375), Image.BICUBIC)
-        noisy = np.asarray(coarse).astype(np.int16) + rng.integers(-12, 12, (375, 500, 3), dtype=np.int16)
+        coarse = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize(size, Image.BICUBIC)
+        noisy = np.asarray(coarse).astype(np.int16) + rng.integers(-12, 12, (*size[::-1], 3), dtype=np.int16)
         Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).save(path, quality=85)
 
 
@@ -314,6 +316,11 @@ def extraction(home: Path, options: argparse.Namespace) -> dict:
         batches * BATCH,
     )
     say(f"decoding {decoding:,.0f} pictures/s a core, the network alone {bare:,.1f}/s")
+    job = Job(model, listed, home, 1, device, 84)
+    places = [(number, batch) for number in range(len(listed.shards)) for batch in range(job.batches(number))]
+    workers = min(options.workers or cores(), len(listed.shards))
+    handed_over = rate(lambda: sum(1 for _ in decoded(job, places, workers)), len(places) * BATCH, 2)
+    say(f"decoded by {workers} workers and handed over to the process of the GPU {handed_over:,.0f}/s")
     times: list[tuple[float, int]] = []
     start = time.perf_counter()
     done = extract(
@@ -330,8 +337,8 @@ def extraction(home: Path, options: argparse.Namespace) -> dict:
     say(f"extract: {made:,.1f} pictures/s with its start, {steady:,.1f}/s after that: {100 * steady / bare:.0f} %")
     record = {"pictures": done.made_pictures, "device": device, "hardware": hardware(device)}
     record |= {"workers": options.workers, "of": options.images.parent.name if options.images else "500 × 375, drawn"}
-    record |= {"decoding_per_core": decoding, "cores": os.cpu_count(), "network": bare}
-    return record | {"extract": made, "extract_steady": steady, "share": made / bare}
+    record |= {"decoding_per_core": decoding, "cores": os.cpu_count(), "network": bare, "handed_over": handed_over}
+    return record | {"extract": made, "extract_steady": steady, "share": made / bare, "steady_share": steady / bare}
 
 
 PARTS = {"identical": identical, "kill": kill, "label": label, "extract": extraction}

@@ -3,11 +3,14 @@
 import os
 import shutil
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
 # Tests run side by side, one a core: threads of their own would only wait for each other. Before torch is loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Networks' graphs are kept in the user's cache folder: tests have one of their own.
+os.environ["XDG_CACHE_HOME"] = (CACHE := tempfile.TemporaryDirectory(prefix="protoadapt-cache-")).name
 
 import numpy as np
 import pytest

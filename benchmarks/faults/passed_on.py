@@ -23,7 +23,7 @@ from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import method
 from protoadapt.core.protocol import Protocol
 from protoadapt.labeling.dataset_export import FORMS, export_labels
-from protoadapt.labeling.pipeline import load_same
+from protoadapt.labeling.same_network import load_same
 from protoadapt.labeling.suggest_folder import next_table
 from protoadapt.labeling.support import read_support
 from protoadapt.vision import networks
@@ -168,7 +168,7 @@ def _models_of_classifiers(rng: Rng, world: World) -> str:
     ]
     given = str(world.scratch) if rng.random() < 0.1 else names[rng.integers(len(names))]
     weights = [world.weights, "0" * 16, ""][rng.integers(3)]
-    _, metadata = load_same(None, given, weights, "the classifier was", "cpu")
+    _, metadata = load_same(None, given, weights, "the classifier was", networks.load)
     check(metadata["weights"] == weights, "another network")
     return "read"
 

@@ -54,6 +54,22 @@ def test_it_answers_as_the_estimator_does(tmp_path, method, temperature):
     np.testing.assert_allclose(probability, full, atol=2e-5)
 
 
+@pytest.mark.parametrize("power", ["auto", "signed", "off"])
+@pytest.mark.parametrize(("rule", "l2"), [("cosine", True), ("cosine", False), ("euclid", True), ("euclid", False)])
+def test_numpy_and_torch_answer_alike(power, rule, l2):
+    """Rows of all kinds: negative, zero, tiny, at the centre, and halfway between two classes."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 12)).astype(np.float32)
+    rows[1], rows[2], rows[3] = 0, rows[0] * 1e-25, rows[4]
+    parts = [rng.normal(size=shape).astype(np.float32) for shape in ((12,), (4, 12), (4,), (4, 12))]
+    parts[0] *= 0.01
+    rows[5], rows[6] = parts[0], parts[1][:2].mean(0)
+    by_numpy = Classifier(NAMES, *parts, rule, 5.0, power, 0.5, l2, MODEL, 1.5, 0.2)
+    for one, other in zip(by_numpy.answer(rows), by_numpy.to("cpu").answer(rows)):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, atol=2e-5)
+
+
 def test_blocks_do_not_show(monkeypatch):
     _, classifier = fitted()
     whole = classifier.answer(X)

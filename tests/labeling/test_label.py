@@ -1,17 +1,21 @@
 """`label` and `predict` from end to end, on pictures whose names tell the truth."""
 
 import csv
+import json
 import os
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from helpers.label_files import listing, read_table, truth
 from PIL import Image
 
+from protoadapt.cli import options as cli_options
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.methods.row_learner import two_best
@@ -19,6 +23,7 @@ from protoadapt.labeling import load_classifier, predict, save_classifier
 from protoadapt.labeling.predict_folder import predict_folder
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision import networks
+from protoadapt.vision.networks import timm_features
 
 pytestmark = pytest.mark.usefixtures("without_paths")
 
@@ -29,7 +34,7 @@ def test_no_file_chooses_a_network_that_is_downloaded(named, folder, name, monke
     path = folder / "out" / "classifier.safetensors"
     classifier = load_classifier(path)
     save_classifier(path, replace(classifier, model=classifier.model | {"name": name}))
-    monkeypatch.setattr(networks, "load_timm", lambda name: pytest.fail(f"{name} was loaded"))
+    monkeypatch.setattr(timm_features, "load_timm", lambda name: pytest.fail(f"{name} was loaded"))
     with pytest.raises(UserError, match=f"network {name!r}, which may have to be downloaded: .* --model {name!r}"):
         predict(path, [folder / "images"])
 
@@ -68,18 +73,32 @@ LOADED = """
 import sys
 from protoadapt.cli.verbs import app
 app(standalone_mode=False)
-slow = {"numba", "onnx", "pandas", "scipy", "sklearn"} & set(sys.modules)
+slow = {"numba", "onnx", "pandas", "scipy", "sklearn", "torch"} & set(sys.modules)
 print("loaded", *sorted(slow))
 """
 
 
-def test_predict_loads_nothing_slow_but_torch(folder, named):
-    """Loading scikit-learn takes longer than naming a hundred pictures."""
+def test_predict_loads_nothing_slow(folder, named, model, monkeypatch):
+    """Loading torch or scikit-learn takes longer than naming a hundred pictures. The answers are those of torch."""
     named()
-    words = ["predict", folder / "out" / "classifier.safetensors", folder / "images" / "day 0" / "red-0.png"]
+    classifier, images = folder / "out" / "classifier.safetensors", folder / "images"
+    words = ["predict", classifier, images, "--json", "--device", "auto"]
     done = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, text=True)
-    assert "red-0.png: red" in done.stdout, done.stderr
-    assert done.stdout.splitlines()[-1] == "loaded"
+    answers, loaded = done.stdout.splitlines()
+    assert loaded == "loaded", done.stderr
+    monkeypatch.setattr(networks, "load_for_files", partial(networks.load, engine="torch"))
+    by_torch = predict(classifier, [images])
+    for one, other in zip(json.loads(answers)["pictures"], by_torch["pictures"], strict=True):
+        numbers = {key: pytest.approx(value, abs=1e-4) for key, value in other.items() if isinstance(value, float)}
+        assert one == other | numbers
+
+
+def test_a_gpu_is_looked_for_where_the_system_has_one(monkeypatch):
+    monkeypatch.setattr(cli_options, "GPU_FILES", (os.devnull,))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert cli_options.find_device("auto") == "cuda"
+    monkeypatch.setattr(cli_options, "GPU_FILES", ("/dev/no such device",))
+    assert cli_options.find_device("auto") == "cpu"
 
 
 def test_only_out_is_written(folder, named):
@@ -190,10 +209,10 @@ def test_strange_names_survive(folder, named, paint):
 @pytest.fixture
 def calibrated(model, monkeypatch):
     """The calibration of the model from now on, which a test may change."""
-    real = networks.load
+    real = networks.load_for_files
     result = {"temperature": 0.5, "method": "bapa"}
     result["familiarity"] = {"way": [2, 4, 8], "threshold": [0.0, 0.4, 0.9]}
-    monkeypatch.setattr(networks, "load", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": result}))
+    monkeypatch.setattr(networks, "load_for_files", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": result}))
     return result
 
 

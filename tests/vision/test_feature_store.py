@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from protoadapt import UserError
 from protoadapt.vision import embed as embedding
-from protoadapt.vision import networks
+from protoadapt.vision import file_embedding, networks
 from protoadapt.vision.embed import embed, embed_files
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.pictures.decode import Picture, decode
@@ -62,7 +62,7 @@ def test_a_second_run_neither_reads_nor_computes(tmp_path, loaded, files, monkey
     network, metadata = loaded
     first, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
     assert network.seen == 7
-    monkeypatch.setattr(embedding, "read_file", lambda path: pytest.fail(f"{path} is read again"))
+    monkeypatch.setattr(file_embedding, "read_file", lambda path: pytest.fail(f"{path} is read again"))
     again, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
     assert again == first
     assert network.seen == 7
@@ -127,7 +127,7 @@ def test_pieces_of_another_kind_are_never_used(tmp_path, loaded, files, kind):
 
 def test_an_interruption_costs_one_piece(tmp_path, loaded, files, monkeypatch):
     network, metadata = loaded
-    monkeypatch.setattr(embedding, "CPU_BATCH", 2)
+    monkeypatch.setattr(file_embedding, "CPU_BATCH", 2)
     real, calls = embedding.view, []
 
     def interrupted(*arguments, **options):
@@ -146,7 +146,7 @@ def test_an_interruption_costs_one_piece(tmp_path, loaded, files, monkeypatch):
 
 KILLED = """
 import sys
-from protoadapt.vision import embed
+from protoadapt.vision import file_embedding as embed
 from protoadapt.vision import networks
 from protoadapt.vision.feature_store import Store
 embed.CPU_BATCH, embed.SAVE_ROWS = 1, 2

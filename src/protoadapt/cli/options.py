@@ -1,5 +1,7 @@
 """Options that several verbs share: each is declared once and means the same everywhere."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -76,8 +78,14 @@ def no_device(name: str) -> UserError:
     return UserError(f"there is no device {name!r}: give cpu, cuda, cuda:N or auto")
 
 
+GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
+"""On Linux one of these is there where torch.cuda has a device: NVIDIA's, Windows' below Linux, AMD's."""
+
+
 def find_device(name: str) -> str:
-    """A device that torch can compute on; "auto" is a GPU if there is one."""
+    """A device that torch can compute on; "auto" is a GPU if there is one. Torch is not loaded to find that none is."""
+    if name == "cpu" or (name == "auto" and sys.platform == "linux" and not any(map(os.path.exists, GPU_FILES))):
+        return "cpu"
     import torch
 
     if name == "auto":

@@ -1,5 +1,6 @@
 """`protoadapt serve`."""
 
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,16 +45,17 @@ def serve(
         raise UserError(f"the page needs fastapi, uvicorn and python-multipart: {install('app')}")
     from protoadapt import app
     from protoadapt.labeling.classifier import load_classifier
-    from protoadapt.labeling.pipeline import load_same
+    from protoadapt.labeling.same_network import load_same
     from protoadapt.vision import networks
 
-    fitted = load_classifier(classifier) if classifier else None
+    fitted, load = (
+        load_classifier(classifier) if classifier else None,
+        partial(networks.load, device=find_device(device)),
+    )
     if fitted:
-        network, metadata = load_same(
-            model, fitted.model["name"], fitted.model["weights"], "the classifier was", find_device(device)
-        )
+        network, metadata = load_same(model, fitted.model["name"], fitted.model["weights"], "the classifier was", load)
     else:
-        network, metadata = networks.load(model or MODEL, find_device(device))
+        network, metadata = load(model or MODEL)
 
     def announce(address: str) -> None:
         print(f"Open {address} in a browser; Ctrl-C here ends it.", flush=True)

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from protoadapt.labeling.classifier import load_classifier as load_classifier
     from protoadapt.labeling.classifier import save_classifier as save_classifier
     from protoadapt.labeling.label_folder import label as label
-    from protoadapt.labeling.label_folder import predict as predict
     from protoadapt.labeling.label_methods import ESTIMATORS as ESTIMATORS
     from protoadapt.labeling.label_shards import label_features as label_features
+    from protoadapt.labeling.predict_pictures import predict as predict
     from protoadapt.labeling.thumbnails import with_images as with_images
 
 HOME = {
@@ -22,7 +22,7 @@ HOME = {
     "label": "label_folder",
     "label_features": "label_shards",
     "load_classifier": "classifier",
-    "predict": "label_folder",
+    "predict": "predict_pictures",
     "save_classifier": "classifier",
     "with_images": "thumbnails",
 }

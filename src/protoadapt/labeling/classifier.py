@@ -5,6 +5,8 @@ scaled to unit length again (if l2). Its logits are τ·cos(x, p_c) + b_c (rule 
 "euclid"), its class probabilities softmax(logits / temperature). With a calibrated network (`calibration`), a row whose
 familiarity with the labelled rows is below `threshold` is unknown: it may belong to none of the classes.
 
+`load_classifier` returns numpy arrays, and answering with them loads no torch; `Classifier.of` and `to` have tensors.
+
 File: safetensors with center (D), prototypes (W, D), class_bias (W) and means (W, D) of the labelled rows; everything
 else is JSON in its metadata. No code runs on load.
 """
@@ -17,23 +19,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from safetensors import SafetensorError
-from safetensors.torch import save
-from torch import Tensor
+from safetensors.numpy import save
 
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.files import open_tensors, written_whole
-from protoadapt.core.methods.common import TINY, unit
-from protoadapt.core.methods.normalize import power_transform
-from protoadapt.core.methods.row_learner import CORRECTED, PrototypeModel, two_best
-from protoadapt.core.methods.row_source import DenseBlock, RowBlock, block_size
+from protoadapt.core.prototype_model import (
+    TINY,
+    Array,
+    DenseBlock,
+    PrototypeModel,
+    as_numpy,
+    block_size,
+    library,
+    power_transform,
+    two_best,
+    unit,
+)
 from protoadapt.core.untrusted import finite, whole
-from protoadapt.vision.embed import MOST_VIEWS
-from protoadapt.vision.network_metadata import input_errors
+from protoadapt.vision.network_metadata import MOST_VIEWS, input_errors
 
 if TYPE_CHECKING:
     from protoadapt.core.estimators import PrototypeClassifier
+    from protoadapt.core.methods.row_source import RowBlock
 
 SCHEMA = "protoadapt-classifier/1"
 SETTINGS_0_1_0: dict[str, dict[str, Any]] = {
@@ -112,10 +120,10 @@ class Classifier:
     """
 
     classes: list[str]
-    center: Tensor  # (D)
-    prototypes: Tensor  # (W, D)
-    class_bias: Tensor  # (W)
-    means: Tensor  # (W, D): mean of each class's labelled rows, prepared and of unit length; or `surrounded`
+    center: Array  # (D)
+    prototypes: Array  # (W, D)
+    class_bias: Array  # (W)
+    means: Array  # (W, D): mean of each class's labelled rows, prepared and of unit length; or `surrounded`
     rule: str  # "cosine" or "euclid"
     scale: float  # τ or λ
     power: str  # "auto", "signed", "strict" or "off"
@@ -142,6 +150,10 @@ class Classifier:
         labelled rows are used. calibration: of the network's card; applies to the method and settings it was made with.
         corrected (n): rows that do not represent their class (`PrototypeClassifier.fit_rows`); None: no row.
         """
+        import torch
+
+        from protoadapt.core.methods.row_learner import CORRECTED
+
         own, settings = fitted.model, fitted.get_params()
         center, prototypes, bias = (part.cpu().float() for part in (own.center, own.prototypes, own.bias))
         power, beta = settings.get("power", "off"), float(settings.get("beta", 1.0))
@@ -158,13 +170,13 @@ class Classifier:
         threshold = familiarity_threshold(calibration, len(classes))
         return replace(made, temperature=float(calibration["temperature"]), threshold=threshold)
 
-    def prepare(self, rows: np.ndarray) -> Tensor:
+    def prepare(self, rows: np.ndarray) -> Array:
         """(n, D): rows (n, D) as they are compared with the prototypes: power, centre, unit length."""
         return self._powered(rows).about(self.center, self.l2).rows
 
     def familiarity(self, rows: np.ndarray) -> np.ndarray:
         """(n): the largest product of rows (n, D) with `means`: the mean cosine to the labelled rows of a class."""
-        return self.scores(self._powered(rows))[1].numpy()
+        return as_numpy(self.scores(self._powered(rows))[1])
 
     def log_probability(self, rows: np.ndarray) -> np.ndarray:
         """(n, W): the logarithm of the class probabilities of rows (n, D), at the temperature."""
@@ -181,34 +193,39 @@ class Classifier:
         starts = range(0, max(len(rows), 1), size)
         return self.answer_blocks(self._powered(rows[start : start + size]) for start in starts)
 
-    def answer_blocks(self, blocks: Iterable[RowBlock]) -> Answers:
+    def answer_blocks(self, blocks: "Iterable[RowBlock]") -> Answers:
         """Names the rows of blocks after the power transform (`row_source`), on the device of the tensors."""
         parts = [self.decide(*self.scores(block)) for block in blocks]
         return Answers(*(np.concatenate(part) for part in zip(*parts)))
 
-    def scores(self, block: RowBlock) -> tuple[Tensor, Tensor]:
+    def scores(self, block: "RowBlock") -> tuple[Array, Array]:
         """Logits (n, W) over the temperature, and familiarity (n), of a block after the power transform."""
         model = PrototypeModel(self.center, self.prototypes, self.class_bias, self.rule, self.scale, self.l2)
         rows = block.about(self.center, self.l2)
-        logits, familiarity = model.scores(rows), rows.dot(self.means).amax(0)
+        xp = library(self.means)
+        logits, familiarity = model.scores(rows), xp.amax(rows.dot(self.means), axis=0)
         if not self.l2:
-            familiarity = familiarity / rows.squares().sqrt().clamp_min(TINY)
+            familiarity = familiarity / xp.clip(xp.sqrt(rows.squares()), TINY, None)
         return logits.mT / self.temperature, familiarity
 
-    def decide(self, logits: Tensor, familiarity: Tensor) -> Answers:
+    def decide(self, logits: Array, familiarity: Array) -> Answers:
         """The answers from logits (n, W) over the temperature, and familiarity (n)."""
         best, probability = two_best(logits)
-        if not torch.isfinite(probability).all():
+        if not library(probability).isfinite(probability).all():
             raise UserError("the classifier's answers are not numbers: its file is damaged, label again to make it")
         unknown = familiarity < (-math.inf if self.threshold is None else self.threshold)
-        return Answers(*(part.cpu().numpy() for part in (best, probability, familiarity, unknown)))
+        return Answers(*map(as_numpy, (best, probability, familiarity, unknown)))
 
     def to(self, device: str) -> "Classifier":
-        """The same classifier with its tensors on another device."""
-        return replace(self, **{name: getattr(self, name).to(device) for name in SHAPES})
+        """The same classifier with tensors on this device."""
+        import torch
+
+        moved: dict[str, Any] = {name: torch.as_tensor(getattr(self, name), device=device) for name in SHAPES}
+        return replace(self, **moved)
 
     def _powered(self, rows: np.ndarray) -> DenseBlock:
-        return DenseBlock(power_transform(torch.from_numpy(rows).float(), self.beta, self.power))
+        xp = library(self.center)
+        return DenseBlock(power_transform(xp.asarray(rows, dtype=xp.float32), self.beta, self.power))
 
 
 def save_classifier(path: str | Path, classifier: Classifier) -> None:
@@ -220,7 +237,7 @@ def save_classifier(path: str | Path, classifier: Classifier) -> None:
 def classifier_bytes(classifier: Classifier) -> bytes:
     """The content of the file that `save_classifier` writes."""
     metadata = asdict(classifier) | {"schema": SCHEMA}
-    tensors = {name: metadata.pop(name).contiguous() for name in SHAPES}
+    tensors = {name: np.ascontiguousarray(as_numpy(metadata.pop(name))) for name in SHAPES}
     return save(tensors, {"protoadapt": json.dumps(metadata)})
 
 
@@ -241,7 +258,7 @@ def load_classifier(path: str | Path) -> Classifier:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ValueError("the file is too large")
-        with open_tensors(path, framework="pt") as file:
+        with open_tensors(path, framework="numpy") as file:
             metadata = json.loads((file.metadata() or {}).get("protoadapt", "null"))
             if not isinstance(metadata, dict) or metadata.pop("schema", None) != SCHEMA:
                 raise ValueError("it is of another kind")
@@ -261,9 +278,9 @@ def _check(read: Classifier) -> None:
     sizes = {"W": len(read.classes), "D": len(read.center)}
     for name, axes in SHAPES.items():
         tensor = getattr(read, name)
-        if tensor.dtype != torch.float32 or tensor.shape != tuple(sizes[axis] for axis in axes):
+        if tensor.dtype != np.float32 or tensor.shape != tuple(sizes[axis] for axis in axes):
             raise ValueError(f"{name} has another shape or type")
-        if not (tensor.abs() <= LARGEST).all():
+        if not (np.abs(tensor) <= LARGEST).all():
             raise ValueError(f"{name} holds NaN, or numbers too large to compute with")
     "".join(read.classes).encode()  # fails for half a character (a lone surrogate), which is no name
     model = read.model if isinstance(read.model, dict) else {}

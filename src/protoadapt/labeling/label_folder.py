@@ -1,4 +1,4 @@
-"""`label` and `predict`: names for the pictures of a folder, from a few examples of each class."""
+"""`label`: names for the pictures of a folder, from a few examples of each class."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,17 @@ import numpy as np
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import unchanged_since_now
-from protoadapt.labeling.classifier import load_classifier, make_estimator
+from protoadapt.labeling.classifier import make_estimator
 from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
 from protoadapt.labeling.outputs import (
     NONE_OF_CLASSES,
     UNLABELED,
     check_replaced,
     link_between,
-    picture_records,
     skipped_records,
 )
 from protoadapt.labeling.parquet_table import parts_in
-from protoadapt.labeling.pipeline import METHOD, Progress, Task, in_memory, load_same, name_pictures, write_results
+from protoadapt.labeling.pipeline import METHOD, Progress, Task, in_memory, name_pictures, write_results
 from protoadapt.labeling.sorting import APART, TOGETHER, check_folders, check_place, check_way, sort_pictures
 from protoadapt.labeling.support import (
     IN_FOLDER,
@@ -35,8 +34,8 @@ from protoadapt.labeling.support import (
 )
 from protoadapt.labeling.task_calibration import checked_rate
 from protoadapt.vision import networks
-from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
+from protoadapt.vision.file_embedding import embed_files
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.walk import Listing, Skipped, find_pictures
 
@@ -113,68 +112,6 @@ def label(
     return result
 
 
-def predict(
-    classifier: str | Path,
-    images: Sequence[str | Path],
-    *,
-    model: str | Path | None = None,
-    device: str = "cpu",
-    on_progress: Progress = lambda stage, done, total: None,
-) -> dict[str, Any]:
-    """Names pictures one by one with a classifier that `label` wrote; nothing is fitted.
-
-    Parameters
-    ----------
-    classifier : classifier.safetensors.
-    images : pictures, and folders of pictures.
-    model : the network, where it is not found under the name that the classifier keeps; its weights must be the same.
-    device : "cpu", "cuda", …
-    on_progress : called with "pictures embedded", how many are done, and of how many.
-
-    Returns
-    -------
-    `pictures`: one record per picture with file, label, confidence, runner_up, margin and unknown; `classes`, `model`,
-    `calibrated`, and `skipped` files with reasons.
-
-    Examples
-    --------
-    >>> predict("named/classifier.safetensors", ["new.jpg"])["pictures"][0]["label"]
-    'oak'
-    """
-    fitted = load_classifier(classifier)
-    files, skipped = [], []
-    for path in map(str, images):
-        if os.path.isdir(path):
-            pictures = find_pictures(path)
-            files += pictures.files
-            skipped += pictures.skipped
-        elif os.path.lexists(path):
-            files.append(path)
-        else:
-            raise UserError(f"there is no picture {to_text(path)!r}: check the name")
-    network, metadata = load_same(model, fitted.model["name"], fitted.model["weights"], "the classifier was", device)
-    store, views = Store(None, metadata["weights"], metadata["size"]), fitted.model.get("views", 1)
-    contents, broken = embed_files(files, network, metadata, store, partial(on_progress, "pictures embedded"), views)
-    skipped += [Skipped(files[i], reason) for i, reason in broken.items()]
-    readable = [(file, content) for file, content in zip(files, contents) if content is not None]
-    if not readable:
-        first = f", {to_text(skipped[0].file)!r} ({skipped[0].reason})" if skipped else ""
-        raise UserError(
-            f"there is no picture that can be read{first}: give {', '.join(formats.readable())} files or folders of "
-            f"them"
-        )
-    answers = fitted.answer(store.rows([content for _, content in readable]))
-    names, codes = [to_text(file) for file, _ in readable], np.full(len(readable), UNLABELED)
-    return {
-        "schema": "protoadapt-predictions/1",
-        "model": fitted.model,
-        "calibrated": fitted.threshold is not None,
-        "classes": fitted.classes,
-        "pictures": picture_records(names, answers, codes, fitted.classes),
-        "skipped": skipped_records(skipped),
-    }
-
-
 class Embedded(NamedTuple):
     """Pictures and examples with their features."""
 
@@ -203,7 +140,7 @@ def embed_pictures(
     on_progress: Progress,
 ) -> Embedded:
     """Computes the features that the cache lacks. At least one of the pictures must be readable."""
-    network, metadata = networks.load(model, device)
+    network, metadata = networks.load_for_files(model, device)
     store = Store(cache, metadata["weights"], metadata["size"])
     files = list(dict.fromkeys([*pictures.files, *(example.file for example in support.examples)]))
     contents, broken = embed_files(files, network, metadata, store, partial(on_progress, "pictures embedded"))

@@ -22,7 +22,8 @@ from protoadapt.labeling.classifier import Classifier, make_estimator
 from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block, check_replaced, link_between, skipped_records
 from protoadapt.labeling.parquet_table import OURS, check_pyarrow, part_name, remove_others
-from protoadapt.labeling.pipeline import METHOD, Progress, Task, load_same, model_entry, name_pictures, write_results
+from protoadapt.labeling.pipeline import METHOD, Progress, Task, model_entry, name_pictures, write_results
+from protoadapt.labeling.same_network import load_same
 from protoadapt.labeling.support import (
     IN_FOLDER,
     Example,
@@ -36,6 +37,7 @@ from protoadapt.labeling.support import (
 )
 from protoadapt.labeling.task_calibration import SAMPLE as SAMPLED
 from protoadapt.labeling.task_calibration import checked_rate
+from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
 from protoadapt.vision.networks.engines import ONNXRUNTIME, TORCH
 from protoadapt.vision.pictures.walk import Skipped, size_of
@@ -194,7 +196,13 @@ def _embed(
         return [], [], []
     engine = record.get("engine", TORCH)
     place = "cpu" if engine == ONNXRUNTIME else device
-    network, own = load_same(model, record["model"]["model"], record["weights"], "the features were", place, engine)
+    network, own = load_same(
+        model,
+        record["model"]["model"],
+        record["weights"],
+        "the features were",
+        lambda name: networks.load(name, place, engine),
+    )
     entries = [Entry(os.path.abspath(example.file), size_of(example.file)) for example in examples]
     batches = decode_entries(Path(), entries, own["size"], own.get("resize"))
     rows, broken = rows_of(embedded(batches, network, own, record["views"]), len(entries))

@@ -98,7 +98,7 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     outputs = ["features"]
     if classifier is not None:
         _check_pair(classifier, name, about)
-        module, outputs = nn.Sequential(module, Head(classifier)), ["probabilities", "familiarity"]
+        module, outputs = nn.Sequential(module, Head(classifier.to("cpu"))), ["probabilities", "familiarity"]
         metadata |= {key: getattr(classifier, key) for key in ("classes", "temperature", "threshold")}
     module.eval()
     with written_whole(out) as partial:

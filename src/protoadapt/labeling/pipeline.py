@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
 
-from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_text
 from protoadapt.core.methods.row_source import MemorySource, RowSource, block_size
 from protoadapt.core.provenance import made_now
@@ -29,7 +27,6 @@ from protoadapt.labeling.suggest import next_pictures
 from protoadapt.labeling.support import IN_FOLDER, corrected_rows
 from protoadapt.labeling.task_calibration import RATE, SAMPLE, adapted
 from protoadapt.labeling.thumbnails import Progress as Progress
-from protoadapt.vision import networks
 from protoadapt.vision.shards.processes import is_first, of_all
 
 if TYPE_CHECKING:
@@ -79,28 +76,6 @@ def model_entry(metadata: Mapping[str, Any], views: int = 1) -> dict[str, Any]:
     """What a classifier keeps of its network: how to make the features that it was fitted on."""
     entry = {"name": metadata["model"]} | {key: metadata[key] for key in ("weights", "size", "mean", "std")}
     return entry if views == 1 else entry | {"views": views}
-
-
-def load_same(
-    model: str | Path | None, named: str, weights: str, what: str, device: str, engine: str | None = None
-) -> tuple[nn.Module, dict[str, Any]]:
-    """The network that `what` made, and its metadata (`networks.load`).
-
-    model: the user's choice; None: the one that a file names. Only users have a network downloaded, never a file, which
-    may come from anywhere.
-    """
-    if model is None and named.startswith("timm:"):
-        raise UserError(
-            f"{what} made with the network {named!r}, which may have to be downloaded: if you want that, give "
-            f"--model {named!r}"
-        )
-    network, metadata = networks.load(model or named, device, engine)
-    if metadata["weights"] != weights:
-        raise UserError(
-            f"the model {metadata['model']!r} has other weights ({metadata['weights']}) than the one that {what} made "
-            f"with ({weights}), and features of two models do not mix: give that one with --model"
-        )
-    return network, metadata
 
 
 def in_memory(

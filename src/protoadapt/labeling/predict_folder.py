@@ -13,11 +13,12 @@ from protoadapt.core.files import unchanged_since_now, write_text
 from protoadapt.core.provenance import made_now
 from protoadapt.labeling import outputs, thumbnails
 from protoadapt.labeling.classifier import load_classifier
-from protoadapt.labeling.label_folder import name_in, predict, sorted_places
+from protoadapt.labeling.label_folder import name_in, sorted_places
 from protoadapt.labeling.names import from_text
-from protoadapt.labeling.pipeline import Progress
+from protoadapt.labeling.predict_pictures import predict
 from protoadapt.labeling.sorting import APART, TOGETHER, check_folders, check_place, check_way, sort_pictures
 from protoadapt.labeling.support import check_corrections, table_examples
+from protoadapt.labeling.thumbnails import Progress
 
 
 def predict_folder(

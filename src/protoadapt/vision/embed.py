@@ -3,11 +3,11 @@
 import csv
 import hashlib
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,33 +16,28 @@ from torch import Tensor, nn
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.features import Features, within_class_covariance
 from protoadapt.core.files import written_whole
-from protoadapt.core.threads import ahead
-from protoadapt.vision.feature_store import Store, stamp
+from protoadapt.vision.file_embedding import check_rows as check_rows
+from protoadapt.vision.file_embedding import cpu_batch
+from protoadapt.vision.file_embedding import embed_files as embed_files
+from protoadapt.vision.network_metadata import MOST_VIEWS
 from protoadapt.vision.networks.engines import OnnxNetwork, engine_threads
 from protoadapt.vision.networks.staged import Staged
-from protoadapt.vision.pictures.decode import decode_bytes
-from protoadapt.vision.pictures.formats import quiet_pillow, reason
-from protoadapt.vision.pictures.read import read_file
 from protoadapt.vision.pictures.split import Images
 from protoadapt.vision.windows import draw_windows, resized
 
 K = TypeVar("K")
 FORWARD = 16
 """Pictures per forward pass on a CPU: with more, memory is allocated and freed faster than it is used."""
-CPU_BATCH, GPU_BATCH = 8, 128
-"""Files per batch. On a CPU, small batches fit into the caches and reuse memory: a fifth faster than 64."""
-AHEAD = 64
-"""Decoded pictures that wait for the network, at most; on a GPU three batches."""
-MOST_VIEWS = 1024
-"""Views per picture; their mean hardly moves after a dozen."""
-SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
-"""The feature store is written after so many new rows, or so long: an interruption loses no more than that."""
+GPU_BATCH = 128
+"""Files per batch on a GPU."""
+IN_FLIGHT = 3
+"""Batches that a GPU has and is not done with, at most: it has work while this process does something else."""
 
 
 def embed_batches(
     network: nn.Module,
     metadata: Mapping[str, Any],
-    batches: Iterable[tuple[K, np.ndarray] | tuple[K, np.ndarray, np.ndarray]],
+    batches: Iterable[tuple[K, np.ndarray | Tensor] | tuple[K, np.ndarray, np.ndarray]],
     *,
     views: int = 1,
     pooling: float = 1.0,
@@ -57,7 +52,8 @@ def embed_batches(
     ----------
     network, metadata : as `networks.load` returns them.
     batches : pairs of anything (such as the names of the pictures) and pixels (n, 3, H, W) uint8; a third array, the
-        same pictures with larger sides, is what windows are cut from.
+        same pictures with larger sides, is what windows are cut from. Pixels in pinned memory are read by a GPU itself,
+        and must stay until IN_FLIGHT more batches were asked for.
     views : how many views of each picture are averaged.
     pooling : exponent of the mean over all positions (`networks.staged.generalised_mean`).
     maps : the features of all positions instead of their mean, D · H · W per picture.
@@ -103,28 +99,33 @@ def _launched(
         yield key, rows
 
 
-def _to_device(pixels: np.ndarray, device: torch.device) -> Tensor:
+def _to_device(pixels: np.ndarray | Tensor, device: torch.device) -> Tensor:
     """A copy of uint8 pixels. To a GPU it goes through memory that its own copier reads while this process goes on."""
     if device.type != "cuda":
-        return torch.from_numpy(np.array(pixels)).to(device)
+        return (pixels.clone() if isinstance(pixels, Tensor) else torch.from_numpy(np.array(pixels))).to(device)
+    if isinstance(pixels, Tensor) and pixels.is_pinned():
+        return pixels.to(device, non_blocking=True)
     pinned = torch.empty(pixels.shape, dtype=torch.uint8, pin_memory=True)
     pinned.numpy()[...] = pixels
     return pinned.to(device, non_blocking=True)
 
 
 def _finished(launched: Iterator[tuple[K, Tensor]], device: torch.device) -> Iterator[tuple[K, Tensor]]:
-    """The same batches, each when a GPU is done with it. The next is launched first, so that the GPU never waits."""
-    before = None
+    """The same batches, each when a GPU is done with it. Others are launched before, so that the GPU never waits."""
+    waiting: deque[tuple[K, Tensor, torch.cuda.Event]] = deque()
     for key, rows in launched:
         done = torch.cuda.Event()
         done.record(torch.cuda.current_stream(device))
-        if before:
-            before[-1].synchronize()
-            yield before[:2]
-        before = key, rows, done
-    if before:
-        before[-1].synchronize()
-        yield before[:2]
+        waiting.append((key, rows, done))
+        if len(waiting) > IN_FLIGHT:
+            yield _waited(*waiting.popleft())
+    while waiting:
+        yield _waited(*waiting.popleft())
+
+
+def _waited(key: K, rows: Tensor, done: torch.cuda.Event) -> tuple[K, Tensor]:
+    done.synchronize()
+    return key, rows
 
 
 def _all_places(network: nn.Module, x: Tensor) -> Tensor:
@@ -229,95 +230,6 @@ def _maps(network: nn.Module, metadata: Mapping[str, Any], images: Images, views
     return torch.cat([to_half(rows, "they cannot be stored as maps") for _, rows in parts])
 
 
-def embed_files(
-    files: Sequence[str],
-    network: nn.Module,
-    metadata: Mapping[str, Any],
-    store: Store,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
-    views: int = 1,
-) -> tuple[list[bytes | None], dict[int, str]]:
-    """Embed picture files into a feature store; threads read and decode while the network computes.
-
-    A content that the store holds is not computed again, and a file that has not changed is not even read. Returns the
-    sha256 of each file (None where it cannot be read), and the reasons by the position of the file.
-    """
-    contents = [_remembered(file, store) for file in files]
-    errors: dict[int, str] = {}
-    batches = _decoded(files, contents, errors, metadata, store, batch_size(network), on_progress)
-    saved = time.monotonic()
-    try:
-        with quiet_pillow():
-            for keys, rows in embed_batches(network, metadata, batches, views=views):
-                store.add(keys, check_rows(rows).numpy())
-                if store.unsaved >= SAVE_ROWS or time.monotonic() - saved > SAVE_SECONDS:
-                    store.flush()
-                    saved = time.monotonic()
-    finally:
-        store.flush()
-    on_progress(len(files), len(files))
-    return contents, errors
-
-
-class _File(NamedTuple):
-    """What a thread made of a file: its content and, where the store lacks it, pixels; or an error."""
-
-    stamp: bytes | None = None
-    content: bytes | None = None
-    pixels: np.ndarray | None = None
-    error: str = ""
-
-
-def _decoded(
-    files: Sequence[str],
-    contents: list[bytes | None],
-    errors: dict[int, str],
-    metadata: Mapping[str, Any],
-    store: Store,
-    size: int,
-    on_progress: Callable[[int, int], None],
-) -> Iterator[tuple[list[bytes], np.ndarray]]:
-    """Batches of contents that the store lacks, with their pixels; fills in `contents` and `errors` on the way."""
-
-    def read(place: int) -> _File:
-        try:
-            before = stamp(files[place])
-            content = read_file(files[place])
-            digest = hashlib.sha256(content).digest()
-            pixels = None if digest in store else decode_bytes(content, metadata["size"], metadata.get("resize"))
-            return _File(before, digest, pixels)
-        except Exception as error:  # a broken file may fail in any way
-            return _File(error=reason(error, files[place]))
-
-    todo = [place for place, content in enumerate(contents) if content is None]
-    batch: dict[bytes, np.ndarray] = {}
-    for done, (place, file) in enumerate(zip(todo, ahead(read, todo, max(AHEAD, 3 * size)))):
-        if done % size == 0:
-            on_progress(len(files) - len(todo) + done, len(files))
-        contents[place] = file.content
-        if file.content is None:
-            errors[place] = file.error
-            continue
-        if file.stamp is not None:
-            store.note(file.stamp, file.content)
-        if file.pixels is not None and file.content not in store:
-            batch[file.content] = file.pixels
-        if len(batch) == size:
-            yield list(batch), np.stack(list(batch.values()))
-            batch = {}
-    if batch:
-        yield list(batch), np.stack(list(batch.values()))
-
-
-def _remembered(file: str, store: Store) -> bytes | None:
-    """The content of a file that has not changed since its features were stored."""
-    try:
-        content = store.content_of.get(stamp(file))
-    except OSError:
-        return None
-    return content if content is not None and content in store else None
-
-
 def device_of(network: nn.Module) -> torch.device:
     """Where a network computes. An ONNX file has no parameters, computes on the CPU and takes any input."""
     return next(network.parameters(), torch.empty(0)).device
@@ -325,9 +237,7 @@ def device_of(network: nn.Module) -> torch.device:
 
 def batch_size(network: nn.Module) -> int:
     """Files per batch for the device of this network."""
-    if device_of(network).type != "cpu":
-        return GPU_BATCH
-    return CPU_BATCH * max(1, engine_threads(network))  # threads that share a batch seldom wait for its last picture
+    return GPU_BATCH if device_of(network).type != "cpu" else cpu_batch(engine_threads(network))
 
 
 def check_pooling(network: nn.Module, exponent: float) -> None:
@@ -348,19 +258,11 @@ def check_maps(network: nn.Module, pooling: float) -> None:
         raise UserError(f"maps belong to features that are their plain mean, and pooling is {pooling:g}: leave one out")
 
 
-def check_rows(rows: Tensor, pooling: float = 1.0) -> Tensor:
-    """Return the same rows, or raise UserError where they are not finite."""
-    if torch.isinf(rows).any() and pooling != 1 and not torch.isnan(rows).any():
-        raise UserError(f"the features overflow when they are raised to the power {pooling:g}: lower pooling")
-    if not torch.isfinite(rows).all():
-        raise UserError("the network gives NaN or infinite features: its weights are damaged, download it again")
-    return rows
-
-
 def to_half(rows: Tensor, way_out: str = "scale them") -> Tensor:
     """(n, D) as float16. Features that it cannot hold are an error, not infinite."""
-    answer = check_rows(rows).half()
+    answer = rows.half()
     if not torch.isfinite(answer).all():
+        check_rows(rows)
         raise UserError(f"the network gives features up to {rows.abs().max():.3g}, too large for float16: {way_out}")
     return answer
 

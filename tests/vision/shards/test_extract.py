@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,9 +22,10 @@ from protoadapt import UserError
 from protoadapt.cli import extract_command
 from protoadapt.cli.manifest_command import manifest as manifest_command
 from protoadapt.vision import networks
+from protoadapt.vision.embed import IN_FLIGHT
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.decode import Picture, decode
-from protoadapt.vision.shards import extract, find, hashed, list_broken, make, shard_files, write_manifest
+from protoadapt.vision.shards import extract, find, hashed, list_broken, local, make, shard_files, write_manifest
 from protoadapt.vision.shards.make import BATCH
 
 
@@ -57,6 +59,33 @@ def test_rows_are_the_networks_answer_to_each_picture_alone(model, archive, mani
     everything = {str(p.relative_to(archive)) for p in archive.rglob("*.*")}
     assert everything - set(seen) == {"b/050x.png", "c/text.jpg"}
     assert len(seen) == 118
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_way_of_a_gpu_gives_the_same_rows(model, manifest, reference, tmp_path, workers):
+    # "cpu:0" is no GPU, but another name than "cpu": workers decode, and this process embeds.
+    out, about = tmp_path / "out", networks.load(model, engine="torch")[1]
+    shard_files.claim(out, about, manifest, 1)
+    job = make.Job(model, manifest, out, 1, "cpu:0", about["size"], engine="torch")
+    made = list(local.make_all(job, range(12), workers))
+    assert [one.number for one in made] == list(range(12))
+    assert sum(one.broken for one in made) == 2
+    for number in range(12):
+        here, there = (shard_files.check(shard_files.shard_path(folder, number)) for folder in (out, reference))
+        np.testing.assert_array_equal(shard_files.read_names(here)[1], shard_files.read_names(there)[1])
+        torch.testing.assert_close(*(torch.from_numpy(shard_files.read_rows(one)) for one in (here, there)))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_no_slot_is_overwritten_while_a_gpu_may_read_it(model, manifest, tmp_path, workers):
+    job = make.Job(model, manifest, tmp_path, 1, "cpu:0", 16)
+    places = [(number, 0) for number in [*range(12)] * 4]
+    held: deque = deque(maxlen=IN_FLIGHT + 1)
+    for place, batch in zip(places, local.decoded(job, places, workers), strict=True):
+        held.append((job.decode(*place), batch))
+        for expected, now in held:
+            np.testing.assert_array_equal(expected.pixels, now.pixels)
+            assert expected.errors == now.errors
 
 
 def test_broken_pictures_are_listed_by_name(reference, tmp_path):

@@ -7,22 +7,12 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
+from protoadapt.core.prototype_model import TINY as TINY
+from protoadapt.core.prototype_model import unit as unit
 
-TINY = 1e-12
 SINKHORN_ROUNDS = 1000
 SINKHORN_STOP = 1e-6
 """Sinkhorn's iteration ends when no row sum moved by more than this in a round."""
-
-
-def unit(x: Tensor) -> Tensor:
-    """x/‖x‖ along the last axis, whatever the scale of x; a zero row stays zero."""
-    length = x.norm(dim=-1, keepdim=True)
-    # The squares of tiny entries may be zero: scale them up first. An exported graph cannot branch on values.
-    if not torch.compiler.is_exporting() and bool((length < TINY).any()):
-        largest = x.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
-        x = torch.where(length < TINY, x / largest, x)
-        length = x.norm(dim=-1, keepdim=True)
-    return x / length.clamp_min(TINY)
 
 
 def class_means(rows: Tensor, membership: Tensor) -> Tensor:

@@ -9,16 +9,10 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
-from protoadapt.core.methods.common import unit
-
-ROUNDING = 1e-6
-"""A centred row no longer than this share of its length before centring is *at the centre*: what is left is rounding,
-not a direction, and becomes zero. Where lengths come from inner products instead of differences (`inverse_length`),
-their squares are rounded too, and in float32 the share is 2e-3."""
-
-
-OFFSET = 1e-6
-"""What the power transform adds to features of at least 0."""
+from protoadapt.core.prototype_model import OFFSET, refuse_negative
+from protoadapt.core.prototype_model import ROUNDING as ROUNDING
+from protoadapt.core.prototype_model import power_transform as power_transform
+from protoadapt.core.prototype_model import prepared_rows as prepared_rows
 
 
 def check_offset(largest: float, power: str) -> None:
@@ -39,27 +33,9 @@ def powered(episodes: Episodes, beta: float, power: str) -> Episodes:
         lowest = episodes.each_row(_lowest).rows
         if bool((lowest < 0).any()):
             index = (episodes.support_index, episodes.query_index, episodes.unlabeled_index)
-            _refuse_negative(min(lowest[part].min() for part in index if part is not None))
+            refuse_negative(min(float(lowest[part].min()) for part in index if part is not None))
         power = "auto"  # which is the same for rows without negative entries
     return episodes.each_row(power_transform, beta=beta, power=power)
-
-
-def power_transform(rows: Tensor, beta: float, power: str) -> Tensor:
-    """Each entry of rows (n, D) raised to the power β, then rows of unit length.
-
-    "strict" takes (x + 1e-6)^β and refuses negative features; "signed" takes sign(x)·|x|^β; "auto" takes the first for
-    entries of at least 0 and the second for the others; "off" returns the rows unchanged.
-    """
-    if power == "off":
-        return rows
-    if power == "signed":
-        return unit(rows.sign() * rows.abs() ** beta)
-    if not torch.compiler.is_exporting():  # an exported graph cannot branch on values, and takes the general form
-        if not rows.numel() or (lowest := rows.min()) >= 0:
-            return unit((rows + 1e-6) ** beta)
-        if power == "strict":
-            _refuse_negative(lowest)
-    return unit(torch.where(rows < 0, -(rows.abs() ** beta), (rows.clamp_min(0) + 1e-6) ** beta))
 
 
 def _largest(rows: Tensor) -> Tensor:
@@ -68,24 +44,6 @@ def _largest(rows: Tensor) -> Tensor:
 
 def _lowest(rows: Tensor) -> Tensor:
     return rows.amin(1)
-
-
-def _refuse_negative(lowest: Tensor) -> None:
-    if lowest < 0:
-        raise UserError(
-            f"the power transform needs non-negative features but the lowest is {lowest:.3g}: use features after a "
-            f"ReLU, or set power=signed (or power=auto)"
-        )
-
-
-def prepared_rows(rows: Tensor, mean: Tensor, l2: bool) -> Tensor:
-    """rows − mean, of unit length if `l2`; a row at the centre becomes zero."""
-    centred = rows - mean
-    if not l2:
-        return centred
-    length = centred.norm(dim=-1, keepdim=True)
-    floor = ROUNDING * rows.norm(dim=-1, keepdim=True)
-    return torch.where(length > floor, centred / length.clamp_min(torch.finfo(rows.dtype).tiny), 0)
 
 
 def inverse_length(square: Tensor, inner: Tensor, mean_square: Tensor) -> Tensor:

@@ -18,39 +18,11 @@ from torch import Tensor
 
 from protoadapt.core.methods.adaptation import Adaptation
 from protoadapt.core.methods.bapa import SETTLED, TOLD_ROUNDS, class_doubt, class_sizes, matched, pulls, told, trust
-from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY, shares, unit
+from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY, shares
 from protoadapt.core.methods.normalize import prepared_rows
 from protoadapt.core.methods.row_source import DenseBlock, RowBlock, Source, Sums
-from protoadapt.core.methods.ties import slack
-
-
-@dataclass(frozen=True)
-class PrototypeModel:
-    """What answers a power-transformed row x: u = x − center, of unit length if `l2`, then softmax over the classes of
-    scale·cos(u, p_c) + bias_c (rule "cosine") or −scale·‖u − p_c‖² + bias_c (rule "euclid")."""
-
-    center: Tensor  # (D)
-    prototypes: Tensor  # (W, D)
-    bias: Tensor  # (W)
-    rule: str
-    scale: float
-    l2: bool
-
-    def logits(self, block: RowBlock) -> Tensor:
-        """(W, n) for the rows of a block after the power transform."""
-        return self.scores(block.about(self.center, self.l2))
-
-    def scores(self, block: RowBlock) -> Tensor:
-        """`logits` of rows that are centred already."""
-        if self.rule == "cosine":
-            cosines = block.dot(self.scale * unit(self.prototypes))
-            if not self.l2:
-                length = block.squares().sqrt()
-                cosines = cosines / torch.where(length > 0, length, 1)
-            return cosines + self.bias.to(cosines)[:, None]
-        # −λ‖u − p‖² without λ‖u‖², which is the same for every class
-        inner = block.dot(2 * self.scale * self.prototypes)
-        return inner + (self.bias - self.scale * self.prototypes.square().sum(1)).to(inner)[:, None]
+from protoadapt.core.prototype_model import PrototypeModel as PrototypeModel
+from protoadapt.core.prototype_model import two_best as two_best
 
 
 @dataclass(frozen=True)
@@ -251,17 +223,3 @@ def _centers(support: Tensor, n: int, unlabeled: Tensor, m: int, center: str) ->
     if center == "joint":
         return (support + unlabeled) / (n + m), (support + unlabeled) / (n + m)
     return support / n, unlabeled / m if m and center == "separate" else support / n
-
-
-def two_best(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The two likeliest classes of each row of logits (n, W), best first, and their probabilities: (n, 2), or (n, 1)
-    where there is one class.
-
-    Of classes that tie to within rounding the first is taken, so that a row's label does not depend on its block.
-    """
-    best, rest = [], scores
-    for _ in range(min(2, scores.shape[1])):
-        best.append((rest >= rest.amax(1, keepdim=True) - slack(rest)).byte().argmax(1, keepdim=True))
-        rest = rest.scatter(1, best[-1], -torch.inf)
-    chosen = torch.cat(best, 1)
-    return chosen, scores.softmax(1).gather(1, chosen)

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.core.methods.normalize import power_transform, prepared_rows
+from protoadapt.core.prototype_model import DenseBlock as DenseBlock
+from protoadapt.core.prototype_model import block_size as block_size
+from protoadapt.core.prototype_model import power_transform
 
-BLOCK_NUMBERS = 2**21
-"""Numbers in a block of rows and its class probabilities together: 8 MB in float32."""
 KEPT_BYTES = 2**26
 """Blocks are computed once and kept up to this size; beyond it they are computed again in every pass."""
 
@@ -64,32 +64,6 @@ class RowSource(Protocol):
 
     def powered(self, beta: float, power: str) -> Source:
         """The rows after `normalize.power_transform`."""
-
-
-@dataclass(frozen=True)
-class DenseBlock:
-    """Rows (n, D) that are held as they are."""
-
-    rows: Tensor
-
-    def about(self, center: Tensor, l2: bool) -> DenseBlock:
-        return DenseBlock(prepared_rows(self.rows, center.to(self.rows), l2))
-
-    def dot(self, vectors: Tensor) -> Tensor:
-        return vectors.to(self.rows) @ self.rows.mT
-
-    def pull(self, weights: Tensor) -> Tensor:
-        return weights @ self.rows
-
-    def total(self) -> Tensor:
-        return self.rows.sum(0, dtype=torch.float64)
-
-    def squares(self) -> Tensor:
-        return self.rows.square().sum(1)
-
-    @property
-    def nbytes(self) -> int:
-        return self.rows.nbytes
 
 
 @dataclass(frozen=True)
@@ -164,11 +138,6 @@ def kept(blocks: Iterable[Any]) -> Iterable[Any]:
         if n_bytes > KEPT_BYTES:
             return blocks
     return held
-
-
-def block_size(n_way: int, dim: int) -> int:
-    """How many rows make a block."""
-    return max(256, BLOCK_NUMBERS // (n_way + dim))
 
 
 def add(totals: Sums, parts: Sums) -> None:

@@ -7,11 +7,7 @@ differ by less than a slack well above rounding and well below any real differen
 import torch
 from torch import Tensor
 
-
-def slack(scores: Tensor) -> Tensor:
-    """(…, 1): 6e-6 in float32 and 2e-12 in float64, relative to the largest finite score of a row or to 1."""
-    size = scores.abs().masked_fill(scores.isinf(), 0).amax(-1, keepdim=True).clamp_min(1)
-    return torch.finfo(scores.dtype).eps ** 0.75 * size
+from protoadapt.core.prototype_model import slack as slack
 
 
 def tied_argmax(scores: Tensor) -> Tensor:

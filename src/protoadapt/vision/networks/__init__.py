@@ -1,22 +1,22 @@
 """Embedding networks by name: those that ship, an ImageNet network from a wheel, timm's, ONNX files, your own runs."""
 
 from pathlib import Path
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from protoadapt.core.errors import UserError, no_such
-from protoadapt.vision.networks import lite, onnx_file
 from protoadapt.vision.networks.cards import SHIPPED, calibration_of, card_file, names, trained_on, weights_file
-from protoadapt.vision.networks.engines import chosen_engine
-from protoadapt.vision.networks.joined import join
-from protoadapt.vision.networks.model_files import load_model
-from protoadapt.vision.networks.timm_features import load_timm
+from protoadapt.vision.networks.graph_cache import cached_network
+from protoadapt.vision.networks.lite_wheels import LITE
 
-__all__ = ["SHIPPED", "load", "names"]
+if TYPE_CHECKING:
+    from torch import nn
+
+    from protoadapt.vision.networks.onnx_engine import OnnxEngine
+
+__all__ = ["SHIPPED", "load", "load_for_files", "names"]
 
 
-def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> tuple[nn.Module, dict[str, Any]]:
+def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "tuple[nn.Module, dict[str, Any]]":
     """Load an embedding network, ready to embed.
 
     Parameters
@@ -39,19 +39,52 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> tu
     >>> metadata["size"]
     84
     """
+    from protoadapt.vision.networks.engines import chosen_engine
+    from protoadapt.vision.networks.joined import join
+    from protoadapt.vision.networks.onnx_file import OnnxFeatures
+
     if isinstance(name, str) and "+" in name and {*name.split("+")} <= {*names()}:
         return join(name, [load(part, device, engine) for part in name.split("+")])
     network, metadata = _open(name)
-    card = card_file(name)
-    metadata = {**metadata, "model": str(name), "trained_on": trained_on(card, metadata["dataset"])}
-    metadata["calibration"] = calibration_of(card, metadata["weights"])
-    if not isinstance(network, onnx_file.OnnxFeatures):
-        network, metadata["engine"] = chosen_engine(network, metadata, device, engine)
+    metadata |= _of_card(name, metadata)
+    if not isinstance(network, OnnxFeatures):
+        network, metadata["engine"] = chosen_engine(network, metadata, device, engine, _weights_of(name))
     return network, metadata
 
 
-def _open(name: str | Path) -> tuple[nn.Module, dict[str, Any]]:
-    if isinstance(name, str) and name in lite.LITE:
+def load_for_files(name: str | Path, device: str = "cpu") -> "tuple[nn.Module | OnnxEngine, dict[str, Any]]":
+    """Load a network for `embed_files` alone: without torch, where its graph is in the user's cache (`graph_cache`).
+
+    Parameters and metadata as in `load`.
+    """
+    file = _weights_of(name)
+    found = cached_network(file) if device == "cpu" and file else None
+    if found is None:
+        return load(name, device)
+    engine, metadata = found
+    return engine, metadata | _of_card(name, metadata)
+
+
+def _of_card(name: str | Path, metadata: dict[str, Any]) -> dict[str, Any]:
+    """What a network's name and card add to its metadata."""
+    card = card_file(name)
+    words = {"model": str(name), "trained_on": trained_on(card, metadata["dataset"])}
+    return words | {"calibration": calibration_of(card, metadata["weights"])}
+
+
+def _weights_of(name: str | Path) -> Path | None:
+    """The one file that decides what a network computes; None for runs, timm's networks and ONNX files."""
+    if isinstance(name, str) and name in names():
+        return weights_file(name)
+    return Path(name) if Path(name).suffix == ".safetensors" and Path(name).is_file() else None
+
+
+def _open(name: str | Path) -> "tuple[nn.Module, dict[str, Any]]":
+    from protoadapt.vision.networks import lite, onnx_file
+    from protoadapt.vision.networks.model_files import load_model
+    from protoadapt.vision.networks.timm_features import load_timm
+
+    if isinstance(name, str) and name in LITE:
         return lite.load(name)
     if isinstance(name, str) and name.startswith("timm:"):
         return load_timm(name.removeprefix("timm:"))

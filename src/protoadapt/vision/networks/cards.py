@@ -9,7 +9,7 @@ from typing import Any
 
 from protoadapt.core.errors import UserError, install, no_such
 from protoadapt.core.untrusted import clean_json, finite, whole
-from protoadapt.vision.networks import lite
+from protoadapt.vision.networks.lite_wheels import LITE, installed
 
 SCHEMA = "protoadapt-model/1"
 SHIPPED = ("mini-imagenet", "cifar-fs", "cub")
@@ -19,7 +19,7 @@ LIMIT = 1 << 20
 
 def names() -> list[str]:
     """The models that have a name, whether their weights are installed or not."""
-    return [*SHIPPED, *lite.LITE]
+    return [*SHIPPED, *LITE]
 
 
 def card_file(name: str | Path) -> Path | None:
@@ -83,7 +83,7 @@ def overview() -> list[dict[str, Any]]:
     rows = []
     for name in names():
         file = weights_file(name)
-        state = "installed" if file else install(lite.LITE[name].extra) if name in lite.LITE else "not in this build"
+        state = "installed" if file else install(LITE[name].extra) if name in LITE else "not in this build"
         size = file.stat().st_size / 1e6 if file else None
         rows.append({**(find_card(name) or {}), "name": name, "state": state, "mb": size})
     return rows
@@ -99,5 +99,5 @@ def find_card(name: str) -> dict[str, Any] | None:
 
 def weights_file(name: str) -> Path | None:
     """The file of a named model's weights; None where it is not installed."""
-    file = lite.installed(name) if name in lite.LITE else WEIGHTS / f"{name}.safetensors"
+    file = installed(name) if name in LITE else WEIGHTS / f"{name}.safetensors"
     return file if file is not None and file.is_file() else None

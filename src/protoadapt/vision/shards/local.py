@@ -1,11 +1,12 @@
 """The local engine: shards on one machine, made by the worker processes of torch's DataLoader.
 
 The DataLoader notices when a worker is killed, and its workers end with their parent. On a CPU each worker makes whole
-shards. On a GPU workers decode, and the one network embeds what they hand over.
+shards. On a GPU workers decode into memory that the GPU reads by itself, and the one network embeds what is there.
 """
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -17,7 +18,9 @@ from torch.utils.data import DataLoader, Dataset
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.threads import ahead, cores, descriptors_left
 from protoadapt.vision import networks
+from protoadapt.vision.embed import IN_FLIGHT
 from protoadapt.vision.shards.make import (
+    BATCH,
     Decoded,
     Job,
     Made,
@@ -29,6 +32,9 @@ from protoadapt.vision.shards.make import (
     write_made,
 )
 
+PREFETCH = 2
+"""Batches that each worker may be ahead."""
+
 
 def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
     """Yield each of these shards when it is done, in order; one worker per core by default."""
@@ -38,14 +44,44 @@ def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[
         return
     network, metadata = networks.load(job.model, job.device, job.engine)
     places = [(number, batch) for number in numbers for batch in range(job.batches(number))]
-    decoded = _by_workers(partial(_decode, job), places, workers)
-    # One stream of batches through all shards: the GPU has the next one before a shard is whole, and a thread writes.
-    batches = embedded((Decoded(pixels.numpy(), errors) for pixels, errors in decoded), network, metadata, job.views)
+    # One stream of batches through all shards: the GPU has the next one before a shard is whole, and threads write.
+    batches = embedded(decoded(job, places, workers), network, metadata, job.views)
     shards = (
         (number, *rows_of(islice(batches, job.batches(number)), job.manifest.shards[number].pictures))
         for number in numbers
     )
-    yield from ahead(lambda shard: write_made(job, *shard, metadata), shards, 1, threads=1)
+    yield from ahead(lambda shard: write_made(job, *shard, metadata), shards, 4, threads=2)
+
+
+def decoded(job: Job, places: Sequence[tuple[int, int]], workers: int) -> Iterator[Decoded]:
+    """The batches at these places (shard, batch), in order, decoded by worker processes.
+
+    Batch i lies in slot i mod S of one block of shared memory, and nothing is copied on the way to the GPU. When the
+    loader hands out batch i, a worker begins with batch i + P, P = PREFETCH × workers, and the batches from
+    i - IN_FLIGHT on may still be under way to the GPU (`embed_batches`). So S = P + IN_FLIGHT + 1 slots suffice.
+    """
+    slots = torch.empty(PREFETCH * workers + IN_FLIGHT + 1, BATCH, 3, job.size, job.size, dtype=torch.uint8)
+    slots.share_memory_()
+    with _read_by_gpu(slots, job.device):
+        errors = _by_workers(partial(_decode, job, slots), list(enumerate(places)), workers)
+        for position, wrong in enumerate(errors):
+            yield Decoded(slots[position % len(slots)], wrong)
+
+
+@contextmanager
+def _read_by_gpu(memory: torch.Tensor, device: str) -> Iterator[None]:
+    """Let a CUDA device copy from this memory by itself. Where it refuses, pixels are copied once more on the way."""
+    if torch.device(device).type != "cuda":
+        yield
+        return
+    runtime = torch.cuda.cudart()
+    refused = runtime.cudaHostRegister(memory.data_ptr(), memory.nbytes, 0)
+    try:
+        yield
+    finally:
+        torch.cuda.synchronize()
+        if not int(refused):
+            runtime.cudaHostUnregister(memory.data_ptr())
 
 
 def _make(job: Job, number: int) -> Made:
@@ -59,9 +95,9 @@ def _network(model: Any, engine: str | None) -> tuple[nn.Module, dict[str, Any]]
     return networks.load(model, "cpu", engine)
 
 
-def _decode(job: Job, place: tuple[int, int]) -> tuple[torch.Tensor, dict[int, str]]:
-    pixels, errors = job.decode(*place)
-    return torch.from_numpy(pixels), errors  # a tensor passes through shared memory, an array would be copied
+def _decode(job: Job, slots: torch.Tensor, item: tuple[int, tuple[int, int]]) -> dict[int, str]:
+    position, place = item
+    return job.decode(*place, slots[position % len(slots)].numpy()).errors
 
 
 class _Failed(NamedTuple):
@@ -92,7 +128,10 @@ def _by_workers(function: Callable[[Any], Any], items: Sequence[Any], workers: i
         raise UserError(f"{count(workers, 'worker')} need more file descriptors: raise the limit (ulimit -n 1024)")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)  # the user chose the number
-        answers = iter(DataLoader(_Items(function, items), batch_size=None, num_workers=workers, collate_fn=_as_is))
+        loader = DataLoader(
+            _Items(function, items), None, num_workers=workers, prefetch_factor=PREFETCH, collate_fn=_as_is
+        )
+        answers = iter(loader)
     try:
         for answer in answers:
             if isinstance(answer, _Failed):

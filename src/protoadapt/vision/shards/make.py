@@ -32,7 +32,7 @@ filled up; it is what the network of one worker process can hold beside others."
 class Decoded(NamedTuple):
     """A batch of pixels (BATCH, 3, size, size) uint8, black where there is no picture, and why (by position)."""
 
-    pixels: np.ndarray
+    pixels: np.ndarray | torch.Tensor
     errors: dict[int, str]
 
 
@@ -53,10 +53,10 @@ class Job:
         """How many batches a shard has."""
         return -(-self.manifest.shards[number].pictures // BATCH)
 
-    def decode(self, number: int, batch: int) -> Decoded:
+    def decode(self, number: int, batch: int, into: np.ndarray | None = None) -> Decoded:
         """One batch of a shard."""
         entries = self.manifest.read(number, batch * BATCH, (batch + 1) * BATCH)
-        return decode_batch(self.manifest.root, entries, self.size, self.resize)
+        return decode_batch(self.manifest.root, entries, self.size, self.resize, into)
 
 
 class Made(NamedTuple):
@@ -67,9 +67,12 @@ class Made(NamedTuple):
     broken: int
 
 
-def decode_batch(root: Path, entries: Sequence[Entry], size: int, resize: Resize | None = None) -> Decoded:
-    """Read and decode at most BATCH pictures."""
-    pixels = np.zeros((BATCH, 3, size, size), np.uint8)
+def decode_batch(
+    root: Path, entries: Sequence[Entry], size: int, resize: Resize | None = None, into: np.ndarray | None = None
+) -> Decoded:
+    """Read and decode at most BATCH pictures, into an array (BATCH, 3, size, size) uint8 where one is given."""
+    pixels = np.empty((BATCH, 3, size, size), np.uint8) if into is None else into
+    pixels[:] = 0
     errors = {}
     with quiet_pillow():
         for row, entry in enumerate(entries):

@@ -1,0 +1,193 @@
+"""How a row of features is compared with prototypes: power transform, centre, unit length, logits, the best classes.
+
+Written once for numpy and torch, with the names that both have: torch where classifiers are fitted, in episodes, on
+GPUs and in exported graphs; numpy where a fitted classifier only answers, as loading torch takes longer than that. So
+this module does not import torch.
+
+Axes: W classes, D dimensions, n rows.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from protoadapt.core.errors import UserError
+
+Array = Any
+"""A numpy array or a torch tensor."""
+TINY = 1e-12
+ROUNDING = 1e-6
+"""A centred row no longer than this share of its length before centring is *at the centre*: what is left is rounding,
+not a direction, and becomes zero. Where lengths come from inner products instead of differences
+(`normalize.inverse_length`), their squares are rounded too, and in float32 the share is 2e-3."""
+OFFSET = 1e-6
+"""What the power transform adds to features of at least 0."""
+BLOCK_NUMBERS = 2**21
+"""Numbers in a block of rows and its class probabilities together: 8 MB in float32."""
+
+
+def library(x: Array) -> Any:
+    """The module numpy or torch, whichever x is of."""
+    return np if isinstance(x, np.ndarray) else sys.modules["torch"]
+
+
+def as_numpy(x: Array) -> np.ndarray:
+    """The same numbers as a numpy array."""
+    return x if isinstance(x, np.ndarray) else x.cpu().numpy()
+
+
+def like(x: Array, other: Array) -> Array:
+    """x with the type and on the device of `other`."""
+    return x.astype(other.dtype, copy=False) if isinstance(x, np.ndarray) else x.to(other)
+
+
+def _may_branch(x: Array) -> bool:
+    """Whether values may decide what is computed: not in a graph that is being exported."""
+    return isinstance(x, np.ndarray) or not sys.modules["torch"].compiler.is_exporting()
+
+
+def unit(x: Array) -> Array:
+    """x/‖x‖ along the last axis, whatever the scale of x; a zero row stays zero."""
+    xp = library(x)
+    length = xp.linalg.vector_norm(x, axis=-1, keepdims=True)
+    # The squares of tiny entries may be zero: scale them up first.
+    if _may_branch(x) and bool((length < TINY).any()):
+        largest = xp.clip(xp.amax(xp.abs(x), axis=-1, keepdims=True), xp.finfo(x.dtype).tiny, None)
+        x = xp.where(length < TINY, x / largest, x)
+        length = xp.linalg.vector_norm(x, axis=-1, keepdims=True)
+    return x / xp.clip(length, TINY, None)
+
+
+def power_transform(rows: Array, beta: float, power: str) -> Array:
+    """Each entry of rows (n, D) raised to the power β, then rows of unit length.
+
+    "strict" takes (x + 1e-6)^β and refuses negative features; "signed" takes sign(x)·|x|^β; "auto" takes the first for
+    entries of at least 0 and the second for the others; "off" returns the rows unchanged.
+    """
+    if power == "off":
+        return rows
+    xp = library(rows)
+    if power == "signed":
+        return unit(xp.sign(rows) * xp.abs(rows) ** beta)
+    if _may_branch(rows):  # an exported graph takes the general form
+        if 0 in rows.shape or (lowest := rows.min()) >= 0:
+            return unit((rows + OFFSET) ** beta)
+        if power == "strict":
+            refuse_negative(float(lowest))
+    return unit(xp.where(rows < 0, -(xp.abs(rows) ** beta), (xp.clip(rows, 0, None) + OFFSET) ** beta))
+
+
+def refuse_negative(lowest: float) -> None:
+    """Raises UserError where the lowest feature is negative."""
+    if lowest < 0:
+        raise UserError(
+            f"the power transform needs non-negative features but the lowest is {lowest:.3g}: use features after a "
+            f"ReLU, or set power=signed (or power=auto)"
+        )
+
+
+def prepared_rows(rows: Array, mean: Array, l2: bool) -> Array:
+    """rows − mean, of unit length if `l2`; a row at the centre becomes zero."""
+    centred = rows - mean
+    if not l2:
+        return centred
+    xp = library(rows)
+    length, floor = (xp.linalg.vector_norm(x, axis=-1, keepdims=True) for x in (centred, rows))
+    return xp.where(length > ROUNDING * floor, centred / xp.clip(length, xp.finfo(rows.dtype).tiny, None), 0)
+
+
+@dataclass(frozen=True)
+class DenseBlock:
+    """Rows (n, D) that are held as they are; the products that algorithms need (`row_source.RowBlock`)."""
+
+    rows: Array
+
+    def about(self, center: Array, l2: bool) -> "DenseBlock":
+        return DenseBlock(prepared_rows(self.rows, like(center, self.rows), l2))
+
+    def dot(self, vectors: Array) -> Array:
+        return like(vectors, self.rows) @ self.rows.mT
+
+    def pull(self, weights: Array) -> Array:
+        return weights @ self.rows
+
+    def total(self) -> Array:
+        return self.rows.sum(axis=0, dtype=library(self.rows).float64)
+
+    def squares(self) -> Array:
+        return library(self.rows).square(self.rows).sum(axis=1)
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes
+
+
+@dataclass(frozen=True)
+class PrototypeModel:
+    """What answers a power-transformed row x: u = x − center, of unit length if `l2`, then softmax over the classes of
+    scale·cos(u, p_c) + bias_c (rule "cosine") or −scale·‖u − p_c‖² + bias_c (rule "euclid")."""
+
+    center: Array  # (D)
+    prototypes: Array  # (W, D)
+    bias: Array  # (W)
+    rule: str
+    scale: float
+    l2: bool
+
+    def logits(self, block: Any) -> Array:
+        """(W, n) for the rows of a block (`row_source.RowBlock`) after the power transform."""
+        return self.scores(block.about(self.center, self.l2))
+
+    def scores(self, block: Any) -> Array:
+        """`logits` of rows that are centred already."""
+        xp = library(self.prototypes)
+        if self.rule == "cosine":
+            cosines = block.dot(self.scale * unit(self.prototypes))
+            if not self.l2:
+                length = xp.sqrt(block.squares())
+                cosines = cosines / xp.where(length > 0, length, 1)
+            return cosines + like(self.bias, cosines)[:, None]
+        # −λ‖u − p‖² without λ‖u‖², which is the same for every class
+        inner = block.dot(2 * self.scale * self.prototypes)
+        return inner + like(self.bias - self.scale * xp.square(self.prototypes).sum(axis=1), inner)[:, None]
+
+
+def slack(scores: Array) -> Array:
+    """(…, 1): scores that differ by less tie; 6e-6 in float32 and 2e-12 in float64, relative to the largest finite
+    score of a row or to 1."""
+    xp = library(scores)
+    size = xp.amax(xp.where(xp.isinf(scores), 0, xp.abs(scores)), axis=-1, keepdims=True)
+    return xp.finfo(scores.dtype).eps ** 0.75 * xp.clip(size, 1, None)
+
+
+def two_best(scores: Array) -> tuple[Array, Array]:
+    """The two likeliest classes of each row of logits (n, W), best first, and their probabilities: (n, 2), or (n, 1)
+    where there is one class.
+
+    Of classes that tie to within rounding the first is taken, so that a row's label does not depend on its block.
+    """
+    xp = library(scores)
+    n, way = scores.shape
+    rows, classes = (xp.arange(count, device=scores.device) for count in (n, way))
+    best, rest = [], scores
+    for _ in range(min(2, way)):
+        tied = rest >= xp.amax(rest, axis=1, keepdims=True) - slack(rest)
+        best.append(xp.argmax(xp.where(tied, 1, 0), axis=1, keepdims=True))
+        rest = xp.where(classes == best[-1], -xp.inf, rest)
+    chosen = xp.concat(best, axis=1)
+    return chosen, softmax(scores)[rows[:, None], chosen]
+
+
+def softmax(scores: Array) -> Array:
+    """exp(scores) scaled so that rows (n, W) sum to 1."""
+    if not isinstance(scores, np.ndarray):
+        return scores.softmax(1)
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
+def block_size(n_way: int, dim: int) -> int:
+    """How many rows make a block."""
+    return max(256, BLOCK_NUMBERS // (n_way + dim))

@@ -1,0 +1,90 @@
+"""Graphs of networks in the user's cache folder: a network that was loaded once is loaded again without torch.
+
+A file is a line of JSON, with the network's metadata and the versions that wrote it, and the graph (`onnx_graph`). It
+is written after its features were compared with torch's (`engines`), completely or not at all, under the hash of the
+network's weights. One that is damaged, of other weights or of another version is not read, and made again. It is data:
+no code runs on load.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import protoadapt
+from protoadapt.core.errors import UserError
+from protoadapt.core.files import sha256_of, written_whole
+from protoadapt.core.threads import cores
+from protoadapt.core.untrusted import clean_json
+from protoadapt.vision.network_metadata import network_metadata
+from protoadapt.vision.networks.onnx_engine import OnnxEngine
+from protoadapt.vision.networks.quiet_onnxruntime import import_onnxruntime
+
+SCHEMA = "protoadapt-graph/1"
+ENGINE = "onnxruntime"
+HEADER_LIMIT = 1 << 16
+MOST = 16
+"""Networks that are kept; the one that was written first goes first."""
+STATED = ("backbone", "width", "dim", "weights", "rectified", "size", "mean", "std", "crop", "dataset")
+"""Metadata that belongs to the weights. The rest is that of the card, which may change."""
+
+
+def folder() -> Path:
+    """Where graphs are kept."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "protoadapt" / "networks"
+
+
+def cached_network(file: Path) -> tuple[OnnxEngine, dict[str, Any]] | None:
+    """The network of a file of weights and its metadata; None where its graph is not in the cache."""
+    try:
+        found = _read(sha256_of(file)[:16])
+        if found is None:
+            return None
+        graph, metadata = found
+        threads = int(os.environ.get("OMP_NUM_THREADS") or cores())  # as torch has it
+        return OnnxEngine(graph, max(1, threads), metadata["mean"], metadata["std"]), metadata | {"engine": ENGINE}
+    except (
+        Exception
+    ):  # a file that passes for a graph and is none, no onnxruntime, no memory: `load` says what is wrong
+        return None
+
+
+def keep(graph: bytes, metadata: Mapping[str, Any]) -> None:
+    """Write a graph into the cache, unless it is there. Where that is impossible, nothing is kept."""
+    with suppress(OSError, UserError, RuntimeError):  # RuntimeError: there is no home
+        if _read(metadata["weights"]) is not None:
+            return
+        stated = {key: metadata[key] for key in STATED if key in metadata}
+        header = {"schema": SCHEMA, "versions": _versions(), "metadata": stated, "sha256": _digest(graph, stated)}
+        with written_whole(_path(metadata["weights"])) as partial:
+            partial.write_bytes(json.dumps(header).encode() + b"\n" + graph)
+        for old in sorted(folder().glob("*.graph"), key=lambda path: path.stat().st_mtime_ns)[:-MOST]:
+            old.unlink(missing_ok=True)
+
+
+def _read(weights: str) -> tuple[bytes, dict[str, Any]] | None:
+    try:
+        with open(_path(weights), "rb") as file:
+            header = clean_json(file.readline(HEADER_LIMIT))
+            graph = file.read()
+        metadata = network_metadata("a cached graph", "", **header["metadata"])
+        same = header["schema"] == SCHEMA and header["versions"] == _versions() and metadata["weights"] == weights
+        return (graph, metadata) if same and header["sha256"] == _digest(graph, metadata) else None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _path(weights: str) -> Path:
+    return folder() / f"{weights}.graph"
+
+
+def _versions() -> dict[str, str]:
+    return {"protoadapt": protoadapt.__version__, "onnxruntime": import_onnxruntime().__version__}
+
+
+def _digest(graph: bytes, metadata: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(metadata, sort_keys=True).encode() + graph).hexdigest()
