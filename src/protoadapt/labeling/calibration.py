@@ -9,8 +9,8 @@ of Modern Neural Networks, 2017), so that about 80 % of the pictures with confid
 
 *Any of the classes?* Probabilities do not tell: foreign pictures resemble each other, pull the nearest prototype to
 their place, and end up with a high probability. The labelled pictures stay where they are. So the score is
-*familiarity*, the largest mean cosine to the labelled pictures of a class and the unlabelled ones around them, among
-rows about the centre of the fitted method, less what a picture shares with all unlabelled ones (`surrounded`).
+*familiarity*, the largest cosine to the mean of a class's labelled pictures and the unlabelled ones around them, among
+rows about the centre of the fitted method, less what a picture shares with the least familiar ones (`surrounded`).
 
 What both depend on is not known before the pictures are there, so the card holds models of it (`task_calibration`).
 For readers of version 0.1.0 it also holds one temperature, and thresholds by the number of classes.
@@ -32,6 +32,7 @@ from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.labeling.classifier import Classifier, described, make_estimator
 from protoadapt.labeling.task_calibration import (
+    CONTRAST,
     NEAREST,
     RATE,
     SHIFT,
@@ -183,6 +184,7 @@ def _models(tasks: Sequence[TaskAnswers], weight: np.ndarray) -> dict[str, Any]:
     return {
         "nearest": NEAREST,
         "shift": SHIFT,
+        "contrast": CONTRAST,
         "usual": usual.round(5).tolist(),
         "rates": list(RATES),
         "thresholds": thresholds,

@@ -15,9 +15,8 @@ pictures falls below from (x, q), and the logit of the accuracy from (x, m, c). 
 those usual at x, which count USUAL pictures.
 
 Familiarity itself gains by the unlabelled pictures (`surrounded`). Where a class has one example, that may be an odd
-one; the pictures around it say better where the class is. And foreign pictures, if they are many, move the mean of the
-unlabelled pictures away from the classes' centre, so that what a picture shares with that mean speaks against it. Only
-half of the mean is subtracted: where nearly all pictures are of one class, that class is the mean.
+one; the pictures around it say better where the class is. And foreign pictures are among the least familiar ones, so
+that what a picture shares with the mean of those speaks against it.
 
 Where classes have two labelled pictures or more, each is named from the others (leave-one-out). This is the accuracy
 itself, seen on few pictures, so the model's accuracy counts PRIOR of them. The temperature is the one at which the mean
@@ -44,7 +43,7 @@ LEAST_MARGIN = 0.01
 RATE = 0.1
 """Share of known pictures that are called unknown. Most folders hold few foreign pictures or none, and there every
 alarm is false."""
-NEAREST, ROUNDS, SHIFT = 10, 2, 0.5
+NEAREST, ROUNDS, SHIFT, CONTRAST = 10, 2, 1.0, 2
 """Of `surrounded`."""
 NEVER = -2.0
 """A threshold that no familiarity is below."""
@@ -68,13 +67,17 @@ def surrounded(
     corrected: np.ndarray | None = None,
     nearest: int = NEAREST,
     shift: float = SHIFT,
+    contrast: int = CONTRAST,
 ) -> Classifier:
     """The classifier with a familiarity that unlabelled rows (n, D) have a say in.
 
     The mean m of a class's K labelled rows becomes (K m + Σ_i c_i u_i) / (K + Σ_i c_i) with its `nearest` rows u_i,
     which count as far as they resemble m: c_i = max(0, m · u_i). In a second round they are those nearest to the new
-    mean. From all means, `shift` times the mean of all n rows is subtracted, which counts n / (n + USUAL). labels (S),
-    corrected (S) as in `statistics`; 0 and 0.0 change nothing.
+    mean. Means are then scaled to length ½, so that a class of diverse examples is as familiar as others. From all of
+    them, `shift` times a mean of all n rows is subtracted, which counts n / (n + USUAL). In it all rows count alike at
+    first, and in each of `contrast` more rounds by their rank in familiarity: the least familiar row 1, the most
+    familiar one 0. Rows are at least as familiar as −½ − shift. labels (S), corrected (S) as in `statistics`. Cards of
+    earlier versions have contrast 0, which leaves lengths and ranks out; with 0, 0.0 and 0 nothing is changed.
     """
     if not len(unlabeled):
         return classifier
@@ -86,7 +89,15 @@ def surrounded(
         cosine, near = (means @ rows.T).topk(min(nearest, len(rows)), 1)
         part = torch.zeros(len(means), len(rows)).scatter(1, near, cosine.clamp_min(0))
         means = (weight * classifier.means + part @ rows) / (weight + part.sum(1, keepdim=True))
-    return replace(classifier, means=means - shift * rows.sum(0) / (len(rows) + USUAL))
+    if contrast:
+        means = unit(means) / 2
+    common = shift * rows.sum(0) / (len(rows) + USUAL)
+    resemblance = (means @ rows.T).amax(0) if contrast else None
+    for _ in range(contrast):
+        rank = (resemblance - rows @ common).argsort().argsort()
+        count = (len(rows) - 0.5 - rank) * 2 / len(rows)  # 1 on average
+        common = shift * (count @ rows) / (len(rows) + USUAL)
+    return replace(classifier, means=means - common)
 
 
 def statistics(
@@ -205,7 +216,7 @@ def adapted(
     """
     task = None if calibration is None or classifier.threshold is None else calibration.get("task")
     if task is not None:
-        around = {"nearest": task.get("nearest", 0), "shift": task.get("shift", 0.0)}  # older cards have neither
+        around = {key: task.get(key, 0) for key in ("nearest", "shift", "contrast")}  # older cards lack some
         classifier = surrounded(classifier, labels, unlabeled, corrected, **around)
         seen = statistics(classifier, support, labels, unlabeled, corrected)
         log_p = classifier.log_probability(unlabeled) * classifier.temperature
