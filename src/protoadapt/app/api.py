@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from torch import nn
 
 from protoadapt.app import bodies
@@ -130,10 +130,11 @@ def board_routes(service: Service) -> APIRouter:
         here = session(board)
         if size not in SIDES or not 0 <= place < len(here.board.pictures):
             raise HTTPException(404)
-        file = here.copy(here.board.pictures[place].key, SIDES[size])
-        if not file.is_file():
-            raise HTTPException(404)
-        return FileResponse(file, media_type="image/webp", headers=FOREVER)
+        try:
+            content = here.copy(here.board.pictures[place].key, SIDES[size]).read_bytes()
+        except FileNotFoundError:
+            raise HTTPException(404) from None
+        return Response(content, media_type="image/webp", headers=FOREVER)
 
     @routes.get("/api/boards/{board}/map")
     def plane(board: str, kind: str = "pca") -> dict[str, Any]:
