@@ -267,10 +267,11 @@ def test_pictures_that_were_missing_are_asked_for_again(filled):
     page.clock.install()
     page.route("**/large/*", lambda route: route.abort())
     page.click(".tile >> nth=0")
-    page.wait_for_selector(".inspector .large img.missing", state="attached")
+    page.wait_for_selector(".inspector .whole.missing", state="attached")
+    page.wait_for_function("() => document.querySelector('.inspector .under').naturalWidth > 0")  # meanwhile
     page.unroute("**/large/*")
     page.clock.fast_forward(60_000)
-    page.wait_for_function("() => document.querySelector('.inspector .large img').naturalWidth > 0")
+    page.wait_for_function("() => document.querySelector('.inspector .whole').naturalWidth > 0")
 
 
 def test_a_lasso_on_the_map_chooses_pictures(filled):

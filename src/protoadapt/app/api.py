@@ -108,7 +108,9 @@ def board_routes(service: Service) -> APIRouter:
         return await run_in_threadpool(_add_table, here, text)
 
     @routes.post("/api/boards/{board}/changes")
-    def changes(board: str, revision: int, steps: Annotated[list[Any], Depends(bodies.steps)], since: int = 0) -> Any:
+    def changes(
+        board: str, revision: int, steps: Annotated[list[Any], Depends(bodies.steps)], since: int = 0
+    ) -> Response:
         """Patches {patch, words} in order, or {"undo": 1}, {"redo": 1}; the answer is the board after them.
 
         Where the board has another revision than the page knows, nothing is changed and the answer is 409.
@@ -123,7 +125,7 @@ def board_routes(service: Service) -> APIRouter:
                 else:
                     words = step.get("words")
                     here.change(step.get("patch") or {}, words[:200] if isinstance(words, str) else "change")
-            return state(here, service.metadata, since)
+            return JSONResponse(state(here, service.metadata, since))
 
     @routes.get("/api/boards/{board}/{size}/{place}")
     def copy(board: str, size: str, place: int) -> Response:

@@ -175,10 +175,10 @@ def name_pictures(
             found += np.bincount(best[asked], minlength=n_way)
             unknown += np.bincount(best[asked & block.answers.unknown], minlength=n_way)
             every = block.records(task.classes) if keep else []
-            sample += [every[i] for i in chosen] if keep else block.records(task.classes, chosen)
+            for some, places in ((sample, chosen), (featured, block.featured)):
+                some += [every[i] for i in places] if keep else block.records(task.classes, places)
             records += every
             rows_of_blocks.append(block.features)
-            featured += block.records(task.classes, block.featured)
             write(block)
     parts = of_all((found, unknown, sample, np.concatenate(rows_of_blocks), featured, task.skipped, no_class))
     found, unknown = (np.sum([part[i] for part in parts], 0) for i in (0, 1))

@@ -85,7 +85,7 @@ def prepared_rows(rows: Tensor, mean: Tensor, l2: bool) -> Tensor:
         return centred
     length = centred.norm(dim=-1, keepdim=True)
     floor = ROUNDING * rows.norm(dim=-1, keepdim=True)
-    return torch.where(length > floor, centred / length.clamp_min(torch.finfo(rows.dtype).tiny), 0)
+    return centred / torch.where(length > floor, length, torch.inf)  # one pass through the rows, not three
 
 
 def inverse_length(square: Tensor, inner: Tensor, mean_square: Tensor) -> Tensor:

@@ -72,6 +72,9 @@ class DenseBlock:
 
     rows: Tensor
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
     def about(self, center: Tensor, l2: bool) -> DenseBlock:
         return DenseBlock(prepared_rows(self.rows, center.to(self.rows), l2))
 
