@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, sync_playwright
+from threadpoolctl import threadpool_limits
 
 from protoadapt.app.board import Board, Picture, add, change, labelling, name_board
 from protoadapt.app.session import new_session
@@ -105,14 +106,14 @@ def naming(board: Board, metadata: dict[str, Any]) -> float:
 
     It hardly depends on what else the machine does; two threads that wait for each other on a busy one would.
     """
-    threads, times = torch.get_num_threads(), []
-    torch.set_num_threads(1)
-    name_board(board, metadata)  # warm
-    for _ in range(3):
-        start = time.process_time()
-        name_board(board, metadata)
-        times.append(1000 * (time.process_time() - start))
-    torch.set_num_threads(threads)
+    times = []
+    torch.get_num_threads()  # which sets their number, once
+    with threadpool_limits(1):
+        name_board(board, metadata)  # warm
+        for _ in range(3):
+            start = time.process_time()
+            name_board(board, metadata)
+            times.append(1000 * (time.process_time() - start))
     return statistics.median(times)
 
 
