@@ -6,6 +6,7 @@ much memory it takes, and how long after a correction all other pictures have th
 Pictures are drawn and their features made up, 20 classes of lite0's width with 5 labels each: the board is written
 into a folder as `serve --keep` leaves it, served by a process of its own, and opened. Times are taken inside the page,
 from a key to the frame that shows the answer. A frame is late if it took more than two of a screen with 60 per second.
+Sizes that FILE holds already and that are not measured this time stay in it.
 """
 
 import argparse
@@ -192,6 +193,10 @@ def main() -> None:
             print(record["sizes"][-1], flush=True)
         browser.close()
     if options.json:
+        before = json.loads(options.json.read_text())["sizes"] if options.json.exists() else []
+        measured_now = {one["pictures"] for one in record["sizes"]}
+        record["sizes"] += [one for one in before if one["pictures"] not in measured_now]
+        record["sizes"].sort(key=lambda one: one["pictures"])
         options.json.write_text(json.dumps(record, indent=1) + "\n")
 
 
