@@ -166,8 +166,10 @@ def name_pictures(
     rows = task.sample() if by_task else task.support[:0]
     classifier = adapted(classifier, task.calibration, task.support, task.labels, rows, task.corrected, rate)
     n_way = len(task.classes)
-    (found, unknown), no_class, sample, records = np.zeros((2, n_way), np.int64), 0, [], []
-    rows_of_blocks, featured = [task.support[:0]], []
+    (found, unknown), no_class, rows_of_blocks = np.zeros((2, n_way), np.int64), 0, [task.support[:0]]
+    sample: list[dict[str, Any]] = []
+    featured: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     with parquet_writer(parquet, task.classes, check) if parquet else nullcontext(lambda block: None) as write:
         for block in map(Block.settled, task.blocks(classifier)):
             best, chosen = block.answers.best[:, 0], np.flatnonzero(block.sampled)
