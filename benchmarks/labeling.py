@@ -4,8 +4,8 @@
 
 JPEGs of 500 × 375 pixels, as photographs of ImageNet are on average (or those of --images), are embedded from their
 files by `embed_files`, what `protoadapt label` does; bare onnxruntime, with its own settings and as many threads,
-computes the same network on ready batches of 16; and torch does. All by turns; ratios are medians of the turns. Decoding
-alone, by as many threads, is measured too: on the same cores it adds to the network's time.
+computes the same network on ready batches of 16; and torch does. All by turns; ratios are medians of the turns.
+Decoding alone, by as many threads, is measured too: on the same cores it adds to the network's time.
 --commands adds `protoadapt label` on these files and `protoadapt predict` of one, start-up included, beside loading
 torch and nothing else. CPU seconds are given too: on a machine with other work they vary less than those of a clock.
 """

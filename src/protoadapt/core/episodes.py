@@ -314,7 +314,7 @@ def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
 
     n = size[classes.ravel()]
     uniform = rng.random((k, len(n)))
-    picked = native_draw.shuffled(uniform, n) if native_draw.njit else shuffled(uniform, n)
+    picked = native_draw.shuffled(uniform, n) if native_draw.njit is not None else shuffled(uniform, n)
     return table[classes.ravel()[:, None], picked].reshape(*classes.shape, k)
 
 
