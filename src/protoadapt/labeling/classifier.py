@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from protoadapt.core.methods.row_source import RowBlock
 
 SCHEMA = "protoadapt-classifier/1"
+METHOD = "bapa"
+"""What `label` fits unless another is asked for."""
 SETTINGS_0_1_0: dict[str, dict[str, Any]] = {
     "bapa": {"beta": 0.5, "k_s": 10.0, "kappa": 3.0, "lam": 10.0, "n_iter": 20, "power": "auto", "sigma": 0.2},
     "cipa": {"beta": 0.5, "center": "separate", "l2": True, "n_iter": 20, "power": "auto", "sigma": 0.2, "tau": 10.0},

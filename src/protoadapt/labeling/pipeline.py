@@ -32,7 +32,6 @@ from protoadapt.vision.shards.processes import is_first, of_all
 if TYPE_CHECKING:
     from protoadapt.core.estimators import PrototypeClassifier
 
-METHOD = "bapa"
 FEATURED = 10_000
 """Unlabelled rows that the report draws from and suggestions come from, at most."""
 NEXT = 18
