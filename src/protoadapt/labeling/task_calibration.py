@@ -1,18 +1,19 @@
 """What a task's own pictures say about its calibration: how sure its names are, and when a picture is unknown.
 
 A threshold or a temperature that fits one collection of pictures does not fit another: in a collection of textures even
-pictures of one class are little alike, in one of drawings all pictures are. Three statistics of the unlabelled pictures
+pictures of one class are little alike, in one of drawings all pictures are. Four statistics of the unlabelled pictures
 tell these apart, and none needs a label:
 
     q  the upper quartile of familiarity: how alike pictures of a class are (of foreign pictures, which are the less
        familiar ones, it takes little notice);
     m  log of the mean margin: by how much a picture is closer to the labelled pictures of its class than to others;
-    c  logit of the consistency: how often the three nearest pictures of a picture have its label.
+    c  logit of the consistency: how often the three nearest pictures of a picture have its label;
+    s  logit of the mean confidence before any temperature.
 
 With x = (1, log W, 1/K, log W / K) for W classes of K labelled pictures (harmonic mean), a card holds linear models
 that were fitted on many tasks of several collections (`calibration`): the threshold that a given share of the known
-pictures falls below from (x, q), and the logit of the accuracy from (x, m, c). Statistics of n pictures are mixed with
-those usual at x, which count USUAL pictures.
+pictures falls below from (x, q), and the logit of the accuracy from (x, m, c, s). Statistics of n pictures are mixed
+with those usual at x, which count USUAL pictures.
 
 Familiarity itself gains by the unlabelled pictures (`surrounded`). Where a class has one example, that may be an odd
 one; the pictures around it say better where the class is. And foreign pictures are among the least familiar ones, so
@@ -39,7 +40,7 @@ SAMPLE = 1000
 """Unlabelled pictures that are measured, at most."""
 QUARTILE, NEIGHBOURS = 0.75, 3
 USUAL, PRIOR = 10.0, 15.0
-LEAST_MARGIN = 0.01
+LEAST_MARGIN = 0.005
 RATE = 0.1
 """Share of known pictures that are called unknown. Most folders hold few foreign pictures or none, and there every
 alarm is false."""
@@ -55,7 +56,7 @@ class Statistics(NamedTuple):
 
     x: np.ndarray  # (4): 1, log W, 1/K, log W / K
     pictures: int  # n
-    seen: np.ndarray  # (3): q, m, c of the unlabelled pictures
+    seen: np.ndarray  # (4): q, m, c, s of the unlabelled pictures
     tried: int  # labelled pictures that were named from the others
     right: int  # of those
 
@@ -79,8 +80,6 @@ def surrounded(
     familiar one 0. Rows are at least as familiar as −½ − shift. labels (S), corrected (S) as in `statistics`. Cards of
     earlier versions have contrast 0, which leaves lengths and ranks out; with 0, 0.0 and 0 nothing is changed.
     """
-    if not len(unlabeled):
-        return classifier
     rows = unit(classifier.prepare(unlabeled))
     counts = np.ones(len(labels)) if corrected is None else np.where(corrected, CORRECTED, 1.0)
     weight = torch.from_numpy(np.bincount(labels, counts, len(classifier.classes))).float()[:, None]
@@ -126,15 +125,16 @@ def statistics(
     own = (cosines[place, labels] * shots[labels] - 1) / np.maximum(shots[labels] - 1, 1)
     cosines[place, labels] = -np.inf
     right = (own > cosines.max(1)) & several
-    seen, n = np.zeros(3), len(unlabeled)
+    seen, n = np.zeros(4), len(unlabeled)
     if n > 1:
         seen = _seen(classifier, unit(classifier.prepare(unlabeled)).numpy(), unlabeled)
     return Statistics(x, n if n > 1 else 0, seen, int(several.sum()), int(right.sum()))
 
 
 def _seen(classifier: Classifier, rows: np.ndarray, unlabeled: Rows) -> np.ndarray:
-    """q, m and c of prepared rows (n, D)."""
-    label, place = classifier.answer_blocks([classifier.powered(unlabeled)]).best[:, 0], np.arange(len(rows))
+    """q, m, c and s of prepared rows (n, D)."""
+    log_p = classifier.log_probability(unlabeled) * classifier.temperature
+    label, place = log_p.argmax(1), np.arange(len(rows))
     cosines = rows @ classifier.means.numpy().T
     quartile = np.quantile(cosines.max(1), QUARTILE)
     own = cosines[place, label]
@@ -143,25 +143,26 @@ def _seen(classifier: Classifier, rows: np.ndarray, unlabeled: Rows) -> np.ndarr
     similarity = torch.from_numpy(rows @ rows.T).fill_diagonal_(-np.inf)
     nearest = similarity.topk(min(NEIGHBOURS, len(rows) - 1), 1).indices.numpy()
     same = np.clip((label[nearest] == label[:, None]).mean(), 0.05, 0.98)
-    return np.array([quartile, np.log(margin), np.log(same / (1 - same))])
+    sure = np.clip(float(torch.from_numpy(log_p).softmax(1).amax(1).mean()), 0.02, 0.98)
+    return np.array([quartile, np.log(margin), np.log(same / (1 - same)), np.log(sure / (1 - sure))])
 
 
 def settled(seen: Statistics, usual: np.ndarray) -> np.ndarray:
-    """(3): the statistics, mixed with those usual at x; usual (4, 3)."""
-    return (seen.pictures * seen.seen + USUAL * seen.x @ usual) / (seen.pictures + USUAL)
+    """(4): the statistics, mixed with those usual at x; usual (4, 4). Older cards lack the last column."""
+    return (seen.pictures * seen.seen[: usual.shape[1]] + USUAL * seen.x @ usual) / (seen.pictures + USUAL)
 
 
 def threshold_of(task: Mapping[str, Any], seen: Statistics, rate: float) -> float:
     """The familiarity that a share `rate` of the known pictures is below; between fitted rates it is interpolated."""
-    q, _, _ = settled(seen, np.array(task["usual"]))
+    q = settled(seen, np.array(task["usual"]))[0]
     at = [float(np.append(seen.x, q) @ np.array(coefficients)) for coefficients in task["thresholds"]]
     return float(np.clip(np.interp(rate, task["rates"], np.maximum.accumulate(at)), -1, 1))
 
 
 def accuracy_of(task: Mapping[str, Any], seen: Statistics) -> float:
     """The share of known pictures that are named rightly, as far as the task shows it."""
-    _, m, c = settled(seen, np.array(task["usual"]))
-    expected = 1 / (1 + np.exp(-np.append(seen.x, [m, c]) @ np.array(task["accuracy"])))
+    others = settled(seen, np.array(task["usual"]))[1:]
+    expected = 1 / (1 + np.exp(-np.append(seen.x, others) @ np.array(task["accuracy"])))
     witnessed = min(seen.right + task["gain"] * seen.tried, seen.tried)
     return float((PRIOR * expected + witnessed) / (PRIOR + seen.tried))
 

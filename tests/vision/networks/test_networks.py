@@ -142,6 +142,10 @@ def test_a_calibration_belongs_to_its_weights(shipped):
         CALIBRATION | {"task": TASK | {"usual": [[0.0] * 3] * 3}},
         CALIBRATION | {"task": TASK | {"accuracy": [10**400] * 6}},
         CALIBRATION | {"task": TASK | {"gain": None}},
+        CALIBRATION | {"task": TASK | {"usual": []}},
+        CALIBRATION | {"task": TASK | {"usual": [[]] * 4, "accuracy": [0.0] * 3}},
+        CALIBRATION | {"task": TASK | {"usual": [[0.0] * 4] * 4}},
+        CALIBRATION | {"task": TASK | {"contrast": 0.5}},
     ):
         file.write_text(json.dumps({**card, "calibration": broken}))
         with pytest.raises(UserError, match="run protoadapt calibrate"):

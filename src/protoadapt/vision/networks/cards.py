@@ -70,13 +70,14 @@ def calibration_of(file: Path | None, weights: str) -> dict[str, Any] | None:
 def _sound(task: Any) -> bool:
     """Whether the models of a task (`labeling.task_calibration`) have their shapes and finite numbers."""
     rates, thresholds, usual = task["rates"], task["thresholds"], task["usual"]
-    shapes = [(usual, 4, 3), (thresholds, len(rates), 5), ([task["accuracy"]], 1, 6)]
+    seen = len(task["accuracy"]) - 3  # statistics of a task: 3 in older cards
+    shapes = [(usual, 4, seen), (thresholds, len(rates), 5), ([task["accuracy"]], 1, 3 + seen)]
     sized = all(len(rows) == n and all(len(row) == m for row in rows) for rows, n, m in shapes)
     numbers = [task["gain"], *(value for rows, _, _ in shapes for row in rows for value in row)]
     rising = len(rates) > 0 and all(finite(rate, 0, 1) for rate in rates) and all(a < b for a, b in pairwise(rates))
     around = whole(task.get("nearest", 0), 0, 1000) and finite(task.get("shift", 0), 0, 1)
     around = around and whole(task.get("contrast", 0), 0, 100)
-    return sized and rising and around and all(finite(value, -1e3, 1e3) for value in numbers)
+    return seen in (3, 4) and sized and rising and around and all(finite(value, -1e3, 1e3) for value in numbers)
 
 
 def overview() -> list[dict[str, Any]]:
