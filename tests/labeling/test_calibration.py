@@ -141,7 +141,7 @@ def test_answers_and_statistics_against_loops(method):
         means.append(mean / mean.norm() / 2)
     counts = [1.0] * len(pool)
     for _ in range(3):  # what all share: every row alike, then twice the less a row counts the more familiar it is
-        shared = sum(c * u for c, u in zip(counts, pool)) / (len(pool) + 10)
+        shared = 0.75 * sum(c * u for c, u in zip(counts, pool)) / (len(pool) + 10)
         familiar = [max(float(u @ mean) for mean in means) - float(u @ shared) for u in pool]
         below = [sum(other < one for other in familiar) for one in familiar]
         counts = [2 - (2 * rank + 1) / len(pool) for rank in below]

@@ -44,7 +44,7 @@ LEAST_MARGIN = 0.005
 RATE = 0.1
 """Share of known pictures that are called unknown. Most folders hold few foreign pictures or none, and there every
 alarm is false."""
-NEAREST, ROUNDS, SHIFT, CONTRAST = 10, 2, 1.0, 2
+NEAREST, ROUNDS, SHIFT, CONTRAST = 10, 2, 0.75, 2
 """Of `surrounded`."""
 NEVER = -2.0
 """A threshold that no familiarity is below."""
