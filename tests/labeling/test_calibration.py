@@ -179,20 +179,26 @@ def test_familiarity_tells_foreign_pictures_apart_where_probability_does_not():
     assert again == result
 
 
+def called(tasks, limits):
+    """Per task, the share of known pictures below its limit."""
+    return np.array([(task.familiarity[task.known] < limit).mean() for task, limit in zip(tasks, limits)])
+
+
 def test_a_threshold_follows_the_pictures_at_hand():
     """Two collections whose classes are tight and wide: a task of either keeps its own share of known pictures."""
     tables = [synthetic_features(classes=12, rows=40, dim=32, spread=spread, seed=1) for spread in (0.3, 1.2)]
     result = calibrate([(table.features, table.labels) for table in tables], ways=(4,), episodes=12)
     for table in tables:
         tasks = list(answered_tasks(*checked(table.features, table.labels), "bapa", (4,), 10, seed=5))
-        scores, limits, shares = [task.familiarity[task.known] for task in tasks], [], []
-        for rate, off in ((0.1, 0.05), (0.3, 0.11)):  # fewer in tasks with foreign pictures, more in those without
-            limits.append([threshold_of(result["task"], task.seen, rate) for task in tasks])
-            shares.append(np.mean([(score < limit).mean() for score, limit in zip(scores, limits[-1])]))
-            assert shares[-1] == pytest.approx(rate, abs=off)
-        assert np.all(np.array(limits[0]) <= limits[1])
-        plain = np.mean([(score < result["familiarity"]["threshold"][0]).mean() for score in scores])
-        assert abs(plain - 0.1) > abs(shares[0] - 0.1) + 0.01, "one threshold does not fit both"
+        pure, limits = np.array([task.known.all() for task in tasks]), {}
+        for rate, off in ((0.1, 0.04), (0.3, 0.1)):
+            limits[rate] = [threshold_of(result["task"], task.seen, rate) for task in tasks]
+            share = called(tasks, limits[rate])
+            assert share[pure].mean() == pytest.approx(rate, abs=off)
+            assert share[~pure].mean() < share[pure].mean(), "foreign pictures are the less familiar ones"
+        assert np.all(np.array(limits[0.1]) <= limits[0.3])
+        plain, own = called(tasks, [result["familiarity"]["threshold"][0]] * len(tasks)), called(tasks, limits[0.1])
+        assert abs(plain.mean() - 0.1) > abs(own.mean() - 0.1) + 0.01, "one threshold does not fit both"
 
 
 def test_a_classifier_is_adapted_to_its_task():
