@@ -531,14 +531,19 @@ def test_corrected_rows_stay_among_the_unlabelled_ones_with_their_class_known():
 
     first = [about(s)[c] + 0.25 * about(q[:4])[known == c].sum(0) for c in range(3)]
     p = np.stack([first[c] / (1 + 0.25 * (known == c).sum() + 3) for c in range(3)])
+
+    def assigned(rows, sizes):
+        logits = 10 * (2 * rows @ p.T - (p**2).sum(1)) + sizes
+        z = np.exp(logits - logits.max(1, keepdims=True))
+        return z / z.sum(1, keepdims=True)
+
     for _ in range(20):
         u = about(q)
-        logits = 10 * (2 * u @ p.T - (p**2).sum(1)) + sizes
-        z = np.exp(logits - logits.max(1, keepdims=True))
-        z /= z.sum(1, keepdims=True)
+        z = assigned(u, sizes)
         z[:4] = np.eye(3)[known]
         h = z**2 / z.max(1, keepdims=True)
-        p = 0.8 * p + 0.2 * (about(s) + h.T @ u) / (1 + 3 + h.sum(0))[:, None]
+        t = 2 * np.eye(3) - assigned(about(s), 0)
+        p = 0.8 * p + 0.2 * (t.T @ about(s) + h.T @ u) / (1 + 3 + h.sum(0))[:, None]
         soft = z.sum(0)
         g = np.clip(1 - (0.015 + 0.25 / (n / 3)) / np.mean((soft / (n / 3) - 1) ** 2), -1, 1)
         f = (soft / (n / 3) + 0.2) / 1.2

@@ -31,8 +31,9 @@ def bapa(
     shots = y.sum(axis=0)
     n_query = len(query)
     n_mean = n_query / n_way
-    theta2 = 0.015 + 0.25 / n_mean
     doubt = np.mean(shots**-0.5)
+    theta2 = 0.015 / np.sqrt(doubt) + 0.25 / n_mean
+    rho = 1.0 if class_prior is None else 4.0
     kappa, smoothing = kappa * doubt, 0.2 * doubt
 
     # Step 0: two means of like rows differ by so much on average; how does the difference found compare?
@@ -50,9 +51,9 @@ def bapa(
         return alpha * (w @ query) / w.sum() + (1 - alpha) * support_mean
 
     def centred(w):
-        """Step 1: a centre that does not follow the balance; unit queries (N,D) and class sums of unit support."""
+        """Step 1: a centre that does not follow the balance; unit queries (N,D) and unit support (S,D)."""
         mu = centre(w)
-        return unit(query - mu), y.T @ unit(support - mu)
+        return unit(query - mu), unit(support - mu)
 
     def assign(q, p, size_term):
         """Step 2: Gaussian logits with a class-size term."""
@@ -71,14 +72,15 @@ def bapa(
     w = np.ones(n_query)
     size_term = np.zeros(n_way)
     q, s = centred(w)
-    p = s / (shots + kappa)[:, None]
+    p = y.T @ s / (shots + kappa)[:, None]
     for step in range(n_iter):
         q, s = centred(w)  # 1
         size_term = match(q, p, size_term)
         z = assign(q, p, size_term)  # 2
         n = z.sum(axis=0)
         h = z * z / z.max(axis=1, keepdims=True)  # 3: rows pull as far as sure, κ pseudo-rows at the origin shrink
-        p = (1 - sigma) * p + sigma * (s + h.T @ q) / (shots + kappa + h.sum(axis=0))[:, None]
+        t = y + rho * (y - assign(s, p, 0.0))  # labelled rows that are not recognised draw their class back
+        p = (1 - sigma) * p + sigma * (t.T @ s + h.T @ q) / (shots + kappa + h.sum(axis=0))[:, None]
         spread = np.mean((n / n_mean - 1) ** 2)  # 4: is the spread of sizes more than equal classes show?
         g = np.clip(1 - theta2 / spread, -1.0, 1.0) if spread > 0 else -1.0
         f = (n / n_mean + smoothing) / (1 + smoothing)

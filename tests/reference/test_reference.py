@@ -232,15 +232,18 @@ def test_bapa_first_round_query_by_query(keep):
     mu = alpha * q.mean(axis=0) + (1 - alpha) * s.mean(axis=0)
     p = 2 * means(unit(s - mu), y, 5) / (2 + 3 / np.sqrt(2))
     _, z = predict(np.ones(keep), p, 0.0)
+    z_support = softened(-10 * ((unit(s - mu)[:, None] - p[None]) ** 2).sum(axis=2))
     moved = p.copy()
     for c in range(5):
         total, weight = 2 * means(unit(s - mu), y, 5)[c], 2 + 3 / np.sqrt(2)
+        for i, label in enumerate(y):
+            total = total + ((label == c) - z_support[i, c]) * unit(s - mu)[i]
         for i in range(keep):
             total = total + z[i, c] * z[i, c] / max(z[i]) * unit(q - mu)[i]
             weight += z[i, c] * z[i, c] / max(z[i])
         moved[c] = 0.8 * p[c] + 0.2 * total / weight
     n = z.sum(axis=0)
-    g = min(1.0, max(-1.0, 1 - (0.015 + 0.25 / n_mean) / np.mean((n / n_mean - 1) ** 2)))
+    g = min(1.0, max(-1.0, 1 - (0.015 * 2**0.25 + 0.25 / n_mean) / np.mean((n / n_mean - 1) ** 2)))
     assert (g > 0.3) == (keep == 9)
     f = (n / n_mean + 0.2 / np.sqrt(2)) / (1 + 0.2 / np.sqrt(2))
     w = [sum(z[i, c] / (1 + max(g, 0.0) * (f[c] - 1)) for c in range(5)) for i in range(keep)]

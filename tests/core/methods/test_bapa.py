@@ -55,7 +55,7 @@ def test_the_page_shows_the_equations_of_the_code():
     equations = [
         line.strip() for line in (inspect.getmodule(bapa).__doc__ or "").splitlines() if line.startswith("    ")
     ]
-    assert len(equations) == 8
+    assert len(equations) == 9
     assert all(line in page for line in equations)
 
 

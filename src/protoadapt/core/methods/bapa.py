@@ -11,27 +11,32 @@ and then n_iter times
 
     1  μ = α Σ_q w_q q / Σ_q w_q + (1 − α) m_S;   x ← unit(x − μ) for all rows              (start: w = 1)
     2  z = softmax_c(λ (2 q·p_c − ‖p_c‖²) + ℓ_c);   n_c = Σ_q z_qc                            (start: ℓ = 0)
-    3  p_c ← (1−σ) p_c + σ (S_c + Σ_q h_qc q) / (K_c + k + Σ_q h_qc),   h = z²/max_c z    (start: S_c/(K_c + k))
-    4  g = clip(1 − θ² / mean_c (n_c/n̄ − 1)², −1, 1), θ² = 0.015 + 0.25/n̄;   f_c = (n_c/n̄ + s)/(1 + s)
+    3  p_c ← (1−σ) p_c + σ (S_c + R_c + Σ_q h_qc q) / (K_c + k + Σ_q h_qc),   h = z²/max_c z   (start: S_c/(K_c + k)),
+       R_c = ρ Σ_s (y_sc − z_sc) s,   z_s as in 2 with ℓ = 0
+    4  g = clip(1 − θ² / mean_c (n_c/n̄ − 1)², −1, 1), θ² = 0.015/√r + 0.25/n̄;   f_c = (n_c/n̄ + s)/(1 + s)
     5  ℓ_c = g log f_c;   w_q = Σ_c z_qc / (1 + max(g, 0)(f_c − 1));
        in the last quarter of the steps, where g ≤ 0:   ℓ_c ← ℓ_c + n̄/(n̄ + 1) log(n̄/n_c)
 
-with k = κ r, s = r/5, r = mean_c 1/√K_c. The answer is 1 and 2 once more. α (0) is how far unlabelled rows may choose
-the centre: two means of rows that are alike differ by V (1/M + 1/N) on average, and a mean that lies further off is of
-other classes than the support's, or to one of them. The centre (1) counts a row less if its class is large, so it
-does not follow the balance. h (3): a row pulls its likeliest class as far as it is sure, and the others less; k
-pseudo-rows at the origin hold back classes that few rows support, fewer the surer the class means are: their standard
-error falls with √K. g (4) is a James–Stein factor: near 1 when sizes differ by more than θ, negative when they differ
-less, and then ℓ (5) pulls towards balance. θ² is how much the estimated sizes of equal classes differ: by confusions
-that never average out, and by chance. s keeps a class that no row seems to be of from being lost at once. Sizes that
-differ no more than those of equal classes once they have settled are taken to be equal: ℓ is then adjusted until they
-are, as a round of Sinkhorn's iteration per step would; n̄/(n̄ + 1) keeps a single row from being spread.
+with k = κ r, s = r/5, r = mean_c 1/√K_c, ρ = 1. The answer is 1 and 2 once more. α (0) is how far unlabelled rows may
+choose the centre: two means of rows that are alike differ by V (1/M + 1/N) on average, and a mean that lies further off
+is of other classes than the support's, or to one of them. The centre (1) counts a row less if its class is large, so it
+does not follow the balance. h (3): a row pulls its likeliest class as far as it is sure, and the others less; k pseudo-
+rows at the origin hold back classes that few rows support, fewer the surer the class means are: their standard error
+falls with √K. R (3) is the gradient of the support's log-likelihood: a labelled row that its class no longer claims
+draws the class back and pushes the others off, so that many unsure rows cannot carry a prototype away from its labels.
+The support was not drawn with the queries' class sizes, hence ℓ = 0. g (4) is a James–Stein factor: near 1 when sizes
+differ by more than θ, negative when they differ less, and then ℓ (5) pulls towards balance. θ² is how much the
+estimated sizes of equal classes differ: by confusions that never average out, and by chance. s keeps a class that no
+row seems to be of from being lost at once. Sizes that differ no more than those of equal classes once they have settled
+are taken to be equal: ℓ is then adjusted until they are, as a round of Sinkhorn's iteration per step would; n̄/(n̄ + 1)
+keeps a single row from being spread.
 
 Told the classes' shares π_c of the unlabelled rows (`class_prior`), 4 and 5 are left out. Instead
 
     2′ ℓ_c ← ℓ_c + log(N π_c/n_c) before each 2, twice: rounds of Sinkhorn's iteration;   w_q = Σ_c z_qc/(C π_c),
 
-so that the answer has nearly the sizes it was told, and the centre is that of classes that are equally frequent.
+and ρ = 4, as no estimate of the sizes can be misled, so that the answer has nearly the sizes it was told, and the
+centre is that of classes that are equally frequent.
 """
 
 from collections.abc import Sequence
@@ -57,7 +62,9 @@ from protoadapt.core.methods.settings import (
 )
 
 CHANCE = 0.015, 0.25
-"""θ² = CHANCE[0] + CHANCE[1]/n̄: the spread of estimated sizes that equal classes show; from validation classes."""
+"""θ² = CHANCE[0]/√r + CHANCE[1]/n̄: the spread of estimated sizes that equal classes show; from validation classes."""
+RECALL = 1.0, 4.0
+"""ρ, where the sizes are estimated and where they are told: how hard labelled rows draw their classes back."""
 SMOOTHING = 0.2
 """What is added to every class's estimated size with one labelled row per class, as a share of the mean size."""
 SETTLED = 0.75
@@ -93,7 +100,7 @@ def bapa(
     if large(episodes):
         return feature_form(episodes, n_iter, sigma, lam, kappa, k_s, prior)
     if native.usable(episodes.rows):
-        constants = (*CHANCE, SMOOTHING, SETTLED)
+        constants = (*CHANCE, SMOOTHING, SETTLED, recall(prior))
         return native_bapa.adapt(episodes, n_iter, sigma, lam, kappa, k_s, constants, prior, TOLD_ROUNDS)
     return gram_form(episodes, n_iter, sigma, lam, kappa, k_s, prior)
 
@@ -128,8 +135,8 @@ def feature_form(
     p = y @ s / (shots + kappa * doubt).clamp_min(TINY)
     for step in range(n_iter):
         z, size_term = assigned(gaussian(q), size_term, prior)  # 2
-        h = pulls(z, 1)
-        p = (1 - sigma) * p + sigma * (y @ s + h @ q) / (shots + kappa * doubt + h.sum(-1, keepdim=True))  # 3
+        h, t = pulls(z, 1), label_pulls(y, gaussian(s), known, prior)
+        p = (1 - sigma) * p + sigma * (t @ s + h @ q) / (shots + kappa * doubt + h.sum(-1, keepdim=True))  # 3
         n, settled = z.sum(-1, keepdim=True), step >= SETTLED * n_iter
         size_term, weight = class_sizes(n, n_rows, size_term, doubt, prior, settled)  # 4, 5
         center, s, q = about((weight * z).sum(1, keepdim=True))
@@ -155,6 +162,7 @@ def gram_form(
     y = episodes.membership.mT  # (E, W, S)
     n_support, n_rows = y.shape[-1], helping.shape[1]
     shots = y.sum(-1, keepdim=True)
+    known = (shots > 0).to(y)
     share = (y / shots.clamp_min(TINY)).sum(1, keepdim=True)  # of each support row in m_S
     from_support = pad(share / share.sum(-1, keepdim=True), (0, n_rows))
 
@@ -186,9 +194,11 @@ def gram_form(
     A = mixture(pad(y, (0, n_rows)), m, d) / (shots + kappa * doubt)
     for step in range(n_iter):
         AG = A @ G
-        z, size_term = assigned(gaussian(A, AG, m, AG, d)[..., n_support:], size_term, prior)
-        T = torch.cat([y, pulls(z, 1)], -1)
-        A = (1 - sigma) * A + sigma * mixture(T, m, d) / (kappa * doubt + T.sum(-1, keepdim=True))
+        of_support, of_rows = gaussian(A, AG, m, AG, d).split([n_support, n_rows], -1)
+        z, size_term = assigned(of_rows, size_term, prior)
+        h = pulls(z, 1)
+        T = torch.cat([label_pulls(y, of_support, known, prior), h], -1)
+        A = (1 - sigma) * A + sigma * mixture(T, m, d) / (shots + kappa * doubt + h.sum(-1, keepdim=True))
         n, settled = z.sum(-1, keepdim=True), step >= SETTLED * n_iter
         size_term, weight = class_sizes(n, n_rows, size_term, doubt, prior, settled)
         m, Gm, d = center((weight * z).sum(1, keepdim=True))
@@ -218,6 +228,19 @@ def class_doubt(shots: Tensor) -> Tensor:
 def pulls(z: Tensor, classes: int) -> Tensor:
     """What a row weighs in each class's prototype (3); `classes` is their axis."""
     return z.square() / z.amax(classes, keepdim=True)
+
+
+def recall(prior: Tensor | None) -> float:
+    """ρ."""
+    return RECALL[prior is not None]
+
+
+def label_pulls(y: Tensor, logits: Tensor, known: Tensor | float, prior: Tensor | None) -> Tensor:
+    """y + ρ(y − z) (…, W, S): what labelled rows weigh in each class's prototype (3), for their logits without ℓ.
+
+    known (…, W, 1) is 0 for classes without labelled rows, which nothing pushes.
+    """
+    return y + recall(prior) * known * (y - logits.softmax(-2))
 
 
 def told(class_prior: Sequence[float] | Tensor | str | None, n_way: int, like: Tensor) -> Tensor | None:
@@ -252,7 +275,7 @@ def class_sizes(
         return size_term, (1 / (n_way * prior)).expand_as(n)
     n_mean = n_rows / n_way
     spread = (n / n_mean - 1).square().mean(-2, keepdim=True)
-    g = (1 - (CHANCE[0] + CHANCE[1] / n_mean) / spread.clamp_min(TINY)).clamp(-1, 1)
+    g = (1 - (CHANCE[0] / doubt.sqrt() + CHANCE[1] / n_mean) / spread.clamp_min(TINY)).clamp(-1, 1)
     f = (n / n_mean + SMOOTHING * doubt) / (1 + SMOOTHING * doubt)
     estimated = g * f.log()
     if settled:

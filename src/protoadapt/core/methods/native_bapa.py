@@ -24,11 +24,11 @@ def adapt(
     lam: float,
     kappa: float,
     k_s: float,
-    constants: tuple[float, float, float, float],
+    constants: tuple[float, float, float, float, float],
     prior: Tensor | None,
     told_rounds: int,
 ) -> Tensor:
-    """(E, Q, W), as `bapa` of powered episodes; `constants` are its CHANCE, SMOOTHING and SETTLED."""
+    """(E, Q, W), as `bapa` of powered episodes; `constants` are its CHANCE, SMOOTHING, SETTLED and ρ."""
     rows = episodes.rows.contiguous()
     helping, apart = helping_and_apart(episodes)
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
@@ -80,13 +80,13 @@ if njit is not None:
     def _steps(gram, labels, n_rows, n_way, steps, options, told, rounding):
         """Returns z (W, ·) at the end for all rows of the Gram matrix, and the mixtures, their products and ℓ."""
         width, n_support, real = len(gram), len(labels), gram.dtype.type
-        (n_iter, told_rounds), (sigma, lam, kappa, k_s, floor, chance, smoothing, settled) = steps, options
+        (n_iter, told_rounds), (sigma, lam, kappa, k_s, floor, chance, smoothing, settled, recall) = steps, options
         keep, tiny, n_mean = real(1) - sigma, real(1e-12), real(n_rows / n_way)
         shots = np.zeros(n_way, gram.dtype)
         for label in labels:
             shots[label] += 1
         doubt = _class_doubt(shots)
-        kappa, smoothing = kappa * doubt, smoothing * doubt
+        kappa, smoothing, floor = kappa * doubt, smoothing * doubt, floor / real(math.sqrt(doubt))
         from_support, mean = np.zeros(width, gram.dtype), np.zeros(width, gram.dtype)
         alpha = _trust(gram, labels, shots, n_rows, k_s, from_support, mean)
         M, MG = np.zeros((n_way + 1, width), gram.dtype), np.zeros((n_way + 1, width), gram.dtype)
@@ -106,6 +106,8 @@ if njit is not None:
         for step in range(n_iter + 1):
             for c in range(n_way):
                 _gaussian(MG[c], d, dot(MG[c], M[n_way]), dot(M[c], MG[c]), lam, size_term[c], z[c])
+                for j in range(n_rows, width):
+                    z[c, j] -= size_term[c]
             softmax(z, top, unsure)
             if len(told):
                 _match(z, size_term, unsure, n_rows, told, told_rounds)
@@ -118,6 +120,10 @@ if njit is not None:
                     n += z[c, j]
                     T[c, j] = z[c, j] * z[c, j] * unsure[j]
                     total += T[c, j]
+                if shots[c] > 0:
+                    for i in range(n_support):
+                        y = real(1) if labels[i] == c else real(0)
+                        T[c, n_rows + i] = y + recall * (y - z[c, n_rows + i])
                 _mix(M[c], T[c], d, M[n_way], keep, sigma / (kappa + shots[c] + total))
                 weight[c] = n
                 spread += (n / n_mean - real(1)) ** 2 / real(n_way)

@@ -17,7 +17,17 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.methods.adaptation import Adaptation
-from protoadapt.core.methods.bapa import SETTLED, TOLD_ROUNDS, class_doubt, class_sizes, matched, pulls, told, trust
+from protoadapt.core.methods.bapa import (
+    SETTLED,
+    TOLD_ROUNDS,
+    class_doubt,
+    class_sizes,
+    label_pulls,
+    matched,
+    pulls,
+    told,
+    trust,
+)
 from protoadapt.core.methods.common import SINKHORN_ROUNDS, SINKHORN_STOP, TINY, shares
 from protoadapt.core.methods.normalize import prepared_rows
 from protoadapt.core.methods.row_source import DenseBlock, RowBlock, Source, Sums
@@ -43,6 +53,16 @@ class Support:
             start += len(values)
         assert sums is not None  # every class has a labelled row
         return sums
+
+    def pull(self, function: Callable[[Tensor, DenseBlock], Tensor]) -> Tensor:
+        """Σ over the blocks of function(y (W, n), block), in float64."""
+        total, start = None, 0
+        for block in self.blocks:
+            labels = self.labels[start : start + len(block.rows)]
+            part = function(torch.nn.functional.one_hot(labels, self.n_way).mT, block).double()
+            total, start = part if total is None else total + part, start + len(labels)
+        assert total is not None
+        return total
 
     def prepared_sums(self, center: Tensor, l2: bool) -> Tensor:
         """(W, D): the class sums of the rows about a centre."""
@@ -148,6 +168,11 @@ def bapa_steps(
         parts = z.sum(1, keepdim=True), h.sum(1, keepdim=True), u.pull(h)
         return (*parts, block.pull(z)) if uneven else parts
 
+    def labels_pull(y: Tensor, block: DenseBlock) -> Tensor:
+        u = block.about(model.center, how.l2)
+        even = replace(model, bias=torch.zeros_like(model.bias))  # 3: the support has no part in the class sizes
+        return u.pull(label_pulls(y.to(u.rows), even.scores(u), 1.0, prior))
+
     step, uneven = 0, False
     while n_rows and step < how.n_iter:
         zeros = (no_mass, no_mass, zero, zero)
@@ -159,7 +184,7 @@ def bapa_steps(
         if not uneven and bool((weight != 1).any()):
             uneven = True
             continue
-        estimate = (support.prepared_sums(model.center, how.l2) + pull) / (shots + kappa * doubt + mass)
+        estimate = (support.pull(labels_pull) + pull) / (shots + kappa * doubt + mass)
         prototypes = how.sigma * estimate + (1 - how.sigma) * model.prototypes  # 3
         if uneven:
             center = (
