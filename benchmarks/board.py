@@ -6,6 +6,7 @@ much memory it takes, and how long after a correction all other pictures have th
 Pictures are drawn and their features made up, 20 classes of lite0's width with 5 labels each: the board is written
 into a folder as `serve --keep` leaves it, served by a process of its own, and opened. Times are taken inside the page,
 from a key to the frame that shows the answer. A frame is late if it took more than two of a screen with 60 per second.
+Sizes that FILE holds already and that are not measured this time stay in it.
 """
 
 import argparse
@@ -28,6 +29,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, sync_playwright
+from threadpoolctl import threadpool_limits
 
 from protoadapt.app.board import Board, Picture, add, change, labelling, name_board
 from protoadapt.app.session import new_session
@@ -105,14 +107,14 @@ def naming(board: Board, metadata: dict[str, Any]) -> float:
 
     It hardly depends on what else the machine does; two threads that wait for each other on a busy one would.
     """
-    threads, times = torch.get_num_threads(), []
-    torch.set_num_threads(1)
-    name_board(board, metadata)  # warm
-    for _ in range(3):
-        start = time.process_time()
-        name_board(board, metadata)
-        times.append(1000 * (time.process_time() - start))
-    torch.set_num_threads(threads)
+    times = []
+    torch.get_num_threads()  # which sets their number, once
+    with threadpool_limits(1):
+        name_board(board, metadata)  # warm
+        for _ in range(3):
+            start = time.process_time()
+            name_board(board, metadata)
+            times.append(1000 * (time.process_time() - start))
     return statistics.median(times)
 
 
@@ -191,6 +193,10 @@ def main() -> None:
             print(record["sizes"][-1], flush=True)
         browser.close()
     if options.json:
+        before = json.loads(options.json.read_text())["sizes"] if options.json.exists() else []
+        measured_now = {one["pictures"] for one in record["sizes"]}
+        record["sizes"] += [one for one in before if one["pictures"] not in measured_now]
+        record["sizes"].sort(key=lambda one: one["pictures"])
         options.json.write_text(json.dumps(record, indent=1) + "\n")
 
 

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -99,7 +99,7 @@ def best_of(runs: int, work) -> float:
     return min(times)
 
 
-def speed(device: str) -> dict:
+def speed(device: str, only: Sequence[str]) -> dict:
     features = table()
     X, Y = features.features, features.labels
     naive = {
@@ -107,7 +107,7 @@ def speed(device: str) -> dict:
         "pt_map": 100 / best_of(3, lambda: naive_pt_map(X.numpy(), Y.numpy(), 100)),
     }
     rates = {}
-    for name in METHODS:
+    for name in only:
         episodes = EPISODES.get(name, 10_000) if device == "cpu" else GPU_EPISODES.get(name, EPISODES.get(name, 10_000))
         options = {"episodes": episodes, "base_mean": features.base_mean, "device": device}
         options["base_covariance"] = features.base_covariance
@@ -158,6 +158,7 @@ def agreement(device: str) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--only", nargs="+", choices=METHODS, help="measure these; the others stay in the file")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -169,7 +170,11 @@ def main() -> None:
         return
     report = {"schema": "protoadapt-benchmark/1", **provenance(options.device), "load": os.getloadavg()[0]}
     report |= {"threads": torch.get_num_threads(), "protocol": "5-way 1-shot, 15 queries a class, 512-d", "seed": 0}
-    report |= speed(options.device)
+    report |= speed(options.device, options.only or list(METHODS))
+    if options.only:
+        before = json.loads(options.json.read_text())
+        write(options.json, before | report | {"methods": before["methods"] | report["methods"]})
+        return
     write(options.json, report)  # what follows takes as long again
     if options.device == "cpu":
         report["peak_gb"] = {str(n): memory(n) for n in (10_000, 100_000)}

@@ -104,6 +104,7 @@ def speed_page() -> str:
         f"features that is {_times(cpu['naive_episodes_per_s']):.1f} × in naive numpy and {_times(compiled):.1f} × in "
         "the compiled loop. On the features of our networks, where Sinkhorn's iteration takes more rounds, CIPA is "
         f"{', '.join(apart)} times as fast ({', '.join(REAL)}; 1-shot, `seconds` in `results/*/novel-1shot.json`).",
+        *_on_gpu(),
         "## Training",
         "HCT_R, ResNet-12, 84 pixels, batch 256, bf16. Start-up is everything before the first step, compilation "
         "included; images/s counts all views that pass forward and backward, augmentation included.",
@@ -143,6 +144,16 @@ def training_page() -> str:
     return filled("docs/training.md", "\n\n".join(numbers), "speed")
 
 
+def _on_gpu() -> list[str]:
+    """What `benchmarks/gpu.py` measured of two methods, in words."""
+    if not (RESULTS / "benchmark-gpu.json").exists():
+        return []
+    run = read("benchmark-gpu.json")
+    here, there = run["episodes_per_s"]["two cores"], run["episodes_per_s"]["cuda"]
+    each = " and ".join(f"{name} {there[name]:,.0f} (two cores: {here[name]:,.0f})" for name in there)
+    return [f"Methods that solve many small problems, on {run['hardware']}: {each} episodes/s (`benchmarks/gpu.py`)."]
+
+
 def _labeling(run: Mapping[str, Any]) -> str:
     """What `benchmarks/labeling.py` measured, in words."""
     ratios, cpu = run["ratios"], {name: pair[1] for name, pair in run["seconds_and_cpu_seconds"].items()}
@@ -154,16 +165,17 @@ def _labeling(run: Mapping[str, Any]) -> str:
         f"`python benchmarks/labeling.py` on {run['hardware']}{beside}; medians of {run['rounds']} turns side by side. "
         f"{run['model']} embeds {run['pictures']} JPEG files ({run['pictures_of']}) at {100 * share:.0f} % of the "
         f"speed of bare onnxruntime with its own settings on ready batches: {both['files']:.2f} s with reading and "
-        f"decoding, {both['bare']:.2f} s without. Reading and decoding cost a fifth of the network's time; part of it "
-        "is regained by giving each thread pictures of its own, where onnxruntime's threads share one and wait for "
-        "each other. "
+        f"decoding, {both['bare']:.2f} s without. Reading and decoding alone take {both['decoding']:.2f} s of the same "
+        f"cores: files take {100 * both['files'] / (both['bare'] + both['decoding']):.0f} % of both together, as each "
+        "thread has pictures of its own, where onnxruntime's threads share one and wait for each other. "
         f"Torch takes {ratios['over torch' if quiet else 'over torch, CPU time']:.1f} times the time of bare "
         "onnxruntime."
     )
     if "label" in ratios:
         words += (
             f" The command `label` on these pictures takes {both['label']:.1f} s, start-up and report included, and "
-            f"`predict` of one picture {both['predict']:.1f} s; `import torch` alone is {both['import torch']:.1f} s."
+            f"`predict` of one picture {both['predict']:.1f} s: once the network's graph is in the user's cache, "
+            f"nothing loads torch, which takes {both['import torch']:.1f} s."
         )
     return words
 
@@ -351,11 +363,10 @@ def labeling_page() -> str:
 
 def scale_text() -> str:
     """docs/scale.md with its numbers between the two marks."""
-    file = RESULTS / "benchmark-scale.json"
-    numbers = (
-        scale_page.numbers(read(file.name)) if file.exists() else "Not measured yet: `python benchmarks/scale.py`."
-    )
-    return filled("docs/scale.md", numbers)
+    record = read("benchmark-scale.json")
+    if (RESULTS / "benchmark-gpu.json").exists():
+        record["extract-cuda-small"], record["extract-cuda"] = read("benchmark-gpu.json")["extract"]
+    return filled("docs/scale.md", scale_page.numbers(record))
 
 
 def serve_page() -> str:
@@ -368,10 +379,11 @@ def serve_page() -> str:
     ]
     first, last = record["flat"]
     words = (
-        f"`python benchmarks/serve.py` with {record['model']} on {record['hardware']}, which other work kept busy "
-        f"(load {record['load']:.0f}): rates are those of that moment, and only their ratio says something. The load "
-        "generator runs on the same cores; the bare network computes ready batches of 16 right before each turn."
+        f"`python benchmarks/serve.py` with {record['model']} on {record['hardware']}. The load generator runs on the "
+        "same cores; the bare network computes ready batches of 16 right before each turn."
     )
+    if record["load"] > 3:
+        words += f" Other work kept the machine busy (load {record['load']:.0f}): only the ratios say something."
     memory = (
         f"Memory after {first['requests']:,} requests: {first['memory_mb']} MB; after {last['requests']:,} more: "
         f"{last['memory_mb']} MB, {len(last['errors'])} errors."
@@ -393,8 +405,9 @@ def board_numbers() -> str:
         ),
         "of these late (more than two of 60 per second)": lambda one: f"{one['late_frames']} of {one['frames']}",
         "scrolled through in": lambda one: f"{one['scroll_s']:.1f} s",
-        "a correction: shown after, others named after (median)": lambda one: (
-            f"{one['shown_median_ms']:.0f} ms, {one['answered_median_ms']:,.0f} ms"
+        "a correction: shown after (median)": lambda one: f"{one['shown_median_ms']:.0f} ms",
+        "all others named after: median, longest": lambda one: (
+            f"{one['answered_median_ms']:,.0f} ms, {one['answered_most_ms']:,.0f} ms"
         ),
         "naming alone: processor time on one core": lambda one: f"{one['naming_cpu_ms']:,.0f} ms",
         "memory of the page: at first, after scrolling": lambda one: (

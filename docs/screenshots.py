@@ -92,9 +92,12 @@ def butterfly(kind: tuple[str, str, str, int], rng: np.random.Generator) -> Imag
     return Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).crop((0, top, SIDE, top + height))
 
 
-def draw(folder: Path) -> None:
-    """Examples in a folder per kind, loose pictures beside them, a few of a kind without an example."""
-    rng, number = np.random.default_rng(7), 1000
+def draw(folder: Path) -> dict[str, str]:
+    """Examples in a folder per kind, loose pictures beside them, a few of a kind without an example.
+
+    Returns the kind of each loose picture.
+    """
+    rng, number, truth = np.random.default_rng(7), 1000, {}
     kinds = [*KINDS.items(), STRANGER]
     for name, kind in kinds:
         for i in range(EXAMPLES + EACH if name in KINDS else 7):
@@ -104,6 +107,8 @@ def draw(folder: Path) -> None:
             )
             place.parent.mkdir(parents=True, exist_ok=True)
             butterfly(kind, rng).save(place, quality=88)
+            truth[place.name] = name
+    return truth
 
 
 @contextmanager
@@ -138,7 +143,21 @@ def lasso(page: Page) -> None:
         page.mouse.move(*point)
 
 
-def take(browser: Browser, photos: Path, keep: Path, shot: Callable[[Page, str], None], report: Path) -> None:
+def answer(page: Page, truth: dict[str, str]) -> None:
+    """Says what the picture that is looked at shows."""
+    kind = truth[page.get_attribute(".tile.focus", "title") or ""]
+    page.keyboard.press(str(list(KINDS).index(kind) + 1) if kind in KINDS else "u")
+    settled(page)
+
+
+def take(
+    browser: Browser,
+    photos: Path,
+    truth: dict[str, str],
+    keep: Path,
+    shot: Callable[[Page, str], None],
+    report: Path,
+) -> None:
     """Goes through every state of the page."""
     page = browser.new_page(viewport={"width": 1280, "height": 800}, accept_downloads=True)
     page.set_default_timeout(180_000)
@@ -148,6 +167,7 @@ def take(browser: Browser, photos: Path, keep: Path, shot: Callable[[Page, str],
         shot(page, "serve-empty")
         page.set_input_files("input[webkitdirectory] >> nth=0", photos)
         page.wait_for_function("() => document.querySelectorAll('.tile').length > 12")
+        settled(page)
         shot(page, "serve-taking-in")
         page.wait_for_function("() => / pictures named from /.test(document.querySelector('.status-line').textContent)")
         page.wait_for_selector(".progress", state="hidden")
@@ -157,9 +177,8 @@ def take(browser: Browser, photos: Path, keep: Path, shot: Callable[[Page, str],
         page.keyboard.press("s")
         settled(page)
         shot(page, "serve-queue")
-        for key in ("Enter", "Enter", "r", "Enter"):
-            page.keyboard.press(key)
-            settled(page)
+        for _ in range(5):
+            answer(page, truth)
         page.keyboard.press("Space")
         settled(page)
         shot(page, "serve-large")
@@ -249,13 +268,13 @@ def main() -> None:
     def shot(page: Page, name: str) -> None:
         if not wanted or name in wanted:
             image = Image.open(BytesIO(page.screenshot(animations="disabled")))
-            image.convert("RGB").save(options.out / f"{name}.webp", quality=80, method=6)
+            image.convert("RGB").save(options.out / f"{name}.webp", quality=90, method=6)
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
         photos, keep, report = (Path(folder, name) for name in ("butterflies", "boards", "report.html"))
-        draw(photos)
+        truth = draw(photos)
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        take(browser, photos, keep, shot, report)
+        take(browser, photos, truth, keep, shot, report)
         take_report(browser, report, shot)
         browser.close()
 

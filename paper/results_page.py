@@ -84,9 +84,9 @@ def _planned(names: Sequence[str]) -> list[str]:
         return []
     rows = [[f"`{name}`", CHOICES[name].title, "; ".join(CHOICES[name].candidates)] for name in names]
     about = (
-        "Rules and candidates of these tables are fixed; nothing of them is trained or measured, for want of GPU time: no "
-        "number on this page is of a wide ResNet-12, or of a set with one. `python -m paper TABLE --data DIR` trains "
-        "them."
+        "Rules and candidates of these tables are fixed; nothing of them is trained or measured, for want of GPU time: "
+        "no number on this page is of a wide ResNet-12, or of a set with one. `python -m paper TABLE --data DIR` "
+        "trains them."
     )
     return ["## Planned, not trained", about, markdown(["table", "what", "candidates"], rows)]
 

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from io import StringIO
+from itertools import product
 
 import pytest
 
@@ -20,6 +21,27 @@ DROP = """async ([files, selector]) => {
   for (const type of ["dragover", "drop"])
     target.dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true }));
 }"""
+
+DROP_FOLDER = """([files, selector]) => {
+  const entry = (name, inside) => inside instanceof Map
+    ? { name, isDirectory: true, createReader() {
+        const left = [...inside].map(([key, value]) => entry(key, value));
+        return { readEntries: (found) => found(left.splice(0, 2)) }; // a few at a time, as browsers do
+      } }
+    : { name, isFile: true, file: (found) => found(new File([new Uint8Array(inside)], name)) };
+  const root = new Map();
+  for (const [path, bytes] of files) {
+    const parts = path.split("/");
+    let here = root;
+    for (const part of parts.slice(0, -1)) here = here.get(part) ?? here.set(part, new Map()).get(part);
+    here.set(parts.at(-1), bytes);
+  }
+  const event = new Event("drop", { bubbles: true, cancelable: true });
+  const items = [...root].map(([name, inside]) => ({ webkitGetAsEntry: () => entry(name, inside) }));
+  event.dataTransfer = { items, files: [], types: ["Files"] };
+  document.querySelector(selector).dispatchEvent(event);
+}"""
+"""Drops folders, which a script cannot make: their entries are played."""
 
 STOPPED = r"net::ERR_FAILED$|status of 40[49]"  # requests that a test stopped or repeated, a board that it removed
 LEAVING = "() => !dispatchEvent(new Event('beforeunload', { cancelable: true }))"
@@ -107,6 +129,35 @@ def test_a_folder_becomes_classes_and_names(filled, photos):
     filled.reload()
     filled.wait_for_selector(".tile")
     assert table(filled) == rows, "a reload loses nothing"
+
+
+def test_a_folder_that_is_dropped_is_as_one_that_is_chosen(filled, page, photos, chromium, address):
+    rows = table(filled)
+    files = [(f"{photos.name}/{path.relative_to(photos).as_posix()}", list(path.read_bytes()))
+             for path in sorted(photos.rglob("*.png"))]  # fmt: skip
+    other = chromium.new_page()
+    other.goto(address)
+    other.wait_for_selector(".start")
+    other.evaluate(DROP_FOLDER, [[*files, (f"{photos.name}/.hidden/0.png", [1])], ".start"])
+    other.wait_for_selector(".status-line:has-text('15 pictures named')")
+    assert table(other) == rows
+    other.close()
+
+
+def test_what_is_sent_read_and_named_is_said(page, photos):
+    held = []
+    page.route("**/pictures", lambda route: held.append(route))
+    page.set_input_files("input[webkitdirectory] >> nth=0", photos)
+    page.wait_for_selector(".progress:has-text('0 of 19 files sent, 0 read')")
+    naming = []
+    page.route("**/api/boards/*?*names=true", lambda route: naming.append(route))
+    for route in held:
+        route.continue_()
+    page.wait_for_selector(".progress:has-text('Naming')")
+    for route in naming:
+        route.continue_()
+    page.wait_for_selector(".progress", state="hidden")
+    page.wait_for_selector(".status-line:has-text('15 pictures named')")
 
 
 def test_corrections_by_keyboard_alone_with_undo_and_redo(filled):
@@ -267,10 +318,11 @@ def test_pictures_that_were_missing_are_asked_for_again(filled):
     page.clock.install()
     page.route("**/large/*", lambda route: route.abort())
     page.click(".tile >> nth=0")
-    page.wait_for_selector(".inspector .large img.missing", state="attached")
+    page.wait_for_selector(".inspector .whole.missing", state="attached")
+    page.wait_for_function("() => document.querySelector('.inspector .under').naturalWidth > 0")  # meanwhile
     page.unroute("**/large/*")
     page.clock.fast_forward(60_000)
-    page.wait_for_function("() => document.querySelector('.inspector .large img').naturalWidth > 0")
+    page.wait_for_function("() => document.querySelector('.inspector .whole').naturalWidth > 0")
 
 
 def test_a_lasso_on_the_map_chooses_pictures(filled):
@@ -287,6 +339,13 @@ def test_a_lasso_on_the_map_chooses_pictures(filled):
     page.wait_for_selector(".inspector:has-text('19 pictures chosen')")
     assert page.locator(".chosen img").count() == 19
     assert not page.is_visible(".inspector .large"), "not one picture for all"
+    page.keyboard.press("Escape")
+    for i, j in product(range(40), range(40)):  # until the pointer is at a picture
+        page.mouse.move(x + (i + 0.5) / 40 * (right - x), y + (j + 0.5) / 40 * (low - y))
+        if page.is_visible(".tip"):
+            break
+    page.wait_for_function("() => document.querySelector('.tip img').naturalWidth > 0")
+    assert page.inner_text(".tip strong") in ("red", "blue", "unknown")
     page.click(".kinds button:has-text('t-SNE')")
     page.wait_for_selector(".kinds button:has-text('t-SNE')[aria-pressed=true]")
 

@@ -32,6 +32,7 @@ def serving():
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
         thread.start()
         servers.append((server, thread, listener))
+        start.server = server
         return listener.getsockname()[1]
 
     yield start
@@ -80,6 +81,14 @@ def test_a_whole_request_is_served_however_many_are_half_sent(serving):
     assert all(is_closed(one) for one in crowd[:20]), "the oldest give way"
     crowd[-1].sendall(b"\r\n")
     assert b"200" in crowd[-1].recv(1000), "the newest may still go on"
+
+
+def test_no_part_of_an_answer_waits_for_the_other_side(serving):
+    with httpx.Client() as visitor:  # whose connection stays open
+        visitor.get(f"http://127.0.0.1:{serving(50, 60.0)}/")
+        (connection,) = serving.server.server_state.connections
+        held = connection.transport.get_extra_info("socket")
+        assert held.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_there_are_fewer_connections_than_open_files(monkeypatch):

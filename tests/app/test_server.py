@@ -1,5 +1,6 @@
 """The page as a process: the token, a flood of half-sent requests, a killed server, the folder that goes with it."""
 
+import os
 import resource
 import signal
 import socket
@@ -56,6 +57,25 @@ def test_a_flood_of_half_sent_requests_leaves_it_reachable_and_quiet(tmp_path, s
         assert bad.status_code == 400
         for one in crowd:
             one.close()
+
+
+def test_a_request_that_has_begun_is_answered_before_the_server_ends(tmp_path, served):
+    folder, number = tmp_path / "served", tmp_path / "pid"
+    folder.mkdir()
+    with served(folder, before=lambda: number.write_text(str(os.getpid()))) as address:
+        place = ("127.0.0.1", urlsplit(address).port)
+        board = httpx.post(f"{address}api/boards", timeout=30).json()["id"]
+        body = b"file,label\r\na.png,red\r\n"
+        head = f"POST /api/boards/{board}/table HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+        begun = socket.create_connection(place, timeout=30)
+        begun.sendall(head.encode() + body[:9])
+        httpx.get(f"{address}api/about", timeout=30)  # by whose answer the server has seen the other request
+        os.kill(int(number.read_text()), signal.SIGTERM)
+        while socket.socket().connect_ex(place) == 0:
+            pass  # until it takes nobody new
+        begun.sendall(body[9:])
+        assert b"labels no picture of this board" in b"".join(iter(lambda: begun.recv(1000), b""))
+        begun.close()
 
 
 def test_a_killed_server_loses_nothing_that_it_answered(tmp_path, served, painted):

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protoadapt.core.episodes import BLOCK, Episodes, _dirichlet_counts, draw
+from protoadapt.core import native_draw
+from protoadapt.core.episodes import BLOCK, Episodes, _dirichlet_counts, draw, shuffled
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.protonet import protonet
 from protoadapt.core.protocol import Protocol
@@ -322,3 +323,10 @@ def test_rows_of_whole_numbers_are_those_numbers(kind):
     torch.testing.assert_close(
         protonet(episodes), protonet(Episodes.from_tensors(support.float(), labels, query.float(), 2))
     )
+
+
+def test_compiled_and_plain_shuffles_are_the_same():
+    rng = np.random.default_rng(0)
+    for k, largest in ((1, 3), (6, 8), (25, 600)):
+        uniform, sizes = rng.random((k, 500)), rng.integers(1, largest + 1, 500)
+        np.testing.assert_array_equal(native_draw.shuffled(uniform, sizes), shuffled(uniform, sizes))

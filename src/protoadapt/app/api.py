@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from torch import nn
 
 from protoadapt.app import bodies
@@ -108,7 +108,9 @@ def board_routes(service: Service) -> APIRouter:
         return await run_in_threadpool(_add_table, here, text)
 
     @routes.post("/api/boards/{board}/changes")
-    def changes(board: str, revision: int, steps: Annotated[list[Any], Depends(bodies.steps)], since: int = 0) -> Any:
+    def changes(
+        board: str, revision: int, steps: Annotated[list[Any], Depends(bodies.steps)], since: int = 0
+    ) -> Response:
         """Patches {patch, words} in order, or {"undo": 1}, {"redo": 1}; the answer is the board after them.
 
         Where the board has another revision than the page knows, nothing is changed and the answer is 409.
@@ -123,17 +125,18 @@ def board_routes(service: Service) -> APIRouter:
                 else:
                     words = step.get("words")
                     here.change(step.get("patch") or {}, words[:200] if isinstance(words, str) else "change")
-            return state(here, service.metadata, since)
+            return JSONResponse(state(here, service.metadata, since))
 
     @routes.get("/api/boards/{board}/{size}/{place}")
     def copy(board: str, size: str, place: int) -> Response:
         here = session(board)
         if size not in SIDES or not 0 <= place < len(here.board.pictures):
             raise HTTPException(404)
-        file = here.copy(here.board.pictures[place].key, SIDES[size])
-        if not file.is_file():
-            raise HTTPException(404)
-        return FileResponse(file, media_type="image/webp", headers=FOREVER)
+        try:
+            content = here.copy(here.board.pictures[place].key, SIDES[size]).read_bytes()
+        except FileNotFoundError:
+            raise HTTPException(404) from None
+        return Response(content, media_type="image/webp", headers=FOREVER)
 
     @routes.get("/api/boards/{board}/map")
     def plane(board: str, kind: str = "pca") -> dict[str, Any]:

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from protoadapt.core.errors import UserError, count
-from protoadapt.labeling.classifier import make_estimator
+from protoadapt.labeling.classifier import METHOD, make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, skipped_records
-from protoadapt.labeling.pipeline import METHOD, NEXT, Named, in_memory, name_pictures
+from protoadapt.labeling.pipeline import NEXT, Named, in_memory, name_pictures
 from protoadapt.labeling.suggest import next_record, suggest_first
 from protoadapt.labeling.support import CORRECTED, IN_TABLE, PAGE
 from protoadapt.vision.pictures.walk import Skipped

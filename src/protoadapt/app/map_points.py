@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from protoadapt.app.session import Session
+from protoadapt.app.worker import computed
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import unit
 from protoadapt.core.projection import plane_paths, principal_plane
-from protoadapt.labeling.classifier import make_estimator
+from protoadapt.labeling.classifier import METHOD, make_estimator
 from protoadapt.labeling.outputs import UNLABELED
-from protoadapt.labeling.pipeline import METHOD, Named
+from protoadapt.labeling.pipeline import Named
 from protoadapt.labeling.prototype_paths import prepared_steps
 
 LARGEST = 6000
@@ -39,9 +40,9 @@ class Maps:
         present = board.present
         if len(present) < 3:
             raise UserError("a map needs three pictures: add more")
-        rows, steps, classes = _prepared(board, present, named)
+        rows, steps, classes = computed(_prepared, board, present, named)
         if kind != "tsne":
-            points, paths = principal_plane(rows, steps)
+            points, paths = computed(principal_plane, rows, steps)
             return _answer(len(board.pictures), present, points, paths, classes)
         if len(present) > LARGEST:
             raise UserError(f"t-SNE is computed for up to {LARGEST:,} pictures: use PCA for {len(present):,}")

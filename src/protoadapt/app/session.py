@@ -27,6 +27,7 @@ from safetensors.numpy import save
 
 from protoadapt.app.board import Board, Patch, Picture, add, change, first_pictures, labelling, name_board
 from protoadapt.app.intake import LARGE, SMALL
+from protoadapt.app.worker import computed
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, write_synced, written_whole
 from protoadapt.core.untrusted import clean_json
@@ -119,14 +120,14 @@ class Session:
         """`name_board` of the present board, computed once per change."""
         with self.lock:
             if self._named[0] != self.revision:
-                self._named = self.revision, name_board(self.board, metadata)
+                self._named = self.revision, computed(name_board, self.board, metadata)
             return self._named[1]
 
     def first(self) -> dict[int, str]:
         """`first_pictures` of the present board, computed once per change."""
         with self.lock:
             if self._first[0] != self.revision:
-                self._first = self.revision, first_pictures(self.board)
+                self._first = self.revision, computed(first_pictures, self.board)
             return self._first[1]
 
     def _step(self, board: Board, words: str, patch: Patch, back: Patch) -> None:

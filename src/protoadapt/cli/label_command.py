@@ -75,10 +75,12 @@ def label(
             f"{where}` choose pictures to label first"
         )
     from protoadapt import labeling
-    from protoadapt.core.methods import parse_assignments
-    from protoadapt.report.label_page import labels_page, labels_summary
 
-    options: dict[str, Any] = {"method": method, "settings": parse_assignments(settings or []), "unknown": unknown}
+    options: dict[str, Any] = {"method": method, "unknown": unknown}
+    if settings:
+        from protoadapt.core.methods import parse_assignments
+
+        options["settings"] = parse_assignments(settings)
     with bars(lines=features is not None) as report:
         options |= {"device": find_device(device), "on_progress": report}
         if images:
@@ -89,6 +91,8 @@ def label(
             result = labeling.label_features(support, features, out, model=model, **options)
     if int(os.environ.get("RANK", "0")):  # of several processes the first reports
         return
+    from protoadapt.report.label_page import labels_page, labels_summary
+
     write_text(out / "report.html", labels_page(labeling.with_images(result, out)))
     _print_classes(result)
     print(labels_summary(result))

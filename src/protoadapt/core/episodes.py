@@ -310,9 +310,19 @@ def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
     earlier step i wrote there (r_i = place; the latest counts), and moved[i] is what step i wrote.
     A class with fewer than k rows repeats some at the end; callers take no more than it has.
     """
+    from protoadapt.core import native_draw  # numba takes long to load, and only drawing needs it
+
     n = size[classes.ravel()]
+    uniform = rng.random((k, len(n)))
+    picked = native_draw.shuffled(uniform, n) if native_draw.njit is not None else shuffled(uniform, n)
+    return table[classes.ravel()[:, None], picked].reshape(*classes.shape, k)
+
+
+def shuffled(uniform: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """(·, k): what `native_draw.shuffled` gives."""
+    k = len(uniform)
     steps = np.arange(k)[:, None]
-    target = np.minimum(steps + (rng.random((k, len(n))) * (n - steps)).astype(np.int64), n - 1)
+    target = np.minimum(steps + (uniform * (n - steps)).astype(np.int64), n - 1)
     target = np.maximum(target, 0)
     picked, moved = target.copy(), np.broadcast_to(steps, target.shape).copy()
     every = np.arange(len(n))
@@ -321,7 +331,7 @@ def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
         for place, values in ((target[j], picked), (np.full(len(n), j), moved)):
             latest = ((target[:j] == place) * order).max(0)
             values[j] = np.where(latest > 0, moved[latest - 1, every], values[j])
-    return table[classes.ravel(), picked].T.reshape(*classes.shape, k)
+    return picked.T
 
 
 def redrawn(labels: np.ndarray, protocol: Protocol) -> float:

@@ -224,7 +224,11 @@ def _answers(run: Method, batch: Episodes) -> tuple[np.ndarray, np.ndarray]:
     probabilities = np.ascontiguousarray(np.moveaxis(answer.detach().to("cpu", kind).numpy(), -1, 0))
     if not np.isfinite(probabilities).all():
         raise UserError(f"method {run.label} returned NaN or infinite probabilities: check its arguments")
-    return probabilities.argmax(0), probabilities.max(0)
+    largest, answers = probabilities[0].copy(), np.zeros(shape[:2], np.int64)
+    for number, one in enumerate(probabilities[1:], 1):  # numpy's argmax takes longer over an axis that is not the last
+        np.copyto(answers, number, where=one > largest)
+        np.maximum(largest, one, out=largest)
+    return answers, largest
 
 
 def _chunks(blocks: Iterable[Draw], size: int) -> Iterator[Draw]:

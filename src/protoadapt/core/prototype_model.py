@@ -95,7 +95,7 @@ def prepared_rows(rows: Array, mean: Array, l2: bool) -> Array:
         return centred
     xp = library(rows)
     length, floor = (xp.linalg.vector_norm(x, axis=-1, keepdims=True) for x in (centred, rows))
-    return xp.where(length > ROUNDING * floor, centred / xp.clip(length, xp.finfo(rows.dtype).tiny, None), 0)
+    return centred / xp.where(length > ROUNDING * floor, length, xp.inf)  # one pass through the rows, not three
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,9 @@ class DenseBlock:
     """Rows (n, D) that are held as they are; the products that algorithms need (`row_source.RowBlock`)."""
 
     rows: Array
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def about(self, center: Array, l2: bool) -> "DenseBlock":
         return DenseBlock(prepared_rows(self.rows, like(center, self.rows), l2))

@@ -35,6 +35,7 @@ def versions() -> dict[str, str]:
     return installed
 
 
+@cache
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)

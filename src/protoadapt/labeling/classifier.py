@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from protoadapt.core.methods.row_source import RowBlock
 
 SCHEMA = "protoadapt-classifier/1"
+METHOD = "bapa"
+"""What `label` fits unless another is asked for."""
 SETTINGS_0_1_0: dict[str, dict[str, Any]] = {
     "bapa": {"beta": 0.5, "k_s": 10.0, "kappa": 3.0, "lam": 10.0, "n_iter": 20, "power": "auto", "sigma": 0.2},
     "cipa": {"beta": 0.5, "center": "separate", "l2": True, "n_iter": 20, "power": "auto", "sigma": 0.2, "tau": 10.0},
@@ -55,6 +57,8 @@ SETTINGS_0_1_0: dict[str, dict[str, Any]] = {
 """The defaults of version 0.1.0, whose calibrations do not state the settings. They stay when defaults change."""
 MAX_BYTES = 1 << 30
 SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
+Rows = np.ndarray | DenseBlock
+"""Rows (n, D) of features as a network makes them, or after the power transform (`Classifier.powered`)."""
 LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
 
 
@@ -170,17 +174,24 @@ class Classifier:
         threshold = familiarity_threshold(calibration, len(classes))
         return replace(made, temperature=float(calibration["temperature"]), threshold=threshold)
 
-    def prepare(self, rows: np.ndarray) -> Array:
+    def powered(self, rows: Rows) -> DenseBlock:
+        """Rows (n, D) after the power transform."""
+        if isinstance(rows, DenseBlock):
+            return rows
+        xp = library(self.center)
+        return DenseBlock(power_transform(xp.asarray(rows, dtype=xp.float32), self.beta, self.power))
+
+    def prepare(self, rows: Rows) -> Array:
         """(n, D): rows (n, D) as they are compared with the prototypes: power, centre, unit length."""
-        return self._powered(rows).about(self.center, self.l2).rows
+        return self.powered(rows).about(self.center, self.l2).rows
 
-    def familiarity(self, rows: np.ndarray) -> np.ndarray:
+    def familiarity(self, rows: Rows) -> np.ndarray:
         """(n): the largest product of rows (n, D) with `means`: the mean cosine to the labelled rows of a class."""
-        return as_numpy(self.scores(self._powered(rows))[1])
+        return as_numpy(self.scores(self.powered(rows))[1])
 
-    def log_probability(self, rows: np.ndarray) -> np.ndarray:
+    def log_probability(self, rows: Rows) -> np.ndarray:
         """(n, W): the logarithm of the class probabilities of rows (n, D), at the temperature."""
-        return self.scores(self._powered(rows.astype(np.float32)))[0].log_softmax(1).numpy()
+        return self.scores(self.powered(rows))[0].log_softmax(1).numpy()
 
     def answer(self, rows: np.ndarray) -> Answers:
         """Names rows (n, D) of features, block by block."""
@@ -191,7 +202,7 @@ class Classifier:
             )
         size = block_size(*self.prototypes.shape)
         starts = range(0, max(len(rows), 1), size)
-        return self.answer_blocks(self._powered(rows[start : start + size]) for start in starts)
+        return self.answer_blocks(self.powered(rows[start : start + size]) for start in starts)
 
     def answer_blocks(self, blocks: "Iterable[RowBlock]") -> Answers:
         """Names the rows of blocks after the power transform (`row_source`), on the device of the tensors."""
@@ -222,10 +233,6 @@ class Classifier:
 
         moved: dict[str, Any] = {name: torch.as_tensor(getattr(self, name), device=device) for name in SHAPES}
         return replace(self, **moved)
-
-    def _powered(self, rows: np.ndarray) -> DenseBlock:
-        xp = library(self.center)
-        return DenseBlock(power_transform(xp.asarray(rows, dtype=xp.float32), self.beta, self.power))
 
 
 def save_classifier(path: str | Path, classifier: Classifier) -> None:

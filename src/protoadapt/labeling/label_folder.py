@@ -3,14 +3,16 @@
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import unchanged_since_now
-from protoadapt.labeling.classifier import make_estimator
+from protoadapt.core.threads import thread_pool
+from protoadapt.labeling.classifier import METHOD
 from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
 from protoadapt.labeling.outputs import (
     NONE_OF_CLASSES,
@@ -20,7 +22,6 @@ from protoadapt.labeling.outputs import (
     skipped_records,
 )
 from protoadapt.labeling.parquet_table import parts_in
-from protoadapt.labeling.pipeline import METHOD, Progress, Task, in_memory, name_pictures, write_results
 from protoadapt.labeling.sorting import APART, TOGETHER, check_folders, check_place, check_way, sort_pictures
 from protoadapt.labeling.support import (
     IN_FOLDER,
@@ -32,12 +33,16 @@ from protoadapt.labeling.support import (
     read_support,
     table_examples,
 )
-from protoadapt.labeling.task_calibration import checked_rate
+from protoadapt.labeling.thumbnails import Progress, made_meanwhile
 from protoadapt.vision import networks
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.file_embedding import embed_files
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.walk import Listing, Skipped, find_pictures
+
+if TYPE_CHECKING:
+    from protoadapt.core.estimators import PrototypeClassifier
+    from protoadapt.labeling.pipeline import Task
 
 
 def label(
@@ -86,11 +91,12 @@ def label(
     'oak'
     """
     out, cache = Path(out), Path(cache or Path(out, ".features"))
-    rate = checked_rate(unknown)
     _check(out, images, support, sort, sort_unknown)
     labels_csv = out / "labels.csv"
     unchanged = unchanged_since_now(labels_csv)
-    estimator = make_estimator(method, settings or {}, device)
+    learner = thread_pool(1).submit(_learner, method, settings or {}, device, unknown)
+    if settings or method != METHOD or unknown is not None:
+        learner.result()  # mistakes are said before the work
     examples = read_support(support, images)
     if sort:
         check_folders(class_names(examples.examples))
@@ -100,7 +106,11 @@ def label(
     unchanged()  # or the next line would speak of corrections that were made since
     if labels_csv.is_file():
         _check_corrections(labels_csv, images, support, examples, embedded.content_of)
-    named = name_pictures(task, estimator, rate=rate)
+    from protoadapt.labeling.pipeline import name_pictures, write_results
+
+    estimator, rate = learner.result()
+    with made_meanwhile(task.root, task.contents, out):
+        named = name_pictures(task, estimator, rate=rate)
     named.result["folder"] = link_between(out, images)
     write_results(out, task, named, support, unchanged, on_progress)
     result = named.result
@@ -110,6 +120,23 @@ def label(
         result["left_alone"] = done.left_alone
         result["skipped"] += skipped_records(done.failed, partial(name_in, images))
     return result
+
+
+def _learner(
+    method: str, settings: Mapping[str, Any], device: str, unknown: str | float | None
+) -> "tuple[PrototypeClassifier, float | None]":
+    """The estimator and the rate of unknowns, and all libraries of what follows: they load while pictures are embedded.
+
+    scikit-learn and torch take seconds to load.
+    """
+    from protoadapt.labeling.classifier import make_estimator
+    from protoadapt.labeling.task_calibration import checked_rate
+
+    rate = checked_rate(unknown)
+    made = make_estimator(method, settings, device)
+    for module in ("protoadapt.labeling.pipeline", "scipy.linalg", "sklearn.manifold"):
+        import_module(module)
+    return made, rate
 
 
 class Embedded(NamedTuple):
@@ -155,11 +182,13 @@ def embed_pictures(
 
 def folder_task(
     images: str | Path, files: Sequence[str], support: Support, embedded: Embedded, device: str
-) -> tuple[Task, list[str]]:
+) -> "tuple[Task, list[str]]":
     """Joins pictures and examples by content, one row per content; also returns the file of each picture.
 
     Examples that are not among the files come after them, so that all labels are in one list.
     """
+    from protoadapt.labeling.pipeline import in_memory
+
     examples, (content_of, store, metadata, skipped) = support.examples, embedded
     example_of = one_per_picture((content_of[example.file], example) for example in examples)
     classes = class_names(example_of.values())

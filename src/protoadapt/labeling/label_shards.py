@@ -18,11 +18,11 @@ import torch
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_ours, unchanged_since_now
-from protoadapt.labeling.classifier import Classifier, make_estimator
+from protoadapt.labeling.classifier import METHOD, Classifier, make_estimator
 from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block, check_replaced, link_between, skipped_records
 from protoadapt.labeling.parquet_table import OURS, check_pyarrow, part_name, remove_others
-from protoadapt.labeling.pipeline import METHOD, Progress, Task, model_entry, name_pictures, write_results
+from protoadapt.labeling.pipeline import Progress, Task, model_entry, name_pictures, write_results
 from protoadapt.labeling.same_network import load_same
 from protoadapt.labeling.support import (
     IN_FOLDER,

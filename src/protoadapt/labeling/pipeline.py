@@ -32,7 +32,6 @@ from protoadapt.vision.shards.processes import is_first, of_all
 if TYPE_CHECKING:
     from protoadapt.core.estimators import PrototypeClassifier
 
-METHOD = "bapa"
 FEATURED = 10_000
 """Unlabelled rows that the report draws from and suggestions come from, at most."""
 NEXT = 18
@@ -141,8 +140,10 @@ def name_pictures(
     rows = task.sample() if by_task else task.support[:0]
     classifier = adapted(classifier, task.calibration, task.support, task.labels, rows, task.corrected, rate)
     n_way = len(task.classes)
-    (found, unknown), no_class, sample, records = np.zeros((2, n_way), np.int64), 0, [], []
-    rows_of_blocks, featured = [task.support[:0]], []
+    (found, unknown), no_class, rows_of_blocks = np.zeros((2, n_way), np.int64), 0, [task.support[:0]]
+    sample: list[dict[str, Any]] = []
+    featured: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     with parquet_writer(parquet, task.classes, check) if parquet else nullcontext(lambda block: None) as write:
         for block in map(Block.settled, task.blocks(classifier)):
             best, chosen = block.answers.best[:, 0], np.flatnonzero(block.sampled)
@@ -150,10 +151,10 @@ def name_pictures(
             found += np.bincount(best[asked], minlength=n_way)
             unknown += np.bincount(best[asked & block.answers.unknown], minlength=n_way)
             every = block.records(task.classes) if keep else []
-            sample += [every[i] for i in chosen] if keep else block.records(task.classes, chosen)
+            for some, places in ((sample, chosen), (featured, block.featured)):
+                some += [every[i] for i in places] if keep else block.records(task.classes, places)
             records += every
             rows_of_blocks.append(block.features)
-            featured += block.records(task.classes, block.featured)
             write(block)
     parts = of_all((found, unknown, sample, np.concatenate(rows_of_blocks), featured, task.skipped, no_class))
     found, unknown = (np.sum([part[i] for part in parts], 0) for i in (0, 1))

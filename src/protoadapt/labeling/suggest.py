@@ -112,7 +112,7 @@ def cover(pool: np.ndarray, labelled: np.ndarray, doubt: np.ndarray, n: int) -> 
     of them (lazy greedy: Minoux, 1978).
     """
     rows, weight = torch.from_numpy(pool).float(), torch.from_numpy(FLOOR + (1 - FLOOR) * doubt).float()
-    similarity = (rows @ rows.mT).clamp_(min=0)
+    similarity = torch.from_numpy(pool @ pool.T).float().clamp_(min=0)
     near = (rows @ torch.from_numpy(labelled).float().mT).amax(1).clamp_(min=0)
     nearest = torch.full((len(pool),), -1)
     gain = torch.where(torch.from_numpy(doubt >= SURE), (similarity - near).clamp_(min=0) @ weight, -1.0)

@@ -8,11 +8,11 @@ import numpy as np
 
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.files import csv_text
-from protoadapt.labeling.classifier import make_estimator
+from protoadapt.labeling.classifier import METHOD, make_estimator
 from protoadapt.labeling.label_folder import Embedded, embed_pictures, folder_task, name_in, pictures_of
 from protoadapt.labeling.names import class_cell, file_cell
 from protoadapt.labeling.outputs import skipped_records
-from protoadapt.labeling.pipeline import METHOD, Progress, name_pictures
+from protoadapt.labeling.pipeline import Progress, name_pictures
 from protoadapt.labeling.suggest import next_record, suggest_first
 from protoadapt.labeling.support import Example, Support, class_names, one_per_picture, read_support, table_examples
 from protoadapt.labeling.thumbnails import write_thumbnails

@@ -34,7 +34,7 @@ import torch
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import unit
 from protoadapt.core.methods.row_learner import CORRECTED
-from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.classifier import Classifier, Rows
 
 SAMPLE = 1000
 """Unlabelled pictures that are measured, at most."""
@@ -64,7 +64,7 @@ class Statistics(NamedTuple):
 def surrounded(
     classifier: Classifier,
     labels: np.ndarray,
-    unlabeled: np.ndarray,
+    unlabeled: Rows,
     corrected: np.ndarray | None = None,
     nearest: int = NEAREST,
     shift: float = SHIFT,
@@ -78,7 +78,7 @@ def surrounded(
     """
     if not len(unlabeled):
         return classifier
-    rows = unit(classifier.prepare(unlabeled.astype(np.float32)))
+    rows = unit(classifier.prepare(unlabeled))
     counts = np.ones(len(labels)) if corrected is None else np.where(corrected, CORRECTED, 1.0)
     weight = torch.from_numpy(np.bincount(labels, counts, len(classifier.classes))).float()[:, None]
     means = classifier.means
@@ -93,7 +93,7 @@ def statistics(
     classifier: Classifier,
     support: np.ndarray,
     labels: np.ndarray,
-    unlabeled: np.ndarray,
+    unlabeled: Rows,
     corrected: np.ndarray | None = None,
 ) -> Statistics:
     """Measures a fitted task.
@@ -104,7 +104,7 @@ def statistics(
     if corrected is not None and corrected.any():
         support, labels = support[~corrected], labels[~corrected]
     way, shots = len(classifier.classes), np.bincount(labels, minlength=len(classifier.classes))
-    rows = unit(classifier.prepare(support.astype(np.float32))).numpy()
+    rows = unit(classifier.prepare(support)).numpy()
     per_class = np.maximum(shots, 1)
     shared = float((1 / per_class).mean())
     x = np.array([1, np.log(way), shared, np.log(way) * shared])
@@ -117,22 +117,20 @@ def statistics(
     right = (own > cosines.max(1)) & several
     seen, n = np.zeros(3), len(unlabeled)
     if n > 1:
-        seen = _seen(classifier, unit(classifier.prepare(unlabeled.astype(np.float32))).numpy(), unlabeled)
+        seen = _seen(classifier, unit(classifier.prepare(unlabeled)).numpy(), unlabeled)
     return Statistics(x, n if n > 1 else 0, seen, int(several.sum()), int(right.sum()))
 
 
-def _seen(classifier: Classifier, rows: np.ndarray, unlabeled: np.ndarray) -> np.ndarray:
+def _seen(classifier: Classifier, rows: np.ndarray, unlabeled: Rows) -> np.ndarray:
     """q, m and c of prepared rows (n, D)."""
-    label, place = classifier.answer(unlabeled).best[:, 0], np.arange(len(rows))
+    label, place = classifier.answer_blocks([classifier.powered(unlabeled)]).best[:, 0], np.arange(len(rows))
     cosines = rows @ classifier.means.numpy().T
     quartile = np.quantile(cosines.max(1), QUARTILE)
     own = cosines[place, label]
     cosines[place, label] = -np.inf
     margin = max(float((own - cosines.max(1)).mean()), LEAST_MARGIN)
-    similarity = rows @ rows.T
-    np.fill_diagonal(similarity, -np.inf)
-    k = min(NEIGHBOURS, len(rows) - 1)
-    nearest = np.argpartition(-similarity, k - 1, 1)[:, :k]
+    similarity = torch.from_numpy(rows @ rows.T).fill_diagonal_(-np.inf)
+    nearest = similarity.topk(min(NEIGHBOURS, len(rows) - 1), 1).indices.numpy()
     same = np.clip((label[nearest] == label[:, None]).mean(), 0.05, 0.98)
     return np.array([quartile, np.log(margin), np.log(same / (1 - same))])
 
@@ -194,7 +192,7 @@ def adapted(
     calibration: Mapping[str, Any] | None,
     support: np.ndarray,
     labels: np.ndarray,
-    unlabeled: np.ndarray,
+    unlabeled: Rows,
     corrected: np.ndarray | None = None,
     rate: float | None = RATE,
 ) -> Classifier:
@@ -205,6 +203,7 @@ def adapted(
     """
     task = None if calibration is None or classifier.threshold is None else calibration.get("task")
     if task is not None:
+        unlabeled = classifier.powered(unlabeled)  # once for all that follows
         around = {"nearest": task.get("nearest", 0), "shift": task.get("shift", 0.0)}  # older cards have neither
         classifier = surrounded(classifier, labels, unlabeled, corrected, **around)
         seen = statistics(classifier, support, labels, unlabeled, corrected)

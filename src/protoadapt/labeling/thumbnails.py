@@ -7,15 +7,16 @@ took 2.8 MB when it held them itself, as files of version 0.1.0 still do.
 import hashlib
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from protoadapt.core.files import written_whole
-from protoadapt.core.threads import ahead
+from protoadapt.core.threads import ahead, thread_pool
 from protoadapt.labeling.names import from_text
 from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, thumbnail
 from protoadapt.vision.pictures.read import read_file
@@ -96,6 +97,36 @@ def write_thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], out: Path)
     return ahead(work, wanted, 64)
 
 
+@contextmanager
+def made_meanwhile(root: str | Path, contents: Mapping[str, bytes], out: Path) -> Iterator[None]:
+    """Writes the small pictures of a report while the block does something else, where their size is known by now.
+
+    contents: sha256 by name, of all pictures.
+    """
+    side, stop = side_for(len(contents)), threading.Event()
+    if side is None:
+        yield
+        return
+
+    def work() -> None:
+        wanted = [(_file(root, name), content, side) for name, content in contents.items()]
+        for _ in write_thumbnails(wanted, out):
+            if stop.is_set():
+                return
+
+    with thread_pool(1) as pool:
+        pool.submit(work)
+        try:
+            yield
+        except BaseException:
+            stop.set()
+            raise
+
+
+def _file(root: str | Path, name: str) -> str:
+    return os.path.normpath(os.path.join(os.path.abspath(root), from_text(name)))
+
+
 def add_thumbnails(
     document: dict[str, Any], root: str | Path, contents: Mapping[str, bytes], out: Path, on_progress: Progress
 ) -> None:
@@ -106,8 +137,7 @@ def add_thumbnails(
     records = document["pictures"]
     images = report_images(records, [one["file"] for one in document.get("next", ())])
     names = [records[i]["file"] for i, _, _ in images]
-    files = [os.path.normpath(os.path.join(os.path.abspath(root), from_text(name))) for name in names]
-    wanted = [(file, contents.get(name), side) for file, name, (_, _, side) in zip(files, names, images)]
+    wanted = [(_file(root, name), contents.get(name), side) for name, (_, _, side) in zip(names, images)]
     for done, ((i, key, _), small) in enumerate(zip(images, write_thumbnails(wanted, out))):
         records[i][key] = small
         on_progress("thumbnails", done + 1, len(images))

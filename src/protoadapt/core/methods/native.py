@@ -24,6 +24,8 @@ from protoadapt.core.threads import thread_pool
 if TYPE_CHECKING:
     from protoadapt.core.methods.adaptation import Adaptation
 
+PIECES = 2
+"""Pieces of the episodes per thread."""
 RULES = {"cosine": 0, "euclid": 1, "sinkhorn": 2}
 CENTERS = {"none": 0, "separate": 1, "joint": 2, "support": 3}
 
@@ -65,13 +67,14 @@ def in_parts(work: Callable[..., None], out: Tensor, *per_episode: Tensor) -> No
     """The work on episodes, spread over torch's threads: each gets its part of `out` and of the other tensors."""
     n = len(out)
     threads = max(1, min(torch.get_num_threads(), n // 16))
-    parts = [slice(a, b) for a, b in pairwise(np.linspace(0, n, threads + 1).astype(int))]
+    pieces = max(1, min(PIECES * threads, n // 16))  # whoever is done takes the next: other threads draw episodes
+    parts = [slice(a, b) for a, b in pairwise(np.linspace(0, n, pieces + 1).astype(int))]
 
     def on(chosen: slice) -> None:
         work(out[chosen].numpy(), *(tensor[chosen].contiguous().numpy() for tensor in per_episode))
 
     if threads == 1:
-        on(parts[0])
+        on(slice(None))
     else:
         with thread_pool(threads) as pool:
             list(pool.map(on, parts))
@@ -81,6 +84,7 @@ if njit is not None:
     from protoadapt.core.methods.native_kernels import (
         add_rows,
         add_weighted,
+        aligned,
         compiled,
         dot,
         gram_tiles,
@@ -95,8 +99,8 @@ if njit is not None:
         """Rows u pull the prototypes. The answers are those of rows q beside them or, where there are none, of u."""
         n_episodes, n_query, n_way = out.shape
         n_rows, dim, real = u_index.shape[1], rows.shape[1], rows.dtype.type
-        x = np.zeros((width, dim), rows.dtype)  # the centred rows u, then the class sums of the support, then padding
-        gram = np.zeros((width, width), rows.dtype)
+        x = aligned(width, dim, rows)  # the centred rows u, then the class sums of the support, then padding
+        gram = aligned(width, width, rows)
         unit, shots = np.ones(width, rows.dtype), np.zeros(n_way, rows.dtype)  # unit: factors of the rows of x
         scale, sigma = real(scale), real(sigma)
         for e in range(n_episodes):
@@ -193,8 +197,8 @@ if njit is not None:
         n_way, width, real = len(shots), len(gram), gram.dtype.type
         keep, tiny = real(1) - sigma, real(1e-12)
         a, p2 = np.empty(n_way, gram.dtype), np.empty(n_way, gram.dtype)
-        A = np.zeros((n_way, width), gram.dtype)
-        V, z, pull = np.empty_like(A), np.zeros_like(A), np.empty_like(A)
+        A = aligned(n_way, width, gram)
+        V, z, pull = aligned(n_way, width, gram), aligned(n_way, width, gram), aligned(n_way, width, gram)
         inverse, top, total = np.empty(width, gram.dtype), np.empty(width, gram.dtype), np.empty(width, gram.dtype)
         for j in range(width):
             inverse[j] = real(1) / max(real(math.sqrt(gram[j, j])), tiny)

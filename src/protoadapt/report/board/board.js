@@ -164,7 +164,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
   order.addEventListener("change", () => store.look({ order: order.value }));
   const tools = el("div", { class: "view-tools" }, search, order, size);
   const status = el("p", { class: "status-line", role: "status" });
-  const hint = frozen && el("p", { class: "status-line hint" }, "Corrections stay in this browser and change no other label: save them for the next run of label.");
+  const hint = frozen && el("p", { class: "status-line hint" }, "Corrections stay in this browser: save them for the next run of label.");
   const toast = el("div", { class: "toast", role: "alert", hidden: true });
   const empty = el("p", { class: "nothing", hidden: true }, "No picture here.");
   const header = el("header", { class: "bar-top" }, el("h1", {}, title), el("div", { class: "modes", role: "group", "aria-label": "View" }, modes),

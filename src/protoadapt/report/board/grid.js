@@ -58,7 +58,8 @@ export function createGrid(store, { pick, open }) {
     sheet.style.height = `${top}px`;
   }
 
-  function render(all = false) {
+  /** Puts into the page what is seen, or `all`. Where it was only `scrolled`, what is there already stays as it is. */
+  function render({ all = false, scrolled = false } = {}) {
     const [from, to] = all ? [0, Infinity]
       : [list.scrollTop - BEYOND, list.scrollTop + list.clientHeight + BEYOND];
     const wanted = new Set();
@@ -71,13 +72,14 @@ export function createGrid(store, { pick, open }) {
     for (let i = first; i < rows.length && rows[i].top <= to; i++) {
       const row = rows[i];
       if (row.group) {
-        wanted.add(`head ${row.group.title}`);
-        place(`head ${row.group.title}`, () => heading(row.group), 0, row.top, null, headSign(row.group));
+        const key = `head ${row.group.title}`;
+        wanted.add(key);
+        if (!(scrolled && shown.has(key))) place(key, () => heading(row.group), 0, row.top, null, headSign(row.group));
         continue;
       }
       row.ids.forEach((id, column) => {
         wanted.add(id);
-        place(id, () => tile(id), column * (row.side + GAP), row.top, row, tileSign(id));
+        if (!(scrolled && shown.has(id))) place(id, () => tile(id), column * (row.side + GAP), row.top, row, tileSign(id));
       });
     }
     for (const [key, element] of shown) {
@@ -188,7 +190,7 @@ export function createGrid(store, { pick, open }) {
     asked = true;
     requestAnimationFrame(() => {
       asked = false;
-      render();
+      render({ scrolled: true });
     });
   }, { passive: true });
   list.addEventListener("click", (event) => {
@@ -209,7 +211,7 @@ export function createGrid(store, { pick, open }) {
   addEventListener("beforeprint", () => {
     sheet.replaceChildren();
     shown.clear();
-    render(true); // all of them, in order
+    render({ all: true }); // in order
   });
   addEventListener("afterprint", () => render());
 

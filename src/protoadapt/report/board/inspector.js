@@ -10,8 +10,9 @@ const MOST_CHOSEN = 60;
 
 /** The panel. `label(name)`, `confirm()`, `unknown()`, `clear()`, `remove()`, `open()`, `close()` act on what is chosen. */
 export function createInspector(store, act) {
-  const image = picture();
-  const large = el("button", { type: "button", class: "large", "aria-label": "Show the picture in full size (Space)", on: { click: act.open } }, image);
+  const image = picture({ class: "whole" });
+  const under = el("img", { alt: "", class: "under" }); // the small one, until the large one is there
+  const large = el("button", { type: "button", class: "large", "aria-label": "Show the picture in full size (Space)", on: { click: act.open } }, under, image);
   const chosen = el("div", { class: "chosen" });
   const words = el("div", { class: "words" });
   const input = el("input", { type: "text", placeholder: "Class, or a new one", "aria-label": "Class of this picture", maxlength: "80", autocomplete: "off" });
@@ -58,11 +59,14 @@ export function createInspector(store, act) {
     if (id === null) return;
     const facts = factsOf(state, id);
     const { name } = state.pictures[id];
-    const { large: source, link } = store.backend.picture(id);
+    const { small, large: source, link } = store.backend.picture(id);
     setAttribute(large, "hidden", many);
     setAttribute(chosen, "hidden", !many);
     if (many) gather([...view.selection]);
-    else if (image.getAttribute("src") !== source) image.src = source;
+    else if (image.getAttribute("src") !== source) {
+      setAttribute(under, "src", small === source ? null : small);
+      image.src = source;
+    }
     image.alt = `Picture ${visible(name)}`;
     const file = el("bdi", { class: "path" }, visible(name));
     const [status, note] = many ? [`${count(view.selection.size, "picture")} chosen`, ""] : wordsOn(state, facts);
