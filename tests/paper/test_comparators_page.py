@@ -93,6 +93,8 @@ def test_reasons_state_what_was_measured():
     main = json.loads((RESULTS / "mini-imagenet-epnet" / "train.json").read_text())["best"]["score"]
     assert f"{main:.2f} on validation classes when it starts from HCT_R" in words
     start = accuracies("mini-imagenet", "classifier_baseline")
+    lost = start[0] - accuracies("mini-imagenet", "protonet")[0]
+    assert f"ProtoNet ends {lost:.1f} points below its start" in words
     for name in ("feat", "epnet", "deepemd"):
         gain = np.subtract(accuracies("mini-imagenet", name, name), start)
         assert 3 <= gain[0] <= 5
