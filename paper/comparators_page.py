@@ -42,8 +42,8 @@ REASONS = {
     "two cycles has 60.79 / 80.08; FEAT, EPNet and DeepEMD add 3 to 5 points to it at 1-shot, and none adds more than "
     "0.2 at 5-shot. EPNet shows what the start is worth: the mean of its own head at 1-shot and 5-shot is 75.98 on "
     "validation classes when it starts from HCT_R (the main row, 6,000 episodes), 70.44 when it starts from this "
-    "classifier. ProtoNet ends 5.0 points below its start at 1-shot, as it loses on CIFAR-FS. The pictures are files of "
-    "84 pixels besides.",
+    "classifier. ProtoNet ends 5.0 points below its start at 1-shot, as it loses on CIFAR-FS. The pictures are files "
+    "of 84 pixels besides.",
 }
 """Why own inference misses a quoted number by more than two points, as far as it is known."""
 FEATURES = ("protonet", "cipa", "bapa")
