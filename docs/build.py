@@ -167,7 +167,9 @@ def _labeling(run: Mapping[str, Any]) -> str:
         f"speed of bare onnxruntime with its own settings on ready batches: {both['files']:.2f} s with reading and "
         f"decoding, {both['bare']:.2f} s without. Reading and decoding alone take {both['decoding']:.2f} s of the same "
         f"cores: files take {100 * both['files'] / (both['bare'] + both['decoding']):.0f} % of both together, as each "
-        "thread has pictures of its own, where onnxruntime's threads share one and wait for each other. "
+        "thread has pictures of its own, where onnxruntime's threads share one and wait for each other. Where decoding "
+        f"has no core of its own, both in turn reach {100 * both['bare'] / (both['bare'] + both['decoding']):.0f} % of "
+        "bare onnxruntime. "
         f"Torch takes {ratios['over torch' if quiet else 'over torch, CPU time']:.1f} times the time of bare "
         "onnxruntime."
     )
