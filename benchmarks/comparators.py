@@ -65,7 +65,7 @@ SYSTEMS = {
     "metaoptnet_svm": System("metaoptnet_svm", CLASSIFIER, (*OPTIMISED, "epochs=12", "validate_every=4")),
     "metaoptnet_svm, 5-shot": System(
         "metaoptnet_svm", CLASSIFIER, (*OPTIMISED, "epochs=12", "validate_every=4", "shot=5")
-    ),  # its authors' shot on CIFAR-FS
+    ),  # how much does the shot of its training episodes explain?
     "feat": System("feat", CLASSIFIER, BUDGET),
     "feat, 1-shot": System("feat", CLASSIFIER, (*BUDGET, "shot=1", "phases.0.feat_contrast=0.01")),
     "epnet": System("epnet", CLASSIFIER, BUDGET),
@@ -162,7 +162,10 @@ def stored_reference(folder: Path) -> dict[str, Any]:
     kept = [record for record in records if record["label"] in ("protonet", REFERENCE[1])]
     about = {"system": REFERENCE[0], **SYSTEMS[REFERENCE[0]]._asdict(), "dataset": kept[0]["features"]["dataset"]}
     training = json.loads((folder / "train.json").read_text())
-    return together(kept, **about, training=training_record(training), stored=True)
+    note = f"the network of results/{folder.name}, measured before"
+    if training["config"].get("init_from"):
+        note += "; it continues an earlier network, whose seconds are not counted here"
+    return together(kept, **about, training=training_record(training), stored=True, note=note)
 
 
 def merged(parts: list[dict[str, Any]], before: dict[str, Any] | None = None) -> dict[str, Any]:

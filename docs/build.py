@@ -71,14 +71,7 @@ def speed_page() -> str:
         ]
         for name, t in ((name, read(f"{run}/train.json")) for name, run in runs.items())
     ]
-    kept = [
-        [row["phase"], str(row["rows_a_step"])]
-        + [f"{median(row[f'{side}_images_per_second']):,.0f}" for side in ("bare", "loop")]
-        + [f"{100 * row['kept']:.1f} %"]
-        for file in ("benchmark-training.json", "benchmark-recipes.json")  # the second: --recipes all
-        if (RESULTS / file).is_file()
-        for row in read(file)["rows"]
-    ]
+    kept = kept_table("objectives", read("benchmark-training.json"))
     named = read("benchmark-labeling.json")
     most = max(rate["episodes"] for rate in cpu["methods"].values())
     slow = {name: rate["episodes"] for name, rate in cpu["methods"].items() if rate["episodes"] < most}
@@ -118,11 +111,37 @@ def speed_page() -> str:
         markdown(["data", "epochs", "start-up", "training", "images/s", "hardware"], training),
         "`python benchmarks/training.py`: images/s of the bare network, forward and backward on data already on the "
         "GPU, and of the whole loop with augmentation, optimiser and logging, side by side on one NVIDIA H200:",
-        markdown(["objectives", "rows per step", "bare", "loop", "kept"], kept),
+        kept,
+        "[Each recipe](training.md#speed-of-the-recipes) beside the bare network.",
         "## Labelling pictures",
         _labeling(named),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def kept_table(what: str, document: Mapping[str, Any]) -> str:
+    """Images/s of the bare network and of the training loop, and their ratio."""
+    rows = [
+        [row["phase"], str(row["rows_a_step"])]
+        + [f"{median(row[f'{side}_images_per_second']):,.0f}" for side in ("bare", "loop")]
+        + [f"{100 * row['kept']:.1f} %"]
+        for row in document["rows"]
+    ]
+    return markdown([what, "rows per step", "bare", "loop", "kept"], rows)
+
+
+def training_page() -> str:
+    """docs/training.md with the speed of the recipes between the two marks."""
+    run = read("benchmark-recipes.json")
+    measured = [row["phase"] for row in run["rows"]]
+    missing = [name for name in run["settings"]["recipes"].split(",") if name not in measured]
+    about = (
+        f"Median of {run['settings']['repeats']} turns of {run['settings']['steps']} steps, "
+        f"{run['settings']['backbone']}, {run['settings']['size']} pixels, on {run['hardware']}."
+    )
+    left = f"Not measured: {', '.join(f'`{name}`' for name in missing)}."
+    numbers = [about, kept_table("recipe", run), *([left] if missing else [])]
+    return filled("docs/training.md", "\n\n".join(numbers), "speed")
 
 
 def _on_gpu() -> list[str]:
@@ -148,7 +167,9 @@ def _labeling(run: Mapping[str, Any]) -> str:
         f"speed of bare onnxruntime with its own settings on ready batches: {both['files']:.2f} s with reading and "
         f"decoding, {both['bare']:.2f} s without. Reading and decoding alone take {both['decoding']:.2f} s of the same "
         f"cores: files take {100 * both['files'] / (both['bare'] + both['decoding']):.0f} % of both together, as each "
-        "thread has pictures of its own, where onnxruntime's threads share one and wait for each other. "
+        "thread has pictures of its own, where onnxruntime's threads share one and wait for each other. Where decoding "
+        f"has no core of its own, both in turn reach {100 * both['bare'] / (both['bare'] + both['decoding']):.0f} % of "
+        "bare onnxruntime. "
         f"Torch takes {ratios['over torch' if quiet else 'over torch, CPU time']:.1f} times the time of bare "
         "onnxruntime."
     )
@@ -469,6 +490,7 @@ PAGES = {
     "docs/arena.md": arena_text,
     "docs/scale.md": scale_text,
     "docs/faults.md": faults_page,
+    "docs/training.md": training_page,
     "docs/serve.md": serve_page,
     "README.md": readme,
 }

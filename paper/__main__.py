@@ -44,6 +44,9 @@ def reproduce(
         typer.Option(metavar="DIR", help="with arena: folder of NAME-novel.safetensors and NAME-val.safetensors"),
     ] = None,
     slow_episodes: Annotated[int, typer.Option(help="with arena: episodes of slow methods")] = 600,
+    again: Annotated[
+        bool, typer.Option("--again", help="with arena: measure the cells that are there once more")
+    ] = False,
     device: Device = "auto",
 ) -> None:
     """Make a table of the paper from scratch: train, extract, evaluate.
@@ -58,7 +61,7 @@ def reproduce(
     from paper.tables import TABLES
 
     if table == "arena":
-        return _arena(features, results, episodes or 2000, slow_episodes, only or [], find_device(device))
+        return _arena(features, results, episodes or 2000, slow_episodes, only or [], again, find_device(device))
     if not table:
         print(f"{'arena':15} Methods that do not know the class balance, on every protocol")
         for name, plan in TABLES.items():
@@ -102,7 +105,9 @@ def reproduce(
         sys.exit(1)
 
 
-def _arena(features: Path | None, results: Path, episodes: int, slow: int, only: list[str], device: str) -> None:
+def _arena(
+    features: Path | None, results: Path, episodes: int, slow: int, only: list[str], again: bool, device: str
+) -> None:
     from paper import arena
     from paper.arena_page import numbers
 
@@ -110,7 +115,7 @@ def _arena(features: Path | None, results: Path, episodes: int, slow: int, only:
         raise UserError("arena needs feature files: give --features DIR with NAME-novel and NAME-val.safetensors")
     check_output_folder(results)
     options = {"episodes": episodes, "slow_episodes": slow, "device": device}
-    print(numbers(arena.run(features, results / "arena.json", **options, only=only, say=say)))  # type: ignore[arg-type]
+    print(numbers(arena.run(features, results / "arena.json", **options, only=only, again=again, say=say)))  # type: ignore[arg-type]
 
 
 def _folders(options: list[str]) -> dict[str, list[Path]]:

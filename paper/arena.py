@@ -6,7 +6,8 @@ DIR holds feature files NAME-novel.safetensors and, of the same network, NAME-va
 novel file (`extract` stores them) let BAVARDAGE take part. PADDLE's scale and UNEM's weights are learned on the
 validation classes, for every protocol and shot anew: more than BAPA gets. All methods see the same episodes; slow ones
 see the first of them, and the slowest comes last, when all else is there. The result, one small JSON file, is written
-after every cell, and cells that it has are kept.
+after every cell, and cells that it has are kept; --again measures them once more, with the scale and weights that were
+learned for them, as after a change of BAPA.
 """
 
 import fnmatch
@@ -70,9 +71,13 @@ def run(
     slow_episodes: int = 600,
     device: str = "cpu",
     only: Sequence[str] = (),
+    again: bool = False,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Measures every dataset of a folder that `out` lacks; `only` are patterns of "dataset/protocol/shot"."""
+    """Measures every dataset of a folder that `out` lacks; `only` are patterns of "dataset/protocol/shot".
+
+    again: cells that are there are measured anew, with what was learned for them, and no others.
+    """
     files = sorted(folder.glob("*-novel.safetensors"))
     if not files:
         raise UserError(f"there is no NAME-novel.safetensors in {str(folder)!r}: make them with protoadapt extract")
@@ -84,18 +89,24 @@ def run(
         table, validation = load_features(file), load_features(file.with_name(f"{name}-val.safetensors"))
         about = {key: value for key, value in table.about.items() if key != "class_names"}
         kept = document["sets"].setdefault(name, {"features": about, "hardware": hardware(device), "cells": []})
-        done = {(cell["protocol"], cell["shot"]) for cell in kept["cells"]}
+        done = {(cell["protocol"], cell["shot"]): cell for cell in kept["cells"]}
+        if again:
+            kept |= {"features": about, "hardware": hardware(device)}
         for words, protocol in PROTOCOLS.items():
             for shot in SHOTS:
                 wanted = not only or any(fnmatch.fnmatch(f"{name}/{words}/{shot}", pattern) for pattern in only)
-                if (words, shot) in done or not wanted or not _fits(table, words):
+                if ((words, shot) in done) != again or not wanted or not _fits(table, words):
                     continue
                 try:
                     drawn = replace(protocol, shot=shot)
-                    cell = _cell(table, validation, drawn, (episodes, min(episodes, slow_episodes)), device)
+                    before = done.get((words, shot), {}).get("fitted", {})
+                    fitted = {name: method(name.lower(), **found) for name, found in before.items()}
+                    fitted = fitted or learned(validation, drawn, device)
+                    cell = _cell(table, fitted, drawn, (episodes, min(episodes, slow_episodes)), device)
                 except UserError as error:  # classes with too few rows for this protocol
                     say(f"{name}, {words}, {shot}-shot is left out: {error}")
                     continue
+                kept["cells"] = [one for one in kept["cells"] if (one["protocol"], one["shot"]) != (words, shot)]
                 kept["cells"].append({"protocol": words, "shot": shot, **cell})
                 say(
                     f"{name}, {words}, {shot}-shot: " + "  ".join(f"{k} {v[0]:.1f}" for k, v in cell["methods"].items())
@@ -143,11 +154,10 @@ def learned(validation: Features, protocol: Protocol, device: str) -> dict[str, 
 
 
 def _cell(
-    table: Features, validation: Features, protocol: Protocol, episodes: tuple[int, int], device: str
+    table: Features, fitted: Mapping[str, Method], protocol: Protocol, episodes: tuple[int, int], device: str
 ) -> dict[str, Any]:
     """All methods on one dataset, protocol and shot. Each has accuracy, its half-widths over episodes and classes, and
     the same three of BAPA's paired difference to it; with foreign queries also the AUROC."""
-    fitted = learned(validation, protocol, device)
     drawn = _within(protocol, table)
     slow = {name: spec for name, spec in SLOW.items() if table.base_covariance is not None or spec != "bavardage"}
     out = _beside("BAPA", {**UNTOLD, **TOLD, **fitted}, table, drawn, episodes[0], device)

@@ -32,6 +32,7 @@ TIERED = Trial(
 )
 # Those of the main rows, by the rule of `choice_plans`.
 CIFAR_FS_CHOSEN = Trial(CHOSEN["choice_cifar_fs"], "cifar-fs")
+FC100_CHOSEN = Trial(CHOSEN["choice_fc100"], "fc100")
 MINI_CHOSEN = Trial(CHOSEN["choice"], "mini-imagenet")
 
 
@@ -43,7 +44,7 @@ def cross(trial: Trial, crop: str) -> Trial:
 # Main rows (Tables 1 to 4): what is tested, the paper's table, and the trial with one view per picture.
 MAIN = {
     "CIFAR-FS": ("CIFAR-FS", CIFAR_FS_CHOSEN),
-    "FC100": ("FC100", FC100),
+    "FC100": ("FC100", FC100_CHOSEN),
     "mini-ImageNet": ("mini-ImageNet", MINI_CHOSEN),
     "tiered-ImageNet": ("tiered-ImageNet", TIERED),
     "CUB, boxes": ("CUB", CUB_BOX),

@@ -23,7 +23,7 @@ from protoadapt.vision.networks import SHIPPED, cards
 from protoadapt.vision.networks.model_files import load_weights
 
 RESULTS = Path(__file__).parent.parent / "results"
-RUNS = {"cifar-fs": "choice_cifar_fs", "cub": "choice_cub", "mini-imagenet": "choice"}
+RUNS = {"cifar-fs": "choice_cifar_fs", "cub": "choice_cub", "fc100": "choice_fc100", "mini-imagenet": "choice"}
 RUNS = {name: CHOSEN[choice].name for name, choice in RUNS.items()}
 DATA = Path(os.environ.get("PROTOADAPT_DATA", ""))
 HERE = [name for name in SHIPPED if cards.weights_file(name)]

@@ -64,4 +64,6 @@ def test_fabric_is_told_under_either_of_its_names(monkeypatch):
 
     assert provenance.versions()["lightning-fabric"] not in ("not installed", "in lightning 7.1")
     monkeypatch.setattr(provenance.metadata, "version", version)
+    provenance._version.cache_clear()
     assert provenance.versions()["lightning-fabric"] == "in lightning 7.1"
+    provenance._version.cache_clear()

@@ -25,7 +25,15 @@ def document(tmp_path_factory):
         before = (folder / "arena.json").read_text()
         again = arena.run(folder, folder / "arena.json", **options, only=only)
         assert json.loads(before)["sets"] == json.loads(json.dumps(again))["sets"], "cells that are there are kept"
+        patch.setattr(arena, "learned", None)  # what was learned is taken from the cells
+        once_more = arena.run(folder, folder / "arena.json", **options, only=["x/balanced/5"], again=True)
+        assert _cells(once_more) == _cells(again)
     return again
+
+
+def _cells(document):
+    cells = json.loads(json.dumps(document))["sets"]["x"]["cells"]
+    return sorted(cells, key=lambda cell: (cell["protocol"], cell["shot"]))
 
 
 def test_every_method_has_its_numbers(document):

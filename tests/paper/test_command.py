@@ -146,5 +146,6 @@ def test_the_whole_way_on_glyphs(tmp_path, monkeypatch):
     assert "not measured" not in done.stdout.lower()
     assert (tmp_path / "results" / "tiny" / "novel-5shot.json").is_file()
     assert {path.name.split("-")[1] for path in (tmp_path / "pictures").iterdir()} == {"base", "val", "novel"}
-    assert not (tmp_path / "cache").exists()
+    kept = {path.name for path in (tmp_path / "cache" / "protoadapt").glob("*")}
+    assert kept <= {"networks"}, "pictures are decoded where --cache says"
     assert "embedding 1,600 glyphs pictures, one view each: 100 %" in done.stderr

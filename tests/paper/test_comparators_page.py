@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from benchmarks.comparators import SYSTEMS, cell, merged, stored_reference, training_record
-from paper.comparators_page import NAMES, NOT_TRAINED, comparators_section, here, own_label, read_comparators
+from paper.comparators_page import NAMES, NOT_TRAINED, REASONS, comparators_section, here, own_label, read_comparators
 from paper.quoted import LITERATURE
 from protoadapt.core.evaluate import compare
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.records import read_results, together
 from protoadapt.training import TrainConfig
 from protoadapt.training.recipes import RECIPES, comparators, earlier_run, recipe
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def entry(accuracy, difference=None):
@@ -64,9 +66,44 @@ def test_published_numbers_of_the_same_backbone_are_subtracted(tmp_path):
     assert "in points: TPN +1.0. " in text, "CC+rot is quoted with another backbone"
 
 
+def test_a_form_of_other_episodes_is_named_and_an_origin_is_said(tmp_path):
+    one = {"protonet": entry(70.2)}
+    forms = {"protonet": system("protonet", {}, {}), "protonet, 1-shot": system("protonet", one, {}, start="x")}
+    forms["protonet, 1-shot"]["note"] = "begun anew"
+    text = "\n".join(comparators_section(written(tmp_path, forms) and tmp_path))
+    assert "in points: ProtoNet -12.2 / -23.5; ProtoNet (1-shot episodes) -2.0 / -23.5." in text
+    assert "“protonet, 1-shot”: begun anew." in text
+
+
+def test_reasons_state_what_was_measured():
+    measured = {d["dataset"]: d["systems"] for d in read_comparators(RESULTS)}
+
+    def accuracies(dataset, name, label="protonet"):
+        return [measured[dataset][name]["results"][f"novel {shot}-shot"][label]["accuracy"] for shot in (1, 5)]
+
+    one = accuracies("cifar-fs", "protonet, 1-shot")[0]
+    words = REASONS["CIFAR-FS"]
+    assert f"gains {one - accuracies('cifar-fs', 'protonet')[0]:.1f} points" in words
+    assert f"misses by {72.2 - one:.1f}." in words
+    assert f"({accuracies('cifar-fs', 'classifier_baseline')[0]:.2f})" in words
+    words = REASONS["mini-ImageNet"]
+    for name in ("classifier_baseline", "hct_r"):
+        assert "{:.2f} / {:.2f}".format(*accuracies("mini-imagenet", name)) in words
+    assert f"{measured['mini-imagenet']['epnet']['training']['best']['score']:.2f} when it starts from this" in words
+    main = json.loads((RESULTS / "mini-imagenet-epnet" / "train.json").read_text())["best"]["score"]
+    assert f"{main:.2f} on validation classes when it starts from HCT_R" in words
+    start = accuracies("mini-imagenet", "classifier_baseline")
+    lost = start[0] - accuracies("mini-imagenet", "protonet")[0]
+    assert f"ProtoNet ends {lost:.1f} points below its start" in words
+    for name in ("feat", "epnet", "deepemd"):
+        gain = np.subtract(accuracies("mini-imagenet", name, name), start)
+        assert 3 <= gain[0] <= 5
+        assert gain[1] <= 0.2
+
+
 def test_recipes_state_what_was_measured():
     """1-shot / 5-shot with the system's own inference and with CIPA, as in the file of results."""
-    (document,) = (d for d in read_comparators(Path(__file__).parents[2] / "results") if d["dataset"] == "cifar-fs")
+    (document,) = (d for d in read_comparators(RESULTS) if d["dataset"] == "cifar-fs")
     for name, one in document["systems"].items():
         if name not in comparators.__dict__ or not one["start"]:
             continue
@@ -87,15 +124,21 @@ def test_does_meta_learning_add_anything(tmp_path):
 
 
 def test_a_row_of_the_literature_has_the_forms_of_both_shots(tmp_path):
-    """A head of fixed shot is trained twice; a system on HCT_R's network is no row of the literature."""
+    """A head of fixed shot is trained twice; a system on HCT_R's network is no row of the literature.
+
+    Where both forms answer a shot, it is the one that was trained with it.
+    """
     document = written(
         tmp_path,
         {
             "snail": system("snail", {}, {"snail": entry(68.0)}, start="classifier_baseline"),
             "snail, 1-shot": system("snail", {"snail": entry(55.0)}, {}, start="classifier_baseline"),
             "feat from hct_r": system("feat", {"feat": entry(80.0)}, {}, start="hct_r"),
+            "protonet": system("protonet", {"protonet": entry(1.0)}, {"protonet": entry(5.0)}),
+            "protonet, 1-shot": system("protonet", {"protonet": entry(2.0)}, {"protonet": entry(4.0)}),
         },
     )
+    assert here([document], "CIFAR-FS", "ProtoNet") == ["2.00 ± 0.25", "5.00 ± 0.25"]
     assert here([document], "CIFAR-FS", "SNAIL") == ["55.00 ± 0.25", "68.00 ± 0.25"]
     assert here([document], "CIFAR-FS", "FEAT") == ["", ""]
     assert here([document], "CUB", "SNAIL") == ["", ""]

@@ -1,6 +1,7 @@
 """Pages and figures from result files alone: what they say is in the files, and what is missing is said."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from paper.training_plans import SEEDS
 from paper.trends import near, saturation, trends
 from protoadapt.core.methods import method
 from protoadapt.core.records import paired_difference
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def told(spec: str, correct, queries: int = 75) -> dict:
@@ -110,8 +113,17 @@ def test_what_is_missing_is_said_with_its_reason(some):
     reasons = page.splitlines()[-1]
     assert reasons == (
         "Not measured: tiered-imagenet (for want of ImageNet's pictures). "
-        "Not run yet, or not in full: cifar-fs-epnet, fc100, mini-imagenet-epnet, cub-box, cub."
+        "Not run yet, or not in full: cifar-fs-epnet, fc100-again, mini-imagenet-epnet, cub-box, cub."
     )
+
+
+def test_what_is_planned_only_is_said_and_what_was_not_chosen_is_not_missed():
+    page = results_page(RESULTS)
+    planned = page[page.index("## Planned, not trained") :]
+    assert "| `wide` | A wide ResNet-12 on mini-ImageNet | wide; wide, then EPNet's episodes |" in planned
+    fc100 = section("choice_fc100", Results(RESULTS))
+    assert "| the same, then EPNet's episodes |" in fc100
+    assert "Not run yet" not in fc100, "novel classes are read for the chosen network only"
 
 
 def test_the_literature_is_quoted_and_ours_is_not(some):
@@ -188,7 +200,9 @@ def test_a_number_of_another_default_is_not_shown_as_todays(tmp_path):
 def test_every_table_has_a_section_even_without_any_result(tmp_path):
     page = results_page(tmp_path)
     for name, table in TABLES.items():
-        assert (table.title in page) == (name not in ("glyphs", *CHOICES)), "a choice without results is a plan only"
+        assert (f"## {table.title}\n" in page) == (name not in ("glyphs", *CHOICES)), (
+            "a choice without results is a plan only"
+        )
     for name in TABLES:
         assert draw_figures(name, Results(tmp_path), tmp_path / "images") == []
     assert not (tmp_path / "images").exists()

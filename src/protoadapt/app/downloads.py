@@ -15,7 +15,7 @@ from protoadapt.labeling.classifier import classifier_bytes
 from protoadapt.labeling.dataset_export import FORMS, dataset_files
 from protoadapt.labeling.outputs import as_csv
 from protoadapt.labeling.pipeline import Named
-from protoadapt.labeling.thumbnails import side_for
+from protoadapt.labeling.thumbnails import LARGEST_FOR, side_for
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision.pictures.decode import THUMB, data_url, thumbnail
 
@@ -34,7 +34,8 @@ def _report(session: Session, metadata: Mapping[str, Any]) -> Content:
     result["title"] = session.title or result["title"]
     side = side_for(len(board.present)) or THUMB
     files = [session.copy(board.pictures[place].key, LARGE) for place in board.present]
-    for record, small in zip(result["pictures"], ahead(lambda file: thumbnail(file.read_bytes(), side), files, 64)):
+    copies = ahead(lambda file: thumbnail(file.read_bytes(), side, LARGEST_FOR[side]), files, 64)
+    for record, small in zip(result["pictures"], copies):
         record["thumb"] = data_url(small)
     return labels_page(result).encode(), "text/html; charset=utf-8"
 

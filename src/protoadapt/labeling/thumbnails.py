@@ -27,11 +27,13 @@ FOLDER = ".thumbs"
 NAME = re.compile(rf"{re.escape(FOLDER)}/[0-9a-f]{{64}}(-\d{{1,4}})?\.(webp|jpg)")
 """Of a small picture, relative to labels.json (jpg: of version 0.1.0). Anything else in a file leads nowhere."""
 SIDES = {350: 256, 600: 192, 1000: 160}
-"""Pixels per side up to so many pictures, so that a report of 1,000 photographs has about 5 MB."""
+"""Pixels per side up to so many pictures."""
+LARGEST_FOR = {256: 12_000, 192: 7_000, 160: 4_200, THUMB: 2_100}
+"""Bytes of a small picture by its side: as text a third more, so that no report of 1,000 pictures has 6 MB."""
 LARGEST = 1 << 18  # bytes of a small picture
 KEYS = ("thumb", "preview")
 THUMBS = 2000
-"""Thumbnails in a larger report, about two kilobytes each."""
+"""Thumbnails in a larger report, at most two kilobytes each."""
 LARGE_UNKNOWN = 200
 """Larger previews, beside those of the pictures to label next: the unknown."""
 WEIGHT = 4
@@ -86,7 +88,7 @@ def write_thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], out: Path)
         name = f"{FOLDER}/{content.hex()}{size}.webp" if content else None
         try:
             if name is None or not (out / name).is_file():
-                small = thumbnail(read_file(file), side)
+                small = thumbnail(read_file(file), side, LARGEST_FOR[side])
                 name = name or f"{FOLDER}/{hashlib.sha256(small).hexdigest()}{size}.webp"
                 with written_whole(out / name) as partial:
                     partial.write_bytes(small)

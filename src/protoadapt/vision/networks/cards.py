@@ -12,7 +12,7 @@ from protoadapt.core.untrusted import clean_json, finite, whole
 from protoadapt.vision.networks.lite_wheels import LITE, installed
 
 SCHEMA = "protoadapt-model/1"
-SHIPPED = ("mini-imagenet", "cifar-fs", "cub")
+SHIPPED = ("mini-imagenet", "cifar-fs", "fc100", "cub")
 WEIGHTS = Path(__file__).with_name("weights")
 LIMIT = 1 << 20
 

@@ -67,12 +67,15 @@ def decode_bytes(content: bytes, size: int, resize: Resize | None = None) -> np.
     return _decoded(content, None, size, resize)
 
 
-def thumbnail(content: bytes, side: int = THUMB) -> bytes:
-    """Make a WebP of at most `side` pixels per side, upright, without the file's metadata."""
-    return shrunk(content, side)[0]
+def thumbnail(content: bytes, side: int = THUMB, largest: int | None = None) -> bytes:
+    """Make a WebP of at most `side` pixels per side, upright, without the file's metadata.
+
+    One of more than `largest` bytes, as of grass or gravel, is made again with less quality, then smaller.
+    """
+    return shrunk(content, side, largest=largest)[0]
 
 
-def shrunk(content: bytes, *sides: int) -> list[bytes]:
+def shrunk(content: bytes, *sides: int, largest: int | None = None) -> list[bytes]:
     """Make WebP files of at most so many pixels per side, the largest first: upright, and without any metadata.
 
     A picture is decoded once for all of them. Pillow would write a JPEG's comment, which may be a person's name, into
@@ -85,10 +88,22 @@ def shrunk(content: bytes, *sides: int) -> list[bytes]:
     for side in sides:
         small.thumbnail((side, side), Image.Resampling.BILINEAR)
         small.info.clear()
-        copy = BytesIO()
-        small.save(copy, "WEBP", quality=72, method=2)  # half the time of the usual 4, files 4 % larger
-        copies.append(copy.getvalue())
+        copies.append(_webp(small, largest))
     return copies
+
+
+def _webp(image: Image.Image, largest: int | None) -> bytes:
+    quality = 72
+    while True:
+        copy = BytesIO()
+        image.save(copy, "WEBP", quality=quality, method=2)  # half the time of the usual 4, files 4 % larger
+        if largest is None or len(content := copy.getvalue()) <= largest or min(image.size) == 1:
+            return copy.getvalue()
+        if quality > 24:
+            quality -= 24
+        else:
+            ratio = min(0.9, (largest / len(content)) ** 0.5)
+            image = image.resize((max(1, int(image.width * ratio)), max(1, int(image.height * ratio))))
 
 
 def data_url(content: bytes) -> str:
