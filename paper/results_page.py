@@ -43,11 +43,11 @@ EXTREMES = "## Extreme queries\n\nOne query, a single class, pictures of other c
 
 BAPA_ROWS = (
     "BAPA changed on 2026-11-16 and on 2026-11-18 ([its page](bapa.md), [log](log.md)). Of today's version are its "
-    "rows of the shipped networks of CIFAR-FS, FC100 and mini-ImageNet on their own novel classes with one view and pooling "
-    "1, balanced; they were measured on the same features, stored in half precision, on which CIPA's answers are the "
-    "same in 99.8 to 99.9 % of the episodes. Of the version between are their other rows, on CUB with eight views or "
-    "pooling 2, and those of the comparators and joined networks. All others are of the version before both: a few "
-    "tenths of a point apart, on FC100 at 5-shot 0.7 to 0.8."
+    "rows of the shipped networks of CIFAR-FS, FC100 and mini-ImageNet on their own novel classes with one view and "
+    "pooling 1, balanced; they were measured on the same features, stored in half precision, on which CIPA's answers "
+    "are the same in 99.8 to 99.9 % of the episodes. Of the version between are their other rows, on CUB with eight "
+    "views or pooling 2, and those of the comparators and joined networks. All others are of the version before both:"
+    " a few tenths of a point apart, on FC100 at 5-shot 0.7 to 0.8."
 )
 
 
