@@ -157,6 +157,7 @@ def damaged(tensors, metadata):
     yield tensors | {"prototypes": tensors["prototypes"][:3]}, metadata, "another shape"
     yield tensors | {"center": torch.zeros(5)}, metadata, "another shape"
     yield tensors | {"center": tensors["center"].double()}, metadata, "another shape or type"
+    yield tensors | {"center": tensors["center"].to(torch.float8_e4m3fn)}, metadata, "float8"
     yield tensors | {"class_bias": torch.full((4,), torch.nan)}, metadata, "NaN"
     yield tensors | {"prototypes": torch.full((4, 12), 1e38)}, metadata, "too large"
     yield tensors, metadata | {"classes": ["a", "b", "c", "\ud800"]}, "surrogates"
@@ -167,6 +168,7 @@ def damaged(tensors, metadata):
     yield tensors, [1], "another kind"
     yield tensors, metadata | {"classes": ["a", "a", "b", "c"]}, "names"
     yield tensors, metadata | {"classes": [1, 2, 3, 4]}, "names"
+    yield tensors, metadata | {"classes": ["a", " ", "b", "c"]}, "names"
     yield tensors, metadata | {"surplus": 1}, "surplus"
     for key, value in (
         ("rule", "eval"),

@@ -93,6 +93,16 @@ def test_predict_loads_nothing_slow(folder, named, model, monkeypatch):
         assert one == other | numbers
 
 
+def test_what_loads_beside_the_work_is_none_of_our_modules():
+    """Two threads that import parts of one package at once may see half of it."""
+    code = (
+        "import sys; from protoadapt.labeling import label_folder as m\n"
+        "ours = lambda: {name for name in sys.modules if name.startswith('protoadapt')}\n"
+        "before = ours(); m._load_libraries(); print(ours() == before, 'sklearn.manifold' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True True\n"
+
+
 def test_a_gpu_is_looked_for_where_the_system_has_one(monkeypatch):
     monkeypatch.setattr(cli_options, "GPU_FILES", (os.devnull,))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

@@ -273,14 +273,15 @@ def load_classifier(path: str | Path) -> Classifier:
         classifier = Classifier(**metadata, **tensors)
         _check(classifier)
         return classifier
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        # AttributeError: a type of numbers that numpy does not have
         raise UserError(f"{str(path)!r} is no classifier, or is damaged ({error}): label again to make it") from error
 
 
 def _check(read: Classifier) -> None:
     """Raises ValueError."""
     names = isinstance(read.classes, list) and all(isinstance(name, str) for name in read.classes)
-    if not names or not 2 <= len(set(read.classes)) == len(read.classes):
+    if not names or not 2 <= len(set(read.classes)) == len(read.classes) or not all(map(str.strip, read.classes)):
         raise ValueError("its classes are no list of two or more names")
     sizes = {"W": len(read.classes), "D": len(read.center)}
     for name, axes in SHAPES.items():

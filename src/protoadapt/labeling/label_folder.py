@@ -94,21 +94,23 @@ def label(
     _check(out, images, support, sort, sort_unknown)
     labels_csv = out / "labels.csv"
     unchanged = unchanged_since_now(labels_csv)
-    learner = thread_pool(1).submit(_learner, method, settings or {}, device, unknown)
+    libraries = thread_pool(1).submit(_load_libraries)
     if settings or method != METHOD or unknown is not None:
-        learner.result()  # mistakes are said before the work
+        libraries.result()
+        _learner(method, settings or {}, device, unknown)  # mistakes are said before the work
     examples = read_support(support, images)
     if sort:
         check_folders(class_names(examples.examples))
     pictures = pictures_of(images, [out, cache])
     embedded = embed_pictures(pictures, examples, model, cache, device, on_progress)
+    libraries.result()
     task, files = folder_task(images, pictures.files, examples, embedded, device)
     unchanged()  # or the next line would speak of corrections that were made since
     if labels_csv.is_file():
         _check_corrections(labels_csv, images, support, examples, embedded.content_of)
     from protoadapt.labeling.pipeline import name_pictures, write_results
 
-    estimator, rate = learner.result()
+    estimator, rate = _learner(method, settings or {}, device, unknown)
     with made_meanwhile(task.root, task.contents, out):
         named = name_pictures(task, estimator, rate=rate)
     named.result["folder"] = link_between(out, images)
@@ -122,21 +124,23 @@ def label(
     return result
 
 
+def _load_libraries() -> None:
+    """What naming needs, while pictures are embedded: these take seconds to load.
+
+    None of our own modules: two threads that enter a package by different modules may each see the other's half-made.
+    """
+    for module in ("torch", "scipy.linalg", "sklearn.base", "sklearn.manifold"):
+        import_module(module)
+
+
 def _learner(
     method: str, settings: Mapping[str, Any], device: str, unknown: str | float | None
 ) -> "tuple[PrototypeClassifier, float | None]":
-    """The estimator and the rate of unknowns, and all libraries of what follows: they load while pictures are embedded.
-
-    scikit-learn and torch take seconds to load.
-    """
+    """The estimator and the rate of unknowns."""
     from protoadapt.labeling.classifier import make_estimator
     from protoadapt.labeling.task_calibration import checked_rate
 
-    rate = checked_rate(unknown)
-    made = make_estimator(method, settings, device)
-    for module in ("protoadapt.labeling.pipeline", "scipy.linalg", "sklearn.manifold"):
-        import_module(module)
-    return made, rate
+    return make_estimator(method, settings, device), checked_rate(unknown)
 
 
 class Embedded(NamedTuple):

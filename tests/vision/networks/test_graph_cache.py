@@ -114,3 +114,21 @@ def test_so_many_networks_are_kept(kept, monkeypatch, model):
     kept.unlink()
     networks.load(model)
     assert sorted(path.name for path in graph_cache.folder().iterdir()) == sorted([kept.name, "2.graph"])
+
+
+def test_a_pipe_in_the_place_of_a_graph_is_not_waited_for(kept, model):
+    kept.unlink()
+    os.mkfifo(kept)
+    assert not isinstance(networks.load_for_files(model)[0], OnnxEngine)
+
+
+@pytest.mark.parametrize(("stated", "threads"), [("2,1", 2), ("1", 1), ("abc", 4), ("0", 4), ("", 4), ("100000", 4)])
+def test_threads_are_as_many_as_asked_for_where_that_is_a_number(monkeypatch, stated, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", stated)
+    monkeypatch.setattr(graph_cache, "cores", lambda: 4)
+    assert graph_cache._threads() == threads
+
+
+def test_a_relative_cache_folder_is_ignored(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    assert graph_cache.folder() == Path.home() / ".cache" / "protoadapt" / "networks"

@@ -82,7 +82,7 @@ export function nameOf(text, from = 0) {
 
 /** The same of a file: these mostly differ at their end. */
 export function fileName(text) {
-  return nameOf(text, [...visible(text)].length - 9);
+  return nameOf(text, Math.max(0, [...visible(text)].length - 9));
 }
 
 /** A name over several lines, broken between its words, and never cut. */

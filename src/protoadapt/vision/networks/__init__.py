@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SHIPPED", "load", "load_for_files", "names"]
 
+MOST_JOINED = 8
+
 
 def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "tuple[nn.Module, dict[str, Any]]":
     """Load an embedding network, ready to embed.
@@ -44,6 +46,8 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
     from protoadapt.vision.networks.onnx_file import OnnxFeatures
 
     if isinstance(name, str) and "+" in name and {*name.split("+")} <= {*names()}:
+        if name.count("+") >= MOST_JOINED:
+            raise UserError(f"{name.count('+') + 1:,} networks are to be joined: give at most {MOST_JOINED}")
         return join(name, [load(part, device, engine) for part in name.split("+")])
     network, metadata = _open(name)
     metadata |= _of_card(name, metadata)

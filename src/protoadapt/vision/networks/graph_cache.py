@@ -34,7 +34,8 @@ STATED = ("backbone", "width", "dim", "weights", "rectified", "size", "mean", "s
 
 def folder() -> Path:
     """Where graphs are kept."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    home = stated if stated.is_absolute() else Path.home() / ".cache"  # by the standard, relative paths do not count
     return home / "protoadapt" / "networks"
 
 
@@ -45,12 +46,15 @@ def cached_network(file: Path) -> tuple[OnnxEngine, dict[str, Any]] | None:
         if found is None:
             return None
         graph, metadata = found
-        threads = int(os.environ.get("OMP_NUM_THREADS") or cores())  # as torch has it
-        return OnnxEngine(graph, max(1, threads), metadata["mean"], metadata["std"]), metadata | {"engine": ENGINE}
-    except (
-        Exception
-    ):  # a file that passes for a graph and is none, no onnxruntime, no memory: `load` says what is wrong
+        return OnnxEngine(graph, _threads(), metadata["mean"], metadata["std"]), metadata | {"engine": ENGINE}
+    except Exception:  # a file that passes for a graph, no onnxruntime, no memory: `load` says what is wrong
         return None
+
+
+def _threads() -> int:
+    """As many as torch would take: OMP_NUM_THREADS, of which the first number counts, if it is one."""
+    stated = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(int(stated), cores()) if stated.isdecimal() and int(stated) else cores()
 
 
 def keep(graph: bytes, metadata: Mapping[str, Any]) -> None:
@@ -68,6 +72,8 @@ def keep(graph: bytes, metadata: Mapping[str, Any]) -> None:
 
 def _read(weights: str) -> tuple[bytes, dict[str, Any]] | None:
     try:
+        if not _path(weights).is_file():  # a pipe would never end
+            return None
         with open(_path(weights), "rb") as file:
             header = clean_json(file.readline(HEADER_LIMIT))
             graph = file.read()
