@@ -42,7 +42,7 @@ def _row(card: dict[str, Any]) -> list[str]:
     size = f"{card['mb']:.1f}" if card["mb"] else None
     calibrated = "yes" if card.get("calibration") else "no"
     row = [*plain, size, accuracy.get(1), accuracy.get(5), measured[0] if measured else None]
-    row += [calibrated, card["state"]]
+    row += [calibrated if card.get("numbers") or card.get("calibration") else None, card["state"]]
     return ["–" if value is None else str(value) for value in row]
 
 
