@@ -34,7 +34,7 @@ from protoadapt.vision import embed, networks
 from protoadapt.vision.networks import film, model_files
 from protoadapt.vision.networks.head_files import TrainedHead, load_head
 
-METHODS = ("protonet", "cipa", "bapa")
+METHODS = ("protonet", "protonet(metric=euclid)", "cipa", "bapa")
 SHOTS = (1, 5)
 SLOW = {"deepemd": 600, "gnn": 600, "snail": 600, "tadam": 600, "relation": 2000, "metaopt_svm": 2000}
 """Episodes of heads that take long, the first of all; others as many as asked for."""
@@ -58,6 +58,9 @@ SYSTEMS = {
     CLASSIFIER: System(CLASSIFIER, settings=("epochs=24",)),
     "protonet": System("protonet", CLASSIFIER, (*BUDGET, "lr=0.0001", "head_factor=30")),  # for its temperature
     "protonet, 1-shot": System("protonet", CLASSIFIER, (*BUDGET, "lr=0.0001", "head_factor=30", "shot=1")),
+    "protonet, 20-way": System(
+        "protonet", CLASSIFIER, (*BUDGET, "lr=0.0001", "head_factor=30", "way=20", "query=5", "episode_batch=2")
+    ),  # harder episodes, as its authors advise: how much of the miss at 1-shot do they mend?
     "matching_net": System("matching_net", CLASSIFIER, (*BUDGET, "lr=0.0001")),
     "matching_net_fce": System("matching_net_fce", CLASSIFIER, GENTLE),
     "relation_net": System("relation_net", CLASSIFIER, GENTLE),
@@ -79,9 +82,11 @@ SYSTEMS = {
     ),  # runs its network again for each validation episode
     "leo": System("leo", CLASSIFIER, ("validate_every=10", "checkpoint_every=10")),
     "cc_rot": System("cc_rot", settings=("epochs=10",)),
+    "protonet from hct_r": System("protonet", "hct_r", (*BUDGET, "lr=0.0001", "head_factor=30")),
     "feat from hct_r": System("feat", "hct_r", BUDGET),
     "metaoptnet from hct_r": System("metaoptnet", "hct_r", OPTIMISED),
     "epnet from hct_r": System("epnet", "hct_r", BUDGET),
+    "deepemd from hct_r": System("deepemd", "hct_r", SELDOM),
 }
 REFERENCE = ("hct_r", "cipa")
 """System and method that all others are compared with, episode by episode."""

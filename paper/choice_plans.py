@@ -71,9 +71,10 @@ MINI_EPNET_LONG = Run("mini-imagenet-epnet-long", "epnet", LONGER, start=MINI_SE
 MINI_EPNET_ONE = Run("mini-imagenet-epnet-1shot", "epnet", (*EPISODIC, "shot=1"), start=MINI_SECOND)
 MINI = {"mini-ImageNet": ("mini-imagenet", "none", "val")}
 
-# mini-ImageNet, wide (64-160-320-640): all four rotations of every picture. Planned, not trained.
-WIDE_EPOCHS = 30
-WIDE = ("backbone=resnet12-wide", "rotate_every=1", "batch=128", "lr=0.1", f"epochs={WIDE_EPOCHS}")
+# mini-ImageNet, wide (64-160-320-640): all four rotations of every picture. DropBlock gained
+# 1.0 / 0.6 points on validation classes with the narrow one.
+WIDE_EPOCHS = 54
+WIDE = ("backbone=resnet12-wide", "rotate_every=1", "dropblock=0.1", "batch=128", "lr=0.1", f"epochs={WIDE_EPOCHS}")
 MINI_WIDE = Run("mini-imagenet-wide", "hct_r_mini_imagenet", WIDE)
 MINI_WIDE_EPNET = Run("mini-imagenet-wide-epnet", "epnet", (*EPISODIC, "backbone=resnet12-wide"), start=MINI_WIDE)
 
@@ -168,7 +169,7 @@ CHOICES = {
         "A wide ResNet-12 on mini-ImageNet",
         "Stages of 64, 160, 320 and 640 channels (12.4 M parameters), the width of most published results with a "
         "ResNet-12; a row of its own beside the narrow network (64, 128, 256, 512; 8.0 M) of the main rows. All four "
-        f"rotations of every picture, batch 128, step 0.1; {WIDE_EPOCHS} epochs. "
+        f"rotations of every picture, DropBlock, batch 128, step 0.1; {WIDE_EPOCHS} epochs. "
         + HOW.format(where="mini-ImageNet", what="this row"),
         {"wide": MINI_WIDE, "wide, then EPNet's episodes": MINI_WIDE_EPNET},
         MINI,

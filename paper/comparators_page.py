@@ -47,9 +47,17 @@ REASONS = {
 }
 """Why own inference misses a quoted number by more than two points, as far as it is known."""
 FEATURES = ("protonet", "cipa", "bapa")
-OWN = {"hct_r": "cipa", "protonet": "protonet", "cc_rot": "protonet", "classifier_baseline": "protonet"}
+EUCLID = "protonet(metric=euclid)"
+OWN = {"hct_r": "cipa", "protonet": EUCLID, "cc_rot": "protonet", "classifier_baseline": "protonet"}
 """Inference of systems without a head of their own."""
-META = {"hct_r": "none", "feat from hct_r": "FEAT", "metaoptnet from hct_r": "MetaOptNet", "epnet from hct_r": "EPNet"}
+META = {
+    "hct_r": "none",
+    "protonet from hct_r": "ProtoNet",
+    "feat from hct_r": "FEAT",
+    "metaoptnet from hct_r": "MetaOptNet",
+    "epnet from hct_r": "EPNet",
+    "deepemd from hct_r": "DeepEMD",
+}
 
 
 def read_comparators(folder: Path) -> list[dict[str, Any]]:
@@ -169,7 +177,9 @@ def here(documents: list[dict[str, Any]], dataset: str, method: str) -> list[str
 
 def own_label(system: dict[str, Any], found: dict[str, Any]) -> str:
     """The name of a system's own inference among its results."""
-    return next((label for label in found if label not in FEATURES), OWN.get(system["recipe"], ""))
+    head = next((label for label in found if label not in (*FEATURES, EUCLID)), "")
+    own = OWN.get(system["recipe"], "")
+    return head or (own if own in found else own.partition("(")[0])  # earlier results hold cosines alone
 
 
 def _quoted(recipe: str, dataset: str, number: int) -> str:
