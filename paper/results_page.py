@@ -63,34 +63,19 @@ def results_page(folder: Path) -> str:
         "`python -m paper TABLE --data DIR` makes a table from scratch, or resumes.",
         BAPA_ROWS,
     ]
-    planned = [name for name, choice in CHOICES.items() if winner(choice, results) is None]  # nothing is measured yet
-    shown = [name for name in TABLES if name not in ("glyphs", *planned)]
+    shown = [name for name in TABLES if name != "glyphs"]
     return (
         "\n\n".join(
             [
                 *parts,
                 *(section(name, results) for name in shown),
                 *comparators_section(folder),
-                *_planned(planned),
                 *_classes(results),
                 EXTREMES,
             ]
         )
         + "\n"
     )
-
-
-def _planned(names: Sequence[str]) -> list[str]:
-    """Tables of which nothing is measured, in so many words."""
-    if not names:
-        return []
-    rows = [[f"`{name}`", CHOICES[name].title, "; ".join(CHOICES[name].candidates)] for name in names]
-    about = (
-        "Rules and candidates of these tables are fixed; nothing of them is trained or measured, for want of GPU time: "
-        "no number on this page is of a wide ResNet-12, or of a set with one. `python -m paper TABLE --data DIR` "
-        "trains them."
-    )
-    return ["## Planned, not trained", about, markdown(["table", "what", "candidates"], rows)]
 
 
 def section(name: str, results: Results, selects: Callable[[str], bool] | None = None) -> str:

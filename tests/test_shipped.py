@@ -5,6 +5,7 @@ PROTOADAPT_DATA=DIR pytest tests/test_shipped.py      DIR holds CUB_200_2011 or 
 
 import json
 import os
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,16 @@ def test_result_files_are_small_and_packed():
 @pytest.mark.parametrize("name", HERE)
 def test_weights_fit_into_sixteen_mebibytes(name):
     assert cards.weights_file(name).stat().st_size < 16 << 20
+
+
+def test_the_wide_network_of_the_results_is_kept_in_parts():
+    """`paper/weights`: joined they are the file whose rows are published."""
+    parts = sorted((RESULTS.parent / "paper" / "weights").glob("*.safetensors.?"))
+    assert all(part.stat().st_size < 16 << 20 for part in parts)
+    joined = sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()[:16]
+    for shot in (1, 5):
+        file = RESULTS / CHOSEN["wide"].name / f"novel-{shot}shot.json"
+        assert {r["features"]["weights"] for r in read_results(json.loads(file.read_text()))} == {joined}
 
 
 @pytest.mark.slow

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 from benchmarks.comparators import SYSTEMS, cell, merged, stored_reference, training_record
-from paper.comparators_page import NAMES, NOT_TRAINED, REASONS, comparators_section, here, own_label, read_comparators
+from paper.comparators_page import (
+    EUCLID,
+    NAMES,
+    NOT_TRAINED,
+    REASONS,
+    comparators_section,
+    here,
+    own_label,
+    read_comparators,
+)
 from paper.quoted import LITERATURE
 from protoadapt.core.evaluate import compare
 from protoadapt.core.protocol import Protocol
@@ -81,11 +90,10 @@ def test_reasons_state_what_was_measured():
     def accuracies(dataset, name, label="protonet"):
         return [measured[dataset][name]["results"][f"novel {shot}-shot"][label]["accuracy"] for shot in (1, 5)]
 
-    one = accuracies("cifar-fs", "protonet, 1-shot")[0]
     words = REASONS["CIFAR-FS"]
-    assert f"gains {one - accuracies('cifar-fs', 'protonet')[0]:.1f} points" in words
-    assert f"misses by {72.2 - one:.1f}." in words
-    assert f"({accuracies('cifar-fs', 'classifier_baseline')[0]:.2f})" in words
+    for name, between in {"classifier_baseline": ", and cosines ", "protonet, 1-shot": " and "}.items():
+        squared, cosine = (accuracies("cifar-fs", name, label)[0] for label in (EUCLID, "protonet"))
+        assert f"{squared:.2f}{between}{cosine:.2f}" in words
     words = REASONS["mini-ImageNet"]
     for name in ("classifier_baseline", "hct_r"):
         assert "{:.2f} / {:.2f}".format(*accuracies("mini-imagenet", name)) in words
@@ -94,6 +102,8 @@ def test_reasons_state_what_was_measured():
     assert f"{main:.2f} on validation classes when it starts from HCT_R" in words
     start = accuracies("mini-imagenet", "classifier_baseline")
     lost = start[0] - accuracies("mini-imagenet", "protonet")[0]
+    for name in ("feat", "feat from hct_r"):
+        assert "{:.2f} / {:.2f}".format(*accuracies("mini-imagenet", name, "feat")) in words
     assert f"ProtoNet ends {lost:.1f} points below its start" in words
     for name in ("feat", "epnet", "deepemd"):
         gain = np.subtract(accuracies("mini-imagenet", name, name), start)
