@@ -13,6 +13,7 @@ from paper.difference_tables import differences_table, fit_table, small_files_no
 from paper.networks import read_json
 from paper.plan import Row, Run, Table, Trial, unique
 from paper.quoted import LITERATURE, Quoted
+from paper.records_page import records_section
 from paper.records_plans import META
 from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy, first_episodes
 from paper.tables import (
@@ -43,11 +44,12 @@ EXTREMES = "## Extreme queries\n\nOne query, a single class, pictures of other c
 
 BAPA_ROWS = (
     "BAPA changed on 2026-11-16 and on 2026-11-18 ([its page](bapa.md), [log](log.md)). Of today's version are its "
-    "rows of the shipped networks of CIFAR-FS, FC100 and mini-ImageNet on their own novel classes with one view and "
-    "pooling 1, balanced; they were measured on the same features, stored in half precision, on which CIPA's answers "
-    "are the same in 99.8 to 99.9 % of the episodes. Of the version between are their other rows, on CUB with eight "
-    "views or pooling 2, and those of the comparators and joined networks. All others are of the version before both:"
-    " a few tenths of a point apart, on FC100 at 5-shot 0.7 to 0.8."
+    "rows of the wide network and of sets with it, and those of the shipped networks of CIFAR-FS, FC100 and "
+    "mini-ImageNet on their own novel classes with one view and pooling 1, balanced; the latter were measured on the "
+    "same features, stored in half precision, on which CIPA's answers are the same in 99.8 to 99.9 % of the episodes. "
+    "Of the version between are their other rows, on CUB with eight views or pooling 2, and most of the comparators "
+    "and joined networks. All others are of the version before both: a few tenths of a point apart, on FC100 at 5-shot "
+    "0.7 to 0.8."
 )
 
 
@@ -68,6 +70,7 @@ def results_page(folder: Path) -> str:
         "\n\n".join(
             [
                 *parts,
+                *records_section(results),
                 *(section(name, results) for name in shown),
                 *comparators_section(folder),
                 *_classes(results),

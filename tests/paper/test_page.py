@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from paper.choice_plans import CHOICES
 from paper.cub_plans import FULL, SMALL_FILES
 from paper.difference_tables import small_files_note
 from paper.figures import draw_figures
+from paper.records_page import RECORDS
 from paper.results_page import results_page, section
 from paper.stored_results import Results, first_episodes
 from paper.tables import MINI_CHOSEN, SEMI, SEMI_METHODS, TABLES, UNLABELLED, with_views
@@ -115,6 +115,17 @@ def test_what_is_missing_is_said_with_its_reason(some):
         "Not measured: tiered-imagenet (for want of ImageNet's pictures). "
         "Not run yet, or not in full: cifar-fs-epnet, fc100-again, mini-imagenet-epnet, cub-box, cub."
     )
+
+
+def test_the_highest_rows_are_those_of_the_tables():
+    page = results_page(RESULTS)
+    records = page[page.index("## The highest rows") : page.index("## HCT_R + CIPA beside the paper")]
+    lines = [line for line in records.splitlines() if line.startswith("| ") and not line.startswith("| novel")]
+    assert len(lines) == len(RECORDS)
+    rest = page[page.index("## HCT_R + CIPA beside the paper") :]
+    for line in lines:
+        one, five = (cell.strip() for cell in line.split("|")[6:8])
+        assert f"{one} / {five}" in rest or (f"| {one} |" in rest and f"| {five} |" in rest), line
 
 
 def test_novel_classes_of_what_was_not_chosen_are_not_missed():
