@@ -33,6 +33,7 @@ from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.labeling.classifier import Classifier, described, make_estimator
 from protoadapt.labeling.task_calibration import (
     CONTRAST,
+    EVEN,
     NEAREST,
     RATE,
     SHIFT,
@@ -185,6 +186,7 @@ def _models(tasks: Sequence[TaskAnswers], weight: np.ndarray) -> dict[str, Any]:
         "nearest": NEAREST,
         "shift": SHIFT,
         "contrast": CONTRAST,
+        "even": EVEN,
         "usual": usual.round(5).tolist(),
         "rates": list(RATES),
         "thresholds": thresholds,

@@ -48,7 +48,7 @@ def suggest_folder(
     Returns
     -------
     `pictures`: `file`, `label` and `runner_up` (the likely classes, where there are two), `kind`, `stands_for`,
-    `reason` and `preview`, the name of a small picture; `skipped` files with reasons.
+    `reason` and `preview`, the name of a small picture; `skipped` files with reasons; `notes` as in `label`.
 
     Examples
     --------
@@ -80,6 +80,7 @@ def suggest_folder(
         "title": Path(images).resolve().name,
         "pictures": records,
         "skipped": skipped_records(embedded.skipped, lambda file: name_in(images, file)),
+        "notes": examples.notes(),
     }
 
 

@@ -145,7 +145,7 @@ def _empty_folders(sources: Iterable[str | Path]) -> list[str]:
 
 
 def _named(names: Sequence[str], most: int = 5) -> str:
-    return ", ".join(map(repr, names[:most])) + ", …" * (len(names) > most)
+    return ", ".join(map(repr, names[:most])) + f" and {len(names) - most:,} more" * (len(names) > most)
 
 
 def corrected_rows(codes: np.ndarray, origin: np.ndarray) -> np.ndarray:
