@@ -138,7 +138,6 @@ def test_mistakes_are_one_sentence(protoadapt, model):
             ("export", "o", "--format", "fiftyone", "--out", "d", "--sort", "copy", "--url", "http://x"),
             "--sort and --url have no effect with --format fiftyone: leave them out",
         ),
-        (("check", "support", "--images", "images", "--out", "o"), "--images has no effect without a csv"),
         (
             ("calibrate", "f.safetensors", "--card", "c.json", "--model", "cub"),
             "--model has no effect with feature files",
@@ -152,6 +151,11 @@ def test_mistakes_are_one_sentence(protoadapt, model):
             "--half and --skip-corrupt have no effect with --manifest",
         ),
         (("label", "--support", "support", "--out", "o"), "give --images DIR"),
+        (("label", "--support", "support", "--images", "images", "--out", "o", "--model", ""), "model"),
+        (
+            ("suggest", "--images", "images", "--out", "o", "--cache", "images/day 0/red-0.png", "--model", model),
+            "'images/day 0/red-0.png' is a file: give a folder",
+        ),
         (
             ("label", "--support", "support", "--out", "o", "--features", "f", "--sort", "copy"),
             "is given with --sort: --features replaces --images",

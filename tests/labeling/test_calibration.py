@@ -253,7 +253,7 @@ def test_ways_that_do_not_fit_are_left_out():
     result = calibrate([(TABLE.features, TABLE.labels)], "protonet", episodes=4)
     assert result["familiarity"]["way"] == [3, 5]
     few = TABLE.labels < 3
-    with pytest.raises(UserError, match="need 4 or more"):
+    with pytest.raises(UserError, match="need 4 or more: extract pictures of more classes"):
         calibrate([(TABLE.features[few], TABLE.labels[few])])
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from protoadapt.cli.label_command import MODEL, print_notes, print_skipped
-from protoadapt.cli.options import Device, FeatureCache, ModelName, find_device, refuse_unused
+from protoadapt.cli.options import Device, FeatureCache, ModelName, find_device
 from protoadapt.cli.progress import bars, shortened
 from protoadapt.core.errors import count
 from protoadapt.core.files import check_ours, check_output_folder, write_json, write_text
@@ -40,8 +40,6 @@ def check(
 
     Finds labels that are probably wrong, near-duplicates, outliers, and classes that are confused with each other.
     """
-    if not any(map(Path.is_file, labelled)):
-        refuse_unused({"--images": images}, "without a csv")
     check_output_folder(out)
     table, page, document = (check_ours(out / name, mark) for name, mark in OURS.items())
     from protoadapt.labeling.check_folder import check_folder, check_table

@@ -85,7 +85,14 @@ def label(
         options |= {"device": find_device(device), "on_progress": report}
         if images:
             result = labeling.label(
-                support, images, out, model=model or MODEL, sort=sort, sort_unknown=sort_unknown, cache=cache, **options
+                support,
+                images,
+                out,
+                model=MODEL if model is None else model,
+                sort=sort,
+                sort_unknown=sort_unknown,
+                cache=cache,
+                **options,
             )
         elif features:
             result = labeling.label_features(support, features, out, model=model, **options)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import unchanged_since_now
+from protoadapt.core.files import check_output_folder, unchanged_since_now
 from protoadapt.core.threads import thread_pool
 from protoadapt.labeling.classifier import METHOD
 from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
@@ -172,6 +172,8 @@ def embed_pictures(
     on_progress: Progress,
 ) -> Embedded:
     """Computes the features that the cache lacks. At least one of the pictures must be readable."""
+    if cache:
+        check_output_folder(Path(cache))
     network, metadata = networks.load_for_files(model, device)
     store = Store(cache, metadata["weights"], metadata["size"])
     files = list(dict.fromkeys([*pictures.files, *(example.file for example in support.examples)]))
