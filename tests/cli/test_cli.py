@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import warnings
 from dataclasses import replace
 from functools import partial
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.command import run
 
+import protoadapt
 from benchmarks.slow_methods import STEPS, shortened
 from protoadapt import save_features
 from protoadapt.cli import main
@@ -324,3 +326,11 @@ def test_other_errors_stay_what_they_are():
 
     with pytest.raises(ZeroDivisionError):
         main(wrong)
+
+
+def test_a_warning_of_ours_is_a_note_and_another_says_where_it_comes_from():
+    run("--version")
+    ours = warnings.formatwarning("a piece is broken", UserWarning, protoadapt.__file__, 7)
+    assert ours == "note: a piece is broken\n"
+    assert warnings.formatwarning("old", UserWarning, "/x/torch.py", 7) == "/x/torch.py:7: UserWarning: old\n"
+    assert "7: FutureWarning: old" in warnings.formatwarning("old", FutureWarning, protoadapt.__file__, 7)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from helpers import command
-from helpers.label_files import correct, listing, truth
+from helpers.label_files import almost_the_same, correct, listing, truth
 from helpers.pages import board_data
 
 
@@ -121,8 +121,41 @@ def test_mistakes_are_one_sentence(protoadapt, model):
         (("label", "--support", "support", "--images", "images", "--out", "o", "--model", "lite9"), "no model"),
         (("predict", "nowhere.safetensors", "images"), "no classifier"),
         (("predict", "nowhere.safetensors", "images", "--format", "xml"), "no format 'xml'"),
-        (("predict", "nowhere.safetensors", "images", "--csv", "--json"), "two formats"),
+        (("predict", "nowhere.safetensors", "images", "--csv", "--json"), "--json and --csv are different formats"),
+        (("predict", "no.safetensors", "images", "--format", "csv", "--json"), "--format csv and --json are different"),
+        (("predict", "no.safetensors", "images", "--sort-unknown", "apart"), "given without --sort: add --sort copy"),
+        (
+            ("label", "--support", "support", "--images", "images", "--out", "o", "--sort-unknown", "together"),
+            "given without --sort: add --sort copy",
+        ),
+        (
+            ("label", "--support", "support", "--out", "o", "--features", "f", "--sort-unknown", "apart"),
+            "is given with --sort-unknown: --features replaces --images",
+        ),
+        (("export", "cub", "--out", "c.onnx", "--sort", "copy"), "--sort has no effect with --format onnx: leave it"),
+        (("export", "cub", "--out", "c.onnx", "--images", "images"), "--images has no effect with --format onnx"),
+        (
+            ("export", "o", "--format", "fiftyone", "--out", "d", "--sort", "copy", "--url", "http://x"),
+            "--sort and --url have no effect with --format fiftyone: leave them out",
+        ),
+        (
+            ("calibrate", "f.safetensors", "--card", "c.json", "--model", "cub"),
+            "--model has no effect with feature files",
+        ),
+        (
+            ("extract", "cub", "--images", "support", "--out", "f.safetensors", "--split", "val", "--data", "."),
+            "--split and --data have no effect with --images",
+        ),
+        (
+            ("extract", "cub", "--manifest", "m.jsonl", "--out", "f", "--half", "--skip-corrupt"),
+            "--half and --skip-corrupt have no effect with --manifest",
+        ),
         (("label", "--support", "support", "--out", "o"), "give --images DIR"),
+        (("label", "--support", "support", "--images", "images", "--out", "o", "--model", ""), "model"),
+        (
+            ("suggest", "--images", "images", "--out", "o", "--cache", "images/day 0/red-0.png", "--model", model),
+            "'images/day 0/red-0.png' is a file: give a folder",
+        ),
         (
             ("label", "--support", "support", "--out", "o", "--features", "f", "--sort", "copy"),
             "is given with --sort: --features replaces --images",
@@ -151,7 +184,36 @@ def test_a_class_that_may_be_misspelt_is_said_in_one_line(protoadapt, folder, mo
     (folder / "t.csv").write_text("file,label\nday 0/green-0.png,Green\n")
     places = ["--support", "support", "--support", "t.csv", "--images", "images", "--out", "out"]
     _, err = protoadapt("label", *places, "--model", model)
-    assert err == "note: the new class 'Green' is almost 'green': check whether one is misspelt\n"
+    said = f"note: {almost_the_same('Green', 'green')}\n"
+    assert err == said
+    _, err = protoadapt("suggest", *places[:-1], "next", "--n", "2", "--model", model)
+    assert err == said
+    assert json.loads((folder / "next" / "next.json").read_text())["notes"] == [almost_the_same("Green", "green")]
+
+
+def test_of_many_skipped_files_the_others_are_counted_and_found(protoadapt, folder, model):
+    for number in range(7):
+        (folder / "images" / f"broken-{number}.png").write_text("no picture")
+    places = ("--support", "support", "--images", "images", "--model", model, "--out")
+    more = "  … and 2 more, which {} lists\n"
+    _, err = protoadapt("label", *places, "o")
+    assert err.startswith("7 files were skipped:\n")
+    assert err.endswith(more.format("o/report.html"))
+    assert "broken-6.png" in (folder / "o" / "report.html").read_text()
+    _, err = protoadapt("suggest", *places[2:], "s", "--n", "2")
+    assert err.endswith(more.format("s/next.json"))
+    assert "broken-6.png" in (folder / "s" / "next.json").read_text()
+    _, err = protoadapt("predict", "o/classifier.safetensors", "images")
+    assert err.endswith(more.format("--format json"))
+    assert "broken-6.png" in protoadapt("predict", "o/classifier.safetensors", "images", "--format", "json")[0]
+    _, err = protoadapt("predict", "o/classifier.safetensors", "images", "--out", "p")
+    assert err.endswith(more.format("p/report.html"))
+    for number in range(7):
+        (folder / "images" / "day 0").joinpath(f"green-{number}.png").unlink(missing_ok=True)
+    for file in (folder / "images").rglob("red-*"):
+        file.unlink()
+    _, err = protoadapt("export", "o", "--out", "dataset")
+    assert err.count("there is no such picture any more") > 5, "this is the only list"
 
 
 def test_nothing_to_name_is_said_and_one_file_is_no_files(protoadapt, folder, model):

@@ -34,3 +34,11 @@ def listing(folder: Path) -> dict[str, str | bytes]:
     return {
         str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else path.read_bytes() for path in files
     }
+
+
+def almost_the_same(one: str, other: str) -> str:
+    """The note on two classes of which one may be misspelt."""
+    return (
+        f"{one!r} and {other!r} are two classes with almost the same name: if one is a typing error, correct it in the "
+        f"csv and run the same command again"
+    )

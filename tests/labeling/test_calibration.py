@@ -139,9 +139,11 @@ def test_answers_and_statistics_against_loops(method):
             cosines = sorted(((max(float(mean @ u), 0.0), j) for j, u in enumerate(pool)), reverse=True)[:10]
             mean = (sum(part) + sum(c * pool[j] for c, j in cosines)) / (len(part) + sum(c for c, _ in cosines))
         means.append(mean / mean.norm() / 2)
+    closest = [max(range(3), key=lambda c: float(u @ means[c])) for u in pool]
+    effective = len(pool) ** 2 / sum(closest.count(c) ** 2 for c in range(3))
     counts = [1.0] * len(pool)
     for _ in range(3):  # what all share: every row alike, then twice the less a row counts the more familiar it is
-        shared = 0.75 * sum(c * u for c, u in zip(counts, pool)) / (len(pool) + 10)
+        shared = 0.75 * (effective / 3) ** 0.5 * sum(c * u for c, u in zip(counts, pool)) / (len(pool) + 10)
         familiar = [max(float(u @ mean) for mean in means) - float(u @ shared) for u in pool]
         below = [sum(other < one for other in familiar) for one in familiar]
         counts = [2 - (2 * rank + 1) / len(pool) for rank in below]
@@ -217,7 +219,7 @@ def test_a_classifier_is_adapted_to_its_task():
     alone = adapted(made, card, support, task.codes, pool[:0])  # no picture: what is usual
     assert alone.temperature == card["temperature"]
     assert np.isfinite(alone.threshold)
-    before = {key: value for key, value in card["task"].items() if key not in ("nearest", "shift", "contrast")}
+    before = {key: value for key, value in card["task"].items() if key not in ("nearest", "shift", "contrast", "even")}
     before |= {"usual": [row[:3] for row in before["usual"]], "accuracy": before["accuracy"][:6]}
     older = adapted(made, {**card, "task": before}, support, task.codes, pool)  # cards of earlier versions
     assert torch.equal(older.means, made.means)
@@ -226,6 +228,11 @@ def test_a_classifier_is_adapted_to_its_task():
     torch.testing.assert_close(cosine, torch.ones(3))
     half = surrounded(made, task.codes, pool, np.arange(6) % 2 == 0)  # corrected rows count less beside the others
     assert not torch.equal(half.means, surrounded(made, task.codes, pool).means)
+    one = pool[task.y == 0]  # a folder of one class only: the mean of its rows counts less
+    apart, uneven, full = (
+        surrounded(made, task.codes, one, contrast=0, **how) for how in ({"shift": 0.0}, {}, {"even": 0})
+    )
+    torch.testing.assert_close(apart.means - uneven.means, (apart.means - full.means) / 3**0.5)
     old = {key: value for key, value in card.items() if key != "task"}
     assert adapted(made, old, support, task.codes, pool) == made
     plain = Classifier.of(fitted, list("abc"), {}, support, task.codes)
@@ -246,7 +253,7 @@ def test_ways_that_do_not_fit_are_left_out():
     result = calibrate([(TABLE.features, TABLE.labels)], "protonet", episodes=4)
     assert result["familiarity"]["way"] == [3, 5]
     few = TABLE.labels < 3
-    with pytest.raises(UserError, match="need 4 or more"):
+    with pytest.raises(UserError, match="need 4 or more: extract pictures of more classes"):
         calibrate([(TABLE.features[few], TABLE.labels[few])])
 
 
@@ -271,7 +278,7 @@ def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
     command([file], card, episodes=4)
     result = json.loads(card.read_text())
     assert cards.calibration_of(card, "ab" * 8) == result["calibration"]
-    for odd in ({"nearest": -1}, {"nearest": 2.5}, {"shift": 9}, {"shift": "much"}):
+    for odd in ({"nearest": -1}, {"nearest": 2.5}, {"shift": 9}, {"shift": "much"}, {"even": -1}, {"even": None}):
         task = result["calibration"]["task"] | odd
         notes.write_text(json.dumps({**result, "calibration": {**result["calibration"], "task": task}}))
         with pytest.raises(UserError, match="is incomplete"):

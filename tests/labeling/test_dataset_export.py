@@ -119,7 +119,13 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path)
         ((labels, "imagefoldr", tmp_path / "o"), {}, "did you mean 'imagefolder'"),
         ((labels, "imagefolder", tmp_path / "o"), {"sort": "move"}, "choose copy or link"),
         ((folder / "none.csv", "fiftyone", tmp_path / "o"), {}, "is no labels.json of `label`"),
-        ((folder / "nowhere", "fiftyone", tmp_path / "o"), {}, "is no labels.json of `label`"),
+        (
+            (folder / "nowhere", "fiftyone", tmp_path / "o"),
+            {},
+            "nowhere' holds no labels: give the folder that `label`",
+        ),
+        ((folder / "out" / "cub", "fiftyone", tmp_path / "o"), {}, "cub' holds no labels"),
+        ((labels, "fiftyone", tmp_path / "o"), {"images": tmp_path / "nowhere"}, "there is no folder .*nowhere'"),
         ((changed(folder=None), "fiftyone", tmp_path / "o"), {}, "do not say where their pictures are"),
         ((labels, "fiftyone", tmp_path / "o"), {"images": tmp_path}, "give their folder with --images"),
     ):

@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+from helpers.label_files import almost_the_same
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,12 +111,9 @@ def test_a_terminal_is_told_nothing_else():
     ],
 )
 def test_a_new_class_that_may_be_a_slip_is_said(new, old, near):
-    said = f"the new class {new!r} is almost {old!r}: check whether one is misspelt"
-    assert slips({new, old}, {old, "gadwall"}) == ([said] if near else [])
+    assert slips({new, old}, {old, "gadwall"}) == ([almost_the_same(new, old)] if near else [])
     assert slips({old}, {old, new}) == []  # both were there before
 
 
 def test_among_new_classes_only_case_and_blanks_are_slips():
-    assert slips({"robin", "Robin", "rovin"}, set()) == [
-        "the new class 'robin' is almost 'Robin': check whether one is misspelt"
-    ]
+    assert slips({"robin", "Robin", "rovin"}, set()) == [almost_the_same("robin", "Robin")]

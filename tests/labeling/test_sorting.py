@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from helpers.label_files import listing
+from helpers.label_files import almost_the_same, listing
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import SWEPT, written_whole
@@ -116,7 +116,7 @@ def test_what_cannot_be_sorted_is_told_and_the_rest_is_sorted(folder, named, pai
 def test_classes_that_differ_in_case_are_noted_and_not_sorted(folder, named):
     (folder / "t.csv").write_text("file,label\nday 0/red-0.png,Red\n")
     result = named(support=("support", "t.csv"))
-    assert result["notes"] == ["the new class 'Red' is almost 'red': check whether one is misspelt"]
+    assert result["notes"] == [almost_the_same("Red", "red")]
     assert named(out="other")["notes"] == []
     with pytest.raises(UserError, match="the classes 'Red' and 'red' into one folder on many computers"):
         named(support=("support", "t.csv"), out="third", sort="copy")

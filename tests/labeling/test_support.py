@@ -24,8 +24,9 @@ def test_a_folder_is_a_class_whatever_lies_deeper(tmp_path, paint):
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-@pytest.mark.parametrize("start", ["", "\ufeff"])
-def test_a_table_as_spreadsheets_write_it(tmp_path, paint, delimiter, start):
+@pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
+@pytest.mark.parametrize("start", ["", "\ufeff", "\ufeff\r\n\n"])
+def test_a_table_as_spreadsheets_write_it(tmp_path, paint, delimiter, start, end):
     paint(tmp_path / "tables" / "beside it.png", "red")
     paint(tmp_path / "images" / "deep" / "b.png", "red")
     lines = [
@@ -35,8 +36,8 @@ def test_a_table_as_spreadsheets_write_it(tmp_path, paint, delimiter, start):
         ("", "no.png"),
         ("unknown", "no.png"),
     ]
-    text = start + "".join(delimiter.join(line) + "\r\n" for line in lines)
-    (tmp_path / "tables" / "t.csv").write_text(text, encoding="utf-8")
+    text = start + "".join(delimiter.join(line) + end for line in lines)
+    (tmp_path / "tables" / "t.csv").write_bytes(text.encode())
     support = read_support([tmp_path / "tables" / "t.csv"], tmp_path / "images")
     assert labels_of(support, tmp_path) == [("images/deep/b.png", "dog"), ("tables/beside it.png", "cat")]
 
@@ -98,7 +99,9 @@ def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path, paint):
     paint(tmp_path / "one" / "cat" / "1.png", "red")
     for text, words in (
         ("name,class\na.png,cat\n", "no columns file and label"),
+        ("file|label\na.png|cat\n", "in its first line, with a comma, semicolon or tab between"),
         ("", "t.csv' is empty"),
+        ("\n\n", "t.csv' is empty"),
         ("file,label,Label\na.png,cat,dog\n", "several columns label"),
         ("file,label\nnowhere.png,cat\n", r"line 2 .*'nowhere.png'"),
         ("file,label\n,\n", "gives no labels: write the class of some pictures into the column label of .*t.csv"),

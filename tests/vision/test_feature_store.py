@@ -125,6 +125,27 @@ def test_pieces_of_another_kind_are_never_used(tmp_path, loaded, files, kind):
     np.testing.assert_allclose(store.rows(contents), rows, atol=1e-6)
 
 
+@pytest.mark.parametrize("what", ["a pipe", "an endless device", "an empty folder", "a folder"])
+def test_what_is_no_file_is_never_read(tmp_path, what):
+    store = Store(tmp_path, "abc", 84)
+    store.add([b"c" * 32], np.ones((1, 4), np.float32))
+    store.flush()
+    [piece] = store.folder.iterdir()
+    other = piece.with_name("0.safetensors")
+    if what == "a pipe":
+        os.mkfifo(other)
+    elif what == "an endless device":
+        other.symlink_to("/dev/zero")
+    else:
+        other.mkdir()
+    if what == "a folder":
+        (other / "mine.txt").write_text("notes")
+    said = f"remove '{other}'" if what == "a folder" else "embedding again"
+    with pytest.warns(UserWarning, match=rf"0\.safetensors of the feature cache is broken \(it is no file\): {said}"):
+        assert b"c" * 32 in Store(tmp_path, "abc", 84)
+    assert os.path.lexists(other) == (what == "a folder")
+
+
 def test_an_interruption_costs_one_piece(tmp_path, loaded, files, monkeypatch):
     network, metadata = loaded
     monkeypatch.setattr(file_embedding, "CPU_BATCH", 2)

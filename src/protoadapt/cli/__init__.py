@@ -3,8 +3,10 @@
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from io import TextIOWrapper
+from pathlib import Path
 
 
 def main(command: Callable[[], object] | None = None) -> None:
@@ -21,6 +23,7 @@ def main(command: Callable[[], object] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a character must not cause a traceback
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    warnings.formatwarning = _plain_note
     try:
         from protoadapt.core.errors import UserError
 
@@ -43,6 +46,15 @@ def main(command: Callable[[], object] | None = None) -> None:
         if not (sentence := _lack(error)):
             raise
         _fail(sentence)
+
+
+def _plain_note(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """A warning of this package for people; others say where in the code they come from, as usual."""
+    if category is UserWarning and Path(filename).is_relative_to(Path(__file__).parents[1]):
+        return f"note: {message}\n"
+    return f"{filename}:{lineno}: {category.__name__}: {message}\n"
 
 
 SPARE = 16

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from protoadapt.cli.models_command import describe_calibration
-from protoadapt.cli.options import MODEL_HELP
+from protoadapt.cli.options import MODEL_HELP, refuse_unused
 from protoadapt.cli.progress import bars, progress
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, write_text
@@ -49,6 +49,8 @@ def calibrate(
 
     if check_output(card, *sources).suffix != ".json":
         raise UserError(f"a model card is a JSON file, not {card.name!r}: end the name in .json")
+    if not any(map(Path.is_dir, sources)):
+        refuse_unused({"--model": model}, "with feature files, which say what made them")
     content = read_card(card)
     if content is None and card.exists():
         raise UserError(f"{str(card)!r} is not a model card and is left as is: give another name")

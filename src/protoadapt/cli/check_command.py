@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from protoadapt.cli.label_command import MODEL, print_skipped
+from protoadapt.cli.label_command import MODEL, print_notes, print_skipped
 from protoadapt.cli.options import Device, FeatureCache, ModelName, find_device
-from protoadapt.cli.progress import bars, say
+from protoadapt.cli.progress import bars, shortened
 from protoadapt.core.errors import count
 from protoadapt.core.files import check_ours, check_output_folder, write_json, write_text
 from protoadapt.core.untrusted import for_terminal
@@ -52,15 +52,14 @@ def check(
     write_text(table, check_table(result))
     write_json(document, result)
     write_text(page, check_page(with_images(result, out)))
-    _print_faults(result)
-    for note in result["notes"]:
-        say(f"note: {for_terminal(note)}")
-    print_skipped(result["skipped"])
+    _print_faults(result, document)
+    print_notes(result["notes"], document)
+    print_skipped(result["skipped"], document)
     print(f"{table}, {page}")
 
 
-def _print_faults(result: dict[str, Any]) -> None:
-    """How many faults of each kind, and the first few."""
+def _print_faults(result: dict[str, Any], document: Path) -> None:
+    """How many faults of each kind, and the first few; the document lists them all."""
     groups = [[f"{file['file']} ({file['label']})" for file in one["files"]] for one in result["duplicates"]]
     kinds = {
         ("label that is probably wrong", "labels that are probably wrong"): [
@@ -75,7 +74,5 @@ def _print_faults(result: dict[str, Any]) -> None:
     print(f"{count(result['checked'], 'picture')} of {count(len(result['classes']), 'class', 'classes')}")
     for (one, many), found in kinds.items():
         print(count(len(found), one, many))
-        for text in found[:LISTED]:
+        for text in shortened(found, LISTED, str(document)):
             print(f"  {for_terminal(text)}")
-        if len(found) > LISTED:
-            print("  …")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from protoadapt.cli.label_command import print_skipped
-from protoadapt.cli.options import MODEL_HELP
+from protoadapt.cli.options import MODEL_HELP, refuse_unused
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output
 
@@ -34,8 +34,8 @@ def export(
         Path | None, typer.Option(metavar="DIR", help="of labels: the pictures, where labels.json does not lead there")
     ] = None,
     sort: Annotated[
-        str, typer.Option(metavar="link|copy", help="with imagefolder: link or copy the pictures")
-    ] = "link",
+        str | None, typer.Option(metavar="link|copy", help="with imagefolder: link (default) or copy the pictures")
+    ] = None,
     url: Annotated[
         str | None, typer.Option(help="with label-studio: address before a picture's path (default: its local files)")
     ] = None,
@@ -48,8 +48,12 @@ def export(
     """
     labels = Path(source).suffix in (".json", ".csv") or Path(source, "labels.json").is_file()
     form = form or ("imagefolder" if labels else "onnx")
+    refuse_unused(
+        {"--sort": form != "imagefolder" and sort, "--url": form != "label-studio" and url}, f"with --format {form}"
+    )
     if form != "onnx":
         return _labels(source, form, out, classifier, images, sort, url)
+    refuse_unused({"--images": images}, "with --format onnx")
     if labels:
         raise UserError(f"{source!r} holds labels: choose --format imagefolder, fiftyone or label-studio")
     from protoadapt.labeling import onnx_export
@@ -65,13 +69,13 @@ def export(
 
 
 def _labels(
-    source: str, form: str, out: Path, classifier: Path | None, images: Path | None, sort: str, url: str | None
+    source: str, form: str, out: Path, classifier: Path | None, images: Path | None, sort: str | None, url: str | None
 ) -> None:
     from protoadapt.labeling.dataset_export import LOCAL, export_labels
 
     if classifier is not None:
         raise UserError(f"--classifier is given with --format {form}: it belongs to --format onnx")
-    done = export_labels(source, form, out, images=images, sort=sort, url=LOCAL if url is None else url)
+    done = export_labels(source, form, out, images=images, sort=sort or "link", url=LOCAL if url is None else url)
     print_skipped(done["skipped"])
     corrected = f", {count(done['corrected'], 'label')} corrected in labels.csv" if done["corrected"] else ""
     print(f"{count(done['pictures'], 'picture')}{corrected} → {out}")

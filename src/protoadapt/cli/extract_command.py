@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from protoadapt.cli.options import Cache, DataDir, DatasetName, Device, Model, SkipCorrupt, find_device
+from protoadapt.cli.options import Cache, DataDir, DatasetName, Device, Model, SkipCorrupt, find_device, refuse_unused
 from protoadapt.cli.progress import bars, say, say_skipped
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_ours, check_output, check_output_folder
@@ -23,8 +23,8 @@ def extract(
     dataset: DatasetName = "",
     data_dir: DataDir = None,
     split: Annotated[
-        str, typer.Option(help="split of the dataset: base, val or novel (or train, val, test)")
-    ] = "novel",
+        str | None, typer.Option(help="split of the dataset: base, val or novel (or train, val, test); default: novel")
+    ] = None,
     images: Annotated[
         Path | None, typer.Option(metavar="DIR", help="your own pictures, in one folder per class; replaces --dataset")
     ] = None,
@@ -83,7 +83,13 @@ def extract(
     if not manifest and any(sharding.values()):
         option = next(option for option, changed in sharding.items() if changed)
         raise UserError(f"{option} works with --manifest only: leave it out, or make a list with `protoadapt manifest`")
+    of_dataset = {"--split": split, "--data": data_dir, "--base-mean": base_mean}
+    if images:
+        refuse_unused(of_dataset, "with --images")
     if manifest:
+        refuse_unused(
+            of_dataset | {"--crop": crop or None, "--half": half, "--skip-corrupt": skip_corrupt}, "with --manifest"
+        )
         if cache:
             raise UserError("--manifest needs no --cache: leave it out")
         if maps:
@@ -128,7 +134,7 @@ def extract(
                 dataset, part, data_dir, **options, on_progress=partial(report, f"{part} pictures decoded")
             )
 
-        chosen = load(split)
+        chosen = load(split or "novel")
         if base_mean is None:
             base_mean = data_dir is None or search(chosen.name, "base", data_dir, options["crop"]) is not None
             if not base_mean:

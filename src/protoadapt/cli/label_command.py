@@ -7,19 +7,19 @@ from typing import Annotated, Any
 import typer
 
 from protoadapt.cli.options import MODEL_HELP, Device, FeatureCache, Set, find_device
-from protoadapt.cli.progress import bars, say
+from protoadapt.cli.progress import bars, say, shortened
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import write_text
 from protoadapt.core.untrusted import for_terminal
 
 MODEL = "lite0"
-LISTED = 5  # of the skipped files
+LISTED = 5  # of the skipped files, and of notes
 Sort = Annotated[str | None, typer.Option(metavar="copy|link", help="copy or link the pictures into OUT/sorted/CLASS/")]
 SortUnknown = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="together|apart",
-        help="with --sort: leave unknown pictures in the folder of their likeliest class, or in sorted/unknown/",
+        help="with --sort: unknown pictures go to the folder of their likeliest class (default), or to sorted/unknown/",
     ),
 ]
 
@@ -46,7 +46,7 @@ def label(
     method: Annotated[str, typer.Option(help="bapa, cipa, protonet, semi_protonet, soft_kmeans or pt_map")] = "bapa",
     settings: Set = None,
     sort: Sort = None,
-    sort_unknown: SortUnknown = "together",
+    sort_unknown: SortUnknown = None,
     unknown: Annotated[
         str | None,
         typer.Option(
@@ -62,8 +62,8 @@ def label(
     Unlabelled pictures also shape the classifier (transductive). Writes labels.csv, a report to check them in, and a
     classifier for `predict`.
     """
-    unused = [option for option, value in {"--images": images, "--sort": sort, "--cache": cache}.items() if value]
-    if features and unused:
+    of_images = {"--images": images, "--sort": sort, "--sort-unknown": sort_unknown, "--cache": cache}
+    if features and (unused := [option for option, value in of_images.items() if value]):
         rule = "--features replaces --images and takes neither --sort nor --cache"
         raise UserError(f"--features is given with {' and '.join(unused)}: {rule}")
     if not (features or images):
@@ -85,7 +85,14 @@ def label(
         options |= {"device": find_device(device), "on_progress": report}
         if images:
             result = labeling.label(
-                support, images, out, model=model or MODEL, sort=sort, sort_unknown=sort_unknown, cache=cache, **options
+                support,
+                images,
+                out,
+                model=MODEL if model is None else model,
+                sort=sort,
+                sort_unknown=sort_unknown,
+                cache=cache,
+                **options,
             )
         elif features:
             result = labeling.label_features(support, features, out, model=model, **options)
@@ -96,10 +103,9 @@ def label(
     write_text(out / "report.html", labels_page(labeling.with_images(result, out)))
     _print_classes(result)
     print(labels_summary(result))
-    for note in result["notes"]:
-        say(f"note: {for_terminal(note)}")
+    print_notes(result["notes"], out / "labels.json")
     if images:
-        print_skipped(result["skipped"])
+        print_skipped(result["skipped"], out / "report.html")
     if result.get("left_alone"):
         print(f"not written by protoadapt and left as is: {count(result['left_alone'], 'file')} in {out / 'sorted'}")
     parquet = [] if images else sorted(out.glob("labels*.parquet"))
@@ -113,11 +119,16 @@ def _print_classes(result: dict[str, Any]) -> None:
         print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')}{unknown})")
 
 
-def print_skipped(skipped: list[dict[str, Any]]) -> None:
-    """The first few files that could not be used, and why."""
+def print_skipped(skipped: list[dict[str, Any]], where: str | Path | None = None) -> None:
+    """The first few files that could not be used, and why; `where` lists them all (None: this is the only list)."""
     if skipped:
         say(f"{count(len(skipped), 'file')} {'was' if len(skipped) == 1 else 'were'} skipped:")
-    for one in skipped[:LISTED]:
-        say(f"  {for_terminal(one['file'])}: {for_terminal(one['reason'])}")
-    if len(skipped) > LISTED:
-        say("  …")
+    lines = [f"{for_terminal(one['file'])}: {for_terminal(one['reason'])}" for one in skipped]
+    for line in lines if where is None else shortened(lines, LISTED, str(where)):
+        say(f"  {line}")
+
+
+def print_notes(notes: list[str], where: str | Path) -> None:
+    """What a person should look at; `where` lists all notes."""
+    for line in shortened([for_terminal(note) for note in notes], LISTED, str(where)):
+        say(f"note: {line}")

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -71,6 +72,14 @@ Base = Annotated[
 ]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="also write the result as JSON")]
 Format = Annotated[str, typer.Option("--format", help="format of the printed table: text, markdown, csv or latex")]
+
+
+def refuse_unused(given: Mapping[str, object], where: str) -> None:
+    """Raises UserError where one of these options is given, with a value other than None and False, which nobody would
+    read; `where` says with or without what."""
+    if unused := [option for option, value in given.items() if value not in (None, False)]:
+        has, it = ("has", "it") if len(unused) == 1 else ("have", "them")
+        raise UserError(f"{' and '.join(unused)} {has} no effect {where}: leave {it} out")
 
 
 def no_device(name: str) -> UserError:

@@ -22,15 +22,16 @@ def predict(
     ],
     images: Annotated[list[Path], typer.Argument(metavar="IMAGE|DIR", help="pictures, or directories of them")],
     form: Annotated[
-        str, typer.Option("--format", help="text; csv: the columns of labels.csv; json: everything there is")
-    ] = "text",
+        str | None,
+        typer.Option("--format", help="text (default); csv: the columns of labels.csv; json: everything there is"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", hidden=True)] = False,  # an old spelling of --format
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="directory for labels.csv, labels.json and report.html as well")
     ] = None,
     sort: Sort = None,
-    sort_unknown: SortUnknown = "together",
+    sort_unknown: SortUnknown = None,
     model: Annotated[str | None, typer.Option(help="path of the network, if it has moved since `label` ran")] = None,
     device: Device = "auto",
 ) -> None:
@@ -38,15 +39,20 @@ def predict(
 
     Each picture is named by itself: the others have no influence (inductive).
     """
-    if as_json and as_csv:
-        raise UserError("--json and --csv are two formats: give one of them")
-    form = "json" if as_json else "csv" if as_csv else form
+    asked = ({f"--format {form}": form} if form else {}) | ({"--json": "json"} if as_json else {})
+    asked |= {"--csv": "csv"} if as_csv else {}
+    if len(set(asked.values())) > 1:
+        raise UserError(f"{' and '.join(asked)} are different formats: give one of them")
+    form = next(iter(asked.values()), "text")
     if form not in FORMATS:
         raise no_such("format", form, FORMATS)
-    if sort and out is None:
-        raise UserError("--sort needs a folder for the sorted pictures: give --out DIR")
     from protoadapt import labeling
     from protoadapt.labeling import outputs
+    from protoadapt.labeling.sorting import check_way
+
+    check_way(sort, sort_unknown)
+    if sort and out is None:
+        raise UserError("--sort needs a folder for the sorted pictures: give --out DIR")
 
     with bars() as report:
         options: dict[str, Any] = {"model": model, "device": find_device(device), "on_progress": report}
@@ -66,6 +72,6 @@ def predict(
         for one in result["pictures"]:
             doubt = ", perhaps none of the classes" if one["unknown"] else ""
             print(f"{for_terminal(one['file'])}: {for_terminal(one['label'])} ({one['confidence']:.0%}{doubt})")
-    print_skipped(result["skipped"])
+    print_skipped(result["skipped"], "--format json" if out is None else out / "report.html")
     if out is not None and form == "text":
         print(f"{out / 'labels.csv'}, {out / 'report.html'}")

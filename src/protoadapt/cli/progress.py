@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,12 @@ all), which gives the rate and the time left."""
 def say(words: str) -> None:
     """Print for people: beside the output, at once."""
     print(words, file=sys.stderr, flush=True)
+
+
+def shortened(lines: Sequence[str], most: int, where: str) -> list[str]:
+    """The first lines of a list, and how many more there are; `where` lists all of them."""
+    more = len(lines) - most
+    return [*lines[:most], *([f"… and {more:,} more, which {where} lists"] if more > 0 else [])]
 
 
 def say_skipped(images: "Images") -> None:

@@ -55,7 +55,7 @@ def serve(
     if fitted:
         network, metadata = load_same(model, fitted.model["name"], fitted.model["weights"], "the classifier was", load)
     else:
-        network, metadata = load(model or MODEL)
+        network, metadata = load(MODEL if model is None else model)
 
     def announce(address: str) -> None:
         print(f"Open {address} in a browser; Ctrl-C here ends it.", flush=True)

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from protoadapt.cli.label_command import MODEL, print_skipped
+from protoadapt.cli.label_command import MODEL, print_notes, print_skipped
 from protoadapt.cli.options import Device, FeatureCache, ModelName, find_device
-from protoadapt.cli.progress import bars
-from protoadapt.core.errors import count
+from protoadapt.cli.progress import bars, shortened
 from protoadapt.core.files import check_ours, check_output_folder, unchanged_since_now, write_json, write_text
 from protoadapt.core.untrusted import for_terminal
 
@@ -54,11 +53,10 @@ def suggest(
     write_text(table, next_table(result, images, table, sources), unchanged)
     write_json(document, result)
     write_text(page, next_page(with_images(result, out)))
-    for one in result["pictures"][:LISTED]:
-        print(f"{for_terminal(one['file'])}: {for_terminal(one['reason'])}")
-    if (more := len(result["pictures"]) - LISTED) > 0:
-        print(f"… and {count(more, 'more picture')} in {table}")
-    print_skipped(result["skipped"])
+    lines = [f"{for_terminal(one['file'])}: {for_terminal(one['reason'])}" for one in result["pictures"]]
+    print(*shortened(lines, LISTED, str(table)), sep="\n")
+    print_notes(result["notes"], document)
+    print_skipped(result["skipped"], document)
     print(f"look at {page}, fill in the column label of {table}, then name all pictures:")
     given = [word for source in dict.fromkeys([*sources, table]) for word in ("--support", source)]
     # Labels stay in the folder where they are; the first time, features that were computed here are used again.

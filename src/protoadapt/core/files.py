@@ -163,6 +163,19 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
+def cleared(path: Path) -> bool:
+    """Removes what is in the place of a file that is kept for speed only: a file, a link, a pipe, an empty folder.
+
+    Returns whether the place is free. A folder that holds something stays: it is somebody's.
+    """
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
+    return not os.path.lexists(path)
+
+
 def write_text(path: Path, text: str, check: Callable[[], None] = lambda: None) -> None:
     """Writes UTF-8, whole or not at all. `check` may still refuse right before the file is replaced."""
     with written_whole(path) as partial:

@@ -33,6 +33,7 @@ from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.labeling.classifier import Classifier, described, make_estimator
 from protoadapt.labeling.task_calibration import (
     CONTRAST,
+    EVEN,
     NEAREST,
     RATE,
     SHIFT,
@@ -185,6 +186,7 @@ def _models(tasks: Sequence[TaskAnswers], weight: np.ndarray) -> dict[str, Any]:
         "nearest": NEAREST,
         "shift": SHIFT,
         "contrast": CONTRAST,
+        "even": EVEN,
         "usual": usual.round(5).tolist(),
         "rates": list(RATES),
         "thresholds": thresholds,
@@ -243,7 +245,10 @@ def answered_tasks(
     classes, sizes = np.unique(labels[labels >= 0], return_counts=True)
     ways = [way for way in ways if way + n_foreign(way) <= len(classes)]
     if not ways:
-        raise UserError(f"the features have {len(classes)} classes: tasks with foreign pictures need 4 or more")
+        raise UserError(
+            f"the features have {len(classes)} classes and tasks with foreign pictures need 4 or more: extract "
+            f"pictures of more classes"
+        )
     if sizes.min() < (least := max(SHOTS) + Protocol.query):
         raise UserError(
             f"class {classes[sizes.argmin()]} has {sizes.min()} rows and a task takes {least} per class: extract "

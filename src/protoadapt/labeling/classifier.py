@@ -14,7 +14,7 @@ else is JSON in its metadata. No code runs on load.
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -269,13 +269,25 @@ def load_classifier(path: str | Path) -> Classifier:
             metadata = json.loads((file.metadata() or {}).get("protoadapt", "null"))
             if not isinstance(metadata, dict) or metadata.pop("schema", None) != SCHEMA:
                 raise ValueError("it is of another kind")
+            _check_fields({*metadata, *file.keys()})
             tensors = {name: file.get_tensor(name) for name in SHAPES}
         classifier = Classifier(**metadata, **tensors)
         _check(classifier)
         return classifier
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         # AttributeError: a type of numbers that numpy does not have
-        raise UserError(f"{str(path)!r} is no classifier, or is damaged ({error}): label again to make it") from error
+        raise UserError(
+            f"{str(path)!r} is no classifier, or is damaged ({error}): make it again with `protoadapt label`"
+        ) from error
+
+
+def _check_fields(found: set[str]) -> None:
+    """Raises ValueError unless a file has the fields of a classifier, and no others."""
+    known = {field.name for field in fields(Classifier)}
+    if missing := [field.name for field in fields(Classifier) if field.default is MISSING and field.name not in found]:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    if more := sorted(found - known):
+        raise ValueError(f"this version does not know its {more[0]!r:.50}")
 
 
 def _check(read: Classifier) -> None:
@@ -292,15 +304,18 @@ def _check(read: Classifier) -> None:
             raise ValueError(f"{name} holds NaN, or numbers too large to compute with")
     "".join(read.classes).encode()  # fails for half a character (a lone surrogate), which is no name
     model = read.model if isinstance(read.model, dict) else {}
-    fine = [
-        read.rule in ("cosine", "euclid"),
-        read.power in ("auto", "signed", "strict", "off"),
-        finite(read.scale, 1e-6, 1e6) and finite(read.beta, 1e-3, 1e3) and finite(read.temperature, 1e-3, 1e3),
-        isinstance(read.l2, bool),
-        read.threshold is None or finite(read.threshold, -2, 2),
-        isinstance(model.get("name"), str) and isinstance(model.get("weights"), str),
-        not input_errors(model),
-        whole(model.get("views", 1), 1, MOST_VIEWS),
-    ]
-    if not all(fine):
-        raise ValueError("its description is incomplete")
+    fine = {
+        "rule": read.rule in ("cosine", "euclid"),
+        "power": read.power in ("auto", "signed", "strict", "off"),
+        "scale": finite(read.scale, 1e-6, 1e6),
+        "beta": finite(read.beta, 1e-3, 1e3),
+        "temperature": finite(read.temperature, 1e-3, 1e3),
+        "l2": isinstance(read.l2, bool),
+        "threshold": read.threshold is None or finite(read.threshold, -2, 2),
+        "model.name": isinstance(model.get("name"), str),
+        "model.weights": isinstance(model.get("weights"), str),
+        "model.views": whole(model.get("views", 1), 1, MOST_VIEWS),
+        **dict.fromkeys((f"model.{key}" for key in input_errors(model)), False),
+    }
+    if wrong := [name for name, right in fine.items() if not right]:
+        raise ValueError(f"the field {wrong[0]!r} is missing or has a wrong value")

@@ -91,6 +91,10 @@ def export_labels(
     if form not in FORMS:
         raise no_such("format", form, [*FORMS, "onnx"])
     check_way(sort)
+    if not os.path.isdir(labels) and Path(labels).suffix not in (".json", ".csv"):
+        raise UserError(f"{str(labels)!r} holds no labels: give the folder that `label` or `predict` wrote, for {form}")
+    if images is not None and not os.path.isdir(images):
+        raise UserError(f"there is no folder {str(images)!r}: give the one that the labelled pictures are in")
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{str(out)!r} exists and is not an empty folder: give the export a folder of its own")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import unchanged_since_now
+from protoadapt.core.files import check_output_folder, unchanged_since_now
 from protoadapt.core.threads import thread_pool
 from protoadapt.labeling.classifier import METHOD
 from protoadapt.labeling.names import UNKNOWN, to_folder, to_text
@@ -22,7 +22,7 @@ from protoadapt.labeling.outputs import (
     skipped_records,
 )
 from protoadapt.labeling.parquet_table import parts_in
-from protoadapt.labeling.sorting import APART, TOGETHER, check_folders, check_place, check_way, sort_pictures
+from protoadapt.labeling.sorting import APART, check_folders, check_way, sort_pictures
 from protoadapt.labeling.support import (
     IN_FOLDER,
     Support,
@@ -54,7 +54,7 @@ def label(
     method: str = METHOD,
     settings: Mapping[str, Any] | None = None,
     sort: str | None = None,
-    sort_unknown: str = TOGETHER,
+    sort_unknown: str | None = None,
     unknown: str | float | None = None,
     cache: str | Path | None = None,
     device: str = "cpu",
@@ -72,8 +72,9 @@ def label(
     method : "bapa" (any class balance), "cipa", "protonet", "semi_protonet", "soft_kmeans" or "pt_map".
     settings : settings of the method by name; the defaults are those of its estimator.
     sort : "copy" or "link" puts the pictures into `out`/sorted/CLASS/ as well.
-    sort_unknown : "together" keeps a picture that may be of none of the classes in the folder of its likeliest class;
-        "apart" puts it into `out`/sorted/unknown/, where a picture that a person called unknown goes in any case.
+    sort_unknown : with `sort`: "together" (default) keeps a picture that may be of none of the classes in the folder of
+        its likeliest class; "apart" puts it into `out`/sorted/unknown/, where a picture that a person called unknown
+        goes in any case.
     unknown : how many of the known pictures may be called unknown, as a share up to 0.5; None: 0.1; "off": none.
     cache : folder that keeps features by content; by default `out`/.features.
     device : "cpu", "cuda", …
@@ -171,6 +172,8 @@ def embed_pictures(
     on_progress: Progress,
 ) -> Embedded:
     """Computes the features that the cache lacks. At least one of the pictures must be readable."""
+    if cache:
+        check_output_folder(Path(cache))
     network, metadata = networks.load_for_files(model, device)
     store = Store(cache, metadata["weights"], metadata["size"])
     files = list(dict.fromkeys([*pictures.files, *(example.file for example in support.examples)]))
@@ -246,7 +249,9 @@ def sorted_places(
     return places
 
 
-def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: str | None, sort_unknown: str) -> None:
+def _check(
+    out: Path, images: str | Path, support: Sequence[str | Path], sort: str | None, sort_unknown: str | None
+) -> None:
     """Refuses before the work what would fail after it."""
     check_replaced(out)
     real = {path: Path(os.path.realpath(path)) for path in (out, images, *support)}
@@ -257,9 +262,7 @@ def _check(out: Path, images: str | Path, support: Sequence[str | Path], sort: s
         raise UserError(
             f"{str(parts[0])!r} holds labels of label --features: remove it, or choose another folder for --out"
         )
-    if sort is not None:
-        check_way(sort)
-    check_place(sort_unknown)
+    check_way(sort, sort_unknown)
     for path in (images, *support):
         if sort and real[path].is_relative_to(real[out] / "sorted"):
             raise UserError(f"--sort would write into {str(path)!r}, which is also read: leave --sort out")

@@ -74,7 +74,11 @@ def slips(new: Iterable[str], old: Iterable[str]) -> list[str]:
         alike = [other for other in plain if other != name and plain[other] == plain[name]]
         alike = [other for other in alike if other in known or other < name]
         alike += [other for other in plain if other in known and _one_letter(plain[name], plain[other])]
-        notes += [f"the new class {name!r} is almost {alike[0]!r}: check whether one is misspelt"] if alike else []
+        if alike:
+            notes.append(
+                f"{name!r} and {alike[0]!r} are two classes with almost the same name: if one is a typing error, "
+                f"correct it in the csv and run the same command again"
+            )
     return notes
 
 

@@ -16,7 +16,7 @@ from protoadapt.labeling.classifier import load_classifier
 from protoadapt.labeling.label_folder import name_in, sorted_places
 from protoadapt.labeling.names import from_text
 from protoadapt.labeling.predict_pictures import predict
-from protoadapt.labeling.sorting import APART, TOGETHER, check_folders, check_place, check_way, sort_pictures
+from protoadapt.labeling.sorting import APART, check_folders, check_way, sort_pictures
 from protoadapt.labeling.support import check_corrections, table_examples
 from protoadapt.labeling.thumbnails import Progress
 
@@ -27,7 +27,7 @@ def predict_folder(
     out: str | Path,
     *,
     sort: str | None = None,
-    sort_unknown: str = TOGETHER,
+    sort_unknown: str | None = None,
     model: str | Path | None = None,
     device: str = "cpu",
     on_progress: Progress = lambda stage, done, total: None,
@@ -55,9 +55,8 @@ def predict_folder(
         raise UserError(
             f"{str(out)!r} holds results of label, which would be replaced: choose another folder for --out"
         )
-    check_place(sort_unknown)
+    check_way(sort, sort_unknown)
     if sort is not None:
-        check_way(sort)
         check_folders(fitted.classes)
     labels_csv = out / "labels.csv"
     unchanged = unchanged_since_now(labels_csv)

@@ -28,16 +28,15 @@ class Sorted(NamedTuple):
     failed: list[Skipped]
 
 
-def check_way(sort: str) -> None:
-    """Raises UserError where `sort` is no way to put pictures into folders."""
-    if sort not in WAYS:
+def check_way(sort: str | None, sort_unknown: str | None = None) -> None:
+    """Raises UserError where `sort` is no way to put pictures into folders, or `sort_unknown` no place for pictures
+    that may be of none of the classes. None: not asked for."""
+    if sort is not None and sort not in WAYS:
         raise UserError(f"--sort is {sort!r}: choose copy or link")
-
-
-def check_place(sort_unknown: str) -> None:
-    """Raises UserError where `sort_unknown` is no place for pictures that may be of none of the classes."""
-    if sort_unknown not in (TOGETHER, APART):
+    if sort_unknown not in (None, TOGETHER, APART):
         raise UserError(f"--sort-unknown is {sort_unknown!r}: choose {TOGETHER} or {APART}")
+    if sort_unknown is not None and sort is None:
+        raise UserError("--sort-unknown is given without --sort: add --sort copy or --sort link, or leave it out")
 
 
 def check_folders(classes: Iterable[str]) -> None:

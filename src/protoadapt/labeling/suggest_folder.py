@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from protoadapt.core.errors import UserError, whole_number
+from protoadapt.core.errors import UserError, count, whole_number
 from protoadapt.core.files import csv_text
 from protoadapt.labeling.classifier import METHOD, make_estimator
 from protoadapt.labeling.label_folder import Embedded, embed_pictures, folder_task, name_in, pictures_of
@@ -48,7 +48,7 @@ def suggest_folder(
     Returns
     -------
     `pictures`: `file`, `label` and `runner_up` (the likely classes, where there are two), `kind`, `stands_for`,
-    `reason` and `preview`, the name of a small picture; `skipped` files with reasons.
+    `reason` and `preview`, the name of a small picture; `skipped` files with reasons; `notes` as in `label`.
 
     Examples
     --------
@@ -71,6 +71,10 @@ def suggest_folder(
         records = [one | likely[one["file"]] for one in named.result["next"]]
     if not records:
         raise UserError(f"there is nothing left to learn in {str(images)!r}: every picture is labelled or certain")
+    notes = examples.notes()
+    if len(records) < n:
+        fewer = count(len(records), "picture is", "pictures are")
+        notes.append(f"{fewer} suggested and not {n:,}: the others are labelled, certain, unreadable or copies")
     files = {name_in(images, file): file for file in pictures.files}
     wanted = [(files[one["file"]], embedded.content_of[files[one["file"]]], PREVIEW) for one in records]
     for record, small in zip(records, write_thumbnails(wanted, out)):
@@ -80,6 +84,7 @@ def suggest_folder(
         "title": Path(images).resolve().name,
         "pictures": records,
         "skipped": skipped_records(embedded.skipped, lambda file: name_in(images, file)),
+        "notes": notes,
     }
 
 

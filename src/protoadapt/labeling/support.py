@@ -145,7 +145,7 @@ def _empty_folders(sources: Iterable[str | Path]) -> list[str]:
 
 
 def _named(names: Sequence[str], most: int = 5) -> str:
-    return ", ".join(map(repr, names[:most])) + ", …" * (len(names) > most)
+    return ", ".join(map(repr, names[:most])) + f" and {len(names) - most:,} more" * (len(names) > most)
 
 
 def corrected_rows(codes: np.ndarray, origin: np.ndarray) -> np.ndarray:
@@ -308,10 +308,10 @@ def table_rows(table: Path) -> Iterator[Row]:
 def rows_of(file: TextIO, table: str) -> Iterator[Row]:
     """The same of an open file; `table` is its name in errors."""
     try:
-        header = file.readline()
+        header = next(filter(str.strip, file), "")
         file.seek(0)
         reader = csv.reader(file, delimiter=max(DELIMITERS, key=header.count))
-        columns = [name.strip().casefold() for name in next(reader, [])]
+        columns = [name.strip().casefold() for name in next(filter(None, reader), [])]
         if not columns:
             raise UserError(f"{table} is empty: its first line must name the columns file and label")
         if "file" in columns and "label" not in columns:
@@ -320,7 +320,10 @@ def rows_of(file: TextIO, table: str) -> Iterator[Row]:
                 f"leave it empty for the others"
             )
         if not {"file", "label"} <= set(columns):
-            raise UserError(f"{table} has no columns file and label: name them in its first line")
+            raise UserError(
+                f"{table} has no columns file and label: name them in its first line, with a comma, semicolon or tab "
+                f"between"
+            )
         if twice := {name for name in ("file", "label", "guess") if columns.count(name) > 1}:
             raise UserError(f"{table} has several columns {twice.pop()}: keep one of them")
         place = {name: columns.index(name) for name in ("file", "label", "guess") if name in columns}

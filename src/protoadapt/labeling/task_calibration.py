@@ -44,7 +44,7 @@ LEAST_MARGIN = 0.005
 RATE = 0.1
 """Share of known pictures that are called unknown. Most folders hold few foreign pictures or none, and there every
 alarm is false."""
-NEAREST, ROUNDS, SHIFT, CONTRAST = 10, 2, 0.75, 2
+NEAREST, ROUNDS, SHIFT, CONTRAST, EVEN = 10, 2, 0.75, 2, 0.5
 """Of `surrounded`."""
 NEVER = -2.0
 """A threshold that no familiarity is below."""
@@ -69,6 +69,7 @@ def surrounded(
     nearest: int = NEAREST,
     shift: float = SHIFT,
     contrast: int = CONTRAST,
+    even: float = EVEN,
 ) -> Classifier:
     """The classifier with a familiarity that unlabelled rows (n, D) have a say in.
 
@@ -77,8 +78,11 @@ def surrounded(
     mean. Means are then scaled to length ½, so that a class of diverse examples is as familiar as others. From all of
     them, `shift` times a mean of all n rows is subtracted, which counts n / (n + USUAL). In it all rows count alike at
     first, and in each of `contrast` more rounds by their rank in familiarity: the least familiar row 1, the most
-    familiar one 0. Rows are at least as familiar as −½ − shift. labels (S), corrected (S) as in `statistics`. Cards of
-    earlier versions have contrast 0, which leaves lengths and ranks out; with 0, 0.0 and 0 nothing is changed.
+    familiar one 0. Where most rows are of one class, their mean is near that class and speaks against its own pictures;
+    so `shift` is multiplied by (V/W)^even, where V = n²/Σ_c n_c² is the effective number of classes among the rows, n_c
+    of which are nearest to the mean of class c: W where they are equally many. Rows are at least as familiar as
+    −½ − shift. labels (S), corrected (S) as in `statistics`. Cards of earlier versions have even 0, or contrast 0,
+    which leaves lengths and ranks out; with 0, 0.0 and 0 nothing is changed.
     """
     rows = unit(classifier.prepare(unlabeled))
     counts = np.ones(len(labels)) if corrected is None else np.where(corrected, CORRECTED, 1.0)
@@ -90,8 +94,11 @@ def surrounded(
         means = (weight * classifier.means + part @ rows) / (weight + part.sum(1, keepdim=True))
     if contrast:
         means = unit(means) / 2
+    resemblance, closest = (means @ rows.T).max(0)
+    if even and len(rows):
+        share = closest.bincount(minlength=len(means)) / len(rows)
+        shift *= float(1 / share.square().sum() / len(means)) ** even
     common = shift * rows.sum(0) / (len(rows) + USUAL)
-    resemblance = (means @ rows.T).amax(0) if contrast else None
     for _ in range(contrast):
         rank = (resemblance - rows @ common).argsort().argsort()
         count = (len(rows) - 0.5 - rank) * 2 / len(rows)  # 1 on average
@@ -216,7 +223,7 @@ def adapted(
     task = None if calibration is None or classifier.threshold is None else calibration.get("task")
     if task is not None:
         unlabeled = classifier.powered(unlabeled)  # once for all that follows
-        around = {key: task.get(key, 0) for key in ("nearest", "shift", "contrast")}  # older cards lack some
+        around = {key: task.get(key, 0) for key in ("nearest", "shift", "contrast", "even")}  # older cards lack some
         classifier = surrounded(classifier, labels, unlabeled, corrected, **around)
         seen = statistics(classifier, support, labels, unlabeled, corrected)
         log_p = classifier.log_probability(unlabeled) * classifier.temperature

@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import open_tensors, written_whole
+from protoadapt.core.files import cleared, open_tensors, written_whole
 
 FORMAT = 4  # raised when the pieces or the decoding of pictures change
 
@@ -114,6 +114,8 @@ class Store:
     def _enter(self, piece: Path) -> None:
         """Read the index of a piece. A broken one is removed: its pictures are embedded again."""
         try:
+            if not piece.is_file():  # a pipe would never end
+                raise ValueError("it is no file")
             with open_tensors(piece, framework="numpy") as file:
                 shape = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
                 index = {name: file.get_tensor(name) for name in INDEX if name in shape}
@@ -126,8 +128,8 @@ class Store:
             if len(stamps) != len(meant) or (contents and shape["features"][0] != len(contents)):
                 raise ValueError("its tables differ in length")
         except (SafetensorError, OSError, ValueError, TypeError, KeyError, IndexError) as error:
-            warnings.warn(f"{piece.name} of the feature cache is broken ({error}): embedding again", stacklevel=4)
-            piece.unlink(missing_ok=True)
+            way_out = "embedding again" if cleared(piece) else f"remove {str(piece)!r}"
+            warnings.warn(f"{piece.name} of the feature cache is broken ({error}): {way_out}", stacklevel=4)
             return
         self.content_of |= dict(zip(stamps, meant))
         self._place |= {content: (piece, row) for row, content in enumerate(contents)}

@@ -116,10 +116,48 @@ def test_so_many_networks_are_kept(kept, monkeypatch, model):
     assert sorted(path.name for path in graph_cache.folder().iterdir()) == sorted([kept.name, "2.graph"])
 
 
-def test_a_pipe_in_the_place_of_a_graph_is_not_waited_for(kept, model):
+@pytest.mark.parametrize("what", ["a pipe", "an endless device", "a loop of links", "an empty folder"])
+def test_what_is_no_file_is_neither_read_nor_left(kept, model, what):
     kept.unlink()
-    os.mkfifo(kept)
+    if what == "a pipe":
+        os.mkfifo(kept)
+    elif what == "an empty folder":
+        kept.mkdir()
+    else:
+        kept.symlink_to("/dev/zero" if what == "an endless device" else kept)
     assert not isinstance(networks.load_for_files(model)[0], OnnxEngine)
+    assert isinstance(networks.load_for_files(model)[0], OnnxEngine)
+    assert kept.is_file()
+    assert not kept.is_symlink()
+
+
+def test_a_folder_that_holds_something_is_left_and_said_once(kept, model):
+    kept.unlink()
+    kept.mkdir()
+    (kept / "mine.txt").write_text("notes")
+    with pytest.warns(UserWarning, match="is where a network is kept for a quick start: remove it") as said:
+        assert not isinstance(networks.load_for_files(model)[0], OnnxEngine)
+    assert len(said) == 1
+    assert (kept / "mine.txt").read_text() == "notes"
+
+
+def test_a_file_too_large_is_not_read(kept, model):
+    right = kept.read_bytes()
+    with open(kept, "wb") as file:
+        file.truncate(1 << 40)  # sparse
+    assert not isinstance(networks.load_for_files(model)[0], OnnxEngine)
+    assert kept.read_bytes() == right
+
+
+def test_a_folder_among_the_oldest_does_not_keep_others(kept, model, monkeypatch):
+    monkeypatch.setattr(graph_cache, "MOST", 1)
+    for number, make in enumerate((Path.mkdir, lambda link: link.symlink_to("nowhere"), Path.touch)):
+        other = kept.with_name(f"{number}.graph")
+        make(other)
+        os.utime(other, (number, number), follow_symlinks=False)
+    kept.unlink()
+    networks.load(model)
+    assert [path.name for path in graph_cache.folder().iterdir()] == [kept.name]
 
 
 @pytest.mark.parametrize(("stated", "threads"), [("2,1", 2), ("1", 1), ("abc", 4), ("0", 4), ("", 4), ("100000", 4)])

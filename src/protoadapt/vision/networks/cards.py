@@ -76,7 +76,7 @@ def _sound(task: Any) -> bool:
     numbers = [task["gain"], *(value for rows, _, _ in shapes for row in rows for value in row)]
     rising = len(rates) > 0 and all(finite(rate, 0, 1) for rate in rates) and all(a < b for a, b in pairwise(rates))
     around = whole(task.get("nearest", 0), 0, 1000) and finite(task.get("shift", 0), 0, 1)
-    around = around and whole(task.get("contrast", 0), 0, 100)
+    around = around and whole(task.get("contrast", 0), 0, 100) and finite(task.get("even", 0), 0, 10)
     return seen in (3, 4) and sized and rising and around and all(finite(value, -1e3, 1e3) for value in numbers)
 
 

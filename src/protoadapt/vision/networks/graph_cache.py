@@ -2,13 +2,14 @@
 
 A file is a line of JSON, with the network's metadata and the versions that wrote it, and the graph (`onnx_graph`). It
 is written after its features were compared with torch's (`engines`), completely or not at all, under the hash of the
-network's weights. One that is damaged, of other weights or of another version is not read, and made again. It is data:
-no code runs on load.
+network's weights. One that is damaged, too large, of other weights or of another version, or no file at all, is not
+read, and made again. It is data: no code runs on load.
 """
 
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 import protoadapt
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import sha256_of, written_whole
+from protoadapt.core.files import cleared, sha256_of, written_whole
 from protoadapt.core.threads import cores
 from protoadapt.core.untrusted import clean_json
 from protoadapt.vision.network_metadata import network_metadata
@@ -26,6 +27,8 @@ from protoadapt.vision.networks.quiet_onnxruntime import import_onnxruntime
 SCHEMA = "protoadapt-graph/1"
 ENGINE = "onnxruntime"
 HEADER_LIMIT = 1 << 16
+LARGEST = 1 << 31
+"""Bytes of a file that is read; onnxruntime takes no larger graphs."""
 MOST = 16
 """Networks that are kept; the one that was written first goes first."""
 STATED = ("backbone", "width", "dim", "weights", "rectified", "size", "mean", "std", "crop", "dataset")
@@ -60,14 +63,20 @@ def _threads() -> int:
 def keep(graph: bytes, metadata: Mapping[str, Any]) -> None:
     """Write a graph into the cache, unless it is there. Where that is impossible, nothing is kept."""
     with suppress(OSError, UserError, RuntimeError):  # RuntimeError: there is no home
+        path = _path(metadata["weights"])
         if _read(metadata["weights"]) is not None:
+            return
+        if os.path.lexists(path) and not path.is_file() and not cleared(path):
+            warnings.warn(
+                f"the folder {str(path)!r} is where a network is kept for a quick start: remove it", stacklevel=2
+            )
             return
         stated = {key: metadata[key] for key in STATED if key in metadata}
         header = {"schema": SCHEMA, "versions": _versions(), "metadata": stated, "sha256": _digest(graph, stated)}
-        with written_whole(_path(metadata["weights"])) as partial:
+        with written_whole(path) as partial:
             partial.write_bytes(json.dumps(header).encode() + b"\n" + graph)
-        for old in sorted(folder().glob("*.graph"), key=lambda path: path.stat().st_mtime_ns)[:-MOST]:
-            old.unlink(missing_ok=True)
+        for old in sorted(folder().glob("*.graph"), key=lambda path: path.lstat().st_mtime_ns)[:-MOST]:
+            cleared(old)
 
 
 def _read(weights: str) -> tuple[bytes, dict[str, Any]] | None:
@@ -75,6 +84,8 @@ def _read(weights: str) -> tuple[bytes, dict[str, Any]] | None:
         if not _path(weights).is_file():  # a pipe would never end
             return None
         with open(_path(weights), "rb") as file:
+            if os.fstat(file.fileno()).st_size > LARGEST:
+                return None
             header = clean_json(file.readline(HEADER_LIMIT))
             graph = file.read()
         metadata = network_metadata("a cached graph", "", **header["metadata"])
