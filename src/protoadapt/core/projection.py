@@ -22,6 +22,7 @@ def plane_paths(
     (W, T, 2). None where all rows are the same.
     """
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     vectors = np.concatenate([rows, steps.reshape(-1, steps.shape[-1])]).astype(np.float64)
     # Classes differ by direction, so everything goes to the unit sphere: a prototype lies inside it.
@@ -33,7 +34,8 @@ def plane_paths(
     # Neighbourhoods reach beyond one class: with small ones the classes fly apart, and what moves inside a class
     # shrinks to a dot.
     wide: dict[str, Any] = {"perplexity": min(len(vectors) / 2, 100), "early_exaggeration": 2.0, "max_iter": 500}
-    plane = TSNE(init="pca", random_state=seed, **wide).fit_transform(vectors).round(3)
+    with threadpool_limits(1):  # two threads take as long: for so few rows they mostly wait for each other, awake
+        plane = TSNE(init="pca", random_state=seed, **wide).fit_transform(vectors).round(3)
     return {
         "rows": plane[: len(rows)].tolist(),
         "row_label": np.asarray(labels).tolist(),

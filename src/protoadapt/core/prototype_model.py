@@ -73,7 +73,9 @@ def power_transform(rows: Array, beta: float, power: str) -> Array:
         return unit(xp.sign(rows) * xp.abs(rows) ** beta)
     if _may_branch(rows):  # an exported graph takes the general form
         if 0 in rows.shape or (lowest := rows.min()) >= 0:
-            return unit((rows + OFFSET) ** beta)
+            raised = rows + OFFSET
+            raised **= beta  # in place: another table in memory takes longer than its arithmetic
+            return unit(raised)
         if power == "strict":
             refuse_negative(float(lowest))
     return unit(xp.where(rows < 0, -(xp.abs(rows) ** beta), (xp.clip(rows, 0, None) + OFFSET) ** beta))

@@ -48,6 +48,7 @@ def adapt(
 if njit is not None:
     from protoadapt.core.methods.native_kernels import (
         add_weighted,
+        aligned,
         compiled,
         copy_rows,
         dot,
@@ -61,8 +62,7 @@ if njit is not None:
         """Rows u pull the prototypes. The answers are those of rows q beside them or, where there are none, of u."""
         n_episodes, n_query, n_way = out.shape
         n_rows, n_support = u_index.shape[1], s_index.shape[1]
-        x = np.zeros((width, rows.shape[1]), rows.dtype)
-        gram = np.zeros((width, width), rows.dtype)
+        x, gram = aligned(width, rows.shape[1], rows), aligned(width, width, rows)
         for e in range(n_episodes):
             copy_rows(rows, u_index[e], x[:n_rows])
             copy_rows(rows, s_index[e], x[n_rows:])
@@ -89,8 +89,8 @@ if njit is not None:
         kappa, smoothing, floor = kappa * doubt, smoothing * doubt, floor / real(math.sqrt(doubt))
         from_support, mean = np.zeros(width, gram.dtype), np.zeros(width, gram.dtype)
         alpha = _trust(gram, labels, shots, n_rows, k_s, from_support, mean)
-        M, MG = np.zeros((n_way + 1, width), gram.dtype), np.zeros((n_way + 1, width), gram.dtype)
-        T, z = np.zeros((n_way, width), gram.dtype), np.empty((n_way, width), gram.dtype)
+        M, MG = aligned(n_way + 1, width, gram), aligned(n_way + 1, width, gram)
+        T, z = aligned(n_way, width, gram), aligned(n_way, width, gram)
         d, top, unsure = np.empty(width, gram.dtype), np.empty(width, gram.dtype), np.empty(width, gram.dtype)
         size_term, weight = np.zeros(n_way, gram.dtype), np.empty(n_way, gram.dtype)
         square = np.empty(width, gram.dtype)

@@ -104,46 +104,49 @@ if njit is not None:
     def add_weighted(weights, x, n, out):
         """out (W, ·) += weights (W, n) @ x (n, ·). Up to the next multiple of LANES weights are zero.
 
-        Four rows at a time store a sum once, and two classes at a time, or the first five, read the rows once. The
-        weights are variables, which the compiler knows to be apart from `out`.
+        Three classes at a time keep all weights of four rows in registers; more would not fit, fewer read x more often.
         """
-        n_way, width = out.shape
-        first = 0
-        if n_way >= 5:
-            first = 5
-            _add_five(weights, x, n, out)
-        for i in range(0, n, 4):
-            for c in range(first, n_way - 1, 2):
-                w, v, one, other = weights[c], weights[c + 1], out[c], out[c + 1]
-                w0, w1, w2, w3 = w[i], w[i + 1], w[i + 2], w[i + 3]
-                v0, v1, v2, v3 = v[i], v[i + 1], v[i + 2], v[i + 3]
-                for j in range(width):
-                    one[j] += w0 * x[i, j] + w1 * x[i + 1, j] + w2 * x[i + 2, j] + w3 * x[i + 3, j]
-                    other[j] += v0 * x[i, j] + v1 * x[i + 1, j] + v2 * x[i + 2, j] + v3 * x[i + 3, j]
-            if (n_way - first) % 2:
-                w, one = weights[n_way - 1], out[n_way - 1]
-                w0, w1, w2, w3 = w[i], w[i + 1], w[i + 2], w[i + 3]
-                for j in range(width):
-                    one[j] += w0 * x[i, j] + w1 * x[i + 1, j] + w2 * x[i + 2, j] + w3 * x[i + 3, j]
+        n_way = len(out)
+        for c in range(0, n_way, 3):
+            if c + 3 <= n_way:
+                _add_three(weights[c:], x, n, out[c], out[c + 1], out[c + 2])
+            elif c + 2 == n_way:
+                _add_two(weights[c:], x, n, out[c], out[c + 1])
+            else:
+                _add_one(weights[c], x, n, out[c])
 
     @compiled
-    def _add_five(weights, x, n, out):
-        """`add_weighted` of the first five classes. With variables in place of their numbers it takes twice as long."""
-        _, width = out.shape
-        a, b, c, d, e = out[0], out[1], out[2], out[3], out[4]
+    def _add_three(weights, x, n, a, b, c):
+        """Four rows at a time store a sum once. The compiler knows that weights, as variables, are apart from sums."""
         for i in range(0, n, 4):
             f, g, h = i + 1, i + 2, i + 3
-            a0, b0, c0, d0, e0 = weights[0, i], weights[1, i], weights[2, i], weights[3, i], weights[4, i]
-            a1, b1, c1, d1, e1 = weights[0, f], weights[1, f], weights[2, f], weights[3, f], weights[4, f]
-            a2, b2, c2, d2, e2 = weights[0, g], weights[1, g], weights[2, g], weights[3, g], weights[4, g]
-            a3, b3, c3, d3, e3 = weights[0, h], weights[1, h], weights[2, h], weights[3, h], weights[4, h]
-            for j in range(width):
-                x0, x1, x2, x3 = x[i, j], x[i + 1, j], x[i + 2, j], x[i + 3, j]
+            a0, a1, a2, a3 = weights[0, i], weights[0, f], weights[0, g], weights[0, h]
+            b0, b1, b2, b3 = weights[1, i], weights[1, f], weights[1, g], weights[1, h]
+            c0, c1, c2, c3 = weights[2, i], weights[2, f], weights[2, g], weights[2, h]
+            for j in range(len(a)):
+                x0, x1, x2, x3 = x[i, j], x[f, j], x[g, j], x[h, j]
                 a[j] += (a0 * x0 + a1 * x1) + (a2 * x2 + a3 * x3)
                 b[j] += (b0 * x0 + b1 * x1) + (b2 * x2 + b3 * x3)
                 c[j] += (c0 * x0 + c1 * x1) + (c2 * x2 + c3 * x3)
-                d[j] += (d0 * x0 + d1 * x1) + (d2 * x2 + d3 * x3)
-                e[j] += (e0 * x0 + e1 * x1) + (e2 * x2 + e3 * x3)
+
+    @compiled
+    def _add_two(weights, x, n, a, b):
+        for i in range(0, n, 4):
+            f, g, h = i + 1, i + 2, i + 3
+            a0, a1, a2, a3 = weights[0, i], weights[0, f], weights[0, g], weights[0, h]
+            b0, b1, b2, b3 = weights[1, i], weights[1, f], weights[1, g], weights[1, h]
+            for j in range(len(a)):
+                x0, x1, x2, x3 = x[i, j], x[f, j], x[g, j], x[h, j]
+                a[j] += (a0 * x0 + a1 * x1) + (a2 * x2 + a3 * x3)
+                b[j] += (b0 * x0 + b1 * x1) + (b2 * x2 + b3 * x3)
+
+    @compiled
+    def _add_one(w, x, n, out):
+        for i in range(0, n, 4):
+            f, g, h = i + 1, i + 2, i + 3
+            w0, w1, w2, w3 = w[i], w[f], w[g], w[h]
+            for j in range(len(out)):
+                out[j] += (w0 * x[i, j] + w1 * x[f, j]) + (w2 * x[g, j] + w3 * x[h, j])
 
     @compiled
     def products(a, x, out):

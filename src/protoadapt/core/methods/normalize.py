@@ -39,7 +39,7 @@ def powered(episodes: Episodes, beta: float, power: str) -> Episodes:
 
 
 def _largest(rows: Tensor) -> Tensor:
-    return rows.abs().amax(1)
+    return torch.maximum(rows.amax(1), -rows.amin(1))
 
 
 def _lowest(rows: Tensor) -> Tensor:

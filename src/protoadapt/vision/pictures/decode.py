@@ -82,7 +82,8 @@ def shrunk(content: bytes, *sides: int, largest: int | None = None) -> list[byte
     every copy: so nothing but pixels is copied.
     """
     with open_image(content) as image, _room.of(image):
-        image.draft("RGB", (2 * sides[0], 2 * sides[0]))
+        share = sides[0] / max(image.size)
+        image.draft("RGB", (ceil(share * image.width), ceil(share * image.height)))  # a JPEG decodes to no less
         small = rgb(ImageOps.exif_transpose(image))
     copies = []
     for side in sides:
