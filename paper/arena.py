@@ -3,11 +3,11 @@
     python -m paper arena --features DIR [--device cuda] [--episodes 2000] [--results results]
 
 DIR holds feature files NAME-novel.safetensors and, of the same network, NAME-val.safetensors; base statistics in the
-novel file (`extract` stores them) let BAVARDAGE take part. PADDLE's scale and UNEM's weights are learned on the
-validation classes, for every protocol and shot anew: more than BAPA gets. All methods see the same episodes; slow ones
-see the first of them, and the slowest comes last, when all else is there. The result, one small JSON file, is written
-after every cell, and cells that it has are kept; --again measures them once more, with the scale and weights that were
-learned for them, as after a change of BAPA.
+novel file (`extract` stores them) let BAVARDAGE take part, and BAPA with the base classes' mean. PADDLE's scale and
+UNEM's weights are learned on the validation classes, for every protocol and shot anew: more than BAPA gets. All methods
+see the same episodes; slow ones see the first of them, and the slowest comes last, when all else is there. The result,
+one small JSON file, is written after every cell, and cells that it has are kept; --again measures them once more, with
+the scale and weights that were learned for them, as after a change of BAPA.
 """
 
 import fnmatch
@@ -19,7 +19,7 @@ from typing import Any
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
-from protoadapt.core.features import Features, load_features
+from protoadapt.core.features import BASE, Features, load_features
 from protoadapt.core.files import write_json
 from protoadapt.core.methods import Method, method
 from protoadapt.core.protocol import Protocol
@@ -48,6 +48,8 @@ UNTOLD = {
     "UNEM": "unem",
     "BAPA": "bapa",
 }
+BASED = {"BAPA, base mean": "bapa(base_rows=10)"}
+"""Where the feature file has that mean."""
 TOLD = {
     "PT+MAP": "pt_map(power=auto)",
     "BPA + PT+MAP": "bpa+pt_map",
@@ -167,7 +169,8 @@ def _cell(
     method saw."""
     drawn = _within(protocol, table)
     slow = {name: spec for name, spec in SLOW.items() if table.base_covariance is not None or spec != "bavardage"}
-    out = _beside("BAPA", {**UNTOLD, **TOLD, **fitted}, table, drawn, episodes[0], device)
+    based = BASED if table.base_power_mean is not None else {}
+    out = _beside("BAPA", {**UNTOLD, **based, **TOLD, **fitted}, table, drawn, episodes[0], device)
     rest = _beside("BAPA", slow, table, drawn, episodes[1], device)
     arguments = {name: one.arguments for name, one in fitted.items()}
     count = {**dict.fromkeys(out, episodes[0]), **dict.fromkeys(rest, episodes[1])}
@@ -178,7 +181,7 @@ def _beside(
     ours: str, specs: Mapping[str, str | Method], table: Features, drawn: Protocol, episodes: int, device: str
 ) -> dict[str, list[float | None]]:
     """The numbers of some methods, with a form of BAPA on the same episodes beside them."""
-    options: dict[str, Any] = {"base_mean": table.base_mean, "base_covariance": table.base_covariance, "device": device}
+    options: dict[str, Any] = {**{name: getattr(table, name) for name in BASE}, "device": device}
     methods = [*specs.values(), {**UNTOLD, **TOLD}[ours]]
     *results, own = compare(table.features, table.labels, methods, drawn, episodes=episodes, **options)
     return {name: _numbers(result, own) for name, result in zip(specs, results)}
