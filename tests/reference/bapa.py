@@ -46,7 +46,9 @@ def bapa(
             halves[0] += ((q - s) ** 2).sum() / 2 / shots[label]
             halves[1] += 1 / shots[label]
     weight = n_way**2 / np.sum(1 / shots)  # of the support mean, in rows; the base classes' mean counts as some more
-    if base_rows:
+    if base_rows:  # fewer where it is further off than their noise explains
+        off = ((support_mean - base_power_mean) ** 2).sum() - halves[0] / halves[1] / weight
+        base_rows = min(base_rows, halves[0] / halves[1] / off) if off > 0 else base_rows
         support_mean = (weight * support_mean + base_rows * base_power_mean) / (weight + base_rows)
     likely = halves[0] / halves[1] * (1 / (weight + base_rows) + 1 / n_query)
     found = ((query.mean(axis=0) - support_mean) ** 2).sum()

@@ -39,7 +39,8 @@ and ρ = 4, as no estimate of the sizes can be misled, so that the answer has ne
 centre is that of classes that are equally frequent.
 
 With few labelled rows, what is known least is the centre. Where the mean b of the base classes' rows is known, it can
-count as `base_rows` = k_b of them: (M m_S + k_b b)/(M + k_b) takes the place of m_S and M + k_b that of M in 0 and 1.
+count as k_b of them, `base_rows` at most and fewer where it lies far from the labelled rows: k_b = V/(‖m_S − b‖² − V/M).
+(M m_S + k_b b)/(M + k_b) then takes the place of m_S and M + k_b that of M in 0 and 1.
 """
 
 from collections.abc import Sequence
@@ -146,9 +147,10 @@ def feature_form(
     mean, share = unlabeled.mean(1, keepdim=True), (y / shots.clamp_min(1)).sum(1) / known.sum(1)  # (E, S)
     squares = (share * support.square().sum(-1)).sum(1) + unlabeled.square().sum(-1).mean(1)
     spread = squares[:, None, None] / 2 - (mean * support_mean).sum(-1, keepdim=True)
-    support_mean = support_mean * beside_base(shots, base_rows)
+    k_b = rows_of_base(support_mean.square().sum(-1, keepdim=True), spread, shots, base_rows)
+    support_mean = support_mean * beside_base(shots, k_b)
     apart2 = (mean - support_mean).square().sum(-1, keepdim=True)
-    alpha = trust(apart2, spread, shots, n_rows, k_s, base_rows)  # 0
+    alpha = trust(apart2, spread, shots, n_rows, k_s, k_b)  # 0
     doubt = class_doubt(shots)
     size_term = torch.zeros_like(shots)
 
@@ -225,9 +227,10 @@ def gram_form(
     mean = from_unlabeled(w)
     # ½ mean ‖q − s‖² = ½ mean ‖q‖² + ½ mean ‖s‖² − q̄·m_S
     spread = (square / 2 * (mean + from_support) - from_support @ G * mean).sum(-1, keepdim=True)
-    from_support = from_support * beside_base(shots, base_rows)
+    k_b = rows_of_base((from_support @ G * from_support).sum(-1, keepdim=True), spread, shots, base_rows)
+    from_support = from_support * beside_base(shots, k_b)
     apart = mean - from_support
-    alpha = trust((apart @ G * apart).sum(-1, keepdim=True), spread, shots, n_rows, k_s, base_rows)
+    alpha = trust((apart @ G * apart).sum(-1, keepdim=True), spread, shots, n_rows, k_s, k_b)
     m, Gm, d = center(w)
     doubt = class_doubt(shots)
     A = mixture(pad(y, (0, n_rows)), m, d) / (shots + kappa * doubt)
@@ -257,14 +260,19 @@ def support_noise(shots: Tensor) -> Tensor:
     return (known / shots.clamp_min(1)).sum(-2, keepdim=True) / known.sum(-2, keepdim=True).square()
 
 
-def beside_base(shots: Tensor, base_rows: float) -> Tensor:
+def rows_of_base(far2: Tensor, spread: Tensor, shots: Tensor, most: float) -> Tensor:
+    """k_b (…, 1, 1) from ‖m_S − b‖² and V: as many rows as would miss the centre by as much as b does."""
+    return (spread / (far2 - spread * support_noise(shots)).clamp_min(TINY)).clamp(0, most)
+
+
+def beside_base(shots: Tensor, k_b: Tensor | float) -> Tensor:
     """M/(M + k_b) (…, 1, 1): the share of the labelled rows' mean beside the base classes' mean, the origin."""
-    return 1 / (1 + base_rows * support_noise(shots))
+    return 1 / (1 + k_b * support_noise(shots))
 
 
-def trust(apart2: Tensor, spread: Tensor, shots: Tensor, n_rows: int, k_s: float, base_rows: float = 0.0) -> Tensor:
+def trust(apart2: Tensor, spread: Tensor, shots: Tensor, n_rows: int, k_s: float, k_b: Tensor | float = 0.0) -> Tensor:
     """Step 0: α (…, 1, 1) from ‖q̄ − m_S‖² and V; shots (…, W, 1)."""
-    noise = support_noise(shots) * beside_base(shots, base_rows)  # 1/(M + k_b)
+    noise = support_noise(shots) * beside_base(shots, k_b)  # 1/(M + k_b)
     return n_rows / (n_rows + k_s) * (spread * (noise + 1 / n_rows) / apart2.clamp_min(TINY)).clamp(0, 1) ** 3
 
 

@@ -189,8 +189,14 @@ if njit is not None:
         for i in range(len(labels)):
             from_support[n_rows + i] = 1 / (known * shots[labels[i]])
         noise /= known**2
-        share = real(1) / (real(1) + base_rows * noise)
-        apart2, spread = real(0), real(0)
+        share, far2, apart2, spread = real(1), real(0), real(0), real(0)
+        if base_rows > 0:
+            for i in range(len(gram)):
+                across = dot(gram[i], from_support)
+                far2 += across * from_support[i]
+                spread += gram[i, i] / 2 * (mean[i] + from_support[i]) - across * mean[i]
+            share /= real(1) + noise * min(max(spread / max(far2 - spread * noise, real(1e-12)), real(0)), base_rows)
+            spread = real(0)
         for i in range(len(gram)):
             across = dot(gram[i], from_support)
             apart2 += (dot(gram[i], mean) - share * across) * (mean[i] - share * from_support[i])
