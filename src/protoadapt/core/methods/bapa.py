@@ -39,7 +39,7 @@ and ρ = 4, as no estimate of the sizes can be misled, so that the answer has ne
 centre is that of classes that are equally frequent.
 
 With few labelled rows, what is known least is the centre. Where the mean b of the base classes' rows is known, it can
-count as k_b of them, `base_rows` at most and fewer where it lies far from the labelled rows: k_b = V/(‖m_S − b‖² − V/M).
+count as k_b of them, `base_rows` at most and fewer where it lies far from them: k_b = V/(‖m_S − b‖² − V/M).
 (M m_S + k_b b)/(M + k_b) then takes the place of m_S and M + k_b that of M in 0 and 1.
 """
 
