@@ -446,7 +446,7 @@ def bapa_page() -> str:
 def arena_text() -> str:
     """docs/arena.md with its tables between the two marks."""
     before = (
-        "## Before the last change of BAPA\n\nProtocols and sets that were not measured again; Cars: other classes."
+        "## Caltech-101, before the last change of BAPA\n\nNot measured again: near 99 %, it tells methods apart least."
     )
     tables = [arena_page.numbers(read("arena.json")), before, arena_page.numbers(read("arena-2026-11-16.json"))]
     return filled("docs/arena.md", "\n\n".join(tables))

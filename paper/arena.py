@@ -3,11 +3,11 @@
     python -m paper arena --features DIR [--device cuda] [--episodes 2000] [--results results]
 
 DIR holds feature files NAME-novel.safetensors and, of the same network, NAME-val.safetensors; base statistics in the
-novel file (`extract` stores them) let BAVARDAGE take part. PADDLE's scale and UNEM's weights are learned on the
-validation classes, for every protocol and shot anew: more than BAPA gets. All methods see the same episodes; slow ones
-see the first of them, and the slowest comes last, when all else is there. The result, one small JSON file, is written
-after every cell, and cells that it has are kept; --again measures them once more, with the scale and weights that were
-learned for them, as after a change of BAPA.
+novel file (`extract` stores them) let BAVARDAGE take part, and BAPA with the base classes' mean. PADDLE's scale and
+UNEM's weights are learned on the validation classes, for every protocol and shot anew: more than BAPA gets. All methods
+see the same episodes; slow ones see the first of them, and the slowest comes last, when all else is there. The result,
+one small JSON file, is written after every cell, and cells that it has are kept; --again measures them once more, with
+the scale and weights that were learned for them, as after a change of BAPA.
 """
 
 import fnmatch
@@ -19,7 +19,7 @@ from typing import Any
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
-from protoadapt.core.features import Features, load_features
+from protoadapt.core.features import BASE, Features, load_features
 from protoadapt.core.files import write_json
 from protoadapt.core.methods import Method, method
 from protoadapt.core.protocol import Protocol
@@ -48,6 +48,8 @@ UNTOLD = {
     "UNEM": "unem",
     "BAPA": "bapa",
 }
+BASED = {"BAPA, base mean": "bapa(base_rows=10)"}
+"""Where the feature file has that mean."""
 TOLD = {
     "PT+MAP": "pt_map(power=auto)",
     "BPA + PT+MAP": "bpa+pt_map",
@@ -60,7 +62,7 @@ SLOWEST = {"α-AM": "alpha_am"}
 SLOWEST_PROTOCOLS = ("balanced", "Dirichlet(2)", "Dirichlet(0.5)")
 SCALES = (6.0, 8.0, 10.0, 12.0, 16.0, 24.0)
 """Of PADDLE's rows, to choose from on validation classes; None beside them, its authors' scaling."""
-TUNING_EPISODES = 256
+TUNING_EPISODES = 64
 
 
 def run(
@@ -82,8 +84,12 @@ def run(
     if not files:
         raise UserError(f"there is no NAME-novel.safetensors in {str(folder)!r}: make them with protoadapt extract")
     document = json.loads(out.read_text()) if out.is_file() else {"schema": "protoadapt-arena/1", "sets": {}}
-    document |= {"episodes": episodes, "slow_episodes": slow_episodes, "seed": 0}
-    document |= {"versions": versions(), "commit": commit()}
+    document |= {"seed": 0, "versions": versions(), "commit": commit()}
+    fewer = min(episodes, slow_episodes)
+
+    def wanted(name: str, words: str, shot: int) -> bool:
+        return not only or any(fnmatch.fnmatch(f"{name}/{words}/{shot}", pattern) for pattern in only)
+
     for file in files:
         name = file.name.removesuffix("-novel.safetensors")
         table, validation = load_features(file), load_features(file.with_name(f"{name}-val.safetensors"))
@@ -94,15 +100,14 @@ def run(
             kept |= {"features": about, "hardware": hardware(device)}
         for words, protocol in PROTOCOLS.items():
             for shot in SHOTS:
-                wanted = not only or any(fnmatch.fnmatch(f"{name}/{words}/{shot}", pattern) for pattern in only)
-                if ((words, shot) in done) != again or not wanted or not _fits(table, words):
+                if ((words, shot) in done) != again or not wanted(name, words, shot) or not _fits(table, words):
                     continue
                 try:
                     drawn = replace(protocol, shot=shot)
                     before = done.get((words, shot), {}).get("fitted", {})
                     fitted = {name: method(name.lower(), **found) for name, found in before.items()}
                     fitted = fitted or learned(validation, drawn, device)
-                    cell = _cell(table, fitted, drawn, (episodes, min(episodes, slow_episodes)), device)
+                    cell = _cell(table, fitted, drawn, (episodes, fewer), device)
                 except UserError as error:  # classes with too few rows for this protocol
                     say(f"{name}, {words}, {shot}-shot is left out: {error}")
                     continue
@@ -113,13 +118,16 @@ def run(
                 )
                 write_json(out, document)
         for cell in kept["cells"]:
+            if not wanted(name, cell["protocol"], cell["shot"]):
+                continue
             if cell["protocol"] == "balanced" and "told" not in cell:
                 drawn = replace(PROTOCOLS["balanced"], shot=cell["shot"])
                 cell["told"] = _beside("BAPA, told equal", TOLD, table, drawn, episodes, device)
                 write_json(out, document)
             if cell["protocol"] in SLOWEST_PROTOCOLS and not SLOWEST.keys() <= cell["methods"].keys():
                 drawn = _within(replace(PROTOCOLS[cell["protocol"]], shot=cell["shot"]), table)
-                cell["methods"] |= _beside("BAPA", SLOWEST, table, drawn, min(episodes, slow_episodes), device)
+                cell["methods"] |= _beside("BAPA", SLOWEST, table, drawn, fewer, device)
+                cell["episodes"] |= dict.fromkeys(SLOWEST, fewer)
                 say(f"{name}, {cell['protocol']}, {cell['shot']}-shot: {', '.join(SLOWEST)}")
                 write_json(out, document)
     return document
@@ -157,20 +165,23 @@ def _cell(
     table: Features, fitted: Mapping[str, Method], protocol: Protocol, episodes: tuple[int, int], device: str
 ) -> dict[str, Any]:
     """All methods on one dataset, protocol and shot. Each has accuracy, its half-widths over episodes and classes, and
-    the same three of BAPA's paired difference to it; with foreign queries also the AUROC."""
+    the same three of BAPA's paired difference to it; with foreign queries also the AUROC. `episodes` says how many each
+    method saw."""
     drawn = _within(protocol, table)
     slow = {name: spec for name, spec in SLOW.items() if table.base_covariance is not None or spec != "bavardage"}
-    out = _beside("BAPA", {**UNTOLD, **TOLD, **fitted}, table, drawn, episodes[0], device)
+    based = BASED if table.base_power_mean is not None else {}
+    out = _beside("BAPA", {**UNTOLD, **based, **TOLD, **fitted}, table, drawn, episodes[0], device)
     rest = _beside("BAPA", slow, table, drawn, episodes[1], device)
     arguments = {name: one.arguments for name, one in fitted.items()}
-    return {"way": drawn.way, "fitted": arguments, "methods": {**out, **rest}}
+    count = {**dict.fromkeys(out, episodes[0]), **dict.fromkeys(rest, episodes[1])}
+    return {"way": drawn.way, "fitted": arguments, "episodes": count, "methods": {**out, **rest}}
 
 
 def _beside(
     ours: str, specs: Mapping[str, str | Method], table: Features, drawn: Protocol, episodes: int, device: str
 ) -> dict[str, list[float | None]]:
     """The numbers of some methods, with a form of BAPA on the same episodes beside them."""
-    options: dict[str, Any] = {"base_mean": table.base_mean, "base_covariance": table.base_covariance, "device": device}
+    options: dict[str, Any] = {**{name: getattr(table, name) for name in BASE}, "device": device}
     methods = [*specs.values(), {**UNTOLD, **TOLD}[ours]]
     *results, own = compare(table.features, table.labels, methods, drawn, episodes=episodes, **options)
     return {name: _numbers(result, own) for name, result in zip(specs, results)}

@@ -19,13 +19,13 @@ TITLES = {
 }
 TOLD = ("PT+MAP", "BPA + PT+MAP", "TIM-ADM", "BAPA, told equal")
 """Take the classes to be equally frequent."""
+OURS = ("BAPA", "BAPA, base mean")
 
 
-def cells(
-    document: dict[str, Any], protocol: str, part: str = "methods"
-) -> dict[str, dict[int, dict[str, list[float | None]]]]:
-    """Dataset → shot → method → numbers; "told" in place of "methods": of those that are told, beside told BAPA."""
-    found: dict[str, dict[int, dict[str, list[float | None]]]] = {}
+def cells(document: dict[str, Any], protocol: str, part: str = "methods") -> dict[str, dict[int, dict[str, Any]]]:
+    """Dataset → shot → method → numbers; in place of "methods" "told": of those that are told, beside told BAPA; or
+    "episodes": how many each method saw."""
+    found: dict[str, dict[int, dict[str, Any]]] = {}
     for name, measured in document["sets"].items():
         for cell in measured["cells"]:
             if cell["protocol"] == protocol and part in cell:
@@ -71,6 +71,22 @@ def difference_table(found: dict[str, dict[int, dict[str, list[float | None]]]],
     return markdown([f"{ours} −", *found], body)
 
 
+def episode_counts(found: dict[str, dict[int, dict[str, int]]]) -> str:
+    """How many episodes a cell has, in words, and which methods saw fewer."""
+    seen: dict[str, set[int]] = {}
+    for shots in found.values():
+        for counts in shots.values():
+            for name, count in counts.items():
+                seen.setdefault(name, set()).add(count)
+    usual = seen["BAPA"]
+
+    def words(counts: set[int]) -> str:
+        return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
+
+    fewer = [f"{name} {words(counts)}" for name, counts in seen.items() if counts != usual]
+    return f"{words(usual)} episodes per cell" + "".join(f"; {one}" for one in fewer) + "."
+
+
 HEADLINES = ("balanced", "Dirichlet(2)", "Dirichlet(0.5)", "5 of 20")
 
 
@@ -78,7 +94,7 @@ def strongest_table(document: dict[str, Any]) -> str:
     """BAPA minus the strongest method that is not told, per protocol and shot: a column per dataset."""
 
     def entry(part: dict[str, list[float | None]]) -> str:
-        rivals = [name for name in part if name not in (*TOLD, "BAPA")]
+        rivals = [name for name in part if name not in (*TOLD, *OURS)]
         name = min(rivals, key=lambda rival: part[rival][3] or 0.0)
         return f"{part[name][3]:+.1f} ± {part[name][4]:.1f} {name}"
 
@@ -117,15 +133,16 @@ def published_table(document: dict[str, Any]) -> str:
 def numbers(document: dict[str, Any], protocols: Sequence[str] = tuple(TITLES)) -> str:
     """Both tables of every protocol, as Markdown."""
     about = (
-        f"{document['episodes']:,} episodes per cell, 1-shot / 5-shot, seed {document['seed']}, on novel classes; "
-        f"α-TIM, BAVARDAGE and α-AM the first {document['slow_episodes']:,}. † takes the classes to be equally "
-        "frequent. PADDLE's scale and UNEM's weights were learned on the validation classes of each dataset, for each "
-        "protocol and shot. Differences are paired: ± over episodes, in brackets over classes (jackknife)."
+        f"1-shot / 5-shot, seed {document['seed']}, on novel classes. † takes the classes to be equally frequent. "
+        "PADDLE's scale and UNEM's weights were learned on the validation classes of each dataset, for each protocol "
+        "and shot. Differences are paired: ± over episodes, in brackets over classes (jackknife). Slow methods see the "
+        "first of the episodes."
     )
     parts = [about, strongest_table(document)]
     for protocol in protocols:
         if found := cells(document, protocol):
-            parts += [f"### {TITLES[protocol]}", accuracy_table(found), difference_table(found)]
+            counted = episode_counts(cells(document, protocol, "episodes"))
+            parts += [f"### {TITLES[protocol]}", counted, accuracy_table(found), difference_table(found)]
         if told := cells(document, protocol, "told"):
             parts += ["Told that the classes are equal:", difference_table(told, "BAPA, told equal")]
     parts += ["### Beside published numbers", published_table(document)]

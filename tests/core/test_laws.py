@@ -4,6 +4,7 @@ import copy
 import math
 import types
 from collections.abc import Sequence
+from dataclasses import replace
 from inspect import Parameter
 
 import numpy as np
@@ -17,6 +18,8 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import PrototypeClassifier
 from protoadapt.core.methods import METHODS, declarations, method
+from protoadapt.core.methods.bapa import feature_form, from_base, gram_form
+from protoadapt.core.methods.normalize import powered
 
 # Fewer steps where a method has many: the laws do not depend on how long it runs.
 SHORT = {name: shortened(name, 20) for name in METHODS}
@@ -324,6 +327,26 @@ def test_bapa_told_the_sizes_equals_its_slow_loop_in_every_form(prior, counts):
     assert (answer - other).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("counts", [{}, {"queries": 300}, {"unlabeled": 9}, {"queries": 5, "unlabeled": 300}], ids=str)
+def test_bapa_with_the_mean_of_base_classes_equals_its_slow_loop_in_every_form(counts):
+    episodes, _ = clouds(episodes=2, spread=1.0, **counts)
+    expected = slow(REFERENCE["bapa"], episodes, base_rows=10.0)
+    torch.testing.assert_close(METHODS["bapa"](episodes, base_rows=10.0), expected, atol=1e-6, rtol=1e-5)
+    plain = from_base(powered(episodes, 0.5, "auto"), 0.5, "auto")
+    constants = (20, 0.2, 10.0, 3.0, 10.0, None, 10.0)
+    for form in (feature_form, gram_form):
+        torch.testing.assert_close(form(plain, *constants), expected, atol=1e-6, rtol=1e-5)
+    assert (expected - METHODS["bapa"](episodes)).abs().max() > 1e-4
+
+
+def test_bapa_without_the_mean_of_base_classes_says_what_it_needs():
+    episodes, _ = clouds()
+    for other in (replace(episodes, base_power_mean=None), episodes):
+        settings = {"beta": 0.7} if other is episodes else {}
+        with pytest.raises(UserError, match="base_rows needs the mean of the base classes' features after a power"):
+            METHODS["bapa"](other, base_rows=10.0, **settings)
+
+
 def test_bapa_told_the_sizes_gives_nearly_those():
     episodes, _ = clouds(episodes=4, queries=90, spread=1.0, shots=1)
     share = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
@@ -377,7 +400,8 @@ def test_every_estimator_has_its_method():
 def test_estimators_have_the_settings_and_defaults_of_their_method(name):
     expected = {one.name: one.default for one in declarations(METHODS[name]).values()} | OTHER_DEFAULTS.get(name, {})
     assert Parameter.empty not in expected.values()
-    expected.pop("query_center", None)
+    for key in ("query_center", "base_rows"):  # of episodes alone
+        expected.pop(key, None)
     assert CLASSES[ESTIMATORS[name]]().get_params() == expected | {"device": "cpu"}
     for key in OTHER_DEFAULTS.get(name, {}):
         assert f"{key}=" in METHODS[name].__doc__

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from protoadapt.core.episodes import Episodes
+from protoadapt.core.features import BASE, power_mean
 
 
 def clouds(
@@ -36,7 +37,11 @@ def clouds(
     extra = rows(rng.integers(0, way, (episodes, unlabeled))) if unlabeled else None
     mean = torch.from_numpy(centres.mean((0, 1))).to(dtype)
     within = torch.from_numpy(rng.normal(size=(2 * dim, dim)) / (2 * dim)).to(dtype)
-    base = {"base_mean": mean, "base_covariance": within.T @ within}
+    base = {
+        "base_mean": mean,
+        "base_covariance": within.T @ within,
+        "base_power_mean": power_mean(torch.from_numpy(centres[0])).to(dtype),
+    }
     made = Episodes.from_tensors(
         rows(support_labels), torch.from_numpy(support_labels), rows(query_labels), way, extra, **base
     )
@@ -45,7 +50,7 @@ def clouds(
 
 def bases(episodes: Episodes, dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
     """The statistics of base classes that came with episodes, for others like them."""
-    return {name: getattr(episodes, name).to(dtype) for name in ("base_mean", "base_covariance")}
+    return {name: getattr(episodes, name).to(dtype) for name in BASE}
 
 
 def slow(reference, episodes: Episodes, **arguments) -> torch.Tensor:
@@ -55,8 +60,8 @@ def slow(reference, episodes: Episodes, **arguments) -> torch.Tensor:
         one = episodes[e : e + 1]
         extra = None if one.unlabeled is None else one.unlabeled[0].double().numpy()
         mean = None if one.base_mean is None else one.base_mean.double().numpy()
-        if "base_covariance" in inspect.signature(reference).parameters:
-            arguments["base_covariance"] = one.base_covariance.double().numpy()
+        for name in {"base_covariance", "base_power_mean"} & inspect.signature(reference).parameters.keys():
+            arguments[name] = getattr(one, name).double().numpy()
         answers.append(
             reference(
                 one.support[0].double().numpy(),

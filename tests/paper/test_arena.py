@@ -39,10 +39,13 @@ def _cells(document):
 def test_every_method_has_its_numbers(document):
     cells = {(cell["protocol"], cell["shot"]): cell for cell in document["sets"]["x"]["cells"]}
     assert set(cells) == {("balanced", 5), ("5 of all", 1), ("30 % foreign", 1), ("1 query", 1)}
-    every = {*arena.UNTOLD, *arena.TOLD, *arena.SLOW}
+    every = {*arena.UNTOLD, *arena.BASED, *arena.TOLD, *arena.SLOW}
     assert set(cells["1 query", 1]["methods"]) == every
     assert set(cells["balanced", 5]["methods"]) == every | set(arena.SLOWEST)
     assert cells["5 of all", 1]["way"] == 22
+    seen = dict.fromkeys((*arena.UNTOLD, *arena.BASED, *arena.TOLD), 6) | dict.fromkeys(arena.SLOW, 3)
+    assert cells["1 query", 1]["episodes"] == seen
+    assert cells["balanced", 5]["episodes"] == seen | dict.fromkeys(arena.SLOWEST, 3)
     for cell in cells.values():
         assert cell["methods"]["BAPA"][3:6] == [0, 0, cell["methods"]["BAPA"][5]]
         assert all(0 <= row[0] <= 100 for row in cell["methods"].values())
@@ -56,8 +59,16 @@ def test_the_tables_show_them(document):
     cell = next(c for c in document["sets"]["x"]["cells"] if c["protocol"] == "balanced")
     assert f"{cell['methods']['BAPA'][0]:.1f}" in row
     rivals = next(line for line in text.splitlines() if line.startswith("| balanced, 5-shot |"))
-    least = min((row[3], name) for name, row in cell["methods"].items() if name not in (*arena_page.TOLD, "BAPA"))
+    least = min(
+        (row[3], name) for name, row in cell["methods"].items() if name not in (*arena_page.TOLD, *arena_page.OURS)
+    )
     assert f"{least[0]:+.1f} ±" in rivals
+
+
+def test_how_many_episodes_a_cell_has_is_said():
+    found = {"x": {1: {"BAPA": 500, "α-TIM": 100}, 5: {"BAPA": 500, "α-TIM": 100}}, "y": {1: {"BAPA": 1000}}}
+    assert arena_page.episode_counts(found) == "500 to 1,000 episodes per cell; α-TIM 100."
+    assert arena_page.episode_counts({"x": {1: {"BAPA": 7, "CIPA": 7}}}) == "7 episodes per cell."
 
 
 def test_the_picture_shows_means_over_datasets():

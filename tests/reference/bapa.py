@@ -21,6 +21,8 @@ def bapa(
     power="strict",
     beta=0.5,
     class_prior=None,
+    base_power_mean=None,
+    base_rows=0.0,
 ):
     """With ``unlabeled`` those rows take the queries' place; the queries are answered about the last centre."""
     support, asked = rows(support), rows(query)
@@ -43,7 +45,12 @@ def bapa(
         for q in query:
             halves[0] += ((q - s) ** 2).sum() / 2 / shots[label]
             halves[1] += 1 / shots[label]
-    likely = halves[0] / halves[1] * (np.sum(1 / shots) / n_way**2 + 1 / n_query)
+    weight = n_way**2 / np.sum(1 / shots)  # of the support mean, in rows; the base classes' mean counts as some more
+    if base_rows:  # fewer where it is further off than their noise explains
+        off = ((support_mean - base_power_mean) ** 2).sum() - halves[0] / halves[1] / weight
+        base_rows = min(base_rows, halves[0] / halves[1] / off) if off > 0 else base_rows
+        support_mean = (weight * support_mean + base_rows * base_power_mean) / (weight + base_rows)
+    likely = halves[0] / halves[1] * (1 / (weight + base_rows) + 1 / n_query)
     found = ((query.mean(axis=0) - support_mean) ** 2).sum()
     alpha = n_query / (n_query + k_s) * min(1.0, likely / found) ** 3
 

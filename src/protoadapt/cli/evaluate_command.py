@@ -119,6 +119,7 @@ def measure(
     """Results of several methods, and of a trained head after them, on the same episodes, in their JSON form."""
     from protoadapt.core.episodes import redrawn
     from protoadapt.core.evaluate import compare
+    from protoadapt.core.features import BASE
 
     device = options.find_device(device)
     if (share := redrawn(table.labels.numpy(), protocol)) > 0.1:
@@ -129,7 +130,7 @@ def measure(
     run = partial(compare, episodes=episodes, seed=seed, device=device)
     results = []
     if methods:
-        of_base = partial(run, base_mean=table.base_mean, base_covariance=table.base_covariance)
+        of_base = partial(run, **{name: getattr(table, name) for name in BASE})
         with progress("episodes", episodes) as report:
             results += of_base(table.features, table.labels, methods, protocol, on_progress=report)
     if head:

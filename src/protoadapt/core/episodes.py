@@ -40,6 +40,7 @@ class Episodes:
     unlabeled_index: Tensor | None = None  # (E, U) into rows
     base_mean: Tensor | None = None  # (D), mean of the base classes' features
     base_covariance: Tensor | None = None  # (D, D), `features.within_class_covariance` of the base classes
+    base_power_mean: Tensor | None = None  # (D), `features.power_mean` of the base classes
     memo: dict[Hashable, "tuple[Tensor, dict]"] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -52,10 +53,12 @@ class Episodes:
         unlabeled: Tensor | None = None,
         base_mean: Tensor | None = None,
         base_covariance: Tensor | None = None,
+        base_power_mean: Tensor | None = None,
     ) -> "Episodes":
         """Episodes from rows: support (E, S, D) with labels (E, S) in 0 … n_way − 1, query (E, Q, D), and
-        optionally unlabeled (E, U, D), base_mean (D,), the mean of the base classes' features, and base_covariance
-        (D, D), their covariance within classes (`features.within_class_covariance`).
+        optionally unlabeled (E, U, D), base_mean (D,), the mean of the base classes' features, base_covariance (D, D),
+        their covariance within classes (`features.within_class_covariance`), and base_power_mean (D,), their mean after
+        the power transform (`features.power_mean`).
 
         Integers become float32.
         """
@@ -79,7 +82,8 @@ class Episodes:
             for start, stop, part in zip(ends, ends[1:], parts)
         ]
         third = index[2] if unlabeled is not None else None
-        return cls(rows, index[0], support_labels.long(), index[1], n_way, third, base_mean, base_covariance)
+        base = (base_mean, base_covariance, base_power_mean)
+        return cls(rows, index[0], support_labels.long(), index[1], n_way, third, *base)
 
     def __post_init__(self) -> None:
         if self.support_labels.shape != self.support_index.shape:

@@ -46,7 +46,7 @@ def evaluate(
     protocol : Protocol, optional
         How episodes are drawn; default: 5-way 1-shot, 15 queries per class.
     **options
-        As in `compare`: episodes, seed, base_mean, base_covariance, device, chunk, on_progress.
+        As in `compare`: episodes, seed, base_mean, base_covariance, base_power_mean, device, chunk, on_progress.
 
     Returns
     -------
@@ -70,6 +70,7 @@ def compare(
     seed: int = 0,
     base_mean: Tensor | np.ndarray | None = None,
     base_covariance: Tensor | np.ndarray | None = None,
+    base_power_mean: Tensor | np.ndarray | None = None,
     device: torch.device | str = "cpu",
     chunk: int | None = None,
     on_progress: Callable[[int], None] = lambda done: None,
@@ -92,6 +93,8 @@ def compare(
         Mean of the base classes' features, for methods that centre by it.
     base_covariance : array (D, D), optional
         Their covariance within classes (`features.within_class_covariance`), for bavardage.
+    base_power_mean : array (D,), optional
+        Their mean after the power transform (`features.power_mean`), for bapa with base_rows.
     device : str or torch.device, default "cpu"
     chunk : int, optional
         Episodes computed at a time. Default: as many as fit into 1 GiB (4 GiB on a GPU), 512 (2,560) at most.
@@ -119,6 +122,7 @@ def compare(
     base = {
         "base_mean": _base("base_mean", base_mean, (dim,), rows),
         "base_covariance": _base("base_covariance", base_covariance, (dim, dim), rows),
+        "base_power_mean": _base("base_power_mean", base_power_mean, (dim,), rows),
     }
     classes, code = np.unique(classes_of_rows, return_inverse=True)
     correct = np.zeros((len(methods), episodes), dtype=np.int64)

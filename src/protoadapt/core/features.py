@@ -21,9 +21,11 @@ from torch import Tensor
 from protoadapt.core.arrays import checked, class_indices
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, written_whole
+from protoadapt.core.prototype_model import power_transform
 from protoadapt.core.untrusted import clean_json, finite, for_terminal, whole
 
-ARRAYS = ("features", "labels", "base_mean", "base_covariance")
+BASE = ("base_mean", "base_covariance", "base_power_mean")
+ARRAYS = ("features", "labels", *BASE)
 MAPS = "maps"
 """The array of the rows before the mean over places; large, so it is read where it is asked for only."""
 TEXTS = ("dataset", "split", "crop", "weights", "trained_on")
@@ -55,6 +57,8 @@ class Features:
         The same rows before the mean over the H × W places of the last stage, for heads that look at them.
     base_covariance : Tensor (D, D), optional
         Their covariance within classes, as `within_class_covariance` has it.
+    base_power_mean : Tensor (D,), optional
+        Their mean after BAPA's power transform, as `power_mean` has it.
     metadata : dict
         Origin: dataset, split, crop, views, pooling, weights (hash), class_names, …
 
@@ -70,6 +74,7 @@ class Features:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     maps: Tensor | None = None
     base_covariance: Tensor | None = None
+    base_power_mean: Tensor | None = None
 
     @property
     def hash(self) -> str:
@@ -98,10 +103,8 @@ def synthetic_features(
     labels = np.repeat(np.arange(classes), rows)
     features = np.maximum(0.6 * centres[labels] + spread * rng.normal(size=(len(labels), dim)) + 0.3, 0)
     table, names = torch.from_numpy(features).float(), torch.from_numpy(labels)
-    base_mean = torch.full((dim,), float(features.mean()))
-    return Features(
-        table, names, base_mean, {"dataset": "synthetic clouds"}, base_covariance=within_class_covariance(table, names)
-    )
+    base = base_statistics(table, names) | {"base_mean": torch.full((dim,), float(features.mean()))}
+    return Features(table, names, metadata={"dataset": "synthetic clouds"}, **base)
 
 
 def save_features(path: str | Path, table: Features) -> None:
@@ -112,7 +115,7 @@ def save_features(path: str | Path, table: Features) -> None:
     >>> save_features("novel.safetensors", Features(rows, labels, metadata={"dataset": "birds"}))
     """
     tensors = {"features": table.features.contiguous(), "labels": table.labels.long().contiguous()}
-    for name in ("base_mean", "base_covariance"):
+    for name in BASE:
         if (array := getattr(table, name)) is not None:
             tensors[name] = array.float().contiguous()
     if table.maps is not None:
@@ -128,8 +131,8 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
     ----------
     path : str or Path
         .safetensors as written by `save_features`, or .npz with arrays features (N, D), labels (N,) and optionally
-        base_mean (D,) and base_covariance (D, D). Labels may be class names; they are numbered in sorted order and kept
-        as `metadata["class_names"]`.
+        base_mean (D,), base_covariance (D, D) and base_power_mean (D,). Labels may be class names; they are numbered in
+        sorted order and kept as `metadata["class_names"]`.
     maps : bool, default False
         Also read the features of every place, where a .safetensors file holds them (`extract --maps`).
 
@@ -170,11 +173,8 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
         raise UserError(
             f"{path.name}: maps have shape {tuple(places.shape)}, features {tuple(rows.shape)}: extract again"
         )
-    mean, covariance = (
-        None if (array := arrays.get(name)) is None else array.to(rows.dtype)
-        for name in ("base_mean", "base_covariance")
-    )
-    return Features(rows, torch.from_numpy(labels), mean, metadata, places, covariance)
+    base = {name: arrays[name].to(rows.dtype) for name in BASE if arrays.get(name) is not None}
+    return Features(rows, torch.from_numpy(labels), metadata=metadata, maps=places, **base)
 
 
 def stated(metadata: Mapping[str, Any], key: str) -> Any:
@@ -198,6 +198,17 @@ def within_class_covariance(features: Tensor, labels: Tensor) -> Tensor:
     return total / len(norms) * (sum(norms) / len(norms))
 
 
+def power_mean(features: Tensor) -> Tensor:
+    """(D,): the mean of rows (N, D) of base classes after the power transform of BAPA's defaults, in float32."""
+    return power_transform(features.float(), beta=0.5, power="auto").mean(0)
+
+
+def base_statistics(features: Tensor, labels: Tensor) -> dict[str, Any]:
+    """What methods use of base classes, from their rows (N, D) and labels (N,): the arrays of BASE."""
+    covariance = within_class_covariance(features, labels)
+    return dict(zip(BASE, (features.mean(0), covariance, power_mean(features)), strict=True))
+
+
 def with_base(table: Features, path: str | Path) -> Features:
     """The table with the mean and the covariance of a feature file of base classes, for methods that use them.
 
@@ -217,8 +228,8 @@ def with_base(table: Features, path: str | Path) -> Features:
                 f"{Path(path).name!r} and the features are of different {plural} ({one} and {other}): "
                 f"extract both alike"
             )
-    covariance = within_class_covariance(base.features, base.labels).to(table.features.dtype)
-    return replace(table, base_mean=base.features.mean(0).to(table.features.dtype), base_covariance=covariance)
+    statistics = base_statistics(base.features, base.labels)
+    return replace(table, **{name: one.to(table.features.dtype) for name, one in statistics.items()})
 
 
 def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:

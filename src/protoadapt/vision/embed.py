@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, whole_number
-from protoadapt.core.features import Features, within_class_covariance
+from protoadapt.core.features import Features, base_statistics
 from protoadapt.core.files import written_whole
 from protoadapt.vision.file_embedding import check_rows as check_rows
 from protoadapt.vision.file_embedding import cpu_batch
@@ -188,9 +188,9 @@ def extract(
 ) -> Features:
     """Embed one split of a dataset into a feature table, with metadata about the network and the pictures.
 
-    `base`, the base classes, adds the mean and covariance that four methods use; `half` stores float16; `maps` adds the
-    features of every place, float16, in a second pass. `on_progress` is called with the number of views embedded so
-    far, those of `base` included.
+    `base`, the base classes, adds the means and the covariance that some methods use; `half` stores float16; `maps`
+    adds the features of every place, float16, in a second pass. `on_progress` is called with the number of views
+    embedded so far, those of `base` included.
     """
     whole_number("views", views, 1, MOST_VIEWS)
 
@@ -200,11 +200,10 @@ def extract(
         return check_rows(rows, pooling)
 
     rows = embedded(images, 0)
-    mean = covariance = None
+    statistics: dict[str, Any] = {}
     if base is not None:
         others = embedded(base, len(images) * views)
-        mean = others.mean(0)
-        covariance = within_class_covariance(others, torch.from_numpy(np.array(base.labels)))
+        statistics = base_statistics(others, torch.from_numpy(np.array(base.labels)))
     table = {key: metadata.get(key) for key in ("backbone", "width", "weights", "engine", "size", "mean", "std")}
     table |= {"trained_on": metadata.get("dataset"), "dataset": images.name, "split": images.split, "crop": images.crop}
     table |= {
@@ -220,7 +219,7 @@ def extract(
     rows = to_half(rows, "store them without --half") if half else rows
     labels = torch.from_numpy(np.array(images.labels)).long()
     places = _maps(network, metadata, images, views) if maps else None
-    return Features(rows, labels, mean, table, places, covariance)
+    return Features(rows, labels, metadata=table, maps=places, **statistics)
 
 
 def _maps(network: nn.Module, metadata: Mapping[str, Any], images: Images, views: int, batch: int = 256) -> Tensor:

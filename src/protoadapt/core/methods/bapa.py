@@ -37,6 +37,10 @@ Told the classes' shares π_c of the unlabelled rows (`class_prior`), 4 and 5 ar
 
 and ρ = 4, as no estimate of the sizes can be misled, so that the answer has nearly the sizes it was told, and the
 centre is that of classes that are equally frequent.
+
+With few labelled rows, what is known least is the centre. Where the mean b of the base classes' rows is known, it can
+count as k_b of them, `base_rows` at most and fewer where it lies far from them: k_b = V/(‖m_S − b‖² − V/M).
+(M m_S + k_b b)/(M + k_b) then takes the place of m_S and M + k_b that of M in 0 and 1.
 """
 
 from collections.abc import Sequence
@@ -46,10 +50,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
 from protoadapt.core.methods.adaptation import adapting_index, large
 from protoadapt.core.methods.common import TINY, class_means, shares
 from protoadapt.core.methods.normalize import inverse_length, powered, prepared_rows
 from protoadapt.core.methods.settings import (
+    BaseRows,
     ClassShares,
     DistanceScale,
     Exponent,
@@ -69,6 +75,8 @@ SMOOTHING = 0.2
 """What is added to every class's estimated size with one labelled row per class, as a share of the mean size."""
 SETTLED = 0.75
 """The share of the steps after which sizes may be taken to be equal."""
+BASE_BETA = 0.5
+"""The exponent with which `base_power_mean` is made."""
 TOLD_ROUNDS = 2
 """Rounds of 2′ in each step."""
 
@@ -85,28 +93,50 @@ def bapa(
     beta: Exponent = 0.5,
     power: Power = "auto",
     class_prior: ClassShares = None,
+    base_rows: BaseRows = 0.0,
 ) -> Tensor:
     """Needs no knowledge of the class sizes: many queries or one, mixed or of one class. Returns (E, Q, W).
 
     Where they are known, `class_prior` says so, and the answer keeps to it: "equal", or W shares. Where the episodes
-    have unlabelled rows, those take the queries' place and the queries are answered one by one.
+    have unlabelled rows, those take the queries' place and the queries are answered one by one. `base_rows`, such as
+    10, uses `episodes.base_power_mean`; it is for episodes only, no setting of the classifier.
 
     >>> bapa(episodes).argmax(-1)    # (E, Q) predicted classes    # doctest: +SKIP
     """
     from protoadapt.core.methods import native, native_bapa  # here: numba is slow to load
 
     episodes = powered(episodes, beta, power)
+    if base_rows:
+        episodes = from_base(episodes, beta, power)
     prior = told(class_prior, episodes.n_way, episodes.rows)
     if large(episodes):
-        return feature_form(episodes, n_iter, sigma, lam, kappa, k_s, prior)
+        return feature_form(episodes, n_iter, sigma, lam, kappa, k_s, prior, base_rows)
     if native.usable(episodes.rows):
         constants = (*CHANCE, SMOOTHING, SETTLED, recall(prior))
-        return native_bapa.adapt(episodes, n_iter, sigma, lam, kappa, k_s, constants, prior, TOLD_ROUNDS)
-    return gram_form(episodes, n_iter, sigma, lam, kappa, k_s, prior)
+        return native_bapa.adapt(episodes, n_iter, sigma, lam, kappa, k_s, constants, prior, TOLD_ROUNDS, base_rows)
+    return gram_form(episodes, n_iter, sigma, lam, kappa, k_s, prior, base_rows)
+
+
+def from_base(episodes: Episodes, beta: float, power: str) -> Episodes:
+    """Powered episodes with the base classes' mean as origin, which every form takes it to be."""
+    if episodes.base_power_mean is None or beta != BASE_BETA or power == "off":
+        raise UserError(
+            f"base_rows needs the mean of the base classes' features after a power transform with beta = {BASE_BETA}: "
+            f"give it with --base FILE (in Python base_power_mean) and leave beta and power as they are, or leave out "
+            f"base_rows"
+        )
+    return episodes.each_row(torch.sub, other=episodes.base_power_mean)
 
 
 def feature_form(
-    episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: float, k_s: float, prior: Tensor | None = None
+    episodes: Episodes,
+    n_iter: int,
+    sigma: float,
+    lam: float,
+    kappa: float,
+    k_s: float,
+    prior: Tensor | None = None,
+    base_rows: float = 0.0,
 ) -> Tensor:
     """The equations in feature space, the form to read; also for episodes too large for a Gram matrix."""
     support, unlabeled = episodes.support, episodes.rows[adapting_index(episodes)]
@@ -117,8 +147,10 @@ def feature_form(
     mean, share = unlabeled.mean(1, keepdim=True), (y / shots.clamp_min(1)).sum(1) / known.sum(1)  # (E, S)
     squares = (share * support.square().sum(-1)).sum(1) + unlabeled.square().sum(-1).mean(1)
     spread = squares[:, None, None] / 2 - (mean * support_mean).sum(-1, keepdim=True)
+    k_b = rows_of_base(support_mean.square().sum(-1, keepdim=True), spread, shots, base_rows)
+    support_mean = support_mean * beside_base(shots, k_b)
     apart2 = (mean - support_mean).square().sum(-1, keepdim=True)
-    alpha = trust(apart2, spread, shots, n_rows, k_s)  # 0
+    alpha = trust(apart2, spread, shots, n_rows, k_s, k_b)  # 0
     doubt = class_doubt(shots)
     size_term = torch.zeros_like(shots)
 
@@ -147,7 +179,14 @@ def feature_form(
 
 
 def gram_form(
-    episodes: Episodes, n_iter: int, sigma: float, lam: float, kappa: float, k_s: float, prior: Tensor | None = None
+    episodes: Episodes,
+    n_iter: int,
+    sigma: float,
+    lam: float,
+    kappa: float,
+    k_s: float,
+    prior: Tensor | None = None,
+    base_rows: float = 0.0,
 ) -> Tensor:
     """In torch, for any device.
 
@@ -185,10 +224,13 @@ def gram_form(
         return lam * (2 * along - (A * AG).sum(-1, keepdim=True))
 
     w, size_term = X.new_ones(len(X), 1, n_rows), X.new_zeros(len(X), episodes.n_way, 1)
-    mean, apart = from_unlabeled(w), from_unlabeled(w) - from_support
+    mean = from_unlabeled(w)
     # ½ mean ‖q − s‖² = ½ mean ‖q‖² + ½ mean ‖s‖² − q̄·m_S
     spread = (square / 2 * (mean + from_support) - from_support @ G * mean).sum(-1, keepdim=True)
-    alpha = trust((apart @ G * apart).sum(-1, keepdim=True), spread, shots, n_rows, k_s)
+    k_b = rows_of_base((from_support @ G * from_support).sum(-1, keepdim=True), spread, shots, base_rows)
+    from_support = from_support * beside_base(shots, k_b)
+    apart = mean - from_support
+    alpha = trust((apart @ G * apart).sum(-1, keepdim=True), spread, shots, n_rows, k_s, k_b)
     m, Gm, d = center(w)
     doubt = class_doubt(shots)
     A = mixture(pad(y, (0, n_rows)), m, d) / (shots + kappa * doubt)
@@ -212,10 +254,25 @@ def gram_form(
     return (gaussian(A, AG, m, A @ XQ, length) + size_term).softmax(1).mT
 
 
-def trust(apart2: Tensor, spread: Tensor, shots: Tensor, n_rows: int, k_s: float) -> Tensor:
+def support_noise(shots: Tensor) -> Tensor:
+    """1/M (…, 1, 1); shots (…, W, 1)."""
+    known = (shots > 0).to(shots)
+    return (known / shots.clamp_min(1)).sum(-2, keepdim=True) / known.sum(-2, keepdim=True).square()
+
+
+def rows_of_base(far2: Tensor, spread: Tensor, shots: Tensor, most: float) -> Tensor:
+    """k_b (…, 1, 1) from ‖m_S − b‖² and V: as many rows as would miss the centre by as much as b does."""
+    return (spread / (far2 - spread * support_noise(shots)).clamp_min(TINY)).clamp(0, most)
+
+
+def beside_base(shots: Tensor, k_b: Tensor | float) -> Tensor:
+    """M/(M + k_b) (…, 1, 1): the share of the labelled rows' mean beside the base classes' mean, the origin."""
+    return 1 / (1 + k_b * support_noise(shots))
+
+
+def trust(apart2: Tensor, spread: Tensor, shots: Tensor, n_rows: int, k_s: float, k_b: Tensor | float = 0.0) -> Tensor:
     """Step 0: α (…, 1, 1) from ‖q̄ − m_S‖² and V; shots (…, W, 1)."""
-    known = (shots > 0).to(spread.dtype)
-    noise = (known / shots.clamp_min(1)).sum(-2, keepdim=True) / known.sum(-2, keepdim=True).square()  # 1/M
+    noise = support_noise(shots) * beside_base(shots, k_b)  # 1/(M + k_b)
     return n_rows / (n_rows + k_s) * (spread * (noise + 1 / n_rows) / apart2.clamp_min(TINY)).clamp(0, 1) ** 3
 
 

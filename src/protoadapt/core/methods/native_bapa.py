@@ -27,12 +27,13 @@ def adapt(
     constants: tuple[float, float, float, float, float],
     prior: Tensor | None,
     told_rounds: int,
+    base_rows: float,
 ) -> Tensor:
     """(E, Q, W), as `bapa` of powered episodes; `constants` are its CHANCE, SMOOTHING, SETTLED and ρ."""
     rows = episodes.rows.contiguous()
     helping, apart = helping_and_apart(episodes)
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
-    options = np.array([sigma, lam, kappa, k_s, *constants], rows.numpy().dtype)
+    options = np.array([sigma, lam, kappa, k_s, *constants, base_rows], rows.numpy().dtype)
     told = np.empty(0, rows.numpy().dtype) if prior is None else prior[:, 0].contiguous().numpy()
     steps = int(n_iter), int(told_rounds)
     rounding = rows.numpy().dtype.type(rounding_of_products(rows.dtype))
@@ -80,7 +81,8 @@ if njit is not None:
     def _steps(gram, labels, n_rows, n_way, steps, options, told, rounding):
         """Returns z (W, ·) at the end for all rows of the Gram matrix, and the mixtures, their products and ℓ."""
         width, n_support, real = len(gram), len(labels), gram.dtype.type
-        (n_iter, told_rounds), (sigma, lam, kappa, k_s, floor, chance, smoothing, settled, recall) = steps, options
+        n_iter, told_rounds = steps
+        sigma, lam, kappa, k_s, floor, chance, smoothing, settled, recall, base_rows = options
         keep, tiny, n_mean = real(1) - sigma, real(1e-12), real(n_rows / n_way)
         shots = np.zeros(n_way, gram.dtype)
         for label in labels:
@@ -88,7 +90,7 @@ if njit is not None:
         doubt = _class_doubt(shots)
         kappa, smoothing, floor = kappa * doubt, smoothing * doubt, floor / real(math.sqrt(doubt))
         from_support, mean = np.zeros(width, gram.dtype), np.zeros(width, gram.dtype)
-        alpha = _trust(gram, labels, shots, n_rows, k_s, from_support, mean)
+        alpha = _trust(gram, labels, shots, n_rows, k_s, base_rows, from_support, mean)
         M, MG = aligned(n_way + 1, width, gram), aligned(n_way + 1, width, gram)
         T, z = aligned(n_way, width, gram), aligned(n_way, width, gram)
         d, top, unsure = np.empty(width, gram.dtype), np.empty(width, gram.dtype), np.empty(width, gram.dtype)
@@ -175,8 +177,8 @@ if njit is not None:
             unsure[j] = real(1) / best
 
     @compiled
-    def _trust(gram, labels, shots, n_rows, k_s, from_support, mean):
-        """Step 0: α; fills the mixtures m_S and q̄."""
+    def _trust(gram, labels, shots, n_rows, k_s, base_rows, from_support, mean):
+        """Step 0: α; fills the mixtures m_S, beside the origin where that counts, and q̄."""
         real = gram.dtype.type
         known, noise = real(0), real(0)
         for k in shots:
@@ -186,12 +188,21 @@ if njit is not None:
         mean[:n_rows] = 1 / n_rows
         for i in range(len(labels)):
             from_support[n_rows + i] = 1 / (known * shots[labels[i]])
-        apart2, spread = real(0), real(0)
+        noise /= known**2
+        share, far2, apart2, spread = real(1), real(0), real(0), real(0)
+        if base_rows > 0:
+            for i in range(len(gram)):
+                across = dot(gram[i], from_support)
+                far2 += across * from_support[i]
+                spread += gram[i, i] / 2 * (mean[i] + from_support[i]) - across * mean[i]
+            share /= real(1) + noise * min(max(spread / max(far2 - spread * noise, real(1e-12)), real(0)), base_rows)
+            spread = real(0)
         for i in range(len(gram)):
             across = dot(gram[i], from_support)
-            apart2 += (dot(gram[i], mean) - across) * (mean[i] - from_support[i])
+            apart2 += (dot(gram[i], mean) - share * across) * (mean[i] - share * from_support[i])
             spread += gram[i, i] / 2 * (mean[i] + from_support[i]) - across * mean[i]
-        ratio = spread * (noise / known**2 + 1 / n_rows) / max(apart2, real(1e-12))
+        from_support *= share
+        ratio = spread * (share * noise + 1 / n_rows) / max(apart2, real(1e-12))
         return real(n_rows / (n_rows + k_s)) * real(min(max(ratio, 0), 1)) ** 3
 
     @compiled
