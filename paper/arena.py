@@ -124,8 +124,14 @@ def run(
                 drawn = replace(PROTOCOLS["balanced"], shot=cell["shot"])
                 cell["told"] = _beside("BAPA, told equal", TOLD, table, drawn, episodes, device)
                 write_json(out, document)
+            drawn = _within(replace(PROTOCOLS[cell["protocol"]], shot=cell["shot"]), table)
+            if table.base_power_mean is not None and not BASED.keys() <= cell["methods"].keys():
+                count = cell["episodes"]["BAPA"]
+                cell["methods"] |= _beside("BAPA", BASED, table, drawn, count, device)
+                cell["episodes"] |= dict.fromkeys(BASED, count)
+                say(f"{name}, {cell['protocol']}, {cell['shot']}-shot: {', '.join(BASED)}")
+                write_json(out, document)
             if cell["protocol"] in SLOWEST_PROTOCOLS and not SLOWEST.keys() <= cell["methods"].keys():
-                drawn = _within(replace(PROTOCOLS[cell["protocol"]], shot=cell["shot"]), table)
                 cell["methods"] |= _beside("BAPA", SLOWEST, table, drawn, fewer, device)
                 cell["episodes"] |= dict.fromkeys(SLOWEST, fewer)
                 say(f"{name}, {cell['protocol']}, {cell['shot']}-shot: {', '.join(SLOWEST)}")
