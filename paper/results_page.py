@@ -284,7 +284,8 @@ def _classes(results: Results) -> list[str]:
     if not rows:
         return []
     about = (
-        f"`python benchmarks/classes.py`, {protocol}, with CIPA where no method is named. ± is over episodes of the "
+        f"`python benchmarks/classes.py`, {protocol}, with CIPA where no method is named; networks of HCT_R alone, "
+        "before EPNet's episodes, and BAPA as it was before 2026-11-16. ± is over episodes of the "
         "same classes, as everywhere on this page and in the literature. In brackets is the 95 % half-width over "
         "classes: a jackknife that leaves out one novel class at a time, with the networks fixed. An accuracy on "
         "twenty classes says little about twenty others. The gains of CIPA over prototypes and of HCT_R over the "
