@@ -65,6 +65,28 @@ def test_the_base_mean_is_the_mean_of_the_base_rows(tmp_path):
         assert len(with_base(replace(TABLE, metadata=same), tmp_path / "b.safetensors").base_mean) == 6
 
 
+def test_rows_without_a_label_are_no_base_class(tmp_path):
+    labels = TABLE.labels.clone()
+    labels[::2] = -1
+    rows = TABLE.features
+    centred = torch.nn.functional.normalize(rows - rows.mean(0), dim=1)
+    each = [np.cov(centred[labels == c].numpy().T, bias=True) for c in labels[labels >= 0].unique()]
+    norms = [np.linalg.norm(one) for one in each]
+    expected = np.mean([one / norm for one, norm in zip(each, norms)], 0) * np.mean(norms)
+    np.testing.assert_allclose(within_class_covariance(rows, labels), expected, atol=1e-6)
+    save_features(tmp_path / "b.safetensors", replace(TABLE, labels=torch.full_like(labels, -1)))
+    with pytest.raises(UserError, match="has no labelled rows"):
+        with_base(TABLE, tmp_path / "b.safetensors")
+
+
+@pytest.mark.parametrize("kind", ["complex64", "bool", "int64"])
+def test_base_statistics_are_floating_point_numbers(tmp_path, kind):
+    arrays = {"features": TABLE.features.numpy(), "labels": TABLE.labels.numpy()}
+    np.savez(tmp_path / "f.npz", **arrays, base_power_mean=np.ones(arrays["features"].shape[1], kind))
+    with pytest.raises(UserError, match="base_power_mean is no array of floating-point numbers"):
+        load_features(tmp_path / "f.npz")
+
+
 def test_hashes_tell_features_apart():
     other = Features(TABLE.features.clone(), TABLE.labels)
     assert other.hash == TABLE.hash

@@ -168,6 +168,7 @@ def damaged(tensors, metadata):
     yield tensors, [1], "another kind"
     yield tensors, metadata | {"classes": ["a", "a", "b", "c"]}, "names"
     yield tensors, metadata | {"classes": [1, 2, 3, 4]}, "names"
+    yield tensors, metadata | {"classes": ["a", "Unknown", "b", "c"]}, "no class can be called 'unknown'"
     yield tensors, metadata | {"classes": ["a", " ", "b", "c"]}, "names"
     yield tensors, metadata | {"surplus": 1}, "does not know its 'surplus'"
     for key, value in (
@@ -187,6 +188,7 @@ def damaged(tensors, metadata):
         ("l2", 1),
         ("model", {}),
         ("model", MODEL | {"weights": 7}),
+        ("model", MODEL | {"name": "x" * 5000}),
     ):
         yield tensors, metadata | {key: value}, f"the field '{key}[a-z.]*' is missing or has a wrong value"
     for lost in ({"beta"}, {"model", "l2"}):

@@ -58,6 +58,15 @@ def test_guesses_come_back_only_where_somebody_changed_them(tmp_path, paint):
     assert labels_of(read_support([table], tmp_path), tmp_path) == [("a.png", "cat"), ("b.png", "dog"), ("e.png", "=x")]
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\ne0.png,emu\ne1.png,emu\n"])
+def test_a_quotation_mark_that_is_not_closed_takes_no_line_away(tmp_path, paint, end):
+    for name in ("c0.png", "d0.png", "c1.png", "e0.png", "e1.png"):
+        paint(tmp_path / name, "red")
+    (tmp_path / "t.csv").write_text('file,label\nc0.png,cat\nd0.png,dog\n"c1.png,emu' + end)
+    with pytest.raises(UserError, match="check its quotation marks"):
+        read_support([tmp_path / "t.csv"], tmp_path)
+
+
 def test_escaped_names_and_real_backslashes(tmp_path, paint):
     strange = os.fsdecode(b"caf\xe9.png")
     paint(tmp_path / "a.png", "red").rename(tmp_path / strange)

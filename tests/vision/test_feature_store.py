@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +103,7 @@ def test_broken_pieces_are_made_again(tmp_path, loaded, files):
         np.testing.assert_allclose(store.rows(contents), rows, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["int8", "flat", "nan", "changed"])
+@pytest.mark.parametrize("kind", ["int8", "flat", "nan", "changed", "no columns"])
 def test_pieces_of_another_kind_are_never_used(tmp_path, loaded, files, kind):
     network, metadata = loaded
     contents, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
@@ -111,10 +112,11 @@ def test_pieces_of_another_kind_are_never_used(tmp_path, loaded, files, kind):
     tensors = load_file(piece)
     table = tensors["features"]
     lies = {"int8": table.astype(np.int8), "flat": table[:, 0].copy(), "nan": table * np.float32(np.nan)}
-    lies["changed"] = table + np.eye(*table.shape, dtype=np.float32)
+    lies |= {"changed": table + np.eye(*table.shape, dtype=np.float32), "no columns": table[:, :0].copy()}
     with safe_open(piece, "numpy") as file:
-        save_file(tensors | {"features": lies[kind]}, piece, metadata=file.metadata())
-    if kind in ("nan", "changed"):  # found when it is read: rows stay on disk until then
+        about = file.metadata() | ({"features": sha256(b"").hexdigest()} if kind == "no columns" else {})
+        save_file(tensors | {"features": lies[kind]}, piece, metadata=about)
+    if kind in ("nan", "changed", "no columns"):  # found when it is read: rows stay on disk until then
         with pytest.raises(UserError, match="is removed: run the same command again"):
             opened(tmp_path, metadata).rows(contents)
         store = opened(tmp_path, metadata)

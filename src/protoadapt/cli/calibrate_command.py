@@ -34,7 +34,10 @@ def calibrate(
     method: Annotated[str, typer.Option(help="a method of `protoadapt label`")] = "bapa",
     episodes: Annotated[
         int,
-        typer.Option(help="tasks of each kind (four numbers of classes from 3 to 20; 1, 3 and 5 shots) per collection"),
+        typer.Option(
+            min=2,  # every second one has pictures of other classes
+            help="tasks of each kind (four numbers of classes from 3 to 20; 1, 3 and 5 shots) per collection",
+        ),
     ] = 40,
 ) -> None:
     """Calibrate a model's confidences and unknown class.

@@ -178,9 +178,10 @@ def _base(name: str, value: Tensor | np.ndarray | None, shape: tuple[int, ...], 
         return None
     tensor = as_tensor(value, name).to(rows)
     if tensor.shape != shape or not torch.isfinite(tensor).all():
+        wrong = f"has shape {tuple(tensor.shape)}" if tensor.shape != shape else "holds NaN or infinite numbers"
         raise UserError(
-            f"{name} has shape {tuple(tensor.shape)}, the features have {rows.shape[1]} dimensions: it must be finite "
-            f"and of shape {shape}, so compute it again from the base classes' features"
+            f"{name} {wrong}, the features have {rows.shape[1]} dimensions: it must be finite and of shape {shape}, so "
+            f"compute it again from the base classes' features"
         )
     return tensor
 

@@ -173,7 +173,10 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
         raise UserError(
             f"{path.name}: maps have shape {tuple(places.shape)}, features {tuple(rows.shape)}: extract again"
         )
-    base = {name: arrays[name].to(rows.dtype) for name in BASE if arrays.get(name) is not None}
+    base = {name: array for name in BASE if (array := arrays.get(name)) is not None}
+    if wrong := [name for name, array in base.items() if not array.is_floating_point()]:
+        raise UserError(f"{path.name}: {wrong[0]} is no array of floating-point numbers: compute it again")
+    base = {name: array.to(rows.dtype) for name, array in base.items()}
     return Features(rows, torch.from_numpy(labels), metadata=metadata, maps=places, **base)
 
 
@@ -183,14 +186,14 @@ def stated(metadata: Mapping[str, Any], key: str) -> Any:
 
 
 def within_class_covariance(features: Tensor, labels: Tensor) -> Tensor:
-    """(D, D): how rows of one class vary, from rows (N, D) of base classes with labels (N,), in float32.
+    """(D, D): how rows of one class vary, from rows (N, D) of base classes with labels (N,), −1: none, in float32.
 
     Rows are centred by their mean and of unit length, as BAVARDAGE uses them. Classes count equally whatever their
     spread: the mean of the classes' covariances, each divided by its Frobenius norm, times the mean of these norms.
     """
     rows = torch.nn.functional.normalize(features.float() - features.float().mean(0), dim=1)
     total, norms = torch.zeros(rows.shape[1], rows.shape[1], device=rows.device), []
-    for c in labels.unique():
+    for c in labels[labels >= 0].unique():
         own = rows[labels == c]
         covariance = torch.cov(own.T, correction=0)
         norms.append(float(covariance.norm()))
@@ -228,6 +231,8 @@ def with_base(table: Features, path: str | Path) -> Features:
                 f"{Path(path).name!r} and the features are of different {plural} ({one} and {other}): "
                 f"extract both alike"
             )
+    if not (base.labels >= 0).any():
+        raise UserError(f"{Path(path).name!r} has no labelled rows: give a feature file of base classes")
     statistics = base_statistics(base.features, base.labels)
     return replace(table, **{name: one.to(table.features.dtype) for name, one in statistics.items()})
 

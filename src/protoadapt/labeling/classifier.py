@@ -37,6 +37,7 @@ from protoadapt.core.prototype_model import (
     unit,
 )
 from protoadapt.core.untrusted import finite, whole
+from protoadapt.labeling.names import UNKNOWN
 from protoadapt.vision.network_metadata import MOST_VIEWS, input_errors
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ SETTINGS_0_1_0: dict[str, dict[str, Any]] = {
 }
 """The defaults of version 0.1.0, whose calibrations do not state the settings. They stay when defaults change."""
 MAX_BYTES = 1 << 30
+LONGEST_NAME = 4096
+"""Of a network: no path is longer."""
 SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
 Rows = np.ndarray | DenseBlock
 """Rows (n, D) of features as a network makes them, or after the power transform (`Classifier.powered`)."""
@@ -295,6 +298,8 @@ def _check(read: Classifier) -> None:
     names = isinstance(read.classes, list) and all(isinstance(name, str) for name in read.classes)
     if not names or not 2 <= len(set(read.classes)) == len(read.classes) or not all(map(str.strip, read.classes)):
         raise ValueError("its classes are no list of two or more names")
+    if UNKNOWN in map(str.casefold, read.classes):
+        raise ValueError(f"no class can be called {UNKNOWN!r}")
     sizes = {"W": len(read.classes), "D": len(read.center)}
     for name, axes in SHAPES.items():
         tensor = getattr(read, name)
@@ -312,7 +317,7 @@ def _check(read: Classifier) -> None:
         "temperature": finite(read.temperature, 1e-3, 1e3),
         "l2": isinstance(read.l2, bool),
         "threshold": read.threshold is None or finite(read.threshold, -2, 2),
-        "model.name": isinstance(model.get("name"), str),
+        "model.name": isinstance(model.get("name"), str) and len(model["name"]) <= LONGEST_NAME,
         "model.weights": isinstance(model.get("weights"), str),
         "model.views": whole(model.get("views", 1), 1, MOST_VIEWS),
         **dict.fromkeys((f"model.{key}" for key in input_errors(model)), False),

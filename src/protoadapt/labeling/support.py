@@ -310,7 +310,7 @@ def rows_of(file: TextIO, table: str) -> Iterator[Row]:
     try:
         header = next(filter(str.strip, file), "")
         file.seek(0)
-        reader = csv.reader(file, delimiter=max(DELIMITERS, key=header.count))
+        reader = csv.reader(file, delimiter=max(DELIMITERS, key=header.count), strict=True)
         columns = [name.strip().casefold() for name in next(filter(None, reader), [])]
         if not columns:
             raise UserError(f"{table} is empty: its first line must name the columns file and label")
@@ -334,5 +334,7 @@ def rows_of(file: TextIO, table: str) -> Iterator[Row]:
             guess = composed(cells[place["guess"]]).strip() if place.get("guess", len(cells)) < len(cells) else None
             label = UNKNOWN if label.casefold() == UNKNOWN else label
             yield Row(reader.line_num, cells[place["file"]], label, guess and class_of_cell(guess))
-    except (UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:  # a quotation mark that is not closed would take all lines after it for one name
+        raise UserError(f"{table} cannot be read as csv ({error}): check its quotation marks") from error
+    except UnicodeDecodeError as error:
         raise UserError(f"{table} cannot be read as csv ({error}): save it as csv in UTF-8") from error

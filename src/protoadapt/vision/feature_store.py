@@ -102,7 +102,7 @@ class Store:
                 intact = _checksums({"features": table})["features"] == (file.metadata() or {}).get("features")
             if not answer.size:
                 answer = np.empty((len(contents), table.shape[1]), np.float32)
-            if not intact or table.shape[1] != answer.shape[1] or not np.isfinite(table).all():
+            if not intact or not 0 < table.shape[1] == answer.shape[1] or not np.isfinite(table).all():
                 piece.unlink(missing_ok=True)
                 raise UserError(
                     f"{piece.name} of the feature cache was broken and is removed: run the same command again"
