@@ -95,14 +95,14 @@ def label(
     _check(out, images, support, sort, sort_unknown)
     labels_csv = out / "labels.csv"
     unchanged = unchanged_since_now(labels_csv)
-    libraries = thread_pool(1).submit(_load_libraries)
-    if settings or method != METHOD or unknown is not None:
-        libraries.result()
-        _learner(method, settings or {}, device, unknown)  # mistakes are said before the work
     examples = read_support(support, images)
     if sort:
         check_folders(class_names(examples.examples))
     pictures = pictures_of(images, [out, cache])
+    libraries = thread_pool(1).submit(_load_libraries)  # not before: it would get its turn at every file's size
+    if settings or method != METHOD or unknown is not None:
+        libraries.result()
+        _learner(method, settings or {}, device, unknown)  # mistakes are said before the work
     embedded = embed_pictures(pictures, examples, model, cache, device, on_progress)
     libraries.result()
     task, files = folder_task(images, pictures.files, examples, embedded, device)
