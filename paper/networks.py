@@ -101,12 +101,21 @@ def _record(file: Path) -> dict[str, Any]:
 
 
 def rounded(record: dict[str, Any]) -> dict[str, Any]:
-    """A record of training as it is kept: with seven digits per number of its history, which is most of it."""
+    """A record of training as it is kept: with seven digits per number of its history, which is most of it, and the
+    names of the networks that it began with or learned from, not their places on somebody's disk."""
     epochs = [
         {key: float(f"{value:.7g}") if isinstance(value, float) else value for key, value in epoch.items()}
         for epoch in record.get("history", [])
     ]
-    return record | ({"history": epochs} if epochs else {})
+    config = dict(record.get("config", {}))
+    if config.get("init_from"):
+        config["init_from"] = Path(config["init_from"]).name
+    if "phases" in config:
+        config["phases"] = [
+            phase | ({"teacher": Path(phase["teacher"]).name} if phase.get("teacher") else {})
+            for phase in config["phases"]
+        ]
+    return record | ({"config": config} if config else {}) | ({"history": epochs} if epochs else {})
 
 
 def _train_network(run: Run, work: Work) -> Network:

@@ -5,6 +5,7 @@ PROTOADAPT_DATA=DIR pytest tests/test_shipped.py      DIR holds CUB_200_2011 or 
 
 import json
 import os
+import re
 from hashlib import sha256
 from pathlib import Path
 
@@ -53,6 +54,11 @@ def test_a_named_network_is_calibrated_for_the_default_method(name):
     calibration = cards.calibration_of(cards.card_file(name), card["weights"])
     stated = calibration.get("settings", SETTINGS_0_1_0["bapa"])
     assert {"class_prior": None, **stated} == described(make_estimator("bapa", {}))["settings"]
+
+
+def test_result_files_name_no_place_on_a_disk():
+    for file in RESULTS.rglob("*.json"):
+        assert not re.search(r'"(/|[A-Za-z]:\\\\)', file.read_text()), file
 
 
 def test_result_files_are_small_and_packed():
