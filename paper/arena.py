@@ -19,7 +19,7 @@ from typing import Any
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
-from protoadapt.core.features import BASE, Features, load_features
+from protoadapt.core.features import Features, load_features
 from protoadapt.core.files import write_json
 from protoadapt.core.methods import Method, method
 from protoadapt.core.protocol import Protocol
@@ -187,7 +187,7 @@ def _beside(
     ours: str, specs: Mapping[str, str | Method], table: Features, drawn: Protocol, episodes: int, device: str
 ) -> dict[str, list[float | None]]:
     """The numbers of some methods, with a form of BAPA on the same episodes beside them."""
-    options: dict[str, Any] = {**{name: getattr(table, name) for name in BASE}, "device": device}
+    options: dict[str, Any] = {**table.base, "device": device}
     methods = [*specs.values(), {**UNTOLD, **TOLD}[ours]]
     *results, own = compare(table.features, table.labels, methods, drawn, episodes=episodes, **options)
     return {name: _numbers(result, own) for name, result in zip(specs, results)}

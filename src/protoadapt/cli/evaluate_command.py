@@ -119,7 +119,6 @@ def measure(
     """Results of several methods, and of a trained head after them, on the same episodes, in their JSON form."""
     from protoadapt.core.episodes import redrawn
     from protoadapt.core.evaluate import compare
-    from protoadapt.core.features import BASE
 
     device = options.find_device(device)
     if (share := redrawn(table.labels.numpy(), protocol)) > 0.1:
@@ -130,7 +129,7 @@ def measure(
     run = partial(compare, episodes=episodes, seed=seed, device=device)
     results = []
     if methods:
-        of_base = partial(run, **{name: getattr(table, name) for name in BASE})
+        of_base = partial(run, **table.base)
         with progress("episodes", episodes) as report:
             results += of_base(table.features, table.labels, methods, protocol, on_progress=report)
     if head:

@@ -25,6 +25,8 @@ from protoadapt.core.prototype_model import power_transform
 from protoadapt.core.untrusted import clean_json, finite, for_terminal, whole
 
 BASE = ("base_mean", "base_covariance", "base_power_mean")
+BASE_BETA = 0.5
+"""The exponent with which `base_power_mean` is made."""
 ARRAYS = ("features", "labels", *BASE)
 MAPS = "maps"
 """The array of the rows before the mean over places; large, so it is read where it is asked for only."""
@@ -77,6 +79,11 @@ class Features:
     base_power_mean: Tensor | None = None
 
     @property
+    def base(self) -> dict[str, Tensor | None]:
+        """What is known of the base classes, by the names of BASE: arguments of `evaluate` and `compare`."""
+        return {name: getattr(self, name) for name in BASE}
+
+    @property
     def hash(self) -> str:
         """Digest of rows and labels: results with the same hash used the same features."""
         digest = hashlib.sha256()
@@ -115,9 +122,7 @@ def save_features(path: str | Path, table: Features) -> None:
     >>> save_features("novel.safetensors", Features(rows, labels, metadata={"dataset": "birds"}))
     """
     tensors = {"features": table.features.contiguous(), "labels": table.labels.long().contiguous()}
-    for name in BASE:
-        if (array := getattr(table, name)) is not None:
-            tensors[name] = array.float().contiguous()
+    tensors |= {name: array.float().contiguous() for name, array in table.base.items() if array is not None}
     if table.maps is not None:
         tensors[MAPS] = table.maps.contiguous()
     with written_whole(path) as unfinished:
@@ -203,7 +208,7 @@ def within_class_covariance(features: Tensor, labels: Tensor) -> Tensor:
 
 def power_mean(features: Tensor) -> Tensor:
     """(D,): the mean of rows (N, D) of base classes after the power transform of BAPA's defaults, in float32."""
-    return power_transform(features.float(), beta=0.5, power="auto").mean(0)
+    return power_transform(features.float(), beta=BASE_BETA, power="auto").mean(0)
 
 
 def base_statistics(features: Tensor, labels: Tensor) -> dict[str, Any]:

@@ -51,6 +51,7 @@ from torch.nn.functional import pad
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
+from protoadapt.core.features import BASE_BETA
 from protoadapt.core.methods.adaptation import adapting_index, large
 from protoadapt.core.methods.common import TINY, class_means, shares
 from protoadapt.core.methods.normalize import inverse_length, powered, prepared_rows
@@ -75,8 +76,6 @@ SMOOTHING = 0.2
 """What is added to every class's estimated size with one labelled row per class, as a share of the mean size."""
 SETTLED = 0.75
 """The share of the steps after which sizes may be taken to be equal."""
-BASE_BETA = 0.5
-"""The exponent with which `base_power_mean` is made."""
 TOLD_ROUNDS = 2
 """Rounds of 2′ in each step."""
 
