@@ -44,6 +44,7 @@ count as k_b of them, `base_rows` at most and fewer where it lies far from them:
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -80,6 +81,18 @@ TOLD_ROUNDS = 2
 """Rounds of 2′ in each step."""
 
 
+class BapaSettings(NamedTuple):
+    """What all forms of the loop take beside powered episodes; `bapa` declares the defaults and checks the values."""
+
+    n_iter: int
+    sigma: float
+    lam: float
+    kappa: float
+    k_s: float
+    prior: Tensor | None = None  # (W, 1): the shares π that were told
+    base_rows: float = 0.0  # above 0, the rows' origin is the base classes' mean (`from_base`)
+
+
 @checked
 def bapa(
     episodes: Episodes,
@@ -108,12 +121,12 @@ def bapa(
     if base_rows:
         episodes = from_base(episodes, beta, power)
     prior = told(class_prior, episodes.n_way, episodes.rows)
+    how = BapaSettings(n_iter, sigma, lam, kappa, k_s, prior, base_rows)
     if large(episodes):
-        return feature_form(episodes, n_iter, sigma, lam, kappa, k_s, prior, base_rows)
+        return feature_form(episodes, how)
     if native.usable(episodes.rows):
-        constants = (*CHANCE, SMOOTHING, SETTLED, recall(prior))
-        return native_bapa.adapt(episodes, n_iter, sigma, lam, kappa, k_s, constants, prior, TOLD_ROUNDS, base_rows)
-    return gram_form(episodes, n_iter, sigma, lam, kappa, k_s, prior, base_rows)
+        return native_bapa.adapt(episodes, how)
+    return gram_form(episodes, how)
 
 
 def from_base(episodes: Episodes, beta: float, power: str) -> Episodes:
@@ -127,16 +140,7 @@ def from_base(episodes: Episodes, beta: float, power: str) -> Episodes:
     return episodes.each_row(torch.sub, other=episodes.base_power_mean)
 
 
-def feature_form(
-    episodes: Episodes,
-    n_iter: int,
-    sigma: float,
-    lam: float,
-    kappa: float,
-    k_s: float,
-    prior: Tensor | None = None,
-    base_rows: float = 0.0,
-) -> Tensor:
+def feature_form(episodes: Episodes, how: BapaSettings) -> Tensor:
     """The equations in feature space, the form to read; also for episodes too large for a Gram matrix."""
     support, unlabeled = episodes.support, episodes.rows[adapting_index(episodes)]
     y, n_rows = episodes.membership.mT, unlabeled.shape[1]  # (E, W, S)
@@ -146,12 +150,12 @@ def feature_form(
     mean, share = unlabeled.mean(1, keepdim=True), (y / shots.clamp_min(1)).sum(1) / known.sum(1)  # (E, S)
     squares = (share * support.square().sum(-1)).sum(1) + unlabeled.square().sum(-1).mean(1)
     spread = squares[:, None, None] / 2 - (mean * support_mean).sum(-1, keepdim=True)
-    k_b = rows_of_base(support_mean.square().sum(-1, keepdim=True), spread, shots, base_rows)
+    k_b = rows_of_base(support_mean.square().sum(-1, keepdim=True), spread, shots, how.base_rows)
     support_mean = support_mean * beside_base(shots, k_b)
     apart2 = (mean - support_mean).square().sum(-1, keepdim=True)
-    alpha = trust(apart2, spread, shots, n_rows, k_s, k_b)  # 0
+    alpha = trust(apart2, spread, shots, n_rows, how.k_s, k_b)  # 0
     doubt = class_doubt(shots)
-    size_term = torch.zeros_like(shots)
+    held, size_term = shots + how.kappa * doubt, torch.zeros_like(shots)  # K_c + k, ℓ
 
     def about(w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """1: the centre (E, 1, D) for weights w (E, 1, U), and support and unlabelled rows about it."""
@@ -160,33 +164,24 @@ def feature_form(
 
     def gaussian(rows: Tensor) -> Tensor:
         """λ(2 q·p − ‖p‖²), (E, W, rows)."""
-        return lam * (2 * p @ rows.mT - p.square().sum(-1, keepdim=True))
+        return how.lam * (2 * p @ rows.mT - p.square().sum(-1, keepdim=True))
 
     center, s, q = about(torch.ones_like(unlabeled[..., 0])[:, None])
-    p = y @ s / (shots + kappa * doubt).clamp_min(TINY)
-    for step in range(n_iter):
-        z, size_term = assigned(gaussian(q), size_term, prior)  # 2
-        h, t = pulls(z, 1), label_pulls(y, gaussian(s), known, prior)
-        p = (1 - sigma) * p + sigma * (t @ s + h @ q) / (shots + kappa * doubt + h.sum(-1, keepdim=True))  # 3
-        n, settled = z.sum(-1, keepdim=True), step >= SETTLED * n_iter
-        size_term, weight = class_sizes(n, n_rows, size_term, doubt, prior, settled)  # 4, 5
+    p = y @ s / held.clamp_min(TINY)
+    for step in range(how.n_iter):
+        z, size_term = assigned(gaussian(q), size_term, how.prior)  # 2
+        h, t = pulls(z, 1), label_pulls(y, gaussian(s), known, how.prior)
+        p = (1 - how.sigma) * p + how.sigma * (t @ s + h @ q) / (held + h.sum(-1, keepdim=True))  # 3
+        n, settled = z.sum(-1, keepdim=True), step >= SETTLED * how.n_iter
+        size_term, weight = class_sizes(n, n_rows, size_term, doubt, how.prior, settled)  # 4, 5
         center, s, q = about((weight * z).sum(1, keepdim=True))
-    z, size_term = assigned(gaussian(q), size_term, prior)
+    z, size_term = assigned(gaussian(q), size_term, how.prior)
     if episodes.unlabeled_index is None:
         return z.mT
     return (gaussian(prepared_rows(episodes.query, center, True)) + size_term).softmax(1).mT
 
 
-def gram_form(
-    episodes: Episodes,
-    n_iter: int,
-    sigma: float,
-    lam: float,
-    kappa: float,
-    k_s: float,
-    prior: Tensor | None = None,
-    base_rows: float = 0.0,
-) -> Tensor:
+def gram_form(episodes: Episodes, how: BapaSettings) -> Tensor:
     """In torch, for any device.
 
     All vectors are mixtures of the N' = S + U rows, so one Gram matrix G is the only D-dimensional work: with μ = m·X
@@ -220,31 +215,32 @@ def gram_form(
     def gaussian(A: Tensor, AG: Tensor, m: Tensor, inner: Tensor, d: Tensor) -> Tensor:
         """λ(2 x·p − ‖p‖²) for rows x = unit(x − μ) with inner = p·x before that."""
         along = d * (inner - (AG * m).sum(-1, keepdim=True))
-        return lam * (2 * along - (A * AG).sum(-1, keepdim=True))
+        return how.lam * (2 * along - (A * AG).sum(-1, keepdim=True))
 
     w, size_term = X.new_ones(len(X), 1, n_rows), X.new_zeros(len(X), episodes.n_way, 1)
     mean = from_unlabeled(w)
     # ½ mean ‖q − s‖² = ½ mean ‖q‖² + ½ mean ‖s‖² − q̄·m_S
     spread = (square / 2 * (mean + from_support) - from_support @ G * mean).sum(-1, keepdim=True)
-    k_b = rows_of_base((from_support @ G * from_support).sum(-1, keepdim=True), spread, shots, base_rows)
+    k_b = rows_of_base((from_support @ G * from_support).sum(-1, keepdim=True), spread, shots, how.base_rows)
     from_support = from_support * beside_base(shots, k_b)
     apart = mean - from_support
-    alpha = trust((apart @ G * apart).sum(-1, keepdim=True), spread, shots, n_rows, k_s, k_b)
+    alpha = trust((apart @ G * apart).sum(-1, keepdim=True), spread, shots, n_rows, how.k_s, k_b)
     m, Gm, d = center(w)
     doubt = class_doubt(shots)
-    A = mixture(pad(y, (0, n_rows)), m, d) / (shots + kappa * doubt)
-    for step in range(n_iter):
+    held = shots + how.kappa * doubt
+    A = mixture(pad(y, (0, n_rows)), m, d) / held
+    for step in range(how.n_iter):
         AG = A @ G
         of_support, of_rows = gaussian(A, AG, m, AG, d).split([n_support, n_rows], -1)
-        z, size_term = assigned(of_rows, size_term, prior)
+        z, size_term = assigned(of_rows, size_term, how.prior)
         h = pulls(z, 1)
-        T = torch.cat([label_pulls(y, of_support, known, prior), h], -1)
-        A = (1 - sigma) * A + sigma * mixture(T, m, d) / (shots + kappa * doubt + h.sum(-1, keepdim=True))
-        n, settled = z.sum(-1, keepdim=True), step >= SETTLED * n_iter
-        size_term, weight = class_sizes(n, n_rows, size_term, doubt, prior, settled)
+        T = torch.cat([label_pulls(y, of_support, known, how.prior), h], -1)
+        A = (1 - how.sigma) * A + how.sigma * mixture(T, m, d) / (held + h.sum(-1, keepdim=True))
+        n, settled = z.sum(-1, keepdim=True), step >= SETTLED * how.n_iter
+        size_term, weight = class_sizes(n, n_rows, size_term, doubt, how.prior, settled)
         m, Gm, d = center((weight * z).sum(1, keepdim=True))
     AG = A @ G
-    z, size_term = assigned(gaussian(A, AG, m, AG, d)[..., n_support:], size_term, prior)
+    z, size_term = assigned(gaussian(A, AG, m, AG, d)[..., n_support:], size_term, how.prior)
     if episodes.unlabeled_index is None:
         return z.mT
     query = episodes.query

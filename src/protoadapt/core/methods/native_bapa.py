@@ -12,30 +12,21 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
+from protoadapt.core.methods.bapa import CHANCE, SETTLED, SMOOTHING, TOLD_ROUNDS, BapaSettings, recall
 from protoadapt.core.methods.native import helping_and_apart, in_parts
 from protoadapt.core.methods.native_kernels import njit, padded
 from protoadapt.core.methods.normalize import rounding_of_products
 
 
-def adapt(
-    episodes: Episodes,
-    n_iter: int,
-    sigma: float,
-    lam: float,
-    kappa: float,
-    k_s: float,
-    constants: tuple[float, float, float, float, float],
-    prior: Tensor | None,
-    told_rounds: int,
-    base_rows: float,
-) -> Tensor:
-    """(E, Q, W), as `bapa` of powered episodes; `constants` are its CHANCE, SMOOTHING, SETTLED and ρ."""
+def adapt(episodes: Episodes, how: BapaSettings) -> Tensor:
+    """(E, Q, W), as `bapa.gram_form`."""
     rows = episodes.rows.contiguous()
     helping, apart = helping_and_apart(episodes)
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
-    options = np.array([sigma, lam, kappa, k_s, *constants, base_rows], rows.numpy().dtype)
-    told = np.empty(0, rows.numpy().dtype) if prior is None else prior[:, 0].contiguous().numpy()
-    steps = int(n_iter), int(told_rounds)
+    constants = *CHANCE, SMOOTHING, SETTLED, recall(how.prior)
+    options = np.array([how.sigma, how.lam, how.kappa, how.k_s, *constants, how.base_rows], rows.numpy().dtype)
+    told = np.empty(0, rows.numpy().dtype) if how.prior is None else how.prior[:, 0].contiguous().numpy()
+    steps = int(how.n_iter), TOLD_ROUNDS
     rounding = rows.numpy().dtype.type(rounding_of_products(rows.dtype))
     width = padded(helping.shape[1] + episodes.support_index.shape[1])
 
