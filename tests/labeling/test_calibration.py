@@ -214,7 +214,7 @@ def test_a_classifier_is_adapted_to_its_task():
     seen = statistics(surrounded(made, task.codes, pool), support, task.codes, pool)
     assert own.threshold == threshold_of(card["task"], seen, RATE)
     assert adapted(made, card, support, task.codes, pool, rate=0.3).threshold > own.threshold
-    off = adapted(made, card, support, task.codes, pool, rate=None)
+    off = adapted(made, card, support, task.codes, pool, rate=0.0)
     assert (off.threshold, off.temperature, off.answer(pool).unknown.any()) == (NEVER, own.temperature, False)
     alone = adapted(made, card, support, task.codes, pool[:0])  # no picture: what is usual
     assert alone.temperature == card["temperature"]
@@ -237,13 +237,20 @@ def test_a_classifier_is_adapted_to_its_task():
     assert adapted(made, old, support, task.codes, pool) == made
     plain = Classifier.of(fitted, list("abc"), {}, support, task.codes)
     assert adapted(plain, None, support, task.codes, pool).threshold is None
-    for classifier, calibration, why in ((made, old, "of an older version"), (plain, None, "is not calibrated")):
-        with pytest.raises(UserError, match=f"--unknown 0.3 needs a calibrated network and this one .*{why}"):
-            adapted(classifier, calibration, support, task.codes, pool, rate=0.3)
+    assert adapted(plain, None, support, task.codes, pool, rate=0.0).threshold is None
+    assert adapted(made, old, support, task.codes, pool, rate=RATE) == made  # the rate that such cards were made for
+    for classifier, calibration, rate, why in (
+        (made, old, 0.3, "of an older version"),
+        (plain, None, 0.3, "is not calibrated: run"),
+        (plain, None, RATE, "is not calibrated: run"),
+        (plain, card, RATE, "is not calibrated for this method and its settings: run"),
+    ):
+        with pytest.raises(UserError, match=f"--unknown {rate} needs a calibrated network and this one .*{why}"):
+            adapted(classifier, calibration, support, task.codes, pool, rate=rate)
 
 
 def test_rates_as_people_write_them():
-    assert (checked_rate(None), checked_rate("off"), checked_rate("0.05"), checked_rate(0.2)) == (0.1, None, 0.05, 0.2)
+    assert [checked_rate(value) for value in (None, "off", "0.05", 0.2)] == [None, 0.0, 0.05, 0.2]
     for odd in ("0", "0.6", "5%", "nan", "-0.1", "auto"):
         with pytest.raises(UserError, match="give off, or a share of known pictures up to"):
             checked_rate(odd)

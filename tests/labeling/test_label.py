@@ -302,6 +302,13 @@ def test_the_share_of_unknown_pictures_is_the_users_choice(folder, named, calibr
         named(unknown="2")
 
 
+def test_a_share_of_unknown_pictures_needs_a_calibration_even_if_it_is_the_usual_one(named):
+    assert (named()["calibrated"], named(unknown="off")["unknown_rate"]) == (False, None)
+    for share in ("0.1", "0.3"):
+        with pytest.raises(UserError, match=f"--unknown {share} needs a calibrated network and this one is not"):
+            named(unknown=share)
+
+
 def test_predict_wants_the_same_weights(folder, named, model, tmp_path_factory):
     named()
     other = tmp_path_factory.mktemp("other") / "tiny.safetensors"
