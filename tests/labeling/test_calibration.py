@@ -322,7 +322,7 @@ def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_the_command_takes_folders_of_pictures(tmp_path, paint, model):
+def test_the_command_takes_folders_of_pictures(tmp_path, paint, model, capsys):
     for kind in range(4):
         for place in range(20):
             paint(
@@ -332,7 +332,9 @@ def test_the_command_takes_folders_of_pictures(tmp_path, paint, model):
             )
     with pytest.raises(UserError, match="name the network that embeds them with --model"):
         command([tmp_path / "birds"], tmp_path / "card.json", episodes=2)
+    paint(tmp_path / "birds" / "unknown" / "0.png", "red", 7)
     command([tmp_path / "birds"], tmp_path / "card.json", str(model), episodes=2)
+    assert "note: the folder 'birds/unknown' was left out" in capsys.readouterr().err
     card = json.loads((tmp_path / "card.json").read_text())
     assert card["weights"] == networks.load(model)[1]["weights"]
     assert card["calibration"]["features"] == "birds"
