@@ -19,17 +19,17 @@ and then n_iter times
 
 with k = κ r, ε = r/5, r = mean_c 1/√K_c, ρ = 1. The answer is 1 and 2 once more. α (0) is how far unlabelled rows may
 choose the centre: two means of rows that are alike differ by V (1/M + 1/N) on average, and a mean that lies further off
-is of other classes than the support's, or to one of them. The centre (1) counts a row less if its class is large, so it
-does not follow the balance. h (3): a row pulls its likeliest class as far as it is sure, and the others less; k pseudo-
-rows at the origin hold back classes that few rows support, fewer the surer the class means are: their standard error
-falls with √K. R (3) is the gradient of the support's log-likelihood: a labelled row that its class no longer claims
-draws the class back and pushes the others off, so that many unsure rows cannot carry a prototype away from its labels.
-The support was not drawn with the queries' class sizes, hence ℓ = 0. g (4) is a James–Stein factor: near 1 when sizes
-differ by more than θ, negative when they differ less, and then ℓ (5) pulls towards balance. θ² is how much the
-estimated sizes of equal classes differ: by confusions that never average out, and by chance. ε keeps a class that no
-row seems to be of from being lost at once. Sizes that differ no more than those of equal classes once they have settled
-are taken to be equal: ℓ is then adjusted until they are, as a round of Sinkhorn's iteration per step would; n̄/(n̄ + 1)
-keeps a single row from being spread.
+is of other classes than the support's, or mostly of one of them. The centre (1) counts a row less if its class is
+large, so it does not follow the balance. h (3): a row pulls its likeliest class as far as it is sure, and the others
+less; k pseudo-rows at the origin hold back classes that few rows support, fewer the surer the class means are: their
+standard error falls with √K. R (3) is the gradient of the support's log-likelihood: a labelled row that its class no
+longer claims draws the class back and pushes the others off, so that many unsure rows cannot carry a prototype away
+from its labels. The support was not drawn with the queries' class sizes, hence ℓ = 0. g (4) is a James–Stein factor:
+near 1 when sizes differ by more than θ, negative when they differ less, and then ℓ (5) pulls towards balance. θ² is how
+much the estimated sizes of equal classes differ: by confusions that never average out, and by chance. ε keeps a class
+that no row seems to be of from being lost at once. Sizes that differ no more than those of equal classes once they have
+settled are taken to be equal: ℓ is then adjusted until they are, as a round of Sinkhorn's iteration per step would;
+n̄/(n̄ + 1) keeps a single row from being spread over all classes.
 
 Told the classes' shares π_c of the unlabelled rows (`class_prior`), 4 and 5 are left out. Instead
 
@@ -39,7 +39,7 @@ and ρ = 4, as no estimate of the sizes can be misled, so that the answer has ne
 centre is that of classes that are equally frequent.
 
 With few labelled rows, what is known least is the centre. Where the mean b of the base classes' rows is known, it can
-count as k_b of them, `base_rows` at most and fewer where it lies far from them: k_b = V/(‖m_S − b‖² − V/M).
+count as k_b labelled rows, `base_rows` at most and fewer where it lies far from m_S: k_b = V/(‖m_S − b‖² − V/M).
 (M m_S + k_b b)/(M + k_b) then takes the place of m_S and M + k_b that of M in 0 and 1.
 
 Three forms give the same answers (a law in the tests): `feature_form` to read, `gram_form` in torch for any device, and
@@ -151,9 +151,9 @@ def feature_form(episodes: Episodes, how: BapaSettings) -> Tensor:
     shots = y.sum(-1, keepdim=True)
     known = (shots > 0).to(y)
     support_mean = class_means(support, episodes.membership).sum(1, keepdim=True) / known.sum(1, keepdim=True)
-    mean, share = unlabeled.mean(1, keepdim=True), (y / shots.clamp_min(1)).sum(1) / known.sum(1)  # (E, S)
+    mean, share = unlabeled.mean(1, keepdim=True), (y / shots.clamp_min(1)).sum(1) / known.sum(1)  # q̄; (E, S) in m_S
     squares = (share * support.square().sum(-1)).sum(1) + unlabeled.square().sum(-1).mean(1)
-    spread = squares[:, None, None] / 2 - (mean * support_mean).sum(-1, keepdim=True)
+    spread = squares[:, None, None] / 2 - (mean * support_mean).sum(-1, keepdim=True)  # V, multiplied out
     k_b = rows_of_base(support_mean.square().sum(-1, keepdim=True), spread, shots, how.base_rows)
     support_mean = support_mean * beside_base(shots, k_b)
     apart2 = (mean - support_mean).square().sum(-1, keepdim=True)
@@ -224,7 +224,7 @@ def gram_form(episodes: Episodes, how: BapaSettings) -> Tensor:
 
     w, size_term = X.new_ones(len(X), 1, n_rows), X.new_zeros(len(X), episodes.n_way, 1)
     mean = from_unlabeled(w)
-    # ½ mean ‖q − s‖² = ½ mean ‖q‖² + ½ mean ‖s‖² − q̄·m_S
+    # V = ½ mean ‖q − s‖² = ½ mean ‖q‖² + ½ mean ‖s‖² − q̄·m_S
     spread = (square / 2 * (mean + from_support) - from_support @ G * mean).sum(-1, keepdim=True)
     k_b = rows_of_base((from_support @ G * from_support).sum(-1, keepdim=True), spread, shots, how.base_rows)
     from_support = from_support * beside_base(shots, k_b)
