@@ -139,8 +139,9 @@ def training_page() -> str:
         f"Median of {run['settings']['repeats']} turns of {run['settings']['steps']} steps, "
         f"{run['settings']['backbone']}, {run['settings']['size']} pixels, on {run['hardware']}."
     )
+    notes = [f"`{row['phase']}`: {row['note']}." for row in run["rows"] if "note" in row]
     left = f"Not measured: {', '.join(f'`{name}`' for name in missing)}."
-    numbers = [about, kept_table("recipe", run), *([left] if missing else [])]
+    numbers = [about, kept_table("recipe", run), *notes, *([left] if missing else [])]
     return filled("docs/training.md", "\n\n".join(numbers), "speed")
 
 

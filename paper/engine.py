@@ -105,7 +105,7 @@ def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Feat
     options["cache_dir"] = work.cache
     how: dict[str, Any] = {"views": trial.views, "pooling": trial.pooling}
     if table is None:
-        images = load(trial.dataset, trial.split, data, **options)
+        images = load(trial.dataset, trial.split, data, **options, store=trial.store)
         title = f"{trial.run.name}: embedding {len(images):,} {trial.dataset} pictures, {_views(trial)}"
         with work.progress(title, len(images) * trial.views) as done:
             table = extract(backbone, about, images, **how, on_progress=done)
@@ -137,6 +137,7 @@ def _identity(trial: Trial, weights: str | None, work: Work) -> dict[str, Any]:
     """The metadata that features of a trial have."""
     own = {"weights": weights} if weights else {}
     own |= {"copy": trial.copy} if trial.copy else {}
+    own |= {"store": trial.store} if trial.store else {}
     pictures = {"dataset": trial.dataset, "split": trial.split, "crop": trial.crop, "views": trial.views}
     return {**own, **pictures, "pooling": trial.pooling, "per_class": work.per_class}
 

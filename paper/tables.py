@@ -34,6 +34,7 @@ TIERED = Trial(
 CIFAR_FS_CHOSEN = Trial(CHOSEN["choice_cifar_fs"], "cifar-fs")
 FC100_CHOSEN = Trial(CHOSEN["choice_fc100"], "fc100")
 MINI_CHOSEN = Trial(CHOSEN["choice"], "mini-imagenet")
+CUB_CHOSEN = Trial(CHOSEN["choice_cub_whole"], "cub")
 
 
 def cross(trial: Trial, crop: str) -> Trial:
@@ -48,7 +49,7 @@ MAIN = {
     "mini-ImageNet": ("mini-ImageNet", MINI_CHOSEN),
     "tiered-ImageNet": ("tiered-ImageNet", TIERED),
     "CUB, boxes": ("CUB", CUB_BOX),
-    "CUB, whole pictures": ("CUB", CUB),
+    "CUB, whole pictures": ("CUB", CUB_CHOSEN),
     "mini-ImageNet → CUB, boxes": ("mini-ImageNet → CUB", cross(MINI_CHOSEN, "box")),
     "mini-ImageNet → CUB, whole pictures": ("mini-ImageNet → CUB", cross(MINI_CHOSEN, "none")),
 }
@@ -81,6 +82,7 @@ OTHERS = {
     "mini-ImageNet, second cycle": ("mini-ImageNet", with_views(MINI)),
     "mini-ImageNet → CUB, boxes, second cycle": ("mini-ImageNet → CUB", with_views(cross(MINI, "box"))),
     "mini-ImageNet → CUB, whole pictures, second cycle": ("mini-ImageNet → CUB", with_views(cross(MINI, "none"))),
+    "CUB, whole pictures, HCT_R alone": ("CUB", with_views(CUB)),
     "mini-ImageNet, third network": ("mini-ImageNet", with_views(MINI_THIRD)),
     "mini-ImageNet → CUB, boxes, third network": (
         "mini-ImageNet → CUB",
