@@ -66,8 +66,7 @@ def choice_section(choice: Choice, results: Results) -> list[str]:
         for spec in NOVEL_METHODS:
             records = [results.get(trial, shot, spec) for shot in SHOTS]
             cells.append(" / ".join(f"{r['accuracy']:.2f} ± {r['ci95']:.2f}" if r else NOT_MEASURED for r in records))
-        windows = f", windows from {trial.store} pixels" if trial.store else ""
-        lines.append([f"{trial.views}{windows}", f"{trial.pooling:g}", *cells])
+        lines.append([str(trial.views), f"{trial.pooling:g}", *cells])
     seconds = [f"{results.training(one)['seconds']:.0f}" for one in run.cycles if results.training(one)]
     words = f"Novel classes, {chosen}, 1-shot / 5-shot; {' + '.join(seconds)} s of training:"
     return [*parts, words, markdown(["views", "pooling", *NOVEL_METHODS], lines)]

@@ -4,7 +4,7 @@ A rule is committed before its candidates are measured; novel classes are read f
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 from paper.cub_plans import CROPS, PAPER_SCHEDULE
@@ -31,7 +31,6 @@ class Choice:
     novel: tuple[tuple[int, float], ...] = ()  # views and pooling on novel classes, where no other table measures them
     methods: tuple[str, ...] = NOVEL_METHODS  # on novel classes
     elsewhere: tuple[Run, ...] = ()  # candidates whose novel classes another table has
-    large: int = 0  # side of pictures from which the windows of the last views and pooling are cut as well
 
     def trials(self, run: Run) -> dict[str, Trial]:
         """What a candidate is judged on, in the words of `where`."""
@@ -49,10 +48,7 @@ class Choice:
             (views, pooling): "novel" + f"-views{views}" * (views > 1) + f"-pooling{pooling:g}" * (pooling != 1)
             for views, pooling in self.novel
         }
-        trials = [Trial(run, dataset, crop, *how, stem=stem, methods=self.methods) for how, stem in stems.items()]
-        return trials + [
-            replace(t, store=self.large, stem=f"{t.stem}-store{self.large}") for t in trials[-1:] if self.large
-        ]
+        return [Trial(run, dataset, crop, *how, stem=stem, methods=self.methods) for how, stem in stems.items()]
 
     @property
     def table(self) -> Table:
@@ -192,9 +188,7 @@ CHOICES = {
         "Which network of whole CUB pictures is the main row",
         HOW.format(where="CUB, whole pictures", what="the main row if it is above the earlier network")
         + " The weights of the earlier network of the main row were not kept: it is compared by what training itself "
-        "validated at the best epoch (600 episodes), 87.83 / 91.67. The last rows cut the windows of their views from "
-        "pictures of 168 pixels, as training does: that this would be the row of eight views was fixed before it was "
-        "read, but after those with windows from 84.",
+        "validated at the best epoch (600 episodes), 87.83 / 91.67.",
         {
             "windows from 168, DropBlock, all rotations": CUB_WHOLE_LONG,
             "the same, then EPNet's episodes": CUB_WHOLE_EPNET,
@@ -202,7 +196,6 @@ CHOICES = {
         {"CUB, whole": ("cub", "none", "val")},
         MAIN_VIEWS,
         MAIN_METHODS,
-        large=168,
     ),
     "wide": Choice(
         "A wide ResNet-12 on mini-ImageNet",
