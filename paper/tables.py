@@ -255,8 +255,8 @@ TABLES: dict[str, Table] = {
     "large_windows": Table(
         "Views with windows from larger pictures",
         f"{VIEWS} views, pooling {POOLING:g}: windows cut from pictures of 84 pixels, as in all other rows, or of "
-        f"{LARGE}, then scaled to 84 (`extract --store {LARGE}`). CUB's files are larger than either. That {LARGE} would "
-        "be the row was fixed before it was read, first for whole pictures, then for the other two; those of 84 had "
+        f"{LARGE}, then scaled to 84 (`extract --store {LARGE}`). CUB's files are larger than either. That {LARGE} "
+        "would be the row was fixed before it was read, first for whole pictures, then for the other two; 84 had "
         "been read before.",
         ("novel classes", "windows from", "inference"),
         tuple(
