@@ -19,7 +19,7 @@ def client(token=None, base="http://127.0.0.1:7860"):
     return TestClient(Guard(PlainTextResponse("inside"), token), base_url=base, follow_redirects=False)
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1:7860", "localhost", "LOCALHOST:1", "[::1]:7860", "127.8.8.8"])
+@pytest.mark.parametrize("name", ["127.0.0.1:7860", "localhost", "LOCALHOST:1", "[::1]:7860", "[::1]", "127.8.8.8"])
 def test_this_computer_is_let_in(name):
     answer = client().get("/", headers={"host": name})
     assert answer.text == "inside"
@@ -30,7 +30,22 @@ def test_this_computer_is_let_in(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["evil.example", "127.0.0.1.evil.example", "192.168.0.7:7860", "0.0.0.0", "", "[::1", "a@b"]
+    "name",
+    [
+        *("evil.example", "127.0.0.1.evil.example", "192.168.0.7:7860", "0.0.0.0", "", "[::1", "::1", "[127.0.0.1]"),
+        *(
+            "a@b",
+            "evil@localhost",
+            "evil:x@127.0.0.1:7860",
+            "@localhost",
+            "localhost/evil",
+            "localhost?x",
+            "localhost#x",
+        ),
+        *("localhost:", "localhost:x", "localhost:1:2", "localhost:+1", "[::1]evil", "[::1%lo]", "localhost evil"),
+        *("localhost\\evil", "[::1]:", "lo\tcalhost", "localhost\t"),
+    ],
+    ids=repr,
 )
 def test_other_names_for_it_are_not(name):
     assert client().get("/", headers={"host": name}).status_code == 403

@@ -18,7 +18,7 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import PrototypeClassifier
 from protoadapt.core.methods import METHODS, declarations, method
-from protoadapt.core.methods.bapa import feature_form, from_base, gram_form
+from protoadapt.core.methods.bapa import BapaSettings, feature_form, from_base, gram_form
 from protoadapt.core.methods.normalize import powered
 
 # Fewer steps where a method has many: the laws do not depend on how long it runs.
@@ -333,9 +333,9 @@ def test_bapa_with_the_mean_of_base_classes_equals_its_slow_loop_in_every_form(c
     expected = slow(REFERENCE["bapa"], episodes, base_rows=10.0)
     torch.testing.assert_close(METHODS["bapa"](episodes, base_rows=10.0), expected, atol=1e-6, rtol=1e-5)
     plain = from_base(powered(episodes, 0.5, "auto"), 0.5, "auto")
-    constants = (20, 0.2, 10.0, 3.0, 10.0, None, 10.0)
+    how = BapaSettings(20, 0.2, 10.0, 3.0, 10.0, base_rows=10.0)
     for form in (feature_form, gram_form):
-        torch.testing.assert_close(form(plain, *constants), expected, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(form(plain, how), expected, atol=1e-6, rtol=1e-5)
     assert (expected - METHODS["bapa"](episodes)).abs().max() > 1e-4
 
 

@@ -214,7 +214,7 @@ def test_a_classifier_is_adapted_to_its_task():
     seen = statistics(surrounded(made, task.codes, pool), support, task.codes, pool)
     assert own.threshold == threshold_of(card["task"], seen, RATE)
     assert adapted(made, card, support, task.codes, pool, rate=0.3).threshold > own.threshold
-    off = adapted(made, card, support, task.codes, pool, rate=None)
+    off = adapted(made, card, support, task.codes, pool, rate=0.0)
     assert (off.threshold, off.temperature, off.answer(pool).unknown.any()) == (NEVER, own.temperature, False)
     alone = adapted(made, card, support, task.codes, pool[:0])  # no picture: what is usual
     assert alone.temperature == card["temperature"]
@@ -237,13 +237,20 @@ def test_a_classifier_is_adapted_to_its_task():
     assert adapted(made, old, support, task.codes, pool) == made
     plain = Classifier.of(fitted, list("abc"), {}, support, task.codes)
     assert adapted(plain, None, support, task.codes, pool).threshold is None
-    for classifier, calibration, why in ((made, old, "of an older version"), (plain, None, "is not calibrated")):
-        with pytest.raises(UserError, match=f"--unknown 0.3 needs a calibrated network and this one .*{why}"):
-            adapted(classifier, calibration, support, task.codes, pool, rate=0.3)
+    assert adapted(plain, None, support, task.codes, pool, rate=0.0).threshold is None
+    assert adapted(made, old, support, task.codes, pool, rate=RATE) == made  # the rate that such cards were made for
+    for classifier, calibration, rate, why in (
+        (made, old, 0.3, "of an older version"),
+        (plain, None, 0.3, "is not calibrated: run"),
+        (plain, None, RATE, "is not calibrated: run"),
+        (plain, card, RATE, "is not calibrated for this method and its settings: run"),
+    ):
+        with pytest.raises(UserError, match=f"--unknown {rate} needs a calibrated network and this one .*{why}"):
+            adapted(classifier, calibration, support, task.codes, pool, rate=rate)
 
 
 def test_rates_as_people_write_them():
-    assert (checked_rate(None), checked_rate("off"), checked_rate("0.05"), checked_rate(0.2)) == (0.1, None, 0.05, 0.2)
+    assert [checked_rate(value) for value in (None, "off", "0.05", 0.2)] == [None, 0.0, 0.05, 0.2]
     for odd in ("0", "0.6", "5%", "nan", "-0.1", "auto"):
         with pytest.raises(UserError, match="give off, or a share of known pictures up to"):
             checked_rate(odd)
@@ -315,7 +322,7 @@ def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_the_command_takes_folders_of_pictures(tmp_path, paint, model):
+def test_the_command_takes_folders_of_pictures(tmp_path, paint, model, capsys):
     for kind in range(4):
         for place in range(20):
             paint(
@@ -325,7 +332,9 @@ def test_the_command_takes_folders_of_pictures(tmp_path, paint, model):
             )
     with pytest.raises(UserError, match="name the network that embeds them with --model"):
         command([tmp_path / "birds"], tmp_path / "card.json", episodes=2)
+    paint(tmp_path / "birds" / "unknown" / "0.png", "red", 7)
     command([tmp_path / "birds"], tmp_path / "card.json", str(model), episodes=2)
+    assert "note: the folder 'birds/unknown' was left out" in capsys.readouterr().err
     card = json.loads((tmp_path / "card.json").read_text())
     assert card["weights"] == networks.load(model)[1]["weights"]
     assert card["calibration"]["features"] == "birds"

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import xml.etree.ElementTree as ElementTree
+from urllib.parse import quote
 
 import pytest
 from helpers.label_files import correct, read_table, truth, write_table
@@ -102,6 +103,25 @@ def test_the_label_studio_format_as_documented(labels, tmp_path):
         assert task["data"]["image"].startswith("https://pictures.example/")
         assert " " not in task["data"]["image"]
         assert kind == "annotations" or 0 < said["score"] <= 1
+
+
+def test_label_studio_gets_addresses_that_it_shows_pictures_from(labels, tmp_path):
+    def images(url):
+        out = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        export_labels(labels, "label-studio", out, url=url)
+        return {task["data"]["file"]: task["data"]["image"] for task in json.loads((out / "tasks.json").read_text())}
+
+    files = list(images("/"))
+    assert any(" " in file for file in files)
+    for url in ("http://x/", "https://x/y?d=", "/data/local-files/?d=birds/"):
+        assert images(url) == {file: url + quote(file) for file in files}
+    for url in ("s3://bucket/", "gs://bucket/birds/", "azure-blob://box/"):  # keys are what they are
+        assert images(url) == {file: url + file for file in files}
+    done = len(list(tmp_path.iterdir()))
+    for url in ("", "pictures/", "javascript:alert(1)//", "data:image/png,", "file:///home/", "ftp://x/", " http://x/"):
+        with pytest.raises(UserError, match="from which Label Studio shows no pictures: begin it with http://"):
+            images(url)
+    assert len(list(tmp_path.iterdir())) == done
 
 
 def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path):

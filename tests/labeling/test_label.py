@@ -14,6 +14,7 @@ import pytest
 import torch
 from helpers.label_files import listing, read_table, truth
 from PIL import Image
+from safetensors.numpy import load_file
 
 from protoadapt.cli import options as cli_options
 from protoadapt.core.errors import UserError
@@ -23,6 +24,7 @@ from protoadapt.labeling import load_classifier, predict, save_classifier
 from protoadapt.labeling.predict_folder import predict_folder
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision import networks
+from protoadapt.vision.feature_store import Store
 from protoadapt.vision.networks import timm_features
 
 pytestmark = pytest.mark.usefixtures("without_paths")
@@ -121,6 +123,19 @@ def test_only_out_is_written(folder, named):
     visible = {name for name in new if "/." not in name and "/sorted/" not in name}
     assert visible == {"out/labels.csv", "out/labels.json", "out/classifier.safetensors"}
     assert not [name for name in new if "partial" in name]
+
+
+def test_a_cache_of_other_features_is_made_again(folder, named):
+    first = named(cache=folder / "kept")
+    (piece,) = (folder / "kept").rglob("*.safetensors")
+    contents = [row.tobytes() for row in load_file(piece)["content"]]
+    piece.unlink()
+    weights, size, _ = piece.parent.name.split("-")
+    other = Store(folder / "kept", weights, int(size))
+    other.add(contents, np.ones((len(contents), 3), np.float32))
+    other.flush()
+    with pytest.warns(UserWarning, match=r"has 3 features per picture, the network \d+\): embedding again"):
+        assert named(cache=folder / "kept")["pictures"] == first["pictures"]
 
 
 def test_a_cache_elsewhere(folder, named):
@@ -300,6 +315,13 @@ def test_the_share_of_unknown_pictures_is_the_users_choice(folder, named, calibr
     assert "No picture is called unknown, as --unknown was off" in labels_page(off)
     with pytest.raises(UserError, match="--unknown is '2'"):
         named(unknown="2")
+
+
+def test_a_share_of_unknown_pictures_needs_a_calibration_even_if_it_is_the_usual_one(named):
+    assert (named()["calibrated"], named(unknown="off")["unknown_rate"]) == (False, None)
+    for share in ("0.1", "0.3"):
+        with pytest.raises(UserError, match=f"--unknown {share} needs a calibrated network and this one is not"):
+            named(unknown=share)
 
 
 def test_predict_wants_the_same_weights(folder, named, model, tmp_path_factory):

@@ -45,7 +45,7 @@ def files(tmp_path, paint):
 
 
 def opened(tmp_path, metadata):
-    return Store(tmp_path / "cache", metadata["weights"], metadata["size"])
+    return Store(tmp_path / "cache", metadata["weights"], metadata["size"], metadata["dim"])
 
 
 def test_rows_are_what_the_network_says(tmp_path, loaded, files):
@@ -103,7 +103,7 @@ def test_broken_pieces_are_made_again(tmp_path, loaded, files):
         np.testing.assert_allclose(store.rows(contents), rows, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["int8", "flat", "nan", "changed", "no columns"])
+@pytest.mark.parametrize("kind", ["int8", "flat", "nan", "changed", "no columns", "other columns"])
 def test_pieces_of_another_kind_are_never_used(tmp_path, loaded, files, kind):
     network, metadata = loaded
     contents, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
@@ -113,10 +113,11 @@ def test_pieces_of_another_kind_are_never_used(tmp_path, loaded, files, kind):
     table = tensors["features"]
     lies = {"int8": table.astype(np.int8), "flat": table[:, 0].copy(), "nan": table * np.float32(np.nan)}
     lies |= {"changed": table + np.eye(*table.shape, dtype=np.float32), "no columns": table[:, :0].copy()}
+    lies |= {"other columns": table[:, 1:].copy()}
     with safe_open(piece, "numpy") as file:
-        about = file.metadata() | ({"features": sha256(b"").hexdigest()} if kind == "no columns" else {})
-        save_file(tensors | {"features": lies[kind]}, piece, metadata=about)
-    if kind in ("nan", "changed", "no columns"):  # found when it is read: rows stay on disk until then
+        fits = {"features": sha256(lies[kind].tobytes()).hexdigest()} if "columns" in kind else {}
+        save_file(tensors | {"features": lies[kind]}, piece, metadata=file.metadata() | fits)
+    if kind in ("nan", "changed"):  # found when it is read: rows stay on disk until then
         with pytest.raises(UserError, match="is removed: run the same command again"):
             opened(tmp_path, metadata).rows(contents)
         store = opened(tmp_path, metadata)

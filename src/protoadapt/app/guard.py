@@ -12,7 +12,7 @@ A request has a limited size and must keep coming: `connections` bounds the time
 import asyncio
 import hmac
 import ipaddress
-from urllib.parse import urlsplit
+import re
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -33,6 +33,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+HOST = re.compile(r"(?:\[([0-9a-f]*:[0-9a-f:.]+)\]|([0-9a-z.-]+))(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
+"""A Host header: an IPv6 address in brackets, or a name or an IPv4 address, and perhaps a port. Nothing else."""
 PAUSE = 20.0
 """Seconds for which a body may stop coming."""
 
@@ -127,11 +129,9 @@ class Guard:
 
 
 def _hostname(host: str) -> str:
-    """The host name of a Host header; empty if it has none."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+    """The name or address in a Host header; empty where it is not exactly such a header."""
+    found = HOST.fullmatch(host)
+    return (found[1] or found[2]).lower() if found else ""
 
 
 def _equal(text: str | None, token: str) -> bool:

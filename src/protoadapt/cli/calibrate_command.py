@@ -9,7 +9,7 @@ import typer
 
 from protoadapt.cli.models_command import describe_calibration
 from protoadapt.cli.options import MODEL_HELP, refuse_unused
-from protoadapt.cli.progress import bars, progress
+from protoadapt.cli.progress import bars, progress, say
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, write_text
 
@@ -105,7 +105,10 @@ def _embedded(folder: Path, model: str | None) -> "Features":
 
     if model is None:
         raise UserError(f"{str(folder)!r} is a directory of pictures: name the network that embeds them with --model")
-    examples = folder_examples(folder).examples
+    support = folder_examples(folder)
+    for note in support.notes():
+        say(f"note: {note}")
+    examples = support.examples
     network, metadata = networks.load(model)
     store = Store(None, metadata["weights"], metadata["size"])
     with bars() as report:

@@ -37,7 +37,11 @@ def export(
         str | None, typer.Option(metavar="link|copy", help="with imagefolder: link (default) or copy the pictures")
     ] = None,
     url: Annotated[
-        str | None, typer.Option(help="with label-studio: address before a picture's path (default: its local files)")
+        str | None,
+        typer.Option(
+            help="with label-studio: address before a picture's path, http(s)://, s3://, gs://, azure-blob:// or / "
+            "(default: its local files)"
+        ),
     ] = None,
 ) -> None:
     """Write a model as ONNX, or labels for other tools.

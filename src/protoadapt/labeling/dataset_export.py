@@ -29,6 +29,10 @@ from protoadapt.vision.pictures.formats import is_picture
 LARGEST = 1 << 29  # bytes of a labels.json
 LOCAL = "/data/local-files/?d="
 """Address of a picture in Label Studio's local storage, before its path in LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
+WEB, BUCKETS = ("http://", "https://", "/"), ("s3://", "gs://", "azure-blob://")
+"""How addresses begin that Label Studio shows pictures from: those of web servers, / being its own, in which names are
+percent-encoded, and those of the cloud storage that it is connected to, in which they are not. A browser loads no
+file:// of its visitor's, and other schemes may be anything but pictures."""
 
 CARD = """---
 configs:
@@ -76,7 +80,7 @@ def export_labels(
     out : a new or empty folder.
     images : the folder of the pictures, where labels.json does not lead there.
     sort : "link" or "copy" the pictures of an imagefolder.
-    url : what Label Studio puts before a picture's path.
+    url : what Label Studio puts before a picture's path: an address of one of WEB or BUCKETS.
 
     Returns
     -------
@@ -91,6 +95,11 @@ def export_labels(
     if form not in FORMS:
         raise no_such("format", form, [*FORMS, "onnx"])
     check_way(sort)
+    if form == "label-studio" and not url.startswith((*WEB, *BUCKETS)):
+        raise UserError(
+            f"--url is {url!r}, from which Label Studio shows no pictures: begin it with http://, https://, s3://, "
+            f"gs:// or azure-blob://, or with / for a path on its own server"
+        )
     if not os.path.isdir(labels) and Path(labels).suffix not in (".json", ".csv"):
         raise UserError(f"{str(labels)!r} holds no labels: give the folder that `label` or `predict` wrote, for {form}")
     if images is not None and not os.path.isdir(images):
@@ -267,7 +276,8 @@ def _label_studio(classes: Sequence[str], files: Sequence[LabelledFile], url: st
         result = [{"from_name": "label", "to_name": "image", "type": "choices", "value": value}]
         said = {"result": result}
         guess = {"model_version": "protoadapt", "score": file.confidence, **said}
-        task: dict[str, Any] = {"data": {"image": url + quote(file.name), "file": file.name}}
+        name = file.name if url.startswith(BUCKETS) else quote(file.name)
+        task: dict[str, Any] = {"data": {"image": url + name, "file": file.name}}
         task |= {"annotations": [said]} if file.by_person else {"predictions": [guess]}
         tasks.append(task)
     choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in classes)

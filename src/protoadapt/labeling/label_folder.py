@@ -175,7 +175,7 @@ def embed_pictures(
     if cache:
         check_output_folder(Path(cache))
     network, metadata = networks.load_for_files(model, device)
-    store = Store(cache, metadata["weights"], metadata["size"])
+    store = Store(cache, metadata["weights"], metadata["size"], metadata.get("dim"))
     files = list(dict.fromkeys([*pictures.files, *(example.file for example in support.examples)]))
     contents, broken = embed_files(files, network, metadata, store, partial(on_progress, "pictures embedded"))
     skipped = [*support.skipped, *pictures.skipped, *(Skipped(files[i], reason) for i, reason in broken.items())]

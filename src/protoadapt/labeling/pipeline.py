@@ -121,7 +121,7 @@ def name_pictures(
     paths: bool = True,
     n_next: int = NEXT,
     keep: bool = True,
-    rate: float | None = RATE,
+    rate: float | None = None,
     parquet: Path | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Named:
@@ -174,7 +174,7 @@ def name_pictures(
         "calibrated": classifier.threshold is not None,
         "temperature": classifier.temperature,
         "threshold": classifier.threshold,
-        "unknown_rate": None if classifier.threshold is None else rate,
+        "unknown_rate": None if classifier.threshold is None or rate == 0 else rate or RATE,
         "classes": [dict(zip(("name", "support", "found", "unknown"), values)) for values in counts],
         "no_class": sum(part[6] for part in parts),  # pictures of none of the classes, as people said
         "pictures": [record for part in parts for record in part[2]],

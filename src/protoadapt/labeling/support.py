@@ -32,6 +32,7 @@ from protoadapt.labeling.names import (
     slips,
     to_text,
 )
+from protoadapt.labeling.sorting import LIST as SORTED
 from protoadapt.vision.pictures.walk import Skipped, find_pictures
 
 BY_FOLDER, BY_TABLE, BY_CORRECTION = "(folder)", "(table)", "(corrected)"
@@ -59,17 +60,19 @@ class Example(NamedTuple):
 
 
 class Support(NamedTuple):
-    """All examples, and the files of class folders that are none."""
+    """All examples, the files of class folders that are none, and the folders of pictures of no class."""
 
     examples: list[Example]
     skipped: list[Skipped]
+    left_out: Sequence[str] = ()  # as in "sorted/unknown"
 
     def notes(self) -> list[str]:
-        """Classes of tables that may be misspelt (`names.slips`)."""
+        """Classes of tables that may be misspelt (`names.slips`), and folders that were left out."""
         by_table, by_folder = (
             class_names(example for example in self.examples if example.by_table == table) for table in (True, False)
         )
-        return slips(by_table, by_folder)
+        left_out = (f"the folder {name!r} was left out: pictures of no class are no examples" for name in self.left_out)
+        return [*slips(by_table, by_folder), *left_out]
 
 
 class Row(NamedTuple):
@@ -109,11 +112,13 @@ def read_support(
     that is not found.
     """
     examples, skipped = [], []
+    left_out: list[str] = []
     for source in map(Path, sources):
         if source.is_dir():
             support = folder_examples(source)
             examples += support.examples
             skipped += support.skipped
+            left_out += support.left_out
         elif source.is_file():
             examples += table_examples(source, images, sources, option=option)
         else:
@@ -121,7 +126,9 @@ def read_support(
     classes = class_names(examples)
     where = " and ".join(repr(str(source)) for source in sources)
     if len(classes) < least:
-        bare = f" (no picture in the folder {_named(empty)})" if (empty := _empty_folders(sources)) else ""
+        aside = [f"no picture in the folder {_named(empty)}"] if (empty := _empty_folders(sources)) else []
+        aside += [f"the folder {_named(left_out)} was left out"] if left_out else []
+        bare = f" ({'; '.join(aside)})" if aside else ""
         if classes:
             raise UserError(
                 f"{where} gives one class only, {classes[0]!r}{bare}: add examples of at least one other class"
@@ -134,7 +141,7 @@ def read_support(
             else "make one folder per class with pictures inside, or a csv with file and label"
         )
         raise UserError(f"{where} gives no labels{bare}: {fill}")
-    return Support(examples, skipped)
+    return Support(examples, skipped, left_out)
 
 
 def _empty_folders(sources: Iterable[str | Path]) -> list[str]:
@@ -165,8 +172,13 @@ def class_names(examples: Iterable[Example]) -> list[str]:
 
 
 def folder_examples(root: Path) -> Support:
-    """The class is the first folder below the root; its pictures may be at any depth."""
-    examples, (files, skipped) = [], find_pictures(root)
+    """The class is the first folder below the root; its pictures may be at any depth.
+
+    What `label --sort` wrote can be given, all of it or its folder of unknown pictures, which then is left out.
+    """
+    if root.name == UNKNOWN and (root.parent / SORTED).is_file():
+        return Support([], [], [_two_names(root)])
+    examples, left_out, (files, skipped) = [], [], find_pictures(root)
     for file in files:
         first, *deeper = os.path.relpath(file, root).split(os.sep)
         label = composed(from_folder(to_text(first))).strip()  # as in tables, where a space at the end is not visible
@@ -174,7 +186,14 @@ def folder_examples(root: Path) -> Support:
             skipped.append(Skipped(file, "in no class folder"))
         elif label.casefold() != UNKNOWN:
             examples.append(Example(file, label, root))
-    return Support(examples, skipped)
+        else:
+            left_out.append(_two_names(root / first))
+    return Support(examples, skipped, list(dict.fromkeys(left_out)))
+
+
+def _two_names(folder: Path) -> str:
+    """The name of a folder after that of the one it is in, which tells it apart wherever the files are shown."""
+    return to_text("/".join(Path(os.path.abspath(folder)).parts[-2:]))
 
 
 def table_examples(

@@ -194,9 +194,12 @@ def temperature_of(task: Mapping[str, Any], usual: float, seen: Statistics, log_
 
 
 def checked_rate(value: str | float | None) -> float | None:
-    """The share of known pictures that may be called unknown: RATE by default, None for "off"."""
+    """The share of known pictures that may be called unknown: 0 for "off", None where nothing was said.
+
+    None means RATE with a calibrated network, and nothing with another, which refuses a stated share (`adapted`).
+    """
     if value is None or value == "off":
-        return RATE if value is None else None
+        return None if value is None else 0.0
     try:
         rate = float(value)
     except ValueError:
@@ -213,12 +216,12 @@ def adapted(
     labels: np.ndarray,
     unlabeled: Rows,
     corrected: np.ndarray | None = None,
-    rate: float | None = RATE,
+    rate: float | None = None,
 ) -> Classifier:
     """The classifier with the temperature and the threshold of its own task.
 
-    calibration: of the network's card; one of version 0.1.0 holds a threshold at one rate only. The other arguments as
-    in `statistics`; rate as in `checked_rate`.
+    calibration: of the network's card; one of version 0.1.0 holds a threshold at RATE only. The other arguments as in
+    `statistics`; rate as in `checked_rate`.
     """
     task = None if calibration is None or classifier.threshold is None else calibration.get("task")
     if task is not None:
@@ -228,9 +231,14 @@ def adapted(
         seen = statistics(classifier, support, labels, unlabeled, corrected)
         log_p = classifier.log_probability(unlabeled) * classifier.temperature
         temperature = temperature_of(task, classifier.temperature, seen, log_p)
-        threshold = NEVER if rate is None else threshold_of(task, seen, rate)
+        threshold = NEVER if rate == 0 else threshold_of(task, seen, rate or RATE)
         return replace(classifier, temperature=temperature, threshold=threshold)
-    if rate not in (RATE, None):
-        why = "is not calibrated" if classifier.threshold is None else "has a calibration of an older version"
-        raise UserError(f"--unknown {rate} needs a calibrated network and this one {why}: run protoadapt calibrate")
-    return replace(classifier, threshold=NEVER) if rate is None and classifier.threshold is not None else classifier
+    if rate and (classifier.threshold is None or rate != RATE):
+        why = "has a calibration of an older version"
+        if classifier.threshold is None:
+            why = "is not calibrated" + (" for this method and its settings" if calibration else "")
+        raise UserError(
+            f"--unknown {rate} needs a calibrated network and this one {why}: run protoadapt calibrate, or leave out "
+            f"--unknown"
+        )
+    return replace(classifier, threshold=NEVER) if rate == 0 and classifier.threshold is not None else classifier

@@ -40,7 +40,8 @@ def stamp(file: str) -> bytes:
 class Store:
     """Features of one network by the sha256 of the picture files; `content_of` maps the stamps of files to contents.
 
-    `cache` is the folder of all stores (None: memory only), `weights` the hash of the network, `size` its input side.
+    `cache` is the folder of all stores (None: memory only), `weights` the hash of the network, `size` its input side,
+    `dim` the number of its features (None: not known, so that stored ones are not compared with it).
 
     >>> store = Store(None, "abc", 84)
     >>> store.add([b"sha256"], np.ones((1, 4), np.float32))
@@ -48,8 +49,9 @@ class Store:
     (True, (1, 4))
     """
 
-    def __init__(self, cache: str | Path | None, weights: str, size: int):
+    def __init__(self, cache: str | Path | None, weights: str, size: int, dim: int | None = None):
         self.folder = Path(cache, f"{weights}-{size}-{FORMAT}") if cache else None
+        self.dim = dim
         self.content_of: dict[bytes, bytes] = {}
         self._place: dict[bytes, tuple[Path, int]] = {}
         self._new: dict[bytes, np.ndarray] = {}
@@ -125,6 +127,8 @@ class Store:
                 contents = _keys(index["content"]) if "content" in shape else []
                 if contents and (file.get_slice("features").get_dtype() != "F32" or len(shape["features"]) != 2):
                     raise ValueError("its features are not float32 (n, D)")
+                if contents and self.dim not in (None, shape["features"][1]):
+                    raise ValueError(f"it has {shape['features'][1]} features per picture, the network {self.dim}")
             if len(stamps) != len(meant) or (contents and shape["features"][0] != len(contents)):
                 raise ValueError("its tables differ in length")
         except (SafetensorError, OSError, ValueError, TypeError, KeyError, IndexError) as error:

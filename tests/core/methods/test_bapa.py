@@ -13,7 +13,7 @@ from reference import bapa as slow_bapa
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import native, native_bapa
-from protoadapt.core.methods.bapa import bapa, class_sizes, feature_form, trust
+from protoadapt.core.methods.bapa import BapaSettings, bapa, class_sizes, feature_form, gram_form, trust
 from protoadapt.core.methods.normalize import powered
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,11 +43,22 @@ def test_the_compiled_loop_and_torch_agree(queries, shots, unlabeled, dtype, mon
         patch.setattr(native_bapa, "adapt", None)  # where numba is missing nobody calls it
         patch.setattr(native, "njit", None)
         in_torch = bapa(episodes, n_iter=12, kappa=2)
-    in_space = feature_form(powered(episodes, 0.5, "auto"), 12, 0.2, 10.0, 2, 10.0)
+    in_space = feature_form(powered(episodes, 0.5, "auto"), BapaSettings(12, 0.2, 10.0, 2, 10.0))
     # In float32 twelve steps carry rounding on.
     close = {"atol": 1e-4 if dtype == torch.float32 else 1e-9, "rtol": 0}
     torch.testing.assert_close(compiled, in_torch, **close)
     torch.testing.assert_close(in_space, in_torch, **close)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_without_pseudo_rows_a_class_without_labels_starts_at_the_centre_in_every_form(dtype):
+    """There K_c + k = 0: its first prototype is 0/0."""
+    episodes, _ = clouds(shots=(2, 0, 3), dtype=dtype)
+    plain, how = powered(episodes, 0.5, "auto"), BapaSettings(20, 0.2, 10.0, 0.0, 10.0)
+    answer = bapa(episodes, kappa=0.0)
+    assert (answer.argmax(-1) == 1).any(), "unlabelled rows may be of this class"
+    for form in (feature_form, gram_form):
+        torch.testing.assert_close(form(plain, how), answer, atol=1e-4 if dtype == torch.float32 else 1e-9, rtol=0)
 
 
 def test_the_page_shows_the_equations_of_the_code():

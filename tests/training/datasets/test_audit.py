@@ -69,7 +69,7 @@ def test_a_harmful_pickle_is_named(tmp_path: Path) -> None:
 def test_cub_says_whether_boxes_are_there(tmp_path: Path) -> None:
     class_folders(tmp_path / "train", [label for split in SPLITS for label in class_list("cub", split)], 1)
     report = check("cub", tmp_path)
-    assert "crop='box' needs the boxes" in str(report)
+    assert "--crop box needs the boxes" in str(report)
     assert "001.Black_footed_Albatross 1 instead of 60" in str(report)
 
 

@@ -3,6 +3,7 @@
 import csv
 import os
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -256,8 +257,16 @@ def test_cub_without_boxes(tmp_path: Path) -> None:
     made = cub(tmp_path / "a")
     split_folders(tmp_path / "a", tmp_path / "b", made, "none")
     assert len(loaded("cub", "val", tmp_path / "b")) == 100  # every second class has two
-    with pytest.raises(UserError, match="needs the boxes"):
+    said = (
+        r"--crop box needs the boxes of CUB, which are not in .*b: put bounding_boxes\.txt and images\.txt there, .*tgz"
+    )
+    with pytest.raises(
+        UserError, match=said + r" from https://.*, or use whole pictures with --crop none \(in training"
+    ):
         loaded("cub", "val", tmp_path / "b", crop="box")
+    for name in ("bounding_boxes.txt", "images.txt"):  # as it says
+        shutil.copy(tmp_path / "a" / name, tmp_path / "b" / name)
+    assert len(loaded("cub", "val", tmp_path / "b", crop="box")) == 100
     with pytest.raises(UserError, match="has no crop 'box'"):
         loaded("mini-imagenet", "val", tmp_path / "b", crop="box")
 

@@ -150,9 +150,14 @@ def test_a_calibration_belongs_to_its_weights(shipped):
         file.write_text(json.dumps({**card, "calibration": broken}))
         with pytest.raises(UserError, match="run protoadapt calibrate"):
             networks.load("cub")
-    for other in ("[1]", "{}", "not JSON", json.dumps({**card, "schema": "recipe/1"})):
+    for other in ("[1]", "{}", json.dumps({**card, "schema": "recipe/1"})):
         file.write_text(other)
         assert networks.load("cub")[1]["calibration"] is None
+    for damaged in (b"", b"not JSON", json.dumps(card).encode()[:-1], b"\xff\xfe{", b"[" * 100_000):
+        file.write_bytes(damaged)
+        for reader in (networks.load, models):
+            with pytest.raises(UserError, match=r"the model card .*cub\.json' cannot be read as JSON .*: repair it"):
+                reader("cub")
 
 
 # lite0
@@ -243,7 +248,7 @@ def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
 class FakeNetwork(nn.Module):
     """What timm gives, as far as it is used."""
 
-    num_features = 7
+    num_features = 5  # before its head
     pretrained_cfg: ClassVar = {
         "mean": (0.1, 0.2, 0.3),
         "std": (0.4, 0.5, 0.6),

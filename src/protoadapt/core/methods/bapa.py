@@ -3,7 +3,7 @@
 CIPA centres the queries by their own mean and lets every row pull as much as any other: both quietly assume that all
 classes are among the queries, and about equally often. BAPA asks the rows how far to believe that. With N unlabelled
 rows q, C classes, n̄ = N/C, rows of unit length after the power transform, m_S the mean of the support's class means,
-S_c the sum and K_c the number of class c's support rows, M = C²/Σ_c 1/K_c, q̄ the mean of the unlabelled rows:
+S_c the sum and K_c the number of class c's support rows s, M = C²/Σ_c 1/K_c, q̄ the mean of the unlabelled rows:
 
     0  α = N/(N + k_s) · min(1, V (1/M + 1/N) / ‖q̄ − m_S‖²)³,   V = ½ mean ‖q − s‖²
 
@@ -13,23 +13,23 @@ and then n_iter times
     2  z = softmax_c(λ (2 q·p_c − ‖p_c‖²) + ℓ_c);   n_c = Σ_q z_qc                            (start: ℓ = 0)
     3  p_c ← (1−σ) p_c + σ (S_c + R_c + Σ_q h_qc q) / (K_c + k + Σ_q h_qc),   h = z²/max_c z   (start: S_c/(K_c + k)),
        R_c = ρ Σ_s (y_sc − z_sc) s,   z_s as in 2 with ℓ = 0
-    4  g = clip(1 − θ² / mean_c (n_c/n̄ − 1)², −1, 1), θ² = 0.015/√r + 0.25/n̄;   f_c = (n_c/n̄ + s)/(1 + s)
+    4  g = clip(1 − θ² / mean_c (n_c/n̄ − 1)², −1, 1), θ² = 0.015/√r + 0.25/n̄;   f_c = (n_c/n̄ + ε)/(1 + ε)
     5  ℓ_c = g log f_c;   w_q = Σ_c z_qc / (1 + max(g, 0)(f_c − 1));
        in the last quarter of the steps, where g ≤ 0:   ℓ_c ← ℓ_c + n̄/(n̄ + 1) log(n̄/n_c)
 
-with k = κ r, s = r/5, r = mean_c 1/√K_c, ρ = 1. The answer is 1 and 2 once more. α (0) is how far unlabelled rows may
+with k = κ r, ε = r/5, r = mean_c 1/√K_c, ρ = 1. The answer is 1 and 2 once more. α (0) is how far unlabelled rows may
 choose the centre: two means of rows that are alike differ by V (1/M + 1/N) on average, and a mean that lies further off
-is of other classes than the support's, or to one of them. The centre (1) counts a row less if its class is large, so it
-does not follow the balance. h (3): a row pulls its likeliest class as far as it is sure, and the others less; k pseudo-
-rows at the origin hold back classes that few rows support, fewer the surer the class means are: their standard error
-falls with √K. R (3) is the gradient of the support's log-likelihood: a labelled row that its class no longer claims
-draws the class back and pushes the others off, so that many unsure rows cannot carry a prototype away from its labels.
-The support was not drawn with the queries' class sizes, hence ℓ = 0. g (4) is a James–Stein factor: near 1 when sizes
-differ by more than θ, negative when they differ less, and then ℓ (5) pulls towards balance. θ² is how much the
-estimated sizes of equal classes differ: by confusions that never average out, and by chance. s keeps a class that no
-row seems to be of from being lost at once. Sizes that differ no more than those of equal classes once they have settled
-are taken to be equal: ℓ is then adjusted until they are, as a round of Sinkhorn's iteration per step would; n̄/(n̄ + 1)
-keeps a single row from being spread.
+is of other classes than the support's, or mostly of one of them. The centre (1) counts a row less if its class is
+large, so it does not follow the balance. h (3): a row pulls its likeliest class as far as it is sure, and the others
+less; k pseudo-rows at the origin hold back classes that few rows support, fewer the surer the class means are: their
+standard error falls with √K. R (3) is the gradient of the support's log-likelihood: a labelled row that its class no
+longer claims draws the class back and pushes the others off, so that many unsure rows cannot carry a prototype away
+from its labels. The support was not drawn with the queries' class sizes, hence ℓ = 0. g (4) is a James–Stein factor:
+near 1 when sizes differ by more than θ, negative when they differ less, and then ℓ (5) pulls towards balance. θ² is how
+much the estimated sizes of equal classes differ: by confusions that never average out, and by chance. ε keeps a class
+that no row seems to be of from being lost at once. Sizes that differ no more than those of equal classes once they have
+settled are taken to be equal: ℓ is then adjusted until they are, as a round of Sinkhorn's iteration per step would;
+n̄/(n̄ + 1) keeps a single row from being spread over all classes.
 
 Told the classes' shares π_c of the unlabelled rows (`class_prior`), 4 and 5 are left out. Instead
 
@@ -39,11 +39,16 @@ and ρ = 4, as no estimate of the sizes can be misled, so that the answer has ne
 centre is that of classes that are equally frequent.
 
 With few labelled rows, what is known least is the centre. Where the mean b of the base classes' rows is known, it can
-count as k_b of them, `base_rows` at most and fewer where it lies far from them: k_b = V/(‖m_S − b‖² − V/M).
+count as k_b labelled rows, `base_rows` at most and fewer where it lies far from m_S: k_b = V/(‖m_S − b‖² − V/M).
 (M m_S + k_b b)/(M + k_b) then takes the place of m_S and M + k_b that of M in 0 and 1.
+
+Three forms give the same answers (a law in the tests): `feature_form` to read, `gram_form` in torch for any device, and
+its compiled twin in `native_bapa`; `row_learner.bapa_steps` is the loop for one task with any number of rows.
+Axes: E episodes, W = C classes, S support rows, U = N unlabelled rows (the queries, unless there are others), Q, D.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -73,11 +78,23 @@ CHANCE = 0.015, 0.25
 RECALL = 1.0, 4.0
 """ρ, where the sizes are estimated and where they are told: how hard labelled rows draw their classes back."""
 SMOOTHING = 0.2
-"""What is added to every class's estimated size with one labelled row per class, as a share of the mean size."""
+"""ε with one labelled row per class: what is added to every class's estimated size, as a share of the mean size."""
 SETTLED = 0.75
 """The share of the steps after which sizes may be taken to be equal."""
 TOLD_ROUNDS = 2
 """Rounds of 2′ in each step."""
+
+
+class BapaSettings(NamedTuple):
+    """What all forms of the loop take beside powered episodes; `bapa` declares the defaults and checks the values."""
+
+    n_iter: int
+    sigma: float  # σ
+    lam: float  # λ
+    kappa: float  # κ
+    k_s: float
+    prior: Tensor | None = None  # (W, 1): the shares π that were told
+    base_rows: float = 0.0  # above 0, the rows' origin is the base classes' mean (`from_base`)
 
 
 @checked
@@ -108,12 +125,12 @@ def bapa(
     if base_rows:
         episodes = from_base(episodes, beta, power)
     prior = told(class_prior, episodes.n_way, episodes.rows)
+    how = BapaSettings(n_iter, sigma, lam, kappa, k_s, prior, base_rows)
     if large(episodes):
-        return feature_form(episodes, n_iter, sigma, lam, kappa, k_s, prior, base_rows)
+        return feature_form(episodes, how)
     if native.usable(episodes.rows):
-        constants = (*CHANCE, SMOOTHING, SETTLED, recall(prior))
-        return native_bapa.adapt(episodes, n_iter, sigma, lam, kappa, k_s, constants, prior, TOLD_ROUNDS, base_rows)
-    return gram_form(episodes, n_iter, sigma, lam, kappa, k_s, prior, base_rows)
+        return native_bapa.adapt(episodes, how)
+    return gram_form(episodes, how)
 
 
 def from_base(episodes: Episodes, beta: float, power: str) -> Episodes:
@@ -127,31 +144,22 @@ def from_base(episodes: Episodes, beta: float, power: str) -> Episodes:
     return episodes.each_row(torch.sub, other=episodes.base_power_mean)
 
 
-def feature_form(
-    episodes: Episodes,
-    n_iter: int,
-    sigma: float,
-    lam: float,
-    kappa: float,
-    k_s: float,
-    prior: Tensor | None = None,
-    base_rows: float = 0.0,
-) -> Tensor:
+def feature_form(episodes: Episodes, how: BapaSettings) -> Tensor:
     """The equations in feature space, the form to read; also for episodes too large for a Gram matrix."""
     support, unlabeled = episodes.support, episodes.rows[adapting_index(episodes)]
     y, n_rows = episodes.membership.mT, unlabeled.shape[1]  # (E, W, S)
     shots = y.sum(-1, keepdim=True)
     known = (shots > 0).to(y)
     support_mean = class_means(support, episodes.membership).sum(1, keepdim=True) / known.sum(1, keepdim=True)
-    mean, share = unlabeled.mean(1, keepdim=True), (y / shots.clamp_min(1)).sum(1) / known.sum(1)  # (E, S)
+    mean, share = unlabeled.mean(1, keepdim=True), (y / shots.clamp_min(1)).sum(1) / known.sum(1)  # q̄; (E, S) in m_S
     squares = (share * support.square().sum(-1)).sum(1) + unlabeled.square().sum(-1).mean(1)
-    spread = squares[:, None, None] / 2 - (mean * support_mean).sum(-1, keepdim=True)
-    k_b = rows_of_base(support_mean.square().sum(-1, keepdim=True), spread, shots, base_rows)
+    spread = squares[:, None, None] / 2 - (mean * support_mean).sum(-1, keepdim=True)  # V, multiplied out
+    k_b = rows_of_base(support_mean.square().sum(-1, keepdim=True), spread, shots, how.base_rows)
     support_mean = support_mean * beside_base(shots, k_b)
     apart2 = (mean - support_mean).square().sum(-1, keepdim=True)
-    alpha = trust(apart2, spread, shots, n_rows, k_s, k_b)  # 0
+    alpha = trust(apart2, spread, shots, n_rows, how.k_s, k_b)  # 0
     doubt = class_doubt(shots)
-    size_term = torch.zeros_like(shots)
+    held, size_term = held_by(shots, how.kappa), torch.zeros_like(shots)  # K_c + k, ℓ
 
     def about(w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """1: the centre (E, 1, D) for weights w (E, 1, U), and support and unlabelled rows about it."""
@@ -160,33 +168,24 @@ def feature_form(
 
     def gaussian(rows: Tensor) -> Tensor:
         """λ(2 q·p − ‖p‖²), (E, W, rows)."""
-        return lam * (2 * p @ rows.mT - p.square().sum(-1, keepdim=True))
+        return how.lam * (2 * p @ rows.mT - p.square().sum(-1, keepdim=True))
 
     center, s, q = about(torch.ones_like(unlabeled[..., 0])[:, None])
-    p = y @ s / (shots + kappa * doubt).clamp_min(TINY)
-    for step in range(n_iter):
-        z, size_term = assigned(gaussian(q), size_term, prior)  # 2
-        h, t = pulls(z, 1), label_pulls(y, gaussian(s), known, prior)
-        p = (1 - sigma) * p + sigma * (t @ s + h @ q) / (shots + kappa * doubt + h.sum(-1, keepdim=True))  # 3
-        n, settled = z.sum(-1, keepdim=True), step >= SETTLED * n_iter
-        size_term, weight = class_sizes(n, n_rows, size_term, doubt, prior, settled)  # 4, 5
+    p = y @ s / held
+    for step in range(how.n_iter):
+        z, size_term = assigned(gaussian(q), size_term, how.prior)  # 2
+        h, t = pulls(z, 1), label_pulls(y, gaussian(s), known, how.prior)
+        p = (1 - how.sigma) * p + how.sigma * (t @ s + h @ q) / (held + h.sum(-1, keepdim=True))  # 3
+        n, settled = z.sum(-1, keepdim=True), step >= SETTLED * how.n_iter
+        size_term, weight = class_sizes(n, n_rows, size_term, doubt, how.prior, settled)  # 4, 5
         center, s, q = about((weight * z).sum(1, keepdim=True))
-    z, size_term = assigned(gaussian(q), size_term, prior)
+    z, size_term = assigned(gaussian(q), size_term, how.prior)
     if episodes.unlabeled_index is None:
         return z.mT
     return (gaussian(prepared_rows(episodes.query, center, True)) + size_term).softmax(1).mT
 
 
-def gram_form(
-    episodes: Episodes,
-    n_iter: int,
-    sigma: float,
-    lam: float,
-    kappa: float,
-    k_s: float,
-    prior: Tensor | None = None,
-    base_rows: float = 0.0,
-) -> Tensor:
+def gram_form(episodes: Episodes, how: BapaSettings) -> Tensor:
     """In torch, for any device.
 
     All vectors are mixtures of the N' = S + U rows, so one Gram matrix G is the only D-dimensional work: with μ = m·X
@@ -205,10 +204,11 @@ def gram_form(
     from_support = pad(share / share.sum(-1, keepdim=True), (0, n_rows))
 
     def from_unlabeled(w: Tensor) -> Tensor:
+        """The mean of the unlabelled rows with weights w (E, 1, U), as a mixture (E, 1, N')."""
         return pad(w / w.sum(-1, keepdim=True).clamp_min(TINY), (n_support, 0))
 
     def center(w: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """m (E, 1, N'), Gm (E, 1, N') and 1/‖x − μ‖ (E, 1, N') for weights w (E, 1, U) of the unlabelled rows."""
+        """1: m, Gm and d = 1/‖x − μ‖, each (E, 1, N'), for weights w (E, 1, U) of the unlabelled rows."""
         m = alpha * from_unlabeled(w) + (1 - alpha) * from_support
         Gm = m @ G
         return m, Gm, inverse_length(square, Gm, (m * Gm).sum(-1, keepdim=True))
@@ -220,31 +220,31 @@ def gram_form(
     def gaussian(A: Tensor, AG: Tensor, m: Tensor, inner: Tensor, d: Tensor) -> Tensor:
         """λ(2 x·p − ‖p‖²) for rows x = unit(x − μ) with inner = p·x before that."""
         along = d * (inner - (AG * m).sum(-1, keepdim=True))
-        return lam * (2 * along - (A * AG).sum(-1, keepdim=True))
+        return how.lam * (2 * along - (A * AG).sum(-1, keepdim=True))
 
     w, size_term = X.new_ones(len(X), 1, n_rows), X.new_zeros(len(X), episodes.n_way, 1)
     mean = from_unlabeled(w)
-    # ½ mean ‖q − s‖² = ½ mean ‖q‖² + ½ mean ‖s‖² − q̄·m_S
+    # V = ½ mean ‖q − s‖² = ½ mean ‖q‖² + ½ mean ‖s‖² − q̄·m_S
     spread = (square / 2 * (mean + from_support) - from_support @ G * mean).sum(-1, keepdim=True)
-    k_b = rows_of_base((from_support @ G * from_support).sum(-1, keepdim=True), spread, shots, base_rows)
+    k_b = rows_of_base((from_support @ G * from_support).sum(-1, keepdim=True), spread, shots, how.base_rows)
     from_support = from_support * beside_base(shots, k_b)
     apart = mean - from_support
-    alpha = trust((apart @ G * apart).sum(-1, keepdim=True), spread, shots, n_rows, k_s, k_b)
+    alpha = trust((apart @ G * apart).sum(-1, keepdim=True), spread, shots, n_rows, how.k_s, k_b)  # 0
     m, Gm, d = center(w)
-    doubt = class_doubt(shots)
-    A = mixture(pad(y, (0, n_rows)), m, d) / (shots + kappa * doubt)
-    for step in range(n_iter):
+    doubt, held = class_doubt(shots), held_by(shots, how.kappa)
+    A = mixture(pad(y, (0, n_rows)), m, d) / held
+    for step in range(how.n_iter):
         AG = A @ G
         of_support, of_rows = gaussian(A, AG, m, AG, d).split([n_support, n_rows], -1)
-        z, size_term = assigned(of_rows, size_term, prior)
+        z, size_term = assigned(of_rows, size_term, how.prior)  # 2
         h = pulls(z, 1)
-        T = torch.cat([label_pulls(y, of_support, known, prior), h], -1)
-        A = (1 - sigma) * A + sigma * mixture(T, m, d) / (shots + kappa * doubt + h.sum(-1, keepdim=True))
-        n, settled = z.sum(-1, keepdim=True), step >= SETTLED * n_iter
-        size_term, weight = class_sizes(n, n_rows, size_term, doubt, prior, settled)
+        T = torch.cat([label_pulls(y, of_support, known, how.prior), h], -1)
+        A = (1 - how.sigma) * A + how.sigma * mixture(T, m, d) / (held + h.sum(-1, keepdim=True))  # 3
+        n, settled = z.sum(-1, keepdim=True), step >= SETTLED * how.n_iter
+        size_term, weight = class_sizes(n, n_rows, size_term, doubt, how.prior, settled)  # 4, 5
         m, Gm, d = center((weight * z).sum(1, keepdim=True))
     AG = A @ G
-    z, size_term = assigned(gaussian(A, AG, m, AG, d)[..., n_support:], size_term, prior)
+    z, size_term = assigned(gaussian(A, AG, m, AG, d)[..., n_support:], size_term, how.prior)
     if episodes.unlabeled_index is None:
         return z.mT
     query = episodes.query
@@ -281,13 +281,18 @@ def class_doubt(shots: Tensor) -> Tensor:
     return (known / shots.clamp_min(1).sqrt()).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
 
 
+def held_by(shots: Tensor, kappa: float) -> Tensor:
+    """K_c + k (…, W, 1), above 0: the rows and pseudo-rows that hold each prototype; shots (…, W, 1)."""
+    return (shots + kappa * class_doubt(shots)).clamp_min(TINY)
+
+
 def pulls(z: Tensor, classes: int) -> Tensor:
     """What a row weighs in each class's prototype (3); `classes` is their axis."""
     return z.square() / z.amax(classes, keepdim=True)
 
 
 def recall(prior: Tensor | None) -> float:
-    """ρ."""
+    """ρ, for class sizes that are estimated (prior None) or told."""
     return RECALL[prior is not None]
 
 
@@ -330,8 +335,8 @@ def class_sizes(
     if prior is not None:
         return size_term, (1 / (n_way * prior)).expand_as(n)
     n_mean = n_rows / n_way
-    spread = (n / n_mean - 1).square().mean(-2, keepdim=True)
-    g = (1 - (CHANCE[0] / doubt.sqrt() + CHANCE[1] / n_mean) / spread.clamp_min(TINY)).clamp(-1, 1)
+    uneven = (n / n_mean - 1).square().mean(-2, keepdim=True)
+    g = (1 - (CHANCE[0] / doubt.sqrt() + CHANCE[1] / n_mean) / uneven.clamp_min(TINY)).clamp(-1, 1)
     f = (n / n_mean + SMOOTHING * doubt) / (1 + SMOOTHING * doubt)
     estimated = g * f.log()
     if settled:

@@ -1,8 +1,9 @@
 """BAPA's loop compiled for the CPU, as `native` is CIPA's: one episode at a time, all of it in cache.
 
-The formulas are those of `bapa`, mixtures of an episode's rows and all; this file only spells out their loops. Rows are
-those that pull (the queries, or unlabelled rows beside them), then the support, then padding, which vectorises. M holds
-W + 1 mixtures, the prototypes and last the centre, and MG = M·G their products with all rows.
+The formulas and the numbers of the steps are those of `bapa`, mixtures of an episode's rows and all (`gram_form`); this
+file only spells out their loops. Rows are those that pull (the queries, or unlabelled rows beside them), then the
+support, then padding, which vectorises: zeros, which change no product. M holds W + 1 mixtures, the prototypes and last
+the centre, and MG = M·G their products with all rows.
 """
 
 import math
@@ -12,30 +13,21 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
+from protoadapt.core.methods.bapa import CHANCE, SETTLED, SMOOTHING, TOLD_ROUNDS, BapaSettings, recall
 from protoadapt.core.methods.native import helping_and_apart, in_parts
 from protoadapt.core.methods.native_kernels import njit, padded
 from protoadapt.core.methods.normalize import rounding_of_products
 
 
-def adapt(
-    episodes: Episodes,
-    n_iter: int,
-    sigma: float,
-    lam: float,
-    kappa: float,
-    k_s: float,
-    constants: tuple[float, float, float, float, float],
-    prior: Tensor | None,
-    told_rounds: int,
-    base_rows: float,
-) -> Tensor:
-    """(E, Q, W), as `bapa` of powered episodes; `constants` are its CHANCE, SMOOTHING, SETTLED and ρ."""
+def adapt(episodes: Episodes, how: BapaSettings) -> Tensor:
+    """(E, Q, W), as `bapa.gram_form`."""
     rows = episodes.rows.contiguous()
     helping, apart = helping_and_apart(episodes)
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
-    options = np.array([sigma, lam, kappa, k_s, *constants, base_rows], rows.numpy().dtype)
-    told = np.empty(0, rows.numpy().dtype) if prior is None else prior[:, 0].contiguous().numpy()
-    steps = int(n_iter), int(told_rounds)
+    constants = *CHANCE, SMOOTHING, SETTLED, recall(how.prior)  # in the order in which `_steps` takes them
+    options = np.array([how.sigma, how.lam, how.kappa, how.k_s, *constants, how.base_rows], rows.numpy().dtype)
+    told = np.empty(0, rows.numpy().dtype) if how.prior is None else how.prior[:, 0].contiguous().numpy()
+    steps = int(how.n_iter), TOLD_ROUNDS
     rounding = rows.numpy().dtype.type(rounding_of_products(rows.dtype))
     width = padded(helping.shape[1] + episodes.support_index.shape[1])
 
@@ -70,9 +62,9 @@ if njit is not None:
             gram_tiles(x, gram, 0)
             z, M, MG, size_term = _steps(gram, s_labels[e], n_rows, n_way, steps, options, told, rounding)
             if q_index.shape[1]:
-                mixed = np.zeros((n_way + 1, rows.shape[1]), rows.dtype)
+                lam, mixed = options[1], np.zeros((n_way + 1, rows.shape[1]), rows.dtype)
                 add_weighted(M, x, n_rows + n_support, mixed)
-                z = _answers(rows, q_index[e], mixed, M, MG, options[1], size_term, rounding)
+                z = _answers(rows, q_index[e], mixed, M, MG, lam, size_term, rounding)
             for j in range(n_query):
                 for c in range(n_way):
                     out[e, j, c] = z[c, j]
@@ -82,15 +74,16 @@ if njit is not None:
         """Returns z (W, ·) at the end for all rows of the Gram matrix, and the mixtures, their products and ℓ."""
         width, n_support, real = len(gram), len(labels), gram.dtype.type
         n_iter, told_rounds = steps
-        sigma, lam, kappa, k_s, floor, chance, smoothing, settled, recall, base_rows = options
+        sigma, lam, kappa, k_s, confusion, chance, smoothing, settled, recall, base_rows = options
         keep, tiny, n_mean = real(1) - sigma, real(1e-12), real(n_rows / n_way)
         shots = np.zeros(n_way, gram.dtype)
         for label in labels:
             shots[label] += 1
         doubt = _class_doubt(shots)
-        kappa, smoothing, floor = kappa * doubt, smoothing * doubt, floor / real(math.sqrt(doubt))
+        k, epsilon = kappa * doubt, smoothing * doubt
+        theta2 = confusion / real(math.sqrt(doubt)) + chance / n_mean
         from_support, mean = np.zeros(width, gram.dtype), np.zeros(width, gram.dtype)
-        alpha = _trust(gram, labels, shots, n_rows, k_s, base_rows, from_support, mean)
+        alpha = _trust(gram, labels, shots, n_rows, k_s, base_rows, from_support, mean)  # 0
         M, MG = aligned(n_way + 1, width, gram), aligned(n_way + 1, width, gram)
         T, z = aligned(n_way, width, gram), aligned(n_way, width, gram)
         d, top, unsure = np.empty(width, gram.dtype), np.empty(width, gram.dtype), np.empty(width, gram.dtype)
@@ -102,21 +95,21 @@ if njit is not None:
             T[labels[i], n_rows + i] = 1
         _center(gram, square, M, MG, mean, from_support, alpha, rounding, d)
         for c in range(n_way):
-            _mix(M[c], T[c], d, M[n_way], real(0), real(1) / (shots[c] + kappa) if shots[c] + kappa > 0 else real(0))
+            _mix(M[c], T[c], d, M[n_way], real(0), real(1) / max(shots[c] + k, tiny))
         MG[:] = 0
         add_weighted(M, gram, n_rows + n_support, MG)
         for step in range(n_iter + 1):
-            for c in range(n_way):
+            for c in range(n_way):  # 2
                 _gaussian(MG[c], d, dot(MG[c], M[n_way]), dot(M[c], MG[c]), lam, size_term[c], z[c])
                 for j in range(n_rows, width):
-                    z[c, j] -= size_term[c]
-            softmax(z, top, unsure)
+                    z[c, j] -= size_term[c]  # labelled rows: without ℓ
+            softmax(z, top, unsure)  # unsure = 1/max_c z
             if len(told):
                 _match(z, size_term, unsure, n_rows, told, told_rounds)
             if step == n_iter:
                 break
-            spread = real(0)
-            for c in range(n_way):
+            uneven = real(0)
+            for c in range(n_way):  # 3
                 n, total = real(0), real(0)
                 for j in range(n_rows):
                     n += z[c, j]
@@ -126,16 +119,16 @@ if njit is not None:
                     for i in range(n_support):
                         y = real(1) if labels[i] == c else real(0)
                         T[c, n_rows + i] = y + recall * (y - z[c, n_rows + i])
-                _mix(M[c], T[c], d, M[n_way], keep, sigma / (kappa + shots[c] + total))
+                _mix(M[c], T[c], d, M[n_way], keep, sigma / (k + shots[c] + total))
                 weight[c] = n
-                spread += (n / n_mean - real(1)) ** 2 / real(n_way)
-            g = min(max(real(1) - (floor + chance / n_mean) / max(spread, tiny), real(-1)), real(1))
+                uneven += (n / n_mean - real(1)) ** 2 / real(n_way)
+            g = min(max(real(1) - theta2 / max(uneven, tiny), real(-1)), real(1))  # 4, 5
             mean[:] = 0
             for c in range(n_way):
                 if len(told):
                     weight[c] = real(1) / (real(n_way) * told[c])
                 else:
-                    f = (weight[c] / n_mean + smoothing) / (real(1) + smoothing)
+                    f = (weight[c] / n_mean + epsilon) / (real(1) + epsilon)
                     if g > 0 or step < settled * n_iter:
                         size_term[c] = g * real(math.log(f))
                     else:
@@ -147,7 +140,7 @@ if njit is not None:
             whole = real(1) / max(total_of(mean), tiny)
             for j in range(n_rows):
                 mean[j] *= whole
-            _center(gram, square, M, MG, mean, from_support, alpha, rounding, d)
+            _center(gram, square, M, MG, mean, from_support, alpha, rounding, d)  # 1
         return z, M, MG, size_term
 
     @compiled
@@ -190,7 +183,7 @@ if njit is not None:
             from_support[n_rows + i] = 1 / (known * shots[labels[i]])
         noise /= known**2
         share, far2, apart2, spread = real(1), real(0), real(0), real(0)
-        if base_rows > 0:
+        if base_rows > 0:  # a pass of its own: m_S, whose share it gives, is needed in the next
             for i in range(len(gram)):
                 across = dot(gram[i], from_support)
                 far2 += across * from_support[i]

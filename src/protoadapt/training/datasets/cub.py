@@ -9,6 +9,9 @@ from protoadapt.training.datasets.folders import File, class_files, inside, read
 from protoadapt.vision.pictures.decode import Box
 from protoadapt.vision.pictures.split import SplitSource
 
+HOME = "https://www.vision.caltech.edu/datasets/cub_200_2011/"
+WHOLE = "use whole pictures with --crop none (in training --set crop=none)"
+
 
 def official(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
     """CUB_200_2011 as published: images/ and its lists."""
@@ -34,7 +37,7 @@ def _source(root: Path, files: list[File], classes: list[str], crop: str) -> Spl
         return source_of_files(root, files, classes)
     known, keys = _boxes(root), {file.name: "/".join(file.name.split("/")[-2:]) for file in files}
     if missing := [key for key in keys.values() if key not in known]:
-        raise UserError(f"the list of boxes in {root} has none for {missing[0]}: download it again, or use crop='none'")
+        raise UserError(f"the list of boxes in {root} has none for {missing[0]}: download it again, or {WHOLE}")
     boxes = {name: known[key] for name, key in keys.items()}
     return source_of_files(root, files, classes, boxes, lists=repr(sorted(boxes.items())))
 
@@ -45,7 +48,7 @@ def _boxes(root: Path) -> dict[str, Box]:
         if path.is_file():
             rows = csv.DictReader(io.StringIO(read_text(path), newline=""))
             if "image" not in (rows.fieldnames or ()):
-                raise UserError(f"{path} has no column 'image': download it again, or use crop='none'")
+                raise UserError(f"{path} has no column 'image': download it again, or {WHOLE}")
             return {row["image"]: _box(path, row) for row in rows}
     if (root / "bounding_boxes.txt").is_file() and (root / "images.txt").is_file():
         images, lines = _list(root / "images.txt"), _list(root / "bounding_boxes.txt")
@@ -56,8 +59,9 @@ def _boxes(root: Path) -> dict[str, Box]:
             if key in images
         }
     raise UserError(
-        f"crop='box' needs the boxes of CUB in {root}: put bounding_boxes.txt and images.txt of CUB_200_2011 there, "
-        "or boxes.csv with the columns image,width,height,x,y,box_width,box_height; or use crop='none'"
+        f"--crop box needs the boxes of CUB, which are not in {root}: put bounding_boxes.txt and images.txt there, "
+        f"which are in CUB_200_2011.tgz from {HOME}, or boxes.csv with the columns "
+        f"image,width,height,x,y,box_width,box_height, or {WHOLE}"
     )
 
 

@@ -123,7 +123,7 @@ DATASETS = {
             ),
         ),
         folders=("CUB_200_2011", "CUB-200-2011", "CUB-200-2011-dataset", "cub"),
-        home="https://www.vision.caltech.edu/datasets/cub_200_2011/",
+        home=cub.HOME,
         url="https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
         md5="97eceeb196236b17998738112f37df78",
         mean=(0.4743, 0.4747, 0.4053),  # cut to bounding boxes

@@ -30,13 +30,15 @@ def card_file(name: str | Path) -> Path | None:
 
 
 def read_card(file: Path | None) -> dict[str, Any] | None:
-    """The card in a file; None where the file is missing or not a card."""
+    """The card in a file; None where the file is missing or other JSON. Raises UserError where it is no JSON."""
     if file is None or not file.is_file() or file.stat().st_size > LIMIT:
         return None
     try:
         card = clean_json(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(
+            f"the model card {str(file)!r} cannot be read as JSON ({error}): repair it, or move it away"
+        ) from error
     return card if isinstance(card, dict) and card.get("schema") == SCHEMA else None
 
 

@@ -50,6 +50,7 @@ def join(name: str, parts: Sequence[tuple[nn.Module, dict[str, Any]]]) -> tuple[
         "join others",
         backbone="+".join(one["backbone"] for one in metadata),
         width=None,
+        dim=sum(one["dim"] for one in metadata),
         weights=weights,
         size=max(one["size"] for one in metadata),
         mean=[0.0] * 3,

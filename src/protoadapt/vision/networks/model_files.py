@@ -79,7 +79,7 @@ def load_model(path: str | Path) -> tuple[Staged, dict[str, Any]]:
     start = "backbone."
     own = {name.removeprefix(start): w for name, w in weights.items() if name.startswith(start)}
     load_into(backbone, own, path)
-    return backbone.eval(), metadata
+    return backbone.eval(), metadata | {"dim": backbone.dim}
 
 
 def load_into(module: nn.Module, weights: Mapping[str, Tensor], path: str | Path) -> None:

@@ -20,7 +20,6 @@ class TimmFeatures(nn.Module):
     def __init__(self, network: Any):
         super().__init__()
         self.network = network
-        self.dim: int = network.num_features
 
     def forward(self, x: Tensor) -> Tensor:
         return self.network(x).float()
@@ -56,12 +55,14 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[st
             f"timm:{name} takes inputs of {channels} × {height} × {width} ({resize.mode}), which protoadapt cannot "
             f"make: choose a network for square RGB pictures"
         )
+    with torch.inference_mode():
+        dim = network(torch.zeros(1, 3, height, width)).shape[1]  # not always `num_features`: MobileNetV3 has a head
     return network, network_metadata(
         f"timm:{name}",
         "choose another network",
         backbone=f"timm:{name}",
         width=None,
-        dim=network.dim,
+        dim=dim,
         weights=_digest(network, resize),
         size=int(height),
         resize=resize,
