@@ -3,8 +3,8 @@
     python -m paper arena --features DIR [--device cuda] [--episodes 2000] [--results results]
 
 DIR holds feature files NAME-novel.safetensors and, of the same network, NAME-val.safetensors; base statistics in the
-novel file (`extract` stores them) let BAVARDAGE take part, and BAPA with the base classes' mean. PADDLE's scale and
-UNEM's weights are learned on the validation classes, for every protocol and shot anew: more than BAPA gets. All methods
+novel file (`extract` stores them) let BAVARDAGE take part, and BAPA with those statistics. PADDLE's scale and UNEM's
+weights are learned on the validation classes, for every protocol and shot anew: more than BAPA gets. All methods
 see the same episodes; slow ones see the first of them, and the slowest comes last, when all else is there. The result,
 one small JSON file, is written after every cell, and cells that it has are kept; --again measures them once more, with
 the scale and weights that were learned for them, as after a change of BAPA.
@@ -48,8 +48,11 @@ UNTOLD = {
     "UNEM": "unem",
     "BAPA": "bapa",
 }
-BASED = {"BAPA, base mean": "bapa(base_rows=10)"}
-"""Where the feature file has that mean."""
+BASED = {
+    "BAPA, base mean": "bapa(base_rows=10)",
+    "BAPA, base mean and covariance": "bapa(base_rows=10, whiten=true)",
+}
+"""Where the feature file has statistics of base classes."""
 TOLD = {
     "PT+MAP": "pt_map(power=auto)",
     "BPA + PT+MAP": "bpa+pt_map",
@@ -125,11 +128,16 @@ def run(
                 cell["told"] = _beside("BAPA, told equal", TOLD, table, drawn, episodes, device)
                 write_json(out, document)
             drawn = _within(replace(PROTOCOLS[cell["protocol"]], shot=cell["shot"]), table)
-            if table.base_power_mean is not None and not BASED.keys() <= cell["methods"].keys():
-                count = cell["episodes"]["BAPA"]
-                cell["methods"] |= _beside("BAPA", BASED, table, drawn, count, device)
-                cell["episodes"] |= dict.fromkeys(BASED, count)
-                say(f"{name}, {cell['protocol']}, {cell['shot']}-shot: {', '.join(BASED)}")
+            count = cell["episodes"]["BAPA"]
+            if missing := {one: spec for one, spec in _based(table).items() if one not in cell["methods"]}:
+                cell["methods"] |= _beside("BAPA", missing, table, drawn, count, device)
+                cell["episodes"] |= dict.fromkeys(missing, count)
+                say(f"{name}, {cell['protocol']}, {cell['shot']}-shot: {', '.join(missing)}")
+                write_json(out, document)
+            if _based(table) and cell["protocol"] in SLOWEST_PROTOCOLS and "based" not in cell:
+                rivals = {"BAVARDAGE": SLOW["BAVARDAGE"]}
+                cell["based"] = _beside("BAPA, base mean and covariance", rivals, table, drawn, count, device)
+                say(f"{name}, {cell['protocol']}, {cell['shot']}-shot: BAVARDAGE beside BAPA that knows as much")
                 write_json(out, document)
             if cell["protocol"] in SLOWEST_PROTOCOLS and not SLOWEST.keys() <= cell["methods"].keys():
                 cell["methods"] |= _beside("BAPA", SLOWEST, table, drawn, fewer, device)
@@ -137,6 +145,11 @@ def run(
                 say(f"{name}, {cell['protocol']}, {cell['shot']}-shot: {', '.join(SLOWEST)}")
                 write_json(out, document)
     return document
+
+
+def _based(table: Features) -> dict[str, str]:
+    """BASED, where the table has all that these methods use."""
+    return {} if any(one is None for one in table.base.values()) else BASED
 
 
 def _classes(table: Features) -> int:
@@ -175,8 +188,7 @@ def _cell(
     method saw."""
     drawn = _within(protocol, table)
     slow = {name: spec for name, spec in SLOW.items() if table.base_covariance is not None or spec != "bavardage"}
-    based = BASED if table.base_power_mean is not None else {}
-    out = _beside("BAPA", {**UNTOLD, **based, **TOLD, **fitted}, table, drawn, episodes[0], device)
+    out = _beside("BAPA", {**UNTOLD, **_based(table), **TOLD, **fitted}, table, drawn, episodes[0], device)
     rest = _beside("BAPA", slow, table, drawn, episodes[1], device)
     arguments = {name: one.arguments for name, one in fitted.items()}
     count = {**dict.fromkeys(out, episodes[0]), **dict.fromkeys(rest, episodes[1])}
@@ -188,7 +200,7 @@ def _beside(
 ) -> dict[str, list[float | None]]:
     """The numbers of some methods, with a form of BAPA on the same episodes beside them."""
     options: dict[str, Any] = {**table.base, "device": device}
-    methods = [*specs.values(), {**UNTOLD, **TOLD}[ours]]
+    methods = [*specs.values(), {**UNTOLD, **TOLD, **BASED}[ours]]
     *results, own = compare(table.features, table.labels, methods, drawn, episodes=episodes, **options)
     return {name: _numbers(result, own) for name, result in zip(specs, results)}
 

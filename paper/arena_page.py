@@ -19,12 +19,13 @@ TITLES = {
 }
 TOLD = ("PT+MAP", "BPA + PT+MAP", "TIM-ADM", "BAPA, told equal")
 """Take the classes to be equally frequent."""
-OURS = ("BAPA", "BAPA, base mean")
+OURS = ("BAPA", "BAPA, base mean", "BAPA, base mean and covariance")
 
 
 def cells(document: dict[str, Any], protocol: str, part: str = "methods") -> dict[str, dict[int, dict[str, Any]]]:
-    """Dataset → shot → method → numbers; in place of "methods" "told": of those that are told, beside told BAPA; or
-    "episodes": how many each method saw."""
+    """Dataset → shot → method → numbers; in place of "methods" "told": of those that are told, beside told BAPA;
+    "based": of those that know the base classes' covariance, beside BAPA that does; or "episodes": how many each
+    method saw."""
     found: dict[str, dict[int, dict[str, Any]]] = {}
     for name, measured in document["sets"].items():
         for cell in measured["cells"]:
@@ -145,6 +146,8 @@ def numbers(document: dict[str, Any], protocols: Sequence[str] = tuple(TITLES)) 
             parts += [f"### {TITLES[protocol]}", counted, accuracy_table(found), difference_table(found)]
         if told := cells(document, protocol, "told"):
             parts += ["Told that the classes are equal:", difference_table(told, "BAPA, told equal")]
+        if based := cells(document, protocol, "based"):
+            parts += ["Given the base classes' mean and covariance:", difference_table(based, OURS[-1])]
     parts += ["### Beside published numbers", published_table(document)]
     return "\n\n".join(parts)
 

@@ -18,7 +18,7 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import PrototypeClassifier
 from protoadapt.core.methods import METHODS, declarations, method
-from protoadapt.core.methods.bapa import BapaSettings, feature_form, from_base, gram_form
+from protoadapt.core.methods.bapa import BapaSettings, feature_form, for_whitened, from_base, gram_form, whitened
 from protoadapt.core.methods.normalize import powered
 
 # Fewer steps where a method has many: the laws do not depend on how long it runs.
@@ -327,13 +327,17 @@ def test_bapa_told_the_sizes_equals_its_slow_loop_in_every_form(prior, counts):
     assert (answer - other).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("base", [{"base_rows": 10.0}, {"whiten": True}, {"base_rows": 10.0, "whiten": True}], ids=str)
 @pytest.mark.parametrize("counts", [{}, {"queries": 300}, {"unlabeled": 9}, {"queries": 5, "unlabeled": 300}], ids=str)
-def test_bapa_with_the_mean_of_base_classes_equals_its_slow_loop_in_every_form(counts):
+def test_bapa_with_statistics_of_base_classes_equals_its_slow_loop_in_every_form(counts, base):
     episodes, _ = clouds(episodes=2, spread=1.0, **counts)
-    expected = slow(REFERENCE["bapa"], episodes, base_rows=10.0)
-    torch.testing.assert_close(METHODS["bapa"](episodes, base_rows=10.0), expected, atol=1e-6, rtol=1e-5)
-    plain = from_base(powered(episodes, 0.5, "auto"), 0.5, "auto")
-    how = BapaSettings(20, 0.2, 10.0, 3.0, 10.0, base_rows=10.0)
+    expected = slow(REFERENCE["bapa"], episodes, **base)
+    torch.testing.assert_close(METHODS["bapa"](episodes, **base), expected, atol=1e-6, rtol=1e-5)
+    plain, how = powered(episodes, 0.5, "auto"), BapaSettings(20, 0.2, 10.0, 3.0, 10.0)
+    if "base_rows" in base:
+        plain, how = from_base(plain, 0.5, "auto"), how._replace(base_rows=10.0)
+    if "whiten" in base:
+        plain, how = whitened(plain), for_whitened(how)
     for form in (feature_form, gram_form):
         torch.testing.assert_close(form(plain, how), expected, atol=1e-6, rtol=1e-5)
     assert (expected - METHODS["bapa"](episodes)).abs().max() > 1e-4
@@ -400,7 +404,7 @@ def test_every_estimator_has_its_method():
 def test_estimators_have_the_settings_and_defaults_of_their_method(name):
     expected = {one.name: one.default for one in declarations(METHODS[name]).values()} | OTHER_DEFAULTS.get(name, {})
     assert Parameter.empty not in expected.values()
-    for key in ("query_center", "base_rows"):  # of episodes alone
+    for key in ("query_center", "base_rows", "whiten"):  # of episodes alone
         expected.pop(key, None)
     assert CLASSES[ESTIMATORS[name]]().get_params() == expected | {"device": "cpu"}
     for key in OTHER_DEFAULTS.get(name, {}):

@@ -117,7 +117,7 @@ def test_a_calibration_states_its_settings_and_an_old_one_has_those_of_its_versi
     assert fitted("bapa", stated, lam=5)[1].threshold == 0.3
     assert fitted("bapa", stated)[1].threshold is None
 
-    class Changed(BAPAClassifier, method=bapa, without=("base_rows",), lam=5.0):
+    class Changed(BAPAClassifier, method=bapa, without=("base_rows", "whiten"), lam=5.0):
         """As if a later version had another default."""
 
     monkeypatch.setitem(ESTIMATORS, "bapa", Changed)

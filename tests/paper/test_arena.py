@@ -50,11 +50,16 @@ def test_every_method_has_its_numbers(document):
         assert cell["methods"]["BAPA"][3:6] == [0, 0, cell["methods"]["BAPA"][5]]
         assert all(0 <= row[0] <= 100 for row in cell["methods"].values())
         assert all((len(row) == 7) == (cell["protocol"] == "30 % foreign") for row in cell["methods"].values())
+    balanced = cells["balanced", 5]
+    bavardage, ours = balanced["based"]["BAVARDAGE"], balanced["methods"]["BAPA, base mean and covariance"]
+    assert bavardage[3] == pytest.approx(ours[0] - bavardage[0], abs=0.011), "on the same episodes"
+    assert "based" not in cells["1 query", 1]
 
 
 def test_the_tables_show_them(document):
     text = arena_page.numbers(document)
     assert text.count("###") == 5
+    assert "Given the base classes' mean and covariance:" in text
     row = next(line for line in text.splitlines() if line.startswith("| BAPA |"))
     cell = next(c for c in document["sets"]["x"]["cells"] if c["protocol"] == "balanced")
     assert f"{cell['methods']['BAPA'][0]:.1f}" in row

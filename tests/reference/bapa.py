@@ -23,18 +23,27 @@ def bapa(
     class_prior=None,
     base_power_mean=None,
     base_rows=0.0,
+    base_covariance=None,
+    whiten=False,
 ):
     """With ``unlabeled`` those rows take the queries' place; the queries are answered about the last centre."""
     support, asked = rows(support), rows(query)
     learned_from = asked if unlabeled is None else rows(unlabeled)
     power = resolve_power(power, support, asked, learned_from)
     support, asked, query = (power_transform(part, power, beta) for part in (support, asked, learned_from))
+    less = 1.0
+    if whiten:  # by the symmetric root of the inverse
+        sigma_b = base_covariance / base_covariance.diagonal().mean()
+        variance, axes = np.linalg.eigh(0.9 * np.eye(len(sigma_b)) + 0.1 * sigma_b)
+        root = axes / np.sqrt(variance) @ axes.T
+        support, asked, query, base_power_mean = (part @ root for part in (support, asked, query, base_power_mean))
+        lam, kappa, less = lam * 4 / 3, kappa * 4 / 3, 9 / 16
     y = one_hot(support_labels, n_way)
     shots = y.sum(axis=0)
     n_query = len(query)
     n_mean = n_query / n_way
     doubt = np.mean(shots**-0.5)
-    theta2 = 0.015 / np.sqrt(doubt) + 0.25 / n_mean
+    theta2 = less * (0.015 / np.sqrt(doubt) + 0.25 / n_mean)
     rho = 1.0 if class_prior is None else 4.0
     kappa, smoothing = kappa * doubt, 0.2 * doubt
 

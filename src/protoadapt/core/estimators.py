@@ -238,7 +238,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return best, p_best
 
 
-class BAPAClassifier(PrototypeClassifier, method=bapa, without=("base_rows",)):
+class BAPAClassifier(PrototypeClassifier, method=bapa, without=("base_rows", "whiten")):
     """Balance-Agnostic Prototype Adaptation (ours); settings as in `methods.bapa`. Start with this one.
 
     Unlabelled rows help whatever classes they are of: many or few, mixed, or all of one class. `center_` gives rows of

@@ -92,7 +92,7 @@ def compare(
     base_mean : array (D,), optional
         Mean of the base classes' features, for methods that centre by it.
     base_covariance : array (D, D), optional
-        Their covariance within classes (`features.within_class_covariance`), for bavardage.
+        Their covariance within classes (`features.within_class_covariance`), for bavardage and for bapa with whiten.
     base_power_mean : array (D,), optional
         Their mean after the power transform (`features.power_mean`), for bapa with base_rows.
     device : str or torch.device, default "cpu"

@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,13 @@ from helpers.cases import clouds, slow
 from reference import bapa as slow_bapa
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.features import synthetic_features
+from protoadapt.core.errors import UserError
+from protoadapt.core.evaluate import compare
+from protoadapt.core.features import synthetic_features, within_class_covariance
 from protoadapt.core.methods import native, native_bapa
-from protoadapt.core.methods.bapa import BapaSettings, bapa, class_sizes, feature_form, gram_form, trust
+from protoadapt.core.methods.bapa import BapaSettings, bapa, class_sizes, feature_form, for_whitened, gram_form, trust
 from protoadapt.core.methods.normalize import powered
+from protoadapt.core.protocol import Protocol
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -115,6 +119,41 @@ def test_sizes_that_settle_near_balance_are_made_equal_and_others_followed():
         class_sizes(far, 45, size_term, doubt, None, True), class_sizes(far, 45, size_term, doubt, None, False)
     ):
         torch.testing.assert_close(part, early)
+
+
+def test_whitening_depends_on_the_shape_of_the_covariance_alone():
+    """A covariance that is a multiple of the identity whitens nothing: the answer is that of the settings alone."""
+    episodes, _ = clouds(spread=1.0)
+    answer = bapa(episodes, whiten=True)
+    scaled = replace(episodes, base_covariance=1e4 * episodes.base_covariance, memo={})
+    torch.testing.assert_close(bapa(scaled, whiten=True), answer, atol=1e-9, rtol=1e-9)
+    plain, how = powered(episodes, 0.5, "auto"), for_whitened(BapaSettings(20, 0.2, 10.0, 3.0, 10.0))
+    for size in (0.0, 7.0):
+        like = replace(episodes, base_covariance=size * torch.eye(plain.rows.shape[1], dtype=plain.rows.dtype), memo={})
+        torch.testing.assert_close(bapa(like, whiten=True), gram_form(plain, how), atol=1e-9, rtol=1e-9)
+
+
+def test_whitening_helps_where_rows_of_one_class_differ_along_few_directions():
+    rng = np.random.default_rng(0)
+    labels, loud = np.repeat(np.arange(40), 40), np.where(np.arange(24) < 4, 3.0, 1.0)
+    rows = 5 + 1.2 * rng.normal(size=(40, 24))[labels] + loud * rng.normal(size=(len(labels), 24))
+    table, base = torch.from_numpy(rows.clip(0)), labels < 20
+    covariance = within_class_covariance(table[base], torch.from_numpy(labels[base]))
+    specs, options = ["bapa", "bapa(whiten=true)"], {"base_covariance": covariance.double(), "episodes": 300}
+    for protocol in (Protocol(), Protocol("dirichlet")):
+        plain, better = compare(table[~base], labels[~base], specs, protocol, **options)
+        mean, half = better.minus(plain)
+        assert mean - half > 1
+
+
+def test_a_covariance_that_is_missing_or_none_is_said():
+    episodes, _ = clouds()
+    with pytest.raises(UserError, match="whiten needs the covariance of the base classes' features, which is missing"):
+        bapa(replace(episodes, base_covariance=None), whiten=True)
+    negative = -torch.eye(episodes.rows.shape[1], dtype=episodes.rows.dtype)
+    negative[0, 0] = len(negative)
+    with pytest.raises(UserError, match="base_covariance is not a covariance"):
+        bapa(replace(episodes, base_covariance=20 * negative, memo={}), whiten=True)
 
 
 @pytest.fixture(scope="module")

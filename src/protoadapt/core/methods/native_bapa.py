@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.bapa import CHANCE, SETTLED, SMOOTHING, TOLD_ROUNDS, BapaSettings, recall
+from protoadapt.core.methods.bapa import SETTLED, SMOOTHING, TOLD_ROUNDS, BapaSettings, recall
 from protoadapt.core.methods.native import helping_and_apart, in_parts
 from protoadapt.core.methods.native_kernels import njit, padded
 from protoadapt.core.methods.normalize import rounding_of_products
@@ -24,7 +24,7 @@ def adapt(episodes: Episodes, how: BapaSettings) -> Tensor:
     rows = episodes.rows.contiguous()
     helping, apart = helping_and_apart(episodes)
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
-    constants = *CHANCE, SMOOTHING, SETTLED, recall(how.prior)  # in the order in which `_steps` takes them
+    constants = *how.chance, SMOOTHING, SETTLED, recall(how.prior)  # in the order in which `_steps` takes them
     options = np.array([how.sigma, how.lam, how.kappa, how.k_s, *constants, how.base_rows], rows.numpy().dtype)
     told = np.empty(0, rows.numpy().dtype) if how.prior is None else how.prior[:, 0].contiguous().numpy()
     steps = int(how.n_iter), TOLD_ROUNDS

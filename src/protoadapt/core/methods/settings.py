@@ -78,6 +78,7 @@ PseudoRows = Annotated[
 ]
 SupportWeight = Annotated[float, Setting("k_s: weight, in rows, of the support mean in the centre", 1e-6, 1e6)]
 BaseRows = Annotated[float, Setting("k_b: most weight, in labelled rows, of the base classes' mean", 0, 1e6)]
+Whiten = Annotated[bool, Setting("whiten rows by the base classes' covariance, shrunk towards the identity")]
 Metric = Annotated[str, Setting("similarity to the prototypes", choices=("cosine", "euclid"))]
 ClassPrior = Annotated[
     Sequence[float] | Tensor | None,
