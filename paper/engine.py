@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 
@@ -24,7 +25,7 @@ from paper.stored_results import settings_as_json
 from protoadapt.core.episodes import draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
-from protoadapt.core.features import Features, load_features, save_features, stated
+from protoadapt.core.features import Features, base_statistics, load_features, save_features, stated
 from protoadapt.core.files import write_json
 from protoadapt.core.methods import NEED_BASE_MEAN, method
 from protoadapt.core.packing import together
@@ -87,8 +88,8 @@ def _can_begin(part: Trial | Task, work: Work) -> bool:
 # Features: from a file, or extracted.
 
 
-def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Features:
-    """The features of a trial's pictures, with the mean of the base classes where it is needed."""
+def features_of(trial: Trial, net: Network, work: Work, base: bool) -> Features:
+    """The features of a trial's pictures, with the statistics of the base classes where they are needed."""
     if trial.run.parts:
         parts = [replace(trial, run=part) for part in trial.run.parts]
         return side_by_side([features_of(part, network(part.run, work), work, False) for part in parts], net.weights)
@@ -97,26 +98,26 @@ def features_of(trial: Trial, net: Network, work: Work, base_mean: bool) -> Feat
     table = load_features(file) if file.is_file() else None
     if table is not None and any(stated(table.metadata, key) != value for key, value in wanted.items()):
         table = None
-    if table is not None and not (base_mean and table.base_mean is None):
+    if table is not None and not (base and table.base_covariance is None):
         return table
     data = folder_of(trial.dataset, trial.crop, work, trial.copy)
     backbone, about = networks.load(net.path, work.device)
     options: dict[str, Any] = {"size": about["size"], "crop": trial.crop, "per_class": work.per_class}
-    options["cache_dir"] = work.cache
+    options |= {"cache_dir": work.cache, "store": trial.store}
     how: dict[str, Any] = {"views": trial.views, "pooling": trial.pooling}
     if table is None:
-        images = load(trial.dataset, trial.split, data, **options, store=trial.store)
+        images = load(trial.dataset, trial.split, data, **options)
         title = f"{trial.run.name}: embedding {len(images):,} {trial.dataset} pictures, {_views(trial)}"
         with work.progress(title, len(images) * trial.views) as done:
             table = extract(backbone, about, images, **how, on_progress=done)
         metadata = {**table.metadata, "per_class": work.per_class, "source_side": _source_side(images)}
         table = replace(table, metadata=metadata | ({"copy": trial.copy} if trial.copy else {}))
-    if base_mean:
-        base = load(trial.dataset, "base", data, **options)
-        title = f"{trial.run.name}: embedding {len(base):,} pictures of base classes, {_views(trial)}"
-        with work.progress(title, len(base) * trial.views) as done:
-            mean = embed(backbone, about, base.pixels, on_progress=done, **how).mean(0)
-            table = replace(table, base_mean=mean)
+    if base:
+        others = load(trial.dataset, "base", data, **options)
+        title = f"{trial.run.name}: embedding {len(others):,} pictures of base classes, {_views(trial)}"
+        with work.progress(title, len(others) * trial.views) as done:
+            rows = embed(backbone, about, others.pixels, on_progress=done, wide=others.wide, **how)
+        table = replace(table, **base_statistics(rows, torch.from_numpy(np.array(others.labels))))
     save_features(file, table)
     return table
 
@@ -170,8 +171,7 @@ def _run_trial(trial: Trial, net: Network | UserError, work: Work) -> str:
         raise net
     for shot in asked:
         _check_no_loss(trial, shot, net.weights, work)
-    needs_mean = any(method(spec).name in NEED_BASE_MEAN for spec in (*trial.methods, *trial.slow))
-    table = features_of(trial, net, work, needs_mean)
+    table = features_of(trial, net, work, any(map(_needs_base, (*trial.methods, *trial.slow))))
     return "\n".join(_evaluated(trial, shot, table, net, work) for shot in asked)
 
 
@@ -180,6 +180,12 @@ def _weights(net: Network | UserError) -> str | None:
     if isinstance(net, UserError) and not isinstance(net, MissingNetwork):
         raise net
     return net.weights if isinstance(net, Network) else None
+
+
+def _needs_base(spec: str) -> bool:
+    """Whether a method uses the base classes' statistics."""
+    named = method(spec)
+    return named.name in NEED_BASE_MEAN or any(named.arguments.get(key) for key in ("base_rows", "whiten"))
 
 
 def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Work) -> str:
@@ -198,7 +204,7 @@ def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Wor
         with work.progress(f"{trial.file(shot)}: {words}, {count:,} episodes", count) as done:
             results = compare(
                 *(table.features, table.labels, specs, trial.protocol(shot)),
-                **{"episodes": count, "seed": SEED, "base_mean": table.base_mean, "device": work.device},  # type: ignore[arg-type]
+                **{"episodes": count, "seed": SEED, "device": work.device, **table.base},  # type: ignore[arg-type]
                 chunk=SLOW_CHUNK if slow else None,
                 on_progress=done,
             )
