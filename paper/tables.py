@@ -171,8 +171,8 @@ TABLES: dict[str, Table] = {
         "is pooling: 1 is the mean over all places, as in the paper, 2 the root of the mean square. "
         "The networks of CIFAR-FS, mini-ImageNet and whole pictures of CUB had 10,000, 6,000 and 6,000 training "
         "episodes of EPNet after HCT_R, mini-ImageNet's also a second cycle before them that learned from the first "
-        "one's answers; the others are HCT_R alone. The rules that chose them are below. The paper does not say whether "
-        "CUB's pictures were cut to their bounding boxes, so both are here.",
+        "one's answers; the others are HCT_R alone. The rules that chose them are below. The paper does not say "
+        "whether CUB's pictures were cut to their bounding boxes, so both are here.",
         ("novel classes", "views", "pooling"),
         tuple(
             Row((words, str(views), f"{pooling:g}"), with_views(trial, views, pooling), "cipa", paper_accuracy(table))
