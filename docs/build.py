@@ -26,7 +26,7 @@ from paper.labeling_page import check_numbers, draw_suggest, suggest_numbers
 from paper.quoted import paper_accuracy
 from paper.results_page import results_page
 from paper.stored_results import Results
-from paper.tables import BOTH, MAIN, TABLES
+from paper.tables import BOTH, KNOWING, MAIN, TABLES
 from protoadapt.cli.verbs import app
 from protoadapt.core.methods import METHODS, adaptation, declarations
 from protoadapt.report.tables import markdown
@@ -314,12 +314,14 @@ def _prose(docstring: str | None) -> str:
 def readme() -> str:
     """README.md with its numbers between the two marks."""
     cpu, results, rows = read("benchmark-inference-cpu.json"), Results(RESULTS), []
-    names = ("protonet", "cipa", "bapa", "pt_map", BOTH)
+    names = ("protonet", "cipa", "bapa", "pt_map")
     for words, (table, trial) in MAIN.items():
         if words.endswith("→ CUB, whole pictures") or not all(results.of(trial, shot) for shot in (1, 5)):
             continue
-        found = [[results.get(trial, shot, name) for shot in (1, 5)] for name in names]
+        asked = [(trial, name) for name in names] + [(KNOWING.get(words, trial), BOTH)]
+        found = [[results.get(one, shot, name) for shot in (1, 5)] for one, name in asked if one.views == trial.views]
         cells = [" / ".join(f"{one['accuracy']:.2f}" for one in pair) if all(pair) else "" for pair in found]
+        cells += [""] * (len(asked) - len(cells))
         rows.append([words, *cells, "{:.2f} / {:.2f}".format(*paper_accuracy(table))])
     header = ["novel classes of", "ProtoNet", "CIPA", "BAPA", "PT+MAP †", "BAPA †‡", "the paper's CIPA"]
     cipa = cpu["methods"]["cipa"]["episodes_per_s"]

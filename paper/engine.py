@@ -286,7 +286,7 @@ def _run_task(task: Task, net: Network | UserError, work: Work) -> str:
         raise net
     if there:
         raise UserError(f"{str(file)!r} is a picture of weights {there}: give another --results")
-    table = features_of(task.trial, net, work, base_mean=False)
+    table = features_of(task.trial, net, work, base=False)
     drawn = next(draw(table.labels.numpy(), Protocol(way=task.way), task.seed, 1))
     paths = episode_paths(drawn.episodes(table.features, task.way), drawn.query_labels[0], task.plane_seed)
     if paths is None:

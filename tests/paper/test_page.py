@@ -113,7 +113,7 @@ def test_what_is_missing_is_said_with_its_reason(some):
     reasons = page.splitlines()[-1]
     assert reasons == (
         "Not measured: tiered-imagenet (for want of ImageNet's pictures). "
-        "Not run yet, or not in full: cifar-fs-epnet, fc100-again, mini-imagenet-epnet, cub-box, cub."
+        "Not run yet, or not in full: cifar-fs-epnet, fc100-again, mini-imagenet-epnet, cub-box, cub-whole-168-epnet."
     )
 
 
