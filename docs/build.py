@@ -327,10 +327,11 @@ def readme() -> str:
     cipa = cpu["methods"]["cipa"]["episodes_per_s"]
     numbers = (
         "## Numbers\n\nAccuracy in percent at 5-way 1-shot / 5-shot, 10,000 episodes with balanced queries, one "
-        "ResNet-12 trained with HCT_R for 2 to 16 minutes on one GPU (those of CIFAR-FS, mini-ImageNet and whole "
-        "pictures of CUB with short episodic training with EPNet after it), one view per picture:\n\n"
+        "ResNet-12 trained with HCT_R for 2 to 16 minutes on one GPU (mini-ImageNet's in two cycles; those of "
+        "CIFAR-FS, mini-ImageNet and whole pictures of CUB with EPNet's episodes after it), one view per picture:\n\n"
         f"{markdown(header, rows)}\n\n"
-        "† told that classes are equal. ‡ with the covariance of the base classes' features (empty: not measured). "
+        "† told that classes are equal. ‡ with the covariance of the base classes' features besides, "
+        f"`{BOTH}` (empty: not measured so). BAPA's cells of CUB's boxes are of an earlier version. "
         "[All results](docs/results.md): intervals over episodes and over classes, unbalanced queries, ablations, "
         f"other methods. CIPA runs {cipa:,.0f} episodes per second on two CPU cores, "
         f"{cipa / cpu['naive_episodes_per_s']['cipa']:.0f} times the usual numpy loop ([speed](docs/speed.md))."

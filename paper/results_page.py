@@ -43,13 +43,14 @@ DIFFERENCES = (
 EXTREMES = "## Extreme queries\n\nOne query, a single class, pictures of other classes: see [BAPA's page](bapa.md)."
 
 BAPA_ROWS = (
-    "BAPA changed on 2026-11-16 and on 2026-11-18 ([its page](bapa.md), [log](log.md)). Of today's version are its "
-    "rows of the wide network and of sets with it, and those of the shipped networks of CIFAR-FS, FC100 and "
-    "mini-ImageNet on their own novel classes with one view and pooling 1, balanced; the latter were measured on the "
-    "same features, stored in half precision, on which CIPA's answers are the same in 99.8 to 99.9 % of the episodes. "
-    "Of the version between are their other rows, on CUB with eight views or pooling 2, and most of the comparators "
-    "and joined networks. All others are of the version before both: a few tenths of a point apart, on FC100 at 5-shot "
-    "0.7 to 0.8."
+    "BAPA changed on 16 and on 18 November 2026 ([its page](bapa.md), [log](log.md)), so its rows are of three "
+    "versions. *Today's:* the tables `knowing`, `large_windows`, `choice_cub_whole`, `wide`, `wide_second`, "
+    "`two_with_wide`, `three_with_wide` and `both_wide`, and in the main table CIFAR-FS, FC100 and mini-ImageNet with "
+    "one view and pooling 1 (measured, as in `knowing`, on features stored in half precision, on which CIPA's answers "
+    "are the same in 99.8 to 99.9 % of the episodes) and whole pictures of CUB. *That of 16 November:* the same "
+    "networks with other views or pooling, CUB cut to boxes with eight views or pooling 2, most comparators, and sets "
+    "of narrow networks. *The first:* all others. They are a few tenths of a point apart, on FC100 at 5-shot 0.7 to "
+    "0.8."
 )
 
 

@@ -48,8 +48,8 @@ def extract(
         typer.Option(
             "--base-mean/--no-base-mean",
             help="also store the mean and covariance of the base classes' features (for simpleshot, bd_cspn, "
-            "laplacian_shot, bavardage); default: "
-            "when the base pictures are on disk",
+            "laplacian_shot, bavardage, and bapa with base_rows or whiten); default: when the base pictures are on "
+            "disk",
         ),
     ] = None,
     maps: Annotated[

@@ -67,7 +67,8 @@ Base = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="feature file of the base classes; simpleshot, bd_cspn, laplacian_shot and bavardage use its mean",
+        help="feature file of the base classes, whose mean or covariance simpleshot, bd_cspn, laplacian_shot, "
+        "bavardage and bapa (base_rows, whiten) use",
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="also write the result as JSON")]

@@ -183,7 +183,29 @@ def _base(name: str, value: Tensor | np.ndarray | None, shape: tuple[int, ...], 
             f"{name} {wrong}, the features have {rows.shape[1]} dimensions: it must be finite and of shape {shape}, so "
             f"compute it again from the base classes' features"
         )
+    if wrong := WRONG_BASE[name](tensor):
+        raise UserError(f"{name} {wrong}: compute it again from the base classes' features")
     return tensor
+
+
+def _wrong_covariance(covariance: Tensor) -> str:
+    scale = covariance.abs().max()
+    if not torch.allclose(covariance, covariance.mT, rtol=0, atol=1e-3 * float(scale)):
+        return "is not symmetric, so it is no covariance"
+    least = torch.linalg.eigvalsh(covariance.double()).min()
+    return "has negative variances, so it is no covariance" if least < -1e-3 * scale else ""
+
+
+def _wrong_power_mean(mean: Tensor) -> str:
+    return "is longer than 1, so it is no mean of rows of unit length" if mean.norm() > 1.001 else ""
+
+
+WRONG_BASE: dict[str, Callable[[Tensor], str]] = {
+    "base_mean": lambda mean: "",
+    "base_covariance": _wrong_covariance,
+    "base_power_mean": _wrong_power_mean,
+}
+"""What is wrong with a statistic of the base classes, in words; empty: nothing."""
 
 
 def _chunk_size(methods: Sequence[Method], episodes: Episodes) -> int:

@@ -16,7 +16,16 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import synthetic_features, within_class_covariance
 from protoadapt.core.methods import native, native_bapa
-from protoadapt.core.methods.bapa import BapaSettings, bapa, class_sizes, feature_form, for_whitened, gram_form, trust
+from protoadapt.core.methods.bapa import (
+    BapaSettings,
+    bapa,
+    class_sizes,
+    feature_form,
+    for_whitened,
+    gram_form,
+    told,
+    trust,
+)
 from protoadapt.core.methods.normalize import powered
 from protoadapt.core.protocol import Protocol
 
@@ -121,6 +130,19 @@ def test_sizes_that_settle_near_balance_are_made_equal_and_others_followed():
         torch.testing.assert_close(part, early)
 
 
+def test_compiled_form_keeps_told_sizes_where_shares_are_tiny():
+    """Sharp logits: shares far below what the compiled exponential can tell apart."""
+    numbers = torch.Generator().manual_seed(0)
+    support, query = torch.randn(50, 3, 8, generator=numbers), torch.randn(50, 2, 8, generator=numbers)
+    episodes = Episodes.from_tensors(support, torch.arange(3).expand(50, 3), query, 3)
+    for lam in (100.0, 300.0):
+        answers = [bapa(episodes, lam=lam, class_prior="equal", n_iter=n) for n in (0, 20)]
+        how = [BapaSettings(n, 0.2, lam, 3.0, 10.0, told("equal", 3, episodes.rows)) for n in (0, 20)]
+        plain = powered(episodes, 0.5, "auto")
+        for answer, settings in zip(answers, how):
+            torch.testing.assert_close(answer, gram_form(plain, settings), atol=1e-4, rtol=0)
+
+
 def test_whitening_depends_on_the_shape_of_the_covariance_alone():
     """A covariance that is a multiple of the identity whitens nothing: the answer is that of the settings alone."""
     episodes, _ = clouds(spread=1.0)
@@ -128,7 +150,7 @@ def test_whitening_depends_on_the_shape_of_the_covariance_alone():
     scaled = replace(episodes, base_covariance=1e4 * episodes.base_covariance, memo={})
     torch.testing.assert_close(bapa(scaled, whiten=True), answer, atol=1e-9, rtol=1e-9)
     plain, how = powered(episodes, 0.5, "auto"), for_whitened(BapaSettings(20, 0.2, 10.0, 3.0, 10.0))
-    for size in (0.0, 7.0):
+    for size in (1e-3, 7.0):
         like = replace(episodes, base_covariance=size * torch.eye(plain.rows.shape[1], dtype=plain.rows.dtype), memo={})
         torch.testing.assert_close(bapa(like, whiten=True), gram_form(plain, how), atol=1e-9, rtol=1e-9)
 
@@ -150,6 +172,8 @@ def test_a_covariance_that_is_missing_or_none_is_said():
     episodes, _ = clouds()
     with pytest.raises(UserError, match="whiten needs the covariance of the base classes' features, which is missing"):
         bapa(replace(episodes, base_covariance=None), whiten=True)
+    with pytest.raises(UserError, match="whiten needs base classes whose rows differ"):
+        bapa(replace(episodes, base_covariance=0 * episodes.base_covariance, memo={}), whiten=True)
     negative = -torch.eye(episodes.rows.shape[1], dtype=episodes.rows.dtype)
     negative[0, 0] = len(negative)
     with pytest.raises(UserError, match="base_covariance is not a covariance"):

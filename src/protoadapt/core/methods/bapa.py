@@ -52,6 +52,7 @@ Axes: E episodes, W = C classes, S support rows, U = N unlabelled rows (the quer
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 import torch
@@ -150,8 +151,8 @@ def from_base(episodes: Episodes, beta: float, power: str) -> Episodes:
     if episodes.base_power_mean is None or beta != BASE_BETA or power == "off":
         raise UserError(
             f"base_rows needs the mean of the base classes' features after a power transform with beta = {BASE_BETA}: "
-            f"give it with --base FILE (in Python base_power_mean) and leave beta and power as they are, or leave out "
-            f"base_rows"
+            f"give it with --base FILE (in Python base_power_mean; bpa leaves none) and leave beta and power as they "
+            f"are, or leave out base_rows"
         )
     return episodes.each_row(torch.sub, other=episodes.base_power_mean)
 
@@ -161,15 +162,20 @@ def whitened(episodes: Episodes) -> Episodes:
     if episodes.base_covariance is None:
         raise UserError(
             "whiten needs the covariance of the base classes' features, which is missing: give it with --base FILE "
-            "(in Python base_covariance), or leave out whiten"
+            "(in Python base_covariance; bpa leaves none), or leave out whiten"
+        )
+    if not 0 < float(episodes.base_covariance.diagonal().mean()) < inf:
+        raise UserError(
+            "whiten needs base classes whose rows differ: give --base a file with several different rows per class, or "
+            "leave out whiten"
         )
     return episodes.each_row(_whitened_rows, covariance=episodes.base_covariance)
 
 
 def _whitened_rows(rows: Tensor, covariance: Tensor) -> Tensor:
     share, identity = WHITENED[0], torch.eye(len(covariance)).to(covariance)
-    mean = covariance.diagonal().mean().clamp_min(torch.finfo(covariance.dtype).tiny)
-    factor, wrong = torch.linalg.cholesky_ex((1 - share) * identity + share * covariance / mean)
+    mixed = (1 - share) * identity + share * covariance / covariance.diagonal().mean()
+    factor, wrong = torch.linalg.cholesky_ex(mixed)
     if wrong:
         raise UserError("base_covariance is not a covariance: some variances are negative; compute it again")
     return rows @ torch.linalg.solve_triangular(factor, identity, upper=False).mT

@@ -88,6 +88,7 @@ if njit is not None:
         T, z = aligned(n_way, width, gram), aligned(n_way, width, gram)
         d, top, unsure = np.empty(width, gram.dtype), np.empty(width, gram.dtype), np.empty(width, gram.dtype)
         size_term, weight = np.zeros(n_way, gram.dtype), np.empty(n_way, gram.dtype)
+        logits = np.empty((len(told), width), gram.dtype)
         square = np.empty(width, gram.dtype)
         for j in range(width):
             square[j] = gram[j, j]
@@ -103,9 +104,11 @@ if njit is not None:
                 _gaussian(MG[c], d, dot(MG[c], M[n_way]), dot(M[c], MG[c]), lam, size_term[c], z[c])
                 for j in range(n_rows, width):
                     z[c, j] -= size_term[c]  # labelled rows: without ℓ
+            if len(told):
+                logits[:] = z
             softmax(z, top, unsure)  # unsure = 1/max_c z
             if len(told):
-                _match(z, size_term, unsure, n_rows, told, told_rounds)
+                _match(logits, z, size_term, top, unsure, n_rows, told, told_rounds)
             if step == n_iter:
                 break
             uneven = real(0)
@@ -144,30 +147,20 @@ if njit is not None:
         return z, M, MG, size_term
 
     @compiled
-    def _match(z, size_term, unsure, n_rows, told, rounds):
-        """Step 2′: a change of ℓ_c is a factor of class c's z, before rows are scaled to sum 1 again."""
+    def _match(logits, z, size_term, top, unsure, n_rows, told, rounds):
+        """Step 2′, from the logits again: a share that `fast_exp` holds up must not be multiplied."""
         real = z.dtype.type
         for _ in range(rounds):
-            total = np.zeros(n_rows, z.dtype)
             for c in range(len(told)):
                 n = real(0)
                 for j in range(n_rows):
                     n += z[c, j]
-                factor = real(n_rows) * told[c] / max(n, real(1e-12))
-                size_term[c] += real(math.log(factor))
+                more = real(math.log(real(n_rows) * told[c] / max(n, real(1e-12))))
+                size_term[c] += more
                 for j in range(n_rows):
-                    z[c, j] *= factor
-                    total[j] += z[c, j]
-            for j in range(n_rows):
-                total[j] = real(1) / total[j]
-            for c in range(len(told)):
-                for j in range(n_rows):
-                    z[c, j] *= total[j]
-        for j in range(n_rows):
-            best = real(0)
-            for c in range(len(told)):
-                best = max(best, z[c, j])
-            unsure[j] = real(1) / best
+                    logits[c, j] += more
+            z[:] = logits
+            softmax(z, top, unsure)
 
     @compiled
     def _trust(gram, labels, shots, n_rows, k_s, base_rows, from_support, mean):
