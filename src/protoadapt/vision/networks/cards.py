@@ -30,7 +30,7 @@ def card_file(name: str | Path) -> Path | None:
 
 
 def read_card(file: Path | None) -> dict[str, Any] | None:
-    """The card in a file; None where the file is missing or other JSON. Raises UserError where it is no JSON or too large."""
+    """The card in a file; None where there is none or other JSON. Raises UserError where it is no JSON or too large."""
     if file is None or not file.is_file():
         return None
     try:
