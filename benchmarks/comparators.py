@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from protoadapt.cli import main as run_command
+from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import stated
 from protoadapt.core.files import write_json, written_whole
@@ -27,6 +29,7 @@ from protoadapt.core.heads import as_picture_method
 from protoadapt.core.methods import Method
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.records import class_interval, paired_difference, read_results, together
+from protoadapt.core.untrusted import clean_json
 from protoadapt.training import TrainConfig, load_splits, train
 from protoadapt.training.datasets import load
 from protoadapt.training.recipes import recipe
@@ -90,14 +93,17 @@ SYSTEMS = {
 }
 REFERENCE = ("hct_r", "cipa")
 """System and method that all others are compared with, episode by episode."""
-ORIGIN = ("dataset", "versions", "hardware", "commit")
+ORIGIN: dict[str, Any] = {"dataset": str, "versions": dict, "hardware": str, "commit": (str, type(None))}
+PART = {**ORIGIN, "system": str, "recipe": str, "start": str, "training": dict, "results": list}
+MERGED = {**ORIGIN, "systems": dict}
+"""Entries of the files and their types."""
 
 
 def trained(name: str, options: argparse.Namespace, places: dict[str, Path]) -> tuple[Path, dict[str, Any]]:
     """The run of a system and the record of its training; trained first where it is not finished."""
     if name in places:
         beside = places[name].with_name(f"{places[name].stem}-train.json")
-        return places[name], json.loads(beside.read_text()) if beside.is_file() else {}
+        return places[name], read(beside, {}) if beside.is_file() else {}
     out = options.runs / file_name(options.dataset, name)
     system = SYSTEMS[name]
     settings = [f"dataset={options.dataset}", f"seed={options.seed}", *system.settings, *options.set]
@@ -109,7 +115,7 @@ def trained(name: str, options: argparse.Namespace, places: dict[str, Path]) -> 
         resume = any((out / "checkpoints").glob("step-*"))
         accelerator = "cuda" if options.device == "cuda" else "cpu"
         train(config, base, val, out, resume=resume, accelerator=accelerator)
-    return out, json.loads((out / "result.json").read_text())
+    return out, read(out / "result.json", {})
 
 
 def measured(run: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -157,16 +163,48 @@ def cell(record: dict[str, Any]) -> str:
     return f"{features['split']} {record['protocol']['shot']}-shot{pooled}"
 
 
+def read(file: Path, kinds: dict[str, Any], dataset: str | None = None) -> dict[str, Any]:
+    """The JSON object in a file, with entries of these kinds that are sound, and of this dataset where one is given.
+
+    Raises UserError, which names the file.
+    """
+    try:
+        document = clean_json(file.read_bytes())
+        if not isinstance(document, dict):
+            raise ValueError("it is other JSON")
+        if wrong := [key for key, kind in kinds.items() if not isinstance(document.get(key, ...), kind)]:
+            raise ValueError(f"it has no valid {wrong[0]!r}")
+        if dataset is not None and document["dataset"] != dataset:
+            raise ValueError(f"it is of the dataset {document['dataset']!r}, not {dataset!r}")
+        names = [*document["systems"]] if "systems" in kinds else [document["system"]] if "system" in kinds else []
+        if unknown := [name for name in names if name not in SYSTEMS]:
+            raise ValueError(f"there is no system {unknown[0]!r}")
+        for record in read_results(document) if "results" in kinds else ():
+            cell(record)
+        if "config" in kinds:
+            training_record(document)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else getattr(error, "strerror", None) or str(error)
+        reason = reason.partition(": ")[0] if isinstance(error, UserError) else reason  # one way out is enough
+        raise UserError(
+            f"{str(file)!r} cannot be used ({reason}): write it again, move it away, or give another"
+        ) from error
+    return document
+
+
 def stored_reference(folder: Path) -> dict[str, Any]:
     """The part of the reference system, from the result files of its network on the same episodes (10,000, seed 0).
 
     BAPA is left out: files of earlier networks hold an earlier version.
     """
     files = [folder / f"novel-{shot}shot.json" for shot in SHOTS]
-    records = [record for file in files for record in read_results(json.loads(file.read_text()))]
+    records = [record for file in files for record in read_results(read(file, {"results": list}))]
     kept = [record for record in records if record["label"] in ("protonet", REFERENCE[1])]
-    about = {"system": REFERENCE[0], **SYSTEMS[REFERENCE[0]]._asdict(), "dataset": kept[0]["features"]["dataset"]}
-    training = json.loads((folder / "train.json").read_text())
+    datasets = {str(stated(record["features"], "dataset")) for record in kept}
+    if len(datasets) != 1:
+        raise UserError(f"{str(files[0])!r} and its neighbour hold no results of one dataset: give another --reference")
+    about = {"system": REFERENCE[0], **SYSTEMS[REFERENCE[0]]._asdict(), "dataset": datasets.pop()}
+    training = read(folder / "train.json", {"config": dict})
     note = f"the network of results/{folder.name}, measured before"
     if training["config"].get("init_from"):
         note += "; it continues an earlier network, whose seconds are not counted here"
@@ -202,6 +240,23 @@ def merged(parts: list[dict[str, Any]], before: dict[str, Any] | None = None) ->
         **{"schema": "protoadapt-benchmark/1", "benchmark": "comparators", "reference": REFERENCE, **shared},
         "systems": dict(sorted(systems.items(), key=lambda item: [*SYSTEMS].index(item[0]))),
     }
+
+
+def merged_files(file: Path, folder: Path, dataset: str, reference: Path | None) -> dict[str, Any]:
+    """The document for a file: what it holds and the parts of a dataset in a folder. Raises UserError."""
+    parts = [read(part, PART, dataset) for part in sorted(folder.glob(f"{dataset}-*.json"))]
+    if not parts:
+        raise UserError(
+            f"there is no part {dataset}-*.json in {str(folder)!r}: measure --systems, or give other --parts"
+        )
+    if reference and REFERENCE[0] not in {part["system"] for part in parts}:
+        parts.append(stored_reference(reference))
+        if parts[-1]["dataset"] != dataset:
+            raise UserError(
+                f"the results in {str(reference)!r} are of the dataset {parts[-1]['dataset']!r}, not {dataset!r}: give "
+                f"another --reference"
+            )
+    return merged(parts, read(file, MERGED, dataset) if file.is_file() else None)
 
 
 def training_record(result: dict[str, Any]) -> dict[str, Any]:
@@ -253,14 +308,10 @@ def main() -> None:
         write_json(part, together(records, **about, training=training_record(training)))
         print(name, *(f"{cell(r)} {r['label']} {r['accuracy']:.2f}" for r in records), sep="  ", flush=True)
     if options.json:
-        files = sorted(options.parts.glob(f"{options.dataset}-*.json"))
-        parts = [json.loads(file.read_text()) for file in files]
-        if options.reference and REFERENCE[0] not in {part["system"] for part in parts}:
-            parts.append(stored_reference(options.reference))
-        before = json.loads(options.json.read_text()) if options.json.is_file() else None
+        document = merged_files(options.json, options.parts, options.dataset, options.reference)
         with written_whole(options.json) as partial:
-            partial.write_text(json.dumps(merged(parts, before)))
+            partial.write_text(json.dumps(document))
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

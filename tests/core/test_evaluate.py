@@ -224,6 +224,31 @@ def test_bad_input_is_named(features, labels, options, words):
         evaluate(features, labels, "protonet", **{"episodes": 3, **options})
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([[1], [2, 3]], "inhomogeneous"),
+        (torch.eye(64).to_sparse(), "torch.sparse_coo"),
+        (torch.eye(64, device="meta"), "on meta"),
+        (torch.eye(64, dtype=torch.complex64), "torch.complex64"),
+        (np.eye(64, dtype=complex), "torch.complex128"),
+    ],
+)
+@pytest.mark.filterwarnings("error")  # a complex array would lose its imaginary part with a warning only
+def test_what_is_no_array_of_real_numbers_is_said_once(values, words):
+    sentence = rf"^{{}} cannot be read as an array of numbers \([^()]*{words}[^:]*\): give a numpy array [\w ]+$"
+    with pytest.raises(UserError, match=sentence.format("base_covariance")):
+        evaluate(X, Y, "protonet", episodes=3, base_covariance=values)
+    with pytest.raises(UserError, match=sentence.format("features")):
+        evaluate(values, Y[:64], "protonet", episodes=3)
+
+
+def test_labels_without_numbers_are_said():
+    for labels in (Y.to_sparse(), Y.to("meta")):
+        with pytest.raises(UserError, match=r"^labels cannot be read as an array of numbers"):
+            evaluate(X, labels, "protonet", episodes=3)
+
+
 def test_data_frames_lists_and_plain_masked_arrays_are_read():
     expected = evaluate(X, Y, "simpleshot", episodes=10, base_mean=X.mean(0)).correct
     for rows, labels, mean in (

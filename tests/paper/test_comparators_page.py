@@ -1,6 +1,7 @@
 """The comparators: parts of several processes merged, and quoted and measured numbers in their places of the table."""
 
 import json
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -206,6 +207,91 @@ def test_systems_of_an_earlier_document_stay_and_are_compared_with_stored_result
     alone = merged([part, reference])
     assert alone["systems"]["hct_r"]["results"]["novel 5-shot"]["cipa"]["minus_reference"] == [0.0, 0.0]
     assert (alone["commit"], alone["systems"]["hct_r"]["training"]["seconds"]) == ("new", 9.0)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch, capsys):
+    """A part of tpn and results of the reference, and a function that merges them and returns what it says."""
+    monkeypatch.chdir(tmp_path)
+    labels, rows = np.repeat(np.arange(6), 24), np.random.default_rng(2).random((144, 5))
+    on = {"split": "novel", "dataset": "cifar-fs", "hash": "0"}
+    for folder in ("parts", "reference"):
+        (tmp_path / folder).mkdir()
+    for shot in (1, 5):
+        results = [
+            one.to_json(**on) for one in compare(rows, labels, ["protonet", "cipa"], Protocol(shot=shot), episodes=9)
+        ]
+        (tmp_path / "reference" / f"novel-{shot}shot.json").write_text(json.dumps(together(results)))
+    (tmp_path / "reference" / "train.json").write_text(json.dumps({"config": {}}))
+    about = {"system": "tpn", "recipe": "tpn", "start": "", "dataset": "cifar-fs", "training": {}}
+    (tmp_path / "parts" / "cifar-fs-tpn.json").write_text(json.dumps(together(results, **about)))
+
+    def merge(parts="parts", reference="reference"):
+        words = ["--systems", "", "--parts", parts, "--json", "all.json", "--reference", reference]
+        monkeypatch.setattr("sys.argv", ["comparators", *words])
+        try:
+            runpy.run_path(str(RESULTS.parent / "benchmarks" / "comparators.py"), run_name="__main__")
+        except SystemExit as stopped:
+            return stopped.code, capsys.readouterr().err
+        return 0, capsys.readouterr().err
+
+    return merge
+
+
+def changed(**entries):
+    return lambda text: json.dumps({k: v for k, v in (json.loads(text) | entries).items() if v is not ...})
+
+
+BAD = [lambda text: text[:-9], lambda text: "[1]", lambda text: "7", lambda text: "", lambda text: "[" * 100_000]
+PART, NOVEL, TRAIN = "parts/cifar-fs-tpn.json", "reference/novel-5shot.json", "reference/train.json"
+CASES = [(file, change, "cannot be used") for file in (PART, NOVEL, TRAIN, "all.json") for change in BAD]
+CASES += [(PART, changed(**{key: ...}), f"no valid '{key}'") for key in ("system", "recipe", "training", "commit")]
+CASES += [
+    (PART, changed(system="mine"), "there is no system 'mine'"),
+    (PART, changed(system=["tpn"]), "no valid 'system'"),
+    (PART, changed(dataset="cub"), "of the dataset 'cub', not 'cifar-fs'"),
+    (PART, changed(features={}), "it has no 'split'"),
+    (PART, changed(queries=7), "a result has no valid 'correct'"),
+    (TRAIN, changed(seconds="long"), "cannot be used"),
+    ("all.json", changed(dataset="cub"), "of the dataset 'cub', not 'cifar-fs'"),
+    ("all.json", changed(systems=[]), "no valid 'systems'"),
+    ("all.json", changed(systems={"mine": {}}), "there is no system 'mine'"),
+    ("all.json", changed(hardware=...), "no valid 'hardware'"),
+]
+
+
+@pytest.mark.parametrize(("file", "change", "words"), CASES)
+def test_a_file_that_cannot_be_merged_is_named_and_nothing_is_written(files, tmp_path, file, change, words):
+    if file == "all.json":
+        assert files() == (0, "")
+    (tmp_path / file).write_text(change((tmp_path / file).read_text()))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
+    code, said = files()
+    assert (code, said.count("\n")) == (2, 1)
+    assert said.startswith(f"error: '{file}' cannot be used (")
+    assert words in said
+    assert said.endswith("): write it again, move it away, or give another\n")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_folders_without_parts_or_reference_are_named(files, tmp_path):
+    for where, words in (
+        ({"parts": "nowhere"}, "error: there is no part cifar-fs-*.json in 'nowhere': measure"),
+        ({"reference": "nodir"}, "error: 'nodir/novel-1shot.json' cannot be used (No such file or directory): "),
+    ):
+        code, said = files(**where)
+        assert (code, said.count("\n"), said.startswith(words)) == (2, 1, True), said
+    for shot in (1, 5):
+        file = tmp_path / "reference" / f"novel-{shot}shot.json"
+        document = json.loads(file.read_text())
+        file.write_text(json.dumps(document | {"features": document["features"] | {"dataset": "cub"}}))
+    assert files() == (
+        2,
+        "error: the results in 'reference' are of the dataset 'cub', not 'cifar-fs': give another --reference\n",
+    )
+    file.write_text(json.dumps(document))
+    assert "hold no results of one dataset: give another --reference" in files()[1]
+    assert not (tmp_path / "all.json").exists()
 
 
 def test_words_of_a_cell_and_what_is_kept_of_training():

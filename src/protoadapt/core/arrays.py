@@ -18,10 +18,8 @@ def checked(features: Any, labels: Any) -> tuple[Tensor, np.ndarray]:
     Labels may be floats that are whole, or class names (`class_indices`).
     """
     rows = as_tensor(features, "features")
-    if rows.ndim != 2 or not rows.shape[1] or rows.is_complex():
-        raise UserError(
-            f"features have shape {tuple(rows.shape)} and type {rows.dtype}: they must be a real (n_rows, n_dims) array"
-        )
+    if rows.ndim != 2 or not rows.shape[1]:
+        raise UserError(f"features have shape {tuple(rows.shape)}: they must be a real (n_rows, n_dims) array")
     indices, _ = class_indices(labels)
     if indices.shape != (len(rows),):
         raise UserError(
@@ -45,7 +43,8 @@ def class_indices(labels: Any) -> tuple[np.ndarray, list[str] | None]:
     (array([ 1, -1,  0]), ['cat', 'dog'])
     """
     if isinstance(labels, Tensor):
-        labels = (labels.detach().float() if labels.is_floating_point() else labels.detach()).cpu()
+        labels = _dense(labels, "labels")
+        labels = (labels.float() if labels.is_floating_point() else labels).cpu()
     array = as_array(labels, "labels")
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8", "replace")
@@ -61,13 +60,23 @@ def class_indices(labels: Any) -> tuple[np.ndarray, list[str] | None]:
 
 
 def as_tensor(values: Any, name: str) -> Tensor:
-    """A tensor of an array, list or data frame called `name`."""
-    if isinstance(values, Tensor):
-        return values.detach()
-    try:
-        return torch.from_numpy(np.require(as_array(values, name), requirements=["C", "W"]))
-    except (TypeError, ValueError) as error:
-        raise _not_an_array(name, error) from error
+    """A tensor of real numbers of an array, list or data frame called `name`."""
+    if not isinstance(values, Tensor):
+        array = as_array(values, name)
+        try:
+            values = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+        except (TypeError, ValueError) as error:
+            raise _not_an_array(name, error) from error
+    if values.is_complex():
+        raise _not_an_array(name, f"it is of type {values.dtype}")
+    return _dense(values, name)
+
+
+def _dense(tensor: Tensor, name: str) -> Tensor:
+    """The tensor without its gradient. Raises UserError where it is not one number per entry in memory."""
+    if tensor.is_meta or tensor.layout != torch.strided:
+        raise _not_an_array(name, f"it is of type {tensor.dtype}, {tensor.layout} on {tensor.device}")
+    return tensor.detach()
 
 
 def as_array(values: Any, name: str) -> np.ndarray:
@@ -79,8 +88,11 @@ def as_array(values: Any, name: str) -> np.ndarray:
         raise _not_an_array(name, error) from error
 
 
-def _not_an_array(name: str, error: Exception) -> UserError:
-    return UserError(f"{name} cannot be read as an array of numbers ({error}): give a numpy array or a torch tensor")
+def _not_an_array(name: str, reason: Exception | str) -> UserError:
+    return UserError(
+        f"{name} cannot be read as an array of numbers ({reason}): give a numpy array or a dense torch tensor of real "
+        f"numbers"
+    )
 
 
 def refuse_mask(values: Any, name: str) -> None:

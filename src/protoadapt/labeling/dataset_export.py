@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from xml.sax.saxutils import quoteattr
 
 from protoadapt.core.errors import UserError, count, no_such
@@ -95,11 +95,8 @@ def export_labels(
     if form not in FORMS:
         raise no_such("format", form, [*FORMS, "onnx"])
     check_way(sort)
-    if form == "label-studio" and not url.startswith((*WEB, *BUCKETS)):
-        raise UserError(
-            f"--url is {url!r}, from which Label Studio shows no pictures: begin it with http://, https://, s3://, "
-            f"gs:// or azure-blob://, or with / for a path on its own server"
-        )
+    if form == "label-studio":
+        _check_address(url)
     if not os.path.isdir(labels) and Path(labels).suffix not in (".json", ".csv"):
         raise UserError(f"{str(labels)!r} holds no labels: give the folder that `label` or `predict` wrote, for {form}")
     if images is not None and not os.path.isdir(images):
@@ -122,6 +119,26 @@ def export_labels(
     for name, text in FORMS[form](_classes(document, files), beside, url).items():
         write_text(out / name, text)
     return {"pictures": len(files), "corrected": changed, "skipped": skipped}
+
+
+def _check_address(url: str) -> None:
+    """Raises UserError where Label Studio would find no picture at an address that begins with the URL."""
+    if not url.startswith((*WEB, *BUCKETS)):
+        raise UserError(
+            f"--url is {url!r}, from which Label Studio shows no pictures: begin it with http://, https://, s3://, "
+            f"gs:// or azure-blob://, or with / for a path on its own server"
+        )
+    if not url.isprintable() or set(url) & set(" \"'`"):
+        raise UserError(
+            f"--url is {url!r}, which holds white space, control characters or quotes: leave them out, or for a web "
+            f"server percent-encode them (%20 for a space)"
+        )
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:  # a bracket that is not closed, for one
+        host = None
+    if not host and (url.startswith("//") or not url.startswith("/")):
+        raise UserError(f"--url is {url!r}, which names no server or bucket: write it out, such as https://HOST/PATH/")
 
 
 def _corrections(table: Path) -> dict[str, Row]:

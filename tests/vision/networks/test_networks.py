@@ -153,11 +153,14 @@ def test_a_calibration_belongs_to_its_weights(shipped):
     for other in ("[1]", "{}", json.dumps({**card, "schema": "recipe/1"})):
         file.write_text(other)
         assert networks.load("cub")[1]["calibration"] is None
-    for damaged in (b"", b"not JSON", json.dumps(card).encode()[:-1], b"\xff\xfe{", b"[" * 100_000):
+    whole = json.dumps(card).encode()
+    for damaged in (b"", b"not JSON", whole[:-1], b"\xff\xfe{", b"[" * 100_000, whole.ljust(cards.LIMIT + 1)):
         file.write_bytes(damaged)
         for reader in (networks.load, models):
             with pytest.raises(UserError, match=r"the model card .*cub\.json' cannot be read as JSON .*: repair it"):
                 reader("cub")
+    file.write_bytes(whole.ljust(cards.LIMIT))
+    assert networks.load("cub")[1]["calibration"] == CALIBRATION
 
 
 # lite0

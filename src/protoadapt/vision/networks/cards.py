@@ -30,10 +30,12 @@ def card_file(name: str | Path) -> Path | None:
 
 
 def read_card(file: Path | None) -> dict[str, Any] | None:
-    """The card in a file; None where the file is missing or other JSON. Raises UserError where it is no JSON."""
-    if file is None or not file.is_file() or file.stat().st_size > LIMIT:
+    """The card in a file; None where there is none or other JSON. Raises UserError where it is no JSON or too large."""
+    if file is None or not file.is_file():
         return None
     try:
+        if file.stat().st_size > LIMIT:
+            raise ValueError(f"it has more than {LIMIT:,} bytes")
         card = clean_json(file.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(
