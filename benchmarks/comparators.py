@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.cli import main as run_command
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import stated
 from protoadapt.core.files import write_json, written_whole
@@ -294,7 +294,10 @@ def main() -> None:
     parser.add_argument("--reference", type=Path, default=None, help="folder of results of hct_r's network")
     options = parser.parse_args()
     places = {name: Path(path) for name, _, path in (word.partition("=") for word in options.start)}
-    for name in filter(None, options.systems.split(";")):
+    systems = [name for name in options.systems.split(";") if name]
+    if unknown := [name for name in systems if name not in SYSTEMS]:
+        raise no_such("system", unknown[0], SYSTEMS)
+    for name in systems:
         part = options.parts / f"{file_name(options.dataset, name)}.json"
         if part.is_file():
             continue

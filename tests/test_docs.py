@@ -39,6 +39,7 @@ def home(tmp_path_factory) -> Path:
     """A folder like the reader's: features, a method of one's own, pictures in class folders."""
     folder = tmp_path_factory.mktemp("home")
     save_features(folder / "features.safetensors", synthetic_features(rows=60))
+    save_features(folder / "base.safetensors", synthetic_features(rows=20, seed=1))
     (folder / "my_method.py").write_text(blocks(ROOT / "README.md", "python")[0])
     rng = np.random.default_rng(0)
     for split in ("base", "val", "novel"):
