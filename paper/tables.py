@@ -272,8 +272,9 @@ TABLES: dict[str, Table] = {
     "knowing": Table(
         "BAPA with what may be known besides",
         "Nothing (`bapa`), that classes are equal (`class_prior=equal`, as PT+MAP is told), how features of the base "
-        "classes vary (`whiten=true`, with `base_rows=10` their mean too), or both. One view and pooling 1; whole pictures of CUB: eight "
-        f"views, pooling 2, windows from {LARGE} pixels. All was chosen on validation classes, before it was read.",
+        "classes vary (`whiten=true`, with `base_rows=10` their mean too), or both. One view and pooling 1; whole "
+        f"pictures of CUB: eight views, pooling 2, windows from {LARGE} pixels. All was chosen "
+        "on validation classes, before it was read.",
         ("novel classes", "inference"),
         tuple(Row((words, spec), trial, spec) for words, trial in KNOWING.items() for spec in KNOWN),
         differences=tuple(
