@@ -43,6 +43,7 @@ RECORDS: tuple[tuple[str, str, Trial, str], ...] = (
     ("FC100", ONE, KNOWING["FC100"], WHITE),
     ("FC100", ONE, KNOWING["FC100"], BOTH),
     ("CUB, boxes", ONE, CUB_BOX, "cipa"),
+    ("CUB, boxes", ONE, KNOWING["CUB, boxes"], BOTH),
     ("CUB, boxes", ONE, many(CUB_BOX), "pt_map"),
     ("CUB, whole pictures", ONE, CUB_CHOSEN, "cipa"),
     ("CUB, whole pictures", ONE, from_large(CUB_CHOSEN), "bapa"),
