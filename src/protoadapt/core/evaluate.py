@@ -15,6 +15,7 @@ from protoadapt.core.arrays import as_tensor, checked, usable
 from protoadapt.core.episodes import Draw, Episodes, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.methods import Method, method
+from protoadapt.core.methods.common import TINY
 from protoadapt.core.methods.memory import episode_bytes
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.records import Result
@@ -192,8 +193,9 @@ def _wrong_covariance(covariance: Tensor) -> str:
     scale = covariance.abs().max()
     if not torch.allclose(covariance, covariance.mT, rtol=0, atol=1e-3 * float(scale)):
         return "is not symmetric, so it is no covariance"
-    least = torch.linalg.eigvalsh(covariance.double()).min()
-    return "has negative variances, so it is no covariance" if least < -1e-3 * scale else ""
+    # Cholesky's factor exists where no variance lies below −1/1000 of the scale, in a third of the eigenvalues' time.
+    lifted = covariance.double() + 1e-3 * max(float(scale), TINY) * torch.eye(len(covariance)).to(covariance.device)
+    return "has negative variances, so it is no covariance" if torch.linalg.cholesky_ex(lifted).info else ""
 
 
 def _wrong_power_mean(mean: Tensor) -> str:
