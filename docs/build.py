@@ -452,11 +452,7 @@ def bapa_page() -> str:
 
 def arena_text() -> str:
     """docs/arena.md with its tables between the two marks."""
-    before = (
-        "## Caltech-101, before the last change of BAPA\n\nNot measured again: near 99 %, it tells methods apart least."
-    )
-    tables = [arena_page.numbers(read("arena.json")), before, arena_page.numbers(read("arena-2026-11-16.json"))]
-    return filled("docs/arena.md", "\n\n".join(tables))
+    return filled("docs/arena.md", arena_page.numbers(read("arena.json")))
 
 
 def draw_which_method(folder: Path) -> Path:

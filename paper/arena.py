@@ -3,11 +3,12 @@
     python -m paper arena --features DIR [--device cuda] [--episodes 2000] [--results results]
 
 DIR holds feature files NAME-novel.safetensors and, of the same network, NAME-val.safetensors; base statistics in the
-novel file (`extract` stores them) let BAVARDAGE take part, and BAPA with those statistics. PADDLE's scale and UNEM's
-weights are learned on the validation classes, for every protocol and shot anew: more than BAPA gets. All methods
-see the same episodes; slow ones see the first of them, and the slowest comes last, when all else is there. The result,
+novel file (`extract` stores them) let BAVARDAGE take part, and BAPA with those statistics. PADDLE's scale, UNEM's
+weights and the settings of "BAPA, fitted" are found on the validation classes, for every protocol and shot anew. All
+methods see the same episodes; slow ones see the first of them, and the slowest comes last, when all else is there.
+Every method is compared with BAPA, and with the form of BAPA that knows as much as it does (`LEAGUES`). The result,
 one small JSON file, is written after every cell, and cells that it has are kept; --again measures them once more, with
-the scale and weights that were learned for them, as after a change of BAPA.
+the settings that were found for them, as after a change of BAPA.
 """
 
 import fnmatch
@@ -40,19 +41,7 @@ PROTOCOLS = {
     "10 queries": Protocol("few", query=10),
     "30 % foreign": Protocol("open"),
 }
-UNTOLD = {
-    "ProtoNet": "protonet",
-    "CIPA": "cipa(power=auto)",
-    "BPA + CIPA": "bpa+cipa",
-    "PADDLE": "paddle",
-    "UNEM": "unem",
-    "BAPA": "bapa",
-}
-BASED = {
-    "BAPA, base mean": "bapa(base_rows=10)",
-    "BAPA, base mean and covariance": "bapa(base_rows=10, whiten=true)",
-}
-"""Where the feature file has statistics of base classes."""
+PLAIN = {"ProtoNet": "protonet", "CIPA": "cipa(power=auto)", "BPA + CIPA": "bpa+cipa", "BAPA": "bapa"}
 TOLD = {
     "PT+MAP": "pt_map(power=auto)",
     "BPA + PT+MAP": "bpa+pt_map",
@@ -60,12 +49,25 @@ TOLD = {
     "BAPA, told equal": "bapa(class_prior=equal)",
 }
 """Methods that take the classes to be equally frequent among the queries."""
+FITTED = {"PADDLE": "paddle", "UNEM": "unem", "BAPA, fitted": "bapa"}
+"""Methods whose settings are found on validation tasks of the same kind."""
+BASED = {
+    "BAPA, base mean": "bapa(base_rows=10)",
+    "BAPA, base mean and covariance": "bapa(base_rows=10, whiten=true)",
+}
+"""Where the feature file has statistics of base classes."""
 SLOW = {"α-TIM": "alpha_tim", "BAVARDAGE": "bavardage"}
 SLOWEST = {"α-AM": "alpha_am"}
-SLOWEST_PROTOCOLS = ("balanced", "Dirichlet(2)", "Dirichlet(0.5)")
-SCALES = (6.0, 8.0, 10.0, 12.0, 16.0, 24.0)
-"""Of PADDLE's rows, to choose from on validation classes; None beside them, its authors' scaling."""
-TUNING_EPISODES = 64
+SLOWEST_PROTOCOLS = ("balanced", "Dirichlet(2)", "Dirichlet(0.5)", "5 of 20")
+LEAGUES = {
+    "BAPA": ("ProtoNet", "CIPA", "BPA + CIPA", "α-TIM", "α-AM"),
+    "BAPA, fitted": ("PADDLE", "UNEM"),
+    "BAPA, base mean and covariance": ("BAVARDAGE",),
+    "BAPA, told equal": ("PT+MAP", "BPA + PT+MAP", "TIM-ADM"),
+}
+"""The form of BAPA that knows as much, and its rivals."""
+PEER = {rival: ours for ours, rivals in LEAGUES.items() for rival in rivals}
+TUNING_EPISODES = 256
 
 
 def run(
@@ -81,14 +83,14 @@ def run(
 ) -> dict[str, Any]:
     """Measures every dataset of a folder that `out` lacks; `only` are patterns of "dataset/protocol/shot".
 
-    again: cells that are there are measured anew, with what was learned for them, and no others.
+    again: cells that are there are measured anew, with what was found for them, and no others.
     """
     files = sorted(folder.glob("*-novel.safetensors"))
     if not files:
         raise UserError(f"there is no NAME-novel.safetensors in {str(folder)!r}: make them with protoadapt extract")
-    document = json.loads(out.read_text()) if out.is_file() else {"schema": "protoadapt-arena/1", "sets": {}}
+    document = json.loads(out.read_text()) if out.is_file() else {"schema": "protoadapt-arena/2", "sets": {}}
     document |= {"seed": 0, "versions": versions(), "commit": commit()}
-    fewer = min(episodes, slow_episodes)
+    counts = episodes, min(episodes, slow_episodes)
 
     def wanted(name: str, words: str, shot: int) -> bool:
         return not only or any(fnmatch.fnmatch(f"{name}/{words}/{shot}", pattern) for pattern in only)
@@ -107,49 +109,36 @@ def run(
                     continue
                 try:
                     drawn = replace(protocol, shot=shot)
-                    before = done.get((words, shot), {}).get("fitted", {})
-                    fitted = {name: method(name.lower(), **found) for name, found in before.items()}
-                    fitted = fitted or learned(validation, drawn, device)
-                    cell = _cell(table, fitted, drawn, (episodes, fewer), device)
+                    found = done.get((words, shot), {}).get("fitted") or fitted(validation, drawn, device)
+                    cell = _cell(table, found, drawn, counts, device)
                 except UserError as error:  # classes with too few rows for this protocol
                     say(f"{name}, {words}, {shot}-shot is left out: {error}")
                     continue
                 kept["cells"] = [one for one in kept["cells"] if (one["protocol"], one["shot"]) != (words, shot)]
                 kept["cells"].append({"protocol": words, "shot": shot, **cell})
-                say(
-                    f"{name}, {words}, {shot}-shot: " + "  ".join(f"{k} {v[0]:.1f}" for k, v in cell["methods"].items())
-                )
+                numbers = "  ".join(f"{one} {row['accuracy'][0]:.1f}" for one, row in cell["methods"].items())
+                say(f"{name}, {words}, {shot}-shot: {numbers}")
                 write_json(out, document)
         for cell in kept["cells"]:
-            if not wanted(name, cell["protocol"], cell["shot"]):
-                continue
-            if cell["protocol"] == "balanced" and "told" not in cell:
-                drawn = replace(PROTOCOLS["balanced"], shot=cell["shot"])
-                cell["told"] = _beside("BAPA, told equal", TOLD, table, drawn, episodes, device)
-                write_json(out, document)
-            drawn = _within(replace(PROTOCOLS[cell["protocol"]], shot=cell["shot"]), table)
-            count = cell["episodes"]["BAPA"]
-            if missing := {one: spec for one, spec in _based(table).items() if one not in cell["methods"]}:
-                cell["methods"] |= _beside("BAPA", missing, table, drawn, count, device)
-                cell["episodes"] |= dict.fromkeys(missing, count)
-                say(f"{name}, {cell['protocol']}, {cell['shot']}-shot: {', '.join(missing)}")
-                write_json(out, document)
-            if _based(table) and cell["protocol"] in SLOWEST_PROTOCOLS and "based" not in cell:
-                rivals = {"BAVARDAGE": SLOW["BAVARDAGE"]}
-                cell["based"] = _beside("BAPA, base mean and covariance", rivals, table, drawn, count, device)
-                say(f"{name}, {cell['protocol']}, {cell['shot']}-shot: BAVARDAGE beside BAPA that knows as much")
-                write_json(out, document)
-            if cell["protocol"] in SLOWEST_PROTOCOLS and not SLOWEST.keys() <= cell["methods"].keys():
-                cell["methods"] |= _beside("BAPA", SLOWEST, table, drawn, fewer, device)
-                cell["episodes"] |= dict.fromkeys(SLOWEST, fewer)
-                say(f"{name}, {cell['protocol']}, {cell['shot']}-shot: {', '.join(SLOWEST)}")
+            words, shot = cell["protocol"], cell["shot"]
+            missing = {one: spec for one, spec in SLOWEST.items() if one not in cell["methods"]}
+            if missing and words in SLOWEST_PROTOCOLS and wanted(name, words, shot):
+                drawn = _within(replace(PROTOCOLS[words], shot=shot), table)
+                cell["methods"] |= _measured(missing, _forms(table, cell["fitted"]), table, drawn, counts[1], device)
+                cell["episodes"] |= dict.fromkeys(missing, counts[1])
+                say(f"{name}, {words}, {shot}-shot: {', '.join(missing)}")
                 write_json(out, document)
     return document
 
 
-def _based(table: Features) -> dict[str, str]:
-    """BASED, where the table has all that these methods use."""
-    return {} if any(one is None for one in table.base.values()) else BASED
+def fitted(validation: Features, protocol: Protocol, device: str) -> dict[str, dict[str, Any]]:
+    """The settings of each of FITTED on validation tasks of the same kind.
+
+    Queries of other classes have no part in it: that is done on balanced tasks.
+    """
+    drawn = _within(protocol if protocol.kind != "open" else Protocol(shot=protocol.shot), validation)
+    options: dict[str, Any] = {"episodes": TUNING_EPISODES, "device": device, "seed": 1}
+    return {one: tune(validation.features, validation.labels, spec, drawn, **options) for one, spec in FITTED.items()}
 
 
 def _classes(table: Features) -> int:
@@ -166,48 +155,54 @@ def _within(protocol: Protocol, table: Features) -> Protocol:
     return replace(protocol, way=min(protocol.way, _classes(table)))
 
 
-def learned(validation: Features, protocol: Protocol, device: str) -> dict[str, Method]:
-    """PADDLE at its best scale and UNEM with its weights on validation tasks of the same kind.
-
-    Queries of other classes have no part in learning: that is done on balanced tasks.
-    """
-    drawn = _within(protocol if protocol.kind != "open" else Protocol(shot=protocol.shot), validation)
-    options: dict[str, Any] = {"episodes": TUNING_EPISODES, "device": device, "seed": 1}
-    scales = [method("paddle", scale=scale) for scale in (None, *SCALES)]
-    results = compare(validation.features, validation.labels, scales, drawn, **options)
-    best = max(results, key=lambda result: result.accuracy).method
-    found = tune(validation.features, validation.labels, "unem", drawn, **options)
-    return {"PADDLE": best, "UNEM": method("unem", **found)}
+def _forms(table: Features, found: Mapping[str, Mapping[str, Any]]) -> dict[str, str | Method]:
+    """Methods by name, all but the slow ones; those that need base statistics only where the table has them."""
+    based = {} if any(one is None for one in table.base.values()) else BASED
+    own = {name: method(FITTED[name], **settings) for name, settings in found.items()}
+    return {**PLAIN, **own, **based, **TOLD}
 
 
 def _cell(
-    table: Features, fitted: Mapping[str, Method], protocol: Protocol, episodes: tuple[int, int], device: str
+    table: Features, found: Mapping[str, Mapping[str, Any]], protocol: Protocol, counts: tuple[int, int], device: str
 ) -> dict[str, Any]:
-    """All methods on one dataset, protocol and shot. Each has accuracy, its half-widths over episodes and classes, and
-    the same three of BAPA's paired difference to it; with foreign queries also the AUROC. `episodes` says how many each
-    method saw."""
-    drawn = _within(protocol, table)
-    slow = {name: spec for name, spec in SLOW.items() if table.base_covariance is not None or spec != "bavardage"}
-    out = _beside("BAPA", {**UNTOLD, **_based(table), **TOLD, **fitted}, table, drawn, episodes[0], device)
-    rest = _beside("BAPA", slow, table, drawn, episodes[1], device)
-    arguments = {name: one.arguments for name, one in fitted.items()}
-    count = {**dict.fromkeys(out, episodes[0]), **dict.fromkeys(rest, episodes[1])}
-    return {"way": drawn.way, "fitted": arguments, "episodes": count, "methods": {**out, **rest}}
+    """All methods but the slowest on one dataset, protocol and shot; `episodes` says how many each of them saw."""
+    drawn, forms = _within(protocol, table), _forms(table, found)
+    slow = {name: spec for name, spec in SLOW.items() if PEER[name] in forms}
+    quick = _measured(forms, forms, table, drawn, counts[0], device)
+    rest = _measured(slow, forms, table, drawn, counts[1], device)
+    seen = {**dict.fromkeys(quick, counts[0]), **dict.fromkeys(rest, counts[1])}
+    return {"way": drawn.way, "fitted": found, "episodes": seen, "methods": {**quick, **rest}}
 
 
-def _beside(
-    ours: str, specs: Mapping[str, str | Method], table: Features, drawn: Protocol, episodes: int, device: str
-) -> dict[str, list[float | None]]:
-    """The numbers of some methods, with a form of BAPA on the same episodes beside them."""
-    options: dict[str, Any] = {**table.base, "device": device}
-    methods = [*specs.values(), {**UNTOLD, **TOLD, **BASED}[ours]]
-    *results, own = compare(table.features, table.labels, methods, drawn, episodes=episodes, **options)
-    return {name: _numbers(result, own) for name, result in zip(specs, results)}
+def _measured(
+    specs: Mapping[str, str | Method],
+    forms: Mapping[str, str | Method],
+    table: Features,
+    drawn: Protocol,
+    episodes: int,
+    device: str,
+) -> dict[str, dict[str, Any]]:
+    """The numbers of some methods, beside BAPA and the form of it that knows as much, on the same episodes."""
+    ours = {name: forms[name] for name in ("BAPA", *(PEER.get(one, "BAPA") for one in specs))}
+    methods = {**specs, **ours}
+    options: dict[str, Any] = {**table.base, "episodes": episodes, "device": device}
+    results = dict(zip(methods, compare(table.features, table.labels, list(methods.values()), drawn, **options)))
+    return {one: _numbers(results[one], results["BAPA"], results[PEER.get(one, "BAPA")]) for one in specs}
 
 
-def _numbers(result: Result, ours: Result) -> list[float | None]:
-    mean, half = ours.minus(result)
-    row = [result.accuracy, result.ci95, result.ci95_classes, mean, half, ours.minus_classes(result)]
+def _numbers(result: Result, bapa: Result, peer: Result) -> dict[str, Any]:
+    """accuracy: with its half-widths over episodes and over classes; bapa and peer: the same three of their paired
+    differences to it; with foreign queries also the AUROC."""
+
+    def rounded(*values: float | None) -> list[float | None]:
+        return [None if value is None else round(value, 2) for value in values]
+
+    row: dict[str, Any] = {
+        "accuracy": rounded(result.accuracy, result.ci95, result.ci95_classes),
+        "bapa": rounded(*bapa.minus(result), bapa.minus_classes(result)),
+    }
+    if peer is not bapa:
+        row["peer"] = rounded(*peer.minus(result), peer.minus_classes(result))
     if result.unknown_auroc is not None:
-        row.append(100 * float(result.unknown_auroc.mean()))
-    return [None if value is None else round(value, 2) for value in row]
+        row["auroc"] = round(100 * float(result.unknown_auroc.mean()), 2)
+    return row

@@ -1,8 +1,9 @@
 """Tables of the arena from its JSON: one per protocol, all methods, all datasets."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from paper.arena import LEAGUES
 from protoadapt.report.tables import markdown
 
 TITLES = {
@@ -17,59 +18,90 @@ TITLES = {
     "10 queries": "Ten queries",
     "30 % foreign": "Open: 30 % of the queries are of other classes; accuracy over the rest, AUROC in brackets",
 }
-TOLD = ("PT+MAP", "BPA + PT+MAP", "TIM-ADM", "BAPA, told equal")
-"""Take the classes to be equally frequent."""
-OURS = ("BAPA", "BAPA, base mean", "BAPA, base mean and covariance")
+KNOWING = {
+    "BAPA": "knowing nothing of the tasks",
+    "BAPA, fitted": "with settings found on validation tasks of the same kind",
+    "BAPA, base mean and covariance": "knowing the base classes' mean and covariance",
+    "BAPA, told equal": "told that classes are equally frequent",
+}
+"""What the methods of each league know."""
+HEADLINES = ("balanced", "Dirichlet(2)", "Dirichlet(0.5)", "5 of 20", "one class")
+
+Rows = dict[str, dict[str, Any]]
+"""Method → its numbers."""
 
 
-def cells(document: dict[str, Any], protocol: str, part: str = "methods") -> dict[str, dict[int, dict[str, Any]]]:
-    """Dataset → shot → method → numbers; in place of "methods" "told": of those that are told, beside told BAPA;
-    "based": of those that know the base classes' covariance, beside BAPA that does; or "episodes": how many each
-    method saw."""
-    found: dict[str, dict[int, dict[str, Any]]] = {}
+def cells(document: dict[str, Any], protocol: str, part: str = "methods") -> dict[str, dict[int, Rows]]:
+    """Dataset → shot → method → numbers, or with "episodes" how many each method saw."""
+    found: dict[str, dict[int, Rows]] = {}
     for name, measured in document["sets"].items():
         for cell in measured["cells"]:
-            if cell["protocol"] == protocol and part in cell:
+            if cell["protocol"] == protocol:
                 found.setdefault(name, {})[cell["shot"]] = cell[part]
     return found
 
 
-def accuracy_table(found: dict[str, dict[int, dict[str, list[float | None]]]]) -> str:
-    """Accuracies: a row per method, a column per dataset, 1- / 5-shot."""
-    names = list(dict.fromkeys(name for shots in found.values() for part in shots.values() for name in part))
-
-    def entry(values: list[float | None]) -> str:
-        return f"{values[0]:.1f}" + (f" ({values[6]:.0f})" if len(values) > 6 else "")
-
-    body = [
-        [name + (" †" if name in TOLD else "")]
-        + [
-            " / ".join(entry(part[name]) if name in part else "–" for _, part in sorted(shots.items()))
-            for shots in found.values()
-        ]
+def _lines(found: dict[str, dict[int, Rows]], names: Sequence[str], entry: Callable[[Rows, str], str]) -> list[Any]:
+    """A line per method, a column per dataset, 1- / 5-shot."""
+    return [
+        [name, *(" / ".join(entry(part, name) for _, part in sorted(shots.items())) for shots in found.values())]
         for name in names
     ]
-    return markdown(["method", *found], body)
 
 
-def difference_table(found: dict[str, dict[int, dict[str, list[float | None]]]], ours: str = "BAPA") -> str:
-    """BAPA minus each method that knows as much: paired, ± over episodes and (± over classes)."""
-    names = list(dict.fromkeys(name for shots in found.values() for part in shots.values() for name in part))
-    rivals = [name for name in names if (name in TOLD) == (ours in TOLD) and name != ours]
+def _methods(found: dict[str, dict[int, Rows]]) -> list[str]:
+    return list(dict.fromkeys(name for shots in found.values() for part in shots.values() for name in part))
 
-    def entry(values: list[float | None]) -> str:
-        wide = "" if values[5] is None else f" ({values[5]:.1f})"
-        return f"{values[3]:+.1f} ± {values[4]:.1f}{wide}"
 
-    body = [
-        [name]
-        + [
-            " / ".join(entry(part[name]) if name in part else "–" for _, part in sorted(shots.items()))
-            for shots in found.values()
-        ]
-        for name in rivals
-    ]
-    return markdown([f"{ours} −", *found], body)
+def accuracy_table(found: dict[str, dict[int, Rows]]) -> str:
+    """Accuracies: a row per method, a column per dataset, 1- / 5-shot."""
+
+    def entry(part: Rows, name: str) -> str:
+        if name not in part:
+            return "–"
+        auroc = part[name].get("auroc")
+        return f"{part[name]['accuracy'][0]:.1f}" + (f" ({auroc:.0f})" if auroc is not None else "")
+
+    told = {*LEAGUES["BAPA, told equal"], "BAPA, told equal"}
+    body = _lines(found, _methods(found), entry)
+    return markdown(["method", *found], [[name + (" †" if name in told else ""), *rest] for name, *rest in body])
+
+
+def difference_table(found: dict[str, dict[int, Rows]], ours: str, rivals: Sequence[str]) -> str:
+    """A form of BAPA minus some methods: paired, ± over episodes and (± over classes)."""
+
+    def entry(part: Rows, name: str) -> str:
+        if name not in part:
+            return "–"
+        mean, half, wide = difference(part[name], ours)
+        return f"{mean:+.1f} ± {half:.1f}" + ("" if wide is None else f" ({wide:.1f})")
+
+    return markdown([f"{ours} −", *found], _lines(found, [one for one in rivals if one in _methods(found)], entry))
+
+
+def difference(row: dict[str, Any], ours: str) -> Sequence[Any]:
+    """A form of BAPA minus a method: mean, ± over episodes, ± over classes."""
+    return row["bapa" if ours == "BAPA" else "peer"]
+
+
+def league_table(document: dict[str, Any], ours: str) -> str:
+    """A form of BAPA minus its strongest rival, per protocol and shot: a column per dataset."""
+
+    def entry(part: Rows) -> str:
+        there = [name for name in LEAGUES[ours] if name in part]
+        if not there:
+            return "–"
+        name = min(there, key=lambda one: difference(part[one], ours)[0])
+        mean, half, _ = difference(part[name], ours)
+        return f"{mean:+.1f} ± {half:.1f} {name}"
+
+    body = []
+    for protocol in HEADLINES if ours != "BAPA, told equal" else HEADLINES[:1]:
+        found = cells(document, protocol)
+        for shot in (1, 5):
+            row = [entry(found.get(name, {}).get(shot, {})) for name in document["sets"]]
+            body.append([f"{protocol}, {shot}-shot", *row])
+    return markdown([f"{ours} − its strongest rival", *document["sets"]], body)
 
 
 def episode_counts(found: dict[str, dict[int, dict[str, int]]]) -> str:
@@ -88,26 +120,6 @@ def episode_counts(found: dict[str, dict[int, dict[str, int]]]) -> str:
     return f"{words(usual)} episodes per cell" + "".join(f"; {one}" for one in fewer) + "."
 
 
-HEADLINES = ("balanced", "Dirichlet(2)", "Dirichlet(0.5)", "5 of 20")
-
-
-def strongest_table(document: dict[str, Any]) -> str:
-    """BAPA minus the strongest method that is not told, per protocol and shot: a column per dataset."""
-
-    def entry(part: dict[str, list[float | None]]) -> str:
-        rivals = [name for name in part if name not in (*TOLD, *OURS)]
-        name = min(rivals, key=lambda rival: part[rival][3] or 0.0)
-        return f"{part[name][3]:+.1f} ± {part[name][4]:.1f} {name}"
-
-    body = []
-    for protocol in HEADLINES:
-        found = cells(document, protocol)
-        for shot in (1, 5):
-            row = [entry(found[name][shot]) if shot in found.get(name, {}) else "–" for name in document["sets"]]
-            body.append([f"{protocol}, {shot}-shot", *row])
-    return markdown(["BAPA − the strongest rival", *document["sets"]], body)
-
-
 PUBLISHED = (
     ("α-TIM", "mini-imagenet", "Dirichlet(2)", (67.4, 82.5), "ResNet-18, Veilleux et al. 2021"),
     ("PT+MAP", "mini-imagenet", "Dirichlet(2)", (60.1, 67.1), "ResNet-18, Veilleux et al. 2021"),
@@ -124,7 +136,7 @@ def published_table(document: dict[str, Any]) -> str:
     for name, dataset, protocol, theirs, network in PUBLISHED:
         shots = cells(document, protocol).get(dataset, {})
         if all(name in shots.get(shot, {}) for shot in (1, 5)):
-            ours = [shots[shot][name][0] or 0.0 for shot in (1, 5)]
+            ours = [shots[shot][name]["accuracy"][0] for shot in (1, 5)]
             apart = " / ".join(f"{own - other:+.1f}" for own, other in zip(ours, theirs))
             pair = " / ".join(f"{own:.1f}" for own in ours)
             body.append([name, f"{dataset}, {protocol}", f"{theirs[0]} / {theirs[1]}", network, pair, apart])
@@ -132,22 +144,28 @@ def published_table(document: dict[str, Any]) -> str:
 
 
 def numbers(document: dict[str, Any], protocols: Sequence[str] = tuple(TITLES)) -> str:
-    """Both tables of every protocol, as Markdown."""
+    """BAPA beside its strongest rival in each league, then the tables of every protocol, as Markdown."""
     about = (
         f"1-shot / 5-shot, seed {document['seed']}, on novel classes. † takes the classes to be equally frequent. "
-        "PADDLE's scale and UNEM's weights were learned on the validation classes of each dataset, for each protocol "
-        "and shot. Differences are paired: ± over episodes, in brackets over classes (jackknife). Slow methods see the "
-        "first of the episodes."
+        "Differences are paired: ± over episodes, in brackets over classes (jackknife). Slow methods see the first of "
+        "the episodes."
     )
-    parts = [about, strongest_table(document)]
+    parts = [about]
+    for ours, words in KNOWING.items():
+        parts += [f"### Methods {words}", league_table(document, ours)]
     for protocol in protocols:
-        if found := cells(document, protocol):
-            counted = episode_counts(cells(document, protocol, "episodes"))
-            parts += [f"### {TITLES[protocol]}", counted, accuracy_table(found), difference_table(found)]
-        if told := cells(document, protocol, "told"):
-            parts += ["Told that the classes are equal:", difference_table(told, "BAPA, told equal")]
-        if based := cells(document, protocol, "based"):
-            parts += ["Given the base classes' mean and covariance:", difference_table(based, OURS[-1])]
+        if not (found := cells(document, protocol)):
+            continue
+        counted = episode_counts(cells(document, protocol, "episodes"))
+        parts += [f"### {TITLES[protocol]}", counted, accuracy_table(found)]
+        for ours, rivals in LEAGUES.items():
+            if ours != "BAPA, told equal" or protocol == "balanced":
+                parts += [f"Methods {KNOWING[ours]}:", difference_table(found, ours, rivals)]
+        knowing_more = [name for name in _methods(found) if name not in ("BAPA", *LEAGUES["BAPA"])]
+        parts += [
+            "BAPA, which knows nothing, beside those that know more:",
+            difference_table(found, "BAPA", knowing_more),
+        ]
     parts += ["### Beside published numbers", published_table(document)]
     return "\n\n".join(parts)
 

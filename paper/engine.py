@@ -91,8 +91,11 @@ def _can_begin(part: Trial | Task, work: Work) -> bool:
 def features_of(trial: Trial, net: Network, work: Work, base: bool) -> Features:
     """The features of a trial's pictures, with the statistics of the base classes where they are needed."""
     if trial.run.parts:
-        parts = [replace(trial, run=part) for part in trial.run.parts]
-        return side_by_side([features_of(part, network(part.run, work), work, False) for part in parts], net.weights)
+        table = _joined(trial, net, work)
+        if not base:
+            return table
+        others = _joined(replace(trial, split="base"), net, work)
+        return replace(table, **base_statistics(others.features, others.labels))
     file = work.out / "features" / trial.features
     wanted = _identity(trial, net.weights, work)
     table = load_features(file) if file.is_file() else None
@@ -120,6 +123,12 @@ def features_of(trial: Trial, net: Network, work: Work, base: bool) -> Features:
         table = replace(table, **base_statistics(rows, torch.from_numpy(np.array(others.labels))))
     save_features(file, table)
     return table
+
+
+def _joined(trial: Trial, net: Network, work: Work) -> Features:
+    """The features of a trial whose network has several parts."""
+    parts = [replace(trial, run=part) for part in trial.run.parts]
+    return side_by_side([features_of(part, network(part.run, work), work, False) for part in parts], net.weights)
 
 
 def side_by_side(tables: Sequence[Features], weights: str) -> Features:

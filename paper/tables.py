@@ -164,12 +164,19 @@ def knowing(trial: Trial) -> Trial:
     return replace(trial, stem=trial.stem.replace("novel", "knowing"), methods=KNOWN)
 
 
+def mini_by(choice: str) -> Trial:
+    """mini-ImageNet by a chosen network, or several, with several views."""
+    return with_views(replace(MINI_CHOSEN, run=CHOSEN[choice]), VIEWS, POOLING)
+
+
 KNOWING = {
     "CIFAR-FS": knowing(CIFAR_FS_CHOSEN),
     "FC100": knowing(FC100_CHOSEN),
     "mini-ImageNet": knowing(MINI_CHOSEN),
     "CUB, boxes": knowing(CUB_BOX),
     "CUB, whole pictures": knowing(from_large(CUB_CHOSEN)),
+    "mini-ImageNet, wide, 8 views": knowing(mini_by("wide_second")),
+    "mini-ImageNet, three networks, 8 views": knowing(mini_by("both_wide")),
 }
 
 TABLES: dict[str, Table] = {
@@ -272,9 +279,9 @@ TABLES: dict[str, Table] = {
     "knowing": Table(
         "BAPA with what may be known besides",
         "Nothing (`bapa`), that classes are equal (`class_prior=equal`, as PT+MAP is told), how features of the base "
-        "classes vary (`whiten=true`, with `base_rows=10` their mean too), or both. One view and pooling 1; whole "
-        f"pictures of CUB: eight views, pooling 2, windows from {LARGE} pixels. All was chosen "
-        "on validation classes, before it was read.",
+        "classes vary (`whiten=true`, with `base_rows=10` their mean too), or both. One view and pooling 1; where "
+        f"eight views are named and for whole pictures of CUB, pooling 2; the latter with windows from {LARGE} pixels. "
+        "All was chosen on validation classes, before it was read.",
         ("novel classes", "inference"),
         tuple(Row((words, spec), trial, spec) for words, trial in KNOWING.items() for spec in KNOWN),
         differences=tuple(

@@ -1,5 +1,6 @@
 """Settings learned on validation classes, the files they are kept in, and transforms before a method."""
 
+import itertools
 import json
 
 import numpy as np
@@ -14,7 +15,7 @@ from protoadapt.core.features import synthetic_features, within_class_covariance
 from protoadapt.core.methods import METHODS, method
 from protoadapt.core.methods.affinities import bpa
 from protoadapt.core.protocol import Protocol
-from protoadapt.core.tune import tune
+from protoadapt.core.tune import GRIDS, tune
 
 TABLE = synthetic_features(classes=12, rows=40, dim=16, spread=0.8)
 
@@ -32,10 +33,31 @@ def test_learned_settings_are_better_than_those_learning_starts_from():
 
 
 def test_what_cannot_be_learned_is_said():
-    with pytest.raises(UserError, match="'cipa' learns no settings: choose unem"):
+    with pytest.raises(UserError, match="'cipa' has no settings to tune: choose bapa, paddle, unem"):
         tune(TABLE.features, TABLE.labels, "cipa")
-    with pytest.raises(UserError, match="unem has no open form"):
+    with pytest.raises(UserError, match="unem is not tuned on open tasks"):
         tune(TABLE.features, TABLE.labels, "unem", Protocol("open"))
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_of_a_grid_the_best_is_taken(name):
+    protocol, shares = Protocol("one-class", query=20), []
+    options = {"episodes": 8, "seed": 3}
+    found = tune(TABLE.features, TABLE.labels, name, protocol, **options, on_progress=shares.append)
+    tried = [dict(zip(GRIDS[name], values)) for values in itertools.product(*GRIDS[name].values())]
+    scores = [
+        evaluate(TABLE.features, TABLE.labels, method(name, **one), protocol, **options).accuracy for one in tried
+    ]
+    assert scores[tried.index(found)] == max(scores)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+def test_defaults_are_in_every_grid_and_win_ties():
+    easy = synthetic_features(classes=6, rows=30, dim=16, spread=0.01)  # every combination is right everywhere
+    assert tune(easy.features, easy.labels, "bapa", episodes=4) == {"lam": 10, "kappa": 3, "k_s": 10}
+    for name, grid in GRIDS.items():
+        assert all(method(name).settings[key] in values for key, values in grid.items())
 
 
 def test_a_file_of_settings_is_a_method(tmp_path):

@@ -1,10 +1,12 @@
 """The arena: every protocol and method runs, cells are kept, and the tables show what was measured."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from paper import arena, arena_page
+from protoadapt.core import tune
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import save_features, synthetic_features
 
@@ -16,7 +18,7 @@ def document(tmp_path_factory):
     save_features(folder / "x-val.safetensors", synthetic_features(classes=16, rows=60, dim=16, spread=0.6, seed=1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arena, "TUNING_EPISODES", 2)
-        patch.setattr(arena, "SCALES", (8.0,))
+        patch.setattr(tune, "GRIDS", {"bapa": {"lam": (7, 10)}, "paddle": {"scale": (None, 8)}})
         patch.setattr(arena, "SLOW", {"α-TIM": "alpha_tim(n_iter=2)", "BAVARDAGE": "bavardage"})
         patch.setattr(arena, "SLOWEST", {"α-AM": "alpha_am(n_iter=1)"})
         options = {"episodes": 6, "slow_episodes": 3, "say": lambda words: None}
@@ -25,7 +27,7 @@ def document(tmp_path_factory):
         before = (folder / "arena.json").read_text()
         again = arena.run(folder, folder / "arena.json", **options, only=only)
         assert json.loads(before)["sets"] == json.loads(json.dumps(again))["sets"], "cells that are there are kept"
-        patch.setattr(arena, "learned", None)  # what was learned is taken from the cells
+        patch.setattr(arena, "fitted", None)  # what was found is taken from the cells
         once_more = arena.run(folder, folder / "arena.json", **options, only=["x/balanced/5"], again=True)
         assert _cells(once_more) == _cells(again)
     return again
@@ -39,35 +41,53 @@ def _cells(document):
 def test_every_method_has_its_numbers(document):
     cells = {(cell["protocol"], cell["shot"]): cell for cell in document["sets"]["x"]["cells"]}
     assert set(cells) == {("balanced", 5), ("5 of all", 1), ("30 % foreign", 1), ("1 query", 1)}
-    every = {*arena.UNTOLD, *arena.BASED, *arena.TOLD, *arena.SLOW}
+    every = {*arena.PLAIN, *arena.FITTED, *arena.BASED, *arena.TOLD, *arena.SLOW}
     assert set(cells["1 query", 1]["methods"]) == every
     assert set(cells["balanced", 5]["methods"]) == every | set(arena.SLOWEST)
     assert cells["5 of all", 1]["way"] == 22
-    seen = dict.fromkeys((*arena.UNTOLD, *arena.BASED, *arena.TOLD), 6) | dict.fromkeys(arena.SLOW, 3)
+    seen = dict.fromkeys(every, 6) | dict.fromkeys(arena.SLOW, 3)
     assert cells["1 query", 1]["episodes"] == seen
     assert cells["balanced", 5]["episodes"] == seen | dict.fromkeys(arena.SLOWEST, 3)
     for cell in cells.values():
-        assert cell["methods"]["BAPA"][3:6] == [0, 0, cell["methods"]["BAPA"][5]]
-        assert all(0 <= row[0] <= 100 for row in cell["methods"].values())
-        assert all((len(row) == 7) == (cell["protocol"] == "30 % foreign") for row in cell["methods"].values())
-    balanced = cells["balanced", 5]
-    bavardage, ours = balanced["based"]["BAVARDAGE"], balanced["methods"]["BAPA, base mean and covariance"]
-    assert bavardage[3] == pytest.approx(ours[0] - bavardage[0], abs=0.011), "on the same episodes"
-    assert "based" not in cells["1 query", 1]
+        assert cell["methods"]["BAPA"]["bapa"][:2] == [0, 0]
+        assert all(0 <= row["accuracy"][0] <= 100 for row in cell["methods"].values())
+        assert all(("auroc" in row) == (cell["protocol"] == "30 % foreign") for row in cell["methods"].values())
+
+
+def test_every_method_is_beside_the_form_of_bapa_that_knows_as_much(document):
+    methods = next(cell for cell in document["sets"]["x"]["cells"] if cell["protocol"] == "balanced")["methods"]
+    for rival, ours in arena.PEER.items():
+        if rival in {**arena.FITTED, **arena.TOLD}:  # on the same episodes
+            apart = methods[ours]["accuracy"][0] - methods[rival]["accuracy"][0]
+            assert methods[rival]["peer"][0] == pytest.approx(apart, abs=0.011)
+    assert "peer" not in methods["CIPA"], "its peer is BAPA itself"
+    assert "peer" in methods["BAVARDAGE"]
+
+
+def test_without_base_statistics_methods_that_need_them_stay_out(tmp_path):
+    bare = synthetic_features(classes=8, rows=40, dim=8, spread=0.6)
+    for part in ("novel", "val"):
+        save_features(tmp_path / f"y-{part}.safetensors", replace(bare, **dict.fromkeys(bare.base)))
+    settings = {"PADDLE": {}, "UNEM": {}, "BAPA, fitted": {}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arena, "fitted", lambda *arguments: settings)
+        patch.setattr(arena, "SLOW", {"α-TIM": "alpha_tim(n_iter=2)", "BAVARDAGE": "bavardage"})
+        options = {"episodes": 2, "say": lambda words: None, "only": ["y/3 queries/1"]}
+        made = arena.run(tmp_path, tmp_path / "arena.json", **options)
+    [cell] = made["sets"]["y"]["cells"]
+    assert set(cell["methods"]) == {*arena.PLAIN, *arena.FITTED, *arena.TOLD, "α-TIM"}
 
 
 def test_the_tables_show_them(document):
     text = arena_page.numbers(document)
-    assert text.count("###") == 5
-    assert "Given the base classes' mean and covariance:" in text
+    assert text.count("### Methods") == len(arena.LEAGUES)
     row = next(line for line in text.splitlines() if line.startswith("| BAPA |"))
     cell = next(c for c in document["sets"]["x"]["cells"] if c["protocol"] == "balanced")
-    assert f"{cell['methods']['BAPA'][0]:.1f}" in row
-    rivals = next(line for line in text.splitlines() if line.startswith("| balanced, 5-shot |"))
-    least = min(
-        (row[3], name) for name, row in cell["methods"].items() if name not in (*arena_page.TOLD, *arena_page.OURS)
-    )
-    assert f"{least[0]:+.1f} ±" in rivals
+    assert f"{cell['methods']['BAPA']['accuracy'][0]:.1f}" in row
+    lines = [line for line in text.splitlines() if line.startswith("| balanced, 5-shot |")]
+    for line, (ours, rivals) in zip(lines, arena.LEAGUES.items(), strict=True):
+        kind = "bapa" if ours == "BAPA" else "peer"
+        assert f"{min(cell['methods'][rival][kind][0] for rival in rivals):+.1f} ±" in line
 
 
 def test_how_many_episodes_a_cell_has_is_said():

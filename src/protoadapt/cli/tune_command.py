@@ -1,18 +1,19 @@
 """`protoadapt tune`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from protoadapt.cli import options
+from protoadapt.cli.progress import progress
 from protoadapt.core.files import check_output
 
 
 def tune(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="feature file of validation classes")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="settings as JSON; use them with --method FILE")],
-    method_name: Annotated[str, typer.Option("--method", help="method that learns settings: unem")] = "unem",
+    method_name: Annotated[str, typer.Option("--method", help="method to tune: bapa, paddle or unem")] = "unem",
     way: options.Way = 5,
     shot: options.Shot = 1,
     query: options.Query = 15,
@@ -23,7 +24,7 @@ def tune(
     seed: options.Seed = 0,
     device: options.Device = "cpu",
 ) -> None:
-    """Learn the settings of a method on validation classes.
+    """Find the settings of a method that suit a kind of tasks, on validation classes.
 
     Use a network's validation classes, never the classes that the method is then measured on.
     """
@@ -36,7 +37,10 @@ def tune(
     table = load_features(file)
     drawn = Protocol(protocol, way, shot, query, alpha, present=present)
     device = options.find_device(device)
-    found = learn(table.features, table.labels, method_name, drawn, episodes=episodes, seed=seed, device=device)
+    how: dict[str, Any] = {"episodes": episodes, "seed": seed, "device": device}
+    with progress(f"% of tuning {method_name}", 100) as report:
+        how["on_progress"] = lambda share: report(round(100 * share))
+        found = learn(table.features, table.labels, method_name, drawn, **how)
     about = {key: table.about.get(key) for key in ("dataset", "split", "weights", "hash")}
     write_json(out, {"method": method_name, "arguments": found, "learned_on": about | vars(drawn)})
-    print(f"settings of {method_name} learned on {episodes:,} tasks: {out}")
+    print(f"settings of {method_name} that suit {episodes:,} tasks: {out}")

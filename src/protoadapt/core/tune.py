@@ -1,5 +1,7 @@
 """Settings that a method learns on validation classes, before it sees the classes it is measured on."""
 
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,19 @@ from torch import Tensor
 from protoadapt.core.arrays import checked, usable
 from protoadapt.core.episodes import Draw, draw
 from protoadapt.core.errors import UserError, whole_number
+from protoadapt.core.evaluate import compare
+from protoadapt.core.methods import method
 from protoadapt.core.methods.unem import fit_unem
 from protoadapt.core.protocol import Protocol
 
-FITTED = {"unem": fit_unem}
-"""Methods that learn settings, and how."""
+LEARNED = {"unem": fit_unem}
+"""Methods whose settings are learned by gradient steps, and how."""
+GRIDS: dict[str, dict[str, tuple[float | None, ...]]] = {
+    "bapa": {"lam": (5, 7, 10, 14, 20), "kappa": (1, 3, 6), "k_s": (3, 10, 100, 1000)},
+    "paddle": {"scale": (None, 6, 8, 10, 12, 16, 24)},
+}
+"""Methods that try every combination of some values. The defaults are among them, and win ties."""
+TUNABLE = (*GRIDS, *LEARNED)
 
 
 def tune(
@@ -25,8 +35,9 @@ def tune(
     episodes: int = 256,
     seed: int = 0,
     device: torch.device | str = "cpu",
+    on_progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
-    """The settings of a method that fit tasks of validation classes.
+    """The settings of a method that fit tasks of validation classes: unem's are learned, bapa's and paddle's tried out.
 
     Parameters
     ----------
@@ -39,6 +50,8 @@ def tune(
     episodes : int, default 256
     seed : int, default 0
     device : str or torch.device, default "cpu"
+    on_progress : function of float, optional
+        Called with the share that is done.
 
     Returns
     -------
@@ -51,13 +64,22 @@ def tune(
     >>> evaluate(novel.features, novel.labels, method("unem", **settings), Protocol("dirichlet"))
     """
     protocol = protocol or Protocol()
-    if name not in FITTED:
-        raise UserError(f"{name!r} learns no settings: choose {', '.join(FITTED)}")
-    if protocol.kind in ("semi", "open"):
-        raise UserError(f"{name} has no {protocol.kind} form: learn on another protocol, such as balanced or dirichlet")
-    rows, classes = checked(features, labels)
+    if name not in TUNABLE:
+        raise UserError(f"{name!r} has no settings to tune: choose {', '.join(TUNABLE)}")
+    if protocol.kind == "open" or (protocol.kind == "semi" and name != "bapa"):
+        raise UserError(f"{name} is not tuned on {protocol.kind} tasks: choose another, such as balanced or dirichlet")
     whole_number("episodes", episodes, 1, 100_000)
+    if name in GRIDS:
+        combinations = [dict(zip(GRIDS[name], values)) for values in product(*GRIDS[name].values())]
+        tried = [method(name), *(method(name, **one) for one in combinations)]
+        options: dict[str, Any] = {"episodes": episodes, "seed": seed, "device": device}
+        options["on_progress"] = lambda done: on_progress(done / episodes)
+        results = compare(features, labels, tried, protocol, **options)
+        best = max(results, key=lambda result: result.accuracy).method
+        return {key: best.settings[key] for key in GRIDS[name]}
+    rows, classes = checked(features, labels)
     rows = rows.float().to(usable(device))
     parts = [(b.support, b.support_labels, b.query, b.query_labels) for b in draw(classes, protocol, seed, episodes)]
     whole = Draw(*(np.concatenate(blocks) for blocks in zip(*parts)))
-    return FITTED[name](whole.episodes(rows, protocol.way), torch.from_numpy(whole.query_labels).to(rows.device))
+    answers = torch.from_numpy(whole.query_labels).to(rows.device)
+    return LEARNED[name](whole.episodes(rows, protocol.way), answers, on_progress=on_progress)

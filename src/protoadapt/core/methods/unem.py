@@ -11,7 +11,7 @@ tune`). The authors scale raw features; here rows have unit length first, so tha
 Axes: E episodes, W classes, S support rows, Q queries, D.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import torch
@@ -59,7 +59,13 @@ def _layers(
 
 
 def fit_unem(
-    episodes: Episodes, query_labels: Tensor, *, n_iter: int = 100, lr: float = 0.1, scale: float = 10.0
+    episodes: Episodes,
+    query_labels: Tensor,
+    *,
+    n_iter: int = 100,
+    lr: float = 0.1,
+    scale: float = 10.0,
+    on_progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, float | list[float]]:
     """The settings of `unem` that fit validation episodes, learned as its authors do.
 
@@ -71,6 +77,7 @@ def fit_unem(
         Their right answers.
     n_iter, lr : steps of Adam and its learning rate, which is halved after half of the steps.
     scale : where the length of the rows starts.
+    on_progress : called with the share of the steps that is done.
 
     Returns
     -------
@@ -89,7 +96,7 @@ def fit_unem(
         return start * softplus(length), softplus(gammas), 1 + softplus(temps)
 
     with torch.enable_grad():
-        for _ in range(n_iter):
+        for step in range(n_iter):
             along, gamma, temp = positive()
             u = _layers(along * support, y, along * query, gamma, temp)
             adam.zero_grad()
@@ -97,6 +104,7 @@ def fit_unem(
             cross_entropy(u.flatten(0, 1), query_labels.flatten()).backward()
             adam.step()
             schedule.step()
+            on_progress((step + 1) / n_iter)
     found, gamma, temp = (part.detach().cpu() for part in positive())
     return {
         "scale": round(float(found), 4),
