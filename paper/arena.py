@@ -89,7 +89,7 @@ def run(
     if not files:
         raise UserError(f"there is no NAME-novel.safetensors in {str(folder)!r}: make them with protoadapt extract")
     document = json.loads(out.read_text()) if out.is_file() else {"schema": "protoadapt-arena/2", "sets": {}}
-    document |= {"seed": 0, "versions": versions(), "commit": commit()}
+    document["seed"] = 0
     counts = episodes, min(episodes, slow_episodes)
 
     def wanted(name: str, words: str, shot: int) -> bool:
@@ -99,17 +99,21 @@ def run(
         name = file.name.removesuffix("-novel.safetensors")
         table, validation = load_features(file), load_features(file.with_name(f"{name}-val.safetensors"))
         about = {key: value for key, value in table.about.items() if key != "class_names"}
-        kept = document["sets"].setdefault(name, {"features": about, "hardware": hardware(device), "cells": []})
-        done = {(cell["protocol"], cell["shot"]): cell for cell in kept["cells"]}
+        kept = document["sets"].setdefault(name, {"features": about, "cells": []})
         if again:
-            kept |= {"features": about, "hardware": hardware(device)}
+            kept["features"] = about
         for words, protocol in PROTOCOLS.items():
             for shot in SHOTS:
+                done = {(cell["protocol"], cell["shot"]): cell for cell in kept["cells"]}
                 if ((words, shot) in done) != again or not wanted(name, words, shot) or not _fits(table, words):
                     continue
                 try:
                     drawn = replace(protocol, shot=shot)
-                    found = done.get((words, shot), {}).get("fitted") or fitted(validation, drawn, device)
+                    # queries of other classes have no part in fitting: those settings are the balanced tasks'
+                    fitted_on = "balanced" if protocol.kind == "open" else words
+                    found = done.get((fitted_on, shot), {}).get("fitted") or fitted(
+                        validation, replace(PROTOCOLS[fitted_on], shot=shot), device
+                    )
                     cell = _cell(table, found, drawn, counts, device)
                 except UserError as error:  # classes with too few rows for this protocol
                     say(f"{name}, {words}, {shot}-shot is left out: {error}")
@@ -132,11 +136,8 @@ def run(
 
 
 def fitted(validation: Features, protocol: Protocol, device: str) -> dict[str, dict[str, Any]]:
-    """The settings of each of FITTED on validation tasks of the same kind.
-
-    Queries of other classes have no part in it: that is done on balanced tasks.
-    """
-    drawn = _within(protocol if protocol.kind != "open" else Protocol(shot=protocol.shot), validation)
+    """The settings of each of FITTED on validation tasks of the same kind."""
+    drawn = _within(protocol, validation)
     options: dict[str, Any] = {"episodes": TUNING_EPISODES, "device": device, "seed": 1}
     return {one: tune(validation.features, validation.labels, spec, drawn, **options) for one, spec in FITTED.items()}
 
@@ -171,7 +172,15 @@ def _cell(
     quick = _measured(forms, forms, table, drawn, counts[0], device)
     rest = _measured(slow, forms, table, drawn, counts[1], device)
     seen = {**dict.fromkeys(quick, counts[0]), **dict.fromkeys(rest, counts[1])}
-    return {"way": drawn.way, "fitted": found, "episodes": seen, "methods": {**quick, **rest}}
+    return {
+        "way": drawn.way,
+        "hardware": hardware(device),
+        "versions": versions(),
+        "commit": commit(),
+        "fitted": found,
+        "episodes": seen,
+        "methods": {**quick, **rest},
+    }
 
 
 def _measured(
