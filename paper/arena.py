@@ -130,6 +130,7 @@ def run(
                 drawn = _within(replace(PROTOCOLS[words], shot=shot), table)
                 cell["methods"] |= _measured(missing, _forms(table, cell["fitted"]), table, drawn, counts[1], device)
                 cell["episodes"] |= dict.fromkeys(missing, counts[1])
+                cell["added"] = {one: _provenance(device) for one in missing}
                 say(f"{name}, {words}, {shot}-shot: {', '.join(missing)}")
                 write_json(out, document)
     return document
@@ -174,13 +175,15 @@ def _cell(
     seen = {**dict.fromkeys(quick, counts[0]), **dict.fromkeys(rest, counts[1])}
     return {
         "way": drawn.way,
-        "hardware": hardware(device),
-        "versions": versions(),
-        "commit": commit(),
+        **_provenance(device),
         "fitted": found,
         "episodes": seen,
         "methods": {**quick, **rest},
     }
+
+
+def _provenance(device: str) -> dict[str, Any]:
+    return {"hardware": hardware(device), "versions": versions(), "commit": commit()}
 
 
 def _measured(

@@ -1,6 +1,7 @@
 """Tables of the arena from its JSON: one per protocol, all methods, all datasets."""
 
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any
 
 from paper.arena import LEAGUES
@@ -104,6 +105,25 @@ def league_table(document: dict[str, Any], ours: str) -> str:
     return markdown([f"{ours} − its strongest rival", *document["sets"]], body)
 
 
+def balance_table(document: dict[str, Any]) -> str:
+    """Per rival, over all protocols, datasets and shots: in how many cells BAPA, knowing as much, is ahead, level
+    (within the interval over episodes) and behind. Methods that are told count on balanced tasks alone."""
+    body = []
+    for ours, rivals in LEAGUES.items():
+        for rival in rivals:
+            differences = [
+                difference(cell["methods"][rival], ours)
+                for measured in document["sets"].values()
+                for cell in measured["cells"]
+                if rival in cell["methods"] and (ours != "BAPA, told equal" or cell["protocol"] == "balanced")
+            ]
+            if differences:
+                ahead, behind = (sum(side * d > half for d, half, _ in differences) for side in (1, -1))
+                counts = [str(count) for count in (ahead, len(differences) - ahead - behind, behind)]
+                body.append([ours, rival, *counts, f"{median(d for d, _, _ in differences):+.1f}"])
+    return markdown(["form of BAPA", "rival", "ahead", "level", "behind", "median difference"], body)
+
+
 def episode_counts(found: dict[str, dict[int, dict[str, int]]]) -> str:
     """How many episodes a cell has, in words, and which methods saw fewer."""
     seen: dict[str, set[int]] = {}
@@ -150,7 +170,7 @@ def numbers(document: dict[str, Any], protocols: Sequence[str] = tuple(TITLES)) 
         "Differences are paired: ± over episodes, in brackets over classes (jackknife). Slow methods see the first of "
         "the episodes."
     )
-    parts = [about]
+    parts = [about, "In how many cells BAPA is ahead of each rival, over all tables below:", balance_table(document)]
     for ours, words in KNOWING.items():
         parts += [f"### Methods {words}", league_table(document, ours)]
     for protocol in protocols:

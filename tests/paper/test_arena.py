@@ -81,13 +81,37 @@ def test_without_base_statistics_methods_that_need_them_stay_out(tmp_path):
 def test_the_tables_show_them(document):
     text = arena_page.numbers(document)
     assert text.count("### Methods") == len(arena.LEAGUES)
-    row = next(line for line in text.splitlines() if line.startswith("| BAPA |"))
+    accuracies = text.partition("### Balanced")[2]
+    row = next(line for line in accuracies.splitlines() if line.startswith("| BAPA |"))
     cell = next(c for c in document["sets"]["x"]["cells"] if c["protocol"] == "balanced")
     assert f"{cell['methods']['BAPA']['accuracy'][0]:.1f}" in row
     lines = [line for line in text.splitlines() if line.startswith("| balanced, 5-shot |")]
     for line, (ours, rivals) in zip(lines, arena.LEAGUES.items(), strict=True):
         kind = "bapa" if ours == "BAPA" else "peer"
         assert f"{min(cell['methods'][rival][kind][0] for rival in rivals):+.1f} ±" in line
+
+
+def test_the_balance_counts_cells_ahead_level_and_behind():
+    def cell(protocol, **differences):
+        rows = {rival: {kind: numbers} for rival, (kind, *numbers) in differences.items()}
+        return {"protocol": protocol, "shot": 1, "methods": rows}
+
+    cells = [
+        cell(
+            "balanced",
+            CIPA=("bapa", 2.0, 1.0, None),
+            UNEM=("peer", -2.0, 1.0, 3.0),
+            **{"TIM-ADM": ("peer", 1.0, 0.5, 1.0)},
+        ),
+        cell("one class", CIPA=("bapa", 0.5, 1.0, 4.0), **{"TIM-ADM": ("peer", -9.0, 0.5, 1.0)}),
+        cell("1 query", CIPA=("bapa", -0.7, 1.0, 4.0)),
+    ]
+    lines = arena_page.balance_table({"sets": {"x": {"cells": cells[:2]}, "y": {"cells": cells[2:]}}}).splitlines()[2:]
+    assert [[word.strip() for word in line.strip("|").split("|")] for line in lines] == [
+        ["BAPA", "CIPA", "1", "2", "0", "+0.5"],
+        ["BAPA, fitted", "UNEM", "0", "0", "1", "-2.0"],
+        ["BAPA, told equal", "TIM-ADM", "1", "0", "0", "+1.0"],  # where it is told the truth
+    ]
 
 
 def test_how_many_episodes_a_cell_has_is_said():
