@@ -24,7 +24,7 @@ def tune(
     seed: options.Seed = 0,
     device: options.Device = "cpu",
 ) -> None:
-    """Find the settings of a method that suit a kind of tasks, on validation classes.
+    """Find settings that suit a kind of tasks, on validation classes.
 
     Use a network's validation classes, never the classes that the method is then measured on.
     """
