@@ -18,7 +18,8 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import PrototypeClassifier
 from protoadapt.core.methods import METHODS, declarations, method
-from protoadapt.core.methods.bapa import BapaSettings, feature_form, for_whitened, from_base, gram_form, whitened
+from protoadapt.core.methods.bapa import feature_form, for_whitened, from_base, gram_form, whitened
+from protoadapt.core.methods.bapa_equations import BapaSettings
 from protoadapt.core.methods.normalize import powered
 
 # Fewer steps where a method has many: the laws do not depend on how long it runs.

@@ -89,12 +89,29 @@ def bapa(
     size_term = np.zeros(n_way)
     q, s = centred(w)
     p = y.T @ s / (shots + kappa)[:, None]
+
+    # Step 6: from which step on do the queries take part? Pair by pair of labelled rows.
+    within, between = [], []
+    for i in range(len(s)):
+        for j in range(i):
+            same = support_labels[i] == support_labels[j]
+            (within if same else between).append(s[i] @ s[j])
+    last_steps = n_iter
+    if class_prior is None and not whiten and within:
+        mean_shots = n_way / np.sum(1 / shots)
+        alike = np.mean(within) - np.mean(between) + 0.1 / np.sqrt(len(within))
+        n = assign(q, p, size_term).sum(axis=0)
+        unequal = np.mean((n / n_mean - 1) ** 2) / (n_way - 1)
+        last_steps *= min(1.0, 40 * max(alike, 0.0) ** 2 / (mean_shots - 1) + 5 * unequal)
+    first = n_iter - last_steps
+
     for step in range(n_iter):
+        part = min(max(step + 1 - first, 0.0), 1.0)
         q, s = centred(w)  # 1
         size_term = match(q, p, size_term)
         z = assign(q, p, size_term)  # 2
         n = z.sum(axis=0)
-        h = z * z / z.max(axis=1, keepdims=True)  # 3: rows pull as far as sure, κ pseudo-rows at the origin shrink
+        h = part * z * z / z.max(axis=1, keepdims=True)  # 3: rows pull as far as sure, κ pseudo-rows shrink
         t = y + rho * (y - assign(s, p, 0.0))  # labelled rows that are not recognised draw their class back
         p = (1 - sigma) * p + sigma * (t.T @ s + h.T @ q) / (shots + kappa + h.sum(axis=0))[:, None]
         spread = np.mean((n / n_mean - 1) ** 2)  # 4: is the spread of sizes more than equal classes show?
@@ -102,10 +119,11 @@ def bapa(
         f = (n / n_mean + smoothing) / (1 + smoothing)
         if class_prior is None:
             if g > 0 or step < 0.75 * n_iter:
-                size_term = g * np.log(f)  # 5: follow the sizes as g → 1, pull towards balance when g < 0
+                estimate = g * np.log(f)  # 5: follow the sizes as g → 1, pull towards balance when g < 0
             else:  # sizes that settled near balance are made equal
-                size_term = size_term - n_mean / (n_mean + 1) * np.log(n / n_mean)
-            w = (z / (1 + max(g, 0.0) * (f - 1))).sum(axis=1)
+                estimate = size_term - n_mean / (n_mean + 1) * np.log(n / n_mean)
+            size_term = part * estimate + (1 - part) * size_term
+            w = (z * (part / (1 + max(g, 0.0) * (f - 1)) + 1 - part)).sum(axis=1)
         else:
             w = (z / (n_way * share)).sum(axis=1)
 

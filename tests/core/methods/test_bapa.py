@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +17,13 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import synthetic_features, within_class_covariance
 from protoadapt.core.methods import native, native_bapa
-from protoadapt.core.methods.bapa import (
+from protoadapt.core.methods.bapa import bapa, feature_form, for_whitened, gram_form
+from protoadapt.core.methods.bapa_equations import (
     BapaSettings,
-    bapa,
     class_sizes,
-    feature_form,
-    for_whitened,
-    gram_form,
+    likeness,
+    steps_of_rows,
+    takes_part,
     told,
     trust,
 )
@@ -45,20 +46,100 @@ def test_the_equations(settings, queries, shots, unlabeled):
     torch.testing.assert_close(bapa(episodes, **settings), slow(slow_bapa, episodes, **settings))
 
 
+OVERLAPPING = {"spread": 2.5, "dim": 40, "shots": (4, 3, 5)}
+"""Classes whose labelled rows are hardly alike, so that unlabelled rows take part in some of the steps only."""
+
+
+def taking_part(episodes, n_iter=20):
+    """T (E), pair by pair: the equations of 6 with the start of `feature_form`."""
+    plain, steps = powered(episodes, 0.5, "auto"), []
+    for e in range(len(episodes)):
+        one = plain[[e]]
+        start = feature_form(one, BapaSettings(0, 0.2, 10.0, 3.0, 10.0))[0]  # z
+        support, rows, labels = one.support[0], one.rows[one.query_index[0]], one.support_labels[0]
+        y = one.membership[0]
+        shots, m = y.sum(0), (y / y.sum(0)).mean(1) @ support
+        spread = torch.stack([((q - s) ** 2).sum() / 2 / shots[c] for q in rows for s, c in zip(support, labels)]).sum()
+        spread = spread / len(rows) / len(shots)
+        noise = (1 / shots).sum() / len(shots) ** 2 + 1 / len(rows)
+        alpha = len(rows) / (len(rows) + 10) * min(1.0, spread * noise / ((rows.mean(0) - m) ** 2).sum()) ** 3
+        s = torch.nn.functional.normalize(support - alpha * rows.mean(0) - (1 - alpha) * m, dim=1)
+        pairs = [(labels[i] == labels[j], s[i] @ s[j]) for i in range(len(s)) for j in range(i)]
+        within, between = ([float(cosine) for same, cosine in pairs if bool(same) == which] for which in (True, False))
+        alike = max(0.0, np.mean(within) - np.mean(between) + 0.1 / len(within) ** 0.5)
+        unequal = float(((start.mean(0) * len(shots) - 1) ** 2).mean() / (len(shots) - 1))
+        mean_shots = float(len(shots) / (1 / shots).sum())
+        steps.append(n_iter * min(1.0, 40 * alike**2 / (mean_shots - 1) + 5 * unequal))
+    return np.array(steps)
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_iter": 7, "sigma": 0.5}], ids=str)
+@pytest.mark.parametrize("unlabeled", [0, 17])
+def test_the_equations_where_classes_overlap(settings, unlabeled):
+    episodes, _ = clouds(episodes=6, unlabeled=unlabeled, **OVERLAPPING)
+    part = taking_part(episodes)
+    assert ((part > 0) & (part < 20)).sum() >= 3
+    torch.testing.assert_close(bapa(episodes, **settings), slow(slow_bapa, episodes, **settings))
+
+
+def test_unlabelled_rows_take_part_in_the_steps_that_the_equations_say():
+    episodes, _ = clouds(episodes=8, queries=30, **OVERLAPPING)
+    y = episodes.membership.mT
+    start = feature_form(powered(episodes, 0.5, "auto"), BapaSettings(0, 0.2, 10.0, 3.0, 10.0))
+    plain = powered(episodes, 0.5, "auto")
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        module = sys.modules[feature_form.__module__]
+        patch.setattr(module, "takes_part", lambda step, T, n_iter: seen.append(T) or takes_part(step, T, n_iter))
+        feature_form(plain, BapaSettings(20, 0.2, 10.0, 3.0, 10.0))
+    np.testing.assert_allclose(seen[0][:, 0, 0], taking_part(episodes), rtol=1e-9)
+    assert start.shape == (8, 30, 3)
+    one_each, shots = torch.ones(2, 5, 1), y.sum(-1, keepdim=True)
+    assert torch.isinf(likeness(torch.ones(2), torch.ones(2), one_each)).all()  # nothing to compare: all steps
+    sizes, alike = torch.full_like(shots, 10.0), torch.zeros(8, 1, 1)
+    assert (steps_of_rows(alike, sizes, 30, 20) == 0).all()  # unlike rows, equal sizes: none
+    assert (steps_of_rows(alike, torch.tensor([[30.0], [0.0], [0.0]]), 30, 20) == 20).all()  # one class: all
+    assert (steps_of_rows(alike, sizes, 30, 20, every=True) == 20).all()
+    parts = [takes_part(step, torch.tensor(2.25), 5).item() for step in range(5)]
+    assert parts == [0, 0, 0.25, 1, 1]
+
+
+def test_where_other_things_than_the_class_make_rows_alike_they_do_not_outvote_the_labels():
+    """Five labels per class, rows that differ by five shared factors far more than by their class (light, pose)."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(5), 20)
+    factors = 3 * rng.normal(size=(200, 100, 5)) @ rng.normal(size=(200, 5, 64)) / 5**0.5
+    rows = rng.normal(size=(200, 5, 64))[:, labels] + factors + 0.5 * rng.normal(size=(200, 100, 64))
+    known = np.arange(100) % 20 < 5
+    support_labels, truth = (torch.from_numpy(np.tile(labels[rows], (200, 1))) for rows in (known, ~known))
+    episodes = Episodes.from_tensors(
+        torch.from_numpy(rows[:, known]), support_labels, torch.from_numpy(rows[:, ~known]), 5
+    )
+
+    def accuracy(**settings):
+        return 100 * float((bapa(episodes, **settings).argmax(-1) == truth).double().mean())
+
+    ours = accuracy()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native_bapa, "TAKING_PART", (1e6, 0.1, 5.0))  # all unlabelled rows in all steps
+        assert ours > accuracy() + 5
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("queries", [1, 9, 60])
 @pytest.mark.parametrize("shots", [1, (5, 1, 2)], ids=str)
 @pytest.mark.parametrize("unlabeled", [0, 6])
-def test_the_compiled_loop_and_torch_agree(queries, shots, unlabeled, dtype, monkeypatch):
-    episodes, _ = clouds(episodes=40, queries=queries, shots=shots, unlabeled=unlabeled, dtype=dtype)
+@pytest.mark.parametrize("spread", [0.5, 2.5])
+def test_the_compiled_loop_and_torch_agree(queries, shots, unlabeled, spread, dtype, monkeypatch):
+    episodes, _ = clouds(episodes=40, queries=queries, shots=shots, unlabeled=unlabeled, spread=spread, dtype=dtype)
     compiled = bapa(episodes, n_iter=12, kappa=2)
     with monkeypatch.context() as patch:
         patch.setattr(native_bapa, "adapt", None)  # where numba is missing nobody calls it
         patch.setattr(native, "njit", None)
         in_torch = bapa(episodes, n_iter=12, kappa=2)
     in_space = feature_form(powered(episodes, 0.5, "auto"), BapaSettings(12, 0.2, 10.0, 2, 10.0))
-    # In float32 twelve steps carry rounding on.
-    close = {"atol": 1e-4 if dtype == torch.float32 else 1e-9, "rtol": 0}
+    # In float32 twelve steps carry rounding on, further where rows are unsure.
+    close = {"atol": 1e-4 * (1 if spread < 1 else 5) if dtype == torch.float32 else 1e-9, "rtol": 0}
     torch.testing.assert_close(compiled, in_torch, **close)
     torch.testing.assert_close(in_space, in_torch, **close)
 
@@ -79,7 +160,7 @@ def test_the_page_shows_the_equations_of_the_code():
     equations = [
         line.strip() for line in (inspect.getmodule(bapa).__doc__ or "").splitlines() if line.startswith("    ")
     ]
-    assert len(equations) == 9
+    assert len(equations) == 11
     assert all(line in page for line in equations)
 
 

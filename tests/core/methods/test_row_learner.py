@@ -88,9 +88,11 @@ def test_sums_do_not_drift_with_many_float32_rows():
     torch.testing.assert_close(model.prototypes, expected.expand(2, 4), atol=0, rtol=1e-7)
 
 
+@pytest.mark.parametrize("shots", [(2, 1, 3), (4, 3, 5)], ids=str)
+@pytest.mark.parametrize("spread", [0.5, 2.5])
 @pytest.mark.parametrize("queries", [1, 30])
-def test_bapa_learns_the_same_from_any_blocks(queries):
-    episodes, _ = clouds(episodes=1, queries=queries)
+def test_bapa_learns_the_same_from_any_blocks(queries, spread, shots):
+    episodes, _ = clouds(episodes=1, queries=queries, spread=spread, shots=shots)
     how = Adaptation("euclid", 10.0, 20, 0.2, l2=True)
     expected = bapa(episodes, power="off")[0]
     for size in (1, 7, 100):

@@ -17,7 +17,13 @@ and then n_iter times
     5  ℓ_c = g log f_c;   w_q = Σ_c z_qc / (1 + max(g, 0)(f_c − 1));
        in the last quarter of the steps, where g ≤ 0:   ℓ_c ← ℓ_c + n̄/(n̄ + 1) log(n̄/n_c)
 
-with k = κ r, ε = r/5, r = mean_c 1/√K_c, ρ = 1. The answer is 1 and 2 once more. α (0) is how far unlabelled rows may
+with k = κ r, ε = r/5, r = mean_c 1/√K_c, ρ = 1. Unlabelled rows take part in the last T steps only,
+
+    6  T = n_iter · min(1, 40 J²/(K̄ − 1) + 5u),   K̄ = C/Σ_c 1/K_c,   u = mean_c (n_c/n̄ − 1)²/(C − 1) at the start,
+       J = max(0, mean s·s′ in classes − mean s·s′ between classes + 0.1/√P),   P pairs s, s′ of one class
+
+with the labelled rows about the first centre: before those steps h = 0, ℓ = 0 and w = 1. The answer is 1 and 2 once
+more. α (0) is how far unlabelled rows may
 choose the centre: two means of rows that are alike differ by V (1/M + 1/N) on average, and a mean that lies further off
 is of other classes than the support's, or mostly of one of them. The centre (1) counts a row less if its class is
 large, so it does not follow the balance. h (3): a row pulls its likeliest class as far as it is sure, and the others
@@ -29,14 +35,19 @@ near 1 when sizes differ by more than θ, negative when they differ less, and th
 much the estimated sizes of equal classes differ: by confusions that never average out, and by chance. ε keeps a class
 that no row seems to be of from being lost at once. Sizes that differ no more than those of equal classes once they have
 settled are taken to be equal: ℓ is then adjusted until they are, as a round of Sinkhorn's iteration per step would;
-n̄/(n̄ + 1) keeps a single row from being spread over all classes.
+n̄/(n̄ + 1) keeps a single row from being spread over all classes. T (6): where labelled rows of a class are hardly more
+alike than others (J), classes overlap, and unlabelled rows carry prototypes and sizes away from what several labelled
+rows say better, the more of these there are (K̄). Then most steps are of labelled rows alone, which R moves to where
+they are told apart. 0.1/√P is about the error of J, so that a few labels do not decide; u, from 0 for equal sizes to 1
+for a single class, lets unlabelled rows of few classes take part in all steps, as they show where these lie. With one
+labelled row per class T is n_iter.
 
 Told the classes' shares π_c of the unlabelled rows (`class_prior`), 4 and 5 are left out. Instead
 
     2′ ℓ_c ← ℓ_c + log(N π_c/n_c) before each 2, twice: rounds of Sinkhorn's iteration;   w_q = Σ_c z_qc/(C π_c),
 
-and ρ = 4, as no estimate of the sizes can be misled, so that the answer has nearly the sizes it was told, and the
-centre is that of classes that are equally frequent.
+T = n_iter and ρ = 4, as no estimate of the sizes can be misled, so that the answer has nearly the sizes it was told,
+and the centre is that of classes that are equally frequent.
 
 With few labelled rows, what is known least is the centre. Where the mean b of the base classes' rows is known, it can
 count as k_b labelled rows, `base_rows` at most and fewer where it lies far from m_S: k_b = V/(‖m_S − b‖² − V/M).
@@ -44,16 +55,15 @@ count as k_b labelled rows, `base_rows` at most and fewer where it lies far from
 
 Where the covariance Σ of base classes' rows within their classes is known, `whiten` makes directions in which rows of
 one class differ much count less: x ← L⁻¹x before 0, with L Lᵀ = 0.9 I + 0.1 Σ/σ̄² and σ̄² the mean of Σ's diagonal.
-Cosines are smaller then, and sizes are estimated better: 4λ/3, 4κ/3 and 3θ/4 take the places of λ, κ and θ.
+Cosines are smaller then, and sizes are estimated better: 4λ/3, 4κ/3 and 3θ/4 take the places of λ, κ and θ. What rows
+have in common besides their class, which is what misleads unlabelled rows, is mostly gone: T = n_iter.
 
 Three forms give the same answers (a law in the tests): `feature_form` to read, `gram_form` in torch for any device, and
 its compiled twin in `native_bapa`; `row_learner.bapa_steps` is the loop for one task with any number of rows.
 Axes: E episodes, W = C classes, S support rows, U = N unlabelled rows (the queries, unless there are others), Q, D.
 """
 
-from collections.abc import Sequence
 from math import inf
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -63,7 +73,25 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import BASE_BETA
 from protoadapt.core.methods.adaptation import adapting_index, large
-from protoadapt.core.methods.common import TINY, class_means, shares
+from protoadapt.core.methods.bapa_equations import (
+    SETTLED,
+    BapaSettings,
+    assigned,
+    beside_base,
+    class_doubt,
+    class_sizes,
+    held_by,
+    in_every_step,
+    label_pulls,
+    likeness,
+    pulls,
+    rows_of_base,
+    steps_of_rows,
+    takes_part,
+    told,
+    trust,
+)
+from protoadapt.core.methods.common import TINY, class_means
 from protoadapt.core.methods.normalize import inverse_length, powered, prepared_rows
 from protoadapt.core.methods.settings import (
     BaseRows,
@@ -79,31 +107,8 @@ from protoadapt.core.methods.settings import (
     checked,
 )
 
-CHANCE = 0.015, 0.25
-"""θ² = CHANCE[0]/√r + CHANCE[1]/n̄: the spread of estimated sizes that equal classes show; from validation classes."""
-RECALL = 1.0, 4.0
-"""ρ, where the sizes are estimated and where they are told: how hard labelled rows draw their classes back."""
-SMOOTHING = 0.2
-"""ε with one labelled row per class: what is added to every class's estimated size, as a share of the mean size."""
-SETTLED = 0.75
-"""The share of the steps after which sizes may be taken to be equal."""
-TOLD_ROUNDS = 2
-"""Rounds of 2′ in each step."""
 WHITENED = 0.1, 4 / 3
 """The share of Σ in L Lᵀ, and the factor of λ, κ and 1/θ for whitened rows; from validation classes."""
-
-
-class BapaSettings(NamedTuple):
-    """What all forms of the loop take beside powered episodes; `bapa` declares the defaults and checks the values."""
-
-    n_iter: int
-    sigma: float  # σ
-    lam: float  # λ
-    kappa: float  # κ
-    k_s: float
-    prior: Tensor | None = None  # (W, 1): the shares π that were told
-    base_rows: float = 0.0  # above 0, the rows' origin is the base classes' mean (`from_base`)
-    chance: tuple[float, float] = CHANCE
 
 
 @checked
@@ -185,7 +190,7 @@ def for_whitened(how: BapaSettings) -> BapaSettings:
     """The same settings for whitened rows."""
     more = WHITENED[1]
     chance = how.chance[0] / more**2, how.chance[1] / more**2
-    return how._replace(lam=more * how.lam, kappa=more * how.kappa, chance=chance)
+    return how._replace(lam=more * how.lam, kappa=more * how.kappa, chance=chance, whitened=True)
 
 
 def feature_form(episodes: Episodes, how: BapaSettings) -> Tensor:
@@ -215,13 +220,19 @@ def feature_form(episodes: Episodes, how: BapaSettings) -> Tensor:
         return how.lam * (2 * p @ rows.mT - p.square().sum(-1, keepdim=True))
 
     center, s, q = about(torch.ones_like(unlabeled[..., 0])[:, None])
-    p = y @ s / held
+    sums = y @ s
+    alike = likeness(sums.square().sum((1, 2)), sums.sum(1).square().sum(-1), shots)
+    p = sums / held
     for step in range(how.n_iter):
         z, size_term = assigned(gaussian(q), size_term, how.prior)  # 2
-        h, t = pulls(z, 1), label_pulls(y, gaussian(s), known, how.prior)
+        n = z.sum(-1, keepdim=True)
+        if step == 0:
+            T = steps_of_rows(alike, n, n_rows, how.n_iter, in_every_step(how))  # 6
+        part = takes_part(step, T, how.n_iter)
+        h, t = part * pulls(z, 1), label_pulls(y, gaussian(s), known, how.prior)
         p = (1 - how.sigma) * p + how.sigma * (t @ s + h @ q) / (held + h.sum(-1, keepdim=True))  # 3
-        n, settled = z.sum(-1, keepdim=True), step >= SETTLED * how.n_iter
-        size_term, weight = class_sizes(n, n_rows, size_term, doubt, how.prior, settled, how.chance)  # 4, 5
+        settled = step >= SETTLED * how.n_iter
+        size_term, weight = class_sizes(n, n_rows, size_term, doubt, how.prior, settled, how.chance, part)  # 4, 5
         center, s, q = about((weight * z).sum(1, keepdim=True))
     z, size_term = assigned(gaussian(q), size_term, how.prior)
     if episodes.unlabeled_index is None:
@@ -281,11 +292,17 @@ def gram_form(episodes: Episodes, how: BapaSettings) -> Tensor:
         AG = A @ G
         of_support, of_rows = gaussian(A, AG, m, AG, d).split([n_support, n_rows], -1)
         z, size_term = assigned(of_rows, size_term, how.prior)  # 2
-        h = pulls(z, 1)
-        T = torch.cat([label_pulls(y, of_support, known, how.prior), h], -1)
-        A = (1 - how.sigma) * A + how.sigma * mixture(T, m, d) / (held + h.sum(-1, keepdim=True))  # 3
-        n, settled = z.sum(-1, keepdim=True), step >= SETTLED * how.n_iter
-        size_term, weight = class_sizes(n, n_rows, size_term, doubt, how.prior, settled, how.chance)  # 4, 5
+        n = z.sum(-1, keepdim=True)
+        if step == 0:  # the prototypes are still class sums / held
+            own, whole = (held.square() * A * AG).sum((1, 2)), ((held * A).sum(1) * (held * AG).sum(1)).sum(-1)
+            alike = likeness(own, whole, shots)
+            T = steps_of_rows(alike, n, n_rows, how.n_iter, in_every_step(how))  # 6
+        part = takes_part(step, T, how.n_iter)
+        h = part * pulls(z, 1)
+        pull = torch.cat([label_pulls(y, of_support, known, how.prior), h], -1)
+        A = (1 - how.sigma) * A + how.sigma * mixture(pull, m, d) / (held + h.sum(-1, keepdim=True))  # 3
+        settled = step >= SETTLED * how.n_iter
+        size_term, weight = class_sizes(n, n_rows, size_term, doubt, how.prior, settled, how.chance, part)  # 4, 5
         m, Gm, d = center((weight * z).sum(1, keepdim=True))
     AG = A @ G
     z, size_term = assigned(gaussian(A, AG, m, AG, d)[..., n_support:], size_term, how.prior)
@@ -295,101 +312,3 @@ def gram_form(episodes: Episodes, how: BapaSettings) -> Tensor:
     XQ = X @ query.mT  # (E, N', Q)
     length = inverse_length(query.square().sum(-1)[:, None], m @ XQ, (m * Gm).sum(-1, keepdim=True))
     return (gaussian(A, AG, m, A @ XQ, length) + size_term).softmax(1).mT
-
-
-def support_noise(shots: Tensor) -> Tensor:
-    """1/M (…, 1, 1); shots (…, W, 1)."""
-    known = (shots > 0).to(shots)
-    return (known / shots.clamp_min(1)).sum(-2, keepdim=True) / known.sum(-2, keepdim=True).square()
-
-
-def rows_of_base(far2: Tensor, spread: Tensor, shots: Tensor, most: float) -> Tensor:
-    """k_b (…, 1, 1) from ‖m_S − b‖² and V: as many rows as would miss the centre by as much as b does."""
-    return (spread / (far2 - spread * support_noise(shots)).clamp_min(TINY)).clamp(0, most)
-
-
-def beside_base(shots: Tensor, k_b: Tensor | float) -> Tensor:
-    """M/(M + k_b) (…, 1, 1): the share of the labelled rows' mean beside the base classes' mean, the origin."""
-    return 1 / (1 + k_b * support_noise(shots))
-
-
-def trust(apart2: Tensor, spread: Tensor, shots: Tensor, n_rows: int, k_s: float, k_b: Tensor | float = 0.0) -> Tensor:
-    """Step 0: α (…, 1, 1) from ‖q̄ − m_S‖² and V; shots (…, W, 1)."""
-    noise = support_noise(shots) * beside_base(shots, k_b)  # 1/(M + k_b)
-    return n_rows / (n_rows + k_s) * (spread * (noise + 1 / n_rows) / apart2.clamp_min(TINY)).clamp(0, 1) ** 3
-
-
-def class_doubt(shots: Tensor) -> Tensor:
-    """r (…, 1, 1): the mean of 1/√K_c over the classes that have labelled rows; shots (…, W, 1)."""
-    known = (shots > 0).to(shots)
-    return (known / shots.clamp_min(1).sqrt()).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
-
-
-def held_by(shots: Tensor, kappa: float) -> Tensor:
-    """K_c + k (…, W, 1), above 0: the rows and pseudo-rows that hold each prototype; shots (…, W, 1)."""
-    return (shots + kappa * class_doubt(shots)).clamp_min(TINY)
-
-
-def pulls(z: Tensor, classes: int) -> Tensor:
-    """What a row weighs in each class's prototype (3); `classes` is their axis."""
-    return z.square() / z.amax(classes, keepdim=True)
-
-
-def recall(prior: Tensor | None) -> float:
-    """ρ, for class sizes that are estimated (prior None) or told."""
-    return RECALL[prior is not None]
-
-
-def label_pulls(y: Tensor, logits: Tensor, known: Tensor | float, prior: Tensor | None) -> Tensor:
-    """y + ρ(y − z) (…, W, S): what labelled rows weigh in each class's prototype (3), for their logits without ℓ.
-
-    known (…, W, 1) is 0 for classes without labelled rows, which nothing pushes.
-    """
-    return y + recall(prior) * known * (y - logits.softmax(-2))
-
-
-def told(class_prior: Sequence[float] | Tensor | str | None, n_way: int, like: Tensor) -> Tensor | None:
-    """(W, 1): the shares of the classes where something is known of them."""
-    return None if class_prior is None else shares(class_prior, n_way, like)[:, None]
-
-
-def assigned(logits: Tensor, size_term: Tensor, prior: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Step 2: z (E, W, U) for logits without ℓ, and ℓ (E, W, 1), which changes where a prior (W, 1) was told."""
-    for _ in range(0 if prior is None else TOLD_ROUNDS):
-        n = (logits + size_term).softmax(1).sum(-1, keepdim=True)
-        size_term = matched(n, logits.shape[-1], size_term, prior)
-    return (logits + size_term).softmax(1), size_term
-
-
-def matched(n: Tensor, n_rows: int, size_term: Tensor, prior: Tensor | None) -> Tensor:
-    """ℓ (…, W, 1) after one round of 2′."""
-    return size_term if prior is None else size_term + (n_rows * prior / n.clamp_min(TINY)).log()
-
-
-def class_sizes(
-    n: Tensor,
-    n_rows: int,
-    size_term: Tensor,
-    doubt: Tensor,
-    prior: Tensor | None,
-    settled: bool,
-    chance: tuple[float, float] = CHANCE,
-) -> tuple[Tensor, Tensor]:
-    """Steps 4 and 5: ℓ (…, W, 1), and what a row of each class counts in the centre, from soft class sizes n
-    and r (…, 1, 1).
-
-    `settled`: the last steps have begun, so sizes that are about equal are made so. With a prior ℓ stays, and rows
-    count as if classes were equally frequent.
-    """
-    n_way = n.shape[-2]
-    if prior is not None:
-        return size_term, (1 / (n_way * prior)).expand_as(n)
-    n_mean = n_rows / n_way
-    uneven = (n / n_mean - 1).square().mean(-2, keepdim=True)
-    g = (1 - (chance[0] / doubt.sqrt() + chance[1] / n_mean) / uneven.clamp_min(TINY)).clamp(-1, 1)
-    f = (n / n_mean + SMOOTHING * doubt) / (1 + SMOOTHING * doubt)
-    estimated = g * f.log()
-    if settled:
-        evened = size_term - n_mean / (n_mean + 1) * (n / n_mean).clamp_min(TINY).log()
-        estimated = torch.where(g > 0, estimated, evened)
-    return estimated, 1 / (1 + g.clamp_min(0) * (f - 1))

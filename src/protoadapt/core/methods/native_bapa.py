@@ -13,7 +13,16 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.bapa import SETTLED, SMOOTHING, TOLD_ROUNDS, BapaSettings, recall
+from protoadapt.core.methods.bapa_equations import (
+    ALONE,
+    SETTLED,
+    SMOOTHING,
+    TAKING_PART,
+    TOLD_ROUNDS,
+    BapaSettings,
+    in_every_step,
+    recall,
+)
 from protoadapt.core.methods.native import helping_and_apart, in_parts
 from protoadapt.core.methods.native_kernels import njit, padded
 from protoadapt.core.methods.normalize import rounding_of_products
@@ -26,13 +35,14 @@ def adapt(episodes: Episodes, how: BapaSettings) -> Tensor:
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
     constants = *how.chance, SMOOTHING, SETTLED, recall(how.prior)  # in the order in which `_steps` takes them
     options = np.array([how.sigma, how.lam, how.kappa, how.k_s, *constants, how.base_rows], rows.numpy().dtype)
+    joining = np.array(TAKING_PART, rows.numpy().dtype)
     told = np.empty(0, rows.numpy().dtype) if how.prior is None else how.prior[:, 0].contiguous().numpy()
-    steps = int(how.n_iter), TOLD_ROUNDS
+    steps = int(how.n_iter), TOLD_ROUNDS, in_every_step(how)
     rounding = rows.numpy().dtype.type(rounding_of_products(rows.dtype))
     width = padded(helping.shape[1] + episodes.support_index.shape[1])
 
     def part(out: np.ndarray, *index: np.ndarray) -> None:
-        _adapt(rows.numpy(), *index, width, steps, options, told, rounding, out)  # type: ignore[call-arg]
+        _adapt(rows.numpy(), *index, width, steps, options, joining, told, rounding, out)  # type: ignore[call-arg]
 
     in_parts(part, out, episodes.support_index, episodes.support_labels, helping, apart)
     return out
@@ -51,7 +61,7 @@ if njit is not None:
     )
 
     @compiled
-    def _adapt(rows, s_index, s_labels, u_index, q_index, width, steps, options, told, rounding, out):
+    def _adapt(rows, s_index, s_labels, u_index, q_index, width, steps, options, joining, told, rounding, out):
         """Rows u pull the prototypes. The answers are those of rows q beside them or, where there are none, of u."""
         n_episodes, n_query, n_way = out.shape
         n_rows, n_support = u_index.shape[1], s_index.shape[1]
@@ -60,7 +70,7 @@ if njit is not None:
             copy_rows(rows, u_index[e], x[:n_rows])
             copy_rows(rows, s_index[e], x[n_rows:])
             gram_tiles(x, gram, 0)
-            z, M, MG, size_term = _steps(gram, s_labels[e], n_rows, n_way, steps, options, told, rounding)
+            z, M, MG, size_term = _steps(gram, s_labels[e], n_rows, n_way, steps, options, joining, told, rounding)
             if q_index.shape[1]:
                 lam, mixed = options[1], np.zeros((n_way + 1, rows.shape[1]), rows.dtype)
                 add_weighted(M, x, n_rows + n_support, mixed)
@@ -70,10 +80,10 @@ if njit is not None:
                     out[e, j, c] = z[c, j]
 
     @compiled
-    def _steps(gram, labels, n_rows, n_way, steps, options, told, rounding):
+    def _steps(gram, labels, n_rows, n_way, steps, options, joining, told, rounding):
         """Returns z (W, ·) at the end for all rows of the Gram matrix, and the mixtures, their products and ℓ."""
         width, n_support, real = len(gram), len(labels), gram.dtype.type
-        n_iter, told_rounds = steps
+        n_iter, told_rounds, every = steps
         sigma, lam, kappa, k_s, confusion, chance, smoothing, settled, recall, base_rows = options
         keep, tiny, n_mean = real(1) - sigma, real(1e-12), real(n_rows / n_way)
         shots = np.zeros(n_way, gram.dtype)
@@ -85,7 +95,7 @@ if njit is not None:
         from_support, mean = np.zeros(width, gram.dtype), np.zeros(width, gram.dtype)
         alpha = _trust(gram, labels, shots, n_rows, k_s, base_rows, from_support, mean)  # 0
         M, MG = aligned(n_way + 1, width, gram), aligned(n_way + 1, width, gram)
-        T, z = aligned(n_way, width, gram), aligned(n_way, width, gram)
+        pull, z = aligned(n_way, width, gram), aligned(n_way, width, gram)
         d, top, unsure = np.empty(width, gram.dtype), np.empty(width, gram.dtype), np.empty(width, gram.dtype)
         size_term, weight = np.zeros(n_way, gram.dtype), np.empty(n_way, gram.dtype)
         logits = np.empty((len(told), width), gram.dtype)
@@ -93,12 +103,13 @@ if njit is not None:
         for j in range(width):
             square[j] = gram[j, j]
         for i in range(n_support):
-            T[labels[i], n_rows + i] = 1
+            pull[labels[i], n_rows + i] = 1
         _center(gram, square, M, MG, mean, from_support, alpha, rounding, d)
         for c in range(n_way):
-            _mix(M[c], T[c], d, M[n_way], real(0), real(1) / max(shots[c] + k, tiny))
+            _mix(M[c], pull[c], d, M[n_way], real(0), real(1) / max(shots[c] + k, tiny))
         MG[:] = 0
         add_weighted(M, gram, n_rows + n_support, MG)
+        alike, T = _likeness(M, MG, shots, k, joining), real(n_iter)
         for step in range(n_iter + 1):
             for c in range(n_way):  # 2
                 _gaussian(MG[c], d, dot(MG[c], M[n_way]), dot(M[c], MG[c]), lam, size_term[c], z[c])
@@ -112,19 +123,24 @@ if njit is not None:
             if step == n_iter:
                 break
             uneven = real(0)
-            for c in range(n_way):  # 3
-                n, total = real(0), real(0)
+            for c in range(n_way):
+                weight[c] = real(0)
                 for j in range(n_rows):
-                    n += z[c, j]
-                    T[c, j] = z[c, j] * z[c, j] * unsure[j]
-                    total += T[c, j]
+                    weight[c] += z[c, j]
+                uneven += (weight[c] / n_mean - real(1)) ** 2 / real(n_way)
+            if step == 0 and not every:  # 6
+                T = real(n_iter) * min(alike + joining[2] * uneven / real(max(n_way - 1, 1)), real(1))
+            part = min(max(real(step + 1 - n_iter) + T, real(0)), real(1))
+            for c in range(n_way):  # 3
+                total = real(0)
+                for j in range(n_rows):
+                    pull[c, j] = part * z[c, j] * z[c, j] * unsure[j]
+                    total += pull[c, j]
                 if shots[c] > 0:
                     for i in range(n_support):
                         y = real(1) if labels[i] == c else real(0)
-                        T[c, n_rows + i] = y + recall * (y - z[c, n_rows + i])
-                _mix(M[c], T[c], d, M[n_way], keep, sigma / (k + shots[c] + total))
-                weight[c] = n
-                uneven += (n / n_mean - real(1)) ** 2 / real(n_way)
+                        pull[c, n_rows + i] = y + recall * (y - z[c, n_rows + i])
+                _mix(M[c], pull[c], d, M[n_way], keep, sigma / (k + shots[c] + total))
             g = min(max(real(1) - theta2 / max(uneven, tiny), real(-1)), real(1))  # 4, 5
             mean[:] = 0
             for c in range(n_way):
@@ -133,11 +149,11 @@ if njit is not None:
                 else:
                     f = (weight[c] / n_mean + epsilon) / (real(1) + epsilon)
                     if g > 0 or step < settled * n_iter:
-                        size_term[c] = g * real(math.log(f))
+                        size_term[c] += part * (g * real(math.log(f)) - size_term[c])
                     else:
                         share = max(weight[c] / n_mean, tiny)
-                        size_term[c] -= n_mean / (n_mean + real(1)) * real(math.log(share))
-                    weight[c] = real(1) / (real(1) + max(g, real(0)) * (f - real(1)))
+                        size_term[c] -= part * n_mean / (n_mean + real(1)) * real(math.log(share))
+                    weight[c] = real(1) + part * (real(1) / (real(1) + max(g, real(0)) * (f - real(1))) - real(1))
                 for j in range(n_rows):
                     mean[j] += weight[c] * z[c, j]
             whole = real(1) / max(total_of(mean), tiny)
@@ -201,6 +217,29 @@ if njit is not None:
                 known += real(1)
                 total += real(1) / real(math.sqrt(k))
         return total / known
+
+    @compiled
+    def _likeness(M, MG, shots, k, joining):
+        """`bapa.likeness` of one episode, from the prototypes at the start: class sums / (K_c + k)."""
+        real, n_way = shots.dtype.type, len(shots)
+        own, whole, known, inverse, rows, pairs = real(0), real(0), real(0), real(0), real(0), real(0)
+        for a in range(n_way):
+            held = shots[a] + k
+            own += held * held * dot(M[a], MG[a])
+            for b in range(n_way):
+                whole += held * (shots[b] + k) * dot(M[a], MG[b])
+            rows += shots[a]
+            pairs += shots[a] * shots[a]
+            if shots[a] > 0:
+                known += real(1)
+                inverse += real(1) / shots[a]
+        more = known / inverse - real(1)
+        if more <= ALONE:
+            return real(math.inf)
+        within = (own - rows) / max(pairs - rows, real(1))
+        between = (whole - own) / max(rows * rows - pairs, real(1))
+        error = joining[1] * real(math.sqrt(real(2) / max(pairs - rows, real(1))))
+        return joining[0] * max(within - between + error, real(0)) ** 2 / more
 
     @compiled
     def _center(gram, square, M, MG, mean, from_support, alpha, rounding, d):

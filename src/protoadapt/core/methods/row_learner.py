@@ -17,14 +17,17 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.methods.adaptation import Adaptation
-from protoadapt.core.methods.bapa import (
+from protoadapt.core.methods.bapa_equations import (
     SETTLED,
     TOLD_ROUNDS,
     class_doubt,
     class_sizes,
     label_pulls,
+    likeness,
     matched,
     pulls,
+    steps_of_rows,
+    takes_part,
     told,
     trust,
 )
@@ -116,7 +119,11 @@ def bapa_steps(
 
     corrected: rows whose class is known but which do not represent it, as people corrected the classifier there: rows
     at the borders of classes. They stay among the unlabelled rows, which would be another sample without them, with
-    their class in place of z. The start is made of the support; in it they count CORRECTED.
+    their class in place of z. The start is made of the support; in it, and as long as labelled rows are alone, they
+    count CORRECTED.
+
+    Where not all steps are of unlabelled rows (6), a pass over these finds how unequal the classes are at the start,
+    and the steps of labelled rows alone need none.
 
     A row's weight in the centre depends on the row only through z, so Σ_q w_q q = Σ_c weight_c Σ_q z_qc q. Where class
     sizes do not differ (g ≤ 0) all rows have the same weight and the centre stays: the products Σ_q z_qc q are formed
@@ -144,8 +151,9 @@ def bapa_steps(
         apart2 = (total / n_rows - support_mean).square().sum()
         alpha = trust(apart2, spread.view(1, 1), shots, n_rows, k_s)[0, 0]  # 0
         center = alpha * total / n_rows + (1 - alpha) * support_mean  # 1
-    start = support.prepared_sums(center, how.l2) + CORRECTED * known_pull(center)
-    prototypes = start / (shots + CORRECTED * known + kappa * doubt)
+    labelled = support.prepared_sums(center, how.l2)
+    alike = likeness(labelled.square().sum(), labelled.sum(0).square().sum(), shots)
+    prototypes = (labelled + CORRECTED * known_pull(center)) / (shots + CORRECTED * known + kappa * doubt)
     model = PrototypeModel(center, prototypes, zero[:, 0], "euclid", how.scale, how.l2)
 
     def sizes(block: RowBlock) -> Sums:
@@ -160,8 +168,12 @@ def bapa_steps(
 
     match_sizes()
     yield model
+    n = no_mass
+    if n_rows and prior is None and bool(alike < 1):
+        n = source.sums(sizes, (no_mass,))[0] + known
+    T = steps_of_rows(alike, n, max(n_rows, 1), how.n_iter, prior is not None)  # 6
 
-    def part(block: RowBlock) -> Sums:
+    def of_block(block: RowBlock) -> Sums:
         u = block.about(model.center, how.l2)
         z = model.scores(u).softmax(0)  # 2
         h = pulls(z, 0)
@@ -175,15 +187,18 @@ def bapa_steps(
 
     step, uneven = 0, False
     while n_rows and step < how.n_iter:
-        zeros = (no_mass, no_mass, zero, zero)
-        n, mass, pull, *of_class = source.sums(part, zeros if uneven else zeros[:-1])
-        n, mass, pull = n + known, mass + known, pull + known_pull(model.center)
-        size_term, weight = class_sizes(
-            n, n_rows, model.bias[:, None], doubt, prior, step >= SETTLED * how.n_iter
-        )  # 4, 5
-        if not uneven and bool((weight != 1).any()):
-            uneven = True
-            continue
+        size_term, mass, pull, of_class = model.bias[:, None], no_mass, zero, [zero]
+        part = takes_part(step, T, how.n_iter)
+        if part > 0:
+            zeros = (no_mass, no_mass, zero, zero)
+            n, mass, pull, *of_class = source.sums(of_block, zeros if uneven else zeros[:-1])
+            n, settled = n + known, step >= SETTLED * how.n_iter
+            size_term, weight = class_sizes(n, n_rows, size_term, doubt, prior, settled, part=part)  # 4, 5
+            if not uneven and bool((weight != 1).any()):
+                uneven = True
+                continue
+        sure = CORRECTED + part * (1 - CORRECTED)  # of corrected rows
+        pull, mass = part * pull + sure * known_pull(model.center), part * mass + sure * known
         estimate = (support.pull(labels_pull) + pull) / (shots + kappa * doubt + mass)
         prototypes = how.sigma * estimate + (1 - how.sigma) * model.prototypes  # 3
         if uneven:
