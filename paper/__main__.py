@@ -47,6 +47,9 @@ def reproduce(
     again: Annotated[
         bool, typer.Option("--again", help="with arena: measure the cells that are there once more")
     ] = False,
+    ours: Annotated[
+        bool, typer.Option("--ours", help="with arena: of the cells that are there, the forms of BAPA alone")
+    ] = False,
     device: Device = "auto",
 ) -> None:
     """Make a table of the paper from scratch: train, extract, evaluate.
@@ -61,7 +64,7 @@ def reproduce(
     from paper.tables import TABLES
 
     if table == "arena":
-        return _arena(features, results, episodes or 2000, slow_episodes, only or [], again, find_device(device))
+        return _arena(features, results, episodes or 2000, slow_episodes, only or [], again, ours, find_device(device))
     if not table:
         print(f"{'arena':15} Methods that do not know the class balance, on every protocol")
         for name, plan in TABLES.items():
@@ -106,7 +109,14 @@ def reproduce(
 
 
 def _arena(
-    features: Path | None, results: Path, episodes: int, slow: int, only: list[str], again: bool, device: str
+    features: Path | None,
+    results: Path,
+    episodes: int,
+    slow: int,
+    only: list[str],
+    again: bool,
+    ours: bool,
+    device: str,
 ) -> None:
     from paper import arena
     from paper.arena_page import numbers
@@ -114,8 +124,8 @@ def _arena(
     if features is None:
         raise UserError("arena needs feature files: give --features DIR with NAME-novel and NAME-val.safetensors")
     check_output_folder(results)
-    options = {"episodes": episodes, "slow_episodes": slow, "device": device}
-    print(numbers(arena.run(features, results / "arena.json", **options, only=only, again=again, say=say)))  # type: ignore[arg-type]
+    options = {"episodes": episodes, "slow_episodes": slow, "device": device, "again": again, "ours": ours}
+    print(numbers(arena.run(features, results / "arena.json", **options, only=only, say=say)))  # type: ignore[arg-type]
 
 
 def _folders(options: list[str]) -> dict[str, list[Path]]:

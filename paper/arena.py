@@ -8,7 +8,8 @@ weights and the settings of "BAPA, fitted" are found on the validation classes, 
 methods see the same episodes; slow ones see the first of them, and the slowest comes last, when all else is there.
 Every method is compared with BAPA, and with the form of BAPA that knows as much as it does (`LEAGUES`). The result,
 one small JSON file, is written after every cell, and cells that it has are kept; --again measures them once more, with
-the settings that were found for them, as after a change of BAPA.
+the settings that were found for them, as after a change of BAPA. The slowest method is not measured again then, and
+with --ours no rival is: their answers stay, so their differences to BAPA move with its accuracy on the same tasks.
 """
 
 import fnmatch
@@ -79,18 +80,20 @@ def run(
     device: str = "cpu",
     only: Sequence[str] = (),
     again: bool = False,
+    ours: bool = False,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Measures every dataset of a folder that `out` lacks; `only` are patterns of "dataset/protocol/shot".
 
-    again: cells that are there are measured anew, with what was found for them, and no others.
+    again: cells that are there are measured anew, with what was found for them, and no others. ours: so are the forms
+    of BAPA alone, with differences of the others that move with them.
     """
     files = sorted(folder.glob("*-novel.safetensors"))
     if not files:
         raise UserError(f"there is no NAME-novel.safetensors in {str(folder)!r}: make them with protoadapt extract")
     document = json.loads(out.read_text()) if out.is_file() else {"schema": "protoadapt-arena/2", "sets": {}}
     document["seed"] = 0
-    counts = episodes, min(episodes, slow_episodes)
+    counts, again = (episodes, min(episodes, slow_episodes)), again or ours
 
     def wanted(name: str, words: str, shot: int) -> bool:
         return not only or any(fnmatch.fnmatch(f"{name}/{words}/{shot}", pattern) for pattern in only)
@@ -100,7 +103,7 @@ def run(
         table, validation = load_features(file), load_features(file.with_name(f"{name}-val.safetensors"))
         about = {key: value for key, value in table.about.items() if key != "class_names"}
         kept = document["sets"].setdefault(name, {"features": about, "cells": []})
-        if again:
+        if again and not ours:
             kept["features"] = about
         for words, protocol in PROTOCOLS.items():
             for shot in SHOTS:
@@ -114,7 +117,11 @@ def run(
                     found = done.get((fitted_on, shot), {}).get("fitted") or fitted(
                         validation, replace(PROTOCOLS[fitted_on], shot=shot), device
                     )
-                    cell = _cell(table, found, drawn, counts, device)
+                    if ours:
+                        cell = _with_ours(done[words, shot], table, drawn, device)
+                    else:
+                        cell = _cell(table, found, drawn, counts, device)
+                        cell = _with_slowest(cell, done[words, shot]) if again else cell
                 except UserError as error:  # classes with too few rows for this protocol
                     say(f"{name}, {words}, {shot}-shot is left out: {error}")
                     continue
@@ -180,6 +187,51 @@ def _cell(
         "episodes": seen,
         "methods": {**quick, **rest},
     }
+
+
+def _with_ours(cell: Mapping[str, Any], table: Features, protocol: Protocol, device: str) -> dict[str, Any]:
+    """A cell with the forms of BAPA measured again, on the tasks that each rival saw.
+
+    The rivals' half-widths stay those of before; `moved` says so.
+    """
+    forms = _forms(table, cell["fitted"])
+    specs = {one: forms[one] for one in cell["methods"] if one in forms and (one == "BAPA" or one.startswith("BAPA,"))}
+    drawn, options = _within(protocol, table), {**table.base, "device": device}
+    methods = dict(cell["methods"])
+    for count in sorted(set(cell["episodes"].values())):
+        measured = compare(table.features, table.labels, list(specs.values()), drawn, episodes=count, **options)
+        results = dict(zip(specs, measured))
+        for one in (name for name, seen in cell["episodes"].items() if seen == count):
+            if one in results:
+                methods[one] = _numbers(results[one], results["BAPA"], results["BAPA"])
+            else:
+                accuracy = {ours: result.accuracy for ours, result in results.items()}
+                methods[one] = _moved(methods[one], accuracy["BAPA"], accuracy.get(PEER.get(one, "BAPA")))
+    rivals = sorted(one for one in methods if one not in specs)
+    about = {"device": _provenance(device), "methods": rivals, "half_widths_of": cell["commit"]}
+    return {**cell, "methods": methods, "moved": about}
+
+
+def _with_slowest(cell: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """A cell with the slowest methods of the same cell before, whose differences move with BAPA's accuracy on their
+    tasks: those of a slow method."""
+    kept = {one: before["methods"][one] for one in SLOWEST if one in before["methods"]}
+    seen = next((cell["methods"][one] for one in SLOW if one in cell["methods"]), None)
+    if not kept or seen is None:
+        return cell
+    bapa = seen["accuracy"][0] + seen["bapa"][0]
+    methods = {**cell["methods"], **{one: _moved(row, bapa, None) for one, row in kept.items()}}
+    episodes = {**cell["episodes"], **{one: before["episodes"][one] for one in kept}}
+    about = {"methods": sorted(kept), "half_widths_of": before["commit"]}
+    return {**cell, "added": before.get("added", {}), "moved": about, "episodes": episodes, "methods": methods}
+
+
+def _moved(row: Mapping[str, Any], bapa: float, peer: float | None) -> dict[str, Any]:
+    """A rival's numbers beside BAPA, and beside its peer, where these have other accuracies on the same tasks."""
+    differences = {"bapa": bapa, "peer": peer}
+    moved = {key: value for key, value in differences.items() if key in row and value is not None}
+    apart = {key: [round(value - row["accuracy"][0], 2), *row[key][1:]] for key, value in moved.items()}
+    return {**row, **apart}
 
 
 def _provenance(device: str) -> dict[str, Any]:
