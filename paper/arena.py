@@ -133,7 +133,7 @@ def run(
         for cell in kept["cells"]:
             words, shot = cell["protocol"], cell["shot"]
             missing = {one: spec for one, spec in SLOWEST.items() if one not in cell["methods"]}
-            if missing and words in SLOWEST_PROTOCOLS and wanted(name, words, shot):
+            if missing and not again and words in SLOWEST_PROTOCOLS and wanted(name, words, shot):
                 drawn = _within(replace(PROTOCOLS[words], shot=shot), table)
                 cell["methods"] |= _measured(missing, _forms(table, cell["fitted"]), table, drawn, counts[1], device)
                 cell["episodes"] |= dict.fromkeys(missing, counts[1])

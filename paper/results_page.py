@@ -43,8 +43,11 @@ DIFFERENCES = (
 EXTREMES = "## Extreme queries\n\nOne query, a single class, pictures of other classes: see [BAPA's page](bapa.md)."
 
 BAPA_ROWS = (
-    "BAPA changed on 16 and on 18 November 2026 ([its page](bapa.md), [log](log.md)), so its rows are of three "
-    "versions. *Today's:* the tables `knowing`, `large_windows`, `choice_cub_whole`, `wide`, `wide_second`, "
+    "BAPA changed on 16 and twice on 18 November 2026 ([its page](bapa.md), [log](log.md)), so its rows are of several "
+    "versions. The last change (in how many steps unlabelled rows take part) is in none of these tables: it leaves "
+    "told, whitened and 1-shot rows as they are and moves the other 5-shot ones by 0.2 at most (balanced tasks of "
+    "CIFAR-FS, FC100, mini-ImageNet and CUB in the [arena](arena.md), which has it). *The version before it:* the "
+    "tables `knowing`, `large_windows`, `choice_cub_whole`, `wide`, `wide_second`, "
     "`two_with_wide`, `three_with_wide` and `both_wide`, and in the main table CIFAR-FS, FC100 and mini-ImageNet with "
     "one view and pooling 1 (measured, as in `knowing`, on features stored in half precision, on which CIPA's answers "
     "are the same in 99.8 to 99.9 % of the episodes) and whole pictures of CUB. *That of 16 November:* the same "
