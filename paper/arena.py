@@ -208,7 +208,7 @@ def _with_ours(cell: Mapping[str, Any], table: Features, protocol: Protocol, dev
                 accuracy = {ours: result.accuracy for ours, result in results.items()}
                 methods[one] = _moved(methods[one], accuracy["BAPA"], accuracy.get(PEER.get(one, "BAPA")))
     rivals = sorted(one for one in methods if one not in specs)
-    about = {"device": _provenance(device), "methods": rivals, "half_widths_of": cell["commit"]}
+    about = {"bapa": _provenance(device), "methods": rivals, "half_widths_of": _measured_at(cell)}
     return {**cell, "methods": methods, "moved": about}
 
 
@@ -222,8 +222,13 @@ def _with_slowest(cell: dict[str, Any], before: Mapping[str, Any]) -> dict[str, 
     bapa = seen["accuracy"][0] + seen["bapa"][0]
     methods = {**cell["methods"], **{one: _moved(row, bapa, None) for one, row in kept.items()}}
     episodes = {**cell["episodes"], **{one: before["episodes"][one] for one in kept}}
-    about = {"methods": sorted(kept), "half_widths_of": before["commit"]}
+    about = {"methods": sorted(kept), "half_widths_of": _measured_at(before)}
     return {**cell, "added": before.get("added", {}), "moved": about, "episodes": episodes, "methods": methods}
+
+
+def _measured_at(cell: Mapping[str, Any]) -> str:
+    """The commit at which the half-widths of a cell's rivals were measured."""
+    return cell.get("moved", cell).get("half_widths_of", cell["commit"])
 
 
 def _moved(row: Mapping[str, Any], bapa: float, peer: float | None) -> dict[str, Any]:

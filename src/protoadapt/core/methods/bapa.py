@@ -22,25 +22,27 @@ with k = κ r, ε = r/5, r = mean_c 1/√K_c, ρ = 1. Unlabelled rows take part 
     6  T = n_iter · min(1, 40 J²/(K̄ − 1) + 5u),   K̄ = C/Σ_c 1/K_c,   u = mean_c (n_c/n̄ − 1)²/(C − 1) at the start,
        J = max(0, mean s·s′ in classes − mean s·s′ between classes + 0.1/√P),   P pairs s, s′ of one class
 
-with the labelled rows about the first centre: before those steps h = 0, ℓ = 0 and w = 1. The answer is 1 and 2 once
-more. α (0) is how far unlabelled rows may
-choose the centre: two means of rows that are alike differ by V (1/M + 1/N) on average, and a mean that lies further off
-is of other classes than the support's, or mostly of one of them. The centre (1) counts a row less if its class is
-large, so it does not follow the balance. h (3): a row pulls its likeliest class as far as it is sure, and the others
-less; k pseudo-rows at the origin hold back classes that few rows support, fewer the surer the class means are: their
-standard error falls with √K. R (3) is the gradient of the support's log-likelihood: a labelled row that its class no
-longer claims draws the class back and pushes the others off, so that many unsure rows cannot carry a prototype away
-from its labels. The support was not drawn with the queries' class sizes, hence ℓ = 0. g (4) is a James–Stein factor:
-near 1 when sizes differ by more than θ, negative when they differ less, and then ℓ (5) pulls towards balance. θ² is how
-much the estimated sizes of equal classes differ: by confusions that never average out, and by chance. ε keeps a class
-that no row seems to be of from being lost at once. Sizes that differ no more than those of equal classes once they have
-settled are taken to be equal: ℓ is then adjusted until they are, as a round of Sinkhorn's iteration per step would;
-n̄/(n̄ + 1) keeps a single row from being spread over all classes. T (6): where labelled rows of a class are hardly more
-alike than others (J), classes overlap, and unlabelled rows carry prototypes and sizes away from what several labelled
-rows say better, the more of these there are (K̄). Then most steps are of labelled rows alone, which R moves to where
-they are told apart. 0.1/√P is about the error of J, so that a few labels do not decide; u, from 0 for equal sizes to 1
-for a single class, lets unlabelled rows of few classes take part in all steps, as they show where these lie. With one
-labelled row per class T is n_iter.
+with the labelled rows about the first centre and K̄ over the classes that have any: before those steps h = 0, ℓ = 0 and
+w = 1; where T is not whole, the first of them counts by its fraction. The answer is 1 and 2 once more.
+
+α (0) is how far unlabelled rows may choose the centre: two means of rows that are alike differ by V (1/M + 1/N) on
+average, and a mean that lies further off is of other classes than the support's, or mostly of one of them. The centre
+(1) counts a row less if its class is large, so it does not follow the balance. h (3): a row pulls its likeliest class
+as far as it is sure, and the others less; k pseudo-rows at the origin hold back classes that few rows support, fewer
+the surer the class means are: their standard error falls with √K. R (3) is the gradient of the support's
+log-likelihood: a labelled row that its class no longer claims draws the class back and pushes the others off, so that
+many unsure rows cannot carry a prototype away from its labels. The support was not drawn with the queries' class sizes,
+hence ℓ = 0. g (4) is a James–Stein factor: near 1 when sizes differ by more than θ, negative when they differ less, and
+then ℓ (5) pulls towards balance. θ² is how much the estimated sizes of equal classes differ: by confusions that never
+average out, and by chance. ε keeps a class that no row seems to be of from being lost at once. Sizes that differ no
+more than those of equal classes once they have settled are taken to be equal: ℓ is then adjusted until they are, as a
+round of Sinkhorn's iteration per step would; n̄/(n̄ + 1) keeps a single row from being spread over all classes.
+
+T (6): where labelled rows of a class are hardly more alike than others (J), classes overlap, and unlabelled rows carry
+prototypes and sizes away from what several labelled rows say better, the more of these there are (K̄). Then most steps
+are of labelled rows alone, which R moves to where they are told apart. 0.1/√P is about the error of J, so that few
+pairs seldom decide; u, larger the more unequal the classes look at the start, lets unlabelled rows of few classes take
+part in more steps, as they show where these lie. With one labelled row per class T is n_iter.
 
 Told the classes' shares π_c of the unlabelled rows (`class_prior`), 4 and 5 are left out. Instead
 

@@ -83,13 +83,11 @@ def likeness(own: Tensor, whole: Tensor, shots: Tensor) -> Tensor:
     """40 J²/(K̄ − 1) of 6 (…, 1, 1), from Σ_c ‖S_c‖² (…), ‖Σ_c S_c‖² (…) and shots (…, W, 1); ∞ where K̄ is 1."""
     slope, error, _ = TAKING_PART
     own, whole = own[..., None, None], whole[..., None, None]
-    rows, pairs = (
-        shots.sum(-2, keepdim=True),
-        shots.square().sum(-2, keepdim=True),
-    )  # pairs of a class, a row with itself
-    within = (own - rows) / (pairs - rows).clamp_min(1)
-    between = (whole - own) / (rows.square() - pairs).clamp_min(1)
-    J = (within - between + error * (2 / (pairs - rows).clamp_min(1)).sqrt()).clamp_min(0)
+    rows = shots.sum(-2, keepdim=True)
+    same = shots.square().sum(-2, keepdim=True)  # ordered pairs of one class, each row with itself among them
+    within = (own - rows) / (same - rows).clamp_min(1)
+    between = (whole - own) / (rows.square() - same).clamp_min(1)
+    J = (within - between + error * (2 / (same - rows).clamp_min(1)).sqrt()).clamp_min(0)
     known = (shots > 0).to(shots)
     more = known.sum(-2, keepdim=True) / (known / shots.clamp_min(1)).sum(-2, keepdim=True) - 1  # K̄ − 1
     return torch.where(more > ALONE, slope * J.square() / more.clamp_min(ALONE), torch.inf)

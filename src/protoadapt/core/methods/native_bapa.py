@@ -35,14 +35,14 @@ def adapt(episodes: Episodes, how: BapaSettings) -> Tensor:
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
     constants = *how.chance, SMOOTHING, SETTLED, recall(how.prior)  # in the order in which `_steps` takes them
     options = np.array([how.sigma, how.lam, how.kappa, how.k_s, *constants, how.base_rows], rows.numpy().dtype)
-    joining = np.array(TAKING_PART, rows.numpy().dtype)
+    taking_part = np.array(TAKING_PART, rows.numpy().dtype)
     told = np.empty(0, rows.numpy().dtype) if how.prior is None else how.prior[:, 0].contiguous().numpy()
     steps = int(how.n_iter), TOLD_ROUNDS, in_every_step(how)
     rounding = rows.numpy().dtype.type(rounding_of_products(rows.dtype))
     width = padded(helping.shape[1] + episodes.support_index.shape[1])
 
     def part(out: np.ndarray, *index: np.ndarray) -> None:
-        _adapt(rows.numpy(), *index, width, steps, options, joining, told, rounding, out)  # type: ignore[call-arg]
+        _adapt(rows.numpy(), *index, width, steps, options, taking_part, told, rounding, out)  # type: ignore[call-arg]
 
     in_parts(part, out, episodes.support_index, episodes.support_labels, helping, apart)
     return out
@@ -61,7 +61,7 @@ if njit is not None:
     )
 
     @compiled
-    def _adapt(rows, s_index, s_labels, u_index, q_index, width, steps, options, joining, told, rounding, out):
+    def _adapt(rows, s_index, s_labels, u_index, q_index, width, steps, options, taking_part, told, rounding, out):
         """Rows u pull the prototypes. The answers are those of rows q beside them or, where there are none, of u."""
         n_episodes, n_query, n_way = out.shape
         n_rows, n_support = u_index.shape[1], s_index.shape[1]
@@ -70,7 +70,7 @@ if njit is not None:
             copy_rows(rows, u_index[e], x[:n_rows])
             copy_rows(rows, s_index[e], x[n_rows:])
             gram_tiles(x, gram, 0)
-            z, M, MG, size_term = _steps(gram, s_labels[e], n_rows, n_way, steps, options, joining, told, rounding)
+            z, M, MG, size_term = _steps(gram, s_labels[e], n_rows, n_way, steps, options, taking_part, told, rounding)
             if q_index.shape[1]:
                 lam, mixed = options[1], np.zeros((n_way + 1, rows.shape[1]), rows.dtype)
                 add_weighted(M, x, n_rows + n_support, mixed)
@@ -80,7 +80,7 @@ if njit is not None:
                     out[e, j, c] = z[c, j]
 
     @compiled
-    def _steps(gram, labels, n_rows, n_way, steps, options, joining, told, rounding):
+    def _steps(gram, labels, n_rows, n_way, steps, options, taking_part, told, rounding):
         """Returns z (W, ·) at the end for all rows of the Gram matrix, and the mixtures, their products and ℓ."""
         width, n_support, real = len(gram), len(labels), gram.dtype.type
         n_iter, told_rounds, every = steps
@@ -109,7 +109,7 @@ if njit is not None:
             _mix(M[c], pull[c], d, M[n_way], real(0), real(1) / max(shots[c] + k, tiny))
         MG[:] = 0
         add_weighted(M, gram, n_rows + n_support, MG)
-        alike, T = _likeness(M, MG, shots, k, joining), real(n_iter)
+        alike, T = _likeness(M, MG, shots, k, taking_part), real(n_iter)
         for step in range(n_iter + 1):
             for c in range(n_way):  # 2
                 _gaussian(MG[c], d, dot(MG[c], M[n_way]), dot(M[c], MG[c]), lam, size_term[c], z[c])
@@ -129,7 +129,7 @@ if njit is not None:
                     weight[c] += z[c, j]
                 uneven += (weight[c] / n_mean - real(1)) ** 2 / real(n_way)
             if step == 0 and not every:  # 6
-                T = real(n_iter) * min(alike + joining[2] * uneven / real(max(n_way - 1, 1)), real(1))
+                T = real(n_iter) * min(alike + taking_part[2] * uneven / real(max(n_way - 1, 1)), real(1))
             part = min(max(real(step + 1 - n_iter) + T, real(0)), real(1))
             for c in range(n_way):  # 3
                 total = real(0)
@@ -209,7 +209,7 @@ if njit is not None:
 
     @compiled
     def _class_doubt(shots):
-        """`bapa.class_doubt` of one episode."""
+        """`bapa_equations.class_doubt` of one episode."""
         real = shots.dtype.type
         known, total = real(0), real(0)
         for k in shots:
@@ -219,8 +219,8 @@ if njit is not None:
         return total / known
 
     @compiled
-    def _likeness(M, MG, shots, k, joining):
-        """`bapa.likeness` of one episode, from the prototypes at the start: class sums / (K_c + k)."""
+    def _likeness(M, MG, shots, k, taking_part):
+        """`bapa_equations.likeness` of one episode, from the prototypes at the start: class sums / (K_c + k)."""
         real, n_way = shots.dtype.type, len(shots)
         own, whole, known, inverse, rows, pairs = real(0), real(0), real(0), real(0), real(0), real(0)
         for a in range(n_way):
@@ -238,8 +238,8 @@ if njit is not None:
             return real(math.inf)
         within = (own - rows) / max(pairs - rows, real(1))
         between = (whole - own) / max(rows * rows - pairs, real(1))
-        error = joining[1] * real(math.sqrt(real(2) / max(pairs - rows, real(1))))
-        return joining[0] * max(within - between + error, real(0)) ** 2 / more
+        error = taking_part[1] * real(math.sqrt(real(2) / max(pairs - rows, real(1))))
+        return taking_part[0] * max(within - between + error, real(0)) ** 2 / more
 
     @compiled
     def _center(gram, square, M, MG, mean, from_support, alpha, rounding, d):

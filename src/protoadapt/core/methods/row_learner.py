@@ -107,7 +107,7 @@ def prototype_steps(support: Support, source: Source, how: Adaptation) -> Iterat
 
 
 CORRECTED = 0.25
-"""What a corrected row counts where the rows of its class describe the class: at the start, and for familiarity. At 0
+"""What a corrected row counts where labelled rows describe its class: until others take part, and for familiarity. At 0
 a class that few examples describe learns less from corrections; at 1 some tasks end worse than they began
 (`benchmarks/corrections.py`)."""
 
@@ -122,8 +122,8 @@ def bapa_steps(
     their class in place of z. The start is made of the support; in it, and as long as labelled rows are alone, they
     count CORRECTED.
 
-    Where not all steps are of unlabelled rows (6), a pass over these finds how unequal the classes are at the start,
-    and the steps of labelled rows alone need none.
+    Where labelled rows are little alike (6), a pass over the unlabelled ones finds how unequal the classes are at the
+    start, and the steps of labelled rows alone need none.
 
     A row's weight in the centre depends on the row only through z, so Σ_q w_q q = Σ_c weight_c Σ_q z_qc q. Where class
     sizes do not differ (g ≤ 0) all rows have the same weight and the centre stays: the products Σ_q z_qc q are formed
@@ -169,7 +169,7 @@ def bapa_steps(
     match_sizes()
     yield model
     n = no_mass
-    if n_rows and prior is None and bool(alike < 1):
+    if n_rows and how.n_iter and prior is None and bool(alike < 1):
         n = source.sums(sizes, (no_mass,))[0] + known
     T = steps_of_rows(alike, n, max(n_rows, 1), how.n_iter, prior is not None)  # 6
 
