@@ -263,7 +263,8 @@ def _sample(source: ShardSource, every: int) -> np.ndarray:
 
 
 def _counter(on_progress: Progress, total: int) -> Callable[[int], None]:
-    """Reports the rows of all passes. BAPA takes one pass more than expected where class sizes differ."""
+    """Reports the rows of all passes. BAPA takes one more than expected where class sizes differ, fewer where classes
+    overlap."""
     done = 0
 
     def tick(rows: int) -> None:

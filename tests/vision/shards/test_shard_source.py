@@ -121,7 +121,7 @@ def test_every_estimator_learns_from_shards(model, tmp_path):
 @pytest.mark.parametrize(("sizes", "once_more"), [(UNEVEN, 1), ([0.2] * 5, 0)])
 def test_classes_of_one_size_need_no_weights_and_no_product_for_them(sizes, once_more, tmp_path):
     table, truth = clouds(900, sizes=sizes)
-    y = labelled(truth, 8)
+    y = labelled(truth, 1)  # one label per class: rows take part in all steps
     write(tmp_path, table, 900)
     model, passes = BAPAClassifier(n_iter=6), []
     mine = learned(tmp_path, table, y, model, 900, tick=passes.append)
@@ -129,6 +129,15 @@ def test_classes_of_one_size_need_no_weights_and_no_product_for_them(sizes, once
     model.fit(table.astype(np.float64), y)
     for ours, theirs in zip(state(mine), state(model)):
         np.testing.assert_allclose(ours, theirs, atol=2e-5, rtol=1e-4)
+
+
+def test_steps_of_labelled_rows_alone_read_no_other_rows(tmp_path):
+    table, truth = clouds(900)
+    y = labelled(truth, 8)  # classes overlap: unlabelled rows take part in some of the steps only
+    write(tmp_path, table, 900)
+    passes = []
+    learned(tmp_path, table, y, BAPAClassifier(n_iter=30), 900, tick=passes.append)
+    assert 2 < len(passes) < 30
 
 
 def test_the_shard_size_and_the_threads_change_nothing(tmp_path):
