@@ -10,8 +10,6 @@ from pathlib import Path
 
 # Tests run side by side, one a core: threads of their own would only wait for each other. Before torch is loaded.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Ctrl-C is tested: a suite started in the background is told to ignore it, and so would be what it starts.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 # Networks' graphs are kept in the user's cache folder: tests have one of their own.
 os.environ["XDG_CACHE_HOME"] = (CACHE := tempfile.TemporaryDirectory(prefix="protoadapt-cache-")).name
 
@@ -24,6 +22,11 @@ from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+
+def pytest_configure():
+    """Ctrl-C is tested: a suite started in the background is told to ignore it, and so would be what it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
