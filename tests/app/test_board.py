@@ -6,6 +6,7 @@ from io import StringIO
 
 import numpy as np
 import pytest
+from helpers.calibrated import calibration
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -191,8 +192,7 @@ def test_a_change_that_makes_no_sense_is_refused(patch):
 def test_a_picture_of_no_class_is_said_unknown_and_members_are_not():
     """The third class has no examples: by familiarity, however sure the name; without a calibration nothing is said."""
     board = labelled(add(Board(), cloud())[0], {i: CLASSES[i % 3] for i in range(12) if i % 3 < 2})
-    calibration = {"temperature": 1.0, "method": "bapa", "familiarity": {"way": [2], "threshold": [0.3]}}
-    result = name_board(board, METADATA | {"calibration": calibration}).result
+    result = name_board(board, METADATA | {"calibration": calibration(way=(2,))}).result
     assert [row["unknown"] for row in result["pictures"]] == [
         row["file"].startswith("cat") for row in result["pictures"]
     ]

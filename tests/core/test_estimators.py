@@ -532,23 +532,23 @@ def test_corrected_rows_stay_among_the_unlabelled_ones_with_their_class_known():
     first = [about(s)[c] + 0.25 * about(q[:4])[known == c].sum(0) for c in range(3)]
     p = np.stack([first[c] / (1 + 0.25 * (known == c).sum() + 3) for c in range(3)])
 
-    def assigned(rows, sizes):
-        logits = 10 * (2 * rows @ p.T - (p**2).sum(1)) + sizes
-        z = np.exp(logits - logits.max(1, keepdims=True))
-        return z / z.sum(1, keepdims=True)
+    def likely(rows, sizes):
+        return np.exp(10 * (2 * rows @ p.T - (p**2).sum(1)) + sizes)
 
-    for _ in range(20):
+    for _ in range(12):
         u = about(q)
-        z = assigned(u, sizes)
+        e, of_labelled = likely(u, sizes), likely(about(s), 0)
+        z = e / (e.sum(1, keepdims=True) + 1)
         z[:4] = np.eye(3)[known]
         h = z**2 / z.max(1, keepdims=True)
-        t = 2 * np.eye(3) - assigned(about(s), 0)
-        p = 0.8 * p + 0.2 * (t.T @ about(s) + h.T @ u) / (1 + 3 + h.sum(0))[:, None]
-        soft = z.sum(0)
-        g = np.clip(1 - (0.015 + 0.25 / (n / 3)) / np.mean((soft / (n / 3) - 1) ** 2), -1, 1)
-        f = (soft / (n / 3) + 0.2) / 1.2
-        sizes, w = g * np.log(f), z @ (1 / (1 + max(g, 0) * (f - 1)))
+        t = 2 * np.eye(3) - of_labelled / of_labelled.sum(1, keepdims=True)
+        p = 0.75 * p + 0.25 * (t.T @ about(s) + h.T @ u) / (1 + 3 + h.sum(0))[:, None]
+        size = z.sum(0) / z.sum(0).mean()
+        g = max(1 - (0.018 + 0.3 / z.sum(0).mean()) / np.mean((size - 1) ** 2), 0)
+        f = (size + 0.2) / 1.2
+        sizes, w = g * np.log(f), z @ (1 / (1 + g * (f - 1))) / z.sum(1)
         center = alpha * w @ q / w.sum() + (1 - alpha) * mean
+    assert g > 0
     np.testing.assert_allclose(model.prototypes_, p, atol=1e-9)
     np.testing.assert_allclose(model.center_, center, atol=1e-9)
     np.testing.assert_allclose(model.class_bias_, sizes, atol=1e-9)

@@ -334,7 +334,7 @@ def test_bapa_with_statistics_of_base_classes_equals_its_slow_loop_in_every_form
     episodes, _ = clouds(episodes=2, spread=1.0, **counts)
     expected = slow(REFERENCE["bapa"], episodes, **base)
     torch.testing.assert_close(METHODS["bapa"](episodes, **base), expected, atol=1e-6, rtol=1e-5)
-    plain, how = powered(episodes, 0.5, "auto"), BapaSettings(20, 0.2, 10.0, 3.0, 10.0)
+    plain, how = powered(episodes, 0.5, "auto"), BapaSettings(12, 0.25, 10.0, 3.0, 10.0)
     if "base_rows" in base:
         plain, how = from_base(plain, 0.5, "auto"), how._replace(base_rows=10.0)
     if "whiten" in base:

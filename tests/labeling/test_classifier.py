@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from helpers.calibrated import calibration
 from safetensors.torch import load_file, save_file
 
 from protoadapt.core.errors import UserError
@@ -31,7 +32,12 @@ MODEL = {"name": "lite0", "weights": "0" * 16, "size": 224, "mean": [0.5] * 3, "
 
 def card(method="bapa", temperature=1.0, threshold=0.3):
     """A calibration that says the same for all numbers of classes."""
-    return {"temperature": temperature, "method": method, "familiarity": {"way": [3], "threshold": [threshold]}}
+    return calibration(threshold=(threshold,), temperature=temperature, method=method)
+
+
+def old_card(method="bapa"):
+    """One of version 0.1.0, which states no settings."""
+    return {key: value for key, value in card(method).items() if key != "settings"}
 
 
 def fitted(method="bapa", calibration=None, **settings):
@@ -104,25 +110,25 @@ def test_rows_of_no_class_by_their_familiarity(tmp_path, method):
 
 def test_a_calibration_counts_for_its_method_and_settings_only():
     assert fitted("bapa", card("bapa"), lam=10.0)[1].threshold == 0.3  # the setting that it has anyway
-    for method, calibration, settings in (("bapa", card("bapa"), {"lam": 5}), ("cipa", card("bapa"), {})):
-        classifier = fitted(method, calibration, **settings)[1]
+    for method, settings in (("bapa", {"lam": 5}), ("cipa", {})):
+        classifier = fitted(method, card("bapa"), **settings)[1]
         assert (classifier.threshold, classifier.temperature) == (None, 1.0)
 
 
 def test_a_calibration_states_its_settings_and_an_old_one_has_those_of_its_version(monkeypatch):
     for method, settings in SETTINGS_0_1_0.items():
-        assert fitted(method, card(method), **settings)[1].threshold == 0.3
+        assert fitted(method, old_card(method), **settings)[1].threshold == 0.3
     other = SETTINGS_0_1_0["bapa"] | {"lam": 5.0}
     stated = json.loads(json.dumps(card("bapa") | {"settings": other}))
-    assert fitted("bapa", stated, lam=5)[1].threshold == 0.3
+    assert fitted("bapa", stated, **other)[1].threshold == 0.3
     assert fitted("bapa", stated)[1].threshold is None
 
-    class Changed(BAPAClassifier, method=bapa, without=("base_rows", "whiten"), lam=5.0):
+    class Changed(BAPAClassifier, method=bapa, without=("base_rows", "whiten"), **other):
         """As if a later version had another default."""
 
     monkeypatch.setitem(ESTIMATORS, "bapa", Changed)
-    assert fitted("bapa", card("bapa"))[1].threshold is None, "made with the default of 0.1.0, 10"
-    assert fitted("bapa", card("bapa"), lam=10.0)[1].threshold == 0.3
+    assert fitted("bapa", old_card())[1].threshold is None, "made with the default of 0.1.0, 10"
+    assert fitted("bapa", old_card(), lam=10.0)[1].threshold == 0.3
     assert fitted("bapa", stated)[1].threshold == 0.3
 
 

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from helpers.calibrated import calibration
 from helpers.label_files import listing, read_table, truth
 from PIL import Image
 from safetensors.numpy import load_file
@@ -235,8 +236,7 @@ def test_strange_names_survive(folder, named, paint):
 def calibrated(model, monkeypatch):
     """The calibration of the model from now on, which a test may change."""
     real = networks.load_for_files
-    result = {"temperature": 0.5, "method": "bapa"}
-    result["familiarity"] = {"way": [2, 4, 8], "threshold": [0.0, 0.4, 0.9]}
+    result = calibration(way=(2, 4, 8), threshold=(0.0, 0.4, 0.9), temperature=0.5)
     monkeypatch.setattr(networks, "load_for_files", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": result}))
     return result
 

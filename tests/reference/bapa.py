@@ -16,8 +16,8 @@ def bapa(
     lam=10.0,
     kappa=3.0,
     k_s=10.0,
-    n_iter=20,
-    sigma=0.2,
+    n_iter=12,
+    sigma=0.25,
     power="strict",
     beta=0.5,
     class_prior=None,
@@ -41,9 +41,7 @@ def bapa(
     y = one_hot(support_labels, n_way)
     shots = y.sum(axis=0)
     n_query = len(query)
-    n_mean = n_query / n_way
     doubt = np.mean(shots**-0.5)
-    theta2 = less * (0.015 / np.sqrt(doubt) + 0.25 / n_mean)
     rho = 1.0 if class_prior is None else 4.0
     kappa, smoothing = kappa * doubt, 0.2 * doubt
 
@@ -75,6 +73,14 @@ def bapa(
         """Step 2: Gaussian logits with a class-size term."""
         return softmax(lam * (2 * q @ p.T - (p**2).sum(axis=1)) + size_term)
 
+    def known(q, p, size_term):
+        """Step 2 as long as rows pull: a row at the centre is of a class as likely as 1 to r, or of none."""
+        logits = lam * (2 * q @ p.T - (p**2).sum(axis=1)) + size_term
+        if class_prior is not None:
+            return softmax(logits)
+        z = softmax(np.column_stack([logits, np.full(len(q), np.log(doubt))]))[:, :-1]
+        return np.maximum(z, 1e-6 * softmax(logits))
+
     share = None
     if class_prior is not None:
         share = np.full(n_way, 1 / n_way) if isinstance(class_prior, str) else rows(class_prior) / np.sum(class_prior)
@@ -100,8 +106,8 @@ def bapa(
     if class_prior is None and not whiten and within:
         mean_shots = n_way / np.sum(1 / shots)
         alike = np.mean(within) - np.mean(between) + 0.1 / np.sqrt(len(within))
-        n = assign(q, p, size_term).sum(axis=0)
-        unequal = np.mean((n / n_mean - 1) ** 2) / (n_way - 1)
+        n = known(q, p, size_term).sum(axis=0)
+        unequal = np.mean((n / n.mean() - 1) ** 2) / (n_way - 1)
         last_steps *= min(1.0, 40 * max(alike, 0.0) ** 2 / (mean_shots - 1) + 5 * unequal)
     first = n_iter - last_steps
 
@@ -109,21 +115,23 @@ def bapa(
         part = min(max(step + 1 - first, 0.0), 1.0)
         q, s = centred(w)  # 1
         size_term = match(q, p, size_term)
-        z = assign(q, p, size_term)  # 2
+        z = known(q, p, size_term)  # 2
         n = z.sum(axis=0)
+        n_mean = n.mean()
         h = part * z * z / z.max(axis=1, keepdims=True)  # 3: rows pull as far as sure, κ pseudo-rows shrink
         t = y + rho * (y - assign(s, p, 0.0))  # labelled rows that are not recognised draw their class back
         p = (1 - sigma) * p + sigma * (t.T @ s + h.T @ q) / (shots + kappa + h.sum(axis=0))[:, None]
         spread = np.mean((n / n_mean - 1) ** 2)  # 4: is the spread of sizes more than equal classes show?
-        g = np.clip(1 - theta2 / spread, -1.0, 1.0) if spread > 0 else -1.0
+        theta2 = less * (0.018 / np.sqrt(doubt) + 0.3 / n_mean)
+        g = max(1 - theta2 / spread, 0.0) if spread > 0 else 0.0
         f = (n / n_mean + smoothing) / (1 + smoothing)
         if class_prior is None:
-            if g > 0 or step < 0.75 * n_iter:
-                estimate = g * np.log(f)  # 5: follow the sizes as g → 1, pull towards balance when g < 0
+            if g > 0 or step < 0.55 * n_iter:
+                estimate = g * np.log(f)  # 5: follow the sizes as g → 1
             else:  # sizes that settled near balance are made equal
                 estimate = size_term - n_mean / (n_mean + 1) * np.log(n / n_mean)
             size_term = part * estimate + (1 - part) * size_term
-            w = (z * (part / (1 + max(g, 0.0) * (f - 1)) + 1 - part)).sum(axis=1)
+            w = (z * (part / (1 + g * (f - 1)) + 1 - part)).sum(axis=1) / z.sum(axis=1)
         else:
             w = (z / (n_way * share)).sum(axis=1)
 

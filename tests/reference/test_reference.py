@@ -183,7 +183,7 @@ DEFAULTS = {  # of the papers, in our methods' words
     "paddle": {"n_iter": 100, "gamma": 1.0, "scale": None},
     "bavardage": {"n_iter": 5, "prior": 2.0, "beta": 10.0, "most": 5.0},
     "alpha_am": {"n_iter": 1000, "lr": 1e-4, "temp": 15.0, "weights": (1.0, 1.0, 1.0), "alpha": None},
-    "bapa": {"lam": 10.0, "kappa": 3.0, "k_s": 10.0, "n_iter": 20, "sigma": 0.2},
+    "bapa": {"lam": 10.0, "kappa": 3.0, "k_s": 10.0, "n_iter": 12, "sigma": 0.25},
 }
 
 
@@ -218,7 +218,6 @@ def test_bapa_start_in_closed_form():
 def test_bapa_first_round_query_by_query(keep):
     support, y, query, truth, _ = episode(5, shot=2, noise=0.3)
     query = query[np.argsort(truth)][:keep]
-    n_mean = keep / 5
     s, q = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6))
 
     alpha = share_of_queries(s, q)
@@ -227,11 +226,12 @@ def test_bapa_first_round_query_by_query(keep):
     def predict(w, p, size_term):
         mu = alpha * sum(w_i * q_i for w_i, q_i in zip(w, q)) / sum(w) + (1 - alpha) * s.mean(axis=0)
         d2 = ((unit(q - mu)[:, None] - p[None]) ** 2).sum(axis=2)
-        return mu, softened(-10 * d2 + size_term)
+        return mu, -10 * d2 + size_term
 
     mu = alpha * q.mean(axis=0) + (1 - alpha) * s.mean(axis=0)
     p = 2 * means(unit(s - mu), y, 5) / (2 + 3 / np.sqrt(2))
-    _, z = predict(np.ones(keep), p, 0.0)
+    likely = np.exp(10 + predict(np.ones(keep), p, 0.0)[1])  # ‖q − p‖² is 1 more than ‖p‖² − 2 q·p
+    z = np.array([row / (sum(row) + 1 / np.sqrt(2)) for row in likely])  # what is nearer to the centre is of no class
     z_support = softened(-10 * ((unit(s - mu)[:, None] - p[None]) ** 2).sum(axis=2))
     moved = p.copy()
     for c in range(5):
@@ -241,14 +241,15 @@ def test_bapa_first_round_query_by_query(keep):
         for i in range(keep):
             total = total + z[i, c] * z[i, c] / max(z[i]) * unit(q - mu)[i]
             weight += z[i, c] * z[i, c] / max(z[i])
-        moved[c] = 0.8 * p[c] + 0.2 * total / weight
+        moved[c] = 0.75 * p[c] + 0.25 * total / weight
     n = z.sum(axis=0)
-    g = min(1.0, max(-1.0, 1 - (0.015 * 2**0.25 + 0.25 / n_mean) / np.mean((n / n_mean - 1) ** 2)))
+    n_mean = n.mean()
+    g = max(0.0, 1 - (0.018 * 2**0.25 + 0.3 / n_mean) / np.mean((n / n_mean - 1) ** 2))
     assert (g > 0.3) == (keep == 9)
     f = (n / n_mean + 0.2 / np.sqrt(2)) / (1 + 0.2 / np.sqrt(2))
-    w = [sum(z[i, c] / (1 + max(g, 0.0) * (f[c] - 1)) for c in range(5)) for i in range(keep)]
-    # the only step is not among the last quarter of one step
-    expected = predict(w, moved, g * np.log(f))[1]
+    w = [sum(z[i, c] / (1 + g * (f[c] - 1)) for c in range(5)) / sum(z[i]) for i in range(keep)]
+    # the only step is not among the last 45 % of one step
+    expected = softened(predict(w, moved, g * np.log(f))[1])
     np.testing.assert_allclose(bapa(support, y, query, 5, n_iter=1), expected, atol=1e-12)
 
 

@@ -93,7 +93,7 @@ def test_sums_do_not_drift_with_many_float32_rows():
 @pytest.mark.parametrize("queries", [1, 30])
 def test_bapa_learns_the_same_from_any_blocks(queries, spread, shots):
     episodes, _ = clouds(episodes=1, queries=queries, spread=spread, shots=shots)
-    how = Adaptation("euclid", 10.0, 20, 0.2, l2=True)
+    how = Adaptation("euclid", 10.0, 12, 0.25, l2=True)
     expected = bapa(episodes, power="off")[0]
     for size in (1, 7, 100):
         support = Support(blocks(episodes.support[0], size), episodes.support_labels[0], 3)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.archive import CLASSES, copy_of, of, save_model, write_csv
+from helpers.calibrated import calibration
 from helpers.label_files import almost_the_same
 
 from protoadapt import UserError
@@ -101,8 +102,8 @@ def test_pictures_of_no_class_are_unknown_as_in_memory(features, model, table, t
     (tmp_path / "s.csv").write_text("\n".join(line for line in lines if not line.startswith("c/")))
     assert not label_features([tmp_path / "s.csv"], features, tmp_path / "plain")["calibrated"]
     assert not any(row["unknown"] for row in of(tmp_path / "plain").values())
-    calibration = {"temperature": 2.0, "method": "bapa", "familiarity": {"way": [2], "threshold": [0.4]}}
-    card = {"schema": "protoadapt-model/1", "weights": networks.load(model)[1]["weights"], "calibration": calibration}
+    card = {"schema": "protoadapt-model/1", "weights": networks.load(model)[1]["weights"]}
+    card["calibration"] = calibration(way=(2,), threshold=(0.4,), temperature=2.0)
     own = tmp_path / model.name
     own.write_bytes(model.read_bytes())
     own.with_suffix(".json").write_text(json.dumps(card))
@@ -309,7 +310,7 @@ def test_the_columns_are_those_that_the_page_names(features, tmp_path):
 def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, capsys):
     (tmp_path / "s.csv").write_text("file,label\na/000.png,dark\na/003.jpg,dark\nb/001.jpg,mid\nb/004.png,mid\n")
     card = {"schema": "protoadapt-model/1", "weights": networks.load(model)[1]["weights"]}
-    card["calibration"] = {"temperature": 2.0, "method": "bapa", "familiarity": {"way": [2], "threshold": [0.4]}}
+    card["calibration"] = calibration(way=(2,), threshold=(0.4,), temperature=2.0)
     own = tmp_path / model.name
     own.write_bytes(model.read_bytes())
     own.with_suffix(".json").write_text(json.dumps(card))

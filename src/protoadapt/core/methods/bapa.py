@@ -2,20 +2,20 @@
 
 CIPA centres the queries by their own mean and lets every row pull as much as any other: both quietly assume that all
 classes are among the queries, and about equally often. BAPA asks the rows how far to believe that. With N unlabelled
-rows q, C classes, n̄ = N/C, rows of unit length after the power transform, m_S the mean of the support's class means,
-S_c the sum and K_c the number of class c's support rows s, M = C²/Σ_c 1/K_c, q̄ the mean of the unlabelled rows:
+rows q, C classes, rows of unit length after the power transform, m_S the mean of the support's class means, S_c the sum
+and K_c the number of class c's support rows s, M = C²/Σ_c 1/K_c, q̄ the mean of the unlabelled rows:
 
     0  α = N/(N + k_s) · min(1, V (1/M + 1/N) / ‖q̄ − m_S‖²)³,   V = ½ mean ‖q − s‖²
 
 and then n_iter times
 
     1  μ = α Σ_q w_q q / Σ_q w_q + (1 − α) m_S;   x ← unit(x − μ) for all rows              (start: w = 1)
-    2  z = softmax_c(λ (2 q·p_c − ‖p_c‖²) + ℓ_c);   n_c = Σ_q z_qc                            (start: ℓ = 0)
+    2  z_c = e_c/(r + Σ_c e_c),  e_c = exp(λ (2 q·p_c − ‖p_c‖²) + ℓ_c);  n_c = Σ_q z_qc, n̄ = mean_c n_c  (start: ℓ = 0)
     3  p_c ← (1−σ) p_c + σ (S_c + R_c + Σ_q h_qc q) / (K_c + k + Σ_q h_qc),   h = z²/max_c z   (start: S_c/(K_c + k)),
-       R_c = ρ Σ_s (y_sc − z_sc) s,   z_s as in 2 with ℓ = 0
-    4  g = clip(1 − θ² / mean_c (n_c/n̄ − 1)², −1, 1), θ² = 0.015/√r + 0.25/n̄;   f_c = (n_c/n̄ + ε)/(1 + ε)
-    5  ℓ_c = g log f_c;   w_q = Σ_c z_qc / (1 + max(g, 0)(f_c − 1));
-       in the last quarter of the steps, where g ≤ 0:   ℓ_c ← ℓ_c + n̄/(n̄ + 1) log(n̄/n_c)
+       R_c = ρ Σ_s (y_sc − z_sc) s,   z_s = softmax as in 2 with ℓ = 0
+    4  g = max(0, 1 − θ² / mean_c (n_c/n̄ − 1)²), θ² = 0.018/√r + 0.3/n̄;   f_c = (n_c/n̄ + ε)/(1 + ε)
+    5  ℓ_c = g log f_c;   w_q = Σ_c z_qc/(1 + g (f_c − 1)) / Σ_c z_qc;
+       in the last 45 % of the steps, where g = 0:   ℓ_c ← ℓ_c + n̄/(n̄ + 1) log(n̄/n_c)
 
 with k = κ r, ε = r/5, r = mean_c 1/√K_c, ρ = 1. Unlabelled rows take part in the last T steps only,
 
@@ -23,20 +23,24 @@ with k = κ r, ε = r/5, r = mean_c 1/√K_c, ρ = 1. Unlabelled rows take part 
        J = max(0, mean s·s′ in classes − mean s·s′ between classes + 0.1/√P),   P pairs s, s′ of one class
 
 with the labelled rows about the first centre and K̄ over the classes that have any: before those steps h = 0, ℓ = 0 and
-w = 1; where T is not whole, the first of them counts by its fraction. The answer is 1 and 2 once more.
+w = 1; where T is not whole, the first of them counts by its fraction. The answer is 1 and 2 once more, with softmax:
+every row gets a class.
 
 α (0) is how far unlabelled rows may choose the centre: two means of rows that are alike differ by V (1/M + 1/N) on
 average, and a mean that lies further off is of other classes than the support's, or mostly of one of them. The centre
-(1) counts a row less if its class is large, so it does not follow the balance. h (3): a row pulls its likeliest class
-as far as it is sure, and the others less; k pseudo-rows at the origin hold back classes that few rows support, fewer
-the surer the class means are: their standard error falls with √K. R (3) is the gradient of the support's
-log-likelihood: a labelled row that its class no longer claims draws the class back and pushes the others off, so that
-many unsure rows cannot carry a prototype away from its labels. The support was not drawn with the queries' class sizes,
-hence ℓ = 0. g (4) is a James–Stein factor: near 1 when sizes differ by more than θ, negative when they differ less, and
-then ℓ (5) pulls towards balance. θ² is how much the estimated sizes of equal classes differ: by confusions that never
-average out, and by chance. ε keeps a class that no row seems to be of from being lost at once. Sizes that differ no
-more than those of equal classes once they have settled are taken to be equal: ℓ is then adjusted until they are, as a
-round of Sinkhorn's iteration per step would; n̄/(n̄ + 1) keeps a single row from being spread over all classes.
+(1) counts a row less if its class is large, so it does not follow the balance. r in 2: a row that is nearer to the
+centre than to any prototype may be of no class, or of one that its neighbours do not show; as if a class without name
+had its prototype at the centre, it pulls and counts less. r falls as class means get surer and prototypes longer. h
+(3): a row pulls its likeliest class as far as it is sure, and the others less; k pseudo-rows at the origin hold back
+classes that few rows support, fewer the surer the class means are: their standard error falls with √K. R (3) is the
+gradient of the support's log-likelihood: a labelled row that its class no longer claims draws the class back and pushes
+the others off, so that many unsure rows cannot carry a prototype away from its labels. The support was not drawn with
+the queries' class sizes, hence ℓ = 0. g (4) is a James–Stein factor: near 1 when sizes differ by more than θ, 0 when
+they differ less, and then they say nothing. θ² is how much the estimated sizes of equal classes differ: by confusions
+that never average out, and by chance. ε keeps a class that no row seems to be of from being lost at once. Sizes that
+differ no more than those of equal classes once they have settled are taken to be equal: ℓ is then adjusted until they
+are, as a round of Sinkhorn's iteration per step would; n̄/(n̄ + 1) keeps a single row from being spread over all
+classes.
 
 T (6): where labelled rows of a class are hardly more alike than others (J), classes overlap, and unlabelled rows carry
 prototypes and sizes away from what several labelled rows say better, the more of these there are (K̄). Then most steps
@@ -44,7 +48,7 @@ are of labelled rows alone, which R moves to where they are told apart. 0.1/√P
 pairs seldom decide; u, larger the more unequal the classes look at the start, lets unlabelled rows of few classes take
 part in more steps, as they show where these lie. With one labelled row per class T is n_iter.
 
-Told the classes' shares π_c of the unlabelled rows (`class_prior`), 4 and 5 are left out. Instead
+Told the classes' shares π_c of the unlabelled rows (`class_prior`), 4, 5 and the r in 2 are left out. Instead
 
     2′ ℓ_c ← ℓ_c + log(N π_c/n_c) before each 2, twice: rounds of Sinkhorn's iteration;   w_q = Σ_c z_qc/(C π_c),
 
@@ -61,8 +65,8 @@ Cosines are smaller then, and sizes are estimated better: 4λ/3, 4κ/3 and 3θ/4
 have in common besides their class, which is what misleads unlabelled rows, is mostly gone: T = n_iter.
 
 Three forms give the same answers (a law in the tests): `feature_form` to read, `gram_form` in torch for any device, and
-its compiled twin in `native_bapa`; `row_learner.bapa_steps` is the loop for one task with any number of rows.
-Axes: E episodes, W = C classes, S support rows, U = N unlabelled rows (the queries, unless there are others), Q, D.
+its compiled twin in `native_bapa`; `row_learner.bapa_steps` is the loop for one task with any number of rows. Axes: E
+episodes, W = C classes, S support rows, U = N unlabelled rows (the queries, unless there are others), Q, D.
 """
 
 from math import inf
@@ -86,6 +90,7 @@ from protoadapt.core.methods.bapa_equations import (
     in_every_step,
     label_pulls,
     likeness,
+    of_classes,
     pulls,
     rows_of_base,
     steps_of_rows,
@@ -117,8 +122,8 @@ WHITENED = 0.1, 4 / 3
 def bapa(
     episodes: Episodes,
     *,
-    n_iter: Steps = 20,
-    sigma: StepSize = 0.2,
+    n_iter: Steps = 12,
+    sigma: StepSize = 0.25,
     lam: DistanceScale = 10.0,
     kappa: PseudoRows = 3.0,
     k_s: SupportWeight = 10.0,
@@ -226,16 +231,16 @@ def feature_form(episodes: Episodes, how: BapaSettings) -> Tensor:
     alike = likeness(sums.square().sum((1, 2)), sums.sum(1).square().sum(-1), shots)
     p = sums / held
     for step in range(how.n_iter):
-        z, size_term = assigned(gaussian(q), size_term, how.prior)  # 2
+        z, size_term = assigned(gaussian(q), size_term, how.prior, doubt)  # 2
         n = z.sum(-1, keepdim=True)
         if step == 0:
-            T = steps_of_rows(alike, n, n_rows, how.n_iter, in_every_step(how))  # 6
+            T = steps_of_rows(alike, n, how.n_iter, in_every_step(how))  # 6
         part = takes_part(step, T, how.n_iter)
         h, t = part * pulls(z, 1), label_pulls(y, gaussian(s), known, how.prior)
         p = (1 - how.sigma) * p + how.sigma * (t @ s + h @ q) / (held + h.sum(-1, keepdim=True))  # 3
         settled = step >= SETTLED * how.n_iter
-        size_term, weight = class_sizes(n, n_rows, size_term, doubt, how.prior, settled, how.chance, part)  # 4, 5
-        center, s, q = about((weight * z).sum(1, keepdim=True))
+        size_term, weight = class_sizes(n, size_term, doubt, how.prior, settled, how.chance, part)  # 4, 5
+        center, s, q = about(of_classes(weight, z))
     z, size_term = assigned(gaussian(q), size_term, how.prior)
     if episodes.unlabeled_index is None:
         return z.mT
@@ -293,19 +298,19 @@ def gram_form(episodes: Episodes, how: BapaSettings) -> Tensor:
     for step in range(how.n_iter):
         AG = A @ G
         of_support, of_rows = gaussian(A, AG, m, AG, d).split([n_support, n_rows], -1)
-        z, size_term = assigned(of_rows, size_term, how.prior)  # 2
+        z, size_term = assigned(of_rows, size_term, how.prior, doubt)  # 2
         n = z.sum(-1, keepdim=True)
         if step == 0:  # the prototypes are still class sums / held
             own, whole = (held.square() * A * AG).sum((1, 2)), ((held * A).sum(1) * (held * AG).sum(1)).sum(-1)
             alike = likeness(own, whole, shots)
-            T = steps_of_rows(alike, n, n_rows, how.n_iter, in_every_step(how))  # 6
+            T = steps_of_rows(alike, n, how.n_iter, in_every_step(how))  # 6
         part = takes_part(step, T, how.n_iter)
         h = part * pulls(z, 1)
         pull = torch.cat([label_pulls(y, of_support, known, how.prior), h], -1)
         A = (1 - how.sigma) * A + how.sigma * mixture(pull, m, d) / (held + h.sum(-1, keepdim=True))  # 3
         settled = step >= SETTLED * how.n_iter
-        size_term, weight = class_sizes(n, n_rows, size_term, doubt, how.prior, settled, how.chance, part)  # 4, 5
-        m, Gm, d = center((weight * z).sum(1, keepdim=True))
+        size_term, weight = class_sizes(n, size_term, doubt, how.prior, settled, how.chance, part)  # 4, 5
+        m, Gm, d = center(of_classes(weight, z))
     AG = A @ G
     z, size_term = assigned(gaussian(A, AG, m, AG, d)[..., n_support:], size_term, how.prior)
     if episodes.unlabeled_index is None:

@@ -11,18 +11,22 @@ from torch import Tensor
 
 from protoadapt.core.methods.common import TINY, shares
 
-CHANCE = 0.015, 0.25
+STRICTNESS = 3
+"""The power in 0: how fast α falls where the two means differ by more than chance."""
+CHANCE = 0.018, 0.3
 """θ² = CHANCE[0]/√r + CHANCE[1]/n̄: the spread of estimated sizes that equal classes show; from validation classes."""
 RECALL = 1.0, 4.0
 """ρ, where the sizes are estimated and where they are told: how hard labelled rows draw their classes back."""
 SMOOTHING = 0.2
 """ε with one labelled row per class: what is added to every class's estimated size, as a share of the mean size."""
-SETTLED = 0.75
+SETTLED = 0.55
 """The share of the steps after which sizes may be taken to be equal."""
 TAKING_PART = 40.0, 0.1, 5.0
 """The three numbers of 6; from validation classes."""
 TOLD_ROUNDS = 2
 """Rounds of 2′ in each step."""
+LEAST = 1e-6
+"""The least that all classes together have of a row, so that it has a likeliest class also where it is of none."""
 ALONE = 1e-6
 """How little above 1 the mean K̄ of labelled rows per class counts as 1."""
 
@@ -60,7 +64,8 @@ def beside_base(shots: Tensor, k_b: Tensor | float) -> Tensor:
 def trust(apart2: Tensor, spread: Tensor, shots: Tensor, n_rows: int, k_s: float, k_b: Tensor | float = 0.0) -> Tensor:
     """Step 0: α (…, 1, 1) from ‖q̄ − m_S‖² and V; shots (…, W, 1)."""
     noise = support_noise(shots) * beside_base(shots, k_b)  # 1/(M + k_b)
-    return n_rows / (n_rows + k_s) * (spread * (noise + 1 / n_rows) / apart2.clamp_min(TINY)).clamp(0, 1) ** 3
+    alike = (spread * (noise + 1 / n_rows) / apart2.clamp_min(TINY)).clamp(0, 1)
+    return n_rows / (n_rows + k_s) * alike**STRICTNESS
 
 
 def class_doubt(shots: Tensor) -> Tensor:
@@ -72,6 +77,14 @@ def class_doubt(shots: Tensor) -> Tensor:
 def held_by(shots: Tensor, kappa: float) -> Tensor:
     """K_c + k (…, W, 1), above 0: the rows and pseudo-rows that hold each prototype; shots (…, W, 1)."""
     return (shots + kappa * class_doubt(shots)).clamp_min(TINY)
+
+
+def shared(logits: Tensor, classes: int, doubt: Tensor | float) -> Tensor:
+    """z_c = exp l_c / (r + Σ exp l) of 2, along the axis `classes`; `doubt` is r, 0 where every row is of a class."""
+    z = logits.softmax(classes)
+    if isinstance(doubt, float):
+        return z
+    return z * (logits.logsumexp(classes, keepdim=True) - doubt.to(z).log()).sigmoid().clamp_min(LEAST)
 
 
 def pulls(z: Tensor, classes: int) -> Tensor:
@@ -93,10 +106,9 @@ def likeness(own: Tensor, whole: Tensor, shots: Tensor) -> Tensor:
     return torch.where(more > ALONE, slope * J.square() / more.clamp_min(ALONE), torch.inf)
 
 
-def steps_of_rows(alike: Tensor, n: Tensor, n_rows: int, n_iter: int, every: bool = False) -> Tensor:
+def steps_of_rows(alike: Tensor, n: Tensor, n_iter: int, every: bool = False) -> Tensor:
     """T of 6 (…, 1, 1), for `likeness` and the soft class sizes n (…, W, 1) at the start; n_iter for `every`."""
-    n_way = n.shape[-2]
-    uneven = (n * n_way / n_rows - 1).square().mean(-2, keepdim=True) / max(n_way - 1, 1)
+    uneven = spread_of(n) / max(n.shape[-2] - 1, 1)
     share = (alike + TAKING_PART[2] * uneven).clamp_max(1)
     return n_iter * (torch.ones_like(share) if every else share)
 
@@ -129,12 +141,17 @@ def told(class_prior: Sequence[float] | Tensor | str | None, n_way: int, like: T
     return None if class_prior is None else shares(class_prior, n_way, like)[:, None]
 
 
-def assigned(logits: Tensor, size_term: Tensor, prior: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Step 2: z (E, W, U) for logits without ℓ, and ℓ (E, W, 1), which changes where a prior (W, 1) was told."""
+def assigned(
+    logits: Tensor, size_term: Tensor, prior: Tensor | None, doubt: Tensor | float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Step 2: z (E, W, U) for logits without ℓ, and ℓ (E, W, 1), which changes where a prior (W, 1) was told.
+
+    doubt: r (E, 1, 1); 0 where every row is of a class, as in the answer. Where sizes are told, every row is.
+    """
     for _ in range(0 if prior is None else TOLD_ROUNDS):
         n = (logits + size_term).softmax(1).sum(-1, keepdim=True)
         size_term = matched(n, logits.shape[-1], size_term, prior)
-    return (logits + size_term).softmax(1), size_term
+    return shared(logits + size_term, 1, doubt if prior is None else 0.0), size_term
 
 
 def matched(n: Tensor, n_rows: int, size_term: Tensor, prior: Tensor | None) -> Tensor:
@@ -142,9 +159,20 @@ def matched(n: Tensor, n_rows: int, size_term: Tensor, prior: Tensor | None) -> 
     return size_term if prior is None else size_term + (n_rows * prior / n.clamp_min(TINY)).log()
 
 
+def spread_of(n: Tensor) -> Tensor:
+    """mean_c (n_c/n̄ − 1)² (…, 1, 1) of soft class sizes n (…, W, 1)."""
+    n_mean = n.mean(-2, keepdim=True)
+    return (n / n_mean.clamp_min(TINY) - 1).square().mean(-2, keepdim=True)
+
+
+def unequal(n: Tensor, doubt: Tensor, chance: tuple[float, float]) -> Tensor:
+    """Step 4: g (…, 1, 1) from soft class sizes n (…, W, 1) and r (…, 1, 1)."""
+    theta2 = chance[0] / doubt.sqrt() + chance[1] / n.mean(-2, keepdim=True).clamp_min(TINY)
+    return (1 - theta2 / spread_of(n).clamp_min(TINY)).clamp_min(0)
+
+
 def class_sizes(
     n: Tensor,
-    n_rows: int,
     size_term: Tensor,
     doubt: Tensor,
     prior: Tensor | None,
@@ -161,13 +189,17 @@ def class_sizes(
     n_way = n.shape[-2]
     if prior is not None:
         return size_term, (1 / (n_way * prior)).expand_as(n)
-    n_mean = n_rows / n_way
-    uneven = (n / n_mean - 1).square().mean(-2, keepdim=True)
-    g = (1 - (chance[0] / doubt.sqrt() + chance[1] / n_mean) / uneven.clamp_min(TINY)).clamp(-1, 1)
+    n_mean = n.mean(-2, keepdim=True).clamp_min(TINY)
+    g = unequal(n, doubt, chance)
     f = (n / n_mean + SMOOTHING * doubt) / (1 + SMOOTHING * doubt)
     estimated = g * f.log()
     if settled:
         evened = size_term - n_mean / (n_mean + 1) * (n / n_mean).clamp_min(TINY).log()
         estimated = torch.where(g > 0, estimated, evened)
-    weight = 1 / (1 + g.clamp_min(0) * (f - 1))
+    weight = 1 / (1 + g * (f - 1))
     return size_term + part * (estimated - size_term), 1 + part * (weight - 1)
+
+
+def of_classes(weight: Tensor, z: Tensor) -> Tensor:
+    """w (E, 1, U): what each row counts in the centre, the mean of its classes' weights (E, W, 1)."""
+    return (weight * z).sum(1, keepdim=True) / z.sum(1, keepdim=True)

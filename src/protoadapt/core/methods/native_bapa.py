@@ -15,8 +15,10 @@ from torch import Tensor
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.bapa_equations import (
     ALONE,
+    LEAST,
     SETTLED,
     SMOOTHING,
+    STRICTNESS,
     TAKING_PART,
     TOLD_ROUNDS,
     BapaSettings,
@@ -55,6 +57,7 @@ if njit is not None:
         compiled,
         copy_rows,
         dot,
+        fast_exp,
         gram_tiles,
         softmax,
         total_of,
@@ -85,13 +88,12 @@ if njit is not None:
         width, n_support, real = len(gram), len(labels), gram.dtype.type
         n_iter, told_rounds, every = steps
         sigma, lam, kappa, k_s, confusion, chance, smoothing, settled, recall, base_rows = options
-        keep, tiny, n_mean = real(1) - sigma, real(1e-12), real(n_rows / n_way)
+        keep, tiny = real(1) - sigma, real(1e-12)
         shots = np.zeros(n_way, gram.dtype)
         for label in labels:
             shots[label] += 1
         doubt = _class_doubt(shots)
         k, epsilon = kappa * doubt, smoothing * doubt
-        theta2 = confusion / real(math.sqrt(doubt)) + chance / n_mean
         from_support, mean = np.zeros(width, gram.dtype), np.zeros(width, gram.dtype)
         alpha = _trust(gram, labels, shots, n_rows, k_s, base_rows, from_support, mean)  # 0
         M, MG = aligned(n_way + 1, width, gram), aligned(n_way + 1, width, gram)
@@ -99,7 +101,7 @@ if njit is not None:
         d, top, unsure = np.empty(width, gram.dtype), np.empty(width, gram.dtype), np.empty(width, gram.dtype)
         size_term, weight = np.zeros(n_way, gram.dtype), np.empty(n_way, gram.dtype)
         logits = np.empty((len(told), width), gram.dtype)
-        square = np.empty(width, gram.dtype)
+        square, best = np.empty(width, gram.dtype), np.ones(width, gram.dtype)
         for j in range(width):
             square[j] = gram[j, j]
         for i in range(n_support):
@@ -117,17 +119,24 @@ if njit is not None:
                     z[c, j] -= size_term[c]  # labelled rows: without ℓ
             if len(told):
                 logits[:] = z
-            softmax(z, top, unsure)  # unsure = 1/max_c z
-            if len(told):
+                softmax(z, top, unsure)  # unsure = 1/max_c z
                 _match(logits, z, size_term, top, unsure, n_rows, told, told_rounds)
+            elif step < n_iter:
+                _share(z, best, top, unsure, n_rows, doubt)
+            else:
+                softmax(z, top, unsure)
             if step == n_iter:
                 break
-            uneven = real(0)
+            n_mean, uneven = real(0), real(0)
             for c in range(n_way):
                 weight[c] = real(0)
                 for j in range(n_rows):
                     weight[c] += z[c, j]
+                n_mean += weight[c] / real(n_way)
+            n_mean = max(n_mean, tiny)
+            for c in range(n_way):
                 uneven += (weight[c] / n_mean - real(1)) ** 2 / real(n_way)
+            theta2 = confusion / real(math.sqrt(doubt)) + chance / n_mean
             if step == 0 and not every:  # 6
                 T = real(n_iter) * min(alike + taking_part[2] * uneven / real(max(n_way - 1, 1)), real(1))
             part = min(max(real(step + 1 - n_iter) + T, real(0)), real(1))
@@ -141,7 +150,7 @@ if njit is not None:
                         y = real(1) if labels[i] == c else real(0)
                         pull[c, n_rows + i] = y + recall * (y - z[c, n_rows + i])
                 _mix(M[c], pull[c], d, M[n_way], keep, sigma / (k + shots[c] + total))
-            g = min(max(real(1) - theta2 / max(uneven, tiny), real(-1)), real(1))  # 4, 5
+            g = max(real(1) - theta2 / max(uneven, tiny), real(0))  # 4, 5
             mean[:] = 0
             for c in range(n_way):
                 if len(told):
@@ -153,14 +162,36 @@ if njit is not None:
                     else:
                         share = max(weight[c] / n_mean, tiny)
                         size_term[c] -= part * n_mean / (n_mean + real(1)) * real(math.log(share))
-                    weight[c] = real(1) + part * (real(1) / (real(1) + max(g, real(0)) * (f - real(1))) - real(1))
+                    weight[c] = real(1) + part * (real(1) / (real(1) + g * (f - real(1))) - real(1))
                 for j in range(n_rows):
                     mean[j] += weight[c] * z[c, j]
+            for j in range(n_rows):
+                mean[j] /= best[j]
             whole = real(1) / max(total_of(mean), tiny)
             for j in range(n_rows):
                 mean[j] *= whole
             _center(gram, square, M, MG, mean, from_support, alpha, rounding, d)  # 1
         return z, M, MG, size_term
+
+    @compiled
+    def _share(z, best, top, unsure, n_rows, doubt):
+        """`bapa_equations.shared` for the rows that pull, softmax for the others; unsure = 1/max_c z, best = Σ_c z."""
+        least = z.dtype.type(LEAST)
+        for j in range(n_rows):
+            best[j] = z[0, j]
+        for c in range(1, len(z)):
+            for j in range(n_rows):
+                best[j] = max(best[j], z[c, j])
+        softmax(z, top, unsure)  # Σ exp l = unsure · exp best
+        for j in range(n_rows):
+            less = fast_exp(-abs(best[j]))
+            some = unsure[j] if best[j] > 0 else unsure[j] * less
+            none = doubt * less if best[j] > 0 else doubt
+            best[j] = max(some / (some + none), least)
+            unsure[j] /= best[j]
+        for c in range(len(z)):
+            for j in range(n_rows):
+                z[c, j] *= best[j]
 
     @compiled
     def _match(logits, z, size_term, top, unsure, n_rows, told, rounds):
@@ -205,7 +236,7 @@ if njit is not None:
             spread += gram[i, i] / 2 * (mean[i] + from_support[i]) - across * mean[i]
         from_support *= share
         ratio = spread * (share * noise + 1 / n_rows) / max(apart2, real(1e-12))
-        return real(n_rows / (n_rows + k_s)) * real(min(max(ratio, 0), 1)) ** 3
+        return real(n_rows / (n_rows + k_s)) * real(min(max(ratio, 0), 1)) ** STRICTNESS
 
     @compiled
     def _class_doubt(shots):

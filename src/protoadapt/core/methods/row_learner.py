@@ -26,6 +26,7 @@ from protoadapt.core.methods.bapa_equations import (
     likeness,
     matched,
     pulls,
+    shared,
     steps_of_rows,
     takes_part,
     told,
@@ -143,6 +144,7 @@ def bapa_steps(
 
     prior = told(how.class_prior, len(shots), shots)
     doubt = class_doubt(shots)
+    of_none = doubt if prior is None else 0.0  # r in 2
     support_mean = (sums / shots).mean(0)
     center, alpha = support_mean, 0.0 * squares
     if n_rows:
@@ -157,7 +159,7 @@ def bapa_steps(
     model = PrototypeModel(center, prototypes, zero[:, 0], "euclid", how.scale, how.l2)
 
     def sizes(block: RowBlock) -> Sums:
-        return (model.logits(block).softmax(0).sum(1, keepdim=True),)
+        return (shared(model.logits(block), 0, of_none).sum(1, keepdim=True),)
 
     def match_sizes() -> None:
         """2′: a pass over the rows for each round."""
@@ -171,14 +173,17 @@ def bapa_steps(
     n = no_mass
     if n_rows and how.n_iter and prior is None and bool(alike < 1):
         n = source.sums(sizes, (no_mass,))[0] + known
-    T = steps_of_rows(alike, n, max(n_rows, 1), how.n_iter, prior is not None)  # 6
+    T = steps_of_rows(alike, n, how.n_iter, prior is not None)  # 6
 
     def of_block(block: RowBlock) -> Sums:
         u = block.about(model.center, how.l2)
-        z = model.scores(u).softmax(0)  # 2
+        z = shared(model.scores(u), 0, of_none)  # 2
         h = pulls(z, 0)
         parts = z.sum(1, keepdim=True), h.sum(1, keepdim=True), u.pull(h)
-        return (*parts, block.pull(z)) if uneven else parts
+        if not uneven:
+            return parts
+        even = z / z.sum(0, keepdim=True)
+        return *parts, even.sum(1, keepdim=True), block.pull(even)
 
     def labels_pull(y: Tensor, block: DenseBlock) -> Tensor:
         u = block.about(model.center, how.l2)
@@ -187,13 +192,13 @@ def bapa_steps(
 
     step, uneven = 0, False
     while n_rows and step < how.n_iter:
-        size_term, mass, pull, of_class = model.bias[:, None], no_mass, zero, [zero]
+        size_term, mass, pull, followed = model.bias[:, None], no_mass, zero, [no_mass, zero]
         part = takes_part(step, T, how.n_iter)
         if part > 0:
-            zeros = (no_mass, no_mass, zero, zero)
-            n, mass, pull, *of_class = source.sums(of_block, zeros if uneven else zeros[:-1])
+            zeros = (no_mass, no_mass, zero, no_mass, zero)
+            n, mass, pull, *followed = source.sums(of_block, zeros if uneven else zeros[:3])
             n, settled = n + known, step >= SETTLED * how.n_iter
-            size_term, weight = class_sizes(n, n_rows, size_term, doubt, prior, settled, part=part)  # 4, 5
+            size_term, weight = class_sizes(n, size_term, doubt, prior, settled, part=part)  # 4, 5
             if not uneven and bool((weight != 1).any()):
                 uneven = True
                 continue
@@ -202,9 +207,9 @@ def bapa_steps(
         estimate = (support.pull(labels_pull) + pull) / (shots + kappa * doubt + mass)
         prototypes = how.sigma * estimate + (1 - how.sigma) * model.prototypes  # 3
         if uneven:
-            center = (
-                alpha * (weight * (of_class[0] + known_sums)).sum(0) / (weight * n).sum() + (1 - alpha) * support_mean
-            )  # 1
+            rows, of_class = followed
+            mean = (weight * (of_class + known_sums)).sum(0) / (weight * (rows + known)).sum()
+            center = alpha * mean + (1 - alpha) * support_mean  # 1
         model = replace(model, center=center, prototypes=prototypes, bias=size_term[:, 0])
         step += 1
         match_sizes()
