@@ -43,6 +43,7 @@ def bapa(
     n_query = len(query)
     doubt = np.mean(shots**-0.5)
     rho = 1.0 if class_prior is None else 4.0
+    sigma = sigma if class_prior is None else min(1.0, 1.4 * sigma)
     kappa, smoothing = kappa * doubt, 0.2 * doubt
 
     # Step 0: two means of like rows differ by so much on average; how does the difference found compare?

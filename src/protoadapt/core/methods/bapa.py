@@ -52,8 +52,8 @@ Told the classes' shares π_c of the unlabelled rows (`class_prior`), 4, 5 and t
 
     2′ ℓ_c ← ℓ_c + log(N π_c/n_c) before each 2, twice: rounds of Sinkhorn's iteration;   w_q = Σ_c z_qc/(C π_c),
 
-T = n_iter and ρ = 4, as no estimate of the sizes can be misled, so that the answer has nearly the sizes it was told,
-and the centre is that of classes that are equally frequent.
+T = n_iter, ρ = 4 and 7σ/5 takes the place of σ, as no estimate of the sizes can be misled, so that the answer has
+nearly the sizes it was told, and the centre is that of classes that are equally frequent.
 
 With few labelled rows, what is known least is the centre. Where the mean b of the base classes' rows is known, it can
 count as k_b labelled rows, `base_rows` at most and fewer where it lies far from m_S: k_b = V/(‖m_S − b‖² − V/M).
@@ -93,6 +93,7 @@ from protoadapt.core.methods.bapa_equations import (
     of_classes,
     pulls,
     rows_of_base,
+    step_size,
     steps_of_rows,
     takes_part,
     told,
@@ -148,7 +149,7 @@ def bapa(
     if base_rows:
         episodes = from_base(episodes, beta, power)
     prior = told(class_prior, episodes.n_way, episodes.rows)
-    how = BapaSettings(n_iter, sigma, lam, kappa, k_s, prior, base_rows)
+    how = BapaSettings(n_iter, step_size(sigma, prior), lam, kappa, k_s, prior, base_rows)
     if whiten:
         episodes, how = whitened(episodes), for_whitened(how)
     if large(episodes):

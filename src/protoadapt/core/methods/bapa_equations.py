@@ -25,6 +25,8 @@ TAKING_PART = 40.0, 0.1, 5.0
 """The three numbers of 6; from validation classes."""
 TOLD_ROUNDS = 2
 """Rounds of 2′ in each step."""
+TOLD_STEP = 1.4
+"""How much further steps go where sizes are told: nothing has to settle before it is believed."""
 LEAST = 1e-6
 """The least that all classes together have of a row, so that it has a likeliest class also where it is of none."""
 ALONE = 1e-6
@@ -121,6 +123,11 @@ def in_every_step(how: BapaSettings) -> bool:
 def takes_part(step: int, T: Tensor, n_iter: int) -> Tensor:
     """1 in the last T of n_iter steps, 0 before; where T is not whole, its fraction in the first of them."""
     return (step + 1 - n_iter + T).clamp(0, 1)
+
+
+def step_size(sigma: float, prior: Tensor | None) -> float:
+    """σ, for class sizes that are estimated (prior None) or told."""
+    return sigma if prior is None else min(TOLD_STEP * sigma, 1.0)
 
 
 def recall(prior: Tensor | None) -> float:

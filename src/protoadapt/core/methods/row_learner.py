@@ -27,6 +27,7 @@ from protoadapt.core.methods.bapa_equations import (
     matched,
     pulls,
     shared,
+    step_size,
     steps_of_rows,
     takes_part,
     told,
@@ -143,7 +144,7 @@ def bapa_steps(
         return zero if corrected is None else corrected.prepared_sums(center, how.l2)
 
     prior = told(how.class_prior, len(shots), shots)
-    doubt = class_doubt(shots)
+    doubt, sigma = class_doubt(shots), step_size(how.sigma, prior)
     of_none = doubt if prior is None else 0.0  # r in 2
     support_mean = (sums / shots).mean(0)
     center, alpha = support_mean, 0.0 * squares
@@ -205,7 +206,7 @@ def bapa_steps(
         sure = CORRECTED + part * (1 - CORRECTED)  # of corrected rows
         pull, mass = part * pull + sure * known_pull(model.center), part * mass + sure * known
         estimate = (support.pull(labels_pull) + pull) / (shots + kappa * doubt + mass)
-        prototypes = how.sigma * estimate + (1 - how.sigma) * model.prototypes  # 3
+        prototypes = sigma * estimate + (1 - sigma) * model.prototypes  # 3
         if uneven:
             rows, of_class = followed
             mean = (weight * (of_class + known_sums)).sum(0) / (weight * (rows + known)).sum()
