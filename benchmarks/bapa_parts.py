@@ -27,6 +27,7 @@ from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, load_features
 from protoadapt.core.files import write_json
 from protoadapt.core.methods import bapa_equations as equations
+from protoadapt.core.methods import method
 from protoadapt.core.methods.bapa_equations import BapaSettings
 from protoadapt.core.methods.normalize import powered
 from protoadapt.core.protocol import Protocol
@@ -43,7 +44,7 @@ PROTOCOLS = {
     "10 queries": Protocol("few", query=10),
     "30 % foreign": Protocol("open"),
 }
-DEFAULTS: dict[str, Any] = {"n_iter": 20, "sigma": 0.2, "lam": 10.0, "kappa": 3.0, "k_s": 10.0}
+DEFAULTS = {name: value for name, value in method("bapa").settings.items() if name in BapaSettings._fields[:5]}
 
 
 def _rows_alike_in_the_centre(*given: Any, **named: Any) -> tuple[Tensor, Tensor]:
@@ -57,34 +58,34 @@ def _no_size_term(*given: Any, **named: Any) -> tuple[Tensor, Tensor]:
 
 
 forms = import_module("protoadapt.core.methods.bapa")  # the package's `bapa` is the function
-class_sizes, unequal = equations.class_sizes, equations.unequal
+class_sizes = equations.class_sizes
 PARTS: dict[str, dict[str, Any]] = {
     "0: α without its test, N/(N + k_s)": {"trust": lambda far, spread, shots, n, k_s, k_b: n / (n + k_s) + 0 * far},
     "0: the test not cubed": {"STRICTNESS": 1},
     "0: k_s = 0": {"k_s": 0.0},
     "1: all rows alike in the centre, w = 1": {"class_sizes": _rows_alike_in_the_centre},
+    "2: every row of a class, r = 0": {"shared": lambda logits, classes, doubt: logits.softmax(classes)},
     "3: h = z": {"pulls": lambda z, classes: z},
     "3: h = z²": {"pulls": lambda z, classes: z.square()},
     "3: no pseudo-rows, κ = 0": {"kappa": 0.0},
     "3: R = 0": {"RECALL": (0.0, 4.0)},
     "4: sizes always believed, g = 1": {"chance": (0.0, 0.0)},
-    "4: no pull towards equal sizes, g ≥ 0": {"unequal": lambda *given: unequal(*given).clamp_min(0)},
-    "4: θ² = 0.25/n̄": {"chance": (0.0, 0.25)},
-    "4: θ² = 0.015/√r": {"chance": (0.015, 0.0)},
+    "4: θ² without 0.018/√r": {"chance": (0.0, equations.CHANCE[1])},
+    "4: θ² without 0.3/n̄": {"chance": (equations.CHANCE[0], 0.0)},
     "5: no size term, ℓ = 0": {"class_sizes": _no_size_term},
     "5: ε = 0.01 r": {"SMOOTHING": 0.01},
     "5: nothing made equal at the end": {"SETTLED": 2.0},
     "6: T = n_iter": {"in_every_step": lambda how: True},
-    "6: T without u": {"TAKING_PART": (40.0, 0.1, 0.0)},
-    "6: T without 0.1/√P": {"TAKING_PART": (40.0, 0.0, 5.0)},
+    "6: T without u": {"TAKING_PART": (*equations.TAKING_PART[:2], 0.0)},
+    "6: T without 0.1/√P": {"TAKING_PART": (equations.TAKING_PART[0], 0.0, equations.TAKING_PART[2])},
     "r = 1: nothing falls with more labels": {"class_doubt": lambda shots: torch.ones_like(shots[..., :1, :])},
 }
 """What is left out → its replacement: a field of the settings, or a name of `bapa_equations`."""
 CHANGED: dict[str, dict[str, Any]] = {
-    "10 steps": {"n_iter": 10},
-    "40 steps": {"n_iter": 40},
-    "σ = 0.1": {"sigma": 0.1},
-    "σ = 0.4": {"sigma": 0.4},
+    "6 steps": {"n_iter": 6},
+    "24 steps": {"n_iter": 24},
+    "σ = 0.12": {"sigma": 0.12},
+    "σ = 0.5": {"sigma": 0.5},
     "λ = 7": {"lam": 7.0},
     "λ = 14": {"lam": 14.0},
     "κ = 1.5": {"kappa": 1.5},

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from benchmarks import corrections, unknown
 from benchmarks.default_model import by_task
-from paper import arena_page, extremes_page, scale_page
+from paper import arena_page, extremes_page, parts_page, scale_page
 from paper.drawing import draw_bars
 from paper.figures import draw_figures
 from paper.labeling_page import check_numbers, draw_suggest, suggest_numbers
@@ -445,10 +445,10 @@ def board_numbers() -> str:
 
 
 def bapa_page() -> str:
-    """docs/bapa.md with its tables between the two marks."""
+    """docs/bapa.md with its tables between the marks."""
     files = [file for file in ("extremes-validation.json", "extremes-novel.json") if (RESULTS / file).exists()]
     tables = "\n\n".join(extremes_page.numbers(read(file)) for file in files)
-    return filled("docs/bapa.md", tables)
+    return filled("docs/bapa.md", parts_page.numbers(read("bapa-parts.json")), "parts", filled("docs/bapa.md", tables))
 
 
 def arena_text() -> str:
