@@ -9,12 +9,13 @@ methods see the same episodes; slow ones see the first of them, and the slowest 
 Every method is compared with BAPA, and with the form of BAPA that knows as much as it does (`LEAGUES`). The result,
 one small JSON file, is written after every cell, and cells that it has are kept; --again measures them once more, with
 the settings that were found for them, as after a change of BAPA. The slowest method is not measured again then, and
-with --ours no rival is: their answers stay, so their differences to BAPA move with its accuracy on the same tasks.
+with --ours no rival is, and BAPA's own settings are found anew: the rivals' answers stay, so their differences to BAPA
+move with its accuracy on the same tasks.
 """
 
 import fnmatch
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def run(
     """Measures every dataset of a folder that `out` lacks; `only` are patterns of "dataset/protocol/shot".
 
     again: cells that are there are measured anew, with what was found for them, and no others. ours: so are the forms
-    of BAPA alone, with differences of the others that move with them.
+    of BAPA alone, its settings found anew, with differences of the others that move with them.
     """
     files = sorted(folder.glob("*-novel.safetensors"))
     if not files:
@@ -118,7 +119,9 @@ def run(
                         validation, replace(PROTOCOLS[fitted_on], shot=shot), device
                     )
                     if ours:
-                        cell = _with_ours(done[words, shot], table, drawn, device)
+                        anew = fitted(validation, replace(PROTOCOLS[fitted_on], shot=shot), device, {"BAPA, fitted"})
+                        cell = {**done[words, shot], "fitted": {**done[words, shot]["fitted"], **anew}}
+                        cell = _with_ours(cell, table, drawn, device)
                     else:
                         cell = _cell(table, found, drawn, counts, device)
                         cell = _with_slowest(cell, done[words, shot]) if again else cell
@@ -143,11 +146,13 @@ def run(
     return document
 
 
-def fitted(validation: Features, protocol: Protocol, device: str) -> dict[str, dict[str, Any]]:
-    """The settings of each of FITTED on validation tasks of the same kind."""
+def fitted(
+    validation: Features, protocol: Protocol, device: str, only: Collection[str] = tuple(FITTED)
+) -> dict[str, dict[str, Any]]:
+    """The settings of each of FITTED, or of some, on validation tasks of the same kind."""
     drawn = _within(protocol, validation)
     options: dict[str, Any] = {"episodes": TUNING_EPISODES, "device": device, "seed": 1}
-    return {one: tune(validation.features, validation.labels, spec, drawn, **options) for one, spec in FITTED.items()}
+    return {one: tune(validation.features, validation.labels, FITTED[one], drawn, **options) for one in only}
 
 
 def _classes(table: Features) -> int:

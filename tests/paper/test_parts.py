@@ -1,4 +1,4 @@
-"""benchmarks/bapa_parts.py: every variant replaces what exists and changes answers; its tables are what its JSON says."""
+"""benchmarks/bapa_parts.py: every variant replaces what exists and changes answers, and tables show the JSON."""
 
 import numpy as np
 import pytest
