@@ -43,17 +43,15 @@ DIFFERENCES = (
 EXTREMES = "## Extreme queries\n\nOne query, a single class, pictures of other classes: see [BAPA's page](bapa.md)."
 
 BAPA_ROWS = (
-    "BAPA changed on 16 and twice on 18 November 2026 ([its page](bapa.md), [log](log.md)), so its rows are of several "
-    "versions. The last change (in how many steps unlabelled rows take part) is in none of these tables: it leaves "
-    "told, whitened and 1-shot rows as they are and moves the other 5-shot ones by 0.2 at most (balanced tasks of "
-    "CIFAR-FS, FC100, mini-ImageNet and CUB in the [arena](arena.md), which has it). *The version before it:* the "
-    "tables `knowing`, `large_windows`, `choice_cub_whole`, `wide`, `wide_second`, "
-    "`two_with_wide`, `three_with_wide` and `both_wide`, and in the main table CIFAR-FS, FC100 and mini-ImageNet with "
-    "one view and pooling 1 (measured, as in `knowing`, on features stored in half precision, on which CIPA's answers "
-    "are the same in 99.8 to 99.9 % of the episodes) and whole pictures of CUB. *That of 16 November:* the same "
-    "networks with other views or pooling, CUB cut to boxes with eight views or pooling 2, most comparators, and sets "
-    "of narrow networks. *The first:* all others. They are a few tenths of a point apart, on FC100 at 5-shot 0.7 to "
-    "0.8."
+    "BAPA changed on 16, 18 and 19 November 2026 ([its page](bapa.md), [log](log.md)), so its rows are of several "
+    "versions. *Today's:* CIFAR-FS, FC100, mini-ImageNet and CUB cut to boxes with one view and pooling 1 in the main"
+    " table and in the table `knowing` (measured on two CPU cores, from features of the same weights and pictures), "
+    "and the [arena](arena.md). *Those of 18 November* (20 steps; one of them with fewer steps for unlabelled rows): "
+    "the other rows of `knowing`, the tables `large_windows`, `choice_cub_whole`, `wide`, `wide_second`, "
+    "`two_with_wide`, `three_with_wide` and `both_wide`, and whole pictures of CUB in the main table. *That of 16 "
+    "November:* the same networks with other views or pooling, CUB cut to boxes with eight views or pooling 2, most "
+    "comparators, and sets of narrow networks. *The first:* all others. They are a few tenths of a point apart, on "
+    "FC100 at 5-shot up to a point."
 )
 
 

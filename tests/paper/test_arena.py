@@ -32,8 +32,13 @@ def document(tmp_path_factory):
         assert _unmoved(once_more) == _unmoved(again)
         patch.setattr(arena, "PLAIN", {**arena.PLAIN, "BAPA": "bapa(n_iter=0)"})  # another BAPA
         other = json.loads(json.dumps(again))
+        (cell,) = [one for one in _cells(other) if (one["protocol"], one["shot"]) == ("balanced", 5)]
+        anew = {"BAPA, fitted": {"kappa": 2.0}}
+        patch.setattr(arena, "fitted", lambda *given: anew if given[-1] == anew.keys() else None)
         (folder / "other.json").write_text(json.dumps(other))
         moved = arena.run(folder, folder / "other.json", **options, only=["x/balanced/5"], ours=True)
+        assert _cells(moved)[-1]["fitted"] == cell["fitted"] | anew
+        cell["fitted"] |= anew
         (folder / "other.json").write_text(json.dumps(other))
         measured = arena.run(folder, folder / "other.json", **options, only=["x/balanced/5"], again=True)
         _same_differences(_cells(moved)[-1], _cells(measured)[-1], _cells(again)[-1])
