@@ -18,6 +18,7 @@ from pathlib import Path
 ROUNDS, REPEATS, EPISODES = 3, 5, 128
 CASES = {
     **{name: (name, {}) for name in ("protonet", "cipa", "bapa", "pt_map", "tim_gd", "alpha_tim")},
+    **{f"{name}, 5-shot": (name, {"shot": 5}) for name in ("cipa", "bapa")},
     **{f"{name}, semi-supervised": (name, {"kind": "semi", "unlabeled": 20}) for name in ("cipa", "bapa")},
 }
 SLOW = ("tim_gd", "alpha_tim")

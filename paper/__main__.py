@@ -48,7 +48,7 @@ def reproduce(
         bool, typer.Option("--again", help="with arena: measure the cells that are there once more")
     ] = False,
     ours: Annotated[
-        bool, typer.Option("--ours", help="with arena: of the cells that are there, the forms of BAPA alone")
+        bool, typer.Option("--ours", help="with arena: measure BAPA's own forms again, in cells that are there")
     ] = False,
     device: Device = "auto",
 ) -> None:

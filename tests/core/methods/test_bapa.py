@@ -16,12 +16,14 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import synthetic_features, within_class_covariance
-from protoadapt.core.methods import native, native_bapa
+from protoadapt.core.methods import bapa_equations, native, native_bapa
 from protoadapt.core.methods.bapa import bapa, feature_form, for_whitened, gram_form
 from protoadapt.core.methods.bapa_equations import (
     BapaSettings,
     class_sizes,
     likeness,
+    pulls,
+    shared,
     steps_of_rows,
     takes_part,
     told,
@@ -157,6 +159,24 @@ def test_without_pseudo_rows_a_class_without_labels_starts_at_the_centre_in_ever
         torch.testing.assert_close(form(plain, how), answer, atol=1e-4 if dtype == torch.float32 else 1e-9, rtol=0)
 
 
+@pytest.mark.parametrize("n_iter", [20, 40, 300])
+def test_all_forms_take_sizes_to_be_settled_in_the_same_step(n_iter):
+    """Also where 0.55 of the steps is a whole number, which float32 does not hit."""
+    episodes, _ = clouds(dtype=torch.float32, episodes=10, seed=26)
+    how = BapaSettings(n_iter, 0.25, 10.0, 3.0, 10.0)
+    torch.testing.assert_close(
+        bapa(episodes, n_iter=n_iter), gram_form(powered(episodes, 0.5, "auto"), how), atol=1e-4, rtol=0
+    )
+
+
+def test_without_pseudo_rows_a_class_that_nothing_pulls_is_no_number_less():
+    """No labels, no pseudo-rows, and unlabelled rows that take no part yet."""
+    rows, _ = clouds(shots=(2, 2, 2))
+    labels = torch.tensor([0, 0, 0, 1, 1, 1]).expand(3, 6)
+    answer = bapa(Episodes.from_tensors(rows.support, labels, rows.query, 3), kappa=0.0)
+    torch.testing.assert_close(answer.sum(-1), torch.ones_like(answer[..., 0]))
+
+
 def test_the_page_shows_the_equations_of_the_code():
     page = (ROOT / "docs" / "bapa.md").read_text()
     equations = [
@@ -203,6 +223,32 @@ def test_unequal_sizes_are_followed_and_equal_ones_say_nothing():
             f = (n + 3) / 18
             assert (size_term * f.log() > 0).all()
             assert weight[0] < 0.6 < 1.5 < weight[2]
+
+
+def test_a_class_without_a_name_takes_its_share_of_a_row():
+    """As softmax with one more class, whose logit is log r; a row that is all of it still has a likeliest class."""
+    logits, r = 4 * torch.randn(5, 3, 7, dtype=torch.float64), torch.rand(5, 1, 1, dtype=torch.float64) + 0.1
+    beside = torch.cat([logits, r.log().expand(5, 1, 7)], 1).softmax(1)
+    torch.testing.assert_close(shared(logits, 1, r), beside[:, :3])
+    torch.testing.assert_close(shared(logits, 1, 0.0), logits.softmax(1))
+    far = shared(logits - 1e4, 1, r)
+    torch.testing.assert_close(far, 1e-6 * logits.softmax(1))
+    assert torch.isfinite(pulls(far, 1)).all()
+
+
+def test_pictures_of_other_classes_and_folders_of_one_mislead_less(monkeypatch):
+    table = synthetic_features(classes=20, rows=60)
+    cases = Protocol("open"), Protocol("open", shot=5), Protocol("one-class", query=40)
+
+    def results():
+        monkeypatch.setattr(native, "njit", None)  # the form in torch, which can be changed
+        return [compare(table.features, table.labels, ["bapa"], case, episodes=400)[0] for case in cases]
+
+    ours = results()
+    monkeypatch.setattr(bapa_equations, "shared", lambda logits, classes, doubt: logits.softmax(classes))
+    for with_it, without in zip(ours, results()):
+        mean, half = with_it.minus(without)
+        assert mean > half / 2 > 0
 
 
 def test_sizes_that_settle_near_balance_are_made_equal_and_others_followed():
@@ -257,6 +303,8 @@ def test_whitening_helps_where_rows_of_one_class_differ_along_few_directions():
 
 def test_a_covariance_that_is_missing_or_none_is_said():
     episodes, _ = clouds()
+    with pytest.raises(UserError, match="base_power_mean has entries that are not finite"):
+        bapa(replace(episodes, base_power_mean=torch.nan * episodes.base_power_mean, memo={}), base_rows=10)
     with pytest.raises(UserError, match="whiten needs the covariance of the base classes' features, which is missing"):
         bapa(replace(episodes, base_covariance=None), whiten=True)
     with pytest.raises(UserError, match="whiten needs base classes whose rows differ"):

@@ -80,12 +80,12 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.features import BASE_BETA
 from protoadapt.core.methods.adaptation import adapting_index, large
 from protoadapt.core.methods.bapa_equations import (
-    SETTLED,
     BapaSettings,
     assigned,
     beside_base,
     class_doubt,
     class_sizes,
+    first_settled,
     held_by,
     in_every_step,
     label_pulls,
@@ -167,6 +167,8 @@ def from_base(episodes: Episodes, beta: float, power: str) -> Episodes:
             f"give it with --base FILE (in Python base_power_mean; bpa leaves none) and leave beta and power as they "
             f"are, or leave out base_rows"
         )
+    if not bool(episodes.base_power_mean.isfinite().all()):
+        raise UserError("base_power_mean has entries that are not finite: compute it again, or leave out base_rows")
     return episodes.each_row(torch.sub, other=episodes.base_power_mean)
 
 
@@ -239,7 +241,7 @@ def feature_form(episodes: Episodes, how: BapaSettings) -> Tensor:
         part = takes_part(step, T, how.n_iter)
         h, t = part * pulls(z, 1), label_pulls(y, gaussian(s), known, how.prior)
         p = (1 - how.sigma) * p + how.sigma * (t @ s + h @ q) / (held + h.sum(-1, keepdim=True))  # 3
-        settled = step >= SETTLED * how.n_iter
+        settled = step >= first_settled(how.n_iter)
         size_term, weight = class_sizes(n, size_term, doubt, how.prior, settled, how.chance, part)  # 4, 5
         center, s, q = about(of_classes(weight, z))
     z, size_term = assigned(gaussian(q), size_term, how.prior)
@@ -309,7 +311,7 @@ def gram_form(episodes: Episodes, how: BapaSettings) -> Tensor:
         h = part * pulls(z, 1)
         pull = torch.cat([label_pulls(y, of_support, known, how.prior), h], -1)
         A = (1 - how.sigma) * A + how.sigma * mixture(pull, m, d) / (held + h.sum(-1, keepdim=True))  # 3
-        settled = step >= SETTLED * how.n_iter
+        settled = step >= first_settled(how.n_iter)
         size_term, weight = class_sizes(n, size_term, doubt, how.prior, settled, how.chance, part)  # 4, 5
         m, Gm, d = center(of_classes(weight, z))
     AG = A @ G

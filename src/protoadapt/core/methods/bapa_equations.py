@@ -4,6 +4,7 @@ Axes: … E episodes or none, W = C classes, S support rows, U = N unlabelled ro
 """
 
 from collections.abc import Sequence
+from math import ceil
 from typing import NamedTuple
 
 import torch
@@ -159,6 +160,11 @@ def assigned(
         n = (logits + size_term).softmax(1).sum(-1, keepdim=True)
         size_term = matched(n, logits.shape[-1], size_term, prior)
     return shared(logits + size_term, 1, doubt if prior is None else 0.0), size_term
+
+
+def first_settled(n_iter: int) -> int:
+    """The first step in which sizes may be taken to be equal."""
+    return ceil(SETTLED * n_iter)
 
 
 def matched(n: Tensor, n_rows: int, size_term: Tensor, prior: Tensor | None) -> Tensor:

@@ -16,12 +16,12 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.bapa_equations import (
     ALONE,
     LEAST,
-    SETTLED,
     SMOOTHING,
     STRICTNESS,
     TAKING_PART,
     TOLD_ROUNDS,
     BapaSettings,
+    first_settled,
     in_every_step,
     recall,
 )
@@ -35,11 +35,11 @@ def adapt(episodes: Episodes, how: BapaSettings) -> Tensor:
     rows = episodes.rows.contiguous()
     helping, apart = helping_and_apart(episodes)
     out = torch.empty(*episodes.query_index.shape, episodes.n_way, dtype=rows.dtype)
-    constants = *how.chance, SMOOTHING, SETTLED, recall(how.prior)  # in the order in which `_steps` takes them
+    constants = *how.chance, SMOOTHING, recall(how.prior)  # in the order in which `_steps` takes them
     options = np.array([how.sigma, how.lam, how.kappa, how.k_s, *constants, how.base_rows], rows.numpy().dtype)
     taking_part = np.array(TAKING_PART, rows.numpy().dtype)
     told = np.empty(0, rows.numpy().dtype) if how.prior is None else how.prior[:, 0].contiguous().numpy()
-    steps = int(how.n_iter), TOLD_ROUNDS, in_every_step(how)
+    steps = int(how.n_iter), first_settled(how.n_iter), TOLD_ROUNDS, in_every_step(how)
     rounding = rows.numpy().dtype.type(rounding_of_products(rows.dtype))
     width = padded(helping.shape[1] + episodes.support_index.shape[1])
 
@@ -86,8 +86,8 @@ if njit is not None:
     def _steps(gram, labels, n_rows, n_way, steps, options, taking_part, told, rounding):
         """Returns z (W, ·) at the end for all rows of the Gram matrix, and the mixtures, their products and ℓ."""
         width, n_support, real = len(gram), len(labels), gram.dtype.type
-        n_iter, told_rounds, every = steps
-        sigma, lam, kappa, k_s, confusion, chance, smoothing, settled, recall, base_rows = options
+        n_iter, settled, told_rounds, every = steps
+        sigma, lam, kappa, k_s, confusion, chance, smoothing, recall, base_rows = options
         keep, tiny = real(1) - sigma, real(1e-12)
         shots = np.zeros(n_way, gram.dtype)
         for label in labels:
@@ -149,7 +149,7 @@ if njit is not None:
                     for i in range(n_support):
                         y = real(1) if labels[i] == c else real(0)
                         pull[c, n_rows + i] = y + recall * (y - z[c, n_rows + i])
-                _mix(M[c], pull[c], d, M[n_way], keep, sigma / (k + shots[c] + total))
+                _mix(M[c], pull[c], d, M[n_way], keep, sigma / max(k + shots[c] + total, tiny))
             g = max(real(1) - theta2 / max(uneven, tiny), real(0))  # 4, 5
             mean[:] = 0
             for c in range(n_way):
@@ -157,7 +157,7 @@ if njit is not None:
                     weight[c] = real(1) / (real(n_way) * told[c])
                 else:
                     f = (weight[c] / n_mean + epsilon) / (real(1) + epsilon)
-                    if g > 0 or step < settled * n_iter:
+                    if g > 0 or step < settled:
                         size_term[c] += part * (g * real(math.log(f)) - size_term[c])
                     else:
                         share = max(weight[c] / n_mean, tiny)

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from protoadapt.core.methods.adaptation import Adaptation
 from protoadapt.core.methods.bapa_equations import (
-    SETTLED,
     TOLD_ROUNDS,
     class_doubt,
     class_sizes,
+    first_settled,
     label_pulls,
     likeness,
     matched,
@@ -198,7 +198,7 @@ def bapa_steps(
         if part > 0:
             zeros = (no_mass, no_mass, zero, no_mass, zero)
             n, mass, pull, *followed = source.sums(of_block, zeros if uneven else zeros[:3])
-            n, settled = n + known, step >= SETTLED * how.n_iter
+            n, settled = n + known, step >= first_settled(how.n_iter)
             size_term, weight = class_sizes(n, size_term, doubt, prior, settled, part=part)  # 4, 5
             if not uneven and bool((weight != 1).any()):
                 uneven = True
