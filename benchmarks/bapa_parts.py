@@ -20,6 +20,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from paper.arena import PROTOCOLS as ARENA
 from paper.parts_page import numbers
 from protoadapt.core.episodes import Episodes, draw
 from protoadapt.core.errors import UserError
@@ -35,14 +36,9 @@ from protoadapt.core.provenance import commit, hardware, versions
 
 SHOTS = (1, 5)
 PROTOCOLS = {
-    "balanced": Protocol(),
-    "Dirichlet(2)": Protocol("dirichlet"),
-    "Dirichlet(0.5)": Protocol("dirichlet", alpha=0.5),
-    "5 of 10": Protocol("present", way=10),
-    "one class": Protocol("one-class", query=40),
-    "3 queries": Protocol("few", query=3),
-    "10 queries": Protocol("few", query=10),
-    "30 % foreign": Protocol("open"),
+    **{words: ARENA[words] for words in ("balanced", "Dirichlet(2)", "Dirichlet(0.5)")},
+    "5 of 10": Protocol("present", way=10),  # DTD has ten classes
+    **{words: ARENA[words] for words in ("one class", "3 queries", "10 queries", "30 % foreign")},
 }
 DEFAULTS = {name: value for name, value in method("bapa").settings.items() if name in BapaSettings._fields[:5]}
 
