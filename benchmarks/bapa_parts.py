@@ -40,7 +40,9 @@ PROTOCOLS = {
     "5 of 10": Protocol("present", way=10),  # DTD has ten classes
     **{words: ARENA[words] for words in ("one class", "3 queries", "10 queries", "30 % foreign")},
 }
-DEFAULTS = {name: value for name, value in method("bapa").settings.items() if name in BapaSettings._fields[:5]}
+DEFAULTS = method("bapa").settings
+forms = import_module("protoadapt.core.methods.bapa")  # the package's `bapa` is the function
+class_sizes = equations.class_sizes
 
 
 def _rows_alike_in_the_centre(*given: Any, **named: Any) -> tuple[Tensor, Tensor]:
@@ -53,8 +55,6 @@ def _no_size_term(*given: Any, **named: Any) -> tuple[Tensor, Tensor]:
     return torch.zeros_like(size_term), weight
 
 
-forms = import_module("protoadapt.core.methods.bapa")  # the package's `bapa` is the function
-class_sizes = equations.class_sizes
 PARTS: dict[str, dict[str, Any]] = {
     "0: α without its test, N/(N + k_s)": {"trust": lambda far, spread, shots, n, k_s, k_b: n / (n + k_s) + 0 * far},
     "0: the test not cubed": {"STRICTNESS": 1},
@@ -94,15 +94,16 @@ CHANGED: dict[str, dict[str, Any]] = {
 
 def variant(replaced: dict[str, Any]) -> Callable[[Episodes], Tensor]:
     """BAPA with some settings, functions or numbers replaced."""
-    how = BapaSettings(**{**DEFAULTS, **{name: replaced[name] for name in replaced if name in BapaSettings._fields}})
-    names = {name: value for name, value in replaced.items() if name not in BapaSettings._fields}
+    settings = {name: value for name, value in {**DEFAULTS, **replaced}.items() if name in BapaSettings._fields}
+    names = {name: value for name, value in replaced.items() if name not in settings}
+    how = BapaSettings(**settings)
 
     def run(episodes: Episodes) -> Tensor:
         with ExitStack() as changes:
             for module in (equations, forms):  # `bapa` imports names of `bapa_equations`
                 for name in names.keys() & vars(module).keys():
                     changes.enter_context(patch.object(module, name, names[name]))
-            return forms.gram_form(powered(episodes, 0.5, "auto"), how)
+            return forms.gram_form(powered(episodes, DEFAULTS["beta"], DEFAULTS["power"]), how)
 
     return run
 

@@ -115,13 +115,11 @@ def run(
                     drawn = replace(protocol, shot=shot)
                     # queries of other classes have no part in fitting: those settings are the balanced tasks'
                     fitted_on = "balanced" if protocol.kind == "open" else words
-                    found = done.get((fitted_on, shot), {}).get("fitted") or fitted(
-                        validation, replace(PROTOCOLS[fitted_on], shot=shot), device
-                    )
+                    alike = replace(PROTOCOLS[fitted_on], shot=shot)
+                    found = done.get((fitted_on, shot), {}).get("fitted") or fitted(validation, alike, device)
                     if ours:
-                        anew = fitted(validation, replace(PROTOCOLS[fitted_on], shot=shot), device, {"BAPA, fitted"})
-                        cell = {**done[words, shot], "fitted": {**done[words, shot]["fitted"], **anew}}
-                        cell = _with_ours(cell, table, drawn, device)
+                        found = found | fitted(validation, alike, device, {"BAPA, fitted"})
+                        cell = _with_ours({**done[words, shot], "fitted": found}, table, drawn, device)
                     else:
                         cell = _cell(table, found, drawn, counts, device)
                         cell = _with_slowest(cell, done[words, shot]) if again else cell

@@ -200,6 +200,18 @@ def test_a_number_of_another_default_is_not_shown_as_todays(tmp_path):
     results = Results(tmp_path)
     assert results.get(trial, 1, "cipa") is None
     assert results.get(trial, 1, "cipa(tau=12.0)")["accuracy"] == old["accuracy"]
+    ours = {
+        **old,
+        "method": "bapa",
+        "label": "bapa",
+        "arguments": {**method("bapa").settings, "n_iter": 20, "sigma": 0.2},
+    }
+    write(tmp_path, trial.file(1), [ours])
+    assert Results(tmp_path).of(trial, 1)[0]["label"] == "bapa", (
+        "an earlier version's defaults: the page says which rows"
+    )
+    write(tmp_path, trial.file(1), [{**ours, "arguments": {**ours["arguments"], "n_iter": 7}}])
+    assert Results(tmp_path).of(trial, 1)[0]["label"] == "bapa(n_iter=7)"
     named = {**other, "label": "cipa(n_iter=20)", "arguments": {**other["arguments"], "n_iter": 20}}
     write(tmp_path, trial.file(1), [named])
     assert Results(tmp_path).of(trial, 1)[0]["label"] == "cipa(n_iter=20, tau=12.0)"

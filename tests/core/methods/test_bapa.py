@@ -53,7 +53,7 @@ OVERLAPPING = {"spread": 2.5, "dim": 40, "shots": (4, 3, 5)}
 
 
 def taking_part(episodes, n_iter=12):
-    """T (E), pair by pair: the equations of 6 with the start of `feature_form`."""
+    """T (E), pair by pair: the equations of 6, and the start of the loop."""
     plain, steps = powered(episodes, 0.5, "auto"), []
     for e in range(len(episodes)):
         one = plain[[e]]
@@ -213,16 +213,14 @@ def test_means_of_like_rows_differ_as_step_0_expects(shots):
 
 
 def test_unequal_sizes_are_followed_and_equal_ones_say_nothing():
-    for sizes in ([14.0, 15.0, 16.0], [40.0, 4.0, 1.0]):
-        n = torch.tensor(sizes)[:, None]
-        size_term, weight = class_sizes(n, torch.zeros_like(n), torch.ones(1, 1), None, False)
-        if sizes[0] == 14:
-            assert (size_term == 0).all()
-            assert (weight == 1).all()
-        else:
-            f = (n + 3) / 18
-            assert (size_term * f.log() > 0).all()
-            assert weight[0] < 0.6 < 1.5 < weight[2]
+    near, far = torch.tensor([14.0, 15.0, 16.0])[:, None], torch.tensor([40.0, 4.0, 1.0])[:, None]
+    zero, one = torch.zeros_like(near), torch.ones(1, 1)
+    size_term, weight = class_sizes(near, zero, one, None, False)
+    assert (size_term == 0).all()
+    assert (weight == 1).all()
+    size_term, weight = class_sizes(far, zero, one, None, False)
+    assert (size_term * ((far + 3) / 18).log() > 0).all()
+    assert weight[0] < 0.6 < 1.5 < weight[2]
 
 
 def test_a_class_without_a_name_takes_its_share_of_a_row():

@@ -127,9 +127,10 @@ def bapa_steps(
     Where labelled rows are little alike (6), a pass over the unlabelled ones finds how unequal the classes are at the
     start, and the steps of labelled rows alone need none.
 
-    A row's weight in the centre depends on the row only through z, so Σ_q w_q q = Σ_c weight_c Σ_q z_qc q. Where class
-    sizes do not differ (g ≤ 0) all rows have the same weight and the centre stays: the products Σ_q z_qc q are formed
-    from the first step on that needs them, which is then computed again. Without unlabelled rows nothing moves.
+    A row's weight in the centre depends on the row only through z / Σ_c z, so Σ_q w_q q is a sum over the classes
+    of weight_c times Σ_q of that times q. Where class sizes do not differ (g = 0) all rows have the same weight and the
+    centre stays: those products are formed from the first step on that needs them, which is then computed again.
+    Without unlabelled rows nothing moves.
     """
     sums, shots = support.class_sums(), support.shots
     zero, no_mass = torch.zeros_like(sums), torch.zeros_like(shots)
