@@ -267,7 +267,7 @@ TABLES: dict[str, Table] = {
         (
             Row(
                 ("CIFAR-FS", "the paper's"),
-                Trial(Run("cifar-fs-paper", "hct_r_paper", ("epochs=40",)), "cifar-fs", methods=MAIN_METHODS),
+                Trial(Run("cifar-fs-paper", "paper", ("epochs=40",)), "cifar-fs", methods=MAIN_METHODS),
                 "cipa",
                 paper_accuracy("CIFAR-FS"),
             ),

@@ -138,6 +138,8 @@ def test_learning_rate_schedule():
     assert learning_rate(config, 9.999999) == pytest.approx(0, abs=1e-6)
     quarter = 0.4 * (1 + math.cos(math.pi / 4)) / 2
     assert learning_rate(config, 3) == pytest.approx(quarter)
+    constant = replace(config, schedule="constant")
+    assert [learning_rate(constant, epoch) for epoch in (0, 0.5, 2, 3, 9.99)] == pytest.approx([0, 0.1, 0.4, 0.4, 0.4])
 
 
 def test_weight_average():

@@ -108,10 +108,19 @@ def test_the_paper_rows():
     ]
     assert (config.optimizer, config.lr, config.momentum, config.weight_decay) == ("sgd", 0.2, 0.9, 5e-4)
     assert (config.batch, config.ema, config.alpha, config.size) == (256, 0.999, 2, 84)
-    paper = recipe("hct_r_paper")
-    assert (paper.optimizer, paper.lr, paper.epochs, paper.warmup) == ("adam", 1e-3, 300, 0)
-    assert recipe("hct_r_paper", ["dataset=tiered-imagenet"]).epochs == 60
+    assert recipe("paper", ["dataset=tiered-imagenet"]).epochs == 60
     assert recipe("hct_r_cub_box").crop == "box"
+
+
+@pytest.mark.parametrize("row", ablation.ROWS)
+def test_the_papers_own_schedule_for_every_row(row):
+    config = recipe("paper", ["dataset=cub", f"objective={row}", "crop=box", "schedule=constant"])
+    assert config.phases == recipe(row).phases
+    assert (config.dataset, config.crop, config.schedule, config.size) == ("cub", "box", "constant", 84)
+    assert (config.optimizer, config.lr, config.weight_decay, config.warmup) == ("adam", 1e-3, 0, 0)
+    assert (config.weak_crop, config.jitter, config.flip, config.epochs) == ("pad", 0, True, 300)
+    with pytest.raises(UserError, match="did you mean 'hct'"):
+        recipe("paper", ["objective=htc"])
 
 
 def test_a_dataset_brings_its_crops():

@@ -22,6 +22,7 @@ from protoadapt.vision.networks.backbones import BACKBONES
 SAMPLERS = ("batches", "episodes")
 OPTIMIZERS = ("sgd", "adam")
 CLASSIFIERS = ("linear", "cosine")
+SCHEDULES = ("cosine", "constant")
 LARGEST_INT, LARGEST_FLOAT, SMALLEST = 2**31 - 1, 1e30, 1e-30
 
 
@@ -143,6 +144,9 @@ class TrainConfig:
     momentum: float = setting(0.9, "momentum of sgd", high=1, below=True)
     weight_decay: float = setting(5e-4, "weight decay on all parameters")
     warmup: float = setting(0.0, "epochs over which the learning rate rises from 0")
+    schedule: str = setting(
+        "cosine", 'learning rate after the warm-up: "cosine" falls to 0, "constant" stays at lr', choices=SCHEDULES
+    )
     cycles: int = setting(1, "cosine cycles of the learning rate, each from lr to 0", low=1)
     ema: float = setting(
         0.999, "decay of the weight average that is validated and kept; 0: no average", high=1, below=True

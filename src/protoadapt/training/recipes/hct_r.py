@@ -78,15 +78,3 @@ def hct_r_glyphs() -> TrainConfig:
     cores: 93.0 / 95.0 %.
     """
     return hct_r("glyphs")
-
-
-def hct_r_paper(dataset: str = "cifar-fs") -> TrainConfig:
-    """protoadapt train hct_r_paper --data DIR --out runs/paper
-
-    The paper's own schedule: Adam 1e-3 for 300 epochs (60 on tiered-ImageNet), no weight decay, padded crops. Batch
-    size, cosine decay and weight average are ours, since the paper does not state them. With 40 epochs on CIFAR-FS:
-    84.2 / 88.7 %.
-    """
-    epochs = 60 if dataset.startswith("tiered") else 300
-    ours = replace(hct_r(dataset), weak_crop="pad", jitter=0.0, warmup=0.0, weight_decay=0.0)
-    return replace(ours, optimizer="adam", lr=1e-3, epochs=epochs)
