@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.cli import main as run_command
+from protoadapt.core.comparisons import class_interval, paired_difference
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import stated
@@ -28,7 +29,7 @@ from protoadapt.core.files import write_json, written_whole
 from protoadapt.core.heads import as_picture_method
 from protoadapt.core.methods import Method
 from protoadapt.core.protocol import Protocol
-from protoadapt.core.records import class_interval, paired_difference, read_results, together
+from protoadapt.core.results import document_of, read_results
 from protoadapt.core.untrusted import clean_json
 from protoadapt.training import TrainConfig, load_splits, train
 from protoadapt.training.datasets import load
@@ -208,7 +209,7 @@ def stored_reference(folder: Path) -> dict[str, Any]:
     note = f"the network of results/{folder.name}, measured before"
     if training["config"].get("init_from"):
         note += "; it continues an earlier network, whose seconds are not counted here"
-    return together(kept, **about, training=training_record(training), stored=True, note=note)
+    return document_of(kept, **about, training=training_record(training), stored=True, note=note)
 
 
 def merged(parts: list[dict[str, Any]], before: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -308,7 +309,7 @@ def main() -> None:
             model_files.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
         records = measured(run, options)
         about = {"system": name, **SYSTEMS[name]._asdict(), "dataset": options.dataset, "note": options.note}
-        write_json(part, together(records, **about, training=training_record(training)))
+        write_json(part, document_of(records, **about, training=training_record(training)))
         print(name, *(f"{cell(r)} {r['label']} {r['accuracy']:.2f}" for r in records), sep="  ", flush=True)
     if options.json:
         document = merged_files(options.json, options.parts, options.dataset, options.reference)

@@ -27,7 +27,7 @@ from protoadapt.core.files import write_json
 from protoadapt.core.methods import Method, method
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.provenance import commit, hardware, versions
-from protoadapt.core.records import Result
+from protoadapt.core.results import Result
 from protoadapt.core.tune import tune
 
 SHOTS = (1, 5)

@@ -4,8 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.packing import Record, records_of
-from protoadapt.core.records import LARGEST, read_results
+from protoadapt.core.results import CHART_LIMIT, Record, read_results
 from protoadapt.core.untrusted import finite, whole
 from protoadapt.report.motion import OLD_PATHS, PATHS, paths_of
 from protoadapt.report.training_curves import RUN
@@ -19,10 +18,11 @@ def sound(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         return {}
     if isinstance(document.get("results"), list):
+        about = {key: value for key, value in document.items() if key not in ("reference", "training")}
         good: list[Record] = []
-        for record in records_of({**document, "results": [r for r in document["results"] if isinstance(r, dict)]}):
+        for record in document["results"]:
             with suppress(UserError):
-                good += read_results(record)
+                good += read_results({**about, "results": [record]})
         return {**document, "results": good} if good else {}
     checks = {RUN: _is_run, PATHS: _has_paths, OLD_PATHS: _has_paths}
     check = checks.get(str(document.get("schema")))
@@ -36,7 +36,7 @@ def _is_run(run: dict[str, Any]) -> bool:
         isinstance(config, dict)
         and whole(config.get("epochs"), 1)
         and whole(config.get("seed"), 0)
-        and finite(run.get("seconds"), 0, LARGEST)
+        and finite(run.get("seconds"), 0, CHART_LIMIT)
         and isinstance(run.get("hardware"), str)
         and (not best or (isinstance(best, dict) and whole(best.get("epoch"), 0)))
     )

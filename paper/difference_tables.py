@@ -4,8 +4,8 @@ from paper.cub_plans import BOXES, FULL, PAPER_CUB, SMALL_FILES, WHOLE
 from paper.plan import Table
 from paper.stored_results import NOT_MEASURED, SHOTS, Results
 from paper.training_plans import INFERENCE, TRAINED
-from protoadapt.core.packing import Record
-from protoadapt.core.records import class_interval, paired_difference
+from protoadapt.core.comparisons import class_interval, paired_difference
+from protoadapt.core.results import Record
 from protoadapt.report.tables import markdown
 
 

@@ -28,9 +28,9 @@ from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, base_statistics, load_features, save_features, stated
 from protoadapt.core.files import write_json
 from protoadapt.core.methods import NEED_BASE_MEAN, method
-from protoadapt.core.packing import together
 from protoadapt.core.projection import episode_paths
 from protoadapt.core.protocol import Protocol
+from protoadapt.core.results import document_of
 from protoadapt.training.datasets import load
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
@@ -219,7 +219,7 @@ def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Wor
             )
         kept |= {r.method.label: r.to_json(**about) for r in results}
         records = sorted(kept.values(), key=lambda r: order.index(r["label"]) if r["label"] in order else len(order))
-        write_json(file, together(records, reference=records[0]["label"], training=training))
+        write_json(file, document_of(records, reference=records[0]["label"], training=training))
     numbers = "  ".join(f"{kept[label]['label']} {kept[label]['accuracy']:.2f}" for label in order[:7])
     return f"{trial.file(shot)}: {numbers}"
 

@@ -31,8 +31,8 @@ from paper.tables import (
 )
 from paper.training_plans import ABLATED, SEEDS
 from paper.trends import Curve, trends
+from protoadapt.core.comparisons import paired_difference
 from protoadapt.core.errors import count
-from protoadapt.core.records import paired_difference
 from protoadapt.core.untrusted import finite
 from protoadapt.report.tables import markdown
 
@@ -61,7 +61,7 @@ def results_page(folder: Path) -> str:
         "# Results",
         "Written by `docs/build.py` from the JSON files under `results/`. Each file holds what was run (method, "
         "arguments, protocol, seed, the hashes of weights and features, views, crop), on what (versions, hardware, "
-        "commit), the training config, and the right answers per episode (packed; `protoadapt/core/packing.py` "
+        "commit), the training config, and the right answers per episode (`protoadapt/core/results.py` "
         "says how to read them); those of the earliest runs have neither commit nor config. Accuracies are in "
         "percent with 95 % confidence intervals, 10,000 episodes unless stated; networks are ResNet-12. "
         "`python -m paper TABLE --data DIR` makes a table from scratch, or resumes.",

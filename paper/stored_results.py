@@ -8,7 +8,7 @@ from typing import Any
 from paper.networks import read
 from paper.plan import Run, Trial
 from protoadapt.core.methods import METHODS, Method, method
-from protoadapt.core.packing import Record, pack, right_answers
+from protoadapt.core.results import Record, pack, right_answers
 from protoadapt.core.statistics import half_width
 
 NOT_MEASURED = "not measured"

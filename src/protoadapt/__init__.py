@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from protoadapt.core.methods import METHODS as METHODS
     from protoadapt.core.partial_labels import LabelledKFold as LabelledKFold
     from protoadapt.core.protocol import Protocol as Protocol
-    from protoadapt.core.records import Result as Result
+    from protoadapt.core.results import Result as Result
 
 HOME = {
     "METHODS": "core.methods",

@@ -16,7 +16,7 @@ from benchmarks.slow_methods import STEPS, shortened
 from protoadapt import save_features
 from protoadapt.cli import main
 from protoadapt.core.features import synthetic_features
-from protoadapt.core.packing import right_answers
+from protoadapt.core.results import right_answers
 
 
 @pytest.fixture(scope="module")

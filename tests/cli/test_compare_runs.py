@@ -11,8 +11,7 @@ from helpers.command import run
 
 from protoadapt import save_features
 from protoadapt.core.features import synthetic_features
-from protoadapt.core.packing import right_answers
-from protoadapt.core.records import read_results
+from protoadapt.core.results import read_results, right_answers
 
 METHODS = "protonet,cipa,soft_kmeans"
 WORDS = ("--methods", METHODS, "--episodes", 40, "--query", 5)

@@ -17,7 +17,7 @@ from PIL import Image
 from protoadapt.cli import demo_run
 from protoadapt.cli.report_command import report
 from protoadapt.core.features import load_features
-from protoadapt.core.packing import right_answers
+from protoadapt.core.results import right_answers
 from protoadapt.training.datasets import load
 from protoadapt.training.run_log import RunLog
 

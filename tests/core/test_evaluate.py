@@ -13,8 +13,7 @@ from protoadapt.core.episodes import draw
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, method, parse_assignments, split_specs
-from protoadapt.core.packing import right_answers
-from protoadapt.core.records import read_results
+from protoadapt.core.results import read_results, right_answers
 from protoadapt.core.statistics import class_half_width, half_width
 
 TABLE = synthetic_features(classes=8, rows=40)

@@ -10,6 +10,7 @@ from paper.choice import choice_table, judged, winner
 from paper.choice_plans import CHOICES, CHOSEN
 from paper.stored_results import SHOTS, Results
 from protoadapt.core.methods import method
+from protoadapt.core.results import pack
 from protoadapt.core.statistics import class_half_width, half_width
 
 CHOICE = CHOICES["choice"]
@@ -28,7 +29,7 @@ def record(right: int, rng: np.random.Generator) -> dict:
     return {
         **{"label": method("cipa").label, "features": {}, "protocol": {}, "seed": 0, "seconds": 1.0},
         **{"accuracy": values.mean(), "ci95": half_width(values), "episodes": EPISODES, "queries": QUERIES},
-        **{"correct": correct.tolist()},
+        **{"correct": pack(correct)},
         "classes": {"episodes": episodes.tolist(), "correct": sums.tolist(), "ci95": width},
     }
 

@@ -21,7 +21,7 @@ from paper.comparators_page import (
 from paper.quoted import LITERATURE
 from protoadapt.core.evaluate import compare
 from protoadapt.core.protocol import Protocol
-from protoadapt.core.records import read_results, together
+from protoadapt.core.results import document_of, read_results
 from protoadapt.training import TrainConfig
 from protoadapt.training.recipes import RECIPES, comparators, earlier_run, recipe
 
@@ -169,7 +169,7 @@ def test_parts_are_merged_with_paired_differences():
 
     def part(name, results):
         about = {"system": name, "recipe": name, "start": "", "dataset": "cifar-fs", "training": {}}
-        return json.loads(json.dumps(together([one.to_json(**on) for one in results], **about)))
+        return json.loads(json.dumps(document_of([one.to_json(**on) for one in results], **about)))
 
     document = merged([part("tpn", [*many, few[0]]), part("hct_r", many)])
     assert list(document["systems"]) == ["hct_r", "tpn"], "in the order of SYSTEMS"
@@ -186,13 +186,13 @@ def test_systems_of_an_earlier_document_stay_and_are_compared_with_stored_result
     on = {"split": "novel", "dataset": "cifar-fs", "hash": "0"}  # from before files said their pooling
     stored = {s: compare(features, labels, ["protonet", "cipa", "bapa"], Protocol(shot=s), episodes=30) for s in (1, 5)}
     for shot, results in stored.items():
-        document = together([one.to_json(**on) for one in results], reference="protonet")
+        document = document_of([one.to_json(**on) for one in results], reference="protonet")
         (tmp_path / f"novel-{shot}shot.json").write_text(json.dumps(document))
     (tmp_path / "train.json").write_text(json.dumps({"config": {}, "seconds": 9.0}))
     new = compare(features + 1, labels, ["protonet"], Protocol(shot=1), episodes=30)
     origin = {"dataset": "cifar-fs", "versions": {}, "hardware": "another", "commit": "new"}
     about = {"system": "tpn", "recipe": "tpn", "start": "", "training": {}, "note": "begun anew"}
-    part = {**together([one.to_json(**on) for one in new], **about), **origin}
+    part = {**document_of([one.to_json(**on) for one in new], **about), **origin}
     reference = stored_reference(tmp_path)
     assert {r["label"] for r in read_results(reference)} == {"protonet", "cipa"}, "BAPA may be of an earlier version"
     before = {**origin, "hardware": "one", "commit": "old", "systems": {"gnn": {"results": 1}, "hct_r": {"results": 2}}}
@@ -221,10 +221,10 @@ def files(tmp_path, monkeypatch, capsys):
         results = [
             one.to_json(**on) for one in compare(rows, labels, ["protonet", "cipa"], Protocol(shot=shot), episodes=9)
         ]
-        (tmp_path / "reference" / f"novel-{shot}shot.json").write_text(json.dumps(together(results)))
+        (tmp_path / "reference" / f"novel-{shot}shot.json").write_text(json.dumps(document_of(results)))
     (tmp_path / "reference" / "train.json").write_text(json.dumps({"config": {}}))
     about = {"system": "tpn", "recipe": "tpn", "start": "", "dataset": "cifar-fs", "training": {}}
-    (tmp_path / "parts" / "cifar-fs-tpn.json").write_text(json.dumps(together(results, **about)))
+    (tmp_path / "parts" / "cifar-fs-tpn.json").write_text(json.dumps(document_of(results, **about)))
 
     def merge(parts="parts", reference="reference"):
         words = ["--systems", "", "--parts", parts, "--json", "all.json", "--reference", reference]

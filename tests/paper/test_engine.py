@@ -17,8 +17,7 @@ from paper.plan import Row, Run, Table, Task, Trial
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import Features, load_features, save_features
 from protoadapt.core.files import write_json
-from protoadapt.core.packing import right_answers
-from protoadapt.core.records import read_results
+from protoadapt.core.results import read_results, right_answers
 from protoadapt.report.result_page import evaluation_page
 from protoadapt.training import checkpoint
 from protoadapt.training.run_log import RunLog

@@ -16,8 +16,9 @@ from paper.stored_results import Results, first_episodes
 from paper.tables import MINI_CHOSEN, SEMI, SEMI_METHODS, TABLES, UNLABELLED, with_views
 from paper.training_plans import SEEDS
 from paper.trends import near, saturation, trends
+from protoadapt.core.comparisons import paired_difference
 from protoadapt.core.methods import method
-from protoadapt.core.records import paired_difference
+from protoadapt.core.results import pack
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -27,7 +28,7 @@ def told(spec: str, correct, queries: int = 75) -> dict:
     ci95 = float(1.96 * values.std(ddof=1) / np.sqrt(len(values)))
     numbers = {"accuracy": float(values.mean()), "ci95": ci95, "episodes": len(values), "queries": queries}
     about = {"features": {"source_side": 375}, "protocol": {}, "seed": 0, "seconds": 1.0}
-    return {"label": method(spec).label, **about, **numbers, "correct": [int(c) for c in correct]}
+    return {"label": method(spec).label, **about, **numbers, "correct": pack(np.asarray(correct))}
 
 
 def write(folder, file: str, results: list[dict]) -> None:

@@ -17,7 +17,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.protocol import Protocol
-from protoadapt.core.records import read_results
+from protoadapt.core.results import pack, read_results
 from protoadapt.report.captions import embedding
 from protoadapt.report.html import is_labels_page
 from protoadapt.report.result_page import evaluation_page
@@ -60,7 +60,13 @@ def test_tables_hold_the_numbers_and_charts_stand_where_they_say(told):
 
 
 def test_histograms_show_every_episode(told):
-    numbers = {"correct": [0] * 10 + [25] * 30, "queries": 50, "accuracy": 37.5, "ci95": 6.7951, "classes": None}
+    numbers = {
+        "correct": pack(np.repeat([0, 25], [10, 30])),
+        "queries": 50,
+        "accuracy": 37.5,
+        "ci95": 6.7951,
+        "classes": None,
+    }
     page = Parsed(evaluation_page([{**told["results"][0], **numbers}]))
     bars = {place(a["x"]): place(a["height"]) for a, _ in page.all("rect")}
     assert bars == pytest.approx({0.0: 100 / 3, 48.0: 100.0}, abs=0.01)
@@ -133,10 +139,10 @@ def test_the_results_kept_here_make_a_page():
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(("accuracy", "high"), ("ci95", float("nan")), ("correct", []), ("correct", [1]), ("correct", ["a"] * 40)),
+        *(("accuracy", "high"), ("ci95", float("nan")), ("correct", []), ("correct", "")),
         *(("protocol", {"way": 1}), ("protocol", {"wey": 5}), ("protocol", None), ("label", 7), ("queries", 0)),
         *(("accuracy", float("nan")), ("accuracy", 1e308), ("accuracy", 10**400), ("accuracy", 12.5), ("ci95", 12.5)),
-        *(("queries", -50), ("queries", 3), ("correct", [-1] * 40), ("correct", ["1"] * 40), ("correct", [[1]] * 40)),
+        *(("queries", -50), ("queries", 3), ("correct", pack(np.full(40, 76))), ("correct", None)),
         *(("episodes", "40"), ("episodes", 40.0), ("seed", None), ("seconds", 1e308), ("features", None)),
         *(("classes", [1]), ("classes", {"ci95": 1.0}), ("classes", {"ci95": 1.0, "episodes": [40], "correct": [1]})),
     ],
@@ -343,8 +349,8 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(told, tmp_path):
         ([write(tmp_path / "list.json", [1])], "not a result, run or labels file"),
         ([mine, write(tmp_path / "r.json", told)], "leave out"),
         (
-            [write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/1"}]})],
-            "bad.json: a result has no valid 'accuracy'",
+            [write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/2"}]})],
+            "bad.json: a result has no valid 'label'",
         ),
         (
             [write(tmp_path / "half.json", {"schema": "protoadapt-labels/1"})],
@@ -374,8 +380,8 @@ def test_a_table_is_printed_or_written_instead_of_a_page(told, tmp_path, capsys,
         report(files, form="pdf")
     with pytest.raises(UserError, match=r"labels.json: there is no result to make a table of"):
         report([write(tmp_path / "labels.json", labels())], form="text")
-    with pytest.raises(UserError, match=r"bad.json: a result has no valid 'accuracy'"):
-        report([write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/1"}]})], form="csv")
+    with pytest.raises(UserError, match=r"bad.json: a result has no valid 'label'"):
+        report([write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/2"}]})], form="csv")
 
 
 def test_the_command_is_there(tmp_path):

@@ -46,6 +46,7 @@ def compare(
     """
     from protoadapt.core.episodes import Protocol
     from protoadapt.core.methods import METHODS, NEED_BASE_COVARIANCE, NEED_BASE_MEAN, method, split_specs
+    from protoadapt.core.results import document_of
 
     check(form, json_out, *files, base)
     if not 1 <= seeds <= 1000:
@@ -89,5 +90,5 @@ def compare(
         against if len(chosen) + bool(trained) > 1 else None,
         form,
         json_out,
-        {"results": results, "reference": against},
+        document_of(results, reference=against),
     )

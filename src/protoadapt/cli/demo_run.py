@@ -21,8 +21,8 @@ from protoadapt.core.errors import UserError, count
 from protoadapt.core.features import Features, save_features
 from protoadapt.core.files import check_output_folder, write_json, write_text, written_whole
 from protoadapt.core.methods import method
-from protoadapt.core.packing import right_answers
 from protoadapt.core.projection import episode_paths
+from protoadapt.core.results import right_answers
 from protoadapt.labeling.names import to_folder
 from protoadapt.report.label_page import labels_page
 from protoadapt.report.result_page import evaluation_page

@@ -18,7 +18,7 @@ from protoadapt.core.methods import Method, method
 from protoadapt.core.methods.common import TINY
 from protoadapt.core.methods.memory import episode_bytes
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
-from protoadapt.core.records import Result
+from protoadapt.core.results import Result
 from protoadapt.core.threads import ahead
 
 CHUNK_BYTES = {"cpu": 2**30, "cuda": 4 * 2**30}

@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.packing import Record
-from protoadapt.core.records import SCHEMAS, read_results
+from protoadapt.core.results import RESULT, Record, read_results
 from protoadapt.report.check_page import SCHEMA as CHECK
 from protoadapt.report.check_page import check_page
 from protoadapt.report.label_page import SCHEMA as LABELS
@@ -23,8 +22,8 @@ def readable(document: Any) -> bool:
     if not isinstance(document, dict):
         return False
     inside = document.get("results")
-    several = isinstance(inside, list) and any(isinstance(r, dict) and r.get("schema") in SCHEMAS for r in inside)
-    return several or document.get("schema") in (LABELS, CHECK, *SCHEMAS, RUN, TASK, PATHS, OLD_PATHS)
+    several = isinstance(inside, list) and any(isinstance(r, dict) and r.get("schema") == RESULT for r in inside)
+    return several or document.get("schema") in (LABELS, CHECK, RESULT, RUN, TASK, PATHS, OLD_PATHS)
 
 
 def is_labels_page(page: bytes) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.records import LARGEST
+from protoadapt.core.results import CHART_LIMIT
 from protoadapt.core.untrusted import whole
 from protoadapt.report.charts import HIDE, color, legend, mark, shape, star
 from protoadapt.report.markup import Html, section, tag
@@ -59,7 +59,7 @@ def _points(values: Any) -> np.ndarray:
     """(N, 2) finite coordinates. Raises ValueError."""
     points = np.array(values)
     points = points.reshape(0, 2) if points.shape == (0,) else points
-    if points.dtype.kind not in "iuf" or points.shape[1:] != (2,) or not (np.abs(points) < LARGEST).all():
+    if points.dtype.kind not in "iuf" or points.shape[1:] != (2,) or not (np.abs(points) < CHART_LIMIT).all():
         raise ValueError("points of the plane have two finite coordinates")
     return points.astype(float)
 

@@ -3,8 +3,7 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from protoadapt.core.packing import Record, right_answers
-from protoadapt.core.records import read_results
+from protoadapt.core.results import Record, read_results, right_answers
 from protoadapt.report.captions import caption, dataset, embedding, origin, run_name
 from protoadapt.report.charts import HIDE, axis, grouped_bars, histogram, interval, ticks
 from protoadapt.report.markup import Html, facts, inner, page, pairs, section, table, tag

@@ -9,9 +9,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from protoadapt.core.comparisons import class_interval, compare_runs, paired_difference
 from protoadapt.core.errors import count, no_such
-from protoadapt.core.packing import Record, right_answers
-from protoadapt.core.records import class_interval, compare_runs, paired_difference
+from protoadapt.core.results import Record, right_answers
 from protoadapt.report.captions import caption, caption_of_runs, origin, run_name
 from protoadapt.report.latex import latex_table
 

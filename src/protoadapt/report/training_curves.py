@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from protoadapt.core.records import LARGEST
+from protoadapt.core.results import CHART_LIMIT
 from protoadapt.core.untrusted import finite
 from protoadapt.report.charts import Series, color, lines, ticks
 from protoadapt.report.markup import Html, facts, inner, section, tag
@@ -69,4 +69,4 @@ def _points(history: Sequence[dict[str, Any]], name: str) -> list[tuple[float, f
 
 def _shown(value: object) -> bool:
     """Whether a value is a number that an axis can show."""
-    return finite(value, -LARGEST, LARGEST)
+    return finite(value, -CHART_LIMIT, CHART_LIMIT)
