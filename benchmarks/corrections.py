@@ -24,9 +24,10 @@ from protoadapt.core.methods.common import unit
 from protoadapt.core.methods.row_source import MemorySource, block_size
 from protoadapt.core.provenance import hardware, versions
 from protoadapt.labeling.calibration import draw_task
-from protoadapt.labeling.classifier import Classifier, make_estimator
+from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.familiarity import with_threshold
+from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.suggest import suggest
-from protoadapt.labeling.task_calibration import adapted
 from protoadapt.report.tables import markdown
 from protoadapt.vision.networks.cards import calibration_of, card_file, read_card
 
@@ -47,8 +48,8 @@ def split_errors(
         estimator = make_estimator("bapa", {})
         estimator.fit_rows(table[given], truth[given], source, corrected if apart else None)
         weighted = corrected if apart else None
-        made = Classifier.of(estimator, names, {}, table[given], truth[given], calibration, weighted)
-        made = adapted(made, calibration, table[given], truth[given], table[~labelled], weighted)
+        made = Classifier.of(estimator, names, {}, table[given], truth[given], weighted)
+        made = with_threshold(made, calibration, truth[given], table[~labelled], weighted)
         answers.append(made.answer(table))
         margin = answers[-1].probability[:, 0] - answers[-1].probability[:, 1]
         prepared, codes = unit(made.prepare(table)).numpy(), np.where(labelled, truth, -1)

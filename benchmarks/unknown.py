@@ -1,13 +1,11 @@
-"""Unknown pictures and confidence on collections left out of the calibration, each in turn.
+"""Unknown pictures on collections left out of the calibration, each in turn.
 
     python -m benchmarks.unknown NAME=FEATURES.safetensors … [--episodes 20] [--tasks 10] [--json results/unknown.json]
 
 Feature files of one network and several collections of pictures. The calibration is fitted on all others; the tasks of
 the collection left out have 3, 5, 10 and 20 classes, 1, 3 and 5 examples of each, 15 unlabelled pictures per class, and
 no foreign pictures or about 30 %. Shown are the share of known pictures that are called unknown, the share of foreign
-pictures that are found, the AUROC of familiarity, the expected calibration error (ECE) of the confidences of the known
-pictures, and the same with the calibration of a card of version 0.1.0 (one temperature, thresholds by the number of
-classes), fitted on the same tasks.
+pictures that are found, and the AUROC of familiarity.
 """
 
 import argparse
@@ -29,17 +27,14 @@ from protoadapt.labeling.calibration import (
     TaskAnswers,
     answer_task,
     answered_tasks,
-    calibration_error,
     draw_task,
-    fit_calibration,
+    fit_thresholds,
     n_foreign,
-    tempered,
 )
-from protoadapt.labeling.classifier import familiarity_threshold
-from protoadapt.labeling.task_calibration import RATE, temperature_of, threshold_of
+from protoadapt.labeling.familiarity import RATE, threshold_of
 from protoadapt.report.tables import markdown
 
-WAYS, PER_CLASS, METHOD = (3, 5, 10, 20), 15, "bapa"
+WAYS, PER_CLASS = (3, 5, 10, 20), 15
 Kind = tuple[int, int, bool]  # classes, shots, whether there are foreign pictures
 
 
@@ -52,37 +47,26 @@ def test_tasks(rows: np.ndarray, labels: np.ndarray, tasks: int, seed: int) -> d
         if way + others <= classes:
             rng = np.random.default_rng([seed, way, shot, foreign])
             drawn = [draw_task(labels, way, shot, others, rng, PER_CLASS) for _ in range(tasks)]
-            found[way, shot, foreign] = [answer_task(rows, task, METHOD, way) for task in drawn]
+            found[way, shot, foreign] = [answer_task(rows, task, way) for task in drawn]
     return found
 
 
-def measured(kinds: Mapping[Kind, Sequence[TaskAnswers]], calibration: Mapping[str, Any], old: bool) -> dict[str, Any]:
+def measured(kinds: Mapping[Kind, Sequence[TaskAnswers]], calibration: Mapping[str, Any]) -> dict[str, Any]:
     """One collection under a calibration: per kind, and over all."""
-    cells, confidences, rights = [], [], []
+    cells = []
     for (way, shot, foreign), tasks in kinds.items():
-        alarms, hits, areas, sure, right = [], [], [], [], []
+        alarms, hits, areas = [], [], []
         for task in tasks:
-            threshold, temperature = familiarity_threshold(calibration, way), calibration["temperature"]
-            if not old:
-                threshold = threshold_of(calibration["task"], task.seen, RATE)
-                temperature = temperature_of(calibration["task"], temperature, task.seen, task.log_p)
-            below = task.familiarity < threshold
+            below = task.familiarity < threshold_of(calibration, task.seen, RATE)
             alarms.append(below[task.known].mean())
-            sure.append(tempered(task.log_p, temperature).max(1)[task.known])
-            right.append(task.right)
             if foreign:
                 hits.append(below[~task.known].mean())
                 areas.append(roc_auc_score(task.known, task.familiarity))
-        confidence, correct = np.concatenate(sure), np.concatenate(right)
         cell = {"way": way, "shot": shot, "foreign": foreign, "called_unknown": np.mean(alarms)}
         cell |= {"found": np.mean(hits), "auroc": np.mean(areas)} if foreign else {}
-        cell |= {"accuracy": correct.mean(), "ece": calibration_error(confidence, correct)}
         cells.append({key: round(float(v), 4) if isinstance(v, float) else v for key, v in cell.items()})
-        confidences.append(confidence)
-        rights.append(correct)
-    total = calibration_error(np.concatenate(confidences), np.concatenate(rights))
     alarms = [cell["called_unknown"] for cell in cells]
-    return {"called_unknown": round(float(np.mean(alarms)), 4), "ece": round(total, 4), "cells": cells}
+    return {"called_unknown": round(float(np.mean(alarms)), 4), "cells": cells}
 
 
 def mean_of(result: Mapping[str, Any], key: str, **only: Any) -> float:
@@ -94,19 +78,18 @@ def mean_of(result: Mapping[str, Any], key: str, **only: Any) -> float:
 def summary(document: Mapping[str, Any]) -> str:
     """Markdown: one row per collection left out, and the mean."""
     header = ["collection left out", "known called unknown", "with none foreign", "with 30 % foreign"]
-    header += ["foreign found, 5 classes, 1 / 3 / 5 shots", "AUROC", "ECE", "card of 0.1.0: called unknown", "ECE"]
+    header += ["foreign found, 5 classes, 1 / 3 / 5 shots", "AUROC"]
     lines = []
     for name, result in document["collections"].items():
-        own, old = result["task"], result["card"]
+        own = result["task"]
         shares = [own["called_unknown"], *(mean_of(own, "called_unknown", foreign=f) for f in (False, True))]
         found = [mean_of(own, "found", way=5, shot=shot) for shot in SHOTS]
-        lines.append([name, *shares, *found, mean_of(own, "auroc"), own["ece"], old["called_unknown"], old["ece"]])
+        lines.append([name, *shares, *found, mean_of(own, "auroc")])
     lines.append(["mean", *np.mean([line[1:] for line in lines], 0)])
     rows = [
         [name, *(f"{100 * v:.1f} %" for v in (a, b, c)), " / ".join(f"{100 * v:.0f} %" for v in found)]
-        + [f"{area:.2f}", *(f"{100 * v:.1f} %" for v in last)]
-        for name, a, b, c, *found, area, e, f, g in lines
-        for last in [(e, f, g)]
+        + [f"{area:.2f}"]
+        for name, a, b, c, *found, area in lines
     ]
     return markdown(header, rows)
 
@@ -125,10 +108,9 @@ def by_kind(document: Mapping[str, Any]) -> str:
             for key, foreign in (("called_unknown", False), ("called_unknown", True), ("found", True), ("auroc", True))
         ]
         share = [f"{100 * value:.1f} %" for value in values[:3]]
-        errors = float(np.mean([cell["ece"] for cell in here]))
-        rows.append([f"{way}", f"{shot}", *share, f"{values[3]:.2f}", f"{100 * errors:.1f} %"])
+        rows.append([f"{way}", f"{shot}", *share, f"{values[3]:.2f}"])
     header = ["classes", "shots", "known called unknown, none foreign", "with 30 % foreign", "foreign found", "AUROC"]
-    return markdown([*header, "ECE of a cell"], rows)
+    return markdown(header, rows)
 
 
 def main() -> None:
@@ -144,15 +126,14 @@ def main() -> None:
     for name, _, file in (pair.partition("=") for pair in given.files):
         table = load_features(file)
         rows, labels = checked(table.features, table.labels)
-        fitted[name] = list(answered_tasks(rows, labels, METHOD, WAYS, given.episodes))
+        fitted[name] = list(answered_tasks(rows, labels, WAYS, given.episodes))
         tested[name] = test_tasks(rows.numpy(), labels, given.tasks, given.seed)
         print(name, flush=True)
     collections = {}
     for left, kinds in tested.items():
-        calibration = fit_calibration([tasks for name, tasks in fitted.items() if name != left])
-        collections[left] = {"task": measured(kinds, calibration, False), "card": measured(kinds, calibration, True)}
-        collections[left]["card"].pop("cells")
-    config = {"episodes": given.episodes, "tasks": given.tasks, "seed": given.seed, "rate": RATE, "method": METHOD}
+        calibration = fit_thresholds([tasks for name, tasks in fitted.items() if name != left])
+        collections[left] = {"task": measured(kinds, calibration)}
+    config = {"episodes": given.episodes, "tasks": given.tasks, "seed": given.seed, "rate": RATE}
     document = {"schema": "protoadapt-unknown/1", "config": config | {"unlabelled_per_class": PER_CLASS}}
     document |= {"collections": collections, "versions": versions(), "hardware": hardware()}
     print(summary(document), by_kind(document), sep="\n\n")

@@ -291,17 +291,14 @@ def _larger(run: Mapping[str, Any]) -> str:
 
 def _calibration(calibration: Mapping[str, Any]) -> str:
     """The calibration of `lite0`'s card, in words and a table."""
-    close, unknown_shares = calibration["familiarity"], read("unknown.json")["collections"].values()
+    close, unknown_shares = calibration["measured"], read("unknown.json")["collections"].values()
     shares = [100 * one["task"]["called_unknown"] for one in unknown_shares]
     rows = [
         [str(way), *(f"{100 * close[key][i]:.0f} %" for key in ("kept", "found")), f"{close['auroc'][i]:.2f}"]
         for i, way in enumerate(close["way"])
     ]
     return (
-        f"For `lite0` the temperature is {calibration['temperature']:.2f}; a task then gets its own, and the expected "
-        f"calibration error is {100 * calibration['ece_before']:.1f} % without and {100 * calibration['ece']:.1f} % "
-        f"with it. The AUROC of the probability as a sign of foreign pictures is {calibration['auroc']:.2f}, that of "
-        f"familiarity, on the tasks of the calibration:\n\n"
+        f"On the tasks of `lite0`'s calibration:\n\n"
         f"{markdown(['classes', 'known kept', 'foreign found', 'AUROC'], rows)}\n\n"
         f"[On collections left out of the calibration](labeling.md#unknown-pictures), {min(shares):.0f} to "
         f"{max(shares):.0f} % of the known pictures are called unknown."

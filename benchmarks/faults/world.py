@@ -77,9 +77,7 @@ class World:
         about = {"backbone": "conv4", "width": 4, "size": SIDE, "mean": [0.5] * 3, "std": [0.25] * 3}
         about |= {"crop": "none", "dataset": "toy"}
         save_fp16(build("conv4", 4).eval(), about, place / "model.safetensors")
-        calibration = {"method": "bapa", "temperature": 1.5, "familiarity": {"way": [2, 5], "threshold": [0.1, 0.2]}}
-        task = {"rates": [0.05, 0.1], "thresholds": [[0.1] * 5] * 2, "usual": [[0.5] * 3] * 4, "accuracy": [0.1] * 6}
-        calibration["task"] = task | {"gain": 1.0}
+        calibration = {"rates": [0.05, 0.1], "thresholds": [[0.1] * 5] * 2, "usual": [0.5] * 4}
         card = {"schema": "protoadapt-model/1", "weights": "0" * 16, "trained_on": "toys", "calibration": calibration}
         write_json(place / "card.json", card)
         self.run_all(place)

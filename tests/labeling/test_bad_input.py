@@ -8,7 +8,7 @@ from helpers.label_files import correct, listing, read_table
 
 from protoadapt.core.errors import UserError
 from protoadapt.labeling import pipeline
-from protoadapt.labeling.classifier import make_estimator
+from protoadapt.labeling.label_methods import make_estimator
 
 pytestmark = pytest.mark.usefixtures("without_paths")
 

@@ -1,101 +1,30 @@
-"""Confidence and familiarity: against loops, closed forms and data whose calibration is known."""
+"""Familiarity and its threshold: against loops, and on data whose answer is known; the command `calibrate`."""
 
 import json
 
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression
 
 from protoadapt import Features, UserError, save_features
 from protoadapt.cli.calibrate_command import calibrate as command
 from protoadapt.core.arrays import checked
 from protoadapt.core.features import synthetic_features
-from protoadapt.labeling.calibration import (
-    answer_task,
-    answered_tasks,
-    calibrate,
-    calibration_error,
-    draw_task,
-    fit_temperature,
-    logistic,
-    n_foreign,
-    tempered,
-)
-from protoadapt.labeling.classifier import Classifier, described, make_estimator
-from protoadapt.labeling.label_methods import ESTIMATORS
-from protoadapt.labeling.task_calibration import (
+from protoadapt.labeling.calibration import answer_task, answered_tasks, calibrate, draw_task, n_foreign
+from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.familiarity import (
     NEVER,
-    RATE,
-    adapted,
+    check_calibration,
     checked_rate,
-    statistics,
-    surrounded,
-    temperature_at,
+    class_means,
     threshold_of,
+    with_threshold,
 )
+from protoadapt.labeling.label_methods import ESTIMATORS, make_estimator
 from protoadapt.vision import networks
 from protoadapt.vision.networks import cards
 
 TABLE = synthetic_features(classes=12, rows=40, dim=32, spread=0.6)
-
-
-def probabilities(n=20_000, way=4, seed=0):
-    """Rows of probabilities, and labels drawn from them: calibrated by construction."""
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.full(way, 0.7), n)
-    return p, (p.cumsum(1) < rng.random((n, 1))).sum(1).clip(max=way - 1)
-
-
-def test_what_is_calibrated_needs_no_temperature_and_what_is_too_sure_gets_its_own():
-    p, y = probabilities()
-    assert fit_temperature([(np.log(p), y)]) == pytest.approx(1, abs=0.03)
-    for factor in (0.5, 3.0):
-        sharp = tempered(np.log(p), 1 / factor)  # logits times factor
-        assert fit_temperature([(np.log(sharp), y)]) == pytest.approx(factor, rel=0.03)
-        assert calibration_error(sharp.max(1), sharp.argmax(1) == y) > 0.05
-    assert calibration_error(p.max(1), p.argmax(1) == y) < 0.02
-
-
-def test_the_temperature_is_the_best_of_a_grid():
-    p, y = probabilities(500)
-    q, z = probabilities(100, way=3, seed=1)
-    parts = [(2 * np.log(p), y), (np.log(q), z)]
-    found = fit_temperature(parts, np.array([1, 2]))
-
-    def loss(t):
-        losses = [-np.log(tempered(a, t)[np.arange(len(b)), b]).mean() for a, b in parts]
-        return (losses[0] + 2 * losses[1]) / 3
-
-    assert loss(found) <= min(map(loss, np.geomspace(0.1, 10, 400))) + 1e-9
-
-
-@pytest.mark.parametrize("accuracy", [0.4, 0.7, 0.97])
-def test_confidence_has_the_mean_that_is_asked_for(accuracy):
-    p, _ = probabilities(300)
-    found = tempered(np.log(p), temperature_at(np.log(p), accuracy))
-    assert found.max(1).mean() == pytest.approx(accuracy, abs=1e-6)
-
-
-def test_logistic_regression_against_scikit_learn():
-    rng = np.random.default_rng(0)
-    x = np.c_[np.ones(400), rng.normal(size=(400, 2))]
-    y = (rng.random(400) < 1 / (1 + np.exp(-x @ [0.3, 1.0, -2.0]))).astype(float)
-    weight = rng.random(400) + 0.1
-    theirs = LogisticRegression(C=1e4, fit_intercept=False, tol=1e-10).fit(x, y, weight).coef_[0]
-    np.testing.assert_allclose(logistic(x, y, weight), theirs, atol=1e-4)
-
-
-def test_calibration_error_against_a_loop():
-    rng = np.random.default_rng(0)
-    sure, right = rng.random(300), rng.random(300) < 0.5
-    sure[:2] = 0.0, 1.0
-    want = 0.0
-    for b in range(15):
-        inside = [i for i in range(300) if b / 15 <= sure[i] < (b + 1) / 15 or (b == 14 and sure[i] == 1)]
-        if inside:
-            want += len(inside) / 300 * abs(np.mean([right[i] for i in inside]) - np.mean([sure[i] for i in inside]))
-    assert calibration_error(sure, right) == pytest.approx(want)
 
 
 @pytest.mark.parametrize(("way", "shot"), [(3, 1), (5, 2)])
@@ -111,23 +40,17 @@ def test_foreign_pictures_are_of_classes_without_examples(way, shot):
         assert not set(task.support) & set(task.unlabeled)
 
 
-@pytest.mark.parametrize("method", ["bapa", "cipa"])
-def test_answers_and_statistics_against_loops(method):
+def test_familiarity_against_loops():
     """About the centre that a fit of support and queries ends with, which is what `label` has."""
     rows, labels = checked(TABLE.features, TABLE.labels)
     task = draw_task(labels, 3, 2, 1, np.random.default_rng(1), per_class=6)
-    result = answer_task(rows.numpy(), task, method, 3)
+    result = answer_task(rows.numpy(), task, 3)
     x = (rows.double() + 1e-6).sqrt()
     x = x / x.norm(dim=1, keepdim=True)
     support, query = x[task.support], x[task.unlabeled]
     given = np.r_[task.codes, np.full(len(query), -1)]
-    fitted = ESTIMATORS[method]().fit(rows[np.r_[task.support, task.unlabeled]].numpy(), given)
-    p = fitted.predict_proba(rows[task.unlabeled].numpy())
-    np.testing.assert_allclose(np.exp(result.log_p), p, atol=1e-6)
-    center, label = torch.from_numpy(fitted.center_), p.argmax(1)
-
-    def near(row, examples):
-        return [float(torch.cosine_similarity(row - center, s - center, dim=0)) for s in examples]
+    fitted = ESTIMATORS["bapa"]().fit(rows[np.r_[task.support, task.unlabeled]].numpy(), given)
+    center = torch.from_numpy(fitted.center_)
 
     def to_unit(rows):
         return [(row - center) / (row - center).norm() for row in rows]
@@ -142,43 +65,22 @@ def test_answers_and_statistics_against_loops(method):
     closest = [max(range(3), key=lambda c: float(u @ means[c])) for u in pool]
     effective = len(pool) ** 2 / sum(closest.count(c) ** 2 for c in range(3))
     counts = [1.0] * len(pool)
-    for _ in range(3):  # what all share: every row alike, then twice the less a row counts the more familiar it is
-        shared = 0.75 * (effective / 3) ** 0.5 * sum(c * u for c, u in zip(counts, pool)) / (len(pool) + 10)
-        familiar = [max(float(u @ mean) for mean in means) - float(u @ shared) for u in pool]
+    for _ in range(3):  # what all have in common: every row alike, then twice the less a row counts the more familiar
+        common = 0.75 * (effective / 3) ** 0.5 * sum(c * u for c, u in zip(counts, pool)) / (len(pool) + 10)
+        familiar = [max(float(u @ mean) for mean in means) - float(u @ common) for u in pool]
         below = [sum(other < one for other in familiar) for one in familiar]
         counts = [2 - (2 * rank + 1) / len(pool) for rank in below]
-    means = [mean - shared for mean in means]
-
-    best, margins, same = [], [], []
-    for i, row in enumerate(query):
-        by_class = [float(pool[i] @ mean) for mean in means]
-        best.append(max(by_class))
-        margins.append(by_class[label[i]] - max(b for c, b in enumerate(by_class) if c != label[i]))
-        order = sorted((j for j in range(len(query)) if j != i), key=lambda j: -near(row, query[j : j + 1])[0])
-        same += [label[j] == label[i] for j in order[:3]]
+    best = [max(float(u @ (mean - common)) for mean in means) for u in pool]
     np.testing.assert_allclose(result.familiarity, best, atol=1e-5)
-    share = min(max(np.mean(same), 0.05), 0.98)
-    sure = min(max(p.max(1).mean(), 0.02), 0.98)
-    want = [np.quantile(best, 0.75), np.log(max(np.mean(margins), 0.005))]
-    want += [np.log(part / (1 - part)) for part in (share, sure)]
-    np.testing.assert_allclose(result.seen.seen, want, atol=1e-4)
-    right = 0
-    for i, row in enumerate(support):
-        others = [
-            np.mean(near(row, [s for j, s in enumerate(support) if j != i and task.codes[j] == c])) for c in range(3)
-        ]
-        right += int(np.argmax(others) == task.codes[i])
-    assert (result.seen.tried, result.seen.right) == (6, right)
+    assert result.seen.quartile == pytest.approx(np.quantile(best, 0.75), abs=1e-5)
     np.testing.assert_allclose(result.seen.x, [1, np.log(3), 0.5, np.log(3) / 2])
 
 
-def test_familiarity_tells_foreign_pictures_apart_where_probability_does_not():
+def test_familiarity_tells_foreign_pictures_apart():
     result = calibrate([(TABLE.features, TABLE.labels)], ways=(5,), episodes=10)
-    assert result["familiarity"]["auroc"][0] > 0.9
-    assert result["familiarity"]["auroc"][0] > result["auroc"] + 0.1
-    assert result["familiarity"]["kept"][0] == pytest.approx(0.9, abs=0.03)
-    again = calibrate([(TABLE.features, TABLE.labels)], ways=(5,), episodes=10)
-    assert again == result
+    assert result["measured"]["auroc"][0] > 0.9
+    assert result["measured"]["kept"][0] == pytest.approx(0.9, abs=0.03)
+    assert calibrate([(TABLE.features, TABLE.labels)], ways=(5,), episodes=10) == result
 
 
 def called(tasks, limits):
@@ -191,62 +93,50 @@ def test_a_threshold_follows_the_pictures_at_hand():
     tables = [synthetic_features(classes=12, rows=40, dim=32, spread=spread, seed=1) for spread in (0.3, 1.2)]
     result = calibrate([(table.features, table.labels) for table in tables], ways=(4,), episodes=12)
     for table in tables:
-        tasks = list(answered_tasks(*checked(table.features, table.labels), "bapa", (4,), 10, seed=5))
+        tasks = list(answered_tasks(*checked(table.features, table.labels), (4,), 10, seed=5))
         pure, limits = np.array([task.known.all() for task in tasks]), {}
         for rate, off in ((0.1, 0.04), (0.3, 0.1)):
-            limits[rate] = [threshold_of(result["task"], task.seen, rate) for task in tasks]
+            limits[rate] = [threshold_of(result, task.seen, rate) for task in tasks]
             share = called(tasks, limits[rate])
             assert share[pure].mean() == pytest.approx(rate, abs=off)
             assert share[~pure].mean() < share[pure].mean(), "foreign pictures are the less familiar ones"
         assert np.all(np.array(limits[0.1]) <= limits[0.3])
-        plain, own = called(tasks, [result["familiarity"]["threshold"][0]] * len(tasks)), called(tasks, limits[0.1])
-        assert abs(plain.mean() - 0.1) > abs(own.mean() - 0.1) + 0.01, "one threshold does not fit both"
 
 
-def test_a_classifier_is_adapted_to_its_task():
+@pytest.mark.parametrize("method", ["bapa", "cipa", "pt_map"])
+def test_a_classifier_has_the_threshold_of_its_task(method):
     rows, labels = checked(TABLE.features, TABLE.labels)
     task = draw_task(labels, 3, 2, 1, np.random.default_rng(1), per_class=20)
     support, pool = rows[task.support].numpy(), rows[task.unlabeled].numpy()
-    fitted = make_estimator("bapa", {}).fit(np.concatenate([support, pool]), np.r_[task.codes, np.full(len(pool), -1)])
+    fitted = make_estimator(method, {}).fit(np.concatenate([support, pool]), np.r_[task.codes, np.full(len(pool), -1)])
     card = calibrate([(TABLE.features, TABLE.labels)], ways=(3,), episodes=4)
-    made = Classifier.of(fitted, list("abc"), {}, support, task.codes, card)
-    own = adapted(made, card, support, task.codes, pool)
-    seen = statistics(surrounded(made, task.codes, pool), support, task.codes, pool)
-    assert own.threshold == threshold_of(card["task"], seen, RATE)
-    assert adapted(made, card, support, task.codes, pool, rate=0.3).threshold > own.threshold
-    off = adapted(made, card, support, task.codes, pool, rate=0.0)
-    assert (off.threshold, off.temperature, off.answer(pool).unknown.any()) == (NEVER, own.temperature, False)
-    alone = adapted(made, card, support, task.codes, pool[:0])  # no picture: what is usual
-    assert alone.temperature == card["temperature"]
-    assert np.isfinite(alone.threshold)
-    before = {key: value for key, value in card["task"].items() if key not in ("nearest", "shift", "contrast", "even")}
-    before |= {"usual": [row[:3] for row in before["usual"]], "accuracy": before["accuracy"][:6]}
-    older = adapted(made, {**card, "task": before}, support, task.codes, pool)  # cards of earlier versions
-    assert torch.equal(older.means, made.means)
-    assert np.isfinite([older.threshold, older.temperature]).all()
-    cosine = torch.cosine_similarity(surrounded(made, task.codes, pool[:0]).means, made.means)
+    made = Classifier.of(fitted, list("abc"), {}, support, task.codes)
+    own = with_threshold(made, card, task.codes, pool)
+    unknown, foreign = own.answer(pool).unknown, task.y < 0
+    assert unknown[foreign].mean() > 0.8
+    assert unknown[~foreign].mean() < 0.2
+    assert with_threshold(made, card, task.codes, pool, rate=0.3).threshold > own.threshold
+    off = with_threshold(made, card, task.codes, pool, rate=0.0)
+    assert (off.threshold, off.answer(pool).unknown.any()) == (NEVER, False)
+    assert np.isfinite(with_threshold(made, card, task.codes, pool[:0]).threshold), "no picture: what is usual"
+    assert with_threshold(made, None, task.codes, pool) == made
+    cosine = torch.cosine_similarity(class_means(made, task.codes, pool[:0], None), made.means)
     torch.testing.assert_close(cosine, torch.ones(3))
-    half = surrounded(made, task.codes, pool, np.arange(6) % 2 == 0)  # corrected rows count less beside the others
-    assert not torch.equal(half.means, surrounded(made, task.codes, pool).means)
-    one = pool[task.y == 0]  # a folder of one class only: the mean of its rows counts less
-    apart, uneven, full = (
-        surrounded(made, task.codes, one, contrast=0, **how) for how in ({"shift": 0.0}, {}, {"even": 0})
-    )
-    torch.testing.assert_close(apart.means - uneven.means, (apart.means - full.means) / 3**0.5)
-    old = {key: value for key, value in card.items() if key != "task"}
-    assert adapted(made, old, support, task.codes, pool) == made
-    plain = Classifier.of(fitted, list("abc"), {}, support, task.codes)
-    assert adapted(plain, None, support, task.codes, pool).threshold is None
-    assert adapted(plain, None, support, task.codes, pool, rate=0.0).threshold is None
-    assert adapted(made, old, support, task.codes, pool, rate=RATE) == made  # the rate that such cards were made for
-    for classifier, calibration, rate, why in (
-        (made, old, 0.3, "of an older version"),
-        (plain, None, 0.3, "is not calibrated: run"),
-        (plain, None, RATE, "is not calibrated: run"),
-        (plain, card, RATE, "is not calibrated for this method and its settings: run"),
-    ):
-        with pytest.raises(UserError, match=f"--unknown {rate} needs a calibrated network and this one .*{why}"):
-            adapted(classifier, calibration, support, task.codes, pool, rate=rate)
+    half = class_means(made, task.codes, pool, np.arange(6) % 2 == 0)  # corrected rows count less beside the others
+    assert not torch.equal(half, own.means)
+
+
+def test_what_a_card_lacks_is_said():
+    card = {"usual": [0.0] * 4, "rates": [0.1, 0.2], "thresholds": [[0.1] * 5, [0.2] * 5]}
+    check_calibration(card, 0.2, "mine")
+    check_calibration(None, None, "mine")
+    with pytest.raises(UserError, match=r"--unknown 0.2 needs a calibrated network .* run protoadapt calibrate, or"):
+        check_calibration(None, 0.2, "mine")
+    lies = [{"rates": [0.2, 0.1]}, {"rates": [0.1]}, {"thresholds": [[0.1] * 5, [0.1] * 4]}, {"usual": [10**400] * 4}]
+    lies += [{"usual": []}, {"usual": None}, {"rates": [], "thresholds": []}, {"usual": ["a"] * 4}]
+    for lie in ("hot", {"usual": [0.0] * 4}, [1], *(card | lie for lie in lies)):
+        with pytest.raises(UserError, match="the card of 'mine' is incomplete: run protoadapt calibrate again"):
+            check_calibration(lie, None, "mine")
 
 
 def test_rates_as_people_write_them():
@@ -256,23 +146,16 @@ def test_rates_as_people_write_them():
             checked_rate(odd)
 
 
-def test_ways_that_do_not_fit_are_left_out():
-    result = calibrate([(TABLE.features, TABLE.labels)], "protonet", episodes=4)
-    assert result["familiarity"]["way"] == [3, 5]
+def test_collections_that_are_too_small_are_said():
     few = TABLE.labels < 3
     with pytest.raises(UserError, match="need 4 or more: extract pictures of more classes"):
         calibrate([(TABLE.features[few], TABLE.labels[few])])
-
-
-@pytest.mark.parametrize("episodes", [0, -3, 2.5, None])
-def test_episodes_are_a_whole_number(episodes):
-    with pytest.raises(UserError, match=f"episodes is {episodes}: it must be a whole number from 1 to"):
-        calibrate([(TABLE.features, TABLE.labels)], episodes=episodes)
-
-
-def test_a_small_class_is_named_with_what_can_be_done():
+    for episodes in (0, 2.5):
+        with pytest.raises(UserError, match=f"episodes is {episodes}: it must be a whole number from 1 to"):
+            calibrate([(TABLE.features, TABLE.labels)], episodes=episodes)
     enough = (TABLE.labels != 7) | (torch.arange(len(TABLE.labels)) % 2 == 0)  # half of its 40 rows
-    assert calibrate([(TABLE.features[enough], TABLE.labels[enough])], "protonet", ways=(3,), episodes=2)
+    result = calibrate([(TABLE.features[enough], TABLE.labels[enough])], episodes=2)
+    assert result["measured"]["way"] == [3, 5], "ways that do not fit are left out"
     few = enough & (torch.arange(len(TABLE.labels)) != 7 * 40)
     with pytest.raises(UserError, match="class 7 has 19 rows and a task takes 20 per class: extract more") as caught:
         calibrate([(TABLE.features[few], TABLE.labels[few])])
@@ -285,17 +168,11 @@ def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
     command([file], card, episodes=4)
     result = json.loads(card.read_text())
     assert cards.calibration_of(card, "ab" * 8) == result["calibration"]
-    for odd in ({"nearest": -1}, {"nearest": 2.5}, {"shift": 9}, {"shift": "much"}, {"even": -1}, {"even": None}):
-        task = result["calibration"]["task"] | odd
-        notes.write_text(json.dumps({**result, "calibration": {**result["calibration"], "task": task}}))
-        with pytest.raises(UserError, match="is incomplete"):
-            cards.calibration_of(notes, "ab" * 8)
-    assert result["calibration"]["settings"] == described(make_estimator("bapa", {}))["settings"]
-    assert f"temperature {result['calibration']['temperature']:.3f}" in capsys.readouterr().out
+    assert "calibrated on clouds" in capsys.readouterr().out
     card.write_text(json.dumps({**result, "licence": "mine", "calibration": None}))
-    command([file], card, method="protonet", episodes=4)
+    command([file], card, episodes=4)
     again = json.loads(card.read_text())
-    assert (again["licence"], again["calibration"]["method"]) == ("mine", "protonet")
+    assert again == result | {"licence": "mine"}
     notes.write_text('{"mine": 1}')
     for name, odd in (
         ("views", {"views": 8}),

@@ -2,26 +2,21 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from helpers.calibrated import calibration
 from safetensors.torch import load_file, save_file
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.features import synthetic_features
-from protoadapt.core.methods import bapa
 from protoadapt.labeling.classifier import (
-    SETTINGS_0_1_0,
     Classifier,
-    familiarity_threshold,
     load_classifier,
-    make_estimator,
     save_classifier,
 )
-from protoadapt.labeling.label_methods import ESTIMATORS
+from protoadapt.labeling.label_methods import ESTIMATORS, make_estimator
 
 TABLE = synthetic_features(classes=4, rows=60, dim=12)
 X = TABLE.features.numpy()
@@ -30,31 +25,20 @@ NAMES = ["=cat", "dog\n", "ж", "'"]
 MODEL = {"name": "lite0", "weights": "0" * 16, "size": 224, "mean": [0.5] * 3, "std": [0.5] * 3}
 
 
-def card(method="bapa", temperature=1.0, threshold=0.3):
-    """A calibration that says the same for all numbers of classes."""
-    return calibration(threshold=(threshold,), temperature=temperature, method=method)
-
-
-def old_card(method="bapa"):
-    """One of version 0.1.0, which states no settings."""
-    return {key: value for key, value in card(method).items() if key != "settings"}
-
-
-def fitted(method="bapa", calibration=None, **settings):
-    model = make_estimator(method, settings).fit(X, Y)
-    return model, Classifier.of(model, NAMES, MODEL, X, Y, calibration)
+def fitted(method="bapa", **changes):
+    model = make_estimator(method, {}).fit(X, Y)
+    return model, replace(Classifier.of(model, NAMES, MODEL, X, Y), **changes)
 
 
 @pytest.mark.parametrize("method", ESTIMATORS)
-@pytest.mark.parametrize("temperature", [1.0, 2.5])
-def test_it_answers_as_the_estimator_does(tmp_path, method, temperature):
-    model, classifier = fitted(method, card(method, temperature))
+def test_it_answers_as_the_estimator_does(tmp_path, method):
+    model, classifier = fitted(method, threshold=0.3)
     save_classifier(tmp_path / "c.safetensors", classifier)
     back = load_classifier(tmp_path / "c.safetensors")
-    assert (back.classes, back.model, back.temperature, back.threshold) == (NAMES, MODEL, temperature, 0.3)
+    assert (back.classes, back.model, back.temperature, back.threshold) == (NAMES, MODEL, 0.85, 0.3)
     best, probability, *_ = back.answer(X)
     np.testing.assert_array_equal(best[:, 0], model.predict(X))
-    full = np.log(model.predict_proba(X).astype(np.float64).clip(1e-300)) / temperature
+    full = np.log(model.predict_proba(X).astype(np.float64).clip(1e-300)) / 0.85
     full = np.exp(full - full.max(1, keepdims=True))
     full = np.sort(full / full.sum(1, keepdims=True))[:, :-3:-1]
     np.testing.assert_allclose(probability, full, atol=2e-5)
@@ -101,42 +85,11 @@ def test_rows_of_no_class_by_their_familiarity(tmp_path, method):
     u /= np.linalg.norm(u, axis=1, keepdims=True)
     close = np.array([max(np.mean([row @ other for other in u[np.equal(Y, c)]]) for c in range(4)) for row in u])
     middle = np.sort(close)[len(X) // 2 - 1 : len(X) // 2 + 1].mean()
-    save_classifier(tmp_path / "c.safetensors", fitted(method, card(method, threshold=middle))[1])
+    save_classifier(tmp_path / "c.safetensors", fitted(method, threshold=float(middle))[1])
     unknown = load_classifier(tmp_path / "c.safetensors").answer(X).unknown
     clear = np.abs(close - middle) > 1e-5
     np.testing.assert_array_equal(unknown[clear], close[clear] < middle)
     assert not plain.answer(X).unknown.any()  # not calibrated: nothing is said
-
-
-def test_a_calibration_counts_for_its_method_and_settings_only():
-    assert fitted("bapa", card("bapa"), lam=10.0)[1].threshold == 0.3  # the setting that it has anyway
-    for method, settings in (("bapa", {"lam": 5}), ("cipa", {})):
-        classifier = fitted(method, card("bapa"), **settings)[1]
-        assert (classifier.threshold, classifier.temperature) == (None, 1.0)
-
-
-def test_a_calibration_states_its_settings_and_an_old_one_has_those_of_its_version(monkeypatch):
-    for method, settings in SETTINGS_0_1_0.items():
-        assert fitted(method, old_card(method), **settings)[1].threshold == 0.3
-    other = SETTINGS_0_1_0["bapa"] | {"lam": 5.0}
-    stated = json.loads(json.dumps(card("bapa") | {"settings": other}))
-    assert fitted("bapa", stated, **other)[1].threshold == 0.3
-    assert fitted("bapa", stated)[1].threshold is None
-
-    class Changed(BAPAClassifier, method=bapa, without=("base_rows", "whiten"), **other):
-        """As if a later version had another default."""
-
-    monkeypatch.setitem(ESTIMATORS, "bapa", Changed)
-    assert fitted("bapa", old_card())[1].threshold is None, "made with the default of 0.1.0, 10"
-    assert fitted("bapa", old_card(), lam=10.0)[1].threshold == 0.3
-    assert fitted("bapa", stated)[1].threshold == 0.3
-
-
-def test_thresholds_go_between_the_numbers_of_classes():
-    metadata = {"familiarity": {"way": [3, 12], "threshold": [0.1, 0.3]}}
-    assert familiarity_threshold(metadata, 6) == pytest.approx(0.2)  # the geometric middle
-    assert familiarity_threshold(metadata, 2) == pytest.approx(0.1)
-    assert familiarity_threshold(metadata, 500) == pytest.approx(0.3)
 
 
 def test_settings_are_checked():

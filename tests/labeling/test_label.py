@@ -236,35 +236,19 @@ def test_strange_names_survive(folder, named, paint):
 def calibrated(model, monkeypatch):
     """The calibration of the model from now on, which a test may change."""
     real = networks.load_for_files
-    result = calibration(way=(2, 4, 8), threshold=(0.0, 0.4, 0.9), temperature=0.5)
+    result = calibration(0.1)
     monkeypatch.setattr(networks, "load_for_files", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": result}))
     return result
 
 
-def test_confidence_comes_with_calibration(folder, named, model, request):
-    """softmax(logits / T): at T = ½, p²/Σp² of the two likeliest at least."""
-    plain = named(out="plain")
-    request.getfixturevalue("calibrated")
-    sharp = named()
-    assert (plain["calibrated"], sharp["calibrated"], sharp["temperature"]) == (False, True, 0.5)
-    for warm, cold in zip(plain["pictures"], sharp["pictures"]):
-        assert warm["label"] == cold["label"]
-        if not cold["support"]:
-            p, q = warm["confidence"], warm["confidence"] - warm["margin"]
-            rest = 1 - p - q  # of the third class
-            assert cold["confidence"] == pytest.approx(p**2 / (p**2 + q**2 + rest**2), abs=1e-4)
-    for options in ({"method": "cipa"}, {"settings": {"lam": 5}}):  # it was learned with another
-        assert not named(out="other", **options)["calibrated"]
-
-
 def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrated):
-    """By familiarity, its threshold between those of the numbers of classes measured; predict agrees."""
+    """By familiarity; predict agrees."""
     rng = np.random.default_rng(0)
     noise = {f"noise-{i}.png" for i in range(6)}
     for name in noise:  # neither red nor green nor blue
         Image.fromarray(rng.integers(0, 256, (26, 30, 3), dtype=np.uint8)).save(folder / "images" / name)
     result = named(sort="copy", sort_unknown="apart")
-    assert result["threshold"] == pytest.approx(0.4 * np.log(1.5) / np.log(2))  # 3 classes, linear in the logarithm
+    assert (result["threshold"], result["temperature"]) == (0.1, 0.85)
     unknown = {picture["file"]: picture["unknown"] for picture in result["pictures"]}
     assert {os.path.basename(name) for name, no in unknown.items() if no} == noise
     assert {row["file"]: row["unknown"] for row in read_table(folder / "out" / "labels.csv")} == {
@@ -279,7 +263,7 @@ def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrat
     predict_folder(folder / "out" / "classifier.safetensors", [folder / "images"], folder / "p", **options)
     assert {path.name for path in (folder / "p" / "sorted" / "unknown").iterdir()} == noise
     assert "resembles none of the examples" in labels_page(result)
-    calibrated["familiarity"]["threshold"] = [1.1, 1.1, 1.1]  # nothing is that familiar: given labels alone are known
+    calibrated["thresholds"][0][0] = 1.0  # nothing is that familiar: given labels alone are known
     strict = named(sort="copy", sort_unknown="apart")
     assert [p["unknown"] for p in strict["pictures"]] == [not p["support"] for p in strict["pictures"]]
     assert all(
@@ -295,11 +279,8 @@ def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrat
 
 
 def test_the_share_of_unknown_pictures_is_the_users_choice(folder, named, calibrated):
-    """A card whose thresholds are 0.2, 0.5 and 0.9 at the rates 0.05, 0.1 and 0.5, whatever the task."""
-    calibrated["task"] = {
-        **{"usual": [[0.0] * 3] * 4, "rates": [0.05, 0.1, 0.5], "accuracy": [2.0, 0, 0, 0, 0, 0], "gain": 0.0},
-        "thresholds": [[value, 0, 0, 0, 0] for value in (0.2, 0.5, 0.9)],
-    }
+    """A card whose thresholds are 0.5 and 0.9 at the rates 0.1 and 0.5, whatever the task."""
+    calibrated |= {"rates": [0.1, 0.5], "thresholds": [[0.5, 0, 0, 0, 0], [0.9, 0, 0, 0, 0]]}
     result = named()
     assert (result["threshold"], result["unknown_rate"]) == (0.5, 0.1)
     assert "a familiarity below 0.500, which about 10 % of your classes" in labels_page(result)

@@ -10,7 +10,7 @@ import pytest
 from helpers.pages import board_data
 
 from protoadapt.labeling import outputs, pipeline, with_images
-from protoadapt.labeling.classifier import make_estimator
+from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.report.label_page import labels_page
 
 

@@ -198,7 +198,7 @@ def test_confidence_is_a_probability_only_where_it_was_calibrated():
     sure, unsure = parsed(labels()), parsed(labels(calibrated=False, threshold=None))
     assert "resembles none of the examples is marked unknown" in sure.all("header")[0][1]
     assert "unknown below familiarity 0.3" in sure.all("div", "details")[0][1]
-    assert "Confidences are not calibrated" in unsure.all("header")[0][1]
+    assert "This model is not calibrated" in unsure.all("header")[0][1]
     assert "%" not in unsure.all("div", "details")[0][1]
     assert (shown(labels())["calibrated"], shown(labels(calibrated=False))["calibrated"]) == (True, False)
 

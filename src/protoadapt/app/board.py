@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from protoadapt.core.errors import UserError, count
-from protoadapt.labeling.classifier import METHOD, make_estimator
+from protoadapt.labeling.classifier import METHOD
+from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, skipped_records
 from protoadapt.labeling.pipeline import NEXT, Named, in_memory, name_pictures

@@ -16,7 +16,8 @@ from protoadapt.app.worker import computed
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import unit
 from protoadapt.core.projection import plane_paths, principal_plane
-from protoadapt.labeling.classifier import METHOD, make_estimator
+from protoadapt.labeling.classifier import METHOD
+from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.outputs import UNLABELED
 from protoadapt.labeling.pipeline import Named
 from protoadapt.labeling.prototype_paths import prepared_steps

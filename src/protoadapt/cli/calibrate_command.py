@@ -31,7 +31,6 @@ def calibrate(
         typer.Option(metavar="MODEL.json", help="model card beside the model file; created or updated"),
     ],
     model: Annotated[str | None, typer.Option(help=f"{MODEL_HELP}; needed for directories")] = None,
-    method: Annotated[str, typer.Option(help="a method of `protoadapt label`")] = "bapa",
     episodes: Annotated[
         int,
         typer.Option(
@@ -40,10 +39,10 @@ def calibrate(
         ),
     ] = 40,
 ) -> None:
-    """Calibrate a model's confidences and unknown class.
+    """Calibrate which pictures a model calls unknown.
 
-    Fits how the confidence temperature and the unknown-class threshold follow from the pictures of a task, and stores
-    it in the model card, where `label` reads it. All collections count the same.
+    Fits how the threshold of familiarity, below which a picture is of none of the classes, follows from the pictures of
+    a task, and stores it in the model card, where `label` reads it. All collections count the same.
     """
     from protoadapt.core.features import load_features
     from protoadapt.labeling.calibration import calibrate as fit
@@ -60,7 +59,7 @@ def calibrate(
     tables = {}
     for source in sources:
         tables[source] = _embedded(source, model) if source.is_dir() else load_features(source)
-        _check_usable(source.name, tables[source].metadata)
+        _check_made(source.name, tables[source].metadata)
         weights = tables[source].metadata["weights"]
         content = content or {"schema": SCHEMA, "name": card.stem, "weights": weights}
         if content.get("weights") != weights:
@@ -70,7 +69,7 @@ def calibrate(
             )
     with progress("collections calibrated", len(tables)) as report:
         pairs = [(table.features, table.labels) for table in tables.values()]
-        calibration = fit(pairs, method, episodes=episodes, on_progress=report)
+        calibration = fit(pairs, episodes=episodes, on_progress=report)
     names = [
         source.name if source.is_dir() else table.metadata.get("folder") or origin(table.metadata)
         for source, table in tables.items()
@@ -80,7 +79,7 @@ def calibrate(
     print(describe_calibration(content["calibration"]))
 
 
-def _check_usable(name: str, metadata: Mapping[str, Any]) -> None:
+def _check_made(name: str, metadata: Mapping[str, Any]) -> None:
     if not metadata.get("weights"):
         raise UserError(f"{name!r} does not say which weights made it: make it with `protoadapt extract`")
     for option in ("pooling", "views"):
@@ -88,7 +87,7 @@ def _check_usable(name: str, metadata: Mapping[str, Any]) -> None:
             raise UserError(f"{name!r} is made with --{option}, which `label` does not use: extract without it")
     if metadata.get("split") == "base" and metadata.get("dataset") == metadata.get("trained_on"):
         raise UserError(
-            f"{name!r} holds classes that the network was trained on, where its confidence is too high: extract "
+            f"{name!r} holds classes that the network was trained on, where every picture is familiar: extract "
             f"--split val"
         )
 

@@ -13,7 +13,7 @@ def models(
 ) -> None:
     """List the networks that have a name, or describe one.
 
-    With the accuracies measured with each and whether its confidences are calibrated.
+    With the accuracies measured with each and whether it is calibrated: whether unknown pictures are marked.
     """
     from protoadapt.report.tables import text
     from protoadapt.vision.networks.cards import find_card, overview
@@ -72,21 +72,15 @@ def _numbers(numbers: list[dict[str, Any]]) -> str:
 
 
 def describe_calibration(calibration: dict[str, Any]) -> str:
-    """Temperature, calibration error and the thresholds of the unknown class, in words and a table."""
+    """What the thresholds of unknown pictures keep and find, in words and a table."""
     from protoadapt.report.tables import text
 
-    close = calibration["familiarity"]
+    found = calibration["measured"]
     rows = [
-        [str(close["way"][i]), f"{close['threshold'][i]:.3f}"]
-        + [f"{100 * close[key][i]:.0f} %" for key in ("kept", "found")]
-        + [f"{close['auroc'][i]:.3f}"]
-        for i in range(len(close["way"]))
+        [str(way), *(f"{100 * found[key][i]:.0f} %" for key in ("kept", "found")), f"{found['auroc'][i]:.3f}"]
+        for i, way in enumerate(found["way"])
     ]
     return (
-        f"calibrated for {calibration['method']} on {calibration['features']}: temperature "
-        f"{calibration['temperature']:.3f}, calibration error (ECE) {100 * calibration['ece_before']:.1f} → "
-        f"{100 * calibration['ece']:.1f} %\n"
-        f"a picture counts as unknown when its familiarity is below the threshold "
-        f"(AUROC of the class probability alone: {calibration['auroc']:.3f})\n"
-        + text(["classes", "threshold", "known kept", "unknown found", "AUROC"], rows)
+        f"calibrated on {calibration['features']}: a picture counts as unknown when its familiarity is below the "
+        f"threshold of its task\n" + text(["classes", "known kept", "unknown found", "AUROC"], rows)
     )

@@ -2,7 +2,7 @@
 
 A row x of features is raised to the power β and scaled to unit length (unless power is "off"), centred by `center`, and
 scaled to unit length again (if l2). Its logits are τ·cos(x, p_c) + b_c (rule "cosine") or −λ‖x − p_c‖² + b_c (rule
-"euclid"), its class probabilities softmax(logits / temperature). With a calibrated network (`calibration`), a row whose
+"euclid"), its class probabilities softmax(logits / temperature). With a calibrated network (`familiarity`), a row whose
 familiarity with the labelled rows is below `threshold` is unknown: it may belong to none of the classes.
 
 `load_classifier` returns numpy arrays, and answering with them loads no torch; `Classifier.of` and `to` have tensors.
@@ -13,7 +13,7 @@ else is JSON in its metadata. No code runs on load.
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +22,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save
 
-from protoadapt.core.errors import UserError, no_such
+from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, written_whole
 from protoadapt.core.prototype_model import (
     TINY,
@@ -47,15 +47,9 @@ if TYPE_CHECKING:
 SCHEMA = "protoadapt-classifier/1"
 METHOD = "bapa"
 """What `label` fits unless another is asked for."""
-SETTINGS_0_1_0: dict[str, dict[str, Any]] = {
-    "bapa": {"beta": 0.5, "k_s": 10.0, "kappa": 3.0, "lam": 10.0, "n_iter": 20, "power": "auto", "sigma": 0.2},
-    "cipa": {"beta": 0.5, "center": "separate", "l2": True, "n_iter": 20, "power": "auto", "sigma": 0.2, "tau": 10.0},
-    "protonet": {"metric": "cosine", "tau": None},
-    "semi_protonet": {"metric": "euclid", "n_iter": 1, "tau": None},
-    "soft_kmeans": {"n_iter": 29, "tau": 5.0},
-    "pt_map": {"beta": 0.5, "class_prior": None, "lam": 10.0, "n_iter": 20, "power": "auto", "step": 0.2},
-}
-"""The defaults of version 0.1.0, whose calibrations do not state the settings. They stay when defaults change."""
+TEMPERATURE = 0.85
+"""Of all class probabilities, softmax(logits / T): that of BAPA with the smallest calibration error over collections of
+different kinds. An estimate from a task's own pictures is no better, and worse where labels were suggested."""
 MAX_BYTES = 1 << 30
 LONGEST_NAME = 4096
 """Of a network: no path is longer."""
@@ -65,58 +59,17 @@ Rows = np.ndarray | DenseBlock
 LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
 
 
-def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu") -> "PrototypeClassifier":
-    """An unfitted estimator by the name of its method, its settings checked."""
-    from protoadapt.labeling.label_methods import ESTIMATORS
-
-    if method not in ESTIMATORS:
-        raise no_such("method for labelling", method, ESTIMATORS)
-    estimator = ESTIMATORS[method](device=device)
-    defaults = estimator.get_params()
-    del defaults["device"]
-    for key in settings:
-        if key not in defaults:
-            raise no_such("setting", key, defaults, of=method)
-    estimator.set_params(**settings).check_settings()
-    return estimator
-
-
-def described(estimator: "PrototypeClassifier") -> dict[str, Any]:
-    """The name and settings of an estimator's method, as labels.json holds them."""
-    from protoadapt.labeling.label_methods import ESTIMATORS
-
-    name = next(name for name, kind in ESTIMATORS.items() if type(estimator) is kind)
-    return {"name": name, "settings": {key: v for key, v in estimator.get_params().items() if key != "device"}}
-
-
-def _made_with(calibration: Mapping[str, Any], method: Mapping[str, Any]) -> bool:
-    """Whether a calibration was made with a method (`described`) at exactly these settings."""
-    name = calibration["method"]
-    stated = calibration.get("settings", SETTINGS_0_1_0.get(name))
-    if name == "bapa" and isinstance(stated, dict):
-        stated = {"class_prior": None, **stated}  # a setting that older calibrations do not know
-    return name == method["name"] and stated == method["settings"]
-
-
 class Answers(NamedTuple):
     """The answers to n rows."""
 
     best: np.ndarray  # (n, 2): the two likeliest classes
     probability: np.ndarray  # (n, 2): their probabilities
     familiarity: np.ndarray  # (n): the largest product with the mean of a class (`Classifier.means`)
-    unknown: (
-        np.ndarray
-    )  # (n): whether the row may belong to none of the classes; False where the network is not calibrated
+    unknown: np.ndarray  # (n): whether it may belong to none of the classes; False where the network is not calibrated
 
     def at(self, places: Any) -> "Answers":
         """The answers to some of the rows."""
         return Answers(*(part[places] for part in self))
-
-
-def familiarity_threshold(calibration: Mapping[str, Any], way: int) -> float:
-    """The familiarity below which a picture is of none of `way` classes: linear in log way between those measured."""
-    measured = calibration["familiarity"]
-    return float(np.interp(np.log(way), np.log(measured["way"]), measured["threshold"]))
 
 
 @dataclass(frozen=True)
@@ -130,14 +83,14 @@ class Classifier:
     center: Array  # (D)
     prototypes: Array  # (W, D)
     class_bias: Array  # (W)
-    means: Array  # (W, D): mean of each class's labelled rows, prepared and of unit length; or `surrounded`
+    means: Array  # (W, D): mean of each class's labelled rows, prepared and of unit length; or `class_means`
     rule: str  # "cosine" or "euclid"
     scale: float  # τ or λ
     power: str  # "auto", "signed", "strict" or "off"
     beta: float
     l2: bool
     model: dict[str, Any]  # name, weights (hash), size, mean, std; views, where there are several
-    temperature: float = 1.0
+    temperature: float = TEMPERATURE
     threshold: float | None = None  # of familiarity; None: the network is not calibrated
 
     @classmethod
@@ -148,13 +101,12 @@ class Classifier:
         model: dict[str, Any],
         rows: np.ndarray,
         codes: np.ndarray,
-        calibration: Mapping[str, Any] | None = None,
         corrected: np.ndarray | None = None,
     ) -> "Classifier":
         """The classifier of a fitted estimator.
 
         rows (n, D), codes (n): the rows it was fitted on and their classes, negative where unlabelled; only the
-        labelled rows are used. calibration: of the network's card; applies to the method and settings it was made with.
+        labelled rows are used.
         corrected (n): rows that do not represent their class (`PrototypeClassifier.fit_rows`); None: no row.
         """
         import torch
@@ -171,11 +123,7 @@ class Classifier:
         if corrected is not None:
             weight[torch.from_numpy(corrected[codes >= 0])] = CORRECTED
         sums = made.means.index_add(0, labels, weight[:, None] * unit(made.prepare(rows[codes >= 0])))
-        made = replace(made, means=sums / labels.bincount(weight, minlength=len(classes))[:, None])
-        if calibration is None or not _made_with(calibration, described(fitted)):
-            return made
-        threshold = familiarity_threshold(calibration, len(classes))
-        return replace(made, temperature=float(calibration["temperature"]), threshold=threshold)
+        return replace(made, means=sums / labels.bincount(weight, minlength=len(classes))[:, None])
 
     def powered(self, rows: Rows) -> DenseBlock:
         """Rows (n, D) after the power transform."""

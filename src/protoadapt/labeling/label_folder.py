@@ -138,8 +138,8 @@ def _learner(
     method: str, settings: Mapping[str, Any], device: str, unknown: str | float | None
 ) -> "tuple[PrototypeClassifier, float | None]":
     """The estimator and the rate of unknowns."""
-    from protoadapt.labeling.classifier import make_estimator
-    from protoadapt.labeling.task_calibration import checked_rate
+    from protoadapt.labeling.familiarity import checked_rate
+    from protoadapt.labeling.label_methods import make_estimator
 
     return make_estimator(method, settings, device), checked_rate(unknown)
 

@@ -1,5 +1,9 @@
 """The methods of `label`, by name; not in `classifier`: scikit-learn is slow to load and `predict` needs none of it."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from protoadapt.core.errors import no_such
 from protoadapt.core.estimators import (
     BAPAClassifier,
     CIPAClassifier,
@@ -18,3 +22,22 @@ ESTIMATORS: dict[str, type[PrototypeClassifier]] = {
     "soft_kmeans": SoftKMeansClassifier,
     "pt_map": PTMAPClassifier,
 }
+
+
+def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu") -> PrototypeClassifier:
+    """An unfitted estimator by the name of its method, its settings checked."""
+    if method not in ESTIMATORS:
+        raise no_such("method for labelling", method, ESTIMATORS)
+    estimator = ESTIMATORS[method](device=device)
+    known = estimator.get_params().keys() - {"device"}
+    for key in settings:
+        if key not in known:
+            raise no_such("setting", key, sorted(known), of=method)
+    estimator.set_params(**settings).check_settings()
+    return estimator
+
+
+def described(estimator: PrototypeClassifier) -> dict[str, Any]:
+    """The name and settings of an estimator's method, as labels.json holds them."""
+    name = next(name for name, kind in ESTIMATORS.items() if type(estimator) is kind)
+    return {"name": name, "settings": {key: v for key, v in estimator.get_params().items() if key != "device"}}

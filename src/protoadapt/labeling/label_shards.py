@@ -18,7 +18,10 @@ import torch
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_ours, unchanged_since_now
-from protoadapt.labeling.classifier import METHOD, Classifier, make_estimator
+from protoadapt.labeling.classifier import METHOD, Classifier
+from protoadapt.labeling.familiarity import SAMPLE as SAMPLED
+from protoadapt.labeling.familiarity import checked_rate
+from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block, check_replaced, link_between, skipped_records
 from protoadapt.labeling.parquet_table import OURS, check_pyarrow, part_name, remove_others
@@ -35,8 +38,6 @@ from protoadapt.labeling.support import (
     read_support,
     table_examples,
 )
-from protoadapt.labeling.task_calibration import SAMPLE as SAMPLED
-from protoadapt.labeling.task_calibration import checked_rate
 from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
 from protoadapt.vision.networks.engines import ONNXRUNTIME, TORCH

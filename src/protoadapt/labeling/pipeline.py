@@ -18,14 +18,15 @@ from protoadapt.core.files import write_text
 from protoadapt.core.methods.row_source import MemorySource, RowSource, block_size
 from protoadapt.core.provenance import made_now
 from protoadapt.labeling import outputs, thumbnails
-from protoadapt.labeling.classifier import Classifier, described, save_classifier
+from protoadapt.labeling.classifier import Classifier, save_classifier
+from protoadapt.labeling.familiarity import RATE, SAMPLE, check_calibration, with_threshold
+from protoadapt.labeling.label_methods import described
 from protoadapt.labeling.names import to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block
 from protoadapt.labeling.parquet_table import parquet_writer
 from protoadapt.labeling.prototype_paths import picture_map, prototype_paths
 from protoadapt.labeling.suggest import next_pictures
 from protoadapt.labeling.support import IN_FOLDER, corrected_rows
-from protoadapt.labeling.task_calibration import RATE, SAMPLE, adapted
 from protoadapt.labeling.thumbnails import Progress as Progress
 from protoadapt.vision.shards.processes import is_first, of_all
 
@@ -132,13 +133,11 @@ def name_pictures(
     pictures that may be called unknown (`checked_rate`). parquet: a file that gets a row per picture; `check` may
     refuse right before it is replaced. Several processes (torchrun) each write their own file and share one result.
     """
+    check_calibration(task.calibration, rate, to_text(task.model["name"]))
     estimator.fit_rows(task.support, task.labels, task.unlabeled, task.corrected)
-    classifier = Classifier.of(
-        estimator, task.classes, task.model, task.support, task.labels, task.calibration, task.corrected
-    )
-    by_task = classifier.threshold is not None and "task" in (task.calibration or {})
-    rows = task.sample() if by_task else task.support[:0]
-    classifier = adapted(classifier, task.calibration, task.support, task.labels, rows, task.corrected, rate)
+    classifier = Classifier.of(estimator, task.classes, task.model, task.support, task.labels, task.corrected)
+    rows = task.sample() if task.calibration else task.support[:0]
+    classifier = with_threshold(classifier, task.calibration, task.labels, rows, task.corrected, rate)
     n_way = len(task.classes)
     (found, unknown), no_class, rows_of_blocks = np.zeros((2, n_way), np.int64), 0, [task.support[:0]]
     sample: list[dict[str, Any]] = []

@@ -8,8 +8,9 @@ import numpy as np
 
 from protoadapt.core.errors import UserError, count, whole_number
 from protoadapt.core.files import csv_text
-from protoadapt.labeling.classifier import METHOD, make_estimator
+from protoadapt.labeling.classifier import METHOD
 from protoadapt.labeling.label_folder import Embedded, embed_pictures, folder_task, name_in, pictures_of
+from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import class_cell, file_cell
 from protoadapt.labeling.outputs import skipped_records
 from protoadapt.labeling.pipeline import Progress, name_pictures

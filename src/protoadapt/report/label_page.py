@@ -33,8 +33,8 @@ CALIBRATED = (
     "unknown, whatever its confidence."
 )
 UNCALIBRATED = (
-    "Confidences are not calibrated for this model. Use them to sort the pictures, not as probabilities; protoadapt "
-    "calibrate measures them."
+    "This model is not calibrated. Use confidences to sort the pictures, not as probabilities; protoadapt calibrate "
+    "lets it find pictures of none of the classes."
 )
 
 

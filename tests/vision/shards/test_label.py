@@ -103,12 +103,12 @@ def test_pictures_of_no_class_are_unknown_as_in_memory(features, model, table, t
     assert not label_features([tmp_path / "s.csv"], features, tmp_path / "plain")["calibrated"]
     assert not any(row["unknown"] for row in of(tmp_path / "plain").values())
     card = {"schema": "protoadapt-model/1", "weights": networks.load(model)[1]["weights"]}
-    card["calibration"] = calibration(way=(2,), threshold=(0.4,), temperature=2.0)
+    card["calibration"] = calibration(0.05)
     own = tmp_path / model.name
     own.write_bytes(model.read_bytes())
     own.with_suffix(".json").write_text(json.dumps(card))
     result = label_features([tmp_path / "s.csv"], features, tmp_path / "out", model=own)
-    assert (result["calibrated"], result["temperature"], result["threshold"]) == (True, 2.0, 0.4)
+    assert (result["calibrated"], result["threshold"]) == (True, 0.05)
     found = of(tmp_path / "out")
     asked = {name: row["unknown"] for name, row in found.items() if not row["support"]}
     assert all(asked[name] for name in asked if name[0] == "c")
@@ -310,7 +310,7 @@ def test_the_columns_are_those_that_the_page_names(features, tmp_path):
 def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, capsys):
     (tmp_path / "s.csv").write_text("file,label\na/000.png,dark\na/003.jpg,dark\nb/001.jpg,mid\nb/004.png,mid\n")
     card = {"schema": "protoadapt-model/1", "weights": networks.load(model)[1]["weights"]}
-    card["calibration"] = calibration(way=(2,), threshold=(0.4,), temperature=2.0)
+    card["calibration"] = calibration(0.05)
     own = tmp_path / model.name
     own.write_bytes(model.read_bytes())
     own.with_suffix(".json").write_text(json.dumps(card))

@@ -35,7 +35,7 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
     metadata : what it is and how its input is made: backbone, width, dim, weights (hash), size, mean and std (of pixels
         in [0, 1]), resize (only for timm), engine (not of ONNX files), crop, dataset (what it was trained on;
         `trained_on` in words), model (the name it was loaded by) and calibration (dict or None, see
-        `labeling.calibration`).
+        `labeling.familiarity`).
 
     >>> network, metadata = load("cifar-fs")
     >>> metadata["size"]

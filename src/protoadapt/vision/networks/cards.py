@@ -3,12 +3,11 @@
 A card is a JSON file beside the weights: NAME.json beside NAME.safetensors or NAME.onnx. Any model file may have one.
 """
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from protoadapt.core.errors import UserError, install, no_such
-from protoadapt.core.untrusted import clean_json, finite, whole
+from protoadapt.core.untrusted import clean_json
 from protoadapt.vision.networks.lite_wheels import LITE, installed
 
 SCHEMA = "protoadapt-model/1"
@@ -50,38 +49,13 @@ def trained_on(file: Path | None, dataset: str | None) -> str | None:
     return words if isinstance(words, str) else dataset
 
 
-def calibration_of(file: Path | None, weights: str) -> dict[str, Any] | None:
-    """The calibration of these weights that `protoadapt calibrate` wrote into the card; None where there is none."""
+def calibration_of(file: Path | None, weights: str) -> Any:
+    """The calibration of these weights that `protoadapt calibrate` wrote into the card; None where there is none.
+
+    `labeling.familiarity` checks it where it is used.
+    """
     card = read_card(file) or {}
-    calibration = card.get("calibration")
-    if calibration is None or card.get("weights") != weights:
-        return None
-    try:
-        ways, thresholds = (calibration["familiarity"][key] for key in ("way", "threshold"))
-        rising = len(ways) == len(thresholds) > 0 and all(a < b for a, b in pairwise(ways))
-        fine = rising and all(finite(way, 2, 1e6) for way in ways) and all(finite(t, -1, 1) for t in thresholds)
-        fine = fine and finite(calibration["temperature"], 1e-3, 1e3)
-        fine = fine and ("task" not in calibration or _sound(calibration["task"]))
-    except (KeyError, TypeError):
-        fine = False
-    if not fine or not isinstance(calibration.get("method"), str):
-        raise UserError(
-            f"the calibration in {str(file)!r} is incomplete: run protoadapt calibrate again, or set it to null"
-        )
-    return calibration
-
-
-def _sound(task: Any) -> bool:
-    """Whether the models of a task (`labeling.task_calibration`) have their shapes and finite numbers."""
-    rates, thresholds, usual = task["rates"], task["thresholds"], task["usual"]
-    seen = len(task["accuracy"]) - 3  # statistics of a task: 3 in older cards
-    shapes = [(usual, 4, seen), (thresholds, len(rates), 5), ([task["accuracy"]], 1, 3 + seen)]
-    sized = all(len(rows) == n and all(len(row) == m for row in rows) for rows, n, m in shapes)
-    numbers = [task["gain"], *(value for rows, _, _ in shapes for row in rows for value in row)]
-    rising = len(rates) > 0 and all(finite(rate, 0, 1) for rate in rates) and all(a < b for a, b in pairwise(rates))
-    around = whole(task.get("nearest", 0), 0, 1000) and finite(task.get("shift", 0), 0, 1)
-    around = around and whole(task.get("contrast", 0), 0, 100) and finite(task.get("even", 0), 0, 10)
-    return seen in (3, 4) and sized and rising and around and all(finite(value, -1e3, 1e3) for value in numbers)
+    return card.get("calibration") if card.get("weights") == weights else None
 
 
 def overview() -> list[dict[str, Any]]:

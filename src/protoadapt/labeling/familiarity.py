@@ -1,0 +1,165 @@
+"""Unknown pictures: how familiar a picture is, and below which familiarity it may belong to none of the classes.
+
+Probabilities do not tell: foreign pictures resemble each other, pull the nearest prototype to their place, and end up
+with a high probability. The labelled pictures stay where they are. So the score is *familiarity*, the largest product
+of a row, about the centre of the fitted method, with one vector per class (`class_means`).
+
+A threshold that fits one collection of pictures does not fit another: in a collection of textures even pictures of one
+class are little alike, in one of drawings all pictures are. The upper quartile q of the familiarity of the unlabelled
+pictures tells these apart without any label; of foreign pictures, the less familiar ones, it takes little notice. With
+x = (1, log W, 1/K, log W / K) for W classes of K labelled pictures (harmonic mean), a model card holds one linear model
+in (x, q) per share of known pictures, which gives the threshold that this share falls below, and what q usually is at
+x, which counts USUAL pictures (`calibration` fits both).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.methods.common import unit
+from protoadapt.core.methods.row_learner import CORRECTED
+from protoadapt.core.untrusted import finite
+from protoadapt.labeling.classifier import Classifier, Rows
+
+SAMPLE = 1000
+"""Unlabelled pictures that are measured, at most."""
+RATE = 0.1
+"""Share of known pictures that are called unknown. Most folders hold few foreign pictures or none, and there every
+alarm is false."""
+QUARTILE, USUAL = 0.75, 10.0
+NEAREST, ROUNDS, SHIFT, RANKINGS = 10, 2, 0.75, 2
+"""Of `class_means`."""
+NEVER = -2.0
+"""A threshold that no familiarity is below."""
+
+
+class Seen(NamedTuple):
+    """What a task shows of itself."""
+
+    x: np.ndarray  # (4): 1, log W, 1/K, log W / K
+    pictures: int  # n unlabelled ones that were measured; 0 where there are fewer than two
+    quartile: float  # q
+
+
+def class_means(classifier: Classifier, labels: np.ndarray, unlabeled: Rows, corrected: np.ndarray | None) -> Tensor:
+    """(W, D): what familiarity is measured by: the mean of each class's labelled rows, and what unlabelled rows add.
+
+    Where a class has one example, that may be an odd one; the pictures around it say better where the class is. The
+    mean m of a class's K labelled rows becomes (K m + Σ_i c_i u_i) / (K + Σ_i c_i) with its NEAREST rows u_i, which
+    count as far as they resemble m: c_i = max(0, m · u_i). In a second round they are those nearest to the new mean.
+    Means are then scaled to length ½, so that a class of diverse examples is as familiar as others.
+
+    Foreign pictures are among the least familiar ones, so what a picture has in common with those speaks against it:
+    from all means, SHIFT times a mean of all n rows is subtracted, which counts n / (n + USUAL). In it all rows count
+    alike at first, and in each of RANKINGS more rounds by their rank in familiarity: the least familiar row 1, the most
+    familiar one 0. Where most rows are of one class, their mean is near that class and speaks against its own pictures;
+    so the shift is multiplied by √(V/W), where V = n²/Σ_c n_c² is the effective number of classes among the rows, n_c
+    of which are nearest to the mean of class c. labels (S), corrected (S) as in `seen_of`; unlabeled (n, D).
+    """
+    rows = unit(classifier.prepare(unlabeled))
+    counts = np.ones(len(labels)) if corrected is None else np.where(corrected, CORRECTED, 1.0)
+    weight = torch.from_numpy(np.bincount(labels, counts, len(classifier.classes))).float()[:, None]
+    means = classifier.means
+    for _ in range(ROUNDS):
+        cosine, near = (means @ rows.T).topk(min(NEAREST, len(rows)), 1)
+        part = torch.zeros(len(means), len(rows)).scatter(1, near, cosine.clamp_min(0))
+        means = (weight * classifier.means + part @ rows) / (weight + part.sum(1, keepdim=True))
+    means, shift = unit(means) / 2, SHIFT
+    resemblance, closest = (means @ rows.T).max(0)
+    if len(rows):
+        share = closest.bincount(minlength=len(means)) / len(rows)
+        shift *= float(1 / share.square().sum() / len(means)) ** 0.5
+    common = shift * rows.sum(0) / (len(rows) + USUAL)
+    for _ in range(RANKINGS):
+        rank = (resemblance - rows @ common).argsort().argsort()
+        count = (len(rows) - 0.5 - rank) * 2 / len(rows)  # 1 on average
+        common = shift * (count @ rows) / (len(rows) + USUAL)
+    return means - common
+
+
+def seen_of(classifier: Classifier, labels: np.ndarray, unlabeled: Rows, corrected: np.ndarray | None = None) -> Seen:
+    """Measures a task. labels (S): classes of the labelled rows; unlabeled (n, D): a sample of the others; corrected
+    (S): labelled rows that do not represent their class, and so are left out here."""
+    way = len(classifier.classes)
+    shots = np.bincount(labels if corrected is None else labels[~corrected], minlength=way)
+    inverse = float((1 / np.maximum(shots, 1)).mean())
+    x = np.array([1, np.log(way), inverse, np.log(way) * inverse])
+    if len(unlabeled) < 2:
+        return Seen(x, 0, 0.0)
+    return Seen(x, len(unlabeled), float(np.quantile(classifier.familiarity(unlabeled), QUARTILE)))
+
+
+def usual_mixed(seen: Seen, usual: np.ndarray) -> float:
+    """The quartile of a task, mixed with the one usual at its x by `usual` (4)."""
+    return float((seen.pictures * seen.quartile + USUAL * seen.x @ usual) / (seen.pictures + USUAL))
+
+
+def threshold_of(calibration: Mapping[str, Any], seen: Seen, rate: float) -> float:
+    """The familiarity that a share `rate` of the known pictures is below; between fitted rates it is interpolated."""
+    columns = np.append(seen.x, usual_mixed(seen, np.array(calibration["usual"])))
+    at = [float(columns @ np.array(line)) for line in calibration["thresholds"]]
+    return float(np.clip(np.interp(rate, calibration["rates"], np.maximum.accumulate(at)), -1, 1))
+
+
+def checked_rate(value: str | float | None) -> float | None:
+    """The share of known pictures that may be called unknown: 0 for "off", None where nothing was said.
+
+    None means RATE with a calibrated network, and nothing with another, which refuses a stated share.
+    """
+    if value is None or value == "off":
+        return None if value is None else 0.0
+    try:
+        rate = float(value)
+    except ValueError:
+        rate = -1.0
+    if not 0 < rate <= 0.5:
+        raise UserError(f"--unknown is {value!r}: give off, or a share of known pictures up to 0.5, such as {RATE}")
+    return rate
+
+
+def check_calibration(calibration: Any, rate: float | None, model: str) -> None:
+    """Raises UserError where a card's calibration is damaged, or missing for a stated rate."""
+    if calibration is None:
+        if rate:
+            raise UserError(
+                f"--unknown {rate} needs a calibrated network and this one is not calibrated: run protoadapt "
+                f"calibrate, or leave out --unknown"
+            )
+        return
+    try:
+        usual, rates, lines = (calibration[key] for key in ("usual", "rates", "thresholds"))
+        fine = len(usual) == 4 and len(lines) == len(rates) > 0 and all(len(line) == 5 for line in lines)
+        fine = fine and all(finite(value, -1e3, 1e3) for line in (usual, *lines) for value in line)
+        fine = fine and all(finite(rate, 0, 1) for rate in rates) and all(a < b for a, b in pairwise(rates))
+    except (LookupError, TypeError):
+        fine = False
+    if not fine:
+        raise UserError(
+            f"the calibration in the card of {model!r} is incomplete: run protoadapt calibrate again, or set it to null"
+        )
+
+
+def with_threshold(
+    classifier: Classifier,
+    calibration: Mapping[str, Any] | None,
+    labels: np.ndarray,
+    unlabeled: Rows,
+    corrected: np.ndarray | None = None,
+    rate: float | None = None,
+) -> Classifier:
+    """The classifier with the threshold of its own task; as it is where the network is not calibrated (None).
+
+    calibration: of the network's card (`check_calibration`); rate as in `checked_rate`; others as in `seen_of`.
+    """
+    if calibration is None:
+        return classifier
+    unlabeled = classifier.powered(unlabeled)  # once for all that follows
+    own = replace(classifier, means=class_means(classifier, labels, unlabeled, corrected))
+    seen = seen_of(own, labels, unlabeled, corrected)
+    return replace(own, threshold=NEVER if rate == 0 else threshold_of(calibration, seen, rate or RATE))
