@@ -58,10 +58,10 @@ class Choice:
 
 
 # mini-ImageNet, narrow (64-128-256-512).
-MINI_FIRST = Run("mini-imagenet-1", "hct_r_mini_imagenet")
+MINI_FIRST = Run("mini-imagenet-1", "hct_r", ("dataset=mini-imagenet",))
 MINI_SECOND = Run("mini-imagenet", "hct_r_distilled", teacher=MINI_FIRST)
 DECAYED = (*PAPER_SCHEDULE, "weight_decay=0.0005")
-MINI_ADAM = Run("mini-imagenet-adam", "hct_r_mini_imagenet", ("epochs=100", *DECAYED))
+MINI_ADAM = Run("mini-imagenet-adam", "hct_r", ("dataset=mini-imagenet", "epochs=100", *DECAYED))
 # Short episodic training of a finished network: on CIFAR-FS it gains 1.3 / 0.9 points with CIPA.
 EPISODIC = ("dataset=mini-imagenet", "epochs=30", "validate_every=5", "checkpoint_every=5")
 MINI_EPNET = Run("mini-imagenet-epnet", "epnet", EPISODIC, start=MINI_SECOND)
@@ -75,7 +75,7 @@ MINI = {"mini-ImageNet": ("mini-imagenet", "none", "val")}
 # 1.0 / 0.6 points on validation classes. Weights of those after EPNet are in paper/weights.
 WIDE_EPOCHS = 46
 WIDE = ("backbone=resnet12-wide", "rotate_every=1", "dropblock=0.1", "batch=128", "lr=0.1", f"epochs={WIDE_EPOCHS}")
-MINI_WIDE = Run("mini-imagenet-wide", "hct_r_mini_imagenet", WIDE)
+MINI_WIDE = Run("mini-imagenet-wide", "hct_r", ("dataset=mini-imagenet", *WIDE))
 MINI_WIDE_EPNET = Run("mini-imagenet-wide-epnet", "epnet", (*EPISODIC, "backbone=resnet12-wide"), start=MINI_WIDE)
 # A second cosine cycle from the weights of the first (not of its EPNet), with Manifold Mixup in place of HCT, smaller
 # windows and more jitter, as EASY has them: longer training, and answers unlike those of the first.
@@ -111,11 +111,11 @@ def join(*parts: Run) -> Run:
 CIFAR_FS = Run("cifar-fs", "hct_r")
 CIFAR_FS_EPNET = Run("cifar-fs-epnet", "epnet", start=CIFAR_FS)
 # The weights of `fc100` were lost; trained again with the same config and seed they came out the same, bit for bit.
-FC100_AGAIN = Run("fc100-again", "hct_r_fc100")
+FC100_AGAIN = Run("fc100-again", "hct_r", ("dataset=fc100",))
 FC100_EPNET = Run("fc100-epnet", "epnet", ("dataset=fc100",), start=FC100_AGAIN)
 
 # CUB: the shipped network, and those whose windows are cut from larger pictures.
-CUB_BOX = Run("cub-box", "hct_r_cub_box")
+CUB_BOX = Run("cub-box", "hct_r", ("dataset=cub", "crop=box"))
 STORED_CUB = {
     (words, side): trained("hct_r", 2.0, f"cub-store{side}-{name}", "cub", crop, (*settings, f"store={side}"))
     for words, (name, crop, settings) in CROPS.items()

@@ -13,7 +13,7 @@ COPIES = {SMALL: "CUB's pictures as 84 × 84 JPEG files (`python -m paper.small_
 FULL = "full-size"
 POWER = {"CIPA": ("cipa", "cipa(power=off)"), "centred prototypes": ("cipa(n_iter=0)", "cipa(power=off, n_iter=0)")}
 POWER_METHODS = tuple(spec for pair in POWER.values() for spec in pair)
-# Whole pictures get windows from a quarter of the area, as in the recipe `hct_r_cub`.
+# Whole pictures get windows from a quarter of the area, as the recipe `hct_r` advises.
 CROPS = {"whole pictures": ("whole", "none", ("epochs=80", "scale=0.25")), "boxes": ("box", "box", ("epochs=80",))}
 PAPER_SCHEDULE = ("weak_crop=pad", "jitter=0", "optimizer=adam", "lr=0.001", "warmup=0")
 DECAYS = {"Adam, no weight decay": ("cub-paper", "0"), "Adam, weight decay 5e-4": ("cub-paper-decay", "0.0005")}

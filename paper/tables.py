@@ -22,13 +22,14 @@ from protoadapt.core.methods import METHODS
 
 # HCT_R alone, each with the dataset and crop it is trained on: the tables of inference methods have these.
 CIFAR_FS = Trial(CIFAR_FS_RUN, "cifar-fs")
-FC100 = Trial(Run("fc100", "hct_r_fc100"), "fc100")
+FC100 = Trial(Run("fc100", "hct_r", ("dataset=fc100",)), "fc100")
 MINI = Trial(MINI_SECOND, "mini-imagenet")
 MINI_THIRD = Trial(Run("mini-imagenet-3", "hct_r_taught", teacher=MINI.run), "mini-imagenet")
 CUB_BOX = Trial(CUB_BOX_RUN, "cub", "box")
-CUB = Trial(Run("cub", "hct_r_cub"), "cub")
+CUB = Trial(Run("cub", "hct_r", ("dataset=cub", "scale=0.25", "epochs=110", "validate_every=6")), "cub")
 TIERED = Trial(
-    Run("tiered-imagenet", "hct_r_tiered_imagenet", absent="for want of ImageNet's pictures"), "tiered-imagenet"
+    Run("tiered-imagenet", "hct_r", ("dataset=tiered-imagenet",), absent="for want of ImageNet's pictures"),
+    "tiered-imagenet",
 )
 # Those of the main rows, by the rule of `choice_plans`.
 CIFAR_FS_CHOSEN = Trial(CHOSEN["choice_cifar_fs"], "cifar-fs")
@@ -76,7 +77,7 @@ OTHERS = {
     "CIFAR-FS, HCT_R alone": ("CIFAR-FS", with_views(CIFAR_FS)),
     "mini-ImageNet, step 0.05": (
         "mini-ImageNet",
-        Trial(Run("mini-hct_r-82", "hct_r_mini_imagenet", ("epochs=82", *SMALL_STEP)), "mini-imagenet"),
+        Trial(Run("mini-hct_r-82", "hct_r", ("dataset=mini-imagenet", "epochs=82", *SMALL_STEP)), "mini-imagenet"),
     ),
     "mini-ImageNet, first cycle": ("mini-ImageNet", with_views(Trial(MINI_FIRST, "mini-imagenet"))),
     "mini-ImageNet, second cycle": ("mini-ImageNet", with_views(MINI)),
@@ -317,7 +318,7 @@ TABLES: dict[str, Table] = {
         ("novel classes", "inference"),
         tuple(
             Row(("glyphs", words), trial, spec)
-            for trial in [Trial(Run("glyphs", "hct_r_glyphs"), "glyphs", methods=ABLATION_METHODS)]
+            for trial in [Trial(Run("glyphs", "hct_r", ("dataset=glyphs",)), "glyphs", methods=ABLATION_METHODS)]
             for words, (spec, _) in INFERENCE.items()
         ),
     ),

@@ -151,7 +151,7 @@ class World:
         place, model = self.place, self.place / "model.safetensors"
         names = {"support": ["--support", place / "support"], "images": ["--images", place / "images"]}
         named = [*names["support"], *names["images"], "--out", out / "named", "--model", model, "--device", "cpu"]
-        resume = ["--resume"] if checkpoint.latest(out / "run") else ["hct_r_glyphs", "--dataset", "folder", *TRAINING]
+        resume = ["--resume"] if checkpoint.latest(out / "run") else ["hct_r", "--dataset", "folder", *TRAINING]
         return {
             "label": ["label", *named, "--sort", "copy"],
             "manifest": ["manifest", place / "images", "--out", out / "list.jsonl", "--shard-size", 5, "--sha256"],

@@ -24,8 +24,8 @@ from protoadapt.training.run_log import RunLog
 from protoadapt.vision.networks import model_files
 from protoadapt.vision.networks.joined import joined_weights
 
-SMALL = ("size=16", "backbone=conv4", "width=4", "batch=512", "validation_episodes=5")
-RUN = Run("tiny", "hct_r_glyphs", SMALL)
+SMALL = ("dataset=glyphs", "size=16", "backbone=conv4", "width=4", "batch=512", "validation_episodes=5")
+RUN = Run("tiny", "hct_r", SMALL)
 TRIAL = Trial(RUN, "glyphs", methods=("protonet", "cipa"))
 TABLE = Table("tiny", "in small", ("x",), (Row(("CIPA",), TRIAL),))
 
@@ -333,8 +333,8 @@ def test_weights_from_elsewhere_are_taken_as_they_are(home, made, monkeypatch):
 
 
 def test_what_is_not_there_is_told_and_the_rest_goes_on(home):
-    other = replace(TRIAL, run=Run("other", "hct_r_glyphs"))
-    far = replace(TRIAL, run=Run("far", "hct_r_tiered_imagenet", absent="for want of pictures"))
+    other = replace(TRIAL, run=Run("other", "hct_r", ("dataset=glyphs",)))
+    far = replace(TRIAL, run=Run("far", "hct_r", ("dataset=tiered-imagenet",), absent="for want of pictures"))
     both = Table("two", "", ("x",), tuple(Row(("CIPA",), t) for t in (other, far, replace(TRIAL, stem="late"))))
     missing = reproduce(both, work(home, only_evaluate=True))
     assert set(missing) == {f"{name}/novel-{shot}shot.json" for name in ("other", "far") for shot in (1, 5)}
@@ -397,7 +397,7 @@ def test_a_task_becomes_a_picture(home, monkeypatch):
 
 def test_a_second_cycle_learns_from_the_first(home, monkeypatch):
     """From nothing both are trained; where the first is there, only the second."""
-    second = Run("second", "hct_r_distilled", ("dataset=glyphs", *SMALL), teacher=RUN)
+    second = Run("second", "hct_r_distilled", SMALL, teacher=RUN)
     trained = []
 
     def train(config, *rest, **options):
@@ -424,7 +424,7 @@ def test_a_second_cycle_learns_from_the_first(home, monkeypatch):
 
 def test_a_taught_network_starts_from_nothing(home):
     """Its teacher is its run's, in every phase; a recipe's own names are of no run here."""
-    config = networks.config_of(Run("third", "hct_r_taught", ("dataset=glyphs", *SMALL), teacher=RUN), work(home))
+    config = networks.config_of(Run("third", "hct_r_taught", SMALL, teacher=RUN), work(home))
     assert config.init_from is None
     assert [phase.teacher for phase in config.phases] == [str(home / "runs" / "tiny")] * 2
 

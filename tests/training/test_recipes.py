@@ -17,7 +17,6 @@ from protoadapt.training.datasets import DATASETS
 from protoadapt.training.feed import Feed
 from protoadapt.training.plan import make_plan
 from protoadapt.training.recipes import RECIPES, ablation, apply_overrides, earlier_run, recipe, trains_same
-from protoadapt.training.recipes.dataset_settings import SETTINGS
 from protoadapt.vision.networks import model_files
 
 TINY = [
@@ -53,9 +52,8 @@ def test_every_recipe_trains(name, tmp_path):
 def test_every_recipe_says_command_and_survives_json(name):
     earlier = earlier_run(name)
     config = recipe(name, [f"{earlier}=runs/first"] if earlier else [])
-    data = "" if config.dataset == "glyphs" else " --data DIR"  # glyphs are drawn
     command = RECIPES[name].__doc__.splitlines()[0]
-    assert command.startswith(f"protoadapt train {name}{data} --out runs/")
+    assert command.startswith(f"protoadapt train {name} --data DIR --out runs/")
     assert ("--set " in command) == bool(earlier)
     assert f"--set {earlier}=runs/" in command or not earlier
     assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
@@ -88,13 +86,12 @@ def test_no_recipe_invents_a_folder(name):
 def test_a_recipe_with_another_dataset():
     assert recipe("hct_r", ["dataset=folder", "epochs=3"]) == replace(ablation.hct_r("folder"), epochs=3)
     assert recipe("hct_r", ["dataset=mini_imagenet"]).dataset == "mini-imagenet"
-    assert recipe("hct_r_cub_box", ["dataset=folder"]).dataset == "folder"
     with pytest.raises(UserError, match="did you mean 'cub'"):
         recipe("hct_r", ["dataset=cubs"])
 
 
 def test_settings_cover_every_dataset():
-    assert SETTINGS.keys() == DATASETS.keys()
+    assert ablation.SETTINGS.keys() == DATASETS.keys()
 
 
 def test_the_paper_rows():
@@ -109,7 +106,6 @@ def test_the_paper_rows():
     assert (config.optimizer, config.lr, config.momentum, config.weight_decay) == ("sgd", 0.2, 0.9, 5e-4)
     assert (config.batch, config.ema, config.alpha, config.size) == (256, 0.999, 2, 84)
     assert recipe("paper", ["dataset=tiered-imagenet"]).epochs == 60
-    assert recipe("hct_r_cub_box").crop == "box"
 
 
 @pytest.mark.parametrize("row", ablation.ROWS)

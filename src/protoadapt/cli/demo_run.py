@@ -53,7 +53,7 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
     check_output_folder(out)
     if out.is_dir() and any(out.iterdir()) and not (out / "pictures").is_dir():
         raise UserError(f"{str(out)!r} holds other files, which might be replaced: choose another --out")
-    config = recipe("hct_r_glyphs", overrides)
+    config = recipe("hct_r", ["dataset=glyphs", *overrides])
     pictures: dict[str, Any] = {"cache_dir": out / "pictures", "per_class": per_class}
     say(f"drawing pictures of letters and signs in {out / 'pictures'}")
     base, val = load_splits(config, None, **pictures)

@@ -43,7 +43,7 @@ def load_splits(config: TrainConfig, data_dir: str | Path | None, **options: Any
 
     data_dir: folder that holds the dataset; None for built-in ones. options: further arguments of `datasets.load`.
 
-    Example: `base, val = load_splits(recipe("hct_r_cub"), "data")`.
+    Example: `base, val = load_splits(recipe("hct_r", ["dataset=cub"]), "data")`.
     """
     base, val = (
         load(config.dataset, split, data_dir, size=side, crop=config.crop, **options)

@@ -79,7 +79,7 @@ def train(
     Returns
         the content of result.json: "finished", "best", "history", "seconds", "images_per_second", …
 
-    Example: `train(recipe("hct_r_glyphs"), *load_splits(recipe("hct_r_glyphs"), None), "runs/glyphs")`.
+    Example: `train(config, *load_splits(config, None), "runs/glyphs")`.
     """
     fabric = launch(accelerator, devices, num_nodes, strategy, precision)
     return Run(fabric, config, base, val, Path(out_dir), compiled, resident).go(resume, on_event)

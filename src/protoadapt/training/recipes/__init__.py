@@ -9,39 +9,34 @@ from collections.abc import Callable, Iterable
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.config import TrainConfig
 from protoadapt.training.overrides import apply_overrides, split_override
-from protoadapt.training.recipes import ablation, comparators, hct_r
+from protoadapt.training.recipes import ablation, comparators
 
-RECIPES: dict[str, Callable[..., TrainConfig]] = {
-    "classifier_baseline": ablation.classifier_baseline,
-    "manifold_mixup": ablation.manifold_mixup,
-    "hct": ablation.hct,
-    "s2m2_r": ablation.s2m2_r,
-    "hct_r": ablation.hct_r,
-    "paper": ablation.paper,
-    "protonet": ablation.protonet,
-    "hct_r_fc100": hct_r.hct_r_fc100,
-    "hct_r_mini_imagenet": hct_r.hct_r_mini_imagenet,
-    "hct_r_distilled": hct_r.hct_r_distilled,
-    "hct_r_taught": hct_r.hct_r_taught,
-    "hct_r_tiered_imagenet": hct_r.hct_r_tiered_imagenet,
-    "hct_r_cub": hct_r.hct_r_cub,
-    "hct_r_cub_box": hct_r.hct_r_cub_box,
-    "hct_r_glyphs": hct_r.hct_r_glyphs,
-    "matching_net": comparators.matching_net,
-    "matching_net_fce": comparators.matching_net_fce,
-    "relation_net": comparators.relation_net,
-    "metaoptnet": comparators.metaoptnet,
-    "metaoptnet_svm": comparators.metaoptnet_svm,
-    "feat": comparators.feat,
-    "epnet": comparators.epnet,
-    "tpn": comparators.tpn,
-    "deepemd": comparators.deepemd,
-    "gnn": comparators.gnn,
-    "leo": comparators.leo,
-    "snail": comparators.snail,
-    "tadam": comparators.tadam,
-    "cc_rot": comparators.cc_rot,
-}
+LISTED = (
+    ablation.classifier_baseline,
+    ablation.manifold_mixup,
+    ablation.hct,
+    ablation.s2m2_r,
+    ablation.hct_r,
+    ablation.paper,
+    ablation.hct_r_distilled,
+    ablation.hct_r_taught,
+    ablation.protonet,
+    comparators.matching_net,
+    comparators.matching_net_fce,
+    comparators.relation_net,
+    comparators.metaoptnet,
+    comparators.metaoptnet_svm,
+    comparators.feat,
+    comparators.epnet,
+    comparators.tpn,
+    comparators.deepemd,
+    comparators.gnn,
+    comparators.leo,
+    comparators.snail,
+    comparators.tadam,
+    comparators.cc_rot,
+)
+RECIPES: dict[str, Callable[..., TrainConfig]] = {function.__name__: function for function in LISTED}
 EARLIER = {"teacher": "learns from", "init_from": "starts from"}
 """Parameters of a recipe that name an earlier run, which the user must give."""
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from protoadapt.training.config import Phase, TrainConfig
-from protoadapt.training.recipes.dataset_settings import settings
+from protoadapt.training.recipes.ablation import settings
 
 FINE_TUNED = {"optimizer": "sgd", "warmup": 0.0, "epochs": 50, "episodes": 200, "episode_batch": 4}
 """A short episodic run from a trained network: 10,000 episodes."""
