@@ -135,7 +135,11 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch):
 
 def test_the_whole_way_on_glyphs(tmp_path, monkeypatch):
     """The command trains, evaluates, prints the table, and ends well."""
-    small = Run("tiny", "hct_r", ("dataset=glyphs", "size=16", "backbone=conv4", "width=4", "batch=512", "validation_episodes=5"))
+    small = Run(
+        "tiny",
+        "hct_r",
+        ("dataset=glyphs", "size=16", "backbone=conv4", "width=4", "batch=512", "validation_episodes=5"),
+    )
     trial = Trial(small, "glyphs", methods=("protonet", "cipa"))
     monkeypatch.setitem(TABLES, "tiny", Table("Tiny", "Small.", ("method",), (Row(("CIPA",), trial),)))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
