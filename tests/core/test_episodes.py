@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protoadapt.core import native_draw
-from protoadapt.core.episodes import BLOCK, Episodes, _dirichlet_counts, draw, shuffled
+from protoadapt.core import episodes
+from protoadapt.core.episodes import BLOCK, Episodes, _dirichlet_counts, draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.protonet import protonet
 from protoadapt.core.protocol import Protocol
@@ -121,6 +121,23 @@ def test_seeds_that_numpy_would_mix_up_are_refused():
     next(draw(LABELS, Protocol(), 2**32 - 1, 1))
 
 
+@pytest.mark.parametrize("at_once", [1, 7, episodes.SHUFFLED // 40])
+def test_rows_are_the_first_of_a_shuffle_written_out(monkeypatch, at_once):
+    monkeypatch.setattr(episodes, "SHUFFLED", 40 * at_once)
+    d = next(draw(LABELS, Protocol(), 5, 20))
+    rng = np.random.default_rng([5, 0])
+    chosen = rng.random((BLOCK, 8)).argsort(1)[:, :5]
+    uniform = rng.random((16, BLOCK * 5)).T.reshape(BLOCK, 5, 16)
+    for e in range(20):
+        for place, c in enumerate(chosen[e]):
+            rows = list(40 * c + np.arange(40))
+            for j in range(16):
+                r = j + int(uniform[e, place, j] * (40 - j))
+                rows[j], rows[r] = rows[r], rows[j]
+            assert d.support[e, place] == rows[0]
+            assert sorted(d.query[e][d.query_labels[e] == place]) == sorted(rows[1:16])
+
+
 def test_every_row_is_drawn_equally_often():
     """A biased shuffle would show: 5·16 of 320 rows an episode, each row expected 16 times in 64 episodes, …"""
     counts = np.bincount(drawn(Protocol(), 0, 40 * BLOCK)["query"].ravel(), minlength=len(LABELS))
@@ -184,22 +201,22 @@ def test_unlabelled_rows_of_the_table_are_never_drawn():
         (
             Protocol(shot=30),
             LABELS,
-            r"45 rows per class \(shot 30 \+ query 15\); the largest class has 40: lower --shot or --query$",
+            r"45 rows per class \(shot 30 \+ query 15\); the classes have 40 to 40: lower --shot or --query$",
         ),
         (
             Protocol("semi", unlabeled=17),
             LABELS,
-            "from the 40% of each class .* the largest class has 16: lower --unlabeled to 16 or less$",
+            "from 40% of each class that are set aside; the classes have 16 to 16: lower --unlabeled$",
         ),
         (
             Protocol("semi", unlabeled=2, way=7, distractors=2),
             LABELS,
-            r"9 classes \(way 7 \+ 2 distractors\), the features have 8: lower --distractors",
+            r"9 classes \(way 7 \+ 2 others\), the features have 8: lower --way to 6",
         ),
         (Protocol("dirichlet", query=39, shot=2), LABELS, "lower --query"),
         (Protocol("present", query=40, present=2), LABELS, "80 queries do not fit into the smallest 2 classes"),
         (Protocol("one-class", query=40), LABELS, "41 rows per class"),
-        (Protocol("open", way=5), LABELS, r"10 classes \(way 5 \+ 5 foreign\), the features have 8: lower --way to 4"),
+        (Protocol("open", way=5), LABELS, r"10 classes \(way 5 \+ 5 others\), the features have 8: lower --way to 4"),
         (Protocol("open", way=2, query=30, foreign=0.7), LABELS, "70 rows of each foreign class.*lower --foreign"),
         (Protocol(), np.full(50, -1), "have 0"),
     ],
@@ -309,24 +326,3 @@ def test_row_work_is_done_once_a_table():
 def test_tensors_that_make_no_episodes_are_refused(support, labels, query, words):
     with pytest.raises(UserError, match=words):
         Episodes.from_tensors(support, labels, query, 5)
-
-
-@pytest.mark.parametrize("kind", [torch.int64, torch.uint8])
-def test_rows_of_whole_numbers_are_those_numbers(kind):
-    """They are computed with as real numbers: a mean of whole numbers would be cut off."""
-    support, query = torch.randint(0, 9, (1, 4, 3), dtype=kind), torch.randint(0, 9, (1, 6, 3), dtype=kind)
-    labels = torch.tensor([[0, 0, 1, 1]])
-    episodes = Episodes.from_tensors(support, labels, query, 2)
-    assert episodes.rows.dtype == torch.float32
-    assert torch.equal(episodes.support, support.float())
-    assert torch.equal(episodes.query, query.float())
-    torch.testing.assert_close(
-        protonet(episodes), protonet(Episodes.from_tensors(support.float(), labels, query.float(), 2))
-    )
-
-
-def test_compiled_and_plain_shuffles_are_the_same():
-    rng = np.random.default_rng(0)
-    for k, largest in ((1, 3), (6, 8), (25, 600)):
-        uniform, sizes = rng.random((k, 500)), rng.integers(1, largest + 1, 500)
-        np.testing.assert_array_equal(native_draw.shuffled(uniform, sizes), shuffled(uniform, sizes))

@@ -7,12 +7,13 @@ Q queries, U unlabelled rows, N rows of a feature table, D dimensions.
 import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.core.errors import UserError, count, whole_number
+from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.protocol import Protocol
 
 BLOCK = 256
@@ -51,18 +52,14 @@ class Episodes:
         query: Tensor,
         n_way: int,
         unlabeled: Tensor | None = None,
-        base_mean: Tensor | None = None,
-        base_covariance: Tensor | None = None,
-        base_power_mean: Tensor | None = None,
+        **base: Any,
     ) -> "Episodes":
-        """Episodes from rows: support (E, S, D) with labels (E, S) in 0 … n_way − 1, query (E, Q, D), and
-        optionally unlabeled (E, U, D), base_mean (D,), the mean of the base classes' features, base_covariance (D, D),
-        their covariance within classes (`features.within_class_covariance`), and base_power_mean (D,), their mean after
-        the power transform (`features.power_mean`).
+        """Episodes from rows: support (E, S, D) with labels (E, S) in 0 … n_way − 1, query (E, Q, D), and optionally
+        unlabeled (E, U, D). `base` are the fields of that prefix.
 
         Integers become float32.
         """
-        parts = [support, query] + ([] if unlabeled is None else [unlabeled])
+        parts = [part for part in (support, query, unlabeled) if part is not None]
         if any(part.is_complex() for part in parts):
             raise UserError("support, query or unlabeled rows are complex: they must be real numbers")
         parts = [part if part.is_floating_point() else part.float() for part in parts]
@@ -75,15 +72,11 @@ class Episodes:
         whole = not (support_labels.is_floating_point() or support_labels.is_complex())
         if not whole or support_labels.min() < 0 or support_labels.max() >= n_way:
             raise UserError(f"support_labels must be whole numbers from 0 to n_way − 1 = {n_way - 1}")
-        rows = torch.cat([part.reshape(-1, part.shape[-1]) for part in parts])
-        ends = np.cumsum([0] + [part.shape[0] * part.shape[1] for part in parts])
-        index = [
-            torch.arange(start, stop, device=rows.device).view(part.shape[:2])
-            for start, stop, part in zip(ends, ends[1:], parts)
-        ]
+        rows = torch.cat([part.flatten(0, 1) for part in parts])
+        places = torch.arange(len(rows), device=rows.device).split([part.shape[0] * part.shape[1] for part in parts])
+        index = [place.view(part.shape[:2]) for place, part in zip(places, parts)]
         third = index[2] if unlabeled is not None else None
-        base = (base_mean, base_covariance, base_power_mean)
-        return cls(rows, index[0], support_labels.long(), index[1], n_way, third, *base)
+        return cls(rows, index[0], support_labels.long(), index[1], n_way, third, **base)
 
     def __post_init__(self) -> None:
         if self.support_labels.shape != self.support_index.shape:
@@ -158,12 +151,12 @@ class Draw:
     def __getitem__(self, which: slice) -> "Draw":
         return Draw(*(None if part is None else part[which] for part in vars(self).values()))  # type: ignore[arg-type]
 
-    def episodes(self, rows: Tensor, n_way: int, base_mean: Tensor | None = None, **shared) -> Episodes:
-        """The episodes over a table of rows (N, D)."""
-        parts = (self.support, self.support_labels, self.query)
-        support, labels, query = (torch.from_numpy(part).to(rows.device) for part in parts)
-        unlabeled = None if self.unlabeled is None else torch.from_numpy(self.unlabeled).to(rows.device)
-        return Episodes(rows, support, labels, query, n_way, unlabeled, base_mean, **shared)
+    def episodes(self, rows: Tensor, n_way: int, **options) -> Episodes:
+        """The episodes over a table of rows (N, D); `options` are further fields of `Episodes`."""
+        parts = (self.support, self.support_labels, self.query, self.unlabeled)
+        index: list[Any] = [None if part is None else torch.from_numpy(part).to(rows.device) for part in parts]
+        support, labels, query, unlabeled = index
+        return Episodes(rows, support, labels, query, n_way, unlabeled, **options)
 
 
 def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int) -> Iterator[Draw]:
@@ -178,8 +171,7 @@ def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int) -> It
     whole_number("seed", seed, 0, 2**32 - 1)  # numpy would take a longer one for a small seed with a later block
     pools = _Pools(np.asarray(labels), protocol, seed)
     for block, start in enumerate(range(0, episodes, BLOCK)):
-        rng = np.random.default_rng([seed, block])
-        yield pools.block(rng)[: min(BLOCK, episodes - start)]
+        yield pools.block(np.random.default_rng([seed, block]))[: episodes - start]
 
 
 class _Pools:
@@ -187,49 +179,36 @@ class _Pools:
 
     def __init__(self, labels: np.ndarray, protocol: Protocol, seed: int):
         self.protocol = p = protocol
-        classes, inverse, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-        self.known = np.flatnonzero(classes >= 0)
-        self.classes, self.rows_per_class = classes[self.known], sizes[self.known]
-        needed = p.classes
-        if needed > len(self.known):
-            most = len(self.known) - (needed - p.way)
-            way_out = f"lower --way to {most} or less" if most >= 2 else "label more classes"
-            parts = f"way {p.way}"
-            if p.distractors:
-                parts += f" + {count(p.distractors, 'distractor')}"
-                way_out = "lower --distractors" if p.way <= len(self.known) else "lower --way and --distractors"
-            elif p.others:
-                parts += f" + {p.others} foreign"
-                way_out = f"lower --way to {len(self.known) // 2} or less"
+        classes, sizes = np.unique(labels, return_counts=True)
+        by_class = np.split(np.argsort(labels, kind="stable"), sizes.cumsum()[:-1])
+        by_class = [rows for c, rows in zip(classes, by_class) if c >= 0]
+        self.rows_per_class = sizes[classes >= 0]
+        if p.classes > len(by_class):
+            most = len(by_class) // 2 if p.kind == "open" else len(by_class) - p.others
+            way_out = "lower --distractors" if p.distractors else "label more classes"
             raise UserError(
-                f"an episode needs {needed} classes ({parts}), the features have {len(self.known)}: {way_out}"
+                f"an episode needs {p.classes} classes (way {p.way} + {p.others} others), the features have "
+                f"{len(by_class)}: {f'lower --way to {most} or less' if most >= 2 else way_out}"
             )
-        by_class = [np.flatnonzero(inverse == c) for c in self.known]
+        part, share = 1.0, ""
         if p.kind == "semi":
             # The seed fixes this split once, before any episode, so that no row is support here and unlabelled there.
-            rng = np.random.default_rng([seed, 0, 1])
+            rng, part = np.random.default_rng([seed, 0, 1]), p.labeled_fraction
             by_class = [rng.permutation(rows) for rows in by_class]
-            cuts = [round(p.labeled_fraction * len(rows)) for rows in by_class]
+            cuts = [round(part * len(rows)) for rows in by_class]
             spare = [rows[cut:] for rows, cut in zip(by_class, cuts)]
-            kept, most = 1 - p.labeled_fraction, min(map(len, spare))
-            needs = (
-                f"an episode needs {p.unlabeled} unlabelled rows per class, from the {kept:.0%} of each class that are "
-                f"set aside as unlabelled"
-            )
-            way_out = f"lower --unlabeled to {most} or less" if most else "give more rows per class"
-            self._require(spare, p.unlabeled, needs, way_out, kept)
+            needs = f"{p.unlabeled} unlabelled rows per class, from {1 - part:.0%} of each class that are set aside"
+            self._require(spare, p.unlabeled, needs, "--unlabeled", 1 - part)
             self.spare, self.spare_size = _ragged(spare)
             by_class = [rows[:cut] for rows, cut in zip(by_class, cuts)]
+            share = f", from {part:.0%} of each class"
         # Dirichlet counts that do not fit are drawn again; those of pooled rows never exceed what there is.
-        least = p.shot + (1 if p.kind in ("dirichlet", "present", "few") else p.query)
-        part = p.labeled_fraction if p.kind == "semi" else 1.0
-        share = f", from {part:.0%} of each class" if part < 1 else ""
-        needs = f"an episode needs {least} rows per class (shot {p.shot} + query {least - p.shot}{share})"
-        self._require(by_class, least, needs, "lower --shot or --query", part)
+        query = 1 if p.kind in ("dirichlet", "present", "few") else p.query
+        needs = f"{p.shot + query} rows per class (shot {p.shot} + query {query}{share})"
+        self._require(by_class, p.shot + query, needs, "--shot or --query", part)
         if p.foreign_queries:
             most = math.ceil(p.foreign_queries / p.others)
-            needs = f"an episode needs {most} rows of each foreign class"
-            self._require(by_class, most, needs, "lower --foreign or --query", 1.0)
+            self._require(by_class, most, f"{most} rows of each foreign class", "--foreign or --query")
         self.table, self.size = _ragged(by_class)
         if np.sort(self.size - p.shot)[: p.candidates].sum() < p.queries:
             raise UserError(
@@ -237,27 +216,24 @@ class _Pools:
                 f"rows each: lower --query"
             )
 
-    def _require(self, pools: list[np.ndarray], least: int, needs: str, way_out: str, part: float) -> None:
+    def _require(self, pools: list[np.ndarray], least: int, needs: str, lower: str, part: float = 1.0) -> None:
         """Raises UserError where the pool of some class, a `part` of its rows, has fewer than `least`.
 
         It advises to leave small classes out only where enough classes would remain.
         """
-        sizes = np.array([len(rows) for rows in pools])
-        if sizes.min() >= least:
+        sizes = [len(rows) for rows in pools]
+        if min(sizes) >= least:
             return
         enough = least if part == 1 else math.ceil((least + 0.5) / part)  # whichever way the part is rounded
-        if (self.rows_per_class >= enough).sum() >= self.protocol.classes:
-            has = f"class {self.classes[sizes.argmin()]} has {sizes.min()}"
-            way_out += f", or leave small classes out (--min-rows {enough})"
-        elif sizes.max() < least:
-            has = f"the largest class has {sizes.max()}"
-        else:
-            has = f"{(sizes >= least).sum()} of {len(sizes)} classes have so many"
-        raise UserError(f"{needs}; {has}: {way_out}")
+        remain = (self.rows_per_class >= enough).sum() >= self.protocol.classes
+        raise UserError(
+            f"an episode needs {needs}; the classes have {min(sizes)} to {max(sizes)}: lower {lower}"
+            + f", or leave small classes out (--min-rows {enough})" * bool(remain)
+        )
 
     def block(self, rng: np.random.Generator) -> Draw:
         p = self.protocol
-        chosen = rng.random((BLOCK, len(self.known))).argsort(1)[:, : p.classes]
+        chosen = rng.random((BLOCK, len(self.size))).argsort(1)[:, : p.classes]
         targets = chosen[:, : p.way]
         counts = _query_counts(rng, p, self.size[targets] - p.shot)
         picked = _without_replacement(rng, self.table, self.size, targets, p.shot + counts.max())
@@ -299,61 +275,6 @@ def _query_counts(rng: np.random.Generator, p: Protocol, free: np.ndarray) -> np
     return counts
 
 
-def _ragged(pools: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    size = np.array([len(rows) for rows in pools])
-    table = np.zeros((len(pools), size.max()), dtype=np.int64)
-    for c, rows in enumerate(pools):
-        table[c, : len(rows)] = rows
-    return table, size
-
-
-def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
-    """(E, W, k): k rows of each class in `classes` (E, W), by the first k steps of a Fisher–Yates shuffle.
-
-    Step j swaps places j and r_j ≥ j. The array that is shuffled is never built: a place holds its own number unless an
-    earlier step i wrote there (r_i = place; the latest counts), and moved[i] is what step i wrote.
-    A class with fewer than k rows repeats some at the end; callers take no more than it has.
-    """
-    from protoadapt.core import native_draw  # numba takes long to load, and only drawing needs it
-
-    n = size[classes.ravel()]
-    uniform = rng.random((k, len(n)))
-    picked = native_draw.shuffled(uniform, n) if native_draw.njit is not None else shuffled(uniform, n)
-    return table[classes.ravel()[:, None], picked].reshape(*classes.shape, k)
-
-
-def shuffled(uniform: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """(·, k): what `native_draw.shuffled` gives."""
-    k = len(uniform)
-    steps = np.arange(k)[:, None]
-    target = np.minimum(steps + (uniform * (n - steps)).astype(np.int64), n - 1)
-    target = np.maximum(target, 0)
-    picked, moved = target.copy(), np.broadcast_to(steps, target.shape).copy()
-    every = np.arange(len(n))
-    for j in range(1, k):
-        order = steps[1 : j + 1]  # 1 … j, so that 0 means: never written
-        for place, values in ((target[j], picked), (np.full(len(n), j), moved)):
-            latest = ((target[:j] == place) * order).max(0)
-            values[j] = np.where(latest > 0, moved[latest - 1, every], values[j])
-    return picked.T
-
-
-def redrawn(labels: np.ndarray, protocol: Protocol) -> float:
-    """The share of Dirichlet draws that some class has too few rows for.
-
-    They are drawn again, so a large share makes the episodes more balanced than the protocol says.
-    """
-    if protocol.kind != "dirichlet":
-        return 0.0
-    sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
-    if protocol.way > len(sizes):
-        return 0.0  # `draw` raises the error
-    rng, total = np.random.default_rng(0), protocol.way * protocol.query
-    chosen = rng.random((2000, len(sizes))).argsort(1)[:, : protocol.way]
-    shares = rng.dirichlet(np.full(protocol.way, protocol.alpha), size=len(chosen))
-    return float(np.any(np.round(total * shares) > sizes[chosen] - protocol.shot, axis=1).mean())
-
-
 def _dirichlet_counts(rng, total: int, alpha: float, free: np.ndarray) -> np.ndarray:
     """(E, W) class sizes round(total·Dir(alpha)) that sum to total, drawn again where a class has too few rows.
 
@@ -370,3 +291,52 @@ def _dirichlet_counts(rng, total: int, alpha: float, free: np.ndarray) -> np.nda
         if not missing.any():
             return counts
     raise UserError(f"{total} Dirichlet({alpha}) queries do not fit the classes' rows: lower --query or raise --alpha")
+
+
+def redrawn(labels: np.ndarray, protocol: Protocol) -> float:
+    """The share of Dirichlet draws that some class has too few rows for.
+
+    They are drawn again, so a large share makes the episodes more balanced than the protocol says.
+    """
+    sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
+    if protocol.kind != "dirichlet" or protocol.way > len(sizes):  # `draw` raises the error
+        return 0.0
+    rng, total = np.random.default_rng(0), protocol.way * protocol.query
+    chosen = rng.random((2000, len(sizes))).argsort(1)[:, : protocol.way]
+    shares = rng.dirichlet(np.full(protocol.way, protocol.alpha), size=len(chosen))
+    return float(np.any(np.round(total * shares) > sizes[chosen] - protocol.shot, axis=1).mean())
+
+
+def _ragged(pools: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    size = np.array([len(rows) for rows in pools])
+    table = np.zeros((len(pools), size.max()), dtype=np.int64)
+    for c, rows in enumerate(pools):
+        table[c, : len(rows)] = rows
+    return table, size
+
+
+SHUFFLED = 2**22
+"""Numbers that are shuffled at a time: 16 MB."""
+
+
+def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
+    """(E, W, k): k rows of each class in `classes` (E, W), by the first k steps of a Fisher–Yates shuffle.
+
+    Step j takes the number in a random place r ≥ j, and puts the number of place j there. Each class of each episode is
+    a lane of one array, and all lanes make a step at once. A class with fewer than k rows repeats some at the end;
+    callers take no more than it has.
+    """
+    lane_class = classes.ravel()
+    sizes, width = size[lane_class], int(size.max())
+    uniform, step = rng.random((k, len(sizes))), np.arange(k)[:, None]
+    target = np.clip(step + (uniform * (sizes - step)).astype(np.int64), 0, sizes - 1)
+    picked = np.empty((len(sizes), k), np.int64)
+    at_once = max(1, SHUFFLED // width)
+    for start in range(0, len(sizes), at_once):
+        lanes = slice(start, start + at_once)
+        first = np.arange(len(picked[lanes])) * width
+        numbers = np.tile(np.arange(width, dtype=np.int32), len(first))
+        for j, place in enumerate(target[:, lanes] + first):
+            picked[lanes, j] = numbers[place]
+            numbers[place] = numbers[first + j]
+    return table[lane_class[:, None], picked].reshape(*classes.shape, k)

@@ -1,23 +1,23 @@
 """`Protocol`: how episodes are drawn."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.untrusted import finite
 
 MOST_EPISODES = 10**8
-KIND_SETTINGS: dict[str, tuple[str, ...]] = {
-    "balanced": (),
-    "dirichlet": ("alpha",),
-    "semi": ("unlabeled", "distractors", "labeled_fraction"),
-    "present": ("present",),
-    "one-class": (),
-    "few": (),
-    "open": ("foreign",),
-}
-"""Kinds of protocols, and the settings that only one kind uses."""
+KINDS = ("balanced", "dirichlet", "semi", "present", "one-class", "few", "open")
+
+
+def _whole(default: int, least: int, kind: str = "") -> Any:
+    """A setting that is a whole number, `least` or more; one `kind` of protocol uses it, or all."""
+    return field(default=default, metadata={"least": least, "kind": kind})
+
+
+def _between(default: float, most: float, kind: str) -> Any:
+    """A setting that is a number above 0 and below `most`."""
+    return field(default=default, metadata={"most": most, "kind": kind})
 
 
 @dataclass(frozen=True)
@@ -59,27 +59,31 @@ class Protocol:
     """
 
     kind: str = "balanced"
-    way: int = 5
-    shot: int = 1
-    query: int = 15
-    alpha: float = 2.0
-    unlabeled: int = 0
-    distractors: int = 0
-    labeled_fraction: float = 0.6
-    present: int = 5
-    foreign: float = 0.3
+    way: int = _whole(5, 2)
+    shot: int = _whole(1, 1)
+    query: int = _whole(15, 1)
+    alpha: float = _between(2.0, 1e6, "dirichlet")
+    unlabeled: int = _whole(0, 0, "semi")
+    distractors: int = _whole(0, 0, "semi")
+    labeled_fraction: float = _between(0.6, 1, "semi")
+    present: int = _whole(5, 1, "present")
+    foreign: float = _between(0.3, 1, "open")
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kind, str) or self.kind not in KIND_SETTINGS:
-            raise UserError(f"protocol {self.kind!r} is unknown: choose {', '.join(KIND_SETTINGS)}")
-        for name, least in {"way": 2, "shot": 1, "query": 1, "unlabeled": 0, "distractors": 0, "present": 1}.items():
-            whole_number(name, getattr(self, name), least)
-            object.__setattr__(self, name, int(getattr(self, name)))  # numpy's integers are not JSON
-        if not finite(self.alpha, 0, 1e6) or self.alpha == 0:
-            raise UserError(f"alpha is {self.alpha}: it must be above 0 and at most 1,000,000")
-        for name in ("labeled_fraction", "foreign"):
-            if not finite(getattr(self, name), 0, 1) or getattr(self, name) in (0, 1):
-                raise UserError(f"{name} is {getattr(self, name)}: it must lie between 0 and 1")
+        if self.kind not in KINDS:
+            raise UserError(f"protocol {self.kind!r} is unknown: choose {', '.join(KINDS)}")
+        for each in fields(self)[1:]:
+            name, value, kind = each.name, getattr(self, each.name), each.metadata["kind"]
+            if whole := "least" in each.metadata:
+                whole_number(name, value, each.metadata["least"])
+            elif not finite(value, 0, most := each.metadata["most"]) or value in (0, most):
+                raise UserError(f"{name} is {value}: it must lie between 0 and {most:,.0f}")
+            object.__setattr__(self, name, int(value) if whole else float(value))  # numpy's numbers are not JSON
+            if kind not in ("", self.kind) and value != each.default:
+                raise UserError(
+                    f"{name} is {value} but the {self.kind} protocol does not use it: choose the {kind} protocol, or "
+                    f"leave {name} out"
+                )
         if self.kind == "semi" and self.unlabeled < 1:
             raise UserError(
                 "unlabeled is 0 but the semi protocol needs unlabelled rows: set --unlabeled to 1 or more per class, "
@@ -89,21 +93,6 @@ class Protocol:
             raise UserError(
                 f"present is {self.present} but an episode has {self.way} classes: raise --way or lower --present"
             )
-        for name in ("alpha", "labeled_fraction", "foreign"):
-            object.__setattr__(self, name, float(getattr(self, name)))
-        for kind, names in KIND_SETTINGS.items():
-            for name in names if kind != self.kind else ():
-                if getattr(self, name) != DEFAULTS[name]:
-                    raise UserError(
-                        f"{name} is {getattr(self, name)} but the {self.kind} protocol does not use it: choose the "
-                        f"{kind} protocol, or leave {name} out"
-                    )
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "Protocol":
-        """The protocol of a result record, without settings that its kind does not use (old records state some)."""
-        unused = [name for kind, names in KIND_SETTINGS.items() for name in names if kind != record.get("kind")]
-        return cls(**{name: value for name, value in record.items() if name not in unused})
 
     @property
     def others(self) -> int:
@@ -131,6 +120,3 @@ class Protocol:
         if self.kind != "open":
             return 0
         return max(self.way, round(self.queries * self.foreign / (1 - self.foreign)))
-
-
-DEFAULTS = {field.name: field.default for field in fields(Protocol)}
