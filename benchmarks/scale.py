@@ -33,19 +33,21 @@ import torch
 from PIL import Image
 
 from protoadapt.core.files import write_json
+from protoadapt.core.parts import Part, part_file, read_part, write_index, write_part
 from protoadapt.core.provenance import hardware, versions
 from protoadapt.core.threads import cores
 from protoadapt.labeling import label_features
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
-from protoadapt.vision.shards import extract, find, load_manifest, shard_files, stream, write_manifest
+from protoadapt.vision.shards import extract_parts, find, load_manifest, open_features, write_manifest
 from protoadapt.vision.shards.local import decoded
 from protoadapt.vision.shards.make import BATCH, Job, decode_batch
 from protoadapt.vision.shards.manifest import SHARD_SIZE
 from protoadapt.vision.shards.shard_source import BLOCK_ROWS
 
 DIM, CLASSES, SHOTS, SHARD_ROWS = 512, 100, 5, 8192
+SYNTHETIC = {"weights": "synthetic", "engine": "torch", "views": 1, "manifest": "synthetic"}
 EVEN, UNEVEN = "one size", "100 to 1"
 ABOUT = {"backbone": "resnet12", "mean": [0.5] * 3, "std": [0.25] * 3, "crop": "none", "dataset": "none"}
 
@@ -69,11 +71,11 @@ def small_pictures(folder: Path, count: int) -> None:
 
 
 def shard_bytes(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.glob("shard-*")}
+    return {path.name: path.read_bytes() for path in folder.glob("part-*")}
 
 
 def stamps(folder: Path) -> dict[str, tuple[int, int]]:
-    return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in folder.glob("shard-*")}
+    return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in folder.glob("part-*")}
 
 
 def command(model: Path, manifest: Path, out: Path, *more: object) -> list[str]:
@@ -151,7 +153,7 @@ def synthetic(folder: Path, rows: int, sizes: str) -> None:
     shares = np.ones(CLASSES) if sizes == EVEN else 1 / np.arange(1, CLASSES + 1)
     rng = np.random.default_rng(0)
     centres = 0.6 * rng.standard_normal((CLASSES, DIM), dtype=np.float32) + 0.3
-    metadata = {"weights": "synthetic", "views": 1, "manifest": "synthetic", "broken": []}
+    record = {**SYNTHETIC, "of": "synthetic", "broken": []}
     lines = ["file,label"]
     for number, start in enumerate(range(0, rows, SHARD_ROWS)):
         count = min(SHARD_ROWS, rows - start)
@@ -164,8 +166,7 @@ def synthetic(folder: Path, rows: int, sizes: str) -> None:
         table += centres[truth]
         np.maximum(table, 0, out=table)
         names = [f"{i:09d}.jpg" for i in range(start, start + count)]
-        path = shard_files.shard_path(folder, number)
-        shard_files.write_shard(path, table, np.arange(count), names, {"shard": number, **metadata})
+        write_part(folder, number, table, {"names": names, "numbers": list(range(count))}, record)
         if number % 100 == 0:
             say(f"{start + count:,} of {rows:,} rows made")
     (folder / "support.csv").write_text("\n".join(lines) + "\n")
@@ -174,24 +175,24 @@ def synthetic(folder: Path, rows: int, sizes: str) -> None:
 def first_shards(home: Path, rows: int) -> Path:
     """A folder of links to as many shards as hold so many rows."""
     folder, shards = home / f"features-{rows}", -(-rows // SHARD_ROWS)
-    links = [shard_files.shard_path(folder, number) for number in range(shards)]
+    links = [part_file(folder, number) for number in range(shards)]
     folder.mkdir(exist_ok=True)
-    for link in links:
+    for link in [*links, *(link.with_suffix(".jsonl") for link in links)]:
         if not link.exists():
             os.link(home / "features" / link.name, link)
-    pictures = sum(shard_files.read_header(link).shape[0] for link in links)
+    pictures = sum(read_part(folder, number).shape[0] for number in range(shards))
     model = {"model": "synthetic", "weights": "synthetic", "size": 84, "mean": [0.5] * 3, "std": [0.25] * 3}
-    about = {"weights": "synthetic", "views": 1, "manifest": "synthetic", "model": model, "root": str(home)}
-    (folder / shard_files.ABOUT).write_text(json.dumps(about | {"shards": shards, "pictures": pictures}))
+    about = {"model": model, "root": str(home), "parts": shards, "pictures": pictures}
+    write_index(folder, SYNTHETIC | about)
     return folder
 
 
 def read_and_multiply(folder: Path) -> float:
     """Seconds to read every row once and multiply it by 100 prototypes, the least that labelling needs."""
-    rows, _ = stream.open_features(folder)
+    rows = open_features(folder)
     prototypes = torch.randn(CLASSES, DIM)
 
-    def work(header: shard_files.Header, table: np.ndarray) -> torch.Tensor:
+    def work(part: Part, table: np.ndarray) -> torch.Tensor:
         parts = torch.from_numpy(table).split(BLOCK_ROWS)
         return torch.stack([(part.float() @ prototypes.mT).sum(0) for part in parts]).sum(0)
 
@@ -204,7 +205,7 @@ def read_and_multiply(folder: Path) -> float:
 def label_one(folder: Path, method: str, steps: int, threads: int) -> dict:
     """Labels all rows of a folder in this process, between two readings of the same files."""
     torch.set_num_threads(threads)
-    count = sum(header.shape[0] for header in stream.open_features(folder)[0].headers)
+    count = open_features(folder).n_rows
     before = read_and_multiply(folder)
     marks: dict[int, float] = {}
 
@@ -323,7 +324,7 @@ def extraction(home: Path, options: argparse.Namespace) -> dict:
     say(f"decoded by {workers} workers and handed over to the process of the GPU {handed_over:,.0f}/s")
     times: list[tuple[float, int]] = []
     start = time.perf_counter()
-    done = extract(
+    done = extract_parts(
         model,
         load_manifest(listed.path),
         empty(home / "extracted"),

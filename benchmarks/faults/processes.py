@@ -24,8 +24,8 @@ from benchmarks.faults.damage import Rng
 from benchmarks.faults.reading import check
 from benchmarks.faults.world import World
 from protoadapt.cli import main
+from protoadapt.core.parts import check_part, read_lists, read_rows
 from protoadapt.training import checkpoint
-from protoadapt.vision.shards import shard_files
 
 COMMANDS = ("label", "extract", "shards", "suggest", "train")
 CRASHED = 70
@@ -107,9 +107,9 @@ def made_by(name: str, out: Path) -> dict[str, Any]:
         features = load_file(out / "f.safetensors")
         return {key: value.tobytes() for key, value in features.items()} | _files(out, "f.index.csv")
     if name == "shards":
-        headers = [shard_files.check(path) for path in sorted((out / "shards").glob("shard-*"))]
+        parts = [check_part(out / "shards", n) for n in range(len(list((out / "shards").glob("part-*.npy"))))]
         # By value: where memory is short another engine computes, which may write -0 for 0.
-        return {h.path.name: (shard_files.read_rows(h).tolist(), shard_files.read_names(h)[0]) for h in headers}
+        return {part.path.name: (read_rows(part).tolist(), read_lists(part)) for part in parts}
     if name == "suggest":
         return _files(out / "next", "next.csv")
     labels = json.loads((out / "named" / "labels.json").read_text())

@@ -25,6 +25,7 @@ from benchmarks.faults.world import World
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.features import Features, load_features
+from protoadapt.core.parts import read_lists, read_rows
 from protoadapt.core.protocol import Protocol
 from protoadapt.labeling.classifier import load_classifier
 from protoadapt.labeling.support import read_support
@@ -36,7 +37,7 @@ from protoadapt.vision.feature_store import Store
 from protoadapt.vision.networks.cards import calibration_of, read_card
 from protoadapt.vision.pictures.decode import decode_bytes, thumbnail
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
-from protoadapt.vision.shards import manifest, shard_files, stream
+from protoadapt.vision.shards import load_manifest, open_features
 
 SIDE = 16
 
@@ -158,7 +159,7 @@ def _reports(rng: Rng, world: World) -> str:
 def _manifests(rng: Rng, world: World) -> str:
     path = world.copy_of_file("list.jsonl")
     change_file(rng, path)
-    changed = manifest.load(path)
+    changed = load_manifest(path)
     for number, shard in enumerate(changed.shards):
         entries = changed.read(number)
         if shard in world.manifest.shards:
@@ -205,15 +206,14 @@ def _classifiers(rng: Rng, world: World) -> str:
 
 def _shards(rng: Rng, world: World) -> str:
     folder = world.copy_of("shards")
-    inside = sorted(path for path in folder.iterdir() if path.suffix in (".safetensors", ".json"))
+    inside = sorted(path for path in folder.iterdir() if path.suffix in (".npy", ".jsonl", ".json"))
     target = inside[rng.integers(len(inside))]
     change_file(rng, target)
-    rows, _ = stream.open_features(folder)
-    stream.check_all(rows)
-    for header in rows.headers:
-        original = shard_files.read_header(world.place / "shards" / header.path.name)
-        check(np.array_equal(shard_files.read_rows(header), shard_files.read_rows(original)), "features are changed")
-        check(shard_files.read_names(header)[0] == shard_files.read_names(original)[0], "names are changed")
+    table = open_features(folder)
+    table.check()
+    for part, original in zip(table.parts, open_features(world.place / "shards").parts, strict=True):
+        check(np.array_equal(read_rows(part), read_rows(original)), "features are changed")
+        check(read_lists(part) == read_lists(original), "names are changed")
     return "read"
 
 

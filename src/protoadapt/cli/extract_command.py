@@ -170,11 +170,11 @@ def extract_manifest(
     check_output_folder(out)
     listed, part = shards.load_manifest(manifest), parse_part(shard)
     with bars(lines=True) as report:
-        done = shards.extract(
+        done = shards.extract_parts(
             model,
             listed,
             out,
-            part=part,
+            share=part,
             engine=engine,
             workers=workers,
             views=views,

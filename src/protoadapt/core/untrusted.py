@@ -1,8 +1,17 @@
 """Checks of values that anyone may have written: JSON, headers of files, arguments."""
 
 import json
+import tokenize
+import zipfile
+import zlib
 from numbers import Integral, Real
 from typing import Any
+
+BROKEN: tuple[type[Exception], ...] = (
+    *(OSError, ValueError, TypeError, KeyError, AttributeError, EOFError, OverflowError, RecursionError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, NotImplementedError, RuntimeError, SystemError),
+)
+"""What reading a damaged, encrypted or lying file can raise, as JSON, npy or npz."""
 
 
 def finite(value: Any, low: float, high: float) -> bool:

@@ -21,7 +21,7 @@ from protoadapt.labeling.outputs import (
     link_between,
     skipped_records,
 )
-from protoadapt.labeling.parquet_table import parts_in
+from protoadapt.labeling.parquet_table import PARQUET
 from protoadapt.labeling.sorting import APART, check_folders, check_way, sort_pictures
 from protoadapt.labeling.support import (
     IN_FOLDER,
@@ -258,9 +258,9 @@ def _check(
     for option, paths in (("--images", [images]), ("--support", support)):
         if any(real[out] == real[path] for path in paths):
             raise UserError(f"--out and {option} are both {str(out)!r}: give the results a folder of their own")
-    if parts := parts_in(out):  # they would contradict the new labels; of millions of pictures, so not removed
+    if (table := out / PARQUET).exists():  # it would contradict the new labels; of millions of pictures, so not removed
         raise UserError(
-            f"{str(parts[0])!r} holds labels of label --features: remove it, or choose another folder for --out"
+            f"{str(table)!r} holds labels of label --features: remove it, or choose another folder for --out"
         )
     check_way(sort, sort_unknown)
     for path in (images, *support):

@@ -1,8 +1,7 @@
 """`label --features`: names for pictures by the million, over the feature shards that `extract --manifest` writes.
 
-Rows are read once per step and never held. Under torchrun each process takes its share of the shards, and the sums of
-a step are added up. The labels of all rows are written as Parquet, and as csv where they are few; the report shows a
-sample.
+Rows are read once per step and never held. The labels of all rows are written as Parquet, and as csv where they are
+few; the report shows a sample.
 """
 
 import hashlib
@@ -18,13 +17,14 @@ import torch
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_ours, unchanged_since_now
+from protoadapt.core.parts import Part, PartsTable, Place, read_lists
 from protoadapt.labeling.classifier import METHOD, Classifier
 from protoadapt.labeling.familiarity import SAMPLE as SAMPLED
 from protoadapt.labeling.familiarity import checked_rate
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block, check_replaced, link_between, skipped_records
-from protoadapt.labeling.parquet_table import OURS, check_pyarrow, part_name, remove_others
+from protoadapt.labeling.parquet_table import OURS, PARQUET, check_pyarrow
 from protoadapt.labeling.pipeline import Progress, Task, model_entry, name_pictures, write_results
 from protoadapt.labeling.same_network import load_same
 from protoadapt.labeling.support import (
@@ -40,12 +40,10 @@ from protoadapt.labeling.support import (
 )
 from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
-from protoadapt.vision.networks.engines import ONNXRUNTIME, TORCH
+from protoadapt.vision.networks.engines import ONNXRUNTIME
 from protoadapt.vision.pictures.walk import Skipped, size_of
-from protoadapt.vision.shards import Entry, stream
-from protoadapt.vision.shards.make import decode_entries, embedded, rows_of
-from protoadapt.vision.shards.processes import of_all, process_group
-from protoadapt.vision.shards.shard_files import Header, read_names
+from protoadapt.vision.shards import Entry, open_features
+from protoadapt.vision.shards.make import decode_entries, embed_decoded, rows_of
 from protoadapt.vision.shards.shard_source import ShardSource
 
 FEW = 100_000
@@ -88,7 +86,7 @@ def label_features(
     support : as in `label`, but tables name files as the manifest does. A picture of a class folder that is also among
         the rows, by the sha256 of its bytes, is one example, and its row is labelled.
     features : the folder that `extract --manifest` wrote.
-    out : the folder that gets labels.parquet (labels-RANK-of-WORLD.parquet under torchrun), labels.csv for at most
+    out : the folder that gets labels.parquet, labels.csv for at most
         100,000 rows, labels.json with a sample, and classifier.safetensors.
     model : the network of the features, where it is not found under the name that they keep.
     method, settings, unknown, device : as in `label`; not "pt_map".
@@ -104,56 +102,44 @@ def label_features(
     {'name': 'oak', 'support': 3, 'found': 412345, 'unknown': 0}
     """
     features, out, rate = Path(features), Path(out), checked_rate(unknown)
-    with process_group(device) as (rank, world, device):
-        estimator = make_estimator(method, settings or {}, device)
-        if method == "pt_map":
-            raise UserError("--features with --method pt_map would read all rows thousands of times: choose bapa")
-        check_pyarrow()
-        check_replaced(out)
-        rows, record, total = _open(features, rank, world)
-        labels_csv = out / "labels.csv"
-        unchanged = unchanged_since_now(labels_csv)
-        examples = read_support(support)
-        labelled = _labelled(examples, rows, record, model, device)
-        if labels_csv.is_file():
-            label_of = {name: example.label for name, example in labelled.examples.items()}
-            check_corrections(labels_csv, table_examples(labels_csv), label_of.get)
-        stream.check_all(rows)
-        passes = estimator.get_params().get("n_iter", 0) + 2
-        rows = replace(rows, tick=_counter(on_progress, passes * sum(header.shape[0] for header in rows.headers)))
-        task = _task(features, rows, labelled, examples.notes(), record, model, device, total)
-        parquet = check_ours(out / part_name(rank, world), OURS)
-        keep = world == 1 and total <= FEW
-        named = name_pictures(task, estimator, keep=keep, rate=rate, parquet=parquet, check=unchanged)
-        remove_others(out, world)  # now that the parts of all processes are there
-        result = named.result
-        result["title"] += f": {len(result['pictures']):,} of {count(total, 'picture')}"
-        result["folder"] = link_between(out, record["root"])
-        if rank == 0:
-            write_results(out, task, named, support, unchanged)
-        return result
-
-
-def _open(features: Path, rank: int, world: int) -> tuple[stream.Rows, dict[str, Any], int]:
-    """This process's rows, the folder's metadata, and the number of rows of all processes."""
-    rows, record = stream.open_features(features, (rank, world))
-    if not rows.headers:
-        raise UserError(f"{world} processes for {count(record['shards'], 'shard')} are too many: start fewer")
-    total = sum(of_all(sum(header.shape[0] for header in rows.headers)))
+    estimator = make_estimator(method, settings or {}, device)
+    if method == "pt_map":
+        raise UserError("--features with --method pt_map would read all rows thousands of times: choose bapa")
+    check_pyarrow()
+    check_replaced(out)
+    rows = open_features(features)
+    record, total = rows.index, rows.n_rows
     if not total:
         raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
-    return rows, record, total
+    labels_csv = out / "labels.csv"
+    unchanged = unchanged_since_now(labels_csv)
+    examples = read_support(support)
+    labelled = _labelled(examples, rows, record, model, device)
+    if labels_csv.is_file():
+        label_of = {name: example.label for name, example in labelled.examples.items()}
+        check_corrections(labels_csv, table_examples(labels_csv), label_of.get)
+    rows.check()
+    passes = estimator.get_params().get("n_iter", 0) + 2
+    rows = replace(rows, tick=_counter(on_progress, passes * total))
+    task = _task(features, rows, labelled, examples.notes(), record, model, device, total)
+    parquet = check_ours(out / PARQUET, OURS)
+    named = name_pictures(task, estimator, keep=total <= FEW, rate=rate, parquet=parquet, check=unchanged)
+    result = named.result
+    result["title"] += f": {len(result['pictures']):,} of {count(total, 'picture')}"
+    result["folder"] = link_between(out, record["root"])
+    write_results(out, task, named, support, unchanged)
+    return result
 
 
 def _labelled(
-    support: Support, rows: stream.Rows, record: Mapping[str, Any], model: str | Path | None, device: str
+    support: Support, rows: PartsTable, record: Mapping[str, Any], model: str | Path | None, device: str
 ) -> Labelled:
     """Finds the examples among the rows, and embeds those that are not there."""
     listed = [example for example in support.examples if not example.source.is_dir()]
     in_folders = [example for example in support.examples if example.source.is_dir()]
     found = _find_listed(listed, rows)
     pictures = one_per_picture((_sha256(example.file), example) for example in in_folders)
-    copies = [copy for part in of_all(stream.find_contents(rows, pictures)) for copy in part]
+    copies = rows.find_contents(pictures)
     by_name = [(example.file, example) for example in listed]
     by_name += [(name, pictures[content]) for content, name, _ in copies]
     examples = one_per_picture(by_name)
@@ -175,11 +161,9 @@ def _labelled(
     return Labelled(classes, rows_of, codes, places, examples, corrected_rows(codes, origin), origins, skipped)
 
 
-def _find_listed(examples: Sequence[Example], rows: stream.Rows) -> dict[str, stream.Place]:
+def _find_listed(examples: Sequence[Example], rows: PartsTable) -> dict[str, Place]:
     """The rows of the pictures that tables name."""
-    found: dict[str, stream.Place] = {}
-    for part in of_all(stream.find_names(rows, (example.file for example in examples))):
-        found |= part
+    found = rows.find_names(example.file for example in examples)
     if missing := [example for example in examples if example.file not in found]:
         raise UserError(
             f"{str(missing[0].source)!r} names {count(len({one.file for one in missing}), 'picture')} without a row, "
@@ -195,7 +179,7 @@ def _embed(
     """The readable examples and their rows, exactly as extract makes them: decoding, batches, views and rounding."""
     if not examples:
         return [], [], []
-    engine = record.get("engine", TORCH)
+    engine = record["engine"]
     place = "cpu" if engine == ONNXRUNTIME else device
     network, own = load_same(
         model,
@@ -206,7 +190,7 @@ def _embed(
     )
     entries = [Entry(os.path.abspath(example.file), size_of(example.file)) for example in examples]
     batches = decode_entries(Path(), entries, own["size"], own.get("resize"))
-    rows, broken = rows_of(embedded(batches, network, own, record["views"]), len(entries))
+    rows, broken = rows_of(embed_decoded(batches, network, own, record["views"]), len(entries))
     good = [row for row in range(len(examples)) if row not in broken]
     skipped = [Skipped(examples[row].file, reason) for row, reason in broken.items()]
     return [examples[row] for row in good], list(rows[good]), skipped
@@ -222,7 +206,7 @@ def _sha256(file: str) -> bytes | None:
 
 def _task(
     features: Path,
-    rows: stream.Rows,
+    rows: PartsTable,
     labelled: Labelled,
     notes: list[str],
     record: Mapping[str, Any],
@@ -232,7 +216,7 @@ def _task(
 ) -> Task:
     """All rows as a task; those with a class are no unlabelled rows."""
     card = card_file(model or record["model"]["model"])  # as it is now, not as it was when the features were made
-    broken = islice((one for header in rows.headers for one in header.metadata["broken"]), SKIPPED)
+    broken = islice((one for part in rows.parts for one in part.record["broken"]), SKIPPED)
     leave = {
         shard: np.array([position for position, code in codes.items() if code != UNLABELED], int)
         for shard, codes in labelled.places.items()
@@ -258,9 +242,8 @@ def _task(
 
 
 def _sample(source: ShardSource, every: int) -> np.ndarray:
-    """Every `every`-th unlabelled row of all processes."""
-    parts = list(source.rows.each(lambda header, table: table[::every].copy()))
-    return np.concatenate([part for parts in of_all(parts) for part in parts]).astype(np.float32)
+    """Every `every`-th unlabelled row of each part."""
+    return np.concatenate([rows[::every] for rows in source.table]).astype(np.float32)
 
 
 def _counter(on_progress: Progress, total: int) -> Callable[[int], None]:
@@ -277,22 +260,23 @@ def _counter(on_progress: Progress, total: int) -> Callable[[int], None]:
 
 
 def _blocks(classifier: Classifier, source: ShardSource, labelled: Labelled, every: int) -> Iterator[Block]:
-    """One block per shard. Every `every`-th row is in the report, and all that have a label."""
-    headers = source.rows.headers
-    starts = dict(zip((h.metadata["shard"] for h in headers), accumulate((h.shape[0] for h in headers), initial=0)))
+    """One block per part. Every `every`-th row is in the report, and all that have a label."""
+    parts = source.table.parts
+    starts = dict(zip((part.number for part in parts), accumulate((part.shape[0] for part in parts), initial=0)))
     source, answering = source.powered(classifier.beta, classifier.power), classifier.to(source.device)
 
-    def block(header: Header, table: np.ndarray) -> Block:
-        shard, (names, numbers) = header.metadata["shard"], read_names(header)
+    def block(part: Part, table: np.ndarray) -> Block:
+        number, lists = part.number, read_lists(part)
         codes = np.full(len(table), UNLABELED)
-        for position, code in labelled.places.get(shard, {}).items():
+        for position, code in labelled.places.get(number, {}).items():
             codes[position] = code
-        sampled = ((np.arange(len(table)) + starts[shard]) % every == 0) & (codes < 0)
-        origin = np.array([labelled.origins.get(name, IN_FOLDER) for name in names])
+        sampled = ((np.arange(len(table)) + starts[number]) % every == 0) & (codes < 0)
+        origin = np.array([labelled.origins.get(name, IN_FOLDER) for name in lists["names"]])
         with torch.inference_mode():
-            answers = answering.answer_blocks(source.blocks(header, table))
-        text = [to_text(name) for name in names]
+            answers = answering.answer_blocks(source.blocks(table))
+        text = [to_text(name) for name in lists["names"]]
         shown, featured = sampled | (codes != UNLABELED), np.flatnonzero(sampled)
-        return Block(text, codes, origin, answers, shown, table[sampled], featured, shard, numbers)
+        numbers = np.array(lists["numbers"], np.int32)
+        return Block(text, codes, origin, answers, shown, table[sampled], featured, number, numbers)
 
-    return source.rows.each(block, everything=True)
+    return source.table.each(block, everything=True)

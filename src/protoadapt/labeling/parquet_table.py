@@ -15,27 +15,9 @@ from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, Block
 
 OURS = re.compile(rb"\APAR1.*runner_up", re.DOTALL)
 """What shows that a file is such a table: its columns, which are listed at its end."""
+PARQUET = "labels.parquet"
 GROUP = 1 << 17
 """Rows that are written together, at least."""
-
-
-def part_name(rank: int, world: int) -> str:
-    """The file that one of several processes writes."""
-    return "labels.parquet" if world == 1 else f"labels-{rank:05d}-of-{world:05d}.parquet"
-
-
-def parts_in(out: Path) -> list[Path]:
-    """The files of earlier runs with any number of processes."""
-    files = sorted(out.glob("labels*.parquet"))
-    return [path for path in files if re.fullmatch(r"labels(-\d{5,}-of-\d{5,})?\.parquet", path.name)]
-
-
-def remove_others(out: Path, world: int) -> None:
-    """Removes files of earlier runs with another number of processes: readers of labels*.parquet would mix both."""
-    ours = {part_name(rank, world) for rank in range(world)}
-    for path in parts_in(out):
-        if path.name not in ours:
-            path.unlink(missing_ok=True)  # another process may be faster
 
 
 def check_pyarrow() -> None:

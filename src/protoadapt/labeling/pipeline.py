@@ -28,7 +28,6 @@ from protoadapt.labeling.prototype_paths import picture_map, prototype_paths
 from protoadapt.labeling.suggest import next_pictures
 from protoadapt.labeling.support import IN_FOLDER, corrected_rows
 from protoadapt.labeling.thumbnails import Progress as Progress
-from protoadapt.vision.shards.processes import is_first, of_all
 
 if TYPE_CHECKING:
     from protoadapt.core.estimators import PrototypeClassifier
@@ -131,7 +130,7 @@ def name_pictures(
     paths: compute the prototypes' paths for the report, which takes seconds. n_next: how many pictures to suggest for
     labelling next. keep: return the records of all pictures, not only of those in the report. rate: the share of known
     pictures that may be called unknown (`checked_rate`). parquet: a file that gets a row per picture; `check` may
-    refuse right before it is replaced. Several processes (torchrun) each write their own file and share one result.
+    refuse right before it is replaced.
     """
     check_calibration(task.calibration, rate, to_text(task.model["name"]))
     estimator.fit_rows(task.support, task.labels, task.unlabeled, task.corrected)
@@ -155,9 +154,7 @@ def name_pictures(
             records += every
             rows_of_blocks.append(block.features)
             write(block)
-    parts = of_all((found, unknown, sample, np.concatenate(rows_of_blocks), featured, task.skipped, no_class))
-    found, unknown = (np.sum([part[i] for part in parts], 0) for i in (0, 1))
-    features, featured = np.concatenate([part[3] for part in parts]), [one for part in parts for one in part[4]]
+    features = np.concatenate(rows_of_blocks)
     support = np.bincount(task.labels, minlength=n_way)
     counts = zip(task.classes, support.tolist(), found.tolist(), unknown.tolist())
     result = {
@@ -175,14 +172,14 @@ def name_pictures(
         "threshold": classifier.threshold,
         "unknown_rate": None if classifier.threshold is None or rate == 0 else rate or RATE,
         "classes": [dict(zip(("name", "support", "found", "unknown"), values)) for values in counts],
-        "no_class": sum(part[6] for part in parts),  # pictures of none of the classes, as people said
-        "pictures": [record for part in parts for record in part[2]],
-        "skipped": list({tuple(one.items()): one for part in parts for one in part[5]}.values()),
+        "no_class": no_class,  # pictures of none of the classes, as people said
+        "pictures": sample,
+        "skipped": list({tuple(one.items()): one for one in task.skipped}.values()),
         "notes": task.notes,
-        "next": next_pictures(classifier, task.support, features, featured, n_next) if is_first() else [],
+        "next": next_pictures(classifier, task.support, features, featured, n_next),
         "paths": None,
     }
-    if paths and is_first():
+    if paths:
         rows = np.concatenate([task.support, features]).astype(np.float32)
         codes = np.concatenate([task.labels, np.full(len(features), UNLABELED)])
         result["paths"] = prototype_paths(estimator, classifier, rows, codes)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from helpers.archive import save_model, write_picture
 
-from protoadapt.vision.shards import extract, find, hashed, shard_files, write_manifest
+from protoadapt.core.parts import read_lists, read_rows
+from protoadapt.vision.shards import extract_parts, find, hashed, open_features, write_manifest
 
 
 @pytest.fixture(scope="session")
@@ -38,16 +39,16 @@ def manifest(archive, tmp_path_factory):
 @pytest.fixture(scope="session")
 def features(model, manifest, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("features")
-    extract(model, manifest, out, workers=1)
+    extract_parts(model, manifest, out, workers=1)
     return out
 
 
 @pytest.fixture(scope="session")
 def table(features) -> tuple[list[str], np.ndarray]:
     """All names and rows, in memory."""
-    paths = sorted(features.glob("shard-*"))
-    names = [name for path in paths for name in shard_files.read_names(shard_files.check(path))[0]]
-    return names, np.concatenate([shard_files.read_rows(shard_files.check(path)) for path in paths]).astype(np.float32)
+    parts = open_features(features).parts
+    names = [name for part in parts for name in read_lists(part)["names"]]
+    return names, np.concatenate([read_rows(part) for part in parts]).astype(np.float32)
 
 
 @pytest.fixture(scope="session")
@@ -55,5 +56,5 @@ def hashed_features(archive, model, tmp_path_factory) -> Path:
     """As `features`, of a manifest that knows what the pictures hold."""
     folder = tmp_path_factory.mktemp("hashed")
     root, entries = find([archive])
-    extract(model, write_manifest(folder / "m.jsonl", root, hashed(root, entries), 10), folder / "out", workers=1)
+    extract_parts(model, write_manifest(folder / "m.jsonl", root, hashed(root, entries), 10), folder / "out", workers=1)
     return folder / "out"

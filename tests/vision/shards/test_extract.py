@@ -21,59 +21,68 @@ from helpers.archive import contents, save_model, write_picture
 from protoadapt import UserError
 from protoadapt.cli import extract_command
 from protoadapt.cli.manifest_command import manifest as manifest_command
+from protoadapt.core.parts import check_part, part_file, read_index, read_lists, read_part, read_rows, write_part
 from protoadapt.vision import networks
 from protoadapt.vision.embed import IN_FLIGHT
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.decode import Picture, decode
-from protoadapt.vision.shards import extract, find, hashed, list_broken, local, make, shard_files, write_manifest
+from protoadapt.vision.shards import (
+    extract_parts,
+    find,
+    hashed,
+    list_broken,
+    local,
+    make,
+    open_features,
+    write_manifest,
+)
 from protoadapt.vision.shards.make import BATCH
 
 
 def stamps(folder: Path) -> dict[str, tuple[int, int]]:
-    return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in folder.glob("shard-*")}
+    """Of the parts that are there whole: the file beside the rows is written last."""
+    return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in folder.glob("part-*.jsonl")}
+
+
+def names_and_rows(folder: Path) -> tuple[list[str], np.ndarray]:
+    parts = open_features(folder).parts
+    return [name for part in parts for name in read_lists(part)["names"]], np.concatenate([*map(read_rows, parts)])
 
 
 @pytest.fixture(scope="module")
 def reference(model, manifest, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("reference")
-    done = extract(model, manifest, out, workers=1)
+    done = extract_parts(model, manifest, out, workers=1)
     assert (done.made, done.kept, done.broken, done.made_pictures) == (12, 0, 2, 120)
     return out
 
 
 def test_rows_are_the_networks_answer_to_each_picture_alone(model, archive, manifest, reference):
-    network = networks.load(model)[0]
-    seen = []
-    for number in range(12):
-        header = shard_files.check(shard_files.shard_path(reference, number))
-        names, rows = shard_files.read_names(header)
-        features = shard_files.read_rows(header)
-        assert features.dtype == np.float16
-        assert header.shape == features.shape == (len(names), 16)
-        seen += [manifest.read(number)[row].path for row in rows]
-        for name, row in zip(names, features):
-            pixels = torch.from_numpy(decode(Picture(name, "", str(archive / name)), 16).copy()).float() / 255
-            with torch.inference_mode():
-                alone = network(((pixels - 0.5) / 0.25)[None])[0]
-            torch.testing.assert_close(torch.from_numpy(row).float(), alone, atol=2e-3, rtol=2e-3)
+    network, (names, features) = networks.load(model)[0], names_and_rows(reference)
+    assert (features.dtype, features.shape) == (np.float16, (118, 16))
+    for part in open_features(reference).parts:
+        lists = read_lists(part)
+        assert [manifest.read(part.number)[row].path for row in lists["numbers"]] == lists["names"]
+    for name, row in zip(names, features):
+        pixels = torch.from_numpy(decode(Picture(name, "", str(archive / name)), 16).copy()).float() / 255
+        with torch.inference_mode():
+            alone = network(((pixels - 0.5) / 0.25)[None])[0]
+        torch.testing.assert_close(torch.from_numpy(row).float(), alone, atol=2e-3, rtol=2e-3)
     everything = {str(p.relative_to(archive)) for p in archive.rglob("*.*")}
-    assert everything - set(seen) == {"b/050x.png", "c/text.jpg"}
-    assert len(seen) == 118
+    assert everything - set(names) == {"b/050x.png", "c/text.jpg"}
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_way_of_a_gpu_gives_the_same_rows(model, manifest, reference, tmp_path, workers):
     # "cpu:0" is no GPU, but another name than "cpu": workers decode, and this process embeds.
-    out, about = tmp_path / "out", networks.load(model, engine="torch")[1]
-    shard_files.claim(out, about, manifest, 1)
-    job = make.Job(model, manifest, out, 1, "cpu:0", about["size"], engine="torch")
-    made = list(local.make_all(job, range(12), workers))
+    job = make.Job(model, manifest, tmp_path, 1, "cpu:0", 16, engine="torch")
+    made = list(local.make_locally(job, range(12), workers))
     assert [one.number for one in made] == list(range(12))
     assert sum(one.broken for one in made) == 2
     for number in range(12):
-        here, there = (shard_files.check(shard_files.shard_path(folder, number)) for folder in (out, reference))
-        np.testing.assert_array_equal(shard_files.read_names(here)[1], shard_files.read_names(there)[1])
-        torch.testing.assert_close(*(torch.from_numpy(shard_files.read_rows(one)) for one in (here, there)))
+        here, there = (check_part(folder, number) for folder in (tmp_path, reference))
+        assert read_lists(here) == read_lists(there)
+        torch.testing.assert_close(*(torch.from_numpy(read_rows(one)) for one in (here, there)))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -98,8 +107,8 @@ def test_broken_pictures_are_listed_by_name(reference, tmp_path):
 
 def test_a_shard_that_is_removed_while_extract_runs_is_named(reference, tmp_path):
     shutil.copytree(reference, tmp_path / "out")
-    shard_files.shard_path(tmp_path / "out", 5).unlink()
-    with pytest.raises(UserError, match=r"shard-000005.safetensors.*: run the same command again"):
+    part_file(tmp_path / "out", 5).unlink()
+    with pytest.raises(UserError, match=r"part-000005.npy.*: run the same command again"):
         list_broken(tmp_path / "out", range(12), tmp_path / "broken.csv")
 
 
@@ -111,17 +120,15 @@ def test_a_machine_out_of_memory_makes_no_shard_with_gaps(model, manifest, tmp_p
         patch.setattr(make, "decode_bytes", short)
         patch.setattr(formats, "MAX_PIXELS", 1 << 60)  # more than any machine has
         with pytest.raises(UserError, match="not enough memory to decode"):
-            extract(model, manifest, tmp_path, workers=1)
-    assert not [*tmp_path.glob("shard-*")]
+            extract_parts(model, manifest, tmp_path, workers=1)
+    assert os.listdir(tmp_path) == ["index.json"]
 
 
 def test_only_our_own_list_of_broken_pictures_is_removed_or_replaced(reference, tmp_path):
     file = tmp_path / "broken.csv"
     whole, broken = [], []
     for number in range(12):
-        (
-            broken if shard_files.read_header(shard_files.shard_path(reference, number)).metadata["broken"] else whole
-        ).append(number)
+        (broken if read_part(reference, number).record["broken"] else whole).append(number)
     file.write_text("my own notes\n")
     assert list_broken(reference, whole, file) == 0
     with pytest.raises(UserError, match="is kept"):
@@ -134,8 +141,8 @@ def test_only_our_own_list_of_broken_pictures_is_removed_or_replaced(reference, 
 
 
 def test_names_of_broken_pictures_are_no_formulas(tmp_path):
-    told = {"shard": 0, "broken": [{"row": 0, "name": "=HYPERLINK(1).png", "reason": "it is no picture"}]}
-    shard_files.write_shard(shard_files.shard_path(tmp_path, 0), np.zeros((0, 4)), np.zeros(0), [], told)
+    record = {"broken": [{"row": 0, "name": "=HYPERLINK(1).png", "reason": "it is no picture"}]}
+    write_part(tmp_path, 0, np.zeros((0, 4)), {}, record)
     list_broken(tmp_path, [0], tmp_path / "b.csv")
     assert (tmp_path / "b.csv").read_text().splitlines()[1].startswith("./=HYPERLINK")
 
@@ -143,77 +150,72 @@ def test_names_of_broken_pictures_are_no_formulas(tmp_path):
 @pytest.mark.parametrize("how", ["2 workers", "parts", "device"])
 def test_the_bytes_do_not_depend_on_who_makes_them(how, model, manifest, reference, tmp_path):
     if how == "2 workers":
-        extract(model, manifest, tmp_path, workers=2)
+        extract_parts(model, manifest, tmp_path, workers=2)
     elif how == "parts":  # as a SLURM array of three, the last first
         for part in (2, 0, 1):
-            extract(model, manifest, tmp_path, part=(part, 3), workers=1)
+            extract_parts(model, manifest, tmp_path, share=(part, 3), workers=1)
     else:  # as with a GPU: workers decode, this process embeds
         torch.set_num_threads(1)
-        extract(model, manifest, tmp_path, workers=2, device="cpu:0")
+        extract_parts(model, manifest, tmp_path, workers=2, device="cpu:0")
     assert contents(tmp_path) == contents(reference)
 
 
 def test_a_folder_is_continued_by_the_engine_that_began_it(model, manifest, reference, tmp_path, monkeypatch):
-    """Those of before there was another engine, which do not name one, by torch."""
-    old, mixed = tmp_path / "old", tmp_path / "mixed"
+    begun, mixed = tmp_path / "begun", tmp_path / "mixed"
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "onnxruntime", None)
-        extract(model, manifest, old, part=(0, 2), workers=1)
-        extract(model, manifest, tmp_path / "torch", workers=1)
-    extract(model, manifest, old, workers=1)
-    assert contents(old) == contents(tmp_path / "torch")
-    assert "engine" not in shard_files.read_record(old)
-    assert shard_files.read_record(reference)["engine"] == "onnxruntime"
+        extract_parts(model, manifest, begun, share=(0, 2), workers=1)
+        extract_parts(model, manifest, tmp_path / "torch", workers=1)
+    extract_parts(model, manifest, begun, workers=1)
+    assert contents(begun) == contents(tmp_path / "torch")
+    assert [read_index(folder)["engine"] for folder in (begun, reference)] == ["torch", "onnxruntime"]
 
-    extract(model, manifest, mixed, part=(0, 2), workers=1)
+    extract_parts(model, manifest, mixed, share=(0, 2), workers=1)
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "onnxruntime", None)
         with pytest.raises(UserError, match="onnxruntime does not compute this network"):
-            extract(model, manifest, mixed, workers=1)
-    shard_files.shard_path(mixed, 0).write_bytes(shard_files.shard_path(old, 0).read_bytes())
-    with pytest.raises(UserError, match=r"of another model or manifest .engine None, not onnxruntime"):
-        extract(model, manifest, mixed, workers=1)
-    metadata = networks.load(model, engine="torch")[1]  # as on a GPU
+            extract_parts(model, manifest, mixed, workers=1)
+    copy_part(begun, mixed)
+    with pytest.raises(UserError, match=r"of another model or manifest .engine torch, not onnxruntime"):
+        extract_parts(model, manifest, mixed, workers=1)
     with pytest.raises(UserError, match=r"another engine .onnxruntime, now torch.: use another --out, or the --device"):
-        shard_files.claim(mixed, metadata, manifest, 1)
+        extract_parts(model, manifest, mixed, device="cpu:1" if torch.cuda.is_available() else "cuda")
 
 
 @pytest.mark.slow
 def test_a_local_ray_cluster_makes_the_same_bytes(model, manifest, reference, tmp_path):
     pytest.importorskip("ray")
-    extract(model, manifest, tmp_path, engine="ray", workers=2)
+    extract_parts(model, manifest, tmp_path, engine="ray", workers=2)
     assert contents(tmp_path) == contents(reference)
 
 
 def test_ray_not_installed_is_said(model, manifest, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UserError, match=r"'\.\[ray\]'"):
-        extract(model, manifest, tmp_path, engine="ray")
+        extract_parts(model, manifest, tmp_path, engine="ray")
 
 
 def test_what_is_whole_is_kept_and_what_is_not_is_made_again(model, manifest, reference, tmp_path):
-    extract(model, manifest, tmp_path, workers=1)
-    cut, changed, gone = (shard_files.shard_path(tmp_path, number) for number in (3, 5, 7))
+    extract_parts(model, manifest, tmp_path, workers=1)
+    cut, changed, gone, alone = (part_file(tmp_path, number) for number in (3, 5, 7, 9))
     os.truncate(cut, cut.stat().st_size - 10)
     data = bytearray(changed.read_bytes())
     data[-3] ^= 1
     changed.write_bytes(data)
     gone.unlink()
+    alone.with_suffix(".jsonl").unlink()  # as after a kill between the two
     before = stamps(tmp_path)
-    done = extract(model, manifest, tmp_path, workers=1)
-    assert (done.made, done.kept) == (3, 9)
-    assert [text.split(":")[0] for text in done.damaged] == [cut.name, changed.name]
-    after = stamps(tmp_path)
-    assert {name for name in after if before.get(name) != after[name]} == {cut.name, changed.name, gone.name}
+    done = extract_parts(model, manifest, tmp_path, workers=1)
+    assert (done.made, done.kept) == (4, 8)
+    assert [text.split(":")[0] for text in done.damaged] == [cut.name, changed.name, gone.name]
+    after, again = stamps(tmp_path), {path.with_suffix(".jsonl").name for path in (cut, changed, gone, alone)}
+    assert {name for name in after if before.get(name) != after[name]} == again
     assert contents(tmp_path) == contents(reference)
 
 
-def test_every_cut_of_a_shard_is_found(reference, tmp_path):
-    whole = shard_files.shard_path(reference, 0).read_bytes()
-    for size in (0, 7, 100, len(whole) // 2, len(whole) - 1):
-        (tmp_path / "shard").write_bytes(whole[:size])
-        with pytest.raises(shard_files.Damaged):
-            shard_files.check(tmp_path / "shard")
+def copy_part(one: Path, other: Path) -> None:
+    for suffix in (".npy", ".jsonl"):
+        shutil.copy2(part_file(one, 0).with_suffix(suffix), part_file(other, 0).with_suffix(suffix))
 
 
 def command(*words: object) -> list[str]:
@@ -245,45 +247,44 @@ def test_kill_9_loses_nothing_and_does_nothing_twice(victim, model, manifest, re
         now = stamps(tmp_path)
         assert kept.items() <= now.items()  # what was there has not been made again
         for name in now:
-            shard_files.check(tmp_path / name)  # a name means a whole file
+            check_part(tmp_path, int(name[5:11]))
         kept = now
     assert killed
-    done = extract(model, manifest, tmp_path, workers=1)
+    done = extract_parts(model, manifest, tmp_path, workers=1)
     assert (done.kept, done.made, done.damaged) == (len(kept), 12 - len(kept), [])
     assert kept.items() <= stamps(tmp_path).items()
-    shards = {name: digest for name, digest in contents(tmp_path).items() if name.startswith("shard")}
-    assert shards.items() <= contents(reference).items()
-    assert len(shards) == 12
+    parts = {name: digest for name, digest in contents(tmp_path).items() if name.startswith("part")}
+    assert parts.items() <= contents(reference).items()
+    assert len(parts) == 24
 
 
 def test_a_full_disk_is_said_and_leaves_no_half_file(model, manifest, reference, tmp_path):
-    (tmp_path / "about.json").write_bytes((reference / "about.json").read_bytes())
+    (tmp_path / "index.json").write_bytes((reference / "index.json").read_bytes())
 
     def small_files() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
 
     words = command(model, "--manifest", manifest.path, "--out", tmp_path, "--workers", 1)
     done = subprocess.run(words, capture_output=True, text=True, preexec_fn=small_files, timeout=120)
     assert done.returncode == 2
     assert "cannot be written (File too large): make room" in done.stderr
     assert "Traceback" not in done.stderr
-    assert os.listdir(tmp_path) == ["about.json"]
-    assert extract(model, manifest, tmp_path, workers=1).made == 12
+    assert os.listdir(tmp_path) == ["index.json"]
+    assert extract_parts(model, manifest, tmp_path, workers=1).made == 12
 
 
 def test_features_of_another_model_or_manifest_are_never_mixed(model, manifest, archive, reference, tmp_path):
     other = save_model(tmp_path / "other.safetensors", seed=1)
     with pytest.raises(UserError, match="another model"):
-        extract(other, manifest, reference)
+        extract_parts(other, manifest, reference)
     with pytest.raises(UserError, match="another manifest"):
-        extract(model, write_manifest(tmp_path / "m.jsonl", *find([archive]), shard_size=11), reference)
+        extract_parts(model, write_manifest(tmp_path / "m.jsonl", *find([archive]), shard_size=11), reference)
     with pytest.raises(UserError, match="other --views"):
-        extract(model, manifest, reference, views=2)
-    extract(other, manifest, tmp_path / "o", part=(0, 12), workers=1)
-    strange = shard_files.shard_path(tmp_path / "o", 0)
-    strange.write_bytes(shard_files.shard_path(reference, 0).read_bytes())
+        extract_parts(model, manifest, reference, views=2)
+    extract_parts(other, manifest, tmp_path / "o", share=(0, 12), workers=1)
+    copy_part(reference, tmp_path / "o")
     with pytest.raises(UserError, match="another model or manifest"):
-        extract(other, manifest, tmp_path / "o", workers=1)
+        extract_parts(other, manifest, tmp_path / "o", workers=1)
 
 
 def test_tar_members_give_the_rows_of_the_files(model, archive, reference, tmp_path):
@@ -291,14 +292,10 @@ def test_tar_members_give_the_rows_of_the_files(model, archive, reference, tmp_p
         for path in sorted(p for p in archive.rglob("*.*")):
             tar.add(path, str(path.relative_to(archive)))
     packed = write_manifest(tmp_path / "m.jsonl", *find([tmp_path / "all.tar"]), shard_size=10)
-    extract(model, packed, tmp_path / "out", workers=1)
-    for number in range(12):
-        ours, theirs = (
-            shard_files.check(shard_files.shard_path(folder, number)) for folder in (tmp_path / "out", reference)
-        )
-        assert np.array_equal(shard_files.read_rows(ours), shard_files.read_rows(theirs))
-        names = [name.removeprefix("all.tar/") for name in shard_files.read_names(ours)[0]]
-        assert names == shard_files.read_names(theirs)[0]
+    extract_parts(model, packed, tmp_path / "out", workers=1)
+    (ours, rows), (theirs, same) = names_and_rows(tmp_path / "out"), names_and_rows(reference)
+    assert np.array_equal(rows, same)
+    assert [name.removeprefix("all.tar/") for name in ours] == theirs
 
 
 def test_a_picture_that_changed_or_went_costs_one_row(model, tmp_path):
@@ -312,11 +309,11 @@ def test_a_picture_that_changed_or_went_costs_one_row(model, tmp_path):
     (root / "1.png").write_bytes(same_size)
     (root / "2.png").unlink()
     (root / "3.png").write_bytes((root / "3.png").read_bytes() + b"more")
-    extract(model, manifest, tmp_path / "out", workers=1)
-    told = shard_files.check(shard_files.shard_path(tmp_path / "out", 0)).metadata["broken"]
-    assert [b["name"] for b in told] == ["1.png", "2.png", "3.png"]
-    assert [b["reason"] for b in told][::2] == ["it changed after the manifest was written"] * 2
-    assert "No such file" in told[1]["reason"]
+    extract_parts(model, manifest, tmp_path / "out", workers=1)
+    broken = check_part(tmp_path / "out", 0).record["broken"]
+    assert [b["name"] for b in broken] == ["1.png", "2.png", "3.png"]
+    assert [b["reason"] for b in broken][::2] == ["it changed after the manifest was written"] * 2
+    assert "No such file" in broken[1]["reason"]
 
 
 def test_a_row_does_not_depend_on_the_pictures_beside_it(model, tmp_path):
@@ -327,11 +324,8 @@ def test_a_row_does_not_depend_on_the_pictures_beside_it(model, tmp_path):
     tables = []
     for size in (1000, 7):
         manifest = write_manifest(tmp_path / f"{size}.jsonl", *find([tmp_path / "in"]), shard_size=size)
-        extract(model, manifest, tmp_path / f"{size}", workers=1, views=2)
-        headers = [
-            shard_files.check(shard_files.shard_path(tmp_path / f"{size}", n)) for n in range(len(manifest.shards))
-        ]
-        tables.append(np.concatenate([shard_files.read_rows(header) for header in headers]))
+        extract_parts(model, manifest, tmp_path / f"{size}", workers=1, views=2)
+        tables.append(names_and_rows(tmp_path / f"{size}")[1])
     assert np.array_equal(*tables)
 
 
@@ -367,9 +361,9 @@ def test_bad_arguments_are_one_sentence(model, manifest, tmp_path):
     with pytest.raises(UserError, match="is a file"):
         extract_command.extract(str(model), model, manifest=manifest.path, device="cpu")
     with pytest.raises(UserError, match="no engine 'rai'"):
-        extract(model, manifest, tmp_path / "out", engine="rai")
+        extract_parts(model, manifest, tmp_path / "out", engine="rai")
     with pytest.raises(UserError, match="--workers is 0"):
-        extract(model, manifest, tmp_path / "out", workers=0)
+        extract_parts(model, manifest, tmp_path / "out", workers=0)
     with pytest.raises(UserError, match=r"--views is 1000000000: .* from 1 to 1,024"):
-        extract(model, manifest, tmp_path / "out", views=10**9)
+        extract_parts(model, manifest, tmp_path / "out", views=10**9)
     assert not (tmp_path / "out").exists()

@@ -1,9 +1,8 @@
-"""`label --features`: from shards, the labels of a fit with all rows in memory; in one process and in two."""
+"""`label --features`: from shards, the labels of a fit with all rows in memory."""
 
 import csv
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,10 +18,11 @@ from protoadapt.cli.label_command import label
 from protoadapt.cli.manifest_command import manifest as manifest_command
 from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.methods.row_learner import two_best
-from protoadapt.labeling import ESTIMATORS, label_features, load_classifier, parquet_table, predict
+from protoadapt.core.parts import read_lists
+from protoadapt.labeling import ESTIMATORS, label_features, load_classifier, predict
 from protoadapt.labeling.onnx_export import export
 from protoadapt.vision import networks
-from protoadapt.vision.shards import extract, find, shard_files, write_manifest
+from protoadapt.vision.shards import extract_parts, find, open_features, write_manifest
 
 pq = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.usefixtures("without_paths")
@@ -169,31 +169,6 @@ def test_mistakes_are_one_sentence_and_leave_nothing(features, table, tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
-def test_two_processes_that_add_up_their_sums_equal_one(features, table, tmp_path):
-    """The command itself, under torchrun, each process with half of the shards (gloo)."""
-    given = write_csv(tmp_path / "s.csv", table[0], shots=3)
-    (tmp_path / "two").mkdir()
-    (tmp_path / "two" / "labels-00002-of-00003.parquet").write_text("an earlier run's")
-    words = ["label", "--features", features, "--support", tmp_path / "s.csv", "--out", tmp_path / "two"]
-    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "protoadapt"]
-    run = subprocess.run(map(str, [*start, *words, "--device", "cpu"]), capture_output=True, text=True, timeout=300)
-    assert run.returncode == 0, run.stderr
-    label_features([tmp_path / "s.csv"], features, tmp_path / "one")
-    assert sorted(p.name for p in (tmp_path / "two").glob("*.parquet")) == [
-        "labels-00000-of-00002.parquet",
-        "labels-00001-of-00002.parquet",
-    ]
-    one, two = of(tmp_path / "one"), of(tmp_path / "two")
-    assert one.keys() == two.keys()
-    assert sum(row["support"] for row in two.values()) == len(given)
-    for name, row in one.items():
-        assert row["label"] == two[name]["label"]
-        assert row["confidence"] == pytest.approx(two[name]["confidence"], abs=1e-6)
-    first, second = (json.loads((tmp_path / name / "labels.json").read_text()) for name in ("one", "two"))
-    assert first["classes"] == second["classes"]
-    assert (tmp_path / "two" / "report.html").is_file()
-
-
 def test_a_class_that_nobody_can_see_is_said_and_other_broken_files_are_listed(features, archive, model, tmp_path):
     for name in ("a/000.png", "b/001.jpg"):
         copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / Path(name).name)
@@ -214,7 +189,7 @@ def test_a_name_of_several_rows_and_no_rows_at_all_are_said(archive, model, tmp_
     (tmp_path / "none").write_text("empty.png\n")
     for name in ("twice", "none"):
         made = write_manifest(tmp_path / f"{name}.jsonl", *find([tmp_path / name]))
-        extract(model, made, tmp_path / f"features-{name}", workers=1)
+        extract_parts(model, made, tmp_path / f"features-{name}", workers=1)
     (tmp_path / "s.csv").write_text("file,label\n" + "".join(f"{archive / n},{CLASSES[n[0]]}\n" for n in names))
     with pytest.raises(UserError, match="several rows have the name"):
         label_features([tmp_path / "s.csv"], tmp_path / "features-twice", tmp_path / "out")
@@ -226,9 +201,8 @@ def test_a_name_of_several_rows_and_no_rows_at_all_are_said(archive, model, tmp_
 
 
 def test_a_classifier_of_two_views_sees_pictures_twice_when_it_answers(model, manifest, archive, tmp_path):
-    extract(model, manifest, tmp_path / "features", workers=1, views=2)
-    shards = map(shard_files.check, sorted((tmp_path / "features").glob("shard-*")))
-    names = [name for shard in shards for name in shard_files.read_names(shard)[0]]
+    extract_parts(model, manifest, tmp_path / "features", workers=1, views=2)
+    names = [name for part in open_features(tmp_path / "features").parts for name in read_lists(part)["names"]]
     write_csv(tmp_path / "s.csv", names, shots=3)
     label_features([tmp_path / "s.csv"], tmp_path / "features", tmp_path / "out")
     made = tmp_path / "out" / "classifier.safetensors"
@@ -241,24 +215,6 @@ def test_a_classifier_of_two_views_sees_pictures_twice_when_it_answers(model, ma
         )  # shards hold half precision
     with pytest.raises(UserError, match="2 views"):
         export(model, tmp_path / "x.onnx", load_classifier(made))
-
-
-def test_labels_of_a_run_with_more_processes_do_not_stay(features, table, tmp_path):
-    write_csv(tmp_path / "s.csv", table[0], shots=2)
-    out = tmp_path / "out"
-    label_features([tmp_path / "s.csv"], features, out)
-    earlier = [parquet_table.part_name(rank, world) for world in (2, 3) for rank in range(world)]
-    for name in (*earlier, "labels-of-mine.parquet"):
-        (out / name).write_bytes((out / "labels.parquet").read_bytes())
-    label_features([tmp_path / "s.csv"], features, out)
-    assert sorted(path.name for path in out.glob("*.parquet")) == ["labels-of-mine.parquet", "labels.parquet"]
-    for name in earlier:
-        (out / name).write_text("")
-    parquet_table.remove_others(out, 2)
-    assert sorted(path.name for path in out.glob("*.parquet")) == ["labels-00000-of-00002.parquet"] + [
-        "labels-00001-of-00002.parquet",
-        "labels-of-mine.parquet",
-    ]
 
 
 def test_folders_and_tables_add_up(features, archive, model, tmp_path):

@@ -1,4 +1,4 @@
-"""Extracting a manifest: every shard becomes a file of features. Correct files are kept, the others are made."""
+"""A manifest becomes a table of features, a part per shard. Parts that are there and correct are kept."""
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,77 +10,93 @@ import torch
 
 from protoadapt.core.errors import UserError, no_such, whole_number
 from protoadapt.core.files import file_cell, sweep, written_whole
+from protoadapt.core.parts import (
+    INDEX,
+    Damaged,
+    Part,
+    PartsTable,
+    check_part,
+    open_parts,
+    part_file,
+    read_index,
+    read_part,
+    write_index,
+)
 from protoadapt.vision import networks
-from protoadapt.vision.network_metadata import MOST_VIEWS
+from protoadapt.vision.network_metadata import MOST_VIEWS, input_errors
 from protoadapt.vision.networks.engines import TORCH
-from protoadapt.vision.shards import local, ray_engine, shard_files
-from protoadapt.vision.shards.make import Job, Made
+from protoadapt.vision.shards.local import make_locally
+from protoadapt.vision.shards.make import Job, Made, made_by
 from protoadapt.vision.shards.manifest import Manifest
+from protoadapt.vision.shards.ray_engine import make_on_ray
 
 BROKEN = ["name", "reason", "shard", "row"]
-
 ENGINES: dict[str, Callable[[Job, Sequence[int], int | None], Iterator[Made]]] = {
-    "local": local.make_all,
-    "ray": ray_engine.make_all,
+    "local": make_locally,
+    "ray": make_on_ray,
 }
 
 
 @dataclass
 class Done:
-    """The progress of an extraction; `damaged` lists shard files that were incomplete and are made again."""
+    """The progress of an extraction; `damaged` lists parts that were incomplete and are made again."""
 
-    shards: int  # of this part
+    shards: int  # of this share
     pictures: int
-    kept: int = 0  # shards that were there and correct
+    kept: int = 0  # parts that were there and correct
     kept_pictures: int = 0
     made: int = 0
     made_pictures: int = 0
-    broken: int = 0  # unreadable pictures, in all shards of this part
+    broken: int = 0  # unreadable pictures, in all shards of this share
     damaged: list[str] = field(default_factory=list)
 
 
-def extract(
+def extract_parts(
     model: str | Path,
     manifest: Manifest,
     out: Path,
     *,
-    part: tuple[int, int] = (0, 1),
+    share: tuple[int, int] = (0, 1),
     engine: str = "local",
     workers: int | None = None,
     views: int = 1,
     device: str = "cpu",
     on_progress: Callable[[Done], None] = lambda done: None,
 ) -> Done:
-    """Embed the pictures of a manifest, one file per shard (see `shard_files`). Run it again to continue.
+    """Embeds the pictures of a manifest into a folder of parts (`core.parts`). Run it again to continue.
 
-    `part` = (i, n) takes every n-th shard from i, for one of n processes; `workers` is one per core by default;
-    `on_progress` is called after each shard.
+    `share` = (i, n) takes every n-th shard from i, for one of n machines; `engine` is "local" or "ray"; `workers` is
+    one per core by default; `on_progress` is called after each part.
+
+    >>> extract_parts("lite0", load_manifest("all.jsonl"), Path("features")).made     # doctest: +SKIP
+    128
     """
     if engine not in ENGINES:
         raise no_such("engine", engine, ENGINES)
     whole_number("--views", views, 1, MOST_VIEWS)
     if workers is not None:
         whole_number("--workers", workers, 1)
-    first, of = part
+    first, of = share
     if not 0 <= first < of:
         raise UserError(f"--shard is {first}/{of}: give a part from 0 to {of - 1}")
-    on_cpu = torch.device(device).type == "cpu"
     # A folder is continued by the engine that began it.
-    _, metadata = networks.load(model, "cpu", shard_files.recorded_engine(out) if on_cpu else TORCH)
-    shard_files.claim(out, metadata, manifest, views)
+    begun = read_index(out)["engine"] if (out / INDEX).exists() else None
+    _, metadata = networks.load(model, "cpu", begun if torch.device(device).type == "cpu" else TORCH)
+    made_so = made_by(metadata, manifest, views)
+    _claim(out, made_so, metadata, manifest)
     sweep(out)
     job = Job(model, manifest, out, views, device, metadata["size"], metadata.get("resize"), metadata.get("engine"))
     numbers = range(first, len(manifest.shards), of)
     done = Done(len(numbers), sum(manifest.shards[n].pictures for n in numbers))
     missing = []
     for number in numbers:
-        header = _existing(job, number, metadata, done.damaged)
-        if header is None:
+        part = _existing(job, number, made_so, done.damaged)
+        if part is None:
             missing.append(number)
         else:
             done.kept += 1
             done.kept_pictures += manifest.shards[number].pictures
-            done.broken += len(header.metadata["broken"])
+            done.broken += len(part.record["broken"])
         on_progress(done)
     for made in ENGINES[engine](job, missing, workers) if missing else ():
         done.made += 1
@@ -90,39 +106,62 @@ def extract(
     return done
 
 
-def _existing(job: Job, number: int, metadata: Mapping[str, Any], damaged: list[str]) -> shard_files.Header | None:
-    """The header of a shard's file if it is there and correct; None if it has to be made."""
-    path = shard_files.shard_path(job.out, number)
-    if not path.exists():
+def _claim(out: Path, made_so: Mapping[str, Any], metadata: Mapping[str, Any], manifest: Manifest) -> None:
+    """Writes the index of a new folder. Raises UserError where the folder holds features made in another way."""
+    if not (out / INDEX).exists():
+        keys = ("model", "weights", "backbone", "size", "mean", "std", "dataset")
+        about = {"model": {key: metadata.get(key) for key in keys}, "root": str(manifest.root)}
+        write_index(out, {**made_so, **about, "pictures": manifest.pictures, "parts": len(manifest.shards)})
+    before = read_index(out)
+    kinds = {"weights": "another model", "manifest": "another manifest", "views": "other --views"}
+    for key, what in (kinds | {"engine": "another engine"}).items():
+        if before[key] != made_so[key]:
+            other = "use another --out" + (", or the --device of before" if key == "engine" else "")
+            raise UserError(f"{str(out)!r} holds features of {what} ({before[key]}, now {made_so[key]}): {other}")
+
+
+def _existing(job: Job, number: int, made_so: Mapping[str, Any], damaged: list[str]) -> Part | None:
+    """The part of a shard if it is there and correct; None if it has to be made."""
+    path = part_file(job.out, number)
+    if not path.with_suffix(".jsonl").exists():  # written last
         return None
     try:
-        header = shard_files.check(path)
-        common = shard_files.identity(metadata, job.manifest, job.views)
-        expected = {key: common.get(key) for key in ("weights", "engine", "views")}
-        expected |= {"of": job.manifest.shards[number].sha256, "shard": number}
-        for key, value in expected.items():
-            if header.metadata.get(key) != value:
-                raise UserError(
-                    f"{str(path)!r} is of another model or manifest ({key} {header.metadata.get(key)}, not {value}): "
-                    f"remove it, or use another --out"
-                )
-    except shard_files.Damaged as error:
+        part = check_part(job.out, number)
+    except Damaged as error:
         damaged.append(str(error))
         return None
-    return header
+    for key, value in {**made_so, "of": job.manifest.shards[number].sha256, "part": number}.items():
+        if part.record.get(key) != value:
+            raise UserError(
+                f"{str(path)!r} is of another model or manifest ({key} {part.record.get(key)}, not {value}): remove "
+                f"it, or use another --out"
+            )
+    return part
+
+
+def open_features(folder: Path) -> PartsTable:
+    """Opens a table that `extract_parts` made. Raises UserError where it is not whole, or says nothing of its network.
+
+    >>> open_features(Path("features")).index["model"]["size"]                        # doctest: +SKIP
+    224
+    """
+    table = open_parts(folder)
+    if input_errors(table.index["model"]):
+        raise UserError(f"{str(folder / INDEX)!r} is damaged: remove it and run protoadapt extract again")
+    return table
 
 
 def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:
-    """Write a csv of the unreadable pictures: name, reason, shard and row. Returns how many; without any, no file."""
+    """Writes a csv of the unreadable pictures: name, reason, shard and row. Returns how many; without any, no file."""
     try:
         pictures = [
             (file_cell(broken["name"]), broken["reason"], number, broken["row"])
             for number in numbers
-            for broken in shard_files.read_header(shard_files.shard_path(out, number)).metadata["broken"]
+            for broken in read_part(out, number).record["broken"]
         ]
-    except shard_files.Damaged as error:
+    except Damaged as error:
         raise UserError(
-            f"a shard in {str(out)!r} was removed or damaged while this ran, {error}: run the same command again"
+            f"a part in {str(out)!r} was removed or damaged while this ran, {error}: run the same command again"
         ) from error
     ours = not path.exists() or (path.is_file() and _first_line(path) == ",".join(BROKEN).encode())
     if not pictures:

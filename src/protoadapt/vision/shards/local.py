@@ -1,4 +1,4 @@
-"""The local engine: shards on one machine, made by the worker processes of torch's DataLoader.
+"""The local engine: parts on one machine, made by the worker processes of torch's DataLoader.
 
 The DataLoader notices when a worker is killed, and its workers end with their parent. On a CPU each worker makes whole
 shards. On a GPU workers decode into memory that the GPU reads by itself, and the one network embeds what is there.
@@ -16,28 +16,17 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.threads import ahead, cores, descriptors_left
+from protoadapt.core.threads import ahead, cores, descriptors_left, one_thread
 from protoadapt.vision import networks
 from protoadapt.vision.embed import IN_FLIGHT
-from protoadapt.vision.shards.make import (
-    BATCH,
-    Decoded,
-    Job,
-    Made,
-    decode_shard,
-    embedded,
-    make_shard,
-    one_thread,
-    rows_of,
-    write_made,
-)
+from protoadapt.vision.shards.make import BATCH, Decoded, Job, Made, embed_decoded, make_part
 
 PREFETCH = 2
 """Batches that each worker may be ahead."""
 
 
-def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
-    """Yield each of these shards when it is done, in order; one worker per core by default."""
+def make_locally(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
+    """Yields the part of each of these shards when it is done, in order; one worker per core by default."""
     workers = min(workers or cores(), len(numbers))
     if job.device == "cpu":
         yield from _by_workers(partial(_make, job), numbers, workers)
@@ -45,12 +34,9 @@ def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[
     network, metadata = networks.load(job.model, job.device, job.engine)
     places = [(number, batch) for number in numbers for batch in range(job.batches(number))]
     # One stream of batches through all shards: the GPU has the next one before a shard is whole, and threads write.
-    batches = embedded(decoded(job, places, workers), network, metadata, job.views)
-    shards = (
-        (number, *rows_of(islice(batches, job.batches(number)), job.manifest.shards[number].pictures))
-        for number in numbers
-    )
-    yield from ahead(lambda shard: write_made(job, *shard, metadata), shards, 4, threads=2)
+    batches = iter(embed_decoded(decoded(job, places, workers), network, metadata, job.views))
+    shards = ((number, list(islice(batches, job.batches(number)))) for number in numbers)
+    yield from ahead(lambda shard: make_part(job, *shard, metadata), shards, 4, threads=2)
 
 
 def decoded(job: Job, places: Sequence[tuple[int, int]], workers: int) -> Iterator[Decoded]:
@@ -85,8 +71,9 @@ def _read_by_gpu(memory: torch.Tensor, device: str) -> Iterator[None]:
 
 
 def _make(job: Job, number: int) -> Made:
+    network, metadata = _network(job.model, job.engine)
     with one_thread():
-        return make_shard(job, number, decode_shard(job, number), *_network(job.model, job.engine))
+        return make_part(job, number, embed_decoded(job.decode_all(number), network, metadata, job.views), metadata)
 
 
 @cache

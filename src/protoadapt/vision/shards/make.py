@@ -1,4 +1,4 @@
-"""One shard: its pictures are embedded in fixed batches and written to its file. The same bytes whoever makes it.
+"""One part of a table of features, from one shard of a manifest: the same bytes whoever makes it.
 
 Torch's last bits depend on how many pictures pass together and on how many threads share a convolution. So every batch
 has the same shape (black pictures fill it up), and on the CPU a network computes with one thread: more cores are more
@@ -7,7 +7,6 @@ why pictures cannot be read are part of the file, so they hold no addresses and 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,12 +15,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from protoadapt.core.parts import write_part
 from protoadapt.vision.embed import embed_batches, to_half
 from protoadapt.vision.pictures.decode import Resize, decode_bytes
 from protoadapt.vision.pictures.formats import UnreadablePicture, quiet_pillow, reason
 from protoadapt.vision.pictures.read import read_entry
 from protoadapt.vision.pictures.walk import Entry
-from protoadapt.vision.shards import shard_files
 from protoadapt.vision.shards.manifest import Manifest
 
 BATCH = 64
@@ -36,6 +35,14 @@ class Decoded(NamedTuple):
     errors: dict[int, str]
 
 
+class Made(NamedTuple):
+    """A finished part."""
+
+    number: int
+    pictures: int
+    broken: int
+
+
 @dataclass(frozen=True)
 class Job:
     """What is extracted, and where to. Small: it is sent to every worker."""
@@ -47,7 +54,7 @@ class Job:
     device: str
     size: int  # of the network's input
     resize: Resize | None = None
-    engine: str | None = None  # that every worker must use, or the shards of a folder would differ
+    engine: str | None = None  # that every worker must use, or the parts of a table would differ
 
     def batches(self, number: int) -> int:
         """How many batches a shard has."""
@@ -58,19 +65,15 @@ class Job:
         entries = self.manifest.read(number, batch * BATCH, (batch + 1) * BATCH)
         return decode_batch(self.manifest.root, entries, self.size, self.resize, into)
 
-
-class Made(NamedTuple):
-    """A finished shard."""
-
-    number: int
-    pictures: int
-    broken: int
+    def decode_all(self, number: int) -> Iterator[Decoded]:
+        """All batches of a shard."""
+        return decode_entries(self.manifest.root, self.manifest.read(number), self.size, self.resize)
 
 
 def decode_batch(
     root: Path, entries: Sequence[Entry], size: int, resize: Resize | None = None, into: np.ndarray | None = None
 ) -> Decoded:
-    """Read and decode at most BATCH pictures, into an array (BATCH, 3, size, size) uint8 where one is given."""
+    """Reads and decodes at most BATCH pictures, into an array (BATCH, 3, size, size) uint8 where one is given."""
     pixels = np.empty((BATCH, 3, size, size), np.uint8) if into is None else into
     pixels[:] = 0
     errors = {}
@@ -79,7 +82,7 @@ def decode_batch(
             try:
                 content = read_entry(root, entry)
             except UnreadablePicture as error:
-                errors[row] = reason(error, entry.name)
+                errors[row] = str(error)
                 continue
             try:
                 pixels[row] = decode_bytes(content, size, resize)
@@ -94,22 +97,17 @@ def decode_entries(root: Path, entries: Sequence[Entry], size: int, resize: Resi
         yield decode_batch(root, entries[start : start + BATCH], size, resize)
 
 
-def decode_shard(job: Job, number: int) -> Iterator[Decoded]:
-    """All batches of a shard."""
-    return decode_entries(job.manifest.root, job.manifest.read(number), job.size, job.resize)
-
-
-Embedded = Iterator[tuple[dict[int, str], torch.Tensor]]
+Embedded = Iterable[tuple[dict[int, str], torch.Tensor]]
 """The errors of each batch, and its features."""
 
 
-def embedded(batches: Iterable[Decoded], network: nn.Module, metadata: Mapping[str, Any], views: int) -> Embedded:
-    """Embed decoded batches exactly as the rows of shards are: the same batches and views."""
+def embed_decoded(batches: Iterable[Decoded], network: nn.Module, metadata: Mapping[str, Any], views: int) -> Embedded:
+    """Embeds decoded batches exactly as the rows of parts are: the same batches and views."""
     return embed_batches(network, metadata, ((batch.errors, batch.pixels) for batch in batches), views=views)
 
 
 def rows_of(batches: Embedded, n: int) -> tuple[np.ndarray, dict[int, str]]:
-    """The first n rows of embedded batches, rounded as the rows of shards are.
+    """The first n rows of embedded batches, rounded as the rows of parts are.
 
     Returns features (n, D) float16, those of unreadable pictures without meaning; and the reasons, by row.
     """
@@ -121,46 +119,21 @@ def rows_of(batches: Embedded, n: int) -> tuple[np.ndarray, dict[int, str]]:
     return np.concatenate(parts)[:n], errors
 
 
-def make_shard(
-    job: Job, number: int, batches: Iterable[Decoded], network: nn.Module, metadata: Mapping[str, Any]
-) -> Made:
-    """Embed the decoded batches of a shard and write its file."""
-    features = rows_of(embedded(batches, network, metadata, job.views), job.manifest.shards[number].pictures)
-    return write_made(job, number, *features, metadata)
+def made_by(metadata: Mapping[str, Any], manifest: Manifest, views: int) -> dict[str, Any]:
+    """How the rows of a table are made (`parts.MADE`). Engines differ in their last bits, so it names the engine."""
+    engine = metadata.get("engine") or "onnxruntime"  # an ONNX file has no other
+    return {"weights": metadata["weights"], "engine": engine, "views": views, "manifest": manifest.sha256}
 
 
-def write_made(
-    job: Job, number: int, features: np.ndarray, errors: Mapping[int, str], metadata: Mapping[str, Any]
-) -> Made:
-    """Write the file of a shard from what `rows_of` returns."""
+def make_part(job: Job, number: int, embedded: Embedded, metadata: Mapping[str, Any]) -> Made:
+    """Writes the part of a shard from its embedded batches (`embed_decoded`)."""
     entries = job.manifest.read(number)
-    rows = np.array([row for row in range(len(entries)) if row not in errors], np.int32)
-    record = {
-        "shard": number,
-        "of": job.manifest.shards[number].sha256,
-        **shard_files.identity(metadata, job.manifest, job.views),
-        "broken": [{"row": row, "name": entries[row].name, "reason": why} for row, why in sorted(errors.items())],
-    }
-    names = [entries[row].name for row in rows]
-    path = shard_files.shard_path(job.out, number)
-    shard_files.write_shard(path, features[rows], rows, names, record, _contents(entries, rows))
+    features, errors = rows_of(embedded, len(entries))
+    good = [row for row in range(len(entries)) if row not in errors]
+    lists: dict[str, list[Any]] = {"names": [entries[row].name for row in good], "numbers": good}
+    if any(entry.sha256 for entry in entries):
+        lists["contents"] = [entries[row].sha256 for row in good]
+    broken = [{"row": row, "name": entries[row].name, "reason": why} for row, why in sorted(errors.items())]
+    record = {"of": job.manifest.shards[number].sha256, **made_by(metadata, job.manifest, job.views), "broken": broken}
+    write_part(job.out, number, features[good], lists, record)
     return Made(number, len(entries), len(errors))
-
-
-def _contents(entries: Sequence[Entry], rows: np.ndarray) -> np.ndarray | None:
-    """(n, 32) uint8: the sha256 of each picture, zeros where the manifest has none; None where it has none at all."""
-    if not any(entry.sha256 for entry in entries):
-        return None
-    text = "".join(entries[row].sha256 or "0" * 64 for row in rows)
-    return np.frombuffer(bytes.fromhex(text), np.uint8).reshape(-1, 32)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch compute with one thread, and with as many as before afterwards."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -75,7 +75,7 @@ class Manifest:
             ) from error
 
 
-def write(
+def write_manifest(
     path: str | Path,
     root: Path,
     entries: Iterable[Entry],
@@ -105,10 +105,10 @@ def write(
         at = file.tell()
         file.write(_line({"pictures": done, "shards": shards}))
         file.write(_line({"index": at}))
-    return load(path)
+    return load_manifest(path)
 
 
-def load(path: str | Path) -> Manifest:
+def load_manifest(path: str | Path) -> Manifest:
     """Read the index of a manifest: two seeks, however long it is."""
     path = Path(path)
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""The Ray engine: the same shards on a cluster; tasks decode on its CPUs, actors embed on its GPUs.
+"""The Ray engine: the same parts on a cluster; tasks decode on its CPUs, actors embed on its GPUs.
 
 On a cluster of CPUs alone Ray lets the actors do both, which saves sending pixels around. Ray Data does the scheduling,
 the retries and the scaling. The cluster is the one that RAY_ADDRESS names, or a local one for the time of the run.
@@ -17,11 +17,11 @@ import torch
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.vision import networks
-from protoadapt.vision.shards.make import Decoded, Job, Made, decode_shard, make_shard
+from protoadapt.vision.shards.make import Decoded, Job, Made, embed_decoded, make_part
 
 
-def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
-    """Yield each of these shards when it is done, in any order.
+def make_on_ray(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
+    """Yields the part of each of these shards when it is done, in any order.
 
     `workers`: how many tasks decode at once and, on CPUs, how many actors embed; the cluster's own limit by default.
     """
@@ -50,7 +50,7 @@ def make_all(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[
 
 def _decode(row: dict[str, Any], job: Job) -> dict[str, Any]:
     try:
-        batches = list(decode_shard(job, int(row["number"])))
+        batches = list(job.decode_all(int(row["number"])))
         errors = json.dumps([list(batch.errors.items()) for batch in batches])
         return {**row, "pixels": np.stack([batch.pixels for batch in batches]), "errors": errors, "error": ""}
     except (UserError, OSError) as error:  # as text: Ray would wrap it in a traceback
@@ -63,14 +63,16 @@ class _Embed:
     def __init__(self, job: Job):
         if job.device == "cpu":
             torch.set_num_threads(1)
-        self.job, self.network = job, networks.load(job.model, job.device, job.engine)
+        self.job = job
+        self.network, self.metadata = networks.load(job.model, job.device, job.engine)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         made, error = Made(int(row["number"]), 0, 0), row["error"]
         if not error:
-            errors = map(dict, json.loads(row["errors"]))
+            batches = map(Decoded, row["pixels"], map(dict, json.loads(row["errors"])))
+            embedded = embed_decoded(batches, self.network, self.metadata, self.job.views)
             try:
-                made = make_shard(self.job, made.number, map(Decoded, row["pixels"], errors), *self.network)
+                made = make_part(self.job, made.number, embedded, self.metadata)
             except (UserError, OSError) as failure:
                 error = str(failure)
         return {**made._asdict(), "error": error}

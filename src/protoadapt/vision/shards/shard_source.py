@@ -1,4 +1,4 @@
-"""The rows of a feature folder as a row source: read from disk in every pass, the preparation folded into the products.
+"""The rows of a table on disk as a row source: read from disk in every pass, the preparation folded into the products.
 
 With s = (x + 1e-6)^β a power-transformed row is r = s/‖s‖, and no prepared row u = unit(r − μ) is ever formed. One
 product of s with vectors P and the centre μ gives
@@ -24,9 +24,8 @@ from torch import Tensor
 
 from protoadapt.core.methods import native
 from protoadapt.core.methods.normalize import inverse_length, power_transform
-from protoadapt.core.methods.row_source import Mapped, Source, Sums, add, over_processes
-from protoadapt.vision.shards.shard_files import Header
-from protoadapt.vision.shards.stream import Rows
+from protoadapt.core.methods.row_source import Mapped, Source, Sums, add
+from protoadapt.core.parts import Part, PartsTable
 
 BLOCK_ROWS = 2048
 """Rows that are worked on at once: 4 MB at 512 dimensions, which stay in a core's cache."""
@@ -84,15 +83,13 @@ class FoldedBlock:
 
 @dataclass(frozen=True)
 class ShardSource:
-    """The unlabelled rows of some shards (`stream.Rows`), summed over all processes that torchrun started.
+    """The unlabelled rows of a table on disk.
 
-    Each process opens its own shards with `stream.open_features(folder, (rank, world))`.
-
-    >>> rows, metadata = open_features(folder)                                       # doctest: +SKIP
-    >>> model = BAPAClassifier().fit_rows(support, labels, ShardSource(rows))        # doctest: +SKIP
+    >>> source = ShardSource(open_features(folder))                                  # doctest: +SKIP
+    >>> model = BAPAClassifier().fit_rows(support, labels, source)                   # doctest: +SKIP
     """
 
-    rows: Rows
+    table: PartsTable
     device: str = "cpu"
     power: str = "off"
     beta: float = 0.5
@@ -104,28 +101,27 @@ class ShardSource:
         return Mapped(self, function)
 
     def sums(self, part: Callable[[Any], Sums], zeros: Sums) -> Sums:
-        def of_shard(header: Header, table: np.ndarray) -> Sums:
+        def of_rows(_: Part, rows: np.ndarray) -> Sums:
             totals = tuple(torch.zeros_like(zero) for zero in zeros)
             with torch.inference_mode():
-                for block in self.blocks(header, table):
+                for block in self.blocks(rows):
                     add(totals, part(block))
             return totals
 
         totals = tuple(zero.clone() for zero in zeros)
-        for shard in self.rows.each(of_shard):  # in the order of the shards, whichever is done first
-            add(totals, shard)
-        return over_processes(totals)
+        for some in self.table.each(of_rows):  # in the order of the parts, whichever is done first
+            add(totals, some)
+        return totals
 
-    def blocks(self, header: Header, table: np.ndarray) -> Iterator[FoldedBlock]:
-        """The rows (n, D) float16 of one shard after the power transform, BLOCK_ROWS at a time."""
-        rectified = header.metadata["lowest"] >= 0
+    def blocks(self, table: np.ndarray) -> Iterator[FoldedBlock]:
+        """Rows (n, D) float16 after the power transform, BLOCK_ROWS at a time."""
         for rows in torch.from_numpy(table).split(BLOCK_ROWS):
-            yield _folded(rows.to(self.device).float(), self.beta, self.power, rectified)
+            yield _folded(rows.to(self.device).float(), self.beta, self.power)
 
 
-def _folded(rows: Tensor, beta: float, power: str, rectified: bool) -> FoldedBlock:
+def _folded(rows: Tensor, beta: float, power: str) -> FoldedBlock:
     """rows (n, D), which are overwritten."""
-    if not (beta == 0.5 and rectified and power in ("auto", "strict")):
+    if not (beta == 0.5 and power in ("auto", "strict") and rows.numel() and float(rows.min()) >= 0):
         rows = power_transform(rows, beta, power)
         return FoldedBlock(rows, torch.ones_like(rows[:, 0]), rows.square().sum(1))
     inverse = torch.empty_like(rows[:, 0])

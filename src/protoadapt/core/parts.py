@@ -1,0 +1,291 @@
+"""A table of millions of rows: a folder of parts, read one after the other in every pass.
+
+    part-000042.npy     rows (n, D) float16
+    part-000042.jsonl   two lines of JSON: what the part is (`record`), and the lists of its rows (`lists`)
+    index.json          what all parts have in common, and how many there are
+
+The second file is written last and holds the sha256 of both, so a part is there whole or not at all, and the same
+arguments give the same bytes whoever writes it. A record says which part it is, how its rows were made (the entries
+MADE), of which list of pictures (`of`), and which pictures cannot be read (`broken`). The lists are as long as the
+rows: `names`, `numbers` (where a row's picture stands among all of its part), and `contents`, the sha256 of each
+picture's bytes, "" where it is not known; absent where none is.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import write_json, written_whole
+from protoadapt.core.threads import ahead, cores, one_thread
+from protoadapt.core.untrusted import BROKEN, whole
+
+B = TypeVar("B")
+SCHEMA = "protoadapt-table/1"
+INDEX = "index.json"
+MADE = ("weights", "engine", "views", "manifest")
+"""How rows were made; the same in all parts of a table."""
+RECORD_LIMIT = 1 << 28
+AGAIN = "run protoadapt extract --manifest again"
+
+
+class Damaged(Exception):
+    """A part that is incomplete or changed; the text says how."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part whose rows are not yet read: the file of its rows, their shape, and its record."""
+
+    path: Path
+    number: int
+    shape: tuple[int, int]
+    record: Mapping[str, Any]
+
+
+class Place(NamedTuple):
+    """Where the row of a picture is, and the row."""
+
+    part: int
+    position: int
+    row: np.ndarray  # (D)
+
+
+def part_file(folder: Path, number: int) -> Path:
+    """The file of a part's rows."""
+    return folder / f"part-{number:06d}.npy"
+
+
+def write_part(
+    folder: Path, number: int, rows: np.ndarray, lists: Mapping[str, list[Any]], record: Mapping[str, Any]
+) -> None:
+    """Writes a part, whole or not at all: rows (n, D), its lists and what it says of itself (`of`, MADE, `broken`)."""
+    path, rows, second = part_file(folder, number), np.ascontiguousarray(rows, "<f2"), _line(lists)
+    record = {"schema": SCHEMA, "part": number, "shape": rows.shape, **record}
+    record["sha256"] = _digest(record, second, rows)
+    content = BytesIO()  # straight into a file numpy would lose rows on a full disk and say nothing
+    np.save(content, rows, allow_pickle=False)
+    with written_whole(path) as partial:
+        partial.write_bytes(content.getbuffer())
+    with written_whole(path.with_suffix(".jsonl")) as partial:
+        partial.write_bytes(_line(record) + second)
+
+
+def read_part(folder: Path, number: int) -> Part:
+    """What a part says of itself, compared with the size of its file. Raises Damaged."""
+    path = part_file(folder, number)
+    with _damage(path):
+        if not (path.is_file() and path.with_suffix(".jsonl").is_file()):  # a pipe would never end
+            raise ValueError("it is not there")
+        with open(path.with_suffix(".jsonl"), "rb") as file:
+            record = json.loads(file.readline(RECORD_LIMIT))
+        rows = np.load(path, mmap_mode="r", allow_pickle=False)
+        fine = record["schema"] == SCHEMA and whole(record["part"], 0) and rows.dtype == "<f2" and rows.ndim == 2
+        if not (fine and record["shape"] == [*rows.shape] and rows.shape[1]):
+            raise ValueError("it is not described by the file beside it")
+        if (length := path.stat().st_size) != rows.offset + rows.nbytes:
+            raise ValueError(f"it has {length:,} bytes instead of {rows.offset + rows.nbytes:,}")
+        for one in record["broken"]:
+            if not (isinstance(one["name"], str) and isinstance(one["reason"], str) and whole(one["row"], 0)):
+                raise ValueError("its list of unreadable pictures is none")
+        return Part(path, record["part"], rows.shape, record)
+
+
+def read_rows(part: Part) -> np.ndarray:
+    """The rows (n, D) float16 of a part, in memory. `check_part` compares them with their checksum."""
+    try:
+        rows = np.load(part.path, allow_pickle=False)
+        if rows.shape != part.shape:
+            raise ValueError("its shape changed")
+        return rows
+    except BROKEN as error:
+        raise UserError(f"{str(part.path)!r} changed while it was read ({error}): {AGAIN}") from error
+
+
+def read_lists(part: Part) -> dict[str, Any]:
+    """The names, numbers and contents of a part's rows."""
+    return json.loads(_second_line(part))
+
+
+def check_part(folder: Path, number: int) -> Part:
+    """Reads a part and compares every byte with its checksum. Raises Damaged."""
+    part = read_part(folder, number)
+    with _damage(part.path):
+        record, second, rows = dict(part.record), _second_line(part), read_rows(part)
+        if record.pop("sha256", None) != _digest(record, second, rows):
+            raise ValueError("its checksum does not fit")
+        if any(len(one) != len(rows) for one in json.loads(second).values()):
+            raise ValueError("its names do not fit its rows")
+        if not np.isfinite(rows).all():
+            raise ValueError("it holds NaN or infinite features")
+    return part
+
+
+def write_index(folder: Path, index: Mapping[str, Any]) -> None:
+    """Writes what all parts have in common: MADE, `model`, `root`, and the numbers of `pictures` and `parts`."""
+    write_json(folder / INDEX, {"schema": SCHEMA, **index})
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    """What all parts of a table have in common. Raises UserError where the folder is no table."""
+    path = folder / INDEX
+    if not path.is_file():
+        raise UserError(f"there are no features in {str(folder)!r}: make them with protoadapt extract --manifest")
+    try:
+        index = json.loads(path.read_bytes())
+        texts = (*(index[key] for key in ("weights", "engine", "manifest", "root")), index["model"]["model"])
+        numbers = whole(index["parts"], 1) and whole(index["pictures"], 0) and whole(index["views"], 1)
+        if index["schema"] != SCHEMA or not numbers or any(not isinstance(t, str) or "\0" in t for t in texts):
+            raise ValueError
+    except BROKEN as error:
+        raise UserError(f"{str(path)!r} is damaged: remove it and run protoadapt extract again") from error
+    return index
+
+
+@dataclass(frozen=True)
+class PartsTable:
+    """A table on disk. Iterating, as often as one likes, gives the rows (n, D) float16 of each part.
+
+    Rows in `leave` (positions by number of the part) are left out; `tick` is called with the rows of each part that was
+    read. One thread reads ahead, so memory does not grow with the table.
+
+    >>> for rows in open_parts(Path("features")):                                     # doctest: +SKIP
+    ...     total += rows.sum(0, dtype=np.float64)
+    """
+
+    parts: tuple[Part, ...]
+    index: Mapping[str, Any]
+    leave: Mapping[int, np.ndarray] = field(default_factory=dict)
+    tick: Callable[[int], None] = lambda rows: None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all parts, those in `leave` included."""
+        return sum(part.shape[0] for part in self.parts)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        for part, rows in ahead(self._read, self.parts, 2, 1):
+            yield self._asked(part, rows)
+            self.tick(len(rows))
+
+    def each(self, function: Callable[[Part, np.ndarray], B], everything: bool = False) -> Iterator[B]:
+        """Yields function(part, rows) per part, in order, computed by threads; `everything`: no row is left out."""
+
+        def work(pair: tuple[Part, np.ndarray]) -> B:
+            return function(pair[0], pair[1] if everything else self._asked(*pair))
+
+        with one_thread() as threads:  # a core per part: threads that share one product wait for each other
+            answers = ahead(work, ahead(self._read, self.parts, 2, 1), 2 * threads, threads)
+            for part, answer in zip(self.parts, answers):
+                yield answer
+                self.tick(part.shape[0])
+
+    def _read(self, part: Part) -> tuple[Part, np.ndarray]:
+        return part, read_rows(part)
+
+    def _asked(self, part: Part, rows: np.ndarray) -> np.ndarray:
+        leave = self.leave.get(part.number)
+        return rows if leave is None else np.delete(rows, leave, 0)
+
+    def check(self) -> None:
+        """Compares every byte of every part with its checksum. Raises UserError."""
+
+        def damage(part: Part) -> str:
+            try:
+                check_part(part.path.parent, part.number)
+                return ""
+            except Damaged as error:
+                return str(error)
+
+        for damaged in filter(None, ahead(damage, self.parts, 2 * cores())):
+            raise UserError(f"a part of the table is damaged, {damaged}: {AGAIN} to make it")
+
+    def find_names(self, wanted: Iterable[str]) -> dict[str, Place]:
+        """The places of those of these pictures that have rows, by name."""
+        wanted, places = set(wanted), dict[str, Place]()
+        for part in self.parts if wanted else ():
+            here = [(name, at) for at, name in enumerate(read_lists(part)["names"]) if name in wanted]
+            rows = read_rows(part) if here else None
+            for name, at in here:
+                if name in places:
+                    raise UserError(
+                        f"several rows have the name {name!r}, so it is ambiguous: list each picture once, and make "
+                        f"the manifest and the features again"
+                    )
+                places[name] = Place(part.number, at, rows[at].copy())  # type: ignore[index]
+        return places
+
+    def find_contents(self, wanted: Iterable[bytes]) -> list[tuple[bytes, str, tuple[int, int]]]:
+        """(sha256, name, (part, position)) of the rows whose pictures have these contents, where they are known."""
+        by_hex, copies = {content.hex(): content for content in wanted}, []
+        for part in self.parts if by_hex else ():
+            lists = read_lists(part)
+            for at, content in enumerate(lists.get("contents", ())):
+                if content in by_hex:
+                    copies.append((by_hex[content], lists["names"][at], (part.number, at)))
+        return copies
+
+
+def open_parts(folder: Path) -> PartsTable:
+    """Opens the table in a folder, unread. Raises UserError where parts are missing, damaged or of another table.
+
+    >>> open_parts(Path("features")).n_rows                                           # doctest: +SKIP
+    10000000
+    """
+    index = read_index(folder)
+    parts, missing = [], []
+    for number in range(index["parts"]):
+        try:
+            parts.append(read_part(folder, number))
+        except Damaged as error:
+            missing.append(str(error))
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise UserError(
+            f"{len(missing):,} of {count(index['parts'], 'part')} in {str(folder)!r} {are} missing or damaged, such as "
+            f"{missing[0]}: {AGAIN} to make them"
+        )
+    for number, part in enumerate(parts):
+        if [part.record.get(key) for key in MADE] != [index[key] for key in MADE] or part.shape[1] != parts[0].shape[1]:
+            raise UserError(f"{str(part.path)!r} belongs to another model or manifest than its folder: remove it")
+        if part.number != number:
+            raise UserError(f"{str(part.path)!r} is a copy of part {part.number}: remove it, and {AGAIN}")
+    listed = sum(part.shape[0] + len(part.record["broken"]) for part in parts)
+    if listed != index["pictures"] or part_file(folder, index["parts"]).exists():
+        raise UserError(
+            f"{INDEX} in {str(folder)!r} lists {index['pictures']:,} pictures in {index['parts']:,} parts, which does "
+            f"not fit its files: remove {INDEX}, and {AGAIN}"
+        )
+    return PartsTable(tuple(parts), index)
+
+
+def _second_line(part: Part) -> bytes:
+    with open(part.path.with_suffix(".jsonl"), "rb") as file:
+        file.readline()
+        return file.read()
+
+
+def _line(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def _digest(record: Mapping[str, Any], second: bytes, rows: np.ndarray) -> str:
+    digest = hashlib.sha256(json.dumps(record, sort_keys=True).encode() + b"\n" + second)
+    digest.update(rows.data)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Turns whatever reading an incomplete file can end in into Damaged."""
+    try:
+        yield
+    except BROKEN as error:
+        raise Damaged(f"{path.name}: {error}") from error
