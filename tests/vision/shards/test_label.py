@@ -20,6 +20,7 @@ from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.methods.row_learner import two_best
 from protoadapt.core.parts import read_lists
 from protoadapt.labeling import ESTIMATORS, label_features, load_classifier, predict
+from protoadapt.labeling.classifier import TEMPERATURE
 from protoadapt.labeling.onnx_export import export
 from protoadapt.vision import networks
 from protoadapt.vision.shards import extract_parts, find, open_features, write_manifest
@@ -38,7 +39,8 @@ def test_the_labels_are_those_of_a_fit_in_memory(method, features, table, tmp_pa
     found = of(tmp_path / "out")
     assert list(found) == names
     assert [row["label"] for row in found.values()] == model.transduction_.tolist()
-    for row, best, p in zip(found.values(), model.two_best_, model.two_best_proba_):
+    sharper = model.predict_proba(rows) ** (1 / TEMPERATURE)
+    for row, best, p in zip(found.values(), model.two_best_, np.sort(sharper / sharper.sum(1, keepdims=True))[:, ::-1]):
         if row["file"] in given:
             assert (row["support"], row["confidence"], row["runner_up"], row["margin"]) == (True, 1, None, 1)
         else:
