@@ -18,7 +18,6 @@ from protoadapt.core.heads import HEADS
 from protoadapt.core.heads.deepemd import DeepEMD
 from protoadapt.core.protocol import Protocol
 from protoadapt.training import Phase, train
-from protoadapt.training.objectives.feat_contrast import contrast_loss
 from protoadapt.training.optim import Average, make_optimizer, set_learning_rate
 from protoadapt.vision import embed, networks
 from protoadapt.vision.networks.head_files import load_head
@@ -206,18 +205,6 @@ def test_heads_learn_at_their_own_rate(runs):
 def test_two_heads_cannot_share_a_phase():
     with pytest.raises(UserError, match="matching and feat are two heads of one network"):
         Phase(1.0, {"feat": 1.0, "matching": 1.0}, sampler="episodes")
-
-
-def test_the_contrast_of_feat():
-    """Every row against the mean of each class's adapted rows."""
-    rows, adapted = torch.randn(2, 3, 4, 5, dtype=torch.float64), torch.randn(2, 3, 4, 5, dtype=torch.float64)
-    total = 0.0
-    for e in range(2):
-        for c in range(3):
-            for row in rows[e, c]:
-                scores = torch.stack([-((row - adapted[e, w].mean(0)) ** 2).sum() / 7 for w in range(3)])
-                total -= float(scores.log_softmax(0)[c])
-    assert float(contrast_loss(rows, adapted, 7.0)) == pytest.approx(total / 24, rel=1e-9)
 
 
 def test_a_frozen_backbone_keeps_its_weights_and_statistics(tmp_path):

@@ -12,11 +12,11 @@ from safetensors.torch import load_file
 from protoadapt.core.errors import UserError
 from protoadapt.training import Phase, TrainConfig, train
 from protoadapt.training.build import make_learner, normalisation
-from protoadapt.training.config import declared_settings
+from protoadapt.training.config import apply_overrides, declared_settings
 from protoadapt.training.datasets import DATASETS
 from protoadapt.training.feed import Feed
 from protoadapt.training.plan import make_plan
-from protoadapt.training.recipes import RECIPES, ablation, apply_overrides, earlier_run, recipe, trains_same
+from protoadapt.training.recipes import RECIPES, ablation, earlier_run, recipe, trains_same
 from protoadapt.vision.networks import model_files
 
 TINY = [

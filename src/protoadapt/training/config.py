@@ -1,12 +1,15 @@
 """The config of a training run: every choice that changes its result, and nothing else.
 
-A setting is declared once, with its default, its range and one line of help; validation, error messages and overrides
-("key=value") come from that declaration.
+A setting is declared once, with its default, its range and one line of help; checks, error messages and overrides
+("key=value", as the command line takes them with --set) come from that declaration.
 """
 
 import json
+import types
 import typing
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -16,13 +19,10 @@ from protoadapt.core.methods.settings import Declaration, Setting, declaration
 from protoadapt.core.protocol import MOST_EPISODES
 from protoadapt.core.untrusted import finite
 from protoadapt.training.augment.weak import CROPS
-from protoadapt.training.objectives import OBJECTIVES, Needs, combined_needs
+from protoadapt.training.contract import Needs
+from protoadapt.training.objectives import OBJECTIVES, combined_needs
 from protoadapt.vision.networks.backbones import BACKBONES
 
-SAMPLERS = ("batches", "episodes")
-OPTIMIZERS = ("sgd", "adam")
-CLASSIFIERS = ("linear", "cosine")
-SCHEDULES = ("cosine", "constant")
 LARGEST_INT, LARGEST_FLOAT, SMALLEST = 2**31 - 1, 1e30, 1e-30
 
 
@@ -57,7 +57,9 @@ class Phase:
 
     until: float = setting(1.0, "end as a share of all epochs; the last is 1", low=SMALLEST, high=1)
     weights: dict[str, float] = setting({"ce": 1.0}, "weight of each objective in the loss")  # noqa: RUF009
-    sampler: str = setting("batches", '"batches" of shuffled pictures, or few-shot "episodes"', choices=SAMPLERS)
+    sampler: str = setting(
+        "batches", '"batches" of shuffled pictures, or few-shot "episodes"', choices=("batches", "episodes")
+    )
     teacher: str | None = setting(None, "run or checkpoint folder of the teacher, for the objective distill")
 
     def __post_init__(self) -> None:
@@ -70,12 +72,12 @@ class Phase:
             if not finite(weight, 0, LARGEST_FLOAT):
                 raise UserError(f"the weight of {name} is {weight}: it must be a number from 0 to 1e30")
             needs = OBJECTIVES[name].needs
+            if needs.teacher and self.teacher is None:
+                raise UserError(f"the objective {name} learns from a teacher and none is given: name the teacher's run")
             if needs.episodes and self.sampler != "episodes":
                 raise UserError(
                     f'the objective {name} learns from episodes: set the sampler of its phase to "episodes"'
                 )
-            if needs.teacher and self.teacher is None:
-                raise UserError(f"the objective {name} learns from a teacher and none is given: name the teacher's run")
         if len(heads := [name for name in HEADS if name in self.weights]) > 1:
             raise UserError(f"{' and '.join(heads)} are two heads of one network: choose one of them per phase")
         taught = self.needs.teacher  # an error where two objectives do not fit together
@@ -85,8 +87,9 @@ class Phase:
                 f"or leave the teacher out"
             )
 
-    @property
+    @cached_property
     def needs(self) -> Needs:
+        """What the objectives need together; an error where two do not fit together."""
         return combined_needs(self.weights)
 
 
@@ -119,7 +122,9 @@ class TrainConfig:
     dropblock: float = setting(
         0.0, "share of places that DropBlock sets to 0 after the last two stages", high=1, below=True
     )
-    classifier: str = setting("linear", 'classifier of the base classes: "linear" or "cosine"', choices=CLASSIFIERS)
+    classifier: str = setting(
+        "linear", 'classifier of the base classes: "linear" or "cosine"', choices=("linear", "cosine")
+    )
     sync_batchnorm: bool = setting(False, "BatchNorm statistics over all processes instead of each one's own rows")
     init_from: str | None = setting(None, "run, checkpoint or model file to start the backbone from; none: random")
     frozen: bool = setting(False, "keep the backbone as init_from gives it, so that only heads learn")
@@ -138,14 +143,16 @@ class TrainConfig:
     # optimisation
     epochs: int = setting(40, "passes over the base pictures", low=1, high=10**6)
     batch: int = setting(256, "pictures per step over all processes, before rotated copies and mixed rows", low=1)
-    optimizer: str = setting("sgd", '"sgd" with Nesterov momentum, or "adam"', choices=OPTIMIZERS)
+    optimizer: str = setting("sgd", '"sgd" with Nesterov momentum, or "adam"', choices=("sgd", "adam"))
     lr: float = setting(0.05, "highest learning rate", low=SMALLEST)
     head_factor: float = setting(1.0, "factor of the learning rate for all heads", low=SMALLEST)
     momentum: float = setting(0.9, "momentum of sgd", high=1, below=True)
     weight_decay: float = setting(5e-4, "weight decay on all parameters")
     warmup: float = setting(0.0, "epochs over which the learning rate rises from 0")
     schedule: str = setting(
-        "cosine", 'learning rate after the warm-up: "cosine" falls to 0, "constant" stays at lr', choices=SCHEDULES
+        "cosine",
+        'learning rate after the warm-up: "cosine" falls to 0, "constant" stays at lr',
+        choices=("cosine", "constant"),
     )
     cycles: int = setting(1, "cosine cycles of the learning rate, each from lr to 0", low=1)
     ema: float = setting(
@@ -218,7 +225,7 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TrainConfig":
-        """The inverse of `to_dict`. A missing setting has its default, as in files from before it existed."""
+        """The inverse of `to_dict`; a missing setting has its default."""
         known = {f.name for f in fields(cls)}
         for name in values:
             if name not in known:
@@ -229,3 +236,73 @@ class TrainConfig:
             return cls(**values)
         except TypeError as error:
             raise UserError(f"the config does not describe a run ({error}): compare it with a recipe's") from error
+
+
+TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def split_override(text: str) -> tuple[str, str]:
+    """("epochs", "40") of "epochs=40"."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals:
+        raise UserError(f"{text!r} is not a setting: write key=value, such as epochs=40")
+    return key, value
+
+
+def apply_overrides(config: TrainConfig, overrides: Iterable[str]) -> TrainConfig:
+    """A new config with each "key=value" set, the value read as the type of the field.
+
+    A phase is named by its number from 0: "phases.1.hct=0.5" sets a weight, "phases.1.hct=none" removes the objective,
+    "phases.0.until=0.5" sets the end of the phase.
+
+    Example: `apply_overrides(recipe("hct_r"), ["epochs=7", "mixing_layers=0,2", "phases.1.hct=0.5"])`.
+    """
+    declared = declared_settings(TrainConfig)
+    changes: dict[str, Any] = {}
+    in_phase: dict[int, dict[str, str]] = {}  # set at once per phase: a teacher is valid only together with "distill"
+    for text in overrides:
+        key, value = split_override(text)
+        if key.startswith("phases."):
+            _, number, *name = key.split(".")
+            if number not in map(str, range(len(config.phases))) or len(name) != 1:
+                most = len(config.phases) - 1
+                raise UserError(f"{key!r} names no phase: write phases.N.hct=0.5 with N from 0 to {most}")
+            in_phase.setdefault(int(number), {})[name[0]] = value
+        elif key == "phases":
+            raise UserError("phases are set one by one: write phases.N.hct=0.5 or phases.N.until=0.5, N from 0")
+        elif key not in declared:
+            raise no_such("setting", key, declared)
+        else:
+            changes[key] = _parsed(value, declared[key].kinds)
+    phases = tuple(_changed(phase, in_phase.get(number, {})) for number, phase in enumerate(config.phases))
+    return replace(config, **changes, phases=phases)
+
+
+def _changed(phase: Phase, values: dict[str, str]) -> Phase:
+    own, weights = {}, dict(phase.weights)
+    declared = declared_settings(Phase)
+    for name, value in values.items():
+        if name in declared and name != "weights":
+            own[name] = _parsed(value, declared[name].kinds)
+        elif name not in OBJECTIVES:
+            raise no_such("objective", name, [*OBJECTIVES, *(one for one in declared if one != "weights")])
+        else:
+            weights[name] = _parsed(value, (float, types.NoneType))
+    return replace(phase, **own, weights={name: weight for name, weight in weights.items() if weight is not None})
+
+
+def _parsed(text: str, kinds: Sequence[Any]) -> Any:
+    """The value that a text stands for; where it stands for none, the text, which the check of its setting refuses."""
+    if types.NoneType in kinds and text.lower() in ("none", "null", ""):
+        return None
+    try:
+        if bool in kinds:
+            return TRUTH[text.lower()]
+        if Sequence in kinds:
+            return tuple(int(part) for part in text.strip("()").split(",") if part.strip())
+        if float in kinds:
+            top, _, bottom = text.partition("/")
+            return float(top) / float(bottom or 1)
+        return int(text) if int in kinds else text
+    except (ValueError, KeyError, ZeroDivisionError):
+        return text

@@ -7,12 +7,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from protoadapt.core.errors import UserError
 from protoadapt.core.heads import EpisodeHead
 from protoadapt.training.config import TrainConfig
-from protoadapt.training.objectives import OBJECTIVES, Needs, Outputs, Sizes, combined_heads, combined_needs
-from protoadapt.training.objectives.episodic_heads import tasks
-from protoadapt.training.objectives.objective import Head, apply_head
+from protoadapt.training.contract import Head, Needs, Outputs, Sizes, apply_head
+from protoadapt.training.objectives import OBJECTIVES, combined_needs, heads_of
 from protoadapt.vision.networks import film
 from protoadapt.vision.networks.backbones import Staged
 from protoadapt.vision.networks.dropblock import drop_blocks
@@ -45,15 +43,12 @@ class Learner(nn.Module):
         self.weights: dict[str, float] = {}
         self.needs = Needs()
         self.teacher: Callable[[Tensor], Tensor] | None = None
-        makers = combined_heads(config.objectives)
+        makers = heads_of(config.objectives)
         self.head_names = tuple(makers)
-        side = backbone.side(config.size) if combined_needs(config.objectives).places else 1
+        side = backbone.side(config.size) if any(phase.needs.places for phase in config.phases) else 1
         channels = tuple(layer.num_features for layer in film.layers(backbone))
-        sizes = Sizes(backbone.dim, side, n_classes, config, channels)
-        for name, make in makers.items():  # last: a head must not replace another attribute
-            if name in dir(self):
-                raise UserError(f"a head is named {name!r}, which the learner uses itself: rename it in its objective")
-            setattr(self, name, make(sizes))
+        for name, make in makers.items():  # last: random numbers are drawn in this order
+            setattr(self, name, make(Sizes(backbone.dim, side, n_classes, config, channels)))
 
     def train(self, mode: bool = True) -> "Learner":
         """A frozen backbone keeps its BatchNorm statistics as well."""
@@ -114,7 +109,7 @@ class Learner(nn.Module):
             outputs.places = maps.flatten(1)
         outputs.noise = generator if self.training else None
         if needs.conditions:
-            support, classes, _ = tasks(outputs, outputs.features)
+            support, classes, _ = outputs.tasks(outputs.features)
             with torch.autocast(weak.device.type, enabled=False):
                 conditions = cast(EpisodeHead, self.few_shot_head).film(support, classes)
             outputs.conditioned = film.conditioned(self.backbone, self.normalise(weak), conditions)

@@ -1,6 +1,6 @@
 """The contract of a trained head: a few-shot classifier with parameters, learned together with its backbone.
 
-The same module is trained (`training.objectives.episodic_heads`), saved beside the backbone and run on any episodes
+The same module is trained (`training.objectives`), saved beside the backbone and run on any episodes
 (`as_method`), so a number is always that of what was trained.
 
 Axes as in `episodes`: E episodes, W classes, S support rows, Q queries, D dimensions of a row. Heads that look at the

@@ -7,8 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable
 
 from protoadapt.core.errors import UserError, no_such
-from protoadapt.training.config import TrainConfig
-from protoadapt.training.overrides import apply_overrides, split_override
+from protoadapt.training.config import TrainConfig, apply_overrides, split_override
 from protoadapt.training.recipes import ablation, comparators
 
 LISTED = (
@@ -78,6 +77,3 @@ def trains_same(name: str, config: TrainConfig) -> bool:
     """Whether a recipe trains the objectives of a config, such as that of a run to be resumed."""
     earlier = earlier_run(name) if name in RECIPES else ""
     return recipe(name, [f"{earlier}=any"] if earlier else []).objectives == config.objectives
-
-
-__all__ = ["RECIPES", "apply_overrides", "earlier_run", "recipe", "trains_same"]

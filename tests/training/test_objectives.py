@@ -2,16 +2,15 @@
 
 import math
 from dataclasses import fields
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from protoadapt.core.errors import UserError
 from protoadapt.training.config import Phase, TrainConfig
+from protoadapt.training.contract import Needs, Objective, Outputs
 from protoadapt.training.learner import Learner, rotations
-from protoadapt.training.objectives import OBJECTIVES, Needs, Objective
-from protoadapt.training.objectives.distillation import distillation
-from protoadapt.training.objectives.episodic_protonet import protonet_loss
+from protoadapt.training.objectives import OBJECTIVES
 from protoadapt.training.plan import make_plan
 from protoadapt.vision.networks import film
 from protoadapt.vision.networks.backbones import build, initialise
@@ -178,6 +177,11 @@ def test_accuracy_counts_the_weak_views(batch):
     assert float(learner(batch, draw(1, 0.5))["accuracy"]) == pytest.approx(right / B)
 
 
+def outputs(features, heads=None, **settings):
+    """What a step of these features gives; without labels, as episodes come class by class."""
+    return Outputs(features, torch.empty(len(features)), len(features), heads or {}, SimpleNamespace(**settings))
+
+
 def test_protonet():
     ways, shot, query, dim, temperature = 3, 2, 4, 5, 0.7
     features = torch.randn(2, ways, shot + query, dim, dtype=torch.float64)
@@ -187,8 +191,23 @@ def test_protonet():
         for c, rows in enumerate(episode):
             for q in rows[shot:]:
                 total -= log_p([-temperature * float(((q - p) ** 2).sum()) for p in prototypes])[c]
-    loss = protonet_loss(features, shot, torch.tensor(temperature, dtype=torch.float64))
+    heads = {"log_temperature": torch.tensor(temperature, dtype=torch.float64).log()}
+    loss = OBJECTIVES["protonet"].loss(outputs(features.flatten(0, 2), heads, way=ways, shot=shot, query=query))
     assert float(loss) == pytest.approx(total / (2 * ways * query), rel=1e-9)
+
+
+@pytest.mark.parametrize(("shot", "temperature"), [(1, 64), (2, 32)])
+def test_the_contrast_of_feat(shot, temperature):
+    """Every row against the mean of each class's adapted rows."""
+    rows, total = torch.randn(2, 3, 4, 5), 0.0
+    for e in range(2):
+        for c in range(3):
+            for row in rows[e, c]:
+                scores = torch.stack([-((row - 2 * rows[e, w].mean(0)) ** 2).sum() / temperature for w in range(3)])
+                total -= float(scores.log_softmax(0)[c])
+    head = SimpleNamespace(adapt=lambda rows, noise: 2 * rows)
+    step = outputs(rows.flatten(0, 2), {"feat": head}, way=3, shot=shot, query=4 - shot)
+    assert float(OBJECTIVES["feat_contrast"].loss(step)) == pytest.approx(total / 24, rel=1e-5)
 
 
 def test_episodic_step_learns_its_temperature(batch):
@@ -201,12 +220,13 @@ def test_episodic_step_learns_its_temperature(batch):
 
 
 def test_distillation_is_the_softened_divergence():
-    student, teacher, t = torch.randn(4, C).double(), torch.randn(4, C).double(), 3.0
+    student, teacher, t = torch.randn(4, C), torch.randn(4, C), 3.0
     total = 0.0
     for s, u in zip((student / t).tolist(), (teacher / t).tolist()):
         total += sum(math.exp(b) * (b - a) for a, b in zip(log_p(s), log_p(u)))
-    assert float(distillation(student, teacher, t)) == pytest.approx(t * t * total / 4, rel=1e-9)
-    assert float(distillation(student, student, t)) == pytest.approx(0, abs=1e-12)
+    step = outputs(student, {"classifier": torch.nn.Identity()}, distill_temperature=t)
+    step.teacher_logits = teacher
+    assert float(OBJECTIVES["distill"].loss(step)) == pytest.approx(t * t * total / 4, rel=1e-5)
 
 
 def test_a_head_that_a_phase_leaves_alone_gets_a_zero_gradient(batch):
@@ -287,26 +307,6 @@ def test_a_new_objective_is_one_entry_of_the_table(batch, monkeypatch):
     assert float(parts["loss"].detach()) == pytest.approx(float(parts["ce"].detach() + 0.5 * parts["new"].detach()))
     learner.set_phase({"new": 1.0})
     assert float(learner(batch, draw())["accuracy"]) == 0.25
-
-
-@pytest.mark.parametrize("taken", ["weights", "needs", "teacher", "backbone", "forward", "mean", "heads"])
-def test_a_head_cannot_replace_an_attribute_of_the_learner(monkeypatch, taken):
-    needs = Needs(heads={taken: lambda sizes: torch.nn.Linear(sizes.dim, sizes.classes)})
-    monkeypatch.setitem(OBJECTIVES, "new", Objective(lambda outputs: outputs.features.sum(), needs))
-    with pytest.raises(UserError, match=f"a head is named '{taken}', which the learner uses itself"):
-        make({"ce": 1.0, "new": 1.0})
-
-
-def test_two_different_heads_cannot_have_one_name(monkeypatch):
-    """Together in a phase or in two phases of a run; the same head may be declared by both."""
-    needs = Needs(heads={"classifier": lambda sizes: torch.nn.Linear(sizes.dim, sizes.classes, bias=False)})
-    monkeypatch.setitem(OBJECTIVES, "new", Objective(lambda outputs: outputs.features.sum(), needs))
-    with pytest.raises(UserError, match="new and an earlier objective make different heads 'classifier'"):
-        Phase(1.0, {"ce": 1.0, "new": 1.0})
-    config = TrainConfig(phases=(Phase(0.5, {"ce": 1.0}), Phase(1.0, {"new": 1.0})), size=SIDE)
-    with pytest.raises(UserError, match="make different heads 'classifier'"):
-        Learner(build("conv4", width=4), C, MEAN, STD, config)
-    assert make({"new": 1.0}).classifier.bias is None, "a head without a bias is initialised too"
 
 
 def test_no_objective_is_named_like_a_setting_or_a_column_of_the_log():

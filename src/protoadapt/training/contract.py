@@ -1,7 +1,7 @@
 """The contract between the training step and its objectives.
 
 An objective declares what it needs (`Needs`) and computes one loss from the outputs of the step's forward pass
-(`Outputs`). It lives in one file of this package and is listed in one line of `OBJECTIVES`.
+(`Outputs`). The objectives are in `objectives`.
 
 Axes: B pictures of the batch, R = B + rotated copies, D feature dimensions, C base classes, E episodes, W classes per
 episode, K support and Q query pictures per class.
@@ -32,35 +32,12 @@ class Sizes:
     channels: tuple[int, ...] = ()  # of the layers that a head may condition
 
 
-MakeHead = Callable[[Sizes], Head]
-"""Sizes → a module or a parameter that is trained and saved with the backbone."""
-
-
-class CosineClassifier(nn.Linear):
-    """s·cos(w_c, x), the scale s learned from 10 (Gidaris and Komodakis 2018; Qi et al. 2018)."""
-
-    def __init__(self, dim: int, classes: int):
-        super().__init__(dim, classes, bias=False)
-        self.scale = nn.Parameter(torch.tensor(10.0))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.scale * nn.functional.normalize(x, dim=-1) @ nn.functional.normalize(self.weight, dim=-1).T
-
-
-def make_classifier(sizes: Sizes) -> nn.Module:
-    kinds = {"linear": nn.Linear, "cosine": CosineClassifier}
-    return kinds[sizes.config.classifier](sizes.dim, sizes.classes)
-
-
-CLASSIFIER: dict[str, MakeHead] = {"classifier": make_classifier}
-"""The classifier of the base classes, linear or cosine, shared by all objectives that declare it."""
-
-
 @dataclass(frozen=True)
 class Needs:
     """What an objective needs besides the weak view and the label of each picture.
 
-    heads         name → Sizes → module or parameter; objectives that give the same name share the head
+    heads         name → Sizes → module or parameter, trained and saved with the backbone; objectives that give the same
+                  name share the head
     rotated       every n-th picture is also passed in its four rotations, n being the config's `rotate_every`
     partner       "weak" or "strong": each row is mixed with that view of another picture at a random layer; "": no
                   mixed rows
@@ -71,7 +48,7 @@ class Needs:
     conditions    a second pass through the network, conditioned on each episode
     """
 
-    heads: Mapping[str, MakeHead] = field(default_factory=dict)
+    heads: Mapping[str, Callable[[Sizes], Head]] = field(default_factory=dict)
     rotated: bool = False
     partner: Literal["", "weak", "strong"] = ""
     episodes: bool = False
@@ -87,8 +64,7 @@ class Needs:
         """
         rotated = 4 * pictures // rotate_every if self.rotated else 0
         upright = pictures if rotate_every == 1 and self.rotated else 0
-        again = pictures if self.conditions else 0
-        return pictures + rotated - upright + (pictures if self.partner else 0) + again
+        return pictures * (1 + bool(self.partner) + self.conditions) + rotated - upright
 
 
 def apply_head(head: Head, features: Tensor) -> Tensor:
@@ -135,21 +111,18 @@ class Outputs:
         first = 0 if self.config.rotate_every == 1 else self.batch
         return self.features[first : len(self.labels)]
 
-    @property
-    def episode_features(self) -> Tensor:
-        """(E, W, K + Q, D) features of the weak views as episodes, the K support rows of each class first."""
-        return self.as_episodes(self.features)
-
     def as_episodes(self, rows: Tensor) -> Tensor:
-        """Rows (R, …) of weak views and others as (E, W, K + Q, …): the weak views alone, as episodes."""
+        """The weak views among rows (R, …) as episodes (E, W, K + Q, …), the K support rows of each class first."""
         config = self.config
         return rows[: self.batch].unflatten(0, (-1, config.way, config.shot + config.query))
 
-
-def classifier_accuracy(outputs: Outputs) -> Tensor:
-    """Share () of the weak views that the classifier puts into their own class."""
-    b = outputs.batch
-    return (outputs.logits[:b].argmax(1) == outputs.labels[:b]).float().mean()
+    def tasks(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Support rows (E, W·K, D), their classes as one-hot rows (E, W·K, W), query rows (E, W·Q, D), in float32."""
+        rows = self.as_episodes(rows).float()
+        episodes, way = rows.shape[:2]
+        shot = self.config.shot
+        classes = torch.eye(way, device=rows.device).repeat_interleave(shot, 0)
+        return rows[:, :, :shot].flatten(1, 2), classes.expand(episodes, -1, -1), rows[:, :, shot:].flatten(1, 2)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,195 @@
+"""Training objectives. To add one: write its loss of `Outputs`, and one entry of `OBJECTIVES`.
+
+Learner, config and loop know objectives by this table only. Axes as in `contract`.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.heads import HEADS, EpisodeHead, HeadShape
+from protoadapt.core.methods.common import sq_distances
+from protoadapt.training.contract import Head, Needs, Objective, Outputs, Sizes, apply_head
+
+
+class CosineClassifier(nn.Linear):
+    """s·cos(w_c, x), the scale s learned from 10 (Gidaris and Komodakis 2018; Qi et al. 2018)."""
+
+    def __init__(self, dim: int, classes: int):
+        super().__init__(dim, classes, bias=False)
+        self.scale = nn.Parameter(torch.tensor(10.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * F.normalize(x, dim=-1) @ F.normalize(self.weight, dim=-1).T
+
+
+def make_classifier(sizes: Sizes) -> nn.Module:
+    """The classifier of the base classes, shared by all objectives that declare it."""
+    kinds = {"linear": nn.Linear, "cosine": CosineClassifier}
+    return kinds[sizes.config.classifier](sizes.dim, sizes.classes)
+
+
+def classifier_accuracy(outputs: Outputs) -> Tensor:
+    """Share () of the weak views that the classifier puts into their own class."""
+    b = outputs.batch
+    return (outputs.logits[:b].argmax(1) == outputs.labels[:b]).float().mean()
+
+
+def cross_entropy(outputs: Outputs) -> Tensor:
+    """Mean of −log p_y over weak views and rotated copies: the classifier baseline (Chen et al. 2019; our Eq. 5)."""
+    return F.cross_entropy(outputs.logits, outputs.labels, label_smoothing=outputs.config.label_smoothing)
+
+
+def rotation(outputs: Outputs) -> Tensor:
+    """How many quarter turns? Cross-entropy of the rotated copies (Gidaris et al. 2018; Mangla et al. 2020)."""
+    logits = apply_head(outputs.heads["rotation_head"], outputs.rotated_features)
+    return F.cross_entropy(logits, torch.arange(4, device=logits.device).repeat_interleave(len(logits) // 4))
+
+
+def mixed_cross_entropy(outputs: Outputs) -> Tensor:
+    """Soft-label cross-entropy of rows that were mixed at a random layer l.
+
+        x̄ˡ = λ·x₁ˡ + (1−λ)·x₂ˡ         x₁ a weak view of picture i, x₂ a view of picture perm[i]
+        x̄  = f^L ∘ … ∘ f^{l+1}(x̄ˡ)     logits = classifier(x̄)
+        ȳ  = λ·y₁ + (1−λ)·y₂           one λ ~ Beta(α, α) and one layer l per batch
+
+    In Manifold Mixup x₂ is a weak view (Verma et al. 2019; in few-shot learning S2M2, Mangla et al. 2020). In Hybrid
+    Consistency Training it is a strong one: interpolation consistency and augmentation consistency in one term (Ye et
+    al., "Hybrid Consistency Training with Prototype Adaptation", section 3.2).
+
+    Cross-entropy is linear in its target, so two plain ones weighted by λ are the soft-label one. The forward pass
+    itself is in `Learner`, which shares it with the other objectives of the step.
+    """
+    logits, lam, smoothing = outputs.mixed_logits, cast(Tensor, outputs.lam), outputs.config.label_smoothing
+    one = F.cross_entropy(logits, outputs.labels[: outputs.batch], label_smoothing=smoothing)
+    two = F.cross_entropy(logits, cast(Tensor, outputs.partner_labels), label_smoothing=smoothing)
+    return lam * one + (1 - lam) * two
+
+
+def distillation(outputs: Outputs) -> Tensor:
+    """T²·KL(softmax(teacher/T) ‖ softmax(student/T)) of the weak views' logits (Hinton et al. 2015; Tian et al. 2020).
+
+    T² keeps the size of the gradient.
+    """
+    temperature = outputs.config.distill_temperature
+    student = F.log_softmax(outputs.logits[: outputs.batch] / temperature, dim=1)
+    teacher = F.log_softmax(cast(Tensor, outputs.teacher_logits) / temperature, dim=1)
+    return temperature**2 * F.kl_div(student, teacher, log_target=True, reduction="batchmean")
+
+
+def protonet_logits(outputs: Outputs) -> Tensor:
+    """−τ·‖q − p_c‖² (E, W, Q, W) of each query q and prototype p_c, the mean of the support rows of class c."""
+    shot, temperature = outputs.config.shot, cast(Tensor, outputs.heads["log_temperature"]).exp()
+    features = outputs.as_episodes(outputs.features)
+    prototypes = features[:, :, :shot].mean(2)  # (E, W, D)
+    query = features[:, :, shot:].flatten(1, 2)  # (E, W·Q, D)
+    distances = (query[:, :, None] - prototypes[:, None]).square().sum(-1)
+    return -temperature * distances.unflatten(1, (features.shape[1], -1))
+
+
+def protonet(outputs: Outputs) -> Tensor:
+    """Every query against its own class: episodic Prototypical Networks (Snell et al. 2017; the paper's Eqs. 1–3)."""
+    logits = protonet_logits(outputs)
+    own = torch.arange(logits.shape[1], device=logits.device)[:, None]
+    return F.cross_entropy(logits.flatten(0, 2), own.expand(logits.shape[:3]).flatten())
+
+
+def protonet_accuracy(outputs: Outputs) -> Tensor:
+    logits = protonet_logits(outputs)
+    return (logits.argmax(-1) == torch.arange(logits.shape[1], device=logits.device)[:, None]).float().mean()
+
+
+def feat_contrast(outputs: Outputs) -> Tensor:
+    """FEAT's second loss (Ye et al. 2020, section 3.3): after attention within its class, a row finds its class centre.
+
+    c_w = mean over the K + Q rows x of class w of adapt(x | rows of class w)    loss = −log softmax_w(−‖x − c_w‖²/τ)
+    """
+    temperature = 64.0 if outputs.config.shot == 1 else 32.0  # the authors' for ResNet-12 on mini-ImageNet
+    with torch.autocast(outputs.features.device.type, enabled=False):
+        rows = outputs.as_episodes(outputs.features).float()  # (E, W, K + Q, D)
+        adapted = outputs.heads["feat"].adapt(rows, outputs.noise)  # type: ignore[union-attr,operator]
+        distances = sq_distances(rows.flatten(1, 2), adapted.mean(2))  # (E, W·(K + Q), W)
+        way, each = rows.shape[1:3]
+        own = torch.arange(way, device=rows.device).repeat_interleave(each).repeat(len(rows))
+        return F.cross_entropy(-distances.flatten(0, 1) / temperature, own)
+
+
+def make_head(name: str, sizes: Sizes) -> Head:
+    """A few-shot head of HEADS, the one that `evaluate --head` runs."""
+    kind = HEADS[name]
+    channels = sizes.channels if kind.conditions else ()
+    return kind(HeadShape(sizes.dim, sizes.side, sizes.config.way, sizes.config.shot, channels))
+
+
+def head_step(name: str, outputs: Outputs) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits (E, W·Q, W), loss () and targets (E, W·Q) of a head, computed once per step, in full precision."""
+    if name not in outputs.memo:
+        with torch.autocast(outputs.features.device.type, enabled=False):
+            kind = HEADS[name]
+            rows = outputs.places if kind.places else outputs.conditioned if kind.conditions else outputs.features
+            support, classes, query = outputs.tasks(cast(Tensor, rows))
+            (episodes, queries), way = query.shape[:2], classes.shape[-1]
+            targets = torch.arange(way, device=query.device).repeat_interleave(queries // way).expand(episodes, -1)
+            head, smoothing = cast(EpisodeHead, outputs.heads[name]), outputs.config.label_smoothing
+            step = head.train_step(support, classes, query, targets, smoothing, outputs.noise)
+            outputs.memo[name] = (*step, targets)
+    return outputs.memo[name]
+
+
+def head_loss(name: str, outputs: Outputs) -> Tensor:
+    """Cross-entropy of the queries of every episode of the step."""
+    return head_step(name, outputs)[1]
+
+
+def head_accuracy(name: str, outputs: Outputs) -> Tensor:
+    logits, _, targets = head_step(name, outputs)
+    return (logits.argmax(-1) == targets).float().mean()
+
+
+def of_head(name: str) -> Objective:
+    """The objective that trains a head of HEADS by its logits."""
+    kind, heads = HEADS[name], {name: partial(make_head, name)}
+    needs = Needs(heads, episodes=True, places=kind.places, noise=kind.noisy, conditions=kind.conditions)
+    return Objective(partial(head_loss, name), needs, partial(head_accuracy, name))
+
+
+CLASSIFIER = {"classifier": make_classifier}
+ROTATION = {"rotation_head": lambda sizes: nn.Linear(sizes.dim, 4)}
+FEAT = {"feat": partial(make_head, "feat")}
+PROTONET = {"log_temperature": lambda sizes: nn.Parameter(torch.zeros(()))}
+
+OBJECTIVES: dict[str, Objective] = {
+    **{name: of_head(name) for name in HEADS},
+    "feat_contrast": Objective(feat_contrast, Needs(FEAT, episodes=True, noise=True)),
+    "ce": Objective(cross_entropy, Needs(CLASSIFIER), classifier_accuracy),
+    "rotation": Objective(rotation, Needs(ROTATION, rotated=True)),
+    "manifold_mixup": Objective(mixed_cross_entropy, Needs(CLASSIFIER, partner="weak"), classifier_accuracy),
+    "hct": Objective(mixed_cross_entropy, Needs(CLASSIFIER, partner="strong"), classifier_accuracy),
+    "distill": Objective(distillation, Needs(CLASSIFIER, teacher=True), classifier_accuracy),
+    "protonet": Objective(protonet, Needs(PROTONET, episodes=True), protonet_accuracy),
+}
+"""Name in a phase's weights → objective. Heads are built in this order; the first accuracy of a phase is logged."""
+
+
+def heads_of(names: Iterable[str]) -> dict[str, Callable[[Sizes], Head]]:
+    """Name → maker of the heads of these objectives, in the order of OBJECTIVES."""
+    wanted = set(names)
+    used = [objective for name, objective in OBJECTIVES.items() if name in wanted]
+    return {head: make for objective in used for head, make in objective.needs.heads.items()}
+
+
+def combined_needs(names: Iterable[str]) -> Needs:
+    """What objectives that train together need; an error where two want different rows in the same place."""
+    needs = {name: OBJECTIVES[name].needs for name in names}
+    partners = {need.partner: name for name, need in needs.items() if need.partner}
+    if len(partners) > 1:
+        users = " and ".join(partners.values())
+        raise UserError(f"{users} mix the rows with different views: choose one of them per phase")
+    flags = ("rotated", "episodes", "teacher", "places", "noise", "conditions")
+    combined = {flag: any(getattr(need, flag) for need in needs.values()) for flag in flags}
+    return Needs(heads_of(needs), partner=next(iter(partners), ""), **combined)
