@@ -113,7 +113,7 @@ def check_size(rows: Tensor | np.ndarray, itemsize: int) -> float:
     return largest
 
 
-def usable(device: torch.device | str) -> torch.device | str:
+def checked_device(device: torch.device | str) -> torch.device | str:
     """The device, where torch can compute on it; otherwise raises UserError."""
     try:
         kind = torch.device(device).type

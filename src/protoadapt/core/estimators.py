@@ -26,7 +26,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from protoadapt.core.arrays import check_size, refuse_mask, usable
+from protoadapt.core.arrays import check_size, checked_device, refuse_mask
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.adaptation import Adaptation, check_contrast
 from protoadapt.core.methods.bapa import bapa
@@ -91,7 +91,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Raises UserError where a setting is out of its range."""
         for name, declared in self.settings.items():
             declared.check(getattr(self, name))
-        usable(self.device)
+        checked_device(self.device)
 
     def fit(self, X, y):
         """Learns from features X (n, D) and labels y (n): -1, None or NaN for rows without one. Returns self.
@@ -139,7 +139,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
     def model(self) -> PrototypeModel:
         """The fitted state as tensors on the estimator's device; answers blocks of power-transformed rows."""
         how, fitted = self._how(), (self.center_, self.prototypes_, self.class_bias_)
-        center, prototypes, bias = (torch.from_numpy(part).to(usable(self.device)) for part in fitted)
+        center, prototypes, bias = (torch.from_numpy(part).to(checked_device(self.device)) for part in fitted)
         rule = "cosine" if how.rule == "cosine" else "euclid"  # a transport plan is distances and biases
         return PrototypeModel(center, prototypes, bias, rule, how.scale, how.l2)
 

@@ -2,8 +2,8 @@
 
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.core.arrays import as_tensor, checked, usable
-from protoadapt.core.episodes import Draw, Episodes, draw
+from protoadapt.core.arrays import as_tensor, checked, checked_device
+from protoadapt.core.episodes import BLOCK, Draw, Episodes, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.methods import Method, method
 from protoadapt.core.methods.common import TINY
 from protoadapt.core.methods.memory import episode_bytes
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.results import Result
-from protoadapt.core.threads import ahead
+from protoadapt.core.threads import thread_pool
 
 CHUNK_BYTES = {"cpu": 2**30, "cuda": 4 * 2**30}
 """Memory that the episodes of a chunk may take by estimate; other devices count as cuda."""
@@ -98,7 +98,7 @@ def compare(
         Their mean after the power transform (`features.power_mean`), for bapa with base_rows.
     device : str or torch.device, default "cpu"
     chunk : int, optional
-        Episodes computed at a time. Default: as many as fit into 1 GiB (4 GiB on a GPU), 512 (2,560) at most.
+        Most episodes computed at a time. Default: as many as fit into 1 GiB (4 GiB on a GPU), 512 (2,560) at most.
     on_progress : function of int, optional
         Called with the number of episodes that all methods have done.
 
@@ -114,100 +114,94 @@ def compare(
     """
     protocol = protocol or Protocol()
     methods = [method(spec) for spec in specs]
-    rows, classes_of_rows = checked(features, labels)
+    rows, row_labels = checked(features, labels)
     whole_number("episodes", episodes, 1, MOST_EPISODES)
     if chunk is not None:
         whole_number("chunk", chunk, 1)
-    rows = rows.to(usable(device))
-    dim = rows.shape[1]
-    base = {
-        "base_mean": _base("base_mean", base_mean, (dim,), rows),
-        "base_covariance": _base("base_covariance", base_covariance, (dim, dim), rows),
-        "base_power_mean": _base("base_power_mean", base_power_mean, (dim,), rows),
-    }
-    classes, code = np.unique(classes_of_rows, return_inverse=True)
+    rows = rows.to(checked_device(device))
+    given = {"base_mean": base_mean, "base_covariance": base_covariance, "base_power_mean": base_power_mean}
+    base: dict[str, Any] = {name: _base(name, value, rows) for name, value in given.items() if value is not None}
+    classes = np.unique(row_labels[row_labels >= 0])
+    class_of_row = np.searchsorted(classes, row_labels)
     correct = np.zeros((len(methods), episodes), dtype=np.int64)
     auroc = np.zeros((len(methods), episodes)) if protocol.foreign_queries else None
     class_episodes = np.zeros(len(classes), np.int64)
     class_correct = np.zeros((len(methods), len(classes)), np.int64)
     seconds = np.zeros(len(methods))
-    memo: dict = {}
     done = 0
-    with torch.no_grad():
-        first = next(draw(classes_of_rows, protocol, seed, 1)).episodes(rows, protocol.way, **base)
+    with torch.no_grad(), thread_pool(1) as pool:
+        first = next(draw(row_labels, protocol, seed, 1)).episodes(rows, protocol.way, **base)
         for run in methods:  # before the clock starts: this compiles inner loops, and mistakes show at once
             _answers(run, first)
-        chunk = chunk or _chunk_size(methods, first)
-        start = time.perf_counter()
+        chunks = _chunks(draw(row_labels, protocol, seed, episodes), chunk or _chunk_size(methods, first))
+        base["memo"] = {}  # work on single rows, done once for all chunks
         # A thread draws the next chunk while methods compute, which leaves it a core wherever they drop Python's lock.
-        chunks = _chunks(draw(classes_of_rows, protocol, seed, episodes), chunk)
-        for drawn in ahead(next, repeat(chunks, -(-episodes // chunk)), 1, threads=1):
-            batch = drawn.episodes(rows, protocol.way, **base, memo=memo)
+        start, coming = time.perf_counter(), pool.submit(next, chunks)
+        while done < episodes:
+            drawn = coming.result()
+            coming = pool.submit(next, chunks, None)  # type: ignore[arg-type]
+            batch = drawn.episodes(rows, protocol.way, **base)
             seconds += time.perf_counter() - start
-            upto = done + len(batch)
+            now = slice(done, done + len(batch))
             for m, run in enumerate(methods):
                 start = time.perf_counter()
                 answer, sure = _answers(run, batch)
-                correct[m, done:upto] = (answer == drawn.query_labels).sum(1)
+                correct[m, now] = (answer == drawn.query_labels).sum(1)
                 seconds[m] += time.perf_counter() - start
                 if auroc is not None:
-                    auroc[m, done:upto] = _auroc(sure, drawn.query_labels >= 0)
+                    auroc[m, now] = _auroc(sure, drawn.query_labels >= 0)
             members = np.zeros((len(batch), len(classes)), bool)
             for index in (drawn.support, drawn.unlabeled, drawn.query):  # classes without support are among the others
                 if index is not None:
-                    np.put_along_axis(members, code[index], True, 1)
+                    np.put_along_axis(members, class_of_row[index], True, 1)
             class_episodes += members.sum(0)
-            class_correct += correct[:, done:upto] @ members
-            done = upto
+            class_correct += correct[:, now] @ members
+            done += len(batch)
             on_progress(done)
             start = time.perf_counter()
-    labelled = classes >= 0
-    queries, where = protocol.queries, str(rows.device)
-    counts = class_episodes[labelled], class_correct[:, labelled]
     return [
         Result(
-            *(run, protocol, seed, correct[m], queries, float(seconds[m]), where, counts[0], counts[1][m]),
+            method=run,
+            protocol=protocol,
+            seed=seed,
+            correct=correct[m],
+            queries=protocol.queries,
+            seconds=float(seconds[m]),
+            device=str(rows.device),
+            class_episodes=class_episodes,
+            class_correct=class_correct[m],
             unknown_auroc=None if auroc is None else auroc[m],
         )
         for m, run in enumerate(methods)
     ]
 
 
-def _base(name: str, value: Tensor | np.ndarray | None, shape: tuple[int, ...], rows: Tensor) -> Tensor | None:
+def _base(name: str, value: Tensor | np.ndarray, rows: Tensor) -> Tensor:
     """A statistic of the base classes' features, in the rows' type and place."""
-    if value is None:
-        return None
     tensor = as_tensor(value, name).to(rows)
-    if tensor.shape != shape or not torch.isfinite(tensor).all():
-        wrong = f"has shape {tuple(tensor.shape)}" if tensor.shape != shape else "holds NaN or infinite numbers"
-        raise UserError(
-            f"{name} {wrong}, the features have {rows.shape[1]} dimensions: it must be finite and of shape {shape}, so "
-            f"compute it again from the base classes' features"
-        )
-    if wrong := WRONG_BASE[name](tensor):
+    dim, wrong = rows.shape[1], ""
+    shape = (dim, dim) if name == "base_covariance" else (dim,)
+    if tensor.shape != shape:
+        wrong = f"has shape {tuple(tensor.shape)} and must have {shape}, for features of {dim} dimensions"
+    elif not torch.isfinite(tensor).all():
+        wrong = "holds NaN or infinite numbers"
+    elif name == "base_covariance":
+        wrong = _wrong_covariance(tensor)
+    elif name == "base_power_mean" and tensor.norm() > 1.001:
+        wrong = "is longer than 1, so it is no mean of rows of unit length"
+    if wrong:
         raise UserError(f"{name} {wrong}: compute it again from the base classes' features")
     return tensor
 
 
 def _wrong_covariance(covariance: Tensor) -> str:
-    scale = covariance.abs().max()
-    if not torch.allclose(covariance, covariance.mT, rtol=0, atol=1e-3 * float(scale)):
+    """What is wrong with a covariance, in words; empty: nothing."""
+    scale = float(covariance.abs().max())
+    if not torch.allclose(covariance, covariance.mT, rtol=0, atol=1e-3 * scale):
         return "is not symmetric, so it is no covariance"
     # Cholesky's factor exists where no variance lies below −1/1000 of the scale, in a third of the eigenvalues' time.
-    lifted = covariance.double() + 1e-3 * max(float(scale), TINY) * torch.eye(len(covariance)).to(covariance.device)
+    lifted = covariance.double() + 1e-3 * max(scale, TINY) * torch.eye(len(covariance)).to(covariance.device)
     return "has negative variances, so it is no covariance" if torch.linalg.cholesky_ex(lifted).info else ""
-
-
-def _wrong_power_mean(mean: Tensor) -> str:
-    return "is longer than 1, so it is no mean of rows of unit length" if mean.norm() > 1.001 else ""
-
-
-WRONG_BASE: dict[str, Callable[[Tensor], str]] = {
-    "base_mean": lambda mean: "",
-    "base_covariance": _wrong_covariance,
-    "base_power_mean": _wrong_power_mean,
-}
-"""What is wrong with a statistic of the base classes, in words; empty: nothing."""
 
 
 def _chunk_size(methods: Sequence[Method], episodes: Episodes) -> int:
@@ -260,18 +254,10 @@ def _answers(run: Method, batch: Episodes) -> tuple[np.ndarray, np.ndarray]:
     return answers, largest
 
 
-def _chunks(blocks: Iterable[Draw], size: int) -> Iterator[Draw]:
-    """Blocks of episodes joined and cut to chunks of `size`."""
-    rest: Draw | None = None
-    for block in blocks:
-        rest = block if rest is None else _joined(rest, block)
-        while len(rest.support) >= size:
-            yield rest[:size]
-            rest = rest[size:]
-    if rest is not None and len(rest.support):
-        yield rest
-
-
-def _joined(a: Draw, b: Draw) -> Draw:
-    pairs = zip(vars(a).values(), vars(b).values())
-    return Draw(*(None if x is None else np.concatenate([x, y]) for x, y in pairs))  # type: ignore[arg-type]
+def _chunks(blocks: Iterator[Draw], size: int) -> Iterator[Draw]:
+    """Blocks of episodes joined, or cut, to chunks of at most `size`."""
+    while group := list(islice(blocks, max(1, size // BLOCK))):
+        parts = zip(*(vars(block).values() for block in group))
+        joined = Draw(*(None if part[0] is None else np.concatenate(part) for part in parts))  # type: ignore[arg-type]
+        for start in range(0, len(joined.support), size):
+            yield joined[start : start + size]
