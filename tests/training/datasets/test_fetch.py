@@ -77,7 +77,7 @@ def test_a_transfer_that_breaks_off_goes_on(server: dict, tmp_path: Path) -> Non
 
 
 def test_a_later_run_goes_on(server: dict, tmp_path: Path) -> None:
-    server["breaks"] = [100_000, 0, 0, 0]
+    server["breaks"] = [100_000, 0]
     with pytest.raises(UserError, match="continues at 100,000 bytes"):
         fetch(server["url"], tmp_path / "a", MD5)
     assert not (tmp_path / "a").exists()
@@ -110,12 +110,12 @@ def test_wrong_content_is_not_kept(server: dict, tmp_path: Path) -> None:
 
 def test_errors_of_the_server(server: dict, tmp_path: Path) -> None:
     server["code"] = 404
-    with pytest.raises(UserError, match="answers 404"):
+    with pytest.raises(UserError, match=r"answers .*404"):
         fetch(server["url"], tmp_path / "a", MD5)
     server["code"] = 503
     with pytest.raises(UserError, match="503"):
         fetch(server["url"], tmp_path / "a", MD5)
-    assert len(server["asked"]) == 1 + 3
+    assert len(server["asked"]) == 1 + 1
     with pytest.raises(UserError, match="cannot be downloaded"):
         fetch("http://127.0.0.1:1/nobody", tmp_path / "a", MD5)
 

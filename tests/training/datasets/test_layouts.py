@@ -250,7 +250,7 @@ def test_a_list_that_is_not_utf_8_is_one_sentence(tmp_path: Path, mini: dict) ->
         loaded("cub", "val", tmp_path / "b", crop="box")
     (tmp_path / "a" / "images.txt").write_bytes(b"1 \xe9.jpg\n")
     with pytest.raises(UserError, match=r"images\.txt is not UTF-8 text"):
-        loaded("cub", "val", tmp_path / "a")
+        loaded("cub", "val", tmp_path / "a", crop="box")
 
 
 def test_cub_without_boxes(tmp_path: Path) -> None:

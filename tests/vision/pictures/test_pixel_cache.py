@@ -17,7 +17,7 @@ from PIL import Image
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import load
-from protoadapt.training.datasets.folders import class_files, source_of_files
+from protoadapt.training.datasets.layouts import class_files, source_of_files
 from protoadapt.vision.pictures import formats, pixel_cache
 from protoadapt.vision.pictures.split import Images
 

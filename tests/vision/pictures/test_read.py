@@ -13,7 +13,7 @@ from helpers.small_pictures import HEIC
 from PIL import Image
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets.folders import files_of_class
+from protoadapt.training.datasets.layouts import folder_files
 from protoadapt.vision.pictures import decode, formats
 from protoadapt.vision.pictures import read as reading
 from protoadapt.vision.pictures.decode import Picture, Room, thumbnail
@@ -233,7 +233,7 @@ def test_every_command_finds_and_reads_the_same_pictures(tmp_path, paint, monkey
     (tmp_path / "class" / "notes.txt").write_text("no picture")
     listing = find_pictures(tmp_path).files
     assert [os.path.join(tmp_path, entry.path) for entry in find([tmp_path])[1]] == listing
-    assert [file.name for file in sorted(files_of_class(tmp_path, "class", "class"))] == [
+    assert [name for name, _ in sorted(folder_files(tmp_path, "class", "class"))] == [
         os.path.relpath(file, tmp_path) for file in listing
     ]
     assert len(listing) == 5
@@ -324,7 +324,7 @@ def test_a_link_to_itself_is_skipped_by_all(tmp_path, paint):
         ("ring.png", "a link to a missing file")
     ]
     assert [entry.path for entry in find([tmp_path])[1]] == ["class/a.png"]
-    assert [file.name for file in files_of_class(tmp_path, "class", "class")] == ["class/a.png"]
+    assert [name for name, _ in folder_files(tmp_path, "class", "class")] == ["class/a.png"]
 
 
 def test_a_folder_that_cannot_be_opened_is_listed_or_an_error(tmp_path, paint, monkeypatch):

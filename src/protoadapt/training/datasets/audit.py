@@ -52,18 +52,18 @@ def check(name: str, data_dir: str | Path | None = None) -> Report:
         head = f"{folder} {'cannot be used for training as it is' if faulty else 'can be used'}."
     else:
         head = f"{dataset.title} in {folder} is {'not ' if faulty else ''}complete."
-        if faulty:
-            hint = registry.download_hint(name, folder)
-            lines.append(f"{hint[0].upper()}{hint[1:]}.")
+        hint = registry.download_hint(name, folder)
+        lines += [f"{hint[0].upper()}{hint[1:]}."] if faulty else []
     return Report(not faulty, (head, *lines, *([dataset.note] if dataset.note else [])), counts)
 
 
 def _check_split(name: str, split: str, folder: Path) -> tuple[dict[str, int], str, list[str]]:
     """Pictures per class, a summary, and every difference from the publication."""
+    dataset = DATASETS[name]
     try:
         source = registry.search(name, split, folder, "none")
         if source is None:
-            return {}, NOTHING, [f"expected layout: {DATASETS[name].looks_like}"]
+            return {}, NOTHING, [f"expected layout: {dataset.looks_like}"]
         pictures = source.read()
     except UserError as error:
         return {}, "cannot be read", [str(error)]
@@ -73,24 +73,20 @@ def _check_split(name: str, split: str, folder: Path) -> tuple[dict[str, int], s
     if source.classes is None and not set(counts) & set(classes):
         # A pickle without class names: only the number of classes can be checked.
         classes = classes if len(counts) != len(classes) else list(counts)
-        expected = dict.fromkeys(counts, DATASETS[name].per_class or 0)
-    total, pictures_found = DATASETS[name].images.get(split), sum(counts.values())
+        expected = dict.fromkeys(counts, dataset.per_class or 0)
+    total, found = dataset.images.get(split), sum(counts.values())
     of_classes, of_total = f" of {len(classes)}" if classes else "", f" of {total:,}" if total else ""
-    summary = f"{len(counts)}{of_classes} classes, {pictures_found:,}{of_total} pictures in {source.root}"
-    missing = [label for label in classes if label not in counts]
-    other = [f"{label} {n} instead of {expected[label]}" for label, n in counts.items() if n != expected.get(label, n)]
-    faults = [
-        f"{words}: {_some(names)}"
-        for words, names in (
-            ("missing classes", missing),
-            ("classes with a different number of pictures", other),
-            ("listed files that do not exist", sorted(gone)),
-        )
-        if names
-    ]
-    if not faults and (pictures_found != total if total else not pictures_found):
-        faults = [f"{total:,} pictures are expected, but there are {pictures_found:,}" if total else "no pictures"]
-    return counts, summary, faults
+    differences = {
+        "missing classes": [label for label in classes if label not in counts],
+        "classes with a different number of pictures": [
+            f"{label} {n} instead of {expected[label]}" for label, n in counts.items() if n != expected.get(label, n)
+        ],
+        "listed files that do not exist": sorted(gone),
+    }
+    faults = [f"{words}: {_some(names)}" for words, names in differences.items() if names]
+    if not faults and found != (total or found or -1):
+        faults = [f"{total:,} pictures are expected, but there are {found:,}" if total else "no pictures"]
+    return counts, f"{len(counts)}{of_classes} classes, {found:,}{of_total} pictures in {source.root}", faults
 
 
 def _some(names: list[str]) -> str:

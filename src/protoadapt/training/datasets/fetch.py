@@ -6,7 +6,6 @@ import os
 import shutil
 import tarfile
 import tempfile
-import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Callable
@@ -18,7 +17,6 @@ from protoadapt.training.datasets.registry import find_dataset
 
 BLOCK = 1 << 16
 TIMEOUT = 60  # seconds without a byte
-TRIES = 3  # requests in a row without a new byte
 
 OnBytes = Callable[[int, int | None], None]
 """on_progress(done, total): bytes on disk and bytes in all, None where the server does not say."""
@@ -52,23 +50,18 @@ def download(name: str, data_dir: str | Path, on_progress: OnBytes = lambda done
 def fetch(url: str, target: Path, md5: str, on_progress: OnBytes = lambda done, total: None) -> None:
     """Download a URL to a file. Until it is complete and its md5 is right, the file has the suffix .part."""
     part = target.with_name(f"{target.name}.part")
-    failures, complete, reason = 0, False, ""
+    complete = False
     while not complete:
-        before = _size(part)
+        before, reason = _size(part), "the connection was closed"
         try:
             complete = _transfer(url, part, on_progress)
-            reason = "the connection was closed"
-        except urllib.error.HTTPError as error:
-            if error.code < 500 and error.code != 416:
-                raise UserError(f"{url} answers {error.code} {error.reason}: download the file by hand") from error
-            complete, reason = error.code == 416, str(error)  # 416: nothing after what we have; the md5 decides
-        except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
-            reason = str(error)
-        failures = 0 if _size(part) > before else failures + 1
-        if not complete and failures == TRIES:
-            raise UserError(
-                f"{url} cannot be downloaded ({reason}): run this again, it continues at {_size(part):,} bytes"
-            )
+        except (OSError, http.client.HTTPException) as error:  # urllib's errors are OSErrors
+            code, reason = getattr(error, "code", 0), str(error)
+            if 400 <= code < 500 and code != 416:
+                raise UserError(f"{url} answers {reason}: download the file by hand") from error
+            complete = code == 416  # nothing after what we have; the md5 decides
+        if not complete and _size(part) <= before:
+            raise UserError(f"{url} cannot be downloaded ({reason}): run this again, it continues at {before:,} bytes")
     with part.open("rb") as file:
         digest = hashlib.file_digest(file, "md5").hexdigest()
     if digest != md5:

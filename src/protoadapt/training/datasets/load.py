@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import glyphs
@@ -70,44 +70,36 @@ def load(
     if on_corrupt not in ("fatal", "skip"):
         raise UserError(f"on_corrupt is {on_corrupt!r}: choose 'fatal' or 'skip'")
     source, home = _source(name, split, data_dir, crop, per_class)
-    # A cache in the data folder may move with it; elsewhere the key must tell apart folders that look the same.
-    where = [source.root.resolve()] if cache_dir and data_dir else []
-    parts = [pixel_cache.FORMAT, name, split, size, crop, per_class, source.fingerprint, *where]
-    # A picture skipped for want of a plugin is read once the plugin is installed.
-    key = fingerprint([*parts, *([resize] if resize else []), *plugins()])[:16]
-    entry = Path(cache_dir or home, f"{name}-{split}-{size}-{crop}-{key}")
-    cached = pixel_cache.read(entry, size, verify)
-    if cached is None:
-        with pixel_cache.alone(entry):  # a second process waits here and finds the entry complete
-            cached = pixel_cache.read(entry, size, verify)
-            if cached is None:
-                known = len(class_list(name, split))
-                pictures, classes = pixel_cache.in_order(source, per_class, known)
-                options = {"workers": workers, "on_progress": on_progress}
-                how = {"resize": resize, "skip": on_corrupt == "skip", "fixed": known > 0}
-                pixel_cache.write(entry, pictures, classes, size, **how, **options)  # type: ignore[arg-type]
-                cached = pixel_cache.read(entry, size, verify=False)
-    assert cached is not None
-    images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
-    if images.skipped and on_corrupt == "fatal":
-        raise pixel_cache.unreadable(images.skipped[0])
+    # A cache in the data folder may move with it; elsewhere the key must tell apart folders that look the same. A
+    # picture skipped for want of a plugin is read once the plugin is installed.
+    where = [*([source.root.resolve()] if cache_dir and data_dir else []), *([resize] if resize else []), *plugins()]
+    known = len(class_list(name, split))
+
+    def decoded(side: int) -> Images:
+        key = fingerprint([pixel_cache.FORMAT, name, split, side, crop, per_class, source.fingerprint, *where])[:16]
+        entry = Path(cache_dir or home, f"{name}-{split}-{side}-{crop}-{key}")
+        cached = pixel_cache.read(entry, side, verify)
+        if cached is None:
+            with pixel_cache.alone(entry):  # a second process waits here and finds the entry complete
+                cached = pixel_cache.read(entry, side, verify)
+                if cached is None:
+                    pictures, classes = pixel_cache.in_order(source, per_class, known)
+                    options: dict[str, Any] = {"workers": workers, "on_progress": on_progress}
+                    options |= {"resize": resize, "skip": on_corrupt == "skip", "fixed": known > 0}
+                    pixel_cache.write(entry, pictures, classes, side, **options)
+                    cached = pixel_cache.read(entry, side, verify=False)
+        assert cached is not None
+        images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
+        if images.skipped and on_corrupt == "fatal":
+            raise pixel_cache.unreadable(images.skipped[0])
+        return images
+
+    images = decoded(size)
     if store is None:
         return images
-    large = load(
-        name,
-        split,
-        data_dir,
-        size=store,
-        crop=crop,
-        per_class=per_class,
-        cache_dir=cache_dir,
-        verify=verify,
-        on_corrupt=on_corrupt,
-        workers=workers,
-        on_progress=on_progress,
-    )
+    large = decoded(store)
     if large.paths != images.paths:
-        raise UserError(f"a picture was skipped at {size} or {store} pixels only: remove {entry} to decode it again")
+        raise UserError(f"a picture was skipped at {size} or {store} pixels only: remove {cache_dir or home} and retry")
     return replace(images, wide=large.pixels)
 
 
@@ -122,22 +114,17 @@ def _source(
     source = search(name, split, data_dir, crop)
     if source is not None:
         return source, Path(str(data_dir), ".protoadapt-cache")
-    if name == "folder":
-        raise _no_classes(split, str(data_dir))
-    raise UserError(
-        f"the {split} classes of {dataset.title} are not in {data_dir}: expected layout: {dataset.looks_like}; "
-        f"{download_hint(name, str(data_dir))}"
-    )
-
-
-def _no_classes(split: str, folder: str) -> UserError:
-    """The error for a user's own folder without the classes of a split."""
-    if search("folder", "all", folder, "none") is not None:
-        return UserError(
-            f"{folder!r} has no {split} classes: put class folders into base/, val/ and novel/ inside it, "
+    if name != "folder":
+        raise UserError(
+            f"the {split} classes of {dataset.title} are not in {data_dir}: expected layout: {dataset.looks_like}; "
+            f"{download_hint(name, str(data_dir))}"
+        )
+    if search(name, "all", data_dir, "none") is not None:
+        raise UserError(
+            f"{str(data_dir)!r} has no {split} classes: put class folders into base/, val/ and novel/ inside it, "
             f"or at least eight of them into it"
         )
     unnamed = "; for pictures without names use `protoadapt manifest` and `extract --manifest`" * (split == "all")
-    return UserError(
-        f"no class folders in {folder!r}: put the pictures of each class into a folder with its name{unnamed}"
+    raise UserError(
+        f"no class folders in {str(data_dir)!r}: put the pictures of each class into a folder with its name{unnamed}"
     )

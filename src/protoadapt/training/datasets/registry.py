@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from protoadapt.core.errors import UserError, no_such
-from protoadapt.training.datasets import cifar, cub, folders, glyphs, imagenet
+from protoadapt.training.datasets import glyphs, layouts
 from protoadapt.vision.pictures.split import SplitSource
 
 SPLITS = {"base": "base", "train": "base", "val": "val", "validation": "val", "novel": "novel", "test": "novel"}
@@ -52,8 +52,8 @@ class Dataset:
 
 CIFAR: dict[str, Any] = {
     "layouts": (
-        Layout("cifar-100-python/ with train, test and meta", cifar.pickles),
-        Layout("one folder of pictures per class", folders.class_folders),
+        Layout("cifar-100-python/ with train, test and meta", layouts.cifar_pickles),
+        Layout("one folder of pictures per class", layouts.class_folders),
     ),
     "home": "https://www.cs.toronto.edu/~kriz/cifar.html (CIFAR-100, Python version)",
     "url": "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
@@ -83,9 +83,9 @@ DATASETS = {
     "mini-imagenet": Dataset(
         title="mini-ImageNet",
         layouts=(
-            Layout("images/ with train.csv, val.csv and test.csv", imagenet.csv_and_images),
-            Layout("mini-imagenet-cache-*.pkl or miniImageNet_category_split_*.pickle", imagenet.pickle_per_split),
-            Layout("one folder of pictures per class (n01532829/ …)", folders.class_folders),
+            Layout("images/ with train.csv, val.csv and test.csv", layouts.mini_csv),
+            Layout("mini-imagenet-cache-*.pkl or miniImageNet_category_split_*.pickle", layouts.mini_pickle),
+            Layout("one folder of pictures per class (n01532829/ …)", layouts.class_folders),
         ),
         folders=("mini-imagenet", "mini_imagenet", "miniImageNet", "miniImagenet", "miniimagenet"),
         home="https://image-net.org/download.php (ILSVRC 2012), split by https://github.com/twitter-research/meta-learning-lstm",
@@ -101,7 +101,7 @@ DATASETS = {
         layouts=(
             Layout(
                 "one folder of pictures per class (n01530575/ …), alone or in train/, val/ and test/",
-                folders.class_folders,
+                layouts.class_folders,
             ),
         ),
         folders=("tiered-imagenet", "tiered_imagenet", "tieredImageNet", "tieredImagenet", "tieredimagenet"),
@@ -114,16 +114,13 @@ DATASETS = {
         title="CUB-200-2011",
         layouts=(
             Layout(
-                "CUB_200_2011/ with images/, images.txt, image_class_labels.txt, classes.txt, bounding_boxes.txt",
-                cub.official,
-            ),
-            Layout(
-                "one folder of pictures per class (001.Black_footed_Albatross/ …) with boxes.csv beside them",
-                cub.split_folders,
+                "CUB_200_2011/ with images/, images.txt and bounding_boxes.txt, or one folder of pictures per class "
+                "(001.Black_footed_Albatross/ …) with boxes.csv beside them",
+                layouts.cub,
             ),
         ),
         folders=("CUB_200_2011", "CUB-200-2011", "CUB-200-2011-dataset", "cub"),
-        home=cub.HOME,
+        home=layouts.CUB_HOME,
         url="https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
         md5="97eceeb196236b17998738112f37df78",
         mean=(0.4743, 0.4747, 0.4053),  # cut to bounding boxes
@@ -143,7 +140,7 @@ DATASETS = {
     ),
     "folder": Dataset(
         title="a folder of class folders",
-        layouts=(Layout("one folder of pictures per class, alone or in base/, val/ and novel/", folders.any_folder),),
+        layouts=(Layout("one folder of pictures per class, alone or in base/, val/ and novel/", layouts.any_folder),),
         home="your own pictures",
         mean=(0.485, 0.456, 0.406),  # those of ImageNet, for photographs of anything
         std=(0.229, 0.224, 0.225),

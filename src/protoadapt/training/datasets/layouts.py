@@ -1,0 +1,270 @@
+"""The ways in which datasets lie on disk: class folders, csv lists, pickles. Each finds the pictures of one split.
+
+A layout is a function (root, split, classes, crop) that returns a `SplitSource`, or None where the folder is laid out
+in another way. It touches the pictures of the wanted split only.
+"""
+
+import csv
+import io
+import os
+from collections.abc import Iterable
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protoadapt.core.errors import UserError
+from protoadapt.training.datasets.unpickle import read_table, text
+from protoadapt.vision.pictures.decode import Box, Picture
+from protoadapt.vision.pictures.split import SplitSource, fingerprint
+from protoadapt.vision.pictures.walk import pictures_in
+
+Files = list[tuple[str, str]]
+"""(name relative to the dataset's root, class) of pictures."""
+
+SPLIT_FOLDERS = {
+    "base": ("base", "train", "meta-train"),
+    "val": ("val", "validation", "valid", "meta-val"),
+    "novel": ("novel", "test", "meta-test"),
+}
+
+
+# Class folders. Every dataset is distributed in that layout somewhere.
+
+
+def class_folders(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
+    """The folders of these classes, in the root, in data/ or images/, or in split folders.
+
+    The split is determined by class names, never by the folder above them: CIFAR-100 and CUB are distributed with half
+    of each class in train/ and half in test/, and both halves belong to the split. No other class is read.
+    """
+    files = class_files(root, classes)
+    return source_of_files(root, files, classes) if files else None
+
+
+def class_files(root: Path, classes: list[str]) -> Files:
+    """The pictures of these classes, from the first place that has pictures of any of them."""
+    halves = [f"{name}/" for names in SPLIT_FOLDERS.values() for name in names]
+    for places in ([""], ["data/"], ["images/"], halves):
+        files = [file for place in places for label in classes for file in folder_files(root, place + label, label)]
+        if files:
+            return files
+    return []
+
+
+def folder_files(root: Path, folder: str, label: str) -> Files:
+    """The pictures directly inside a folder."""
+    return [(f"{folder}/{entry.name}", label) for entry in pictures_in(root / folder)]
+
+
+def any_folder(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
+    """A user's own pictures: split folders of class folders, or class folders alone.
+
+    Class folders alone are split by the usual rule of CUB: in sorted order, even ones are base, and of the odd ones
+    every other is validation, the rest novel. The split "all" is every class, for using a model rather than training.
+    """
+    found = {
+        part: {name: f"{folder}/{name}" for folder in folders for name in _subfolders(root / folder)}
+        for part, folders in SPLIT_FOLDERS.items()
+    }
+    if found["base"] or found["novel"]:
+        names = sorted(name for part in found.values() for name in part)
+        if twice := [name for name, following in pairwise(names) if name == following]:
+            raise UserError(
+                f"class {twice[0]!r} is in two split folders of {root}: validation and novel classes must be new, "
+                "so put each class folder into one of them"
+            )
+        wanted = {name: folder for part in found if split in (part, "all") for name, folder in found[part].items()}
+    else:
+        names = _subfolders(root)
+        rule = {"base": names[::2], "val": names[1::4], "novel": names[3::4], "all": names}
+        wanted = {name: name for name in rule[split]}
+    files = [file for name, folder in wanted.items() for file in folder_files(root, folder, name)]
+    return source_of_files(root, files, sorted({label for _, label in files})) if files else None
+
+
+def _subfolders(folder: Path) -> list[str]:
+    """Class folders, if the folder exists: not hidden, and with a picture inside."""
+    names = os.listdir(folder) if folder.is_dir() else ()
+    return sorted(name for name in names if name[0] != "." and any(pictures_in(folder / name)))
+
+
+def source_of_files(
+    root: Path, files: Files, classes: list[str] | None, boxes: dict[str, Box] | None = None, lists: str = ""
+) -> SplitSource:
+    """A source whose fingerprint consists of names, sizes, times and the text of the lists that name them."""
+
+    def read() -> list[Picture]:
+        base, box = str(root), boxes or {}
+        return [Picture(name, label, f"{base}/{name}", box.get(name)) for name, label in files]
+
+    listing = sorted(f"{name}\t{label}\t{_state(root, name)}" for name, label in files)
+    return SplitSource(root, fingerprint([lists, *listing]), read, classes)
+
+
+def source_of_arrays(files: Iterable[Path], read: Any, classes: list[str] | None = None) -> SplitSource:
+    """A source whose pictures are in files of arrays, which `read` reads."""
+    files = list(files)
+    root = files[0].parent
+    return SplitSource(root, fingerprint(f"{path.name}\t{_state(root, path.name)}" for path in files), read, classes)
+
+
+def _state(root: Path, name: str) -> str:
+    """Size and time of writing of a file: cached pixels of another file of the same name must not be used."""
+    try:
+        status = os.stat(f"{root}/{name}")
+    except OSError:
+        return "missing"
+    return f"{status.st_size} {status.st_mtime_ns}"
+
+
+def _read_text(path: Path) -> str:
+    """The content of a list of pictures, which must be UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is not UTF-8 text (byte {error.start}): download it again, or save it as UTF-8"
+        ) from error
+
+
+# CUB-200-2011 (Wah et al., 2011): its class folders, and bounding boxes.
+
+CUB_HOME = "https://www.vision.caltech.edu/datasets/cub_200_2011/"
+WHOLE = "use whole pictures with --crop none (in training --set crop=none)"
+
+
+def cub(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
+    """Class folders with official names, in images/ as published or elsewhere, with the official lists or boxes.csv."""
+    files = class_files(root, classes)
+    if crop == "none" or not files:
+        return source_of_files(root, files, classes) if files else None
+    known, keys = _boxes(root), {name: "/".join(name.split("/")[-2:]) for name, _ in files}
+    if missing := [key for key in keys.values() if key not in known]:
+        raise UserError(f"the list of boxes in {root} has none for {missing[0]}: download it again, or {WHOLE}")
+    boxes = {name: known[key] for name, key in keys.items()}
+    return source_of_files(root, files, classes, boxes, lists=repr(sorted(boxes.items())))
+
+
+def _boxes(root: Path) -> dict[str, Box]:
+    """'<class>/<file>' → box. boxes.csv has the size of the original picture, so that smaller copies are cut right."""
+    for path in (root / "boxes.csv", root / "cub-boxes.csv"):
+        if path.is_file():
+            rows = csv.DictReader(io.StringIO(_read_text(path), newline=""))
+            if "image" not in (rows.fieldnames or ()):
+                raise UserError(f"{path} has no column 'image': download it again, or {WHOLE}")
+            return {row["image"]: _box(path, row) for row in rows}
+    images, boxes = root / "images.txt", root / "bounding_boxes.txt"
+    if not (images.is_file() and boxes.is_file()):
+        raise UserError(
+            f"--crop box needs the boxes of CUB, which are not in {root}: put bounding_boxes.txt and images.txt there, "
+            f"which are in CUB_200_2011.tgz from {CUB_HOME}, or boxes.csv with the columns "
+            f"image,width,height,x,y,box_width,box_height, or {WHOLE}"
+        )
+    names, columns = _numbered(images), ("x", "y", "box_width", "box_height")
+    lines = {names[number]: line for number, line in _numbered(boxes).items() if number in names}
+    return {name: _box(boxes, dict(zip(columns, line.split()))) for name, line in lines.items()}
+
+
+def _box(path: Path, row: dict[str, str]) -> Box:
+    try:
+        x, y, width, height = (float(row[key]) for key in ("x", "y", "box_width", "box_height"))
+        size = (int(row["width"]), int(row["height"])) if "width" in row else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} has a row that is not a box, {row}: download it again") from error
+    return Box(x, y, width, height, size)
+
+
+def _numbered(path: Path) -> dict[str, str]:
+    """number → value of lines 'number value'."""
+    pairs = (line.split(maxsplit=1) for line in _read_text(path).splitlines())
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
+
+
+# mini-ImageNet (Vinyals et al., NeurIPS 2016, in the split of Ravi & Larochelle, ICLR 2017).
+
+CSV_NAMES = {"base": "train.csv", "val": "val.csv", "novel": "test.csv"}
+# Of the second family only the published split is read: train_phase_val and train_phase_test hold other pictures.
+MINI_PICKLES = {
+    "base": ("mini-imagenet-cache-train.pkl", "miniImageNet_category_split_train_phase_train.pickle"),
+    "val": ("mini-imagenet-cache-val.pkl", "miniImageNet_category_split_val.pickle"),
+    "novel": ("mini-imagenet-cache-test.pkl", "miniImageNet_category_split_test.pickle"),
+}
+
+
+def mini_csv(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
+    """images/ with train.csv, val.csv and test.csv, whose rows are filename, label."""
+    path = root / CSV_NAMES[split]
+    if not path.is_file() or not (root / "images").is_dir():
+        return None
+    content, wanted = _read_text(path), set(classes)
+    rows = [row[:2] for row in csv.reader(io.StringIO(content)) if len(row) >= 2]
+    files = [(f"images/{name}", label) for name, label in rows if label in wanted]
+    for name, _ in files:
+        if os.path.isabs(name[7:]) or ".." in name.replace("\\", "/").split("/"):
+            raise UserError(f"{path} names {name[7:]!r}, which is outside the dataset: download the list again")
+    return source_of_files(root, files, classes, lists=content) if files else None
+
+
+def mini_pickle(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
+    """mini-imagenet-cache-*.pkl (image_data, class_dict) or miniImageNet_category_split_*.pickle (data, labels)."""
+    found = [path for name in MINI_PICKLES[split] if (path := root / name).is_file()]
+    return source_of_arrays(found[:1], partial(_read_mini, found[0])) if found else None
+
+
+def _read_mini(path: Path) -> list[Picture]:
+    table = read_table(path)
+    data = table.get("image_data", table.get("data"))
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 4 or data.shape[3] != 3:
+        raise UserError(f"{path} has no uint8 pictures (N, H, W, 3) under 'image_data' or 'data': download it again")
+    labels: dict[int, str] = {}
+    if "class_dict" in table:
+        labels = {int(row): text(name) for name, rows in table["class_dict"].items() for row in rows}
+    elif "labels" in table:
+        # Without class names, the numbers of the classes serve as names.
+        names = {int(number): text(name) for name, number in table.get("catname2label", {}).items()}
+        labels = {row: names.get(int(number), f"class {int(number)}") for row, number in enumerate(table["labels"])}
+    if not labels or max(labels) >= len(data) or min(labels) < 0:
+        raise UserError(f"{path} has no labels that fit its {len(data)} pictures: download it again")
+    return [Picture(f"{path.name}/{row:05d}", label, data[row]) for row, label in labels.items()]
+
+
+# CIFAR-100 (Krizhevsky, 2009), which CIFAR-FS (Bertinetto et al., ICLR 2019) and FC100 (Oreshkin et al., NeurIPS 2018)
+# split by class: all 600 pictures per class, from the published training and test halves.
+
+
+def cifar_pickles(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
+    """The official files train, test and meta of cifar-100-python."""
+    files = [root / name for name in ("meta", "train", "test")]
+    if not all(file.is_file() for file in files):
+        return None
+    return source_of_arrays(files, partial(_read_cifar, root, set(classes)), classes)
+
+
+def _read_cifar(root: Path, wanted: set[str]) -> list[Picture]:
+    names = [text(name) for name in _column(read_table(root / "meta"), "fine_label_names", root / "meta")]
+    pictures: list[Picture] = []
+    for half in ("train", "test"):
+        path = root / half
+        table = read_table(path)
+        data, labels, files = (_column(table, key, path) for key in ("data", "fine_labels", "filenames"))
+        if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (len(labels), 3072):
+            raise UserError(f"{path} does not hold {len(labels)} rows of 3,072 bytes: download cifar-100-python again")
+        tiles = data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        try:
+            pictures += [
+                Picture(f"{half}/{text(file)}", names[label], tile)
+                for tile, label, file in zip(tiles, labels, files, strict=True)
+                if names[label] in wanted
+            ]
+        except (IndexError, TypeError, ValueError) as error:
+            raise UserError(f"{path} has labels or names that do not fit ({error}): download it again") from error
+    return pictures
+
+
+def _column(table: dict, key: str, path: Path) -> list:
+    if not isinstance(table.get(key), (list, np.ndarray)):
+        raise UserError(f"{path} has no list {key!r}, only {sorted(table)}: download cifar-100-python again")
+    return table[key]
