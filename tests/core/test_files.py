@@ -93,16 +93,15 @@ def test_innermost_lists_and_objects_take_one_line(tmp_path):
 
 
 def test_half_written_files_of_ended_processes_are_swept(tmp_path):
-    ended = subprocess.Popen([sys.executable, "-c", ""])  # its number stays until it is waited for
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
     with written_whole(tmp_path / "mine") as mine:
         theirs = mine.with_name(mine.name.replace(f"-{os.getpid()}-", f"-{ended.pid}-"))
         elsewhere = mine.with_name(".00000000-1-0123456789abcdef.partial")
         for file in (theirs, elsewhere):
             file.touch()
-        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
         sweep(tmp_path)
         assert sorted(tmp_path.iterdir()) == sorted([mine, elsewhere])
         os.utime(elsewhere, (0, 0))  # of another machine, and old
         sweep(tmp_path)
         assert [*tmp_path.iterdir()] == [mine]
-    ended.wait()

@@ -10,7 +10,7 @@ import pytest
 from helpers.label_files import almost_the_same, listing
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import SWEPT, written_whole
+from protoadapt.core.files import sweep_once, written_whole
 
 pytestmark = pytest.mark.usefixtures("without_paths")
 
@@ -54,7 +54,7 @@ with written_whole(sys.argv[1]) as partial:
         subprocess.run([sys.executable, "-c", writing, target])
     assert len([*(folder / "out").rglob("*.partial")]) == 2
     with written_whole(place / "red" / "day 0" / "new.png") as mine:
-        SWEPT.clear()  # as in a new process
+        sweep_once.cache_clear()  # as in a new process
         named(sort="copy")
         assert [*(folder / "out").rglob("*.partial")] == [mine]  # of a process that is alive
 

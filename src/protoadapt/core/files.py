@@ -5,11 +5,13 @@ import errno
 import hashlib
 import io
 import json
+import mmap
 import os
 import re
 import socket
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -38,21 +40,15 @@ def check_output(path: str | Path, *inputs: str | Path | None) -> Path:
     return path
 
 
-SEARCHED = 1 << 24
-"""Bytes at the beginning and at the end of a file that are searched for what shows its kind."""
-
-
 def check_ours(path: Path, mark: re.Pattern[bytes]) -> Path:
     """The path of an output file that the user did not name. Raises UserError where a file of another kind is there.
 
     `mark` is found in all files of the kind that is written.
     """
-    if check_output(path).exists():
-        with open(path, "rb") as file:
-            content = file.read(SEARCHED)
-            file.seek(max(file.tell(), path.stat().st_size - SEARCHED))
-            content += file.read(SEARCHED)
-        if content and not mark.search(content):
+    if check_output(path).exists() and path.stat().st_size:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            ours = mark.search(content)
+        if not ours:
             raise UserError(
                 f"{str(path)!r} was not written by this command and would be replaced: move it, or choose another --out"
             )
@@ -70,10 +66,7 @@ def unchanged_since_now(path: Path) -> Callable[[], None]:
 
     It compares contents, not times, which a quick edit may leave as they are.
     """
-
-    def content() -> bytes | None:
-        return path.read_bytes() if path.is_file() else None
-
+    content = lambda: path.read_bytes() if path.is_file() else None  # noqa: E731
     before = content()
 
     def check() -> None:
@@ -86,47 +79,39 @@ def unchanged_since_now(path: Path) -> Callable[[], None]:
 
 
 STALE = 3600
-"""Seconds after which a half-written file of another machine belongs to a dead process."""
-PARTIAL = re.compile(r"\.(?:([0-9a-f]{8})-(\d+)-[0-9a-f]{16}|[0-9a-f]{32})\.partial")  # 32 digits: of version 0.1.0
-SWEPT: set[Path] = set()
-"""Folders that this process has swept."""
+"""Seconds after which a half-written file belongs to a process that was killed, if nothing else is known of it."""
+PARTIAL = re.compile(r"\.([0-9a-f]{8})-(\d+)-[0-9a-f]{16}\.partial")
+"""The name of a half-written file: a checksum of the machine's name, the number of the process, a random number."""
 
 
-@cache
 def _machine() -> str:
-    """A hash of what makes the number of a process mean one process: the machine since its start, and the container."""
-    known = [socket.gethostname()]
-    for source in (
-        lambda: Path("/proc/sys/kernel/random/boot_id").read_text(),
-        lambda: os.readlink("/proc/self/ns/pid"),
-    ):
-        with suppress(OSError):
-            known.append(source())
-    return hashlib.sha256("\n".join(known).encode("utf-8", "replace")).hexdigest()[:8]
-
-
-def _dead(machine: str | None, process: str | None, file: Path) -> bool:
-    if machine != _machine() or not process:
-        return time.time() - file.stat().st_mtime > STALE
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    with suppress(OSError, IndexError):  # a process that has ended keeps its number until its parent asks for it
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    return False
+    return f"{zlib.crc32(socket.gethostname().encode()):08x}"
 
 
 def sweep(folder: Path) -> None:
     """Remove the half-written files of processes that were killed."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if match := PARTIAL.fullmatch(entry.name):
-                with suppress(OSError):
-                    if _dead(match[1], match[2], Path(entry.path)):
-                        os.unlink(entry.path)
+            match = PARTIAL.fullmatch(entry.name)
+            with suppress(OSError):
+                if match and (_ended(*match.groups()) or time.time() - entry.stat().st_mtime > STALE):
+                    os.unlink(entry.path)
+
+
+def _ended(machine: str, process: str) -> bool:
+    """Whether a process is known to have ended: one of another machine never is."""
+    if machine == _machine():
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            return True
+        except (OSError, OverflowError):
+            pass
+    return False
+
+
+sweep_once = cache(sweep)
+"""`sweep`, at the first call for a folder."""
 
 
 @contextmanager
@@ -138,21 +123,17 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     """
     path = check_output(path)
     partial = path.with_name(f".{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:16]}.partial")
-    if path.parent not in SWEPT:
-        SWEPT.add(path.parent)
-        sweep(path.parent)
-    ours = True  # whether an OSError is of this function: the caller may also read other files
+    sweep_once(path.parent)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.touch()
         mode = partial.stat().st_mode  # of any new file here; some libraries write files that only the owner may read
-        ours = False
         yield partial
-        ours = True
         partial.chmod(mode)
         os.replace(partial, path)
     except OSError as error:
-        if not ours and error.errno not in FULL and str(partial) not in map(str, (error.filename, error.filename2)):
+        ours = map(str, (partial, *partial.parents))  # the caller may also read other files
+        if error.errno not in FULL and {str(error.filename), str(error.filename2)}.isdisjoint(ours):
             raise
         reason = error.strerror or str(error)
         raise UserError(
@@ -194,8 +175,7 @@ def json_text(value: Any) -> str:
 
 def write_json(path: Path, value: Any) -> None:
     """Writes one JSON file (`json_text`), whole or not at all."""
-    with written_whole(path) as partial:
-        write_synced(partial, json_text(value).encode())
+    write_text(path, json_text(value))
 
 
 @contextmanager
