@@ -54,16 +54,3 @@ def test_in_a_repository_its_commit_and_whether_it_was_changed(copy):
     assert said(copy, PROTOADAPT_COMMIT="abc") == head
     (copy / "protoadapt" / "__init__.py").write_text("changed = True\n")
     assert said(copy) == f"{head}+changes"
-
-
-def test_fabric_is_told_under_either_of_its_names(monkeypatch):
-    def version(name):
-        if name == "lightning-fabric":
-            raise provenance.metadata.PackageNotFoundError
-        return "7.1"
-
-    assert provenance.versions()["lightning-fabric"] not in ("not installed", "in lightning 7.1")
-    monkeypatch.setattr(provenance.metadata, "version", version)
-    provenance._version.cache_clear()
-    assert provenance.versions()["lightning-fabric"] == "in lightning 7.1"
-    provenance._version.cache_clear()

@@ -43,7 +43,7 @@ def class_indices(labels: Any) -> tuple[np.ndarray, list[str] | None]:
     (array([ 1, -1,  0]), ['cat', 'dog'])
     """
     if isinstance(labels, Tensor):
-        labels = _dense(labels, "labels")
+        labels = as_tensor(labels, "labels")
         labels = (labels.float() if labels.is_floating_point() else labels).cpu()
     array = as_array(labels, "labels")
     if array.dtype.kind == "S":
@@ -60,23 +60,16 @@ def class_indices(labels: Any) -> tuple[np.ndarray, list[str] | None]:
 
 
 def as_tensor(values: Any, name: str) -> Tensor:
-    """A tensor of real numbers of an array, list or data frame called `name`."""
+    """A tensor of real numbers, without its gradient, of an array, list or data frame called `name`."""
     if not isinstance(values, Tensor):
         array = as_array(values, name)
         try:
             values = torch.from_numpy(np.require(array, requirements=["C", "W"]))
         except (TypeError, ValueError) as error:
             raise _not_an_array(name, error) from error
-    if values.is_complex():
-        raise _not_an_array(name, f"it is of type {values.dtype}")
-    return _dense(values, name)
-
-
-def _dense(tensor: Tensor, name: str) -> Tensor:
-    """The tensor without its gradient. Raises UserError where it is not one number per entry in memory."""
-    if tensor.is_meta or tensor.layout != torch.strided:
-        raise _not_an_array(name, f"it is of type {tensor.dtype}, {tensor.layout} on {tensor.device}")
-    return tensor.detach()
+    if values.is_complex() or values.is_meta or values.layout != torch.strided:
+        raise _not_an_array(name, f"it is of type {values.dtype}, {values.layout} on {values.device}")
+    return values.detach()
 
 
 def as_array(values: Any, name: str) -> np.ndarray:

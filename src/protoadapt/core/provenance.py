@@ -25,22 +25,16 @@ def made_now() -> dict[str, Any]:
     return {"made": datetime.now().astimezone().isoformat(timespec="seconds"), "versions": versions()}
 
 
+@cache
 def versions() -> dict[str, str]:
     """Versions of Python, protoadapt and the packages that decide results."""
     installed = {"python": platform.python_version(), "protoadapt": protoadapt.__version__}
     for name in ("torch", "numpy", "numba", "scikit-learn", "lightning-fabric", "pillow"):
-        installed[name] = _version(name) or "not installed"
-    if not _version("lightning-fabric") and (package := _version("lightning")):  # the same code under its other name
-        installed["lightning-fabric"] = f"in lightning {package}"
+        try:
+            installed[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            installed[name] = "not installed"
     return installed
-
-
-@cache
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 @cache
