@@ -4,6 +4,7 @@ import copy
 import json
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +124,8 @@ class Run:
             "class_names": [str(base.class_names[c]) for c in self.classes],
         }
         if head := self.learner.few_shot_head:
-            self.model_metadata["head"] = {"name": config.head, **head.shape.to_dict()}
+            shape = asdict(head.shape) | {"channels": list(head.shape.channels)}
+            self.model_metadata["head"] = {"name": config.head, **shape}
         self.teachers = {
             p.teacher: load_teacher(p.teacher, len(self.classes)).to(self.device) for p in config.phases if p.teacher
         }

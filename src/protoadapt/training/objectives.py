@@ -136,7 +136,7 @@ def head_step(name: str, outputs: Outputs) -> tuple[Tensor, Tensor, Tensor]:
             (episodes, queries), way = query.shape[:2], classes.shape[-1]
             targets = torch.arange(way, device=query.device).repeat_interleave(queries // way).expand(episodes, -1)
             head, smoothing = cast(EpisodeHead, outputs.heads[name]), outputs.config.label_smoothing
-            step = head.train_step(support, classes, query, targets, smoothing, outputs.noise)
+            step = head.train_step((support, classes, query), targets, smoothing, outputs.noise)
             outputs.memo[name] = (*step, targets)
     return outputs.memo[name]
 

@@ -15,7 +15,7 @@ from protoadapt.core.heads import HEADS, HeadShape, as_method
 from protoadapt.core.heads.deepemd import least_cost_flow
 from protoadapt.core.heads.head import dropout
 from protoadapt.core.heads.leo import sample as leo_sample
-from protoadapt.core.heads.metaopt_svm import svm_dual
+from protoadapt.core.heads.metaoptnet import svm_dual
 
 SHAPE = HeadShape(dim=8, side=2, way=3, shot=2)
 ORDERED = {"gnn", "snail"}
@@ -249,7 +249,7 @@ def test_losses_of_their_own():
     for name in HEADS:
         episodes, labels = episodes_for(name)
         head, parts = made(name), (episodes.support, episodes.membership, episodes.query)
-        logits, loss = head.train_step(*parts, labels)
+        logits, loss = head.train_step(parts, labels)
         torch.testing.assert_close(logits, head(*parts))
         if name == "relation":
             expected = np.mean(
@@ -275,7 +275,7 @@ def test_losses_of_their_own():
 def test_the_loss_of_leo_is_that_of_its_queries_and_four_penalties():
     episodes, labels = episodes_for("leo")
     head, parts = made("leo"), (episodes.support, episodes.membership, episodes.query)
-    logits, loss = head.train_step(*parts, labels)
+    logits, loss = head.train_step(parts, labels)
     weights = {key: t.double().numpy() for key, t in head.state_dict().items()}
     rows = weights["decode.weight"].T
     rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -310,7 +310,7 @@ def test_it_learns(name):
     losses = []
     for _ in range(8):
         parts = (episodes.support @ moved, episodes.membership, episodes.query @ moved)
-        loss = head.train_step(*parts, labels)[1]
+        loss = head.train_step(parts, labels)[1]
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

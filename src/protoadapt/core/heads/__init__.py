@@ -14,8 +14,7 @@ from protoadapt.core.heads.head import as_method as as_method
 from protoadapt.core.heads.head import as_picture_method as as_picture_method
 from protoadapt.core.heads.leo import LEO
 from protoadapt.core.heads.matching import MatchingNet, MatchingNetFCE
-from protoadapt.core.heads.metaopt_svm import MetaOptNetSVM
-from protoadapt.core.heads.metaoptnet import MetaOptNetRidge
+from protoadapt.core.heads.metaoptnet import MetaOptNetRidge, MetaOptNetSVM
 from protoadapt.core.heads.relation import RelationNet
 from protoadapt.core.heads.snail import SNAIL
 from protoadapt.core.heads.tadam import TADAM

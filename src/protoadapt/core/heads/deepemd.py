@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from protoadapt.core.heads.head import EpisodeHead
+from protoadapt.core.heads.head import EpisodeHead, Noise
 from protoadapt.core.methods.common import class_means
 
 TEMPERATURE = 12.5
@@ -32,9 +32,7 @@ class DeepEMD(EpisodeHead):
     places = True
     steps = 100
 
-    def forward(
-        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         classes, queries = self._places(class_means(support, membership)), self._places(query)
         if not self.training and support.shape[1] > membership.shape[-1]:
             classes = self._structured(classes, self._places(support), membership)

@@ -1,9 +1,8 @@
 """EPNet. Rodríguez, Laradji, Drouin, Lacoste: Embedding Propagation (ECCV 2020)."""
 
-import torch
 from torch import Tensor
 
-from protoadapt.core.heads.head import EpisodeHead
+from protoadapt.core.heads.head import EpisodeHead, Noise
 from protoadapt.core.methods.embedding_propagation import propagated_scores
 
 
@@ -13,7 +12,5 @@ class EPNet(EpisodeHead):
     It has no parameters: training shapes the backbone.
     """
 
-    def forward(
-        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         return (propagated_scores(support, membership, query) + 1e-6).log()

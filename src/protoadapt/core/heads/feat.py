@@ -1,9 +1,8 @@
 """FEAT. Ye, Hu, Zhan, Sha: Few-Shot Learning via Embedding Adaptation with Set-to-Set Functions (CVPR 2020)."""
 
-import torch
 from torch import Tensor, nn
 
-from protoadapt.core.heads.head import EpisodeHead, HeadShape, dropout
+from protoadapt.core.heads.head import EpisodeHead, HeadShape, Noise, dropout
 from protoadapt.core.methods.common import class_means, sq_distances
 
 TEMPERATURE = 64.0
@@ -27,13 +26,11 @@ class FEAT(EpisodeHead):
         self.q, self.k, self.v = (nn.Linear(shape.dim, shape.dim, bias=False) for _ in range(3))
         self.out, self.norm = nn.Linear(shape.dim, shape.dim), nn.LayerNorm(shape.dim)
 
-    def adapt(self, rows: Tensor, noise: torch.Generator | None = None) -> Tensor:
+    def adapt(self, rows: Tensor, noise: Noise = None) -> Tensor:
         """Rows (…, n, D) after attention among the n of a set."""
         weights = (self.q(rows) @ self.k(rows).mT / rows.shape[-1] ** 0.5).softmax(-1)
         seen = dropout(weights, ATTENTION_DROPPED, noise) @ self.v(rows)
         return self.norm(rows + dropout(self.out(seen), DROPPED, noise))
 
-    def forward(
-        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         return -sq_distances(query, self.adapt(class_means(support, membership), noise)) / TEMPERATURE

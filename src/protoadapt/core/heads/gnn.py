@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from protoadapt.core.heads.head import EpisodeHead, HeadShape
+from protoadapt.core.heads.head import EpisodeHead, HeadShape, Noise
 
 EMBEDDED = 128
 HIDDEN = 96
@@ -55,9 +55,7 @@ class GNN(EpisodeHead):
         self.norms = nn.ModuleList(nn.BatchNorm1d(HIDDEN // 2) for _ in sizes[:2])
         self.out = nn.Linear(2 * sizes[2], shape.way)
 
-    def forward(
-        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         rows = torch.cat([query, support], 1)
         rows = self.norm(self.embed(rows).flatten(0, 1)).unflatten(0, rows.shape[:2])
         queries, known = rows.split([query.shape[1], support.shape[1]], 1)

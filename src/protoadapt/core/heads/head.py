@@ -8,9 +8,9 @@ places of the last stage get rows that hold them: D = C · side², channel by ch
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import isqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,10 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import transductive_only
 
+Noise = torch.Generator | None
+"""A source of dropout and samples while training; None: without."""
+Parts = tuple[Tensor, Tensor, Tensor]
+"""Support rows, their classes and query rows, as `EpisodeHead.forward` takes them."""
 Film = tuple[Tensor, Tensor]
 """γ and β, (E, C) each: a layer's C channels become (1 + γ) h + β in the episode (Perez et al. 2018)."""
 
@@ -34,11 +38,6 @@ class HeadShape:
     way: int
     shot: int
     channels: tuple[int, ...] = ()  # of the layers that a head conditions
-
-    def to_dict(self) -> dict[str, Any]:
-        """As it is saved; without the channels where none are conditioned."""
-        saved = asdict(self) | {"channels": list(self.channels)}
-        return {name: value for name, value in saved.items() if value != []}
 
 
 class EpisodeHead(nn.Module):
@@ -64,25 +63,18 @@ class EpisodeHead(nn.Module):
         """Conditions of every layer, given support rows (E, S, D) without conditions and their classes (E, S, W)."""
         raise NotImplementedError
 
-    def forward(
-        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         """Class logits (E, Q, W) of query rows (E, Q, D), given support rows (E, S, D) and their classes as one-hot
         rows (E, S, W). noise: source of dropout while training; None: no dropout."""
         raise NotImplementedError
 
     def train_step(
-        self,
-        support: Tensor,
-        membership: Tensor,
-        query: Tensor,
-        targets: Tensor,
-        smoothing: float = 0.0,
-        noise: torch.Generator | None = None,
+        self, parts: Parts, targets: Tensor, smoothing: float = 0.0, noise: Noise = None
     ) -> tuple[Tensor, Tensor]:
         """The logits, and the mean loss () of queries whose classes are `targets` (E, Q): cross-entropy, unless the
-        paper has another. Others as in `forward`; smoothing: share of each target spread over all classes."""
-        logits = self(support, membership, query, noise)
+        paper has another. parts: the first three of `forward`; smoothing: share of each target spread over all
+        classes."""
+        logits = self(*parts, noise)
         return logits, self.loss(logits, targets, smoothing)
 
     def loss(self, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -114,7 +106,7 @@ def as_method(name: str, head: EpisodeHead) -> Callable[[Episodes], Tensor]:
     """
 
     def run(episodes: Episodes) -> Tensor:
-        check_episodes(name, head, episodes)
+        _check_episodes(name, head, episodes)
         parts = (episodes.support, episodes.membership, episodes.query)
         own = next(head.parameters(), episodes.rows)
         with torch.autocast(episodes.rows.device.type, enabled=False):
@@ -163,17 +155,24 @@ def as_picture_method(
     return run
 
 
-def check_episodes(name: str, head: EpisodeHead, episodes: Episodes) -> None:
+def _check_episodes(name: str, head: EpisodeHead, episodes: Episodes) -> None:
     """Raises UserError where a head cannot answer these episodes."""
     transductive_only(episodes, name)
-    shape, dims = head.shape, episodes.rows.shape[1]
-    check_rows(name, head, dims)
+    shape, dims, shots = head.shape, episodes.rows.shape[1], episodes.shots
+    expected = shape.dim * shape.side**2 if head.places else shape.dim
+    if dims != expected:
+        holds_places = dims % shape.dim == 0 and isqrt(dims // shape.dim) ** 2 * shape.dim == dims
+        way_out = "with the network of the same run"
+        if holds_places:
+            way_out = "with --maps, as it looks at the places of the last stage" if head.places else "without --maps"
+        raise UserError(
+            f"{name} was trained with rows of {expected} numbers and the features have {dims}: extract them {way_out}"
+        )
     if head.fixed_way and episodes.n_way != shape.way:
         raise UserError(
             f"{name} answers {shape.way} classes, as it was trained, and the episodes have {episodes.n_way}: "
             f"set --way {shape.way}, or train it with --set way={episodes.n_way}"
         )
-    shots = episodes.shots
     if head.fixed_shot and not bool((shots == shape.shot).all()):
         raise UserError(
             f"{name} takes {shape.shot} support rows per class, as it was trained, and the episodes have "
@@ -182,29 +181,7 @@ def check_episodes(name: str, head: EpisodeHead, episodes: Episodes) -> None:
         )
 
 
-def check_rows(name: str, head: EpisodeHead, dims: int) -> None:
-    """Raises UserError where rows of so many dimensions are not those of the head's backbone."""
-    shape = head.shape
-    expected = shape.dim * shape.side**2 if head.places else shape.dim
-    if dims == expected:
-        return
-    if head.places and dims == shape.dim:
-        raise UserError(
-            f"{name} looks at the {shape.side} × {shape.side} places of the last stage and the features hold their "
-            f"mean only: extract them with --maps"
-        )
-    if dims % shape.dim == 0 and isqrt(dims // shape.dim) ** 2 * shape.dim == dims and not head.places:
-        raise UserError(
-            f"{name} takes features of {shape.dim} dimensions and these hold places ({dims} numbers): extract them "
-            f"without --maps"
-        )
-    raise UserError(
-        f"{name} was trained with rows of {expected} numbers and the features have {dims}: extract them with the "
-        f"network of the same run"
-    )
-
-
-def dropout(x: Tensor, share: float, noise: torch.Generator | None) -> Tensor:
+def dropout(x: Tensor, share: float, noise: Noise) -> Tensor:
     """x with a share of its entries set to 0 and the others enlarged to keep the mean; x itself without noise."""
     if noise is None:
         return x

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from protoadapt.core.heads.head import EpisodeHead, HeadShape, dropout
+from protoadapt.core.heads.head import EpisodeHead, HeadShape, Noise, Parts, dropout
 from protoadapt.core.methods.common import class_means
 
 LATENT = 64
@@ -32,20 +32,16 @@ class LEO(EpisodeHead):
 
     def __init__(self, shape: HeadShape):
         super().__init__(shape)
-        self.encode, self.decode = (
-            nn.Linear(shape.dim, LATENT, bias=False),
-            nn.Linear(LATENT, 2 * shape.dim, bias=False),
-        )
+        self.encode = nn.Linear(shape.dim, LATENT, bias=False)
+        self.decode = nn.Linear(LATENT, 2 * shape.dim, bias=False)
         self.relate = nn.ModuleList(nn.Linear(2 * LATENT, 2 * LATENT, bias=False) for _ in range(3))
         self.latent_rate = nn.Parameter(torch.ones(LATENT))
         self.weight_rate = nn.Parameter(torch.full((shape.dim,), 1e-3))
 
-    def forward(
-        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         return self.adapt(support, membership, noise)[0](query)
 
-    def adapt(self, support: Tensor, membership: Tensor, noise: torch.Generator | None = None):
+    def adapt(self, support: Tensor, membership: Tensor, noise: Noise = None):
         """The adapted classifier, a function of rows (E, n, D) → (E, n, W), and the parts of its penalty."""
         learning = torch.is_grad_enabled()
         rows = F.normalize(support, dim=-1)
@@ -75,7 +71,7 @@ class LEO(EpisodeHead):
             (z.detach() - start).square().mean(),
         )
 
-    def _codes(self, rows: Tensor, membership: Tensor, noise: torch.Generator | None) -> Tensor:
+    def _codes(self, rows: Tensor, membership: Tensor, noise: Noise) -> Tensor:
         """Parameters (E, W, 2Z) of the codes' distributions."""
         codes = self.encode(dropout(rows, DROPPED, noise))
         n = codes.shape[1]
@@ -86,16 +82,10 @@ class LEO(EpisodeHead):
         return class_means(h.mean(2), membership)
 
     def train_step(
-        self,
-        support: Tensor,
-        membership: Tensor,
-        query: Tensor,
-        targets: Tensor,
-        smoothing: float = 0.0,
-        noise: torch.Generator | None = None,
+        self, parts: Parts, targets: Tensor, smoothing: float = 0.0, noise: Noise = None
     ) -> tuple[Tensor, Tensor]:
-        classifier, divergence, encoding = self.adapt(support, membership, noise)
-        logits = classifier(query)
+        classifier, divergence, encoding = self.adapt(*parts[:2], noise)
+        logits = classifier(parts[2])
         loss = self.loss(logits, targets, smoothing)
         decoder = F.normalize(self.decode.weight.T, dim=-1)  # (Z, 2D)
         crossing = (decoder @ decoder.T - torch.eye(LATENT, dtype=decoder.dtype, device=decoder.device)).square().mean()
@@ -103,7 +93,7 @@ class LEO(EpisodeHead):
         return logits, loss + DIVERGENCE * divergence + ENCODING * encoding + ORTHOGONALITY * crossing + DECAY * size
 
 
-def sample(parameters: Tensor, offset: float, noise: torch.Generator | None) -> tuple[Tensor, Tensor]:
+def sample(parameters: Tensor, offset: float, noise: Noise) -> tuple[Tensor, Tensor]:
     """A sample of N(mean, σ²), σ = exp(spread) − 1 + offset, and its log-density less that of N(0, 1), averaged.
 
     Without noise: the mean, and 0."""

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from protoadapt.core.heads.head import EpisodeHead, HeadShape
+from protoadapt.core.heads.head import EpisodeHead, HeadShape, Noise
 from protoadapt.core.methods.matching_net import label_attention
 
 
@@ -14,9 +14,7 @@ class MatchingNet(EpisodeHead):
     Without full context embeddings there is nothing to learn but the backbone.
     """
 
-    def forward(
-        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         support, query = F.normalize(support, dim=-1), F.normalize(query, dim=-1)
         return (label_attention(support, membership, query) + 1e-6).log()
 
@@ -37,9 +35,7 @@ class MatchingNetFCE(MatchingNet):
         self.reader = nn.LSTM(shape.dim, shape.dim, batch_first=True, bidirectional=True)
         self.looker = nn.LSTMCell(2 * shape.dim, shape.dim)
 
-    def forward(
-        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         forwards, backwards = self.reader(support)[0].chunk(2, -1)
         support = support + forwards + backwards
         f, h, c = query, query, torch.zeros_like(query)

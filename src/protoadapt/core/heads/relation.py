@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from protoadapt.core.heads.head import EpisodeHead, HeadShape
+from protoadapt.core.heads.head import EpisodeHead, HeadShape, Noise
 from protoadapt.core.methods.common import class_means
 
 HIDDEN = 8
@@ -29,9 +29,7 @@ class RelationNet(EpisodeHead):
         side = _pooled(_pooled(shape.side))
         self.hidden, self.out = nn.Linear(dim * side**2, HIDDEN), nn.Linear(HIDDEN, 1)
 
-    def forward(
-        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         # The convolution of [prototype; query] is the sum of one of each, so that none is done twice.
         of_class, of_query = self.first.weight.chunk(2, 1)
         classes = _conv(self.maps(class_means(support, membership)), of_class)[:, None]  # (E, 1, W, C, H, H)

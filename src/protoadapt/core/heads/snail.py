@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from protoadapt.core.heads.head import EpisodeHead, HeadShape
+from protoadapt.core.heads.head import EpisodeHead, HeadShape, Noise
 
 FILTERS = 128
 ATTENTION = ((64, 32), (256, 128), (512, 256))
@@ -67,13 +67,10 @@ class SNAIL(EpisodeHead):
                 size += depth * FILTERS
         self.blocks, self.out = nn.Sequential(*blocks), nn.Linear(size, shape.way)
 
-    def forward(
-        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         by_class = membership.argmax(-1).argsort(dim=1, stable=True)[..., None]
-        known = (
-            torch.cat([support, membership], -1).take_along_dim(by_class, 1)[:, None].expand(-1, query.shape[1], -1, -1)
-        )
+        known = torch.cat([support, membership], -1).take_along_dim(by_class, 1)
+        known = known[:, None].expand(-1, query.shape[1], -1, -1)
         last = F.pad(query, (0, membership.shape[-1]))[:, :, None]
         x = self.blocks(torch.cat([known, last], 2).flatten(0, 1))
         return self.out(x[:, -1]).unflatten(0, query.shape[:2])

@@ -7,7 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from protoadapt.core.heads.head import EpisodeHead, Film, HeadShape
+from protoadapt.core.heads.head import EpisodeHead, Film, HeadShape, Noise
 from protoadapt.core.methods.common import class_means, sq_distances
 
 LAYERS = 3
@@ -43,9 +43,7 @@ class TADAM(EpisodeHead):
         sizes = zip(self.gamma, self.gamma_size, self.beta, self.beta_size)
         return [(a * _answer(gamma, task), b * _answer(beta, task)) for gamma, a, beta, b in sizes]  # type: ignore[arg-type]
 
-    def forward(
-        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         return -self.scale * sq_distances(query, class_means(support, membership))
 
     def loss(self, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:

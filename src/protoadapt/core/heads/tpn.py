@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from protoadapt.core.heads.head import EpisodeHead, HeadShape
+from protoadapt.core.heads.head import EpisodeHead, HeadShape, Noise, Parts
 from protoadapt.core.methods.common import sq_distances
 
 NEIGHBOURS = 20
@@ -54,20 +54,13 @@ class TPN(EpisodeHead):
         known = F.pad(membership, (0, 0, 0, query.shape[1]))
         return torch.linalg.solve_ex(itself - ALPHA * S, known)[0]
 
-    def forward(
-        self, support: Tensor, membership: Tensor, query: Tensor, noise: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         return self.spread(support, membership, query)[:, support.shape[1] :]
 
     def train_step(
-        self,
-        support: Tensor,
-        membership: Tensor,
-        query: Tensor,
-        targets: Tensor,
-        smoothing: float = 0.0,
-        noise: torch.Generator | None = None,
+        self, parts: Parts, targets: Tensor, smoothing: float = 0.0, noise: Noise = None
     ) -> tuple[Tensor, Tensor]:
-        spread = self.spread(support, membership, query)
+        support, membership, _ = parts
+        spread = self.spread(*parts)
         every = torch.cat([membership.argmax(-1), targets], 1)
         return spread[:, support.shape[1] :], self.loss(spread, every, smoothing)
