@@ -17,6 +17,7 @@ from protoadapt.core.features import Features, load_features, save_features
 from protoadapt.core.heads import HEADS
 from protoadapt.core.heads.deepemd import DeepEMD
 from protoadapt.core.protocol import Protocol
+from protoadapt.core.results import read_results
 from protoadapt.training import Phase, train
 from protoadapt.training.optim import Average, make_optimizer, set_learning_rate
 from protoadapt.vision import embed, networks
@@ -125,7 +126,7 @@ def test_a_head_is_evaluated_beside_methods_on_the_same_episodes(runs, name, tmp
     words = ("compare", file, "--methods", "protonet,cipa", "--head", runs / name, *EPISODES)
     both = command(*words, "--json", tmp_path / "all.json")
     assert both.returncode == 0, both.stderr
-    results = json.loads((tmp_path / "all.json").read_text())["results"]
+    results = read_results(json.loads((tmp_path / "all.json").read_text()))
     assert [result["method"] for result in results] == ["protonet", "cipa", name]
     assert len({result["features"]["hash"] for result in results}) == 1
     assert json.loads((tmp_path / "one.json").read_text())["accuracy"] == results[-1]["accuracy"]
