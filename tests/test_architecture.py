@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+from collections import Counter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -22,6 +23,19 @@ LAYERS = {
     "cli": {"core", "vision", "training", "labeling", "report", "app", "cli"},
 }
 """Which layers each may import: a graph, not a line. `labeling` and `training` do not know each other."""
+CORE = (
+    *("untrusted", "errors", "threads", "files", "arrays", "statistics", "provenance"),
+    *("prototype_model", "features", "parts", "protocol", "episodes", "methods", "heads"),
+    *("results", "evaluate", "comparisons", "tune", "projection", "partial_labels", "estimators"),
+)
+"""Modules of the core: each may import those before it."""
+TWICE = {
+    *("Block", "Picture", "Support", "adapt", "add", "as_csv", "calibrate", "check", "checked", "class_means"),
+    *("compare", "data_url", "descend", "draw", "embed", "evaluate", "export", "extract", "gram_form", "label", "load"),
+    *("load_head", "matching_net", "neighbours", "open_session", "predict", "protonet", "read_table", "readable"),
+    *("rows_of", "serve", "suggest", "text", "train", "tune", "whole"),
+}
+"""Public names that two modules have: none may be added."""
 FILES = sorted(file for file in ROOT.rglob("*.py") if file.parent != ROOT or not file.stem.startswith("__"))
 
 
@@ -43,6 +57,37 @@ def test_layers_import_only_what_lies_below(file):
     layer = file.relative_to(ROOT).parts[0]
     assert layer in LAYERS, f"{layer} is a new layer: give it a place in the graph"
     assert imported_layers(file) <= LAYERS[layer]
+
+
+def core_module(name: str) -> str:
+    """The module or folder of the core that a dotted name lies in; empty for other names."""
+    parts = name.split(".")
+    return parts[2] if parts[:2] == ["protoadapt", "core"] and len(parts) > 2 else ""
+
+
+def test_modules_of_the_core_import_only_those_before_them():
+    for file in (ROOT / "core").rglob("*.py"):
+        own = file.relative_to(ROOT / "core").with_suffix("").parts[0]
+        if own == "__init__":
+            continue
+        assert own in CORE, f"{own} is new in the core: give it a place in the order"
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{name.name}" for name in node.names]
+                others = {core_module(name) for name in names} - {"", own}
+                later = others - set(CORE[: CORE.index(own)])
+                assert not later, f"{file.name} imports {later}, which comes after it"
+
+
+def public_names(file: Path) -> list[str]:
+    """Functions and classes of a module that other modules may import."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return [node.name for node in ast.parse(file.read_text()).body if isinstance(node, kinds) and node.name[0] != "_"]
+
+
+def test_no_public_name_means_two_things():
+    counts = Counter(name for file in FILES for name in public_names(file))
+    assert {name for name, count in counts.items() if count > 1} <= TWICE
 
 
 def test_no_name_of_a_module_means_two_things():
