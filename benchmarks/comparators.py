@@ -34,7 +34,8 @@ from protoadapt.core.untrusted import clean_json
 from protoadapt.training import TrainConfig, load_splits, train
 from protoadapt.training.datasets import load
 from protoadapt.training.recipes import recipe
-from protoadapt.vision import embed, networks
+from protoadapt.vision import networks
+from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.networks import film, model_files
 from protoadapt.vision.networks.head_files import TrainedHead, load_head
 
@@ -129,7 +130,7 @@ def measured(run: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
         for pooling in map(float, options.poolings.split(",")):
             own = head if pooling == 1 else None
             maps = own is not None and own.module.places
-            table = embed.extract(network, metadata, images, maps=maps, pooling=pooling)
+            table = extract_features(network, metadata, images, maps=maps, pooling=pooling)
             for shot in SHOTS:
                 protocol, count = Protocol(shot=shot), options.episodes
                 on = {"protocol": protocol, "device": options.device}

@@ -57,7 +57,7 @@ def bare(model: str, pixels: np.ndarray, about: dict, threads: int) -> Callable[
     network, _ = networks.load(model, engine="torch")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(graph_of(network.stages), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(graph_of(network.stages, {}), options, providers=["CPUExecutionProvider"])
     mean, std = (np.array(about[key], np.float32).reshape(3, 1, 1) for key in ("mean", "std"))
     x = (pixels.astype(np.float32) / 255 - mean) / std
 

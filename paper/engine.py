@@ -34,7 +34,8 @@ from protoadapt.core.results import document_of
 from protoadapt.training.datasets import load
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
-from protoadapt.vision.embed import embed, extract
+from protoadapt.vision.embed import embed
+from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.pictures.split import Images
 
 SEED = 0
@@ -112,7 +113,7 @@ def features_of(trial: Trial, net: Network, work: Work, base: bool) -> Features:
         images = load(trial.dataset, trial.split, data, **options)
         title = f"{trial.run.name}: embedding {len(images):,} {trial.dataset} pictures, {_views(trial)}"
         with work.progress(title, len(images) * trial.views) as done:
-            table = extract(backbone, about, images, **how, on_progress=done)
+            table = extract_features(backbone, about, images, **how, on_progress=done)
         metadata = {**table.metadata, "per_class": work.per_class, "source_side": _source_side(images)}
         table = replace(table, metadata=metadata | ({"copy": trial.copy} if trial.copy else {}))
     if base:

@@ -105,7 +105,7 @@ def made_by(name: str, out: Path) -> dict[str, Any]:
         return tensors | {"best": best, "finished": json.loads((run / "result.json").read_text())["finished"]}
     if name == "extract":
         features = load_file(out / "f.safetensors")
-        return {key: value.tobytes() for key, value in features.items()} | _files(out, "f.index.csv")
+        return {key: value.tobytes() for key, value in features.items()}
     if name == "shards":
         parts = [check_part(out / "shards", n) for n in range(len(list((out / "shards").glob("part-*.npy"))))]
         # By value: where memory is short another engine computes, which may write -0 for 0.

@@ -32,7 +32,7 @@ from protoadapt.vision import networks
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import plain, save_fp16
-from protoadapt.vision.networks.onnx_graph import graph_of, message
+from protoadapt.vision.networks.onnx_graph import graph_of
 from protoadapt.vision.pictures.walk import Skipped
 from protoadapt.vision.shards import load_manifest
 
@@ -95,8 +95,7 @@ class World:
         """Files that people pass on: networks for onnxruntime and timm, heads, settings, a session of the page."""
         place, network = self.place, build("conv4", 4).eval()
         described = {"size": SIDE, "mean": [0.5] * 3, "std": [0.25] * 3, "dataset": "toys"}
-        stored = [(14, message((1, key), (2, json.dumps(value)))) for key, value in described.items()]
-        (place / "network.onnx").write_bytes(graph_of(network.stages) + message(*stored))
+        (place / "network.onnx").write_bytes(graph_of(network.stages, described))
         layer = {"layer.weight": torch.rand(4, 3, 3, 3), "layer.bias": torch.rand(4)}
         torch.save(layer, place / "weights.pth")
         save_file(layer, place / "weights.safetensors")

@@ -28,23 +28,11 @@ def test_nothing_is_written_among_ones_own_pictures(mine: Path, model: Path, tmp
     before = sorted(mine.rglob("*"))
     run("extract", model, "--images", mine, "--out", tmp_path / "made" / "f.safetensors")
     made = [path.name for path in sorted((tmp_path / "made").iterdir())]
-    assert made == [".protoadapt-cache", "f.index.csv", "f.safetensors"]
+    assert made == [".protoadapt-cache", "f.safetensors"]
     run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors", "--cache", tmp_path / "chosen")
     assert any((tmp_path / "chosen").iterdir())
     assert not (tmp_path / ".protoadapt-cache").exists()
     assert sorted(mine.rglob("*")) == before
-
-
-def test_a_foreign_index_is_not_replaced(mine: Path, model: Path, tmp_path: Path) -> None:
-    words = ("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors")
-    (tmp_path / "f.index.csv").write_text("my own notes\n")
-    done = command.run(*words)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "f.index.csv' was not written by this command" in done.stderr
-    assert (tmp_path / "f.index.csv").read_text() == "my own notes\n"
-    assert not (tmp_path / "f.safetensors").exists()
-    (tmp_path / "f.index.csv").unlink()
-    assert run(*words) == run(*words)  # its own is replaced
 
 
 def test_skipped_pictures_and_lost_classes_are_said(mine: Path, model: Path, tmp_path: Path) -> None:

@@ -147,8 +147,8 @@ def test_mistakes_are_one_sentence(protoadapt, model):
             "--split and --data have no effect with --images",
         ),
         (
-            ("extract", "cub", "--manifest", "m.jsonl", "--out", "f", "--half", "--skip-corrupt"),
-            "--half and --skip-corrupt have no effect with --manifest",
+            ("extract", "cub", "--manifest", "m.jsonl", "--out", "f", "--crop", "box", "--skip-corrupt"),
+            "--crop and --skip-corrupt have no effect with --manifest",
         ),
         (("label", "--support", "support", "--out", "o"), "give --images DIR"),
         (("label", "--support", "support", "--images", "images", "--out", "o", "--model", ""), "model"),

@@ -15,7 +15,7 @@ import torch
 from protoadapt import Features, UserError, load_features, save_features
 from protoadapt.core import features
 from protoadapt.core.features import synthetic_features, with_base, within_class_covariance
-from protoadapt.vision.embed import extract
+from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.networks.backbones import Staged, build
 from protoadapt.vision.pictures.split import Images
 
@@ -23,13 +23,17 @@ TABLE = synthetic_features(classes=4, rows=10, dim=6)
 
 
 def test_safetensors_come_back_whole(tmp_path):
-    save_features(tmp_path / "deep" / "f.safetensors", TABLE)
+    names = tuple(f"a/{row}\udcff.jpg" for row in range(len(TABLE.labels)))
+    save_features(tmp_path / "deep" / "f.safetensors", replace(TABLE, names=names))
     back = load_features(tmp_path / "deep" / "f.safetensors")
     assert torch.equal(back.features, TABLE.features)
     assert torch.equal(back.labels, TABLE.labels)
     assert torch.equal(back.base_mean, TABLE.base_mean)
     assert back.metadata == {"dataset": "synthetic clouds"}
-    assert back.hash == TABLE.hash
+    assert (back.hash, back.names) == (TABLE.hash, names)
+    save_features(tmp_path / "deep" / "f.safetensors", replace(TABLE, names=names[1:]))
+    with pytest.raises(UserError, match="names are not one text per row"):
+        load_features(tmp_path / "deep" / "f.safetensors")
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["f.safetensors"]
 
 
@@ -99,18 +103,18 @@ def test_pooling_changes_rows_and_base_mean_and_is_told(tmp_path):
     network, about = build("conv4", 4).eval(), {"mean": [0.5] * 3, "std": [0.25] * 3, "size": 32}
     pixels = np.random.default_rng(0).integers(0, 256, (6, 3, 32, 32), dtype=np.uint8)
     images = Images(pixels, np.zeros(6, int), ["a"], list("abcdef"), [], "x", "novel", "none", tmp_path)
-    table = extract(network, about, images, images, pooling=2.0)
+    table = extract_features(network, about, images, images, pooling=2.0)
     with torch.no_grad():
         wanted = network.forward_to((torch.from_numpy(pixels) / 255 - 0.5) / 0.25, 4).pow(2).mean((2, 3)).sqrt()
     assert torch.allclose(table.features, wanted, rtol=1e-4, atol=1e-5)
     assert torch.allclose(table.base_mean, wanted.mean(0), rtol=1e-4, atol=1e-5)
     assert table.metadata["pooling"] == 2
-    assert not torch.allclose(extract(network, about, images).features, wanted, rtol=0.01)
+    assert not torch.allclose(extract_features(network, about, images).features, wanted, rtol=0.01)
     for exponent in (0.5, 9.0, float("nan")):
         with pytest.raises(UserError, match="give 1 for the mean"):
-            extract(network, about, images, pooling=exponent)
+            extract_features(network, about, images, pooling=exponent)
     with pytest.raises(UserError, match="pools its features itself"):
-        extract(torch.nn.Flatten(), about, images, pooling=2.0)
+        extract_features(torch.nn.Flatten(), about, images, pooling=2.0)
 
 
 class Strong(torch.nn.Module):
@@ -129,16 +133,14 @@ def test_rows_that_cannot_be_kept_are_refused_with_the_reason(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 8, 8), dtype=np.uint8)
     images = Images(pixels, np.arange(2), ["a"], list("ab"), [], "x", "novel", "none", tmp_path)
     strong, damaged = (Staged([Strong(factor)], dim=3).eval() for factor in (1e6, float("nan")))
-    assert torch.isfinite(extract(strong, about, images, images, pooling=2.0).features).all()
-    with pytest.raises(
-        UserError, match=r"features up to 1\.\d+e\+06, too large for float16: store them without --half"
-    ):
-        extract(strong, about, images, half=True)
+    assert torch.isfinite(extract_features(strong, about, images, images, pooling=2.0).features).all()
+    with pytest.raises(UserError, match=r"features up to 2e\+06, too large for float16: scale them"):
+        extract_features(strong, about, images, maps=True)
     with pytest.raises(UserError, match="raised to the power 8: lower pooling"):
-        extract(strong, about, images, pooling=8.0)
-    for how in ({}, {"half": True}, {"pooling": 8.0}):
+        extract_features(strong, about, images, pooling=8.0)
+    for pooling in (1.0, 8.0):
         with pytest.raises(UserError, match="its weights are damaged"):
-            extract(damaged, about, images, **how)
+            extract_features(damaged, about, images, pooling=pooling)
 
 
 def test_every_cut_of_a_file_is_refused(tmp_path):
@@ -172,7 +174,7 @@ def test_an_npz_runs_no_code(tmp_path):
             return (open, (str(tmp_path / "pwned"), "w"))
 
     np.savez(tmp_path / "e.npz", features=np.array([Evil()], dtype=object), labels=np.zeros(1, int))
-    with pytest.raises(UserError, match="features hold Python objects"):
+    with pytest.raises(UserError, match=r"e\.npz: an array holds Python objects: save numbers"):
         load_features(tmp_path / "e.npz")
     assert not (tmp_path / "pwned").exists()
 
@@ -297,7 +299,7 @@ def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_does(tmp_pa
         tmp_path / "f.npz", features=np.zeros((2**12, 2**11 + 2**9), np.float32), labels=np.zeros(2**12)
     )
     tracemalloc.start()
-    with pytest.raises(UserError, match=r"f\.npz: features\.npy unpacks to 0\.0 GiB, more than 100 times"):
+    with pytest.raises(UserError, match=r"f\.npz: it unpacks to 0\.0 GiB, more than 100 times"):
         load_features(tmp_path / "f.npz")
     assert tracemalloc.get_traced_memory()[1] < 2**22
     tracemalloc.stop()

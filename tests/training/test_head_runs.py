@@ -20,7 +20,8 @@ from protoadapt.core.protocol import Protocol
 from protoadapt.core.results import read_results
 from protoadapt.training import Phase, train
 from protoadapt.training.optim import Average, make_optimizer, set_learning_rate
-from protoadapt.vision import embed, networks
+from protoadapt.vision import networks
+from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.networks.head_files import load_head
 from protoadapt.vision.pictures.split import Images
 
@@ -78,7 +79,7 @@ def test_the_saved_head_answers_as_validation_did(name, tmp_path):
     assert shots
     assert scores["val_score"] == pytest.approx(np.mean([scores[f"val_{name}_{shot}"] for shot in shots]))
     network, metadata = networks.load(tmp_path / "run")
-    table = embed.extract(network, metadata, split(2, 12, seed=1), maps=True)
+    table = extract_features(network, metadata, split(2, 12, seed=1), maps=True)
     head = load_head(tmp_path / "run")
     if head.module.conditions:
         with pytest.raises(UserError, match="tadam runs its network again for each episode, from pictures"):
@@ -109,8 +110,10 @@ def runs(tmp_path_factory):
     for name in ("feat", "metaopt_ridge"):
         trained(name, home / name, epochs=1)
         network, metadata = networks.load(home / name)
-        save_features(home / f"{name}.safetensors", embed.extract(network, metadata, split(3, 10, seed=2), maps=True))
-        save_features(home / f"{name}-pooled.safetensors", embed.extract(network, metadata, split(3, 10, seed=2)))
+        save_features(
+            home / f"{name}.safetensors", extract_features(network, metadata, split(3, 10, seed=2), maps=True)
+        )
+        save_features(home / f"{name}-pooled.safetensors", extract_features(network, metadata, split(3, 10, seed=2)))
     train(toy.config(phases=(Phase(),), epochs=1), toy.images(), None, home / "classifier", accelerator="cpu")
     return home
 

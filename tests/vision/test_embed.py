@@ -9,11 +9,11 @@ import torch
 from protoadapt import UserError
 from protoadapt.training.datasets import load
 from protoadapt.vision import networks
-from protoadapt.vision.embed import embed, embed_batches, embed_files, extract, view
+from protoadapt.vision.embed import embed, embed_batches, embed_files, view
+from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.pictures.decode import Resize
-from protoadapt.vision.shards import extract as extract_shards
-from protoadapt.vision.shards import find, shard_files, write_manifest
+from protoadapt.vision.shards import extract_parts, find, open_features, write_manifest
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (150, 3, 24, 24), dtype=np.uint8)
 
@@ -67,11 +67,11 @@ def test_extract_label_and_shards_see_the_same_windows(tmp_path: Path, model, lo
     contents, errors = embed_files([str(file) for file in files], *loaded, store, views=4)
     assert not errors
     images = load("folder", "all", tmp_path / "mine", size=loaded[1]["size"], cache_dir=tmp_path / "cache")
-    table = extract(*loaded, images, views=4)
+    table = extract_features(*loaded, images, views=4)
     np.testing.assert_allclose(store.rows(contents), table.features.numpy(), atol=1e-5)
     manifest = write_manifest(tmp_path / "m.jsonl", *find([tmp_path / "mine"]))
-    extract_shards(model, manifest, tmp_path / "shards", views=4, workers=1)
-    rows = shard_files.read_rows(shard_files.check(shard_files.shard_path(tmp_path / "shards", 0)))
+    extract_parts(model, manifest, tmp_path / "shards", views=4, workers=1)
+    (rows,) = open_features(tmp_path / "shards")
     np.testing.assert_allclose(rows, table.features.numpy(), atol=2e-3)
 
 
@@ -86,8 +86,11 @@ def test_windows_are_cut_from_larger_pictures_and_whole_views_are_as_before(tmp_
     assert np.array_equal(both.pixels, plain.pixels)
     assert both.wide.shape == (6, 3, 2 * size, 2 * size)
     for views in (1, 2):
-        assert torch.equal(extract(*loaded, both, views=views).features, extract(*loaded, plain, views=views).features)
-    table = extract(*loaded, both, both, views=4)
+        assert torch.equal(
+            extract_features(*loaded, both, views=views).features,
+            extract_features(*loaded, plain, views=views).features,
+        )
+    table = extract_features(*loaded, both, both, views=4)
     assert table.metadata["store"] == 2 * size
     mean, std = (255 * torch.tensor(metadata[key]).view(3, 1, 1) for key in ("mean", "std"))
     small, wide = (torch.from_numpy(np.array(pixels)) for pixels in (both.pixels, both.wide))
@@ -95,7 +98,7 @@ def test_windows_are_cut_from_larger_pictures_and_whole_views_are_as_before(tmp_
         rows = [network((view(small, number, wide) - mean) / std) for number in range(4)]
     torch.testing.assert_close(table.features, sum(rows) / 4, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(table.base_mean, table.features.mean(0))
-    assert "store" not in extract(*loaded, plain, views=4).metadata
+    assert "store" not in extract_features(*loaded, plain, views=4).metadata
     for wrong, message in (
         ({"store": size - 1}, "or choose more"),
         ({"resize": Resize(1, "bilinear", "squash")}, "own way"),
@@ -138,10 +141,10 @@ def test_extract_without_base_classes_has_no_base_mean(tmp_path: Path, loaded, p
     for i in range(4):
         paint(tmp_path / "mine" / "novel" / "ab"[i % 2] / f"{i}.png", "red", i)
     images = load("folder", "novel", tmp_path / "mine", size=loaded[1]["size"], cache_dir=tmp_path / "cache")
-    table = extract(*loaded, images)
+    table = extract_features(*loaded, images)
     assert table.base_mean is None
-    torch.testing.assert_close(extract(*loaded, images, images).base_mean, table.features.mean(0))
+    torch.testing.assert_close(extract_features(*loaded, images, images).base_mean, table.features.mean(0))
     with pytest.raises(UserError, match="views is 0"):
-        extract(*loaded, images, views=0)
+        extract_features(*loaded, images, views=0)
     with pytest.raises(UserError, match=r"views is 1000000000: .* from 1 to 1,024"):  # which would never end
-        extract(*loaded, images, views=10**9)
+        extract_features(*loaded, images, views=10**9)

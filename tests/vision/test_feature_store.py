@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from protoadapt import UserError
 from protoadapt.vision import embed as embedding
-from protoadapt.vision import file_embedding, networks
+from protoadapt.vision import networks
 from protoadapt.vision.embed import embed, embed_files
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.pictures.decode import Picture, decode
@@ -63,7 +63,7 @@ def test_a_second_run_neither_reads_nor_computes(tmp_path, loaded, files, monkey
     network, metadata = loaded
     first, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
     assert network.seen == 7
-    monkeypatch.setattr(file_embedding, "read_file", lambda path: pytest.fail(f"{path} is read again"))
+    monkeypatch.setattr(embedding, "read_file", lambda path: pytest.fail(f"{path} is read again"))
     again, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
     assert again == first
     assert network.seen == 7
@@ -151,7 +151,7 @@ def test_what_is_no_file_is_never_read(tmp_path, what):
 
 def test_an_interruption_costs_one_piece(tmp_path, loaded, files, monkeypatch):
     network, metadata = loaded
-    monkeypatch.setattr(file_embedding, "CPU_BATCH", 2)
+    monkeypatch.setattr(embedding, "CPU_BATCH", 2)
     real, calls = embedding.view, []
 
     def interrupted(*arguments, **options):
@@ -170,8 +170,7 @@ def test_an_interruption_costs_one_piece(tmp_path, loaded, files, monkeypatch):
 
 KILLED = """
 import sys
-from protoadapt.vision import file_embedding as embed
-from protoadapt.vision import networks
+from protoadapt.vision import embed, networks
 from protoadapt.vision.feature_store import Store
 embed.CPU_BATCH, embed.SAVE_ROWS = 1, 2
 network, metadata = networks.load(sys.argv[1])

@@ -32,7 +32,7 @@ from protoadapt.training import checkpoint, load_splits, train
 from protoadapt.training.datasets import load
 from protoadapt.training.recipes import recipe
 from protoadapt.vision import networks
-from protoadapt.vision.embed import extract, save_index
+from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.pictures.split import Images
 
 METHODS = ("protonet", "semi_protonet(metric=cosine)", "cipa")
@@ -71,9 +71,8 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
 
     novel = load(config.dataset, "novel", size=config.size, **pictures)
     say(f"embedding {len(novel):,} pictures of {len(novel.class_names)} characters that were not in training")
-    table = extract(*networks.load(out / "run"), novel, base)
+    table = extract_features(*networks.load(out / "run"), novel, base)
     save_features(out / "features.safetensors", table)
-    save_index(out / "features.index.csv", novel)
 
     say(f"evaluating {episodes:,} episodes of five characters, with 1 and with 5 labelled pictures of each")
     results = {shot: evaluated(table, shot, episodes, training, out / "results") for shot in SHOTS}

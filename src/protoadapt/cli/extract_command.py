@@ -1,6 +1,5 @@
 """`protoadapt extract`."""
 
-import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ import typer
 from protoadapt.cli.options import Cache, DataDir, DatasetName, Device, Model, SkipCorrupt, find_device, refuse_unused
 from protoadapt.cli.progress import bars, say, say_skipped
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.files import check_ours, check_output, check_output_folder
+from protoadapt.core.files import check_output, check_output_folder
 
 if TYPE_CHECKING:
     from protoadapt.vision.pictures.split import Images
@@ -60,7 +59,6 @@ def extract(
             "places per picture, such as 26 KB (ResNet-12, 84 pixels)",
         ),
     ] = False,
-    half: Annotated[bool, typer.Option("--half", help="store float16, half the size")] = False,
     cache: Cache = None,
     skip_corrupt: SkipCorrupt = False,
     device: Device = "auto",
@@ -87,9 +85,7 @@ def extract(
     if images:
         refuse_unused(of_dataset, "with --images")
     if manifest:
-        refuse_unused(
-            of_dataset | {"--crop": crop or None, "--half": half, "--skip-corrupt": skip_corrupt}, "with --manifest"
-        )
+        refuse_unused(of_dataset | {"--crop": crop or None, "--skip-corrupt": skip_corrupt}, "with --manifest")
         if cache:
             raise UserError("--manifest needs no --cache: leave it out")
         if maps:
@@ -105,17 +101,16 @@ def extract(
     from protoadapt.core.methods import NEED_BASE_MEAN
     from protoadapt.training import datasets
     from protoadapt.training.datasets.registry import search
-    from protoadapt.vision import embed, networks
+    from protoadapt.vision import embed, extraction, networks
 
     if store is not None and views < 3:
         raise UserError(
             f"--store is for windows, and --views {views} has none: give --views 3 or more, or leave it out"
         )
-    index = check_ours(out.with_suffix(".index.csv"), re.compile(rf"\A{','.join(embed.INDEX)}\r?\n".encode()))
     network, metadata = networks.load(model, find_device(device))
     embed.check_pooling(network, pooling)  # before pictures are decoded
     if maps:
-        embed.check_maps(network, pooling)
+        extraction.check_maps(network, pooling)
     if images:
         dataset, split, data_dir, base_mean = "folder", "all", images, False
         cache = cache or out.parent / ".protoadapt-cache"  # nothing is written among a user's own pictures
@@ -142,20 +137,18 @@ def extract(
                 say(f"note: no base classes here, so no base mean and covariance, which {needed} need")
         base = load("base") if base_mean else None
         total = (len(chosen) + (len(base) if base else 0)) * views
-        table = embed.extract(
+        table = extraction.extract_features(
             network,
             metadata,
             chosen,
             base,
             views=views,
             pooling=pooling,
-            half=half,
             maps=maps,
             on_progress=lambda done: report("views embedded", done, total),
         )
     for loaded in filter(None, (chosen, base)):
         say_skipped(loaded)
-    embed.save_index(index, chosen)
     save_features(out, table)
     rows, dim = table.features.shape
     print(f"{rows:,} rows × {dim} of {len(chosen.class_names)} classes: {out}")

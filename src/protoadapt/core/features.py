@@ -2,10 +2,7 @@
 
 import hashlib
 import json
-import math
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +19,7 @@ from protoadapt.core.arrays import checked, class_indices
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, written_whole
 from protoadapt.core.prototype_model import power_transform
-from protoadapt.core.untrusted import clean_json, finite, for_terminal, whole
+from protoadapt.core.untrusted import BROKEN, clean_json, finite, for_terminal, whole
 
 BASE = ("base_mean", "base_covariance", "base_power_mean")
 BASE_BETA = 0.5
@@ -33,15 +30,9 @@ MAPS = "maps"
 TEXTS = ("dataset", "split", "crop", "weights", "trained_on")
 """Metadata that is text, or absent."""
 LONGEST = 200
-BROKEN = (OSError, ValueError, TypeError, KeyError, EOFError, OverflowError, RecursionError)
-BROKEN_ZIP = (
-    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, SyntaxError, NotImplementedError, RuntimeError),
-    SystemError,  # of text whose characters do not exist
-)
-"""What reading a damaged, encrypted or lying file can raise."""
 UNPACKED = 2**30
 RATIO = 100
-"""An array may unpack to 1 GiB, or to 100 times its packed size: features pack to a fifth at best."""
+"""An archive may unpack to 1 GiB, or to 100 times its size: features pack to a fifth at best."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +52,8 @@ class Features:
         Their covariance within classes, as `within_class_covariance` has it.
     base_power_mean : Tensor (D,), optional
         Their mean after BAPA's power transform, as `power_mean` has it.
+    names : tuple of N str, optional
+        The picture of each row.
     metadata : dict
         Origin: dataset, split, crop, views, pooling, weights (hash), class_names, …
 
@@ -77,6 +70,7 @@ class Features:
     maps: Tensor | None = None
     base_covariance: Tensor | None = None
     base_power_mean: Tensor | None = None
+    names: tuple[str, ...] | None = None
 
     @property
     def base(self) -> dict[str, Tensor | None]:
@@ -125,8 +119,11 @@ def save_features(path: str | Path, table: Features) -> None:
     tensors |= {name: array.float().contiguous() for name, array in table.base.items() if array is not None}
     if table.maps is not None:
         tensors[MAPS] = table.maps.contiguous()
+    texts = {"protoadapt": json.dumps(dict(table.metadata))}
+    if table.names is not None:
+        texts["names"] = json.dumps(table.names)
     with written_whole(path) as unfinished:
-        save_file(tensors, unfinished, metadata={"protoadapt": json.dumps(dict(table.metadata))})
+        save_file(tensors, unfinished, metadata=texts)
 
 
 def load_features(path: str | Path, maps: bool = False) -> Features:
@@ -157,11 +154,11 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
         raise UserError(f"{str(path)!r} is a folder: give a feature file, which protoadapt extract makes of pictures")
     if not path.is_file():
         raise UserError(f"there is no feature file {str(path)!r}: check the path, or make one with protoadapt extract")
-    readers: dict[str, Callable[[Path], tuple[dict[str, Any], dict[str, Any]]]]
+    readers: dict[str, Callable[[Path], tuple[dict[str, Any], dict[str, Any], Any]]]
     readers = {".safetensors": partial(_read_safetensors, maps=maps), ".npz": _read_npz}
     if path.suffix not in readers:
         raise UserError(f"{path.name!r} is not a feature file: give a .safetensors or .npz file")
-    arrays, metadata = readers[path.suffix](path)
+    arrays, metadata, names = readers[path.suffix](path)
     missing = {"features", "labels"} - arrays.keys()
     if missing:
         raise UserError(
@@ -178,11 +175,16 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
         raise UserError(
             f"{path.name}: maps have shape {tuple(places.shape)}, features {tuple(rows.shape)}: extract again"
         )
+    if names is not None and not (
+        isinstance(names, list) and len(names) == len(rows) and all(isinstance(name, str) for name in names)
+    ):
+        raise UserError(f"{path.name}: its names are not one text per row: extract again")
     base = {name: array for name in BASE if (array := arrays.get(name)) is not None}
     if wrong := [name for name, array in base.items() if not array.is_floating_point()]:
         raise UserError(f"{path.name}: {wrong[0]} is no array of floating-point numbers: compute it again")
     base = {name: array.to(rows.dtype) for name, array in base.items()}
-    return Features(rows, torch.from_numpy(labels), metadata=metadata, maps=places, **base)
+    named = None if names is None else tuple(names)
+    return Features(rows, torch.from_numpy(labels), metadata=metadata, maps=places, names=named, **base)
 
 
 def stated(metadata: Mapping[str, Any], key: str) -> Any:
@@ -242,15 +244,16 @@ def with_base(table: Features, path: str | Path) -> Features:
     return replace(table, **{name: one.to(table.features.dtype) for name, one in statistics.items()})
 
 
-def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    names = (*ARRAYS, MAPS) if maps else ARRAYS
+def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Tensor], dict[str, Any], Any]:
+    asked = (*ARRAYS, MAPS) if maps else ARRAYS
     try:
         with open_tensors(path, framework="pt") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys() if name in names}  # noqa: SIM118
-            metadata = clean_json((file.metadata() or {}).get("protoadapt", "{}"))
+            arrays = {name: file.get_tensor(name) for name in file.keys() if name in asked}  # noqa: SIM118
+            texts = file.metadata() or {}
+            metadata, names = clean_json(texts.get("protoadapt", "{}")), json.loads(texts.get("names", "null"))
     except (*BROKEN, SafetensorError) as error:
         raise _unreadable(path, "safetensors") from error
-    return arrays, _checked_metadata(metadata, path) if isinstance(metadata, dict) else {}
+    return arrays, _checked_metadata(metadata, path) if isinstance(metadata, dict) else {}, names
 
 
 def _checked_metadata(metadata: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -267,47 +270,35 @@ def _checked_metadata(metadata: dict[str, Any], path: Path) -> dict[str, Any]:
     return {k: for_terminal(v[:LONGEST]) if isinstance(v, str) else v for k, v in metadata.items()}
 
 
-def _read_npz(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    names = None
+def _read_npz(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], None]:
+    about: dict[str, Any] = {}
+    arrays: dict[str, np.ndarray] = {}
     try:
         with zipfile.ZipFile(path) as archive:
-            members = {name: archive.NameToInfo.get(f"{name}.npy") for name in ARRAYS}
-            arrays = {name: _member(archive, member) for name, member in members.items() if member}
+            size = sum(member.file_size for member in archive.infolist())
+        if size > max(UNPACKED, RATIO * path.stat().st_size):
+            raise UserError(
+                f"it unpacks to {size / 2**30:,.1f} GiB, more than {RATIO} times its size: write it with np.savez, "
+                f"uncompressed"
+            )
+        with np.load(path, allow_pickle=False) as file:
+            for name in {f"{name}.npy" for name in ARRAYS} & {member.filename for member in file.zip.infolist()}:
+                array = file[name]
+                arrays[name.removesuffix(".npy")] = np.require(array, array.dtype.newbyteorder("="), ["C", "W"])
         if "labels" in arrays and arrays["labels"].dtype.kind in "US":
             arrays["labels"], names = class_indices(arrays["labels"])
-        text = [name for name, array in arrays.items() if array.dtype.kind in "US"]
-        if text:
+            about["class_names"] = [for_terminal(name[:LONGEST]) for name in names or ()]
+        if text := [name for name, array in arrays.items() if array.dtype.kind in "US"]:
             raise UserError(f"{text[0]} holds text: it must hold numbers")
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        about = {} if names is None else {"class_names": [for_terminal(name[:LONGEST]) for name in names]}
+        return {name: torch.from_numpy(array) for name, array in arrays.items()}, about, None
     except UserError as error:
         raise UserError(f"{path.name}: {error}") from error
-    except (*BROKEN, *BROKEN_ZIP) as error:
-        raise _unreadable(path, "npz") from error
-    return tensors, about
-
-
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """An array of an .npz file; its size is checked before memory is taken for it."""
-    with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = header(file)
-        size = math.prod(shape) * dtype.itemsize
-        if dtype.hasobject:
-            name = member.filename.removesuffix(".npy")
-            kind = "numbers or text" if name == "labels" else "a numeric array"
-            raise UserError(f"{name} hold Python objects: save {kind}")
-        if size != member.file_size - file.tell():
-            raise ValueError("its header does not fit its content")
-        if size > max(UNPACKED, RATIO * member.compress_size):
+    except (*BROKEN, MemoryError) as error:
+        if "Object arrays" in str(error):
             raise UserError(
-                f"{member.filename} unpacks to {size / 2**30:,.1f} GiB, more than {RATIO} times its size in the file: "
-                f"write it with np.savez, uncompressed"
-            )
-        data = file.read(size)
-    array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
-    return np.require(array.astype(dtype.newbyteorder("="), copy=False), requirements=["C", "W"])
+                f"{path.name}: an array holds Python objects: save numbers, or class names as text"
+            ) from error
+        raise _unreadable(path, "npz") from error
 
 
 def _unreadable(path: Path, kind: str) -> UserError:

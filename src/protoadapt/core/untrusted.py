@@ -7,7 +7,7 @@ import zlib
 from numbers import Integral, Real
 from typing import Any
 
-BROKEN: tuple[type[Exception], ...] = (
+BROKEN = (
     *(OSError, ValueError, TypeError, KeyError, AttributeError, EOFError, OverflowError, RecursionError, SyntaxError),
     *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, NotImplementedError, RuntimeError, SystemError),
 )

@@ -35,8 +35,8 @@ from protoadapt.labeling.support import (
 )
 from protoadapt.labeling.thumbnails import Progress, made_meanwhile
 from protoadapt.vision import networks
+from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
-from protoadapt.vision.file_embedding import embed_files
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.walk import Listing, Skipped, find_pictures
 

@@ -19,8 +19,8 @@ from protoadapt.labeling.outputs import UNLABELED, picture_records, skipped_reco
 from protoadapt.labeling.same_network import load_same
 from protoadapt.labeling.thumbnails import Progress
 from protoadapt.vision import networks
+from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
-from protoadapt.vision.file_embedding import embed_files
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.walk import Skipped, find_pictures
 

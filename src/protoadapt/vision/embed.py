@@ -1,56 +1,64 @@
-"""The embedding loop: pictures become features. Everything that embeds goes through `embed_batches`."""
+"""The embedding loop: pictures become features. Everything that embeds goes through `embed_batches`.
 
-import csv
+torch is imported where it is used: a network of the cache (`networks.load_for_files`) embeds files without it, as
+loading torch takes longer than many pictures.
+"""
+
+from __future__ import annotations
+
 import hashlib
-import os
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from protoadapt.core.errors import UserError, whole_number
-from protoadapt.core.features import Features, base_statistics
-from protoadapt.core.files import written_whole
-from protoadapt.vision.file_embedding import check_rows as check_rows
-from protoadapt.vision.file_embedding import cpu_batch
-from protoadapt.vision.file_embedding import embed_files as embed_files
-from protoadapt.vision.network_metadata import MOST_VIEWS
-from protoadapt.vision.networks.engines import OnnxNetwork, engine_threads
-from protoadapt.vision.networks.staged import Staged
-from protoadapt.vision.pictures.split import Images
-from protoadapt.vision.windows import draw_windows, resized
+from protoadapt.core.errors import UserError
+from protoadapt.core.prototype_model import Array, as_numpy
+from protoadapt.core.threads import ahead
+from protoadapt.vision.feature_store import Store, stamp
+from protoadapt.vision.networks.onnx_engine import OnnxEngine
+from protoadapt.vision.pictures.decode import decode_bytes
+from protoadapt.vision.pictures.formats import quiet_pillow, reason
+from protoadapt.vision.pictures.read import read_file
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
 
 K = TypeVar("K")
 FORWARD = 16
-"""Pictures per forward pass on a CPU: with more, memory is allocated and freed faster than it is used."""
-GPU_BATCH = 128
-"""Files per batch on a GPU."""
+"""Pictures per forward pass of torch on a CPU: with more, memory is allocated and freed faster than it is used."""
+CPU_BATCH, GPU_BATCH = 8, 128
+"""Files per batch: for each thread of a CPU, as small batches fit into the caches and reuse memory (a fifth faster than
+64), and on a GPU."""
 IN_FLIGHT = 3
 """Batches that a GPU has and is not done with, at most: it has work while this process does something else."""
+AHEAD = 64
+"""Decoded pictures that wait for the network, at most; on a GPU three batches."""
+SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
+"""The feature store is written after so many new rows, or so long: an interruption loses no more than that."""
 
 
 def embed_batches(
-    network: nn.Module,
+    network: OnnxEngine | nn.Module,
     metadata: Mapping[str, Any],
-    batches: Iterable[tuple[K, np.ndarray | Tensor] | tuple[K, np.ndarray, np.ndarray]],
+    batches: Iterable[tuple[K, Any] | tuple[K, Any, Any]],
     *,
     views: int = 1,
     pooling: float = 1.0,
     maps: bool = False,
-) -> Iterator[tuple[K, Tensor]]:
-    """Embed batches of pictures, one after the other: the one loop under all others.
+) -> Iterator[tuple[K, Any]]:
+    """Embeds batches of pictures, one after the other: the one loop under all others.
 
     View 1 is the picture, view 2 its mirror image, and each further view is a window of at least 35 % of its area that
     depends on the number of the view alone. So a picture has the same features in every batch and every command.
 
     Parameters
     ----------
-    network, metadata : as `networks.load` returns them.
+    network, metadata : as `networks.load` returns them, or `networks.load_for_files` for one view.
     batches : pairs of anything (such as the names of the pictures) and pixels (n, 3, H, W) uint8; a third array, the
         same pictures with larger sides, is what windows are cut from. Pixels in pinned memory are read by a GPU itself,
         and must stay until IN_FLIGHT more batches were asked for.
@@ -60,15 +68,25 @@ def embed_batches(
 
     Yields
     ------
-    Pairs of what came with the batch and its features, (n, D) float32 on the CPU.
+    Pairs of what came with the batch and its features, (n, D) float32 on the CPU: a tensor; of an OnnxEngine an array.
+
+    Examples
+    --------
+    >>> ((names, rows),) = embed_batches(network, metadata, [(["a.jpg"], pixels)])    # doctest: +SKIP
     """
+    if isinstance(network, OnnxEngine):
+        return ((key, network.features(pixels)) for key, pixels, *_ in batches)
     check_pooling(network, pooling)
-    forward = network if pooling == 1 else partial(network, pooling=pooling)
+    forward: Callable[[Tensor], Tensor] = network if pooling == 1 else partial(network, pooling=pooling)
     if maps:
         forward = partial(_all_places, network)
     device = device_of(network)
     launched = _launched(network, forward, metadata, batches, views, device)
     return _finished(launched, device) if device.type == "cuda" else launched
+
+
+def _all_places(network: nn.Module, x: Tensor) -> Tensor:
+    return network.maps_from(x, 0).flatten(1)  # type: ignore[operator]
 
 
 def _launched(
@@ -80,6 +98,10 @@ def _launched(
     device: torch.device,
 ) -> Iterator[tuple[Any, Tensor]]:
     """Features of each batch; from a GPU they may still be under way."""
+    import torch
+
+    from protoadapt.vision.networks.engines import OnnxNetwork, engine_threads
+
     mean, std = (255 * torch.tensor(metadata[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
     for key, pixels, *wide in batches:
         with torch.inference_mode():
@@ -89,9 +111,8 @@ def _launched(
                 x = view(images, number, *wider)
                 if not isinstance(network, OnnxNetwork):  # which normalises by itself
                     x = (x - mean) / std
-                if engine_threads(network):
-                    parts = [x]
-                else:
+                parts: Sequence[Tensor] = [x]
+                if not engine_threads(network):
                     x = x.contiguous(memory_format=torch.channels_last)
                     parts = x.split(FORWARD if device.type == "cpu" else len(x))
                 total = total + torch.cat([forward(part).float() for part in parts])
@@ -101,35 +122,36 @@ def _launched(
 
 def _to_device(pixels: np.ndarray | Tensor, device: torch.device) -> Tensor:
     """A copy of uint8 pixels. To a GPU it goes through memory that its own copier reads while this process goes on."""
+    import torch
+
+    tensor = pixels if isinstance(pixels, torch.Tensor) else None
     if device.type != "cuda":
-        return (pixels.clone() if isinstance(pixels, Tensor) else torch.from_numpy(np.array(pixels))).to(device)
-    if isinstance(pixels, Tensor) and pixels.is_pinned():
-        return pixels.to(device, non_blocking=True)
-    pinned = torch.empty(pixels.shape, dtype=torch.uint8, pin_memory=True)
-    pinned.numpy()[...] = pixels
-    return pinned.to(device, non_blocking=True)
+        return (torch.from_numpy(np.array(pixels)) if tensor is None else tensor.clone()).to(device)
+    if tensor is None or not tensor.is_pinned():
+        tensor = torch.empty(pixels.shape, dtype=torch.uint8, pin_memory=True)
+        tensor.numpy()[...] = pixels
+    return tensor.to(device, non_blocking=True)
 
 
 def _finished(launched: Iterator[tuple[K, Tensor]], device: torch.device) -> Iterator[tuple[K, Tensor]]:
     """The same batches, each when a GPU is done with it. Others are launched before, so that the GPU never waits."""
+    import torch
+
     waiting: deque[tuple[K, Tensor, torch.cuda.Event]] = deque()
+
+    def first() -> tuple[K, Tensor]:
+        key, rows, done = waiting.popleft()
+        done.synchronize()
+        return key, rows
+
     for key, rows in launched:
         done = torch.cuda.Event()
         done.record(torch.cuda.current_stream(device))
         waiting.append((key, rows, done))
         if len(waiting) > IN_FLIGHT:
-            yield _waited(*waiting.popleft())
+            yield first()
     while waiting:
-        yield _waited(*waiting.popleft())
-
-
-def _waited(key: K, rows: Tensor, done: torch.cuda.Event) -> tuple[K, Tensor]:
-    done.synchronize()
-    return key, rows
-
-
-def _all_places(network: nn.Module, x: Tensor) -> Tensor:
-    return network.maps_from(x, 0).flatten(1)  # type: ignore[operator]
+        yield first()
 
 
 def view(images: Tensor, number: int, wide: Tensor | None = None) -> Tensor:
@@ -137,6 +159,10 @@ def view(images: Tensor, number: int, wide: Tensor | None = None) -> Tensor:
 
     Windows are cut from `wide`, the same pictures with larger sides, where it is given.
     """
+    import torch
+
+    from protoadapt.vision.windows import draw_windows, resized
+
     if number < 2:
         return images.flip(-1) if number else images
     draws = draw_windows(torch.rand(8, 1, generator=torch.Generator().manual_seed(number)))
@@ -154,93 +180,152 @@ def embed(
     batch: int = 256,
     pooling: float = 1.0,
     wide: np.ndarray | None = None,
+    maps: bool = False,
+    finish: Callable[[Tensor], Tensor] = lambda rows: rows,
 ) -> Tensor:
-    """Embed pictures in an array (N, 3, H, W) uint8, a memory-map for one, to features (N, D) float32 on the CPU.
+    """Embeds pictures in an array (N, 3, H, W) uint8, a memory-map for one, to features (N, D) float32 on the CPU.
 
     `batch` pictures are on the network's device at once; `on_progress` is called with the views embedded, of N × views.
     `wide`: the same pictures with larger sides, from which windows are cut; None: from the pictures themselves.
+    `views`, `pooling` and `maps` as in `embed_batches`; `finish` is applied to the rows of each batch.
+
+    >>> embed(network, metadata, pixels).shape                                        # doctest: +SKIP
+    torch.Size([100, 512])
     """
-    rows = []
-    batches = _batches(pixels, wide if views > 2 else None, batch)
-    for start, part in embed_batches(network, metadata, batches, views=views, pooling=pooling):
-        rows.append(part)
+    import torch
+
+    arrays, rows = [pixels] if wide is None or views < 3 else [pixels, wide], []
+    batches: Iterable[Any] = (
+        (start, *(part[start : start + batch] for part in arrays)) for start in range(0, len(pixels), batch)
+    )
+    for start, part in embed_batches(network, metadata, batches, views=views, pooling=pooling, maps=maps):
+        rows.append(finish(part))
         on_progress(views * (start + len(part)))
     return torch.cat(rows)
 
 
-def _batches(pixels: np.ndarray, wide: np.ndarray | None, batch: int) -> Any:
-    """(first row, pictures, and the same with larger sides where given) of each batch."""
-    arrays = [pixels] if wide is None else [pixels, wide]
-    return ((start, *(part[start : start + batch] for part in arrays)) for start in range(0, len(pixels), batch))
-
-
-def extract(
-    network: nn.Module,
+def embed_files(
+    files: Sequence[str],
+    network: OnnxEngine | nn.Module,
     metadata: Mapping[str, Any],
-    images: Images,
-    base: Images | None = None,
-    *,
+    store: Store,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
     views: int = 1,
-    pooling: float = 1.0,
-    half: bool = False,
-    maps: bool = False,
-    on_progress: Callable[[int], None] = lambda done: None,
-) -> Features:
-    """Embed one split of a dataset into a feature table, with metadata about the network and the pictures.
+) -> tuple[list[bytes | None], dict[int, str]]:
+    """Embeds picture files into a feature store; threads read and decode while the network computes.
 
-    `base`, the base classes, adds the means and the covariance that some methods use; `half` stores float16; `maps`
-    adds the features of every place, float16, in a second pass. `on_progress` is called with the number of views
-    embedded so far, those of `base` included.
+    A content that the store holds is not computed again, and a file that has not changed is not even read. Returns the
+    sha256 of each file (None where it cannot be read), and the reasons by the position of the file.
+
+    >>> contents, errors = embed_files(["a.jpg"], network, metadata, store)           # doctest: +SKIP
+    >>> store.rows(contents).shape                                                    # doctest: +SKIP
+    (1, 1280)
     """
-    whole_number("views", views, 1, MOST_VIEWS)
-
-    def embedded(part: Images, before: int) -> Tensor:
-        counted = lambda n: on_progress(before + n)  # noqa: E731
-        rows = embed(network, metadata, part.pixels, views, counted, pooling=pooling, wide=part.wide)
-        return check_rows(rows, pooling)
-
-    rows = embedded(images, 0)
-    statistics: dict[str, Any] = {}
-    if base is not None:
-        others = embedded(base, len(images) * views)
-        statistics = base_statistics(others, torch.from_numpy(np.array(base.labels)))
-    table = {key: metadata.get(key) for key in ("backbone", "width", "weights", "engine", "size", "mean", "std")}
-    table |= {"trained_on": metadata.get("dataset"), "dataset": images.name, "split": images.split, "crop": images.crop}
-    table |= {
-        "views": views,
-        "pooling": pooling,
-        "rectified": bool((rows >= 0).all()),
-        "class_names": list(images.class_names),
-    }
-    if images.wide is not None:
-        table["store"] = images.wide.shape[-1]
-    if images.name == "folder":  # a user's own: the name of the folder, as text whatever its bytes are
-        table["folder"] = os.fsencode(images.root.resolve().name).decode("utf-8", "replace")
-    rows = to_half(rows, "store them without --half") if half else rows
-    labels = torch.from_numpy(np.array(images.labels)).long()
-    places = _maps(network, metadata, images, views) if maps else None
-    return Features(rows, labels, metadata=table, maps=places, **statistics)
+    contents = [_remembered(file, store) for file in files]
+    errors: dict[int, str] = {}
+    batches = _decoded(files, contents, errors, metadata, store, batch_size(network), on_progress)
+    saved = time.monotonic()
+    try:
+        with quiet_pillow():
+            for keys, rows in embed_batches(network, metadata, batches, views=views):
+                store.add(keys, as_numpy(check_rows(rows)))
+                if store.unsaved >= SAVE_ROWS or time.monotonic() - saved > SAVE_SECONDS:
+                    store.flush()
+                    saved = time.monotonic()
+    finally:
+        store.flush()
+    on_progress(len(files), len(files))
+    return contents, errors
 
 
-def _maps(network: nn.Module, metadata: Mapping[str, Any], images: Images, views: int, batch: int = 256) -> Tensor:
-    """(N, D · H · W) float16: converted batch by batch, since they take H · W times the memory of features."""
-    batches = _batches(images.pixels, images.wide if views > 2 else None, batch)
-    parts = embed_batches(network, metadata, batches, views=views, maps=True)
-    return torch.cat([to_half(rows, "they cannot be stored as maps") for _, rows in parts])
+class _File(NamedTuple):
+    """What a thread made of a file: its content and, where the store lacks it, pixels; or an error."""
+
+    stamp: bytes = b""
+    content: bytes | None = None
+    pixels: np.ndarray | None = None
+    error: str = ""
+
+
+def _decoded(
+    files: Sequence[str],
+    contents: list[bytes | None],
+    errors: dict[int, str],
+    metadata: Mapping[str, Any],
+    store: Store,
+    size: int,
+    on_progress: Callable[[int, int], None],
+) -> Iterator[tuple[list[bytes], np.ndarray]]:
+    """Batches of contents that the store lacks, with their pixels; fills in `contents` and `errors` on the way."""
+
+    def read(place: int) -> _File:
+        try:
+            before = stamp(files[place])
+            content = read_file(files[place])
+            digest = hashlib.sha256(content).digest()
+            pixels = None if digest in store else decode_bytes(content, metadata["size"], metadata.get("resize"))
+            return _File(before, digest, pixels)
+        except Exception as error:  # a broken file may fail in any way
+            return _File(error=reason(error, files[place]))
+
+    todo = [place for place, content in enumerate(contents) if content is None]
+    batch: dict[bytes, np.ndarray] = {}
+    for done, (place, file) in enumerate(zip(todo, ahead(read, todo, max(AHEAD, 3 * size)))):
+        if done % size == 0:
+            on_progress(len(files) - len(todo) + done, len(files))
+        contents[place] = file.content
+        if file.content is None:
+            errors[place] = file.error
+            continue
+        store.note(file.stamp, file.content)
+        if file.pixels is not None and file.content not in store:
+            batch[file.content] = file.pixels
+        if len(batch) == size:
+            yield list(batch), np.stack(list(batch.values()))
+            batch = {}
+    if batch:
+        yield list(batch), np.stack(list(batch.values()))
+
+
+def _remembered(file: str, store: Store) -> bytes | None:
+    """The content of a file that has not changed since its features were stored."""
+    try:
+        content = store.content_of.get(stamp(file))
+    except OSError:
+        return None
+    return content if content is not None and content in store else None
 
 
 def device_of(network: nn.Module) -> torch.device:
     """Where a network computes. An ONNX file has no parameters, computes on the CPU and takes any input."""
+    import torch
+
     return next(network.parameters(), torch.empty(0)).device
 
 
-def batch_size(network: nn.Module) -> int:
-    """Files per batch for the device of this network."""
-    return GPU_BATCH if device_of(network).type != "cpu" else cpu_batch(engine_threads(network))
+def batch_size(network: OnnxEngine | nn.Module) -> int:
+    """Files per batch for the device of this network: threads that share a batch seldom wait for its last picture."""
+    if isinstance(network, OnnxEngine):
+        return CPU_BATCH * max(1, network.threads)
+    from protoadapt.vision.networks.engines import engine_threads
+
+    return GPU_BATCH if device_of(network).type != "cpu" else CPU_BATCH * max(1, engine_threads(network))
+
+
+def check_rows(rows: Array, pooling: float = 1.0) -> Array:
+    """The same rows. Raises UserError where they are not finite."""
+    values = as_numpy(rows)
+    if np.isfinite(values).all():
+        return rows
+    if pooling != 1 and not np.isnan(values).any():
+        raise UserError(f"the features overflow when they are raised to the power {pooling:g}: lower pooling")
+    raise UserError("the network gives NaN or infinite features: its weights are damaged, download it again")
 
 
 def check_pooling(network: nn.Module, exponent: float) -> None:
-    """Raise UserError unless this network can pool with this exponent."""
+    """Raises UserError unless this network can pool with this exponent."""
+    from protoadapt.vision.networks.staged import Staged
+
     if not 1 <= exponent <= 8:
         raise UserError(
             f"pooling is {exponent:g}: give 1 for the mean over all positions, up to 8 to favour strong ones"
@@ -249,31 +334,12 @@ def check_pooling(network: nn.Module, exponent: float) -> None:
         raise UserError("this network pools its features itself: leave pooling at 1, or use one of protoadapt's own")
 
 
-def check_maps(network: nn.Module, pooling: float) -> None:
-    """Raise UserError unless this network gives the features of every place."""
-    if not isinstance(network, Staged):
-        raise UserError("this network gives no features of single places: leave out --maps, or use one you trained")
-    if pooling != 1:
-        raise UserError(f"maps belong to features that are their plain mean, and pooling is {pooling:g}: leave one out")
-
-
-def to_half(rows: Tensor, way_out: str = "scale them") -> Tensor:
+def to_half(rows: Tensor) -> Tensor:
     """(n, D) as float16. Features that it cannot hold are an error, not infinite."""
+    import torch
+
     answer = rows.half()
     if not torch.isfinite(answer).all():
         check_rows(rows)
-        raise UserError(f"the network gives features up to {rows.abs().max():.3g}, too large for float16: {way_out}")
+        raise UserError(f"the network gives features up to {rows.abs().max():.3g}, too large for float16: scale them")
     return answer
-
-
-INDEX = ["path", "sha256", "label", "class"]
-
-
-def save_index(path: str | Path, images: Images) -> None:
-    """Write a csv beside a feature file: path, sha256 of the decoded pixels, label and class of each row."""
-    # Names are bytes on some systems: what is not text is written as those bytes again.
-    with written_whole(path) as partial_file, open(partial_file, "w", newline="", errors="surrogateescape") as file:
-        writer = csv.writer(file)
-        writer.writerow(INDEX)
-        for name, row, label in zip(images.paths, images.pixels, images.labels):
-            writer.writerow([name, hashlib.sha256(row.tobytes()).hexdigest(), label, images.class_names[label]])

@@ -1,5 +1,7 @@
 """onnxruntime and torch: the same features, and torch wherever onnxruntime fails."""
 
+import os
+import subprocess
 import sys
 import types
 from functools import partial
@@ -16,7 +18,7 @@ from protoadapt.vision.embed import embed
 from protoadapt.vision.networks import cards, engines
 from protoadapt.vision.networks.backbones import BACKBONES, build
 from protoadapt.vision.networks.engines import AGREE, agreement, chosen_engine
-from protoadapt.vision.networks.onnx_graph import UnknownOperation, graph_of, message
+from protoadapt.vision.networks.onnx_graph import UnknownOperation, graph_of
 from protoadapt.vision.networks.staged import Stage, Staged, generalised_mean
 
 INSTALLED = [name for name in networks.names() if cards.weights_file(name)]
@@ -61,20 +63,11 @@ def test_they_agree_on_every_backbone(name, side):
 
 
 @pytest.mark.parametrize("name", BACKBONES)
-def test_the_onnx_package_reads_the_graph(name):
+def test_the_graph_is_valid_and_always_the_same(name):
     network = random_network(name)
-    content = graph_of(network.stages)
+    content = graph_of(network.stages, about(32))
     onnx.checker.check_model(onnx.load_model_from_string(content), full_check=True)
-    assert content == graph_of(network.stages)
-
-
-def test_messages_are_protobufs_own():
-    """Each kind of field, and numbers of one to ten bytes, against the onnx package's classes."""
-    for number in (0, 1, 127, 128, 300, 2**40, -1):
-        theirs = onnx.AttributeProto(name="ä", i=number, type=onnx.AttributeProto.INT)
-        assert onnx.AttributeProto.FromString(message((1, "ä"), (3, number), (20, 2))) == theirs
-    theirs = onnx.AttributeProto(name="f", f=1e-5, type=onnx.AttributeProto.FLOAT)
-    assert message((1, "f"), (2, 1e-5), (20, 1)) == theirs.SerializeToString()
+    assert content == graph_of(network.stages, about(32))
 
 
 def test_features_depend_neither_on_the_batch_nor_on_the_threads(monkeypatch):
@@ -125,7 +118,7 @@ def test_torch_computes_where_onnxruntime_cannot(trouble, monkeypatch):
 def test_a_network_with_an_unknown_operation_stays_in_torch():
     network = Staged([Stage(nn.Conv2d(3, 4, 3), nn.Softplus())], 4)
     with pytest.raises(UnknownOperation, match="Softplus"):
-        graph_of(network.stages)
+        graph_of(network.stages, {})
     assert chosen_engine(network, about(16), "cpu", None) == (network, "torch")
 
 
@@ -140,3 +133,11 @@ def test_embedding_gives_the_same_rows_by_both_engines(model):
         embed(*networks.load(model, engine=engine), pixels, views=3, batch=10) for engine in ("torch", "onnxruntime")
     ]
     torch.testing.assert_close(*rows, rtol=1e-4, atol=1e-5)
+
+
+def test_onnxruntime_leaves_no_session_file(tmp_path):
+    """It is imported without its telemetry."""
+    code = "from protoadapt.vision.networks.onnx_engine import import_onnxruntime; import_onnxruntime()"
+    environment = {key: value for key, value in os.environ.items() if key != "ORT_DISABLE_TELEMETRY"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment | {"TMPDIR": str(tmp_path)})
+    assert list(tmp_path.iterdir()) == []

@@ -9,9 +9,9 @@ from helpers.archive import save_model
 from protoadapt import UserError
 from protoadapt.labeling.onnx_export import export
 from protoadapt.vision import networks
-from protoadapt.vision.embed import embed, engine_threads
+from protoadapt.vision.embed import embed
 from protoadapt.vision.networks import cards
-from protoadapt.vision.networks.engines import agreement
+from protoadapt.vision.networks.engines import agreement, engine_threads
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 3, 16, 16), dtype=np.uint8)
 

@@ -163,7 +163,7 @@ def test_lite0_sees_what_is_on_photographs():
 def test_folding_changes_nothing_but_time():
     plain = lite.network("lite0").eval()
     plain.load_state_dict(lite.ours("lite0", torch.load(lite.installed("lite0"), weights_only=True)))
-    folded, _ = lite.load("lite0")
+    folded, _ = lite.load_lite("lite0")
     assert not any(isinstance(part, nn.BatchNorm2d) for part in folded.modules())
     x = torch.randn(2, 3, 224, 224)
     with torch.no_grad():

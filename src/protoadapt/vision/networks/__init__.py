@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.vision.networks.cards import SHIPPED, calibration_of, card_file, names, trained_on, weights_file
-from protoadapt.vision.networks.graph_cache import cached_network
 from protoadapt.vision.networks.lite_wheels import LITE
+from protoadapt.vision.networks.onnx_engine import kept_network
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,17 +52,17 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
     network, metadata = _open(name)
     metadata |= _of_card(name, metadata)
     if not isinstance(network, OnnxFeatures):
-        network, metadata["engine"] = chosen_engine(network, metadata, device, engine, _weights_of(name))
+        network, metadata["engine"] = chosen_engine(network, metadata, device, engine, _weights_of(name) is not None)
     return network, metadata
 
 
 def load_for_files(name: str | Path, device: str = "cpu") -> "tuple[nn.Module | OnnxEngine, dict[str, Any]]":
-    """Load a network for `embed_files` alone: without torch, where its graph is in the user's cache (`graph_cache`).
+    """Load a network for `embed_files` alone: without torch, where its graph is in the user's cache (`onnx_engine`).
 
     Parameters and metadata as in `load`.
     """
     file = _weights_of(name)
-    found = cached_network(file) if device == "cpu" and file else None
+    found = kept_network(file) if device == "cpu" and file else None
     if found is None:
         return load(name, device)
     engine, metadata = found
@@ -84,12 +84,13 @@ def _weights_of(name: str | Path) -> Path | None:
 
 
 def _open(name: str | Path) -> "tuple[nn.Module, dict[str, Any]]":
-    from protoadapt.vision.networks import lite, onnx_file
+    from protoadapt.vision.networks.lite import load_lite
     from protoadapt.vision.networks.model_files import load_model
+    from protoadapt.vision.networks.onnx_file import load_onnx
     from protoadapt.vision.networks.timm_features import load_timm
 
     if isinstance(name, str) and name in LITE:
-        return lite.load(name)
+        return load_lite(name)
     if isinstance(name, str) and name.startswith("timm:"):
         return load_timm(name.removeprefix("timm:"))
     if isinstance(name, str) and name in SHIPPED:
@@ -102,7 +103,7 @@ def _open(name: str | Path) -> "tuple[nn.Module, dict[str, Any]]":
         return load_model(file)
     path = Path(name)
     if path.suffix == ".onnx":
-        return onnx_file.load(path)
+        return load_onnx(path)
     if isinstance(name, str) and path.name == name and not path.suffix and not path.exists():
         raise no_such("model", name, names(), also="timm:NAME, FILE.onnx, a training run, a checkpoint or a model file")
     return load_model(path)

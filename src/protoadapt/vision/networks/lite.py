@@ -107,7 +107,7 @@ def network(name: str) -> Staged:
     return Staged(stages, DIM)
 
 
-def load(name: str) -> tuple[Staged, dict[str, Any]]:
+def load_lite(name: str) -> tuple[Staged, dict[str, Any]]:
     """Load a network of LITE with its ImageNet weights, BatchNorm folded in, and its metadata."""
     file = installed(name)
     if file is None:

@@ -1,30 +1,83 @@
-"""onnxruntime computes a graph, picture by picture. Without torch: loading that takes longer than many pictures."""
+"""onnxruntime computes a network, picture by picture. Without torch: loading that takes longer than many pictures.
 
-from collections.abc import Callable, Sequence
+The graph of a network that was loaded once is kept in the user's cache folder, an ONNX file under the hash of its
+weights and the versions that wrote it, and the next time it is loaded from there (`kept_network`).
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from protoadapt.core.threads import thread_pool
-from protoadapt.vision.networks.quiet_onnxruntime import import_onnxruntime
+import protoadapt
+from protoadapt.core.errors import UserError
+from protoadapt.core.files import cleared, sha256_of, written_whole
+from protoadapt.core.threads import cores, thread_pool
+from protoadapt.core.untrusted import clean_json
+from protoadapt.vision.network_metadata import network_metadata
+
+ENGINE = "onnxruntime"
+LARGEST = 1 << 31
+"""Bytes of a kept graph; onnxruntime takes no larger ones."""
+MOST = 16
+"""Networks that are kept; the one that was written first goes first."""
+STATED = ("backbone", "width", "dim", "weights", "rectified", "size", "mean", "std", "crop", "dataset")
+"""Metadata that a graph keeps: what belongs to its weights. The rest is that of the card, which may change."""
+
+
+def import_onnxruntime() -> ModuleType:
+    """Imports onnxruntime, which otherwise reports its use to its maker.
+
+    Its wheels of version 1.31 do so from the moment of import, also on Linux: they leave a session file `.ses` in the
+    temporary folder and know an address to send events to. Only this variable keeps them from it;
+    `disable_telemetry_events` comes too late. Who has set it keeps their choice. Raises ImportError.
+
+    >>> import_onnxruntime().__name__
+    'onnxruntime'
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    import onnxruntime
+
+    return onnxruntime
+
+
+def new_session(model: str | bytes, threads: int) -> Any:
+    """A session of onnxruntime on the CPU for the path or the bytes of an ONNX model."""
+    onnxruntime = import_onnxruntime()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4  # it would print its own errors before ours
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+
+
+def stored_metadata(session: Any) -> dict[str, Any]:
+    """The metadata of an ONNX file: values that are JSON parsed, others as text."""
+    values = {}
+    for key, value in session.get_modelmeta().custom_metadata_map.items():
+        try:
+            values[key] = clean_json(value)
+        except (ValueError, RecursionError):
+            values[key] = value
+    return values
 
 
 class OnnxEngine:
     """A graph (`onnx_graph`) in onnxruntime. Every picture is computed by one thread, and threads share pictures.
 
     So features do not depend on the batch or the number of threads, and no thread waits for another within a picture.
-    `mean` and `std` are those of pixels in [0, 1].
     """
 
-    def __init__(self, graph: bytes, threads: int, mean: Sequence[float], std: Sequence[float]):
-        onnxruntime = import_onnxruntime()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 4  # it would print its own errors before ours
-        self.session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    def __init__(self, graph: str | bytes, threads: int):
+        self.session = new_session(graph, 1)
         self.threads = threads
         self.pool = thread_pool(threads)
-        self.mean, self.std = (255 * np.array(values, np.float32).reshape(3, 1, 1) for values in (mean, std))
+        self.metadata = stored_metadata(self.session)
+        mean, std = (255 * np.array(self.metadata[key], np.float32).reshape(3, 1, 1) for key in ("mean", "std"))
+        self.mean, self.std = mean, std
 
     def maps(self, picture: np.ndarray) -> np.ndarray:
         """(1, 3, H, W), pixels as uint8 or normalised as float32, to the features (1, C, H', W') of all positions."""
@@ -41,3 +94,53 @@ class OnnxEngine:
     def features(self, pictures: np.ndarray) -> np.ndarray:
         """(B, 3, H, W) to (B, C): the mean over all positions."""
         return np.concatenate(self.each(lambda picture: self.maps(picture).mean((2, 3)), pictures))
+
+
+def graph_folder() -> Path:
+    """Where graphs are kept."""
+    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    home = stated if stated.is_absolute() else Path.home() / ".cache"  # by the standard, relative paths do not count
+    return home / "protoadapt" / "networks"
+
+
+def keep_graph(graph: bytes, metadata: Mapping[str, Any]) -> None:
+    """Writes a graph into the cache folder, unless it is there. Where that is impossible, nothing is kept."""
+    with suppress(OSError, UserError, RuntimeError):  # RuntimeError: there is no home
+        path = _graph_file(metadata["weights"])
+        if not (path.is_file() and path.stat().st_size == len(graph)):
+            with written_whole(path) as partial:
+                partial.write_bytes(graph)
+        for old in sorted(graph_folder().glob("*.onnx"), key=lambda path: path.lstat().st_mtime_ns)[:-MOST]:
+            cleared(old)
+
+
+def kept_network(weights: Path) -> tuple[OnnxEngine, dict[str, Any]] | None:
+    """The network of a file of weights and its metadata; None where its graph is not kept. A broken one is removed."""
+    try:
+        digest = sha256_of(weights)[:16]
+        path = _graph_file(digest)
+        if not os.path.lexists(path):
+            return None
+    except (OSError, RuntimeError, ImportError):  # no weights, no home, no onnxruntime: `load` says what is wrong
+        return None
+    try:
+        if not (path.is_file() and path.stat().st_size <= LARGEST):  # a pipe would never end
+            raise ValueError
+        engine = OnnxEngine(str(path), _threads())
+        metadata = network_metadata("a kept graph", "", **engine.metadata)
+        if metadata["weights"] != digest:
+            raise ValueError
+        return engine, metadata | {"engine": ENGINE}
+    except Exception:  # onnxruntime has no base class of its own for what can go wrong
+        cleared(path)
+        return None
+
+
+def _graph_file(weights: str) -> Path:
+    return graph_folder() / f"{weights}-{protoadapt.__version__}-{import_onnxruntime().__version__}.onnx"
+
+
+def _threads() -> int:
+    """As many as torch would take: OMP_NUM_THREADS, of which the first number counts, if it is one."""
+    stated = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(int(stated), cores()) if stated.isdecimal() and int(stated) else cores()

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.files import sha256_of
-from protoadapt.core.untrusted import clean_json
 from protoadapt.vision.network_metadata import network_metadata
-from protoadapt.vision.networks.quiet_onnxruntime import import_onnxruntime
+from protoadapt.vision.networks.onnx_engine import new_session, stored_metadata
 from protoadapt.vision.pictures.decode import Resize
 
 
@@ -39,10 +38,10 @@ class OnnxFeatures(nn.Module):
         return torch.from_numpy(rows).flatten(1).float().to(x.device)
 
 
-def load(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
+def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
     """Load the network of an ONNX file and its metadata. Raises UserError where it cannot embed pictures."""
     session, name = open_session(path), repr(path.name)
-    stored = _stored_metadata(session)
+    stored = stored_metadata(session)
     if "classes" in stored:
         raise UserError(f"{name} is a classifier, not an embedding network: export it without --classifier")
     shapes = [entry.shape for entry in session.get_inputs()]  # axes of free size are names
@@ -83,30 +82,14 @@ def load(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
 
 def open_session(path: str | Path) -> Any:
     """Open an ONNX file with onnxruntime on the CPU, with as many threads as torch."""
-    try:
-        onnxruntime = import_onnxruntime()
-    except ImportError as error:
-        raise UserError(f"{Path(path).name} needs onnxruntime: {install('onnx')}") from error
     if not Path(path).is_file():
         raise UserError(f"there is no model {str(path)!r}: check the path")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    options.log_severity_level = 4  # it would print its own errors before ours
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0)
+        return new_session(str(path), torch.get_num_threads())
+    except ImportError as error:
+        raise UserError(f"{Path(path).name} needs onnxruntime: {install('onnx')}") from error
     except Exception as error:
         raise UserError(f"{Path(path).name!r} cannot be read as ONNX: {_first_line(error)}") from error
-
-
-def _stored_metadata(session: Any) -> dict[str, Any]:
-    """The metadata of a file: values that are JSON parsed, others as text."""
-    values = {}
-    for key, value in session.get_modelmeta().custom_metadata_map.items():
-        try:
-            values[key] = clean_json(value)
-        except (ValueError, RecursionError):
-            values[key] = value
-    return values
 
 
 def _stored_resize(values: Any) -> Resize | None:

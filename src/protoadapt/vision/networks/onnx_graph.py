@@ -1,13 +1,11 @@
-"""The stages of a network as an ONNX graph, written directly: nothing but onnxruntime is needed to run it.
+"""The stages of a network as an ONNX graph: torch.fx lists its operations, and each becomes a node.
 
-torch.fx lists the operations of a network, `write_operation` says what each is in ONNX, and `message` writes protobuf's
-wire format, of which ONNX needs three kinds: integers, floats and byte strings. The same network gives the same bytes.
-Field numbers are those of onnx.proto; a test parses the result with the onnx package.
+The same network gives the same bytes. (`torch.onnx` would fold and rearrange them, and takes longer.)
 """
 
+import json
 import operator
-import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -16,61 +14,38 @@ from torch import Tensor, fx, nn
 from protoadapt.vision.networks.lite import Convolution
 
 IR_VERSION, OPSET = 8, 17
-FLOAT = 1  # of TensorProto.DataType
-Attribute = float | str | list[int]
 
 
 class UnknownOperation(Exception):
-    """An operation of a network that is not in OPERATIONS; the text names it."""
+    """An operation of a network that `write_operation` does not know; the text names it."""
 
 
-def message(*fields: tuple[int, Any]) -> bytes:
-    """A protobuf message: pairs of a field's number and its value, an int, a float, a str or bytes."""
-    parts = []
-    for number, value in fields:
-        match value:
-            case int():
-                parts += [_varint(number << 3), _varint(value & (1 << 64) - 1)]
-            case float():
-                parts += [_varint(number << 3 | 5), struct.pack("<f", value)]
-            case str() | bytes():
-                content = value.encode() if isinstance(value, str) else value
-                parts += [_varint(number << 3 | 2), _varint(len(content)), content]
-    return b"".join(parts)
+def graph_of(stages: Iterable[nn.Module], metadata: Mapping[str, Any]) -> bytes:
+    """The stages of a network (`Staged.stages`) as an ONNX file, from `x` (N, 3, H, W) to (N, C, H', W') float32.
 
-
-def _varint(value: int) -> bytes:
-    """Seven bits per byte, lowest first; the eighth says that more follow."""
-    digits = []
-    while value > 127:
-        digits.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*digits, value])
-
-
-def graph_of(stages: Iterable[nn.Module]) -> bytes:
-    """Write the stages of a network (`Staged.stages`) as an ONNX file, from `x` (N, 3, H, W) to (N, C, H', W') float32.
-
-    Raises UnknownOperation where a stage computes something that `write_operation` does not know.
+    `metadata` is kept in the file, each value as JSON. Raises UnknownOperation where a stage computes something that
+    `write_operation` does not know, and ImportError without the onnx package.
     """
+    from onnx import TensorProto, helper
+
+    writer, name_of = Writer(), dict[fx.Node, str]()
     root = nn.Sequential(*stages).eval()
-    writer, start = Writer(), "x"
-    name_of: dict[fx.Node, str] = {}
+    end = "x"
     for node in _Tracer().trace(root).nodes:
         inputs = [name_of[argument] for argument in node.args if isinstance(argument, fx.Node)]
         if node.op == "placeholder":
-            name_of[node] = start
+            name_of[node] = "x"
         elif node.op == "output":
             [end] = inputs
         else:
             operation = root.get_submodule(str(node.target)) if node.op == "call_module" else node.target
             name_of[node] = write_operation(writer, operation, inputs, node.args, node.kwargs)
-    batch_of_maps = b"".join(message((1, message((2, axis)))) for axis in "NCHW")
-    kind = message((1, message((1, FLOAT), (2, batch_of_maps))))
-    ends = [message((1, name), (2, kind)) for name in (start, end)]
-    nodes, weights = [(1, node) for node in writer.nodes], [(5, weight) for weight in writer.weights]
-    graph = message(*nodes, (2, "protoadapt"), *weights, (11, ends[0]), (12, ends[1]))
-    return message((1, IR_VERSION), (2, "protoadapt"), (7, graph), (8, message((1, ""), (2, OPSET))))
+    start, stop = (helper.make_tensor_value_info(name, TensorProto.FLOAT, list("NCHW")) for name in ("x", end))
+    graph = helper.make_graph(writer.nodes, "protoadapt", [start], [stop], initializer=writer.weights)
+    opset = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, producer_name="protoadapt", ir_version=IR_VERSION, opset_imports=opset)
+    helper.set_model_props(model, {key: json.dumps(value) for key, value in metadata.items()})
+    return model.SerializeToString(deterministic=True)
 
 
 class _Tracer(fx.Tracer):
@@ -84,39 +59,28 @@ class Writer:
     """Collects the nodes and the weights of a graph."""
 
     def __init__(self) -> None:
-        self.nodes: list[bytes] = []
-        self.weights: list[bytes] = []
+        self.nodes: list[Any] = []
+        self.weights: list[Any] = []
 
-    def add(self, kind: str, inputs: Iterable[str], **attributes: Attribute) -> str:
-        """Add a node; returns the name of its output."""
+    def add(self, kind: str, inputs: Iterable[str], **attributes: Any) -> str:
+        """Adds a node; returns the name of its output."""
+        from onnx import helper
+
         output = f"h{len(self.nodes)}"
-        described = [(5, _attribute(name, value)) for name, value in attributes.items()]
-        self.nodes.append(message(*((1, name) for name in inputs), (2, output), (4, kind), *described))
+        self.nodes.append(helper.make_node(kind, list(inputs), [output], **attributes))
         return output
 
     def weight(self, tensor: Tensor) -> str:
-        """Add a constant; returns its name."""
-        values = tensor.detach().float().contiguous().numpy().astype("<f4")
+        """Adds a constant; returns its name."""
+        from onnx import numpy_helper
+
         name = f"w{len(self.weights)}"
-        sides = ((1, side) for side in values.shape)
-        self.weights.append(message(*sides, (2, FLOAT), (8, name), (9, values.tobytes())))
+        self.weights.append(numpy_helper.from_array(tensor.detach().float().contiguous().numpy(), name))
         return name
 
 
-def _attribute(name: str, value: Attribute) -> bytes:
-    match value:  # the last field is the kind of the attribute
-        case int():
-            return message((1, name), (3, value), (20, 2))
-        case float():
-            return message((1, name), (2, value), (20, 1))
-        case str():
-            return message((1, name), (4, value), (20, 3))
-        case list():
-            return message((1, name), *((8, number) for number in value), (20, 7))
-
-
 def write_operation(writer: Writer, operation: Any, inputs: list[str], args: tuple, kwargs: dict[str, Any]) -> str:
-    """Write one operation, a module or a function that was called with `args`; returns the name of its output."""
+    """Writes one operation, a module or a function that was called with `args`; returns the name of its output."""
     match operation:
         case Convolution():
             conv, *rest = operation
@@ -147,8 +111,8 @@ def write_operation(writer: Writer, operation: Any, inputs: list[str], args: tup
     raise UnknownOperation(f"{name} is not among the operations that are written as ONNX")
 
 
-def _convolution(writer: Writer, conv: Any, x: str, padding: dict[str, Attribute]) -> str:
+def _convolution(writer: Writer, conv: Any, x: str, padding: dict[str, Any]) -> str:
     weights = [writer.weight(part) for part in (conv.weight, conv.bias) if part is not None]
     sides = {"kernel_shape": conv.kernel_size, "strides": conv.stride, "dilations": conv.dilation}
-    shape: dict[str, Attribute] = {name: [*pair] for name, pair in sides.items()}
+    shape: dict[str, Any] = {name: [*pair] for name, pair in sides.items()}
     return writer.add("Conv", [x, *weights], group=conv.groups, **shape, **padding)
