@@ -29,7 +29,7 @@ from protoadapt.labeling.classifier import Classifier
 from protoadapt.vision import networks
 from protoadapt.vision.networks.engines import TORCH
 from protoadapt.vision.networks.joined import Joined
-from protoadapt.vision.networks.onnx_file import OnnxFeatures, open_session
+from protoadapt.vision.networks.onnx_file import OnnxFeatures, open_onnx
 
 TOLERANCE = 1e-3
 """Largest accepted difference between torch and onnxruntime, relative to the largest output."""
@@ -159,7 +159,7 @@ def _quiet() -> Iterator[None]:
 @torch.no_grad()
 def _compared(file: Path, network: nn.Module, size: int) -> dict[str, Any]:
     """Compares onnxruntime with torch on one picture and on five: noise, and smooth ones as photographs are."""
-    session = open_session(file)
+    session = open_onnx(file)
     generator = torch.Generator().manual_seed(0)
     noise = torch.randint(0, 256, (3, 3, size, size), generator=generator, dtype=torch.uint8)
     coarse = torch.rand(3, 3, 4, 4, generator=generator)

@@ -45,7 +45,7 @@ def import_onnxruntime() -> ModuleType:
     return onnxruntime
 
 
-def new_session(model: str | bytes, threads: int) -> Any:
+def onnx_session(model: str | bytes, threads: int) -> Any:
     """A session of onnxruntime on the CPU for the path or the bytes of an ONNX model."""
     onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()
@@ -72,7 +72,7 @@ class OnnxEngine:
     """
 
     def __init__(self, graph: str | bytes, threads: int):
-        self.session = new_session(graph, 1)
+        self.session = onnx_session(graph, 1)
         self.threads = threads
         self.pool = thread_pool(threads)
         self.metadata = stored_metadata(self.session)

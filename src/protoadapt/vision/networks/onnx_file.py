@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.files import sha256_of
 from protoadapt.vision.network_metadata import network_metadata
-from protoadapt.vision.networks.onnx_engine import new_session, stored_metadata
+from protoadapt.vision.networks.onnx_engine import onnx_session, stored_metadata
 from protoadapt.vision.pictures.decode import Resize
 
 
@@ -40,7 +40,7 @@ class OnnxFeatures(nn.Module):
 
 def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
     """Load the network of an ONNX file and its metadata. Raises UserError where it cannot embed pictures."""
-    session, name = open_session(path), repr(path.name)
+    session, name = open_onnx(path), repr(path.name)
     stored = stored_metadata(session)
     if "classes" in stored:
         raise UserError(f"{name} is a classifier, not an embedding network: export it without --classifier")
@@ -80,12 +80,12 @@ def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
     return network, metadata | {"dim": rows.shape[1]}
 
 
-def open_session(path: str | Path) -> Any:
+def open_onnx(path: str | Path) -> Any:
     """Open an ONNX file with onnxruntime on the CPU, with as many threads as torch."""
     if not Path(path).is_file():
         raise UserError(f"there is no model {str(path)!r}: check the path")
     try:
-        return new_session(str(path), torch.get_num_threads())
+        return onnx_session(str(path), torch.get_num_threads())
     except ImportError as error:
         raise UserError(f"{Path(path).name} needs onnxruntime: {install('onnx')}") from error
     except Exception as error:
