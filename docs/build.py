@@ -17,16 +17,15 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from benchmarks import corrections, unknown
-from benchmarks.default_model import by_task
-from paper import arena_page, extremes_page, parts_page, scale_page
+from benchmarks import unknown
+from paper import arena_page, scale_page
 from paper.drawing import draw_bars
 from paper.figures import draw_figures
-from paper.labeling_page import check_numbers, draw_suggest, suggest_numbers
+from paper.labeling_page import draw_suggest, suggest_numbers
 from paper.quoted import paper_accuracy
 from paper.results_page import results_page
-from paper.stored_results import Results
-from paper.tables import BOTH, KNOWING, MAIN, TABLES
+from paper.stored_results import EARLIER, Results, is_of_today
+from paper.tables import MAIN, TABLES
 from protoadapt.cli.verbs import app
 from protoadapt.core.methods import METHODS, adaptation, declarations
 from protoadapt.report.tables import markdown
@@ -43,9 +42,8 @@ def read(name: str) -> dict:
 
 def speed_page() -> str:
     cpu, gpu = read("benchmark-inference-cpu.json"), read("benchmark-inference-h200.json")
-    change = read("benchmark-inference-ratio.json")
     rows = []
-    for name, rate in cpu["methods"].items():
+    for name, rate in {name: cpu["methods"][name] for name in METHODS if name in cpu["methods"]}.items():
         naive = cpu["naive_episodes_per_s"].get(name)
         ratio = f"{rate['episodes_per_s'] / naive:.1f} × {naive:,.0f}" if naive else ""
         agree = gpu.get("cpu_agreement", {}).get(name, {})
@@ -76,8 +74,6 @@ def speed_page() -> str:
     most = max(rate["episodes"] for rate in cpu["methods"].values())
     slow = {name: rate["episodes"] for name, rate in cpu["methods"].items() if rate["episodes"] < most}
     compiled = {name: rate["episodes_per_s"] for name, rate in cpu["methods"].items()}
-    # A file without a commit is of that version.
-    since = f"Beside version {change['before']}" if "commit" in cpu else f"Since {change['before']}, as measured here,"
     more = [name for name in slow if name in gpu["methods"] and gpu["methods"][name]["episodes"] > slow[name]]
     filled_gpu = f" On the GPU {', '.join(more)} had more episodes: a few leave it idle." if more else ""
     apart = [f"{_times(_rates(f'{run}/novel-1shot.json')):.1f}" for run in REAL.values()]
@@ -97,20 +93,13 @@ def speed_page() -> str:
         "With 20 unlabelled pictures per class beside the queries, which then do not take part in the adaptation: "
         + ", ".join(f"{name} {rate:,.0f}" for name, rate in cpu["semi_episodes_per_s"].items())
         + " episodes/s.",
-        f"{since} compiled loops take less time of a core per episode, by factors of "
-        + ", ".join(f"{r['ratio']:.2f} ({case}, {1e6 * r['now']:,.0f} µs)" for case, r in change["cases"].items())
-        + f": `python benchmarks/inference_ratio.py`, both versions in turn on {change['hardware']} beside other work. "
-        + "BAPA takes {:.2f} times CIPA's time at 1-shot and {:.2f} times at 5-shot.".format(
-            *(
-                change["cases"][f"bapa{shot}"]["now"] / change["cases"][f"cipa{shot}"]["now"]
-                for shot in ("", ", 5-shot")
-            )
+        "BAPA takes {:.2f} times CIPA's time.".format(
+            cpu["methods"]["cipa"]["episodes_per_s"] / cpu["methods"]["bapa"]["episodes_per_s"]
         ),
         "CIPA beside PT+MAP, on the same episodes: the paper says that CIPA “requires much less computation”. On these "
         f"features that is {_times(cpu['naive_episodes_per_s']):.1f} × in naive numpy and {_times(compiled):.1f} × in "
         "the compiled loop. On the features of our networks, where Sinkhorn's iteration takes more rounds, CIPA is "
         f"{', '.join(apart)} times as fast ({', '.join(REAL)}; 1-shot, `seconds` in `results/*/novel-1shot.json`).",
-        *_on_gpu(),
         "## Training",
         "HCT_R, ResNet-12, 84 pixels, batch 256, bf16. Start-up is everything before the first step, compilation "
         "included; images/s counts all views that pass forward and backward, augmentation included.",
@@ -149,16 +138,6 @@ def training_page() -> str:
     left = f"Not measured: {', '.join(f'`{name}`' for name in missing)}."
     numbers = [about, kept_table("recipe", run), *notes, *([left] if missing else [])]
     return filled("docs/training.md", "\n\n".join(numbers), "speed")
-
-
-def _on_gpu() -> list[str]:
-    """What `benchmarks/gpu.py` measured of two methods, in words."""
-    if not (RESULTS / "benchmark-gpu.json").exists():
-        return []
-    run = read("benchmark-gpu.json")
-    here, there = run["episodes_per_s"]["two cores"], run["episodes_per_s"]["cuda"]
-    each = " and ".join(f"{name} {there[name]:,.0f} (two cores: {here[name]:,.0f})" for name in there)
-    return [f"Methods that solve many small problems, on {run['hardware']}: {each} episodes/s (`benchmarks/gpu.py`)."]
 
 
 def _labeling(run: Mapping[str, Any]) -> str:
@@ -227,30 +206,10 @@ def commands_page() -> str:
 
 
 def models_page() -> str:
-    """docs/models.md with the default network's tables between the two marks."""
-    tables = [by_task(read(f"default-model-{data}.json")["results"]) for data in ("cub", "cifar-fs")]
-    between = (
-        "Neither network was trained on CUB. But ImageNet contains 59 kinds of birds, and a few of CUB's pictures are "
-        "also in ImageNet, which favours `lite0`. On CIFAR-FS's novel classes (60 pictures per class, enlarged from "
-        "32 pixels, unlike the training pictures of either network) the order is the same:"
-    )
-    text = filled("docs/models.md", _signed(), "signed")
-    text = filled("docs/models.md", f"{tables[0]}\n\n{between}\n\n{tables[1]}\n\n{_embeddings()}", text=text)
+    """docs/models.md with its tables between the marks."""
     card = json.loads((ROOT / "src/protoadapt/vision/networks/weights/lite0.json").read_text())
+    text = filled("docs/models.md", _embeddings())
     return filled("docs/models.md", _calibration(card["calibration"]), "calibration", text)
-
-
-def _signed() -> str:
-    """What `benchmarks/signed.py` measured."""
-    run = read("signed-features.json")
-    cells = [pairs for tasks in run["accuracy"].values() for pairs in tasks.values()]
-    means = {how: [mean(pairs[how][side] for pairs in cells) for side in (0, 1)] for how in cells[0]}
-    rows = [[f"`{how}`", *(f"{value:.2f}" for value in pair)] for how, pair in means.items()]
-    return (
-        f"Measured with features of {run['features']} that a random rotation gives both signs, while every distance "
-        f"stays (`benchmarks/signed.py`): mean accuracy over {', '.join(run['accuracy'])}, 5-way, 1- and 5-shot, "
-        f"{run['episodes']:,} episodes each:\n\n{markdown(['method', *run['columns']], rows)}"
-    )
 
 
 def _embeddings() -> str:
@@ -317,26 +276,22 @@ def _prose(docstring: str | None) -> str:
 def readme() -> str:
     """README.md with its numbers between the two marks."""
     cpu, results, rows = read("benchmark-inference-cpu.json"), Results(RESULTS), []
-    names = ("protonet", "cipa", "bapa", "pt_map")
     for words, (table, trial) in MAIN.items():
-        if words.endswith("→ CUB, whole pictures") or not all(results.of(trial, shot) for shot in (1, 5)):
+        found = [[results.get(trial, shot, name) for shot in (1, 5)] for name in ("protonet", "cipa", "bapa", "pt_map")]
+        if words.endswith("→ CUB, whole pictures") or not all(found[0]):
             continue
-        known = KNOWING.get(words, trial)  # has today's BAPA
-        known = known if known.views == trial.views else trial
-        asked = [(known if name == "bapa" else trial, name) for name in names] + [(known, BOTH)]
-        found = [[results.get(one, shot, name) for shot in (1, 5)] for one, name in asked]
         cells = [" / ".join(f"{one['accuracy']:.2f}" for one in pair) if all(pair) else "" for pair in found]
+        cells[2] += "" if all(found[2]) and all(map(is_of_today, found[2])) else f" {EARLIER}"
         rows.append([words, *cells, "{:.2f} / {:.2f}".format(*paper_accuracy(table))])
-    header = ["novel classes of", "ProtoNet", "CIPA", "BAPA", "PT+MAP †", "BAPA †‡", "the paper's CIPA"]
+    header = ["novel classes of", "ProtoNet", "CIPA", "BAPA", "PT+MAP †", "the paper's CIPA"]
     cipa = cpu["methods"]["cipa"]["episodes_per_s"]
+    earlier = f" {EARLIER} BAPA before its last change." if any(EARLIER in row[3] for row in rows) else ""
     numbers = (
         "## Numbers\n\nAccuracy in percent at 5-way 1-shot / 5-shot, 10,000 episodes with balanced queries, one "
         "ResNet-12 trained with HCT_R for 2 to 16 minutes on one GPU (mini-ImageNet's in two cycles; those of "
         "CIFAR-FS, mini-ImageNet and whole pictures of CUB with EPNet's episodes after it), one view per picture:\n\n"
         f"{markdown(header, rows)}\n\n"
-        "† told that classes are equal. ‡ with the covariance of the base classes' features besides, "
-        f"`{BOTH}` (empty: not measured so). BAPA's numbers for whole pictures of CUB and from mini-ImageNet to CUB "
-        "are of earlier versions, which differ by a few tenths of a point. "
+        f"† is given that classes are equally frequent.{earlier} "
         "[All results](docs/results.md): intervals over episodes and over classes, unbalanced queries, ablations, "
         f"other methods. CIPA runs {cipa:,.0f} episodes per second on two CPU cores, "
         f"{cipa / cpu['naive_episodes_per_s']['cipa']:.0f} times the usual numpy loop ([speed](docs/speed.md))."
@@ -355,19 +310,10 @@ def filled(page: str, numbers: str, name: str = "numbers", text: str | None = No
 
 
 def labeling_page() -> str:
-    """docs/labeling.md with its tables: unknown pictures, corrections, suggestions and faults."""
-    unmeasured = "Not measured yet: `python -m benchmarks.{}`."
-    tables = {
-        "unknown": lambda document: f"{unknown.summary(document)}\n\n{unknown.by_kind(document)}",
-        "corrections": corrections.summary,
-        "suggest": suggest_numbers,
-        "check": check_numbers,
-    }
-    text = (ROOT / "docs" / "labeling.md").read_text()
-    for name, table in tables.items():
-        measured = (RESULTS / f"{name}.json").exists()
-        numbers = table(read(f"{name}.json")) if measured else unmeasured.format(name)
-        text = filled("docs/labeling.md", numbers, name, text)
+    """docs/labeling.md with its tables: unknown pictures and suggestions."""
+    document = read("unknown.json")
+    text = filled("docs/labeling.md", f"{unknown.summary(document)}\n\n{unknown.by_kind(document)}", "unknown")
+    text = filled("docs/labeling.md", suggest_numbers(read("suggest.json")), "suggest", text)
     suffixes = ", ".join(f"`{suffix}`" for form in formats.FORMATS.values() for suffix in form.suffixes)
     kinds = f"{suffixes} ({formats.LISTED}), of at most {formats.MAX_PIXELS:,} pixels"
     same = f"- Every command reads the same files: {kinds}."
@@ -377,8 +323,6 @@ def labeling_page() -> str:
 def scale_text() -> str:
     """docs/scale.md with its numbers between the two marks."""
     record = read("benchmark-scale.json")
-    if (RESULTS / "benchmark-gpu.json").exists():
-        record["extract-cuda-small"], record["extract-cuda"] = read("benchmark-gpu.json")["extract"]
     return filled("docs/scale.md", scale_page.numbers(record))
 
 
@@ -402,56 +346,7 @@ def serve_page() -> str:
         f"{last['memory_mb']} MB, {len(last['errors'])} errors."
     )
     table = markdown(["clients", "requests/s", "bare network, pictures/s", "ratio", "median", "errors"], rows)
-    return filled("docs/serve.md", board_numbers(), "board", filled("docs/serve.md", f"{words}\n\n{table}\n\n{memory}"))
-
-
-def board_numbers() -> str:
-    """What the page with many pictures takes, one column per number of pictures."""
-    if not (RESULTS / "benchmark-board.json").exists():
-        return "Not measured yet: `python benchmarks/board.py`."
-    record = read("benchmark-board.json")
-    lines = {
-        "first picture after": lambda one: f"{one['first_picture_s']:.1f} s",
-        "pictures in the page at once, at most": lambda one: f"{one['tiles_in_page']}",
-        "frames while scrolling through all: median, longest": lambda one: (
-            f"{one['median_frame_ms']:.0f} ms, {one['longest_frame_ms']:.0f} ms"
-        ),
-        "of these late (more than two of 60 per second)": lambda one: f"{one['late_frames']} of {one['frames']}",
-        "scrolled through in": lambda one: f"{one['scroll_s']:.1f} s",
-        "a correction: shown after (median)": lambda one: f"{one['shown_median_ms']:.0f} ms",
-        "all others named after: median, longest": lambda one: (
-            f"{one['answered_median_ms']:,.0f} ms, {one['answered_most_ms']:,.0f} ms"
-        ),
-        "naming alone: processor time on one core": lambda one: f"{one['naming_cpu_ms']:,.0f} ms",
-        "memory of the page: at first, after scrolling": lambda one: (
-            f"{one['memory_page_mb']} MB, {one['memory_page_after_mb']} MB"
-        ),
-        "memory of the server: at first, after the corrections": lambda one: (
-            f"{one['memory_server_mb']} MB, {one['memory_server_after_mb']} MB"
-        ),
-        "load of the machine": lambda one: f"{one['load']:.0f}",
-    }
-    sizes = record["sizes"]
-    words = (
-        f"`python benchmarks/board.py` on {record['hardware']}, {record['classes']} classes with {record['labels']} "
-        f"labels in all, chromium {record['browser'].split('.')[0]} without a screen. Server and browser share the "
-        "cores with whatever else the machine does; its load is in the last line."
-    )
-    if max(one["load"] for one in sizes) > 3:
-        words += " That is more than its cores can do, so these times say little of an idle machine."
-    slow = [one for one in sizes if one["pictures"] <= 1000 and one["answered_median_ms"] > 300]
-    if slow:
-        words += " The 300 ms aimed at, after which the names of 1,000 pictures follow a correction, are missed."
-    rows = [[line, *(say(one) for one in sizes)] for line, say in lines.items()]
-    header = ["", *(f"{one['pictures']:,} pictures" for one in sizes)]
-    return f"{words}\n\n{markdown(header, rows)}"
-
-
-def bapa_page() -> str:
-    """docs/bapa.md with its tables between the marks."""
-    files = [file for file in ("extremes-validation.json", "extremes-novel.json") if (RESULTS / file).exists()]
-    tables = "\n\n".join(extremes_page.numbers(read(file)) for file in files)
-    return filled("docs/bapa.md", parts_page.numbers(read("bapa-parts.json")), "parts", filled("docs/bapa.md", tables))
+    return filled("docs/serve.md", f"{words}\n\n{table}\n\n{memory}")
 
 
 def arena_text() -> str:
@@ -461,14 +356,8 @@ def arena_text() -> str:
 
 def draw_which_method(folder: Path) -> Path:
     """The picture of docs/which-method.md."""
-    record = read("extremes-novel.json")
-    groups, series = arena_page.bars_of_extremes(record)
-    groups = [
-        words.replace(", ", ",\n").replace(" of ", " of\n") if "," in words else words.replace(" ", "\n", 1)
-        for words in groups
-    ]
-    sets = ", ".join(part["features"]["dataset"] for part in record["sets"])
-    title = f"5-shot, mean over the novel classes of {sets}"
+    groups, series = arena_page.bars(read("arena.json"))
+    title = "5-shot, mean over novel classes of all sets"
     draw_bars(groups, series, folder / "which-method.png", "queries", "% right", title)
     return folder / "which-method.png"
 
@@ -495,7 +384,6 @@ PAGES = {
     "docs/commands.md": commands_page,
     "docs/models.md": models_page,
     "docs/labeling.md": labeling_page,
-    "docs/bapa.md": bapa_page,
     "docs/arena.md": arena_text,
     "docs/scale.md": scale_text,
     "docs/faults.md": faults_page,
@@ -512,5 +400,4 @@ if __name__ == "__main__":
     for table in TABLES:
         for figure in draw_figures(table, Results(RESULTS), ROOT / "docs" / "images"):
             print(figure.relative_to(ROOT))
-    if (RESULTS / "suggest.json").exists():
-        draw_suggest(read("suggest.json"), ROOT / "docs" / "images" / "suggest.png")
+    draw_suggest(read("suggest.json"), ROOT / "docs" / "images" / "suggest.png")

@@ -1,7 +1,7 @@
 """Tables of the arena from its JSON: one per protocol, all methods, all datasets."""
 
 from collections.abc import Callable, Sequence
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from paper.arena import LEAGUES
@@ -194,13 +194,11 @@ DRAWN = ("ProtoNet", "CIPA", "PT+MAP", "BAPA")
 """What the picture shows."""
 
 
-def bars_of_extremes(record: dict[str, Any], shot: int = 5) -> tuple[list[str], dict[str, list[float]]]:
-    """Kinds of queries, and the mean accuracy of each method over the datasets, from `benchmarks/extremes.py`: it has
-    every kind for every dataset."""
-    rows = [row for part in record["sets"] for row in part["rows"] if row["shot"] == shot]
-    cases = [case for case in dict.fromkeys(row["case"] for row in rows) if "foreign" not in case and "25" not in case]
-    found = {name: [[row["methods"][name] for row in rows if row["case"] == case] for case in cases] for name in DRAWN}
-    return cases, {
-        name: [sum(one["accuracy"] for one in case) / len(case) for case in of_cases]
-        for name, of_cases in found.items()
-    }
+def bars(document: dict[str, Any], shot: int = 5) -> tuple[list[str], dict[str, list[float]]]:
+    """Kinds of queries, and the mean accuracy of each method of DRAWN over the datasets."""
+    found = {protocol: cells(document, protocol) for protocol in TITLES if protocol not in ("30 % foreign", "5 of all")}
+
+    def accuracies(protocol: str, name: str) -> list[float]:
+        return [shots[shot][name]["accuracy"][0] for shots in found[protocol].values()]
+
+    return [*found], {name: [mean(accuracies(protocol, name)) for protocol in found] for name in DRAWN}

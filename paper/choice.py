@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.choice_plans import CHOICES, NOVEL_METHODS, Choice
+from paper.choice_plans import CHOICES, MAIN_METHODS, Choice
 from paper.plan import Trial
-from paper.stored_results import NOT_MEASURED, SHOTS, Results
+from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy
 from protoadapt.core.comparisons import class_interval
 from protoadapt.report.tables import markdown
 
@@ -63,13 +63,13 @@ def choice_section(choice: Choice, results: Results) -> list[str]:
     lines = []
     for trial in choice.novel_trials(run):
         cells = []
-        for spec in NOVEL_METHODS:
+        for spec in MAIN_METHODS:
             records = [results.get(trial, shot, spec) for shot in SHOTS]
-            cells.append(" / ".join(f"{r['accuracy']:.2f} ± {r['ci95']:.2f}" if r else NOT_MEASURED for r in records))
+            cells.append(" / ".join(accuracy(r) for r in records))
         lines.append([str(trial.views), f"{trial.pooling:g}", *cells])
     seconds = [f"{results.training(one)['seconds']:.0f}" for one in run.cycles if results.training(one)]
     words = f"Novel classes, {chosen}, 1-shot / 5-shot; {' + '.join(seconds)} s of training:"
-    return [*parts, words, markdown(["views", "pooling", *NOVEL_METHODS], lines)]
+    return [*parts, words, markdown(["views", "pooling", *MAIN_METHODS], lines)]
 
 
 if __name__ == "__main__":

@@ -5,19 +5,17 @@ A rule is committed before its candidates are measured; novel classes are read f
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
 
 from paper.cub_plans import CROPS, PAPER_SCHEDULE
 from paper.plan import Run, Table, Trial
-from paper.training_plans import SEMI_COSINE, SEMI_EUCLID, trained
+from paper.training_plans import trained
 
 HOW = (
     "A candidate is judged by the mean accuracy of CIPA at 1-shot and 5-shot on the validation classes of {where}, "
     "over 10,000 episodes each. The candidate with the highest mean becomes {what}, whatever its accuracy on novel "
     "classes, which are read once, after the choice. In brackets is the 95 % half-width over classes."
 )
-NOVEL_METHODS = ("protonet", "cipa", "bapa", "pt_map")
-MAIN_METHODS = ("protonet", SEMI_COSINE, SEMI_EUCLID, "cipa", "cipa(sigma=1.0)", "pt_map", "bapa")
+MAIN_METHODS = ("protonet", "cipa", "bapa", "pt_map")
 
 
 @dataclass(frozen=True)
@@ -29,8 +27,7 @@ class Choice:
     candidates: Mapping[str, Run]  # by their words in the table
     where: Mapping[str, tuple[str, str, str]]  # words → dataset, crop, stem of the result files
     novel: tuple[tuple[int, float], ...] = ()  # views and pooling on novel classes, where no other table measures them
-    methods: tuple[str, ...] = NOVEL_METHODS  # on novel classes
-    elsewhere: tuple[Run, ...] = ()  # candidates whose novel classes another table has
+    elsewhere: tuple[Run, ...] = ()  # candidates whose novel classes are not read
 
     def trials(self, run: Run) -> dict[str, Trial]:
         """What a candidate is judged on, in the words of `where`."""
@@ -48,7 +45,7 @@ class Choice:
             (views, pooling): "novel" + f"-views{views}" * (views > 1) + f"-pooling{pooling:g}" * (pooling != 1)
             for views, pooling in self.novel
         }
-        return [Trial(run, dataset, crop, *how, stem=stem, methods=self.methods) for how, stem in stems.items()]
+        return [Trial(run, dataset, crop, *how, stem=stem, methods=MAIN_METHODS) for how, stem in stems.items()]
 
     @property
     def table(self) -> Table:
@@ -85,27 +82,14 @@ MINI_WIDE_SECOND_EPNET = Run(
     "mini-imagenet-wide-2-epnet", "epnet", (*EPISODIC, "backbone=resnet12-wide"), start=MINI_WIDE_SECOND
 )
 
+
 # Several networks: their unit features side by side.
-NARROW = {"second cycle": MINI_SECOND, "second cycle + EPNet": MINI_EPNET}
-NARROW |= {"Adam": MINI_ADAM, "Adam + EPNet": MINI_ADAM_EPNET}
-WITH_WIDE = {"wide": MINI_WIDE, "wide + EPNet": MINI_WIDE_EPNET, "second cycle + EPNet": MINI_EPNET}
-BOTH_WIDE = {
-    "wide, second cycle + EPNet": MINI_WIDE_SECOND_EPNET,
-    "wide + EPNet": MINI_WIDE_EPNET,
-    "second cycle + EPNet": MINI_EPNET,
-}
-
-
-def joined(networks: Mapping[str, Run], number: int) -> dict[str, Run]:
-    """Every set of so many of the networks, as one."""
-    sets = [dict(some) for some in combinations(networks.items(), number)]
-    return {", ".join(some): join(*some.values()) for some in sets}
-
-
 def join(*parts: Run) -> Run:
     short = "+".join(part.name.removeprefix("mini-imagenet").removeprefix("-") or "2" for part in parts)
     return Run(f"mini-joined-{short}", "joined", parts=parts)
 
+
+ALL_THREE = join(MINI_WIDE_SECOND_EPNET, MINI_WIDE_EPNET, MINI_EPNET)
 
 # CIFAR-FS and FC100: the network of the main row, and the same after EPNet's episodes.
 CIFAR_FS = Run("cifar-fs", "hct_r")
@@ -129,8 +113,7 @@ LARGE_WINDOWS = ("dataset=cub", "scale=0.25", "store=168")
 CUB_WHOLE_LONG = Run("cub-whole-168", "hct_r", (*LARGE_WINDOWS, "dropblock=0.1", "rotate_every=1"))
 CUB_WHOLE_EPNET = Run("cub-whole-168-epnet", "epnet", (*LARGE_WINDOWS, *EPISODIC[1:]), start=CUB_WHOLE_LONG)
 
-MAIN_VIEWS = ((1, 1.0), (1, 2.0), (8, 1.0), (8, 2.0))
-SEVERAL_VIEWS = ((1, 1.0), (8, 1.0), (8, 2.0))
+MAIN_VIEWS = ((1, 1.0), (8, 2.0))
 ROW = "the main row, and the network that ships"
 CHOICES = {
     "choice": Choice(
@@ -150,7 +133,6 @@ CHOICES = {
         },
         {**MINI, "CUB, boxes": ("cub", "box", "cub-box-val"), "CUB, whole": ("cub", "none", "cub-whole-val")},
         MAIN_VIEWS,
-        MAIN_METHODS,
         elsewhere=(MINI_SECOND, MINI_ADAM, MINI_ADAM_EPNET),
     ),
     "choice_cifar_fs": Choice(
@@ -159,7 +141,6 @@ CHOICES = {
         {"HCT_R": CIFAR_FS, "HCT_R, then EPNet's episodes": CIFAR_FS_EPNET},
         {"CIFAR-FS": ("cifar-fs", "none", "val")},
         MAIN_VIEWS,
-        MAIN_METHODS,
     ),
     "choice_fc100": Choice(
         "Which network of FC100 is the main row",
@@ -170,7 +151,6 @@ CHOICES = {
         {"HCT_R, trained again": FC100_AGAIN, "the same, then EPNet's episodes": FC100_EPNET},
         {"FC100": ("fc100", "none", "val")},
         MAIN_VIEWS,
-        MAIN_METHODS,
     ),
     "choice_cub": Choice(
         "Which network of CUB ships",
@@ -195,21 +175,13 @@ CHOICES = {
         },
         {"CUB, whole": ("cub", "none", "val")},
         MAIN_VIEWS,
-        MAIN_METHODS,
     ),
     "wide": Choice(
         "A wide ResNet-12 on mini-ImageNet",
         "Stages of 64, 160, 320 and 640 channels (12.4 M parameters), the width of most published results with a "
         "ResNet-12; a row of its own beside the narrow network (64, 128, 256, 512; 8.0 M) of the main rows. All four "
-        f"rotations of every picture, DropBlock, batch 128, step 0.1; {WIDE_EPOCHS} epochs. "
-        + HOW.format(where="mini-ImageNet", what="this row"),
-        {"wide": MINI_WIDE, "wide, then EPNet's episodes": MINI_WIDE_EPNET},
-        MINI,
-        (*MAIN_VIEWS, (32, 1.0)),
-    ),
-    "wide_second": Choice(
-        "The wide ResNet-12 after a second cycle",
-        "34 epochs more from the weights of the first cycle, with S2M2_R's losses, windows from 0.2 and jitter 0.4. "
+        f"rotations of every picture, DropBlock, batch 128, step 0.1; {WIDE_EPOCHS} epochs, then 34 more from these "
+        "weights with S2M2_R's losses, windows from 0.2 and jitter 0.4. "
         + HOW.format(where="mini-ImageNet", what="the row of one wide network"),
         {
             "first cycle, then EPNet's episodes": MINI_WIDE_EPNET,
@@ -220,48 +192,17 @@ CHOICES = {
         MAIN_VIEWS,
         elsewhere=(MINI_WIDE_EPNET,),
     ),
-    "two_networks": Choice(
-        "Two networks on mini-ImageNet",
-        "The unit features of two narrow networks side by side (16.0 M parameters). The second cycle and its "
-        "continuation by EPNet are one lineage; the Adam network is another. "
-        + HOW.format(where="mini-ImageNet", what="this row"),
-        joined(NARROW, 2),
-        MINI,
-        SEVERAL_VIEWS,
-    ),
-    "three_networks": Choice(
-        "Three networks on mini-ImageNet",
-        "The unit features of three narrow networks side by side (24.0 M parameters). "
-        + HOW.format(where="mini-ImageNet", what="this row"),
-        joined(NARROW, 3),
-        MINI,
-        SEVERAL_VIEWS,
-    ),
-    "two_with_wide": Choice(
-        "Two networks, one of them wide, on mini-ImageNet",
-        "The unit features of a wide network and another side by side (20.4 M parameters, or 24.8 M with two wide "
-        "ones). The weights of the other narrow networks were not kept. "
-        + HOW.format(where="mini-ImageNet", what="this row"),
-        joined(WITH_WIDE, 2),
-        MINI,
-        SEVERAL_VIEWS,
-    ),
-    "three_with_wide": Choice(
-        "Three networks, two of them wide, on mini-ImageNet",
-        "The unit features of both wide networks and of the narrow one that ships side by side (32.8 M parameters): "
-        "the only set of three, so there is nothing to choose. " + HOW.format(where="mini-ImageNet", what="this row"),
-        joined(WITH_WIDE, 3),
-        MINI,
-        SEVERAL_VIEWS,
-    ),
     "both_wide": Choice(
         "Three networks on mini-ImageNet: both wide cycles and the narrow one",
-        "Each after EPNet's episodes, unit features side by side (32.8 M parameters): the only set of three that is "
-        "planned, beside its pairs. " + HOW.format(where="mini-ImageNet", what="this row"),
-        joined(BOTH_WIDE, 3)
-        | {words: run for words, run in joined(BOTH_WIDE, 2).items() if words.startswith("wide, second")},
+        "Each after EPNet's episodes, unit features side by side (32.8 M parameters): the only set of three, beside "
+        "the pairs with the second wide cycle. " + HOW.format(where="mini-ImageNet", what="this row"),
+        {
+            "all three": ALL_THREE,
+            "both wide": join(MINI_WIDE_SECOND_EPNET, MINI_WIDE_EPNET),
+            "wide, second cycle, and the narrow one": join(MINI_WIDE_SECOND_EPNET, MINI_EPNET),
+        },
         MINI,
-        SEVERAL_VIEWS,
+        MAIN_VIEWS,
     ),
 }
 
@@ -271,9 +212,7 @@ CHOSEN = {
     "choice_fc100": FC100_AGAIN,
     "choice_cub": CUB_BOX,
     "choice_cub_whole": CUB_WHOLE_EPNET,
-    "wide": MINI_WIDE_EPNET,
-    "wide_second": MINI_WIDE_SECOND_EPNET,
-    "two_with_wide": join(MINI_WIDE_EPNET, MINI_EPNET),
-    "both_wide": join(MINI_WIDE_SECOND_EPNET, MINI_WIDE_EPNET, MINI_EPNET),
+    "wide": MINI_WIDE_SECOND_EPNET,
+    "both_wide": ALL_THREE,
 }
 """The networks of the main rows and of others, by the rule: a test compares them with what the results say."""

@@ -21,7 +21,7 @@ from PIL import Image
 
 from paper.networks import MissingNetwork, Network, Work, folder_of, network, read
 from paper.plan import SLOW_EPISODES, Run, Table, Task, Trial, unique
-from paper.stored_results import settings_as_json
+from paper.stored_results import is_of_today
 from protoadapt.core.episodes import draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
@@ -251,9 +251,7 @@ def _valid_results(
     def holds(r: dict[str, Any]) -> bool:
         run = chosen.get(r["label"])
         fits = run is None or (  # records of other methods are kept
-            # a record from before a setting existed was run with its default
-            {**settings_as_json(method(run.name)), **r.get("arguments", {})} == settings_as_json(run)
-            and r["episodes"] >= _episodes(trial, r["label"], work)
+            is_of_today(r) and r["episodes"] >= _episodes(trial, r["label"], work)
         )
         return fits and features in ("", r["features"].get("hash")) and not _differences(r, trial, shot, weights, work)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from paper.drawing import draw_bars, draw_paths
 from paper.results_page import semi_curves
 from paper.stored_results import Results
-from paper.tables import OTHERS, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED
+from paper.tables import SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED
 
 CHART = list(SEMI_METHODS)[:3]  # what the paper's chart shows
 
@@ -24,9 +24,7 @@ def draw_figures(name: str, results: Results, folder: Path) -> list[Path]:
         )
         return [folder / "semi.png"]
     if name == "figure3":
-        files = [file for task in TABLES[name].tasks for file in task.files]
-        files += [f"{trial.run.name}/adaptation.json" for _, trial in OTHERS.values()]
-        picture = next((results.file(file) for file in files if results.file(file)), None)
+        picture = results.file(TABLES[name].tasks[0].files[0])
         if picture:
             draw_paths(picture, folder / "adaptation.png")
             return [folder / "adaptation.png"]

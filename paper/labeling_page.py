@@ -1,4 +1,4 @@
-"""Numbers of docs/labeling.md: tables of benchmarks/suggest.py and benchmarks/check.py from their JSON, and a chart."""
+"""Numbers of docs/labeling.md: the table of benchmarks/suggest.py from its JSON, and a chart."""
 
 from pathlib import Path
 from typing import Any
@@ -26,26 +26,6 @@ def suggest_numbers(record: dict[str, Any]) -> str:
             f"difference with its 95 % half-width over splits. Network: Lite0.",
             markdown(["dataset", *strategies, "suggest − random"], rows),
             "![Accuracy against labels per class: suggest, random, margin and k-centre](images/suggest.png)",
-        ]
-    )
-
-
-def check_numbers(record: dict[str, Any]) -> str:
-    """Precision and recall of flipped labels, beside cleanlab's."""
-    rows = []
-    for row in record["rows"]:
-        data = f"{NAMES.get(row['dataset'], row['dataset'])}, {row['pictures']:,} pictures of {row['classes']} classes"
-        cells = [f"{100 * row[key]:.0f} %" for key in ("precision", "recall", "average_precision")]
-        rows.append([data, row["method"], *cells])
-    return "\n\n".join(
-        [
-            f"`python benchmarks/check.py`: {100 * record['flipped']:.0f} % of the labels replaced by another class; "
-            f"mean of {record['splits']} splits. cleanlab {record['versions']['cleanlab']} has probabilities of "
-            f"logistic regression in five folds on the same features. Average precision judges the order of all "
-            f"pictures, precision and recall the list of suspects.",
-            markdown(["dataset", "method", "precision", "recall", "average precision"], rows),
-            f"10,000 pictures with ready features take {record['processor_seconds_10000']:.1f} s of processor time "
-            f"({record['hardware']}; {record['seconds_10000']:.0f} s by the clock when measured, beside other work).",
         ]
     )
 

@@ -7,52 +7,25 @@ from pathlib import Path
 import numpy as np
 
 from paper.choice import choice_section, winner
-from paper.choice_plans import CHOICES
+from paper.choice_plans import CHOICES, MAIN_VIEWS
 from paper.comparators_page import NOT_TRAINED, comparators_section, here, read_comparators
 from paper.difference_tables import differences_table, fit_table, small_files_note
-from paper.networks import read_json
 from paper.plan import Row, Run, Table, Trial, unique
 from paper.quoted import LITERATURE, Quoted
 from paper.records_page import records_section
-from paper.records_plans import META
-from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy, first_episodes
-from paper.tables import (
-    COMPARED,
-    MAIN,
-    POOLING,
-    SEMI,
-    SEMI_METHODS,
-    SEMI_NETWORKS,
-    TABLES,
-    UNLABELLED,
-    VIEWS_AND_POOLING,
-    all_methods,
-    with_views,
-)
+from paper.stored_results import EARLIER, NOT_MEASURED, SHOTS, Results, accuracy, first_episodes
+from paper.tables import COMPARED, MAIN, SEMI, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED, all_methods, with_views
 from paper.training_plans import ABLATED, SEEDS
 from paper.trends import Curve, trends
-from protoadapt.core.comparisons import paired_difference
 from protoadapt.core.errors import count
-from protoadapt.core.untrusted import finite
+from protoadapt.core.comparisons import paired_difference
 from protoadapt.report.tables import markdown
 
 DIFFERENCES = (
     "Differences on the same episodes, in points: ± is over episodes (paired); in brackets is the 95 % half-width over "
     "classes (jackknife), where both records have counts per class."
 )
-EXTREMES = "## Extreme queries\n\nOne query, a single class, pictures of other classes: see [BAPA's page](bapa.md)."
-
-BAPA_ROWS = (
-    "BAPA changed on 16, 18 and 19 November 2026 ([its page](bapa.md), [log](log.md)), so its rows are of several "
-    "versions. *Today's:* CIFAR-FS, FC100, mini-ImageNet and CUB cut to boxes with one view and pooling 1 in the main"
-    " table and in the table `knowing` (measured on two CPU cores, from features of the same weights and pictures), "
-    "and the [arena](arena.md). *Those of 18 November* (20 steps; one of them with fewer steps for unlabelled rows): "
-    "the other rows of `knowing`, the tables `large_windows`, `choice_cub_whole`, `wide`, `wide_second`, "
-    "`two_with_wide`, `three_with_wide` and `both_wide`, and whole pictures of CUB in the main table. *That of 16 "
-    "November:* the same networks with other views or pooling, CUB cut to boxes with eight views or pooling 2, most "
-    "comparators, and sets of narrow networks. *The first:* all others. They are a few tenths of a point apart, on "
-    "FC100 at 5-shot up to a point."
-)
+EARLIER_ROWS = f"{EARLIER} BAPA as it was in November 2026, before the [method of today](bapa.md)."
 
 
 def results_page(folder: Path) -> str:
@@ -61,11 +34,11 @@ def results_page(folder: Path) -> str:
         "# Results",
         "Written by `docs/build.py` from the JSON files under `results/`. Each file holds what was run (method, "
         "arguments, protocol, seed, the hashes of weights and features, views, crop), on what (versions, hardware, "
-        "commit), the training config, and the right answers per episode (`protoadapt/core/results.py` "
-        "says how to read them); those of the earliest runs have neither commit nor config. Accuracies are in "
+        "commit), the training config, and the right answers per episode; those of the earliest runs have neither "
+        "commit nor config. Accuracies are in "
         "percent with 95 % confidence intervals, 10,000 episodes unless stated; networks are ResNet-12. "
         "`python -m paper TABLE --data DIR` makes a table from scratch, or resumes.",
-        BAPA_ROWS,
+        EARLIER_ROWS,
     ]
     shown = [name for name in TABLES if name != "glyphs"]
     return (
@@ -75,8 +48,6 @@ def results_page(folder: Path) -> str:
                 *records_section(results),
                 *(section(name, results) for name in shown),
                 *comparators_section(folder),
-                *_classes(results),
-                EXTREMES,
             ]
         )
         + "\n"
@@ -96,7 +67,6 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         "paper_schedule": _paper_schedule,
         "cub_whole": _cub_whole,
         **dict.fromkeys(CHOICES, lambda _, results: choice_section(CHOICES[name], results)),
-        "meta_learning": _meta_learning,
     }
     if selects:
         table = table.only(selects)
@@ -189,7 +159,7 @@ def methods_table(trial: Trial, results: Results) -> str:
 
 
 def _main(table: Table, results: Results) -> list[str]:
-    parts = [paper_table(table, table.rows, results), *small_files_note(results), *_pooling(results)]
+    parts = [paper_table(table, table.rows, results), *small_files_note(results)]
     parts.append("### Beside the literature")
     parts.append(
         "Quoted from the paper's Tables 1 to 4 (PT+MAP on CUB: from its text), and beside it the same system here, on "
@@ -206,16 +176,14 @@ def _main(table: Table, results: Results) -> list[str]:
             rows.append([q.setting, q.method, q.backbone, *(_quoted(q, i) for i in (0, 1)), _source(q), *ours])
         for words, (name, trial) in MAIN.items():
             if name == data:
-                for suffix, pooling in (("", 1.0), (f", pooling {POOLING:g}", POOLING)):
-                    ours = [accuracy(results.get(with_views(trial, pooling=pooling), shot, "cipa")) for shot in SHOTS]
-                    words_of_it = f"**{_network(trial)} + CIPA, {words}{suffix}**"
-                    rows.append(["transductive", words_of_it, "ResNet-12", "", "", "", *ours])
+                ours = [accuracy(results.get(with_views(trial), shot, "cipa")) for shot in SHOTS]
+                rows.append(["transductive", f"**{_network(trial)} + CIPA, {words}**", "ResNet-12", "", "", "", *ours])
         header = ["setting", "method", "backbone", "1-shot", "5-shot", "source", "here: 1-shot", "here: 5-shot"]
         parts += [f"#### {data}", markdown(header, rows)]
     parts.append("### Other methods on the same features and episodes")
     parts.append("Where no file size is given, it was not recorded; the pictures are the same.")
     for words, (_, trial) in MAIN.items():
-        for views, pooling in VIEWS_AND_POOLING:
+        for views, pooling in MAIN_VIEWS:
             one = with_views(trial, views, pooling)
             records = [r for shot in SHOTS for r in results.of(one, shot)]
             if records:
@@ -247,59 +215,6 @@ def _inference_here(data: str, method: str, results: Results) -> list[str]:
     return [accuracy(record) if record else "" for record in found]
 
 
-def _pooling(results: Results) -> list[str]:
-    """The choice of the exponent: CIPA on validation classes."""
-    document = read_json(results.folder / "pooling.json")
-    try:
-        rows_of_cipa = [r for r in document["rows"] if r["method"] == "cipa"]
-        accuracies = {(r["network"], r["pooling"], r["shot"]): r["accuracy"] for r in rows_of_cipa}
-        exponents, networks = unique([p for _, p, _ in accuracies]), unique([network for network, _, _ in accuracies])
-        header = ["network", *(f"{shot}-shot: {p:g}" for shot in SHOTS for p in exponents)]
-        rows = [[name, *(f"{accuracies[name, p, shot]:.2f}" for shot in SHOTS for p in exponents)] for name in networks]
-        protocol = document["protocol"]
-    except (KeyError, TypeError, ValueError):  # missing or incomplete
-        rows = []
-    if not rows:
-        return []
-    about = f"`python benchmarks/pooling.py`, CIPA, {protocol}. The exponent was chosen by these numbers alone."
-    return ["### Pooling, on validation classes", about, markdown(header, rows)]
-
-
-def _classes(results: Results) -> list[str]:
-    """Intervals over classes beside those over episodes."""
-    document = read_json(results.folder / "classes.json")
-    try:
-        if not all(finite(r[key], -100, 100) for r in document["rows"] for key in ("mean", "ci95", "ci95_classes")):
-            raise ValueError("not a number of points")
-        if not all(isinstance(r["what"], str) for r in document["rows"]):
-            raise ValueError("not words")
-        cells = {
-            (r["what"], f"{r['classes']} ({r['number']})", r["shot"]): (
-                f"{r['mean']:{'+' if len(r['weights']) > 1 else ''}.2f} ± {r['ci95']:.2f} (± {r['ci95_classes']:.2f})"
-            )
-            for r in document["rows"]
-        }
-        rows = [[*key, *(cells[*key, shot] for shot in SHOTS)] for key in unique([key[:2] for key in cells])]
-        protocol = document["protocol"]
-    except (KeyError, TypeError, ValueError):  # missing or incomplete
-        rows = []
-    if not rows:
-        return []
-    about = (
-        f"`python benchmarks/classes.py`, {protocol}, with CIPA where no method is named; networks of HCT_R alone, "
-        "before EPNet's episodes, and BAPA as it was before 2026-11-16. ± is over episodes of the "
-        "same classes, as everywhere on this page and in the literature. In brackets is the 95 % half-width over "
-        "classes: a jackknife that leaves out one novel class at a time, with the networks fixed. An accuracy on "
-        "twenty classes says little about twenty others. The gains of CIPA over prototypes and of HCT_R over the "
-        "baseline hold for other classes too. HCT_R and S2M2_R, HCT and Manifold Mixup differ by a few tenths, in one "
-        "direction on mini-ImageNet and in the other on CUB, about as much as the brackets or little more, with one "
-        "seed each. A gain of two points on the sixteen validation classes of mini-ImageNet vanished on its novel "
-        "classes."
-    )
-    header = ["what", "classes", *(f"{shot}-shot" for shot in SHOTS)]
-    return ["## Uncertainty over classes (jackknife)", about, markdown(header, rows)]
-
-
 def _network(trial: Trial) -> str:
     if trial.run.start:
         return f"{_network(replace(trial, run=trial.run.start)).rstrip(',')}, then {trial.run.recipe}'s episodes,"
@@ -313,14 +228,6 @@ def _quoted(row: Quoted, shot: int) -> str:
 
 def _source(row: Quoted) -> str:
     return f"quoted, after {row.via}" if row.via else "quoted"
-
-
-def _meta_learning(table: Table, results: Results) -> list[str]:
-    before = [accuracy(results.get(with_views(COMPARED["CIFAR-FS"]), shot, "cipa")) for shot in SHOTS]
-    parts = [f"Before, with CIPA: {' / '.join(before)}."]
-    for words, trial in META.items():
-        parts += [f"{words}, {' s, '.join(_training_cells(trial.run, results)[:1])}:", methods_table(trial, results)]
-    return parts
 
 
 def _hct_ablation(table: Table, results: Results) -> list[str]:

@@ -11,25 +11,11 @@ MILLION = 1_000_000
 def numbers(record: Mapping[str, Any]) -> str:
     """Markdown; parts that are not measured are left out."""
     parts = [f"Written from `results/benchmark-scale.json` (`python benchmarks/scale.py`), {record['hardware']}."]
-    if "identical" in record:
-        parts.append(_identical(record["identical"], record.get("kill")))
     if "label" in record:
         parts.append(_label(record["label"]))
     if "extract" in record:
         parts += _extract(record["extract"], record.get("extract-cuda"), record.get("extract-cuda-small"))
     return "\n\n".join(parts)
-
-
-def _identical(record: Mapping[str, Any], kill: Mapping[str, Any] | None) -> str:
-    ways = record["ways"]
-    same = "the same bytes" if all(way["same_bytes"] for way in ways.values()) else "DIFFERENT bytes"
-    times = ", ".join(f"{name} ({way['seconds']:.0f} s)" for name, way in ways.items())
-    text = f"{record['shards']:,} small shards by {times}: {same}."
-    if kill:
-        kinds = ", ".join(f"{count} × {kind}" for kind, count in kill["kills"].items())
-        end = "identical" if kill["identical"] else "NOT identical"
-        text += f" Killed with SIGKILL ({kinds}) and run again: {end}, {kill['done_twice']} shards done twice."
-    return text
 
 
 def _label(record: Mapping[str, Any]) -> str:

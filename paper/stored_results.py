@@ -1,17 +1,19 @@
 """Result files of a folder, as the pages read them."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from paper.networks import read
 from paper.plan import Run, Trial
-from protoadapt.core.methods import METHODS, Method, method
+from protoadapt.core.errors import UserError
+from protoadapt.core.methods import method
 from protoadapt.core.results import Record, pack, right_answers
 from protoadapt.core.statistics import half_width
 
 NOT_MEASURED = "not measured"
+EARLIER = "°"
+"""Marks a number of a method that has changed since."""
 SHOTS = (1, 5)
 
 
@@ -28,7 +30,7 @@ class Results:
         return self.files[name]
 
     def of(self, trial: Trial, shot: int) -> list[Record]:
-        return [as_of_today(record) for record in self.file(trial.file(shot)).get("results", [])]
+        return self.file(trial.file(shot)).get("results", [])
 
     def get(self, trial: Trial, shot: int, spec: str) -> Record | None:
         label = method(spec).label
@@ -38,38 +40,34 @@ class Results:
         return self.file(f"{run.name}/train.json")
 
 
-def settings_as_json(one: Method) -> dict[str, Any]:
+def settings_as_json(spec: str) -> dict[str, Any]:
     """The settings of a method as JSON has them: lists, not tuples."""
-    return json.loads(json.dumps(one.settings))
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in method(spec).settings.items()}
 
 
-EARLIER = {"bapa": {"n_iter": 20, "sigma": 0.2}}
-"""Defaults of earlier versions of our own method, whose rows keep its name: the results page says which they are."""
+def is_of_today(record: Record) -> bool:
+    """Whether the method that a record names would be run with the settings that it was run with.
+
+    A setting that the record does not state had its default.
+    """
+    try:
+        today = settings_as_json(record["label"])
+    except UserError:  # a method or a setting that there is no more
+        return False
+    return {**today, **record.get("arguments", {})} == today
 
 
-def as_of_today(record: Record) -> Record:
-    """The record with all that it was run with and today's defaults are not in its label: a default may have changed
-    since, and the number of the old one is not that of the method's name today."""
-    name, ran_with = record.get("method"), record.get("arguments")
-    if name not in METHODS or not isinstance(ran_with, dict):
-        return record
-    today = settings_as_json(method(name))
-    label = record["label"]
-    of_its_version = {**today, **EARLIER.get(name, {})}
-    changed = [
-        f"{k}={v}"
-        for k, v in ran_with.items()
-        if k in today and v not in (today[k], of_its_version[k]) and f"{k}=" not in label
-    ]
-    if not changed:
-        return record
-    given = label.removeprefix(f"{name}").strip("()")
-    return {**record, "label": f"{name}({', '.join([given] * bool(given) + changed)})"}
+def marked(record: Record) -> str:
+    """The label of a record, with a mark where the method has changed since."""
+    return record["label"] if is_of_today(record) else f"{record['label']} {EARLIER}"
 
 
 def accuracy(record: Record | None) -> str:
     """Accuracy and 95 % half-width, or that it is not measured."""
-    return f"{record['accuracy']:.2f} ± {record['ci95']:.2f}" if record else NOT_MEASURED
+    if not record:
+        return NOT_MEASURED
+    mark = "" if is_of_today(record) else f" {EARLIER}"
+    return f"{record['accuracy']:.2f} ± {record['ci95']:.2f}{mark}"
 
 
 def first_episodes(record: Record, episodes: int) -> Record:

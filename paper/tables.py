@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from paper.choice_plans import CHOSEN, MAIN_METHODS, MINI_FIRST, MINI_SECOND
+from paper.choice_plans import CHOICES, CHOSEN, MAIN_METHODS, MAIN_VIEWS, MINI_SECOND
 from paper.choice_plans import CIFAR_FS as CIFAR_FS_RUN
 from paper.choice_plans import CUB_BOX as CUB_BOX_RUN
 from paper.cub_plans import CUB_TABLES
 from paper.plan import Difference, Row, Run, Table, Task, Trial, unique
 from paper.quoted import CIPA_SWITCHES, TRAINING, paper_accuracy
-from paper.records_plans import RECORD_TABLES
 from paper.training_plans import (
     ABLATED,
     ABLATION_METHODS,
@@ -24,9 +23,7 @@ from protoadapt.core.methods import METHODS
 CIFAR_FS = Trial(CIFAR_FS_RUN, "cifar-fs")
 FC100 = Trial(Run("fc100", "hct_r", ("dataset=fc100",)), "fc100")
 MINI = Trial(MINI_SECOND, "mini-imagenet")
-MINI_THIRD = Trial(Run("mini-imagenet-3", "hct_r_taught", teacher=MINI.run), "mini-imagenet")
 CUB_BOX = Trial(CUB_BOX_RUN, "cub", "box")
-CUB = Trial(Run("cub", "hct_r", ("dataset=cub", "scale=0.25", "epochs=110", "validate_every=6")), "cub")
 TIERED = Trial(
     Run("tiered-imagenet", "hct_r", ("dataset=tiered-imagenet",), absent="for want of ImageNet's pictures"),
     "tiered-imagenet",
@@ -54,11 +51,10 @@ MAIN = {
     "mini-ImageNet → CUB, boxes": ("mini-ImageNet → CUB", cross(MINI_CHOSEN, "box")),
     "mini-ImageNet → CUB, whole pictures": ("mini-ImageNet → CUB", cross(MINI_CHOSEN, "none")),
 }
-# How pictures are embedded: as one view, or the mean of several; pooled by the mean over all places, as in the paper,
-# or by a generalised mean. Its exponent was chosen on validation classes (`results/pooling.json`): with CIPA
-# 2 is within a quarter of a point of the best on CIFAR-FS, FC100, mini-ImageNet and CUB.
-VIEWS, POOLING = 8, 2.0
-VIEWS_AND_POOLING = ((1, 1.0), (1, POOLING), (VIEWS, 1.0), (VIEWS, POOLING))
+# How pictures are embedded: as one view, pooled by the mean over all places, as in the paper; or as the mean of eight
+# views, pooled by a generalised mean. Its exponent was chosen on validation classes: with CIPA 2 is within a quarter of
+# a point of the best on CIFAR-FS, FC100, mini-ImageNet and CUB.
+VIEWS, POOLING = MAIN_VIEWS[-1]
 
 
 def with_views(trial: Trial, views: int = 1, pooling: float = 1.0) -> Trial:
@@ -66,30 +62,6 @@ def with_views(trial: Trial, views: int = 1, pooling: float = 1.0) -> Trial:
     stem = trial.stem + ("" if views == 1 else f"-views{views}") + ("" if pooling == 1 else f"-pooling{pooling:g}")
     return replace(trial, views=views, pooling=pooling, stem=stem, methods=MAIN_METHODS)
 
-
-# Other runs: a step of 0.05, episodic training, mini-ImageNet's first cycle, and its third network,
-# which on validation classes is two points better and on novel ones no better. What is tested, the paper's table, the
-# trial.
-SMALL_STEP = ("lr=0.05", "warmup=0")
-OTHERS = {
-    "CIFAR-FS, step 0.05": ("CIFAR-FS", Trial(Run("cifar-fs-hct_r-40", "hct_r", SMALL_STEP), "cifar-fs")),
-    "CIFAR-FS, episodic training": ("CIFAR-FS", with_views(Trial(Run("cifar-fs-protonet", "protonet"), "cifar-fs"))),
-    "CIFAR-FS, HCT_R alone": ("CIFAR-FS", with_views(CIFAR_FS)),
-    "mini-ImageNet, step 0.05": (
-        "mini-ImageNet",
-        Trial(Run("mini-hct_r-82", "hct_r", ("dataset=mini-imagenet", "epochs=82", *SMALL_STEP)), "mini-imagenet"),
-    ),
-    "mini-ImageNet, first cycle": ("mini-ImageNet", with_views(Trial(MINI_FIRST, "mini-imagenet"))),
-    "mini-ImageNet, second cycle": ("mini-ImageNet", with_views(MINI)),
-    "mini-ImageNet → CUB, boxes, second cycle": ("mini-ImageNet → CUB", with_views(cross(MINI, "box"))),
-    "mini-ImageNet → CUB, whole pictures, second cycle": ("mini-ImageNet → CUB", with_views(cross(MINI, "none"))),
-    "CUB, whole pictures, HCT_R alone": ("CUB", with_views(CUB)),
-    "mini-ImageNet, third network": ("mini-ImageNet", with_views(MINI_THIRD)),
-    "mini-ImageNet → CUB, boxes, third network": (
-        "mini-ImageNet → CUB",
-        with_views(cross(MINI_THIRD, "box")),
-    ),
-}
 
 # Inference alone, on the same features and episodes. Some have their balance built in and get it taken out where
 # queries are imbalanced, as in the study that brought Dirichlet queries up (Veilleux et al. 2021).
@@ -150,42 +122,22 @@ def from_large(trial: Trial) -> Trial:
     return replace(views, store=LARGE, stem=f"{views.stem}-store{LARGE}")
 
 
+def many(trial: Trial, run: Run | None = None) -> Trial:
+    """Eight views and pooling 2, of the trial's network or of another."""
+    return with_views(replace(trial, run=run or trial.run), VIEWS, POOLING)
+
+
 WINDOWS = {
     "CUB, whole pictures": CUB_CHOSEN,
     "mini-ImageNet → CUB, boxes": cross(MINI_CHOSEN, "box"),
-}
-
-# BAPA with what may be known besides: that classes are equal, and how the base classes' features vary.
-TOLD, WHITE, BOTH = "bapa(class_prior=equal)", "bapa(base_rows=10, whiten=true)", "bapa(class_prior=equal, whiten=true)"
-KNOWN = ("pt_map", "bapa", WHITE, TOLD, BOTH)
-
-
-def knowing(trial: Trial) -> Trial:
-    """The trial with BAPA in all these forms, in files of its own."""
-    return replace(trial, stem=trial.stem.replace("novel", "knowing"), methods=KNOWN)
-
-
-def mini_by(choice: str) -> Trial:
-    """mini-ImageNet by a chosen network, or several, with several views."""
-    return with_views(replace(MINI_CHOSEN, run=CHOSEN[choice]), VIEWS, POOLING)
-
-
-KNOWING = {
-    "CIFAR-FS": knowing(CIFAR_FS_CHOSEN),
-    "FC100": knowing(FC100_CHOSEN),
-    "mini-ImageNet": knowing(MINI_CHOSEN),
-    "CUB, boxes": knowing(CUB_BOX),
-    "CUB, whole pictures": knowing(from_large(CUB_CHOSEN)),
-    "mini-ImageNet, wide, 8 views": knowing(mini_by("wide_second")),
-    "mini-ImageNet, three networks, 8 views": knowing(mini_by("both_wide")),
 }
 
 TABLES: dict[str, Table] = {
     "main": Table(
         "HCT_R + CIPA beside the paper (its Tables 1 to 4)",
         "5-way, 15 queries per class. The paper has 10,000 episodes, and 600 for mini-ImageNet → CUB; the first 600 of "
-        "our 10,000 are shown too. Averaging the features of several views of each picture is a row of its own, and so "
-        "is pooling: 1 is the mean over all places, as in the paper, 2 the root of the mean square. "
+        "our 10,000 are shown too. One view per picture is as in the paper; the other rows average the features of "
+        "eight views, pooled by the root of the mean square over all places (pooling 2; 1 is the mean). "
         "The networks of CIFAR-FS, mini-ImageNet and whole pictures of CUB had 10,000, 6,000 and 6,000 training "
         "episodes of EPNet after HCT_R, mini-ImageNet's also a second cycle before them that learned from the first "
         "one's answers; the others are HCT_R alone. The rules that chose them are below. The paper does not say "
@@ -194,25 +146,9 @@ TABLES: dict[str, Table] = {
         tuple(
             Row((words, str(views), f"{pooling:g}"), with_views(trial, views, pooling), "cipa", paper_accuracy(table))
             for words, (table, trial) in MAIN.items()
-            for views, pooling in VIEWS_AND_POOLING
+            for views, pooling in MAIN_VIEWS
         ),
         first=600,
-    ),
-    "other_runs": Table(
-        "Other runs",
-        "Networks that the main rows came from, and networks that did not become main rows. The second cycle of "
-        "mini-ImageNet is what the main row continues. The third network learned from scratch, "
-        "with DropBlock, half from the second's answers: on mini-ImageNet's validation classes it is ahead of the "
-        "second (78.64 / 85.04 against 76.63 / 83.80, best epochs), on novel ones it is not, and on CUB's boxes it "
-        "is behind. It was not judged by the rule of the main row, since its weights are lost. Episodic training is "
-        "the recipe `protonet`. All numbers are CIPA's.",
-        ("novel classes", "views"),
-        tuple(Row((words, "1"), trial, "cipa", paper_accuracy(table)) for words, (table, trial) in OTHERS.items()),
-        more=tuple(
-            replace(with_views(trial, *how), methods=("protonet", "cipa", "pt_map", "bapa"))
-            for trial in (MINI, cross(MINI, "box"), cross(MINI, "none"))
-            for how in VIEWS_AND_POOLING[1:]
-        ),
     ),
     "hct_ablation": Table(
         "How the embedding is trained (Table 5)",
@@ -276,21 +212,7 @@ TABLES: dict[str, Table] = {
         ),
     ),
     **CUB_TABLES,
-    **RECORD_TABLES,
-    "knowing": Table(
-        "BAPA with what may be known besides",
-        "Nothing (`bapa`), that classes are equal (`class_prior=equal`, as PT+MAP is told), how features of the base "
-        "classes vary (`whiten=true`, with `base_rows=10` their mean too), or both. One view and pooling 1; where "
-        f"eight views are named and for whole pictures of CUB, pooling 2; the latter with windows from {LARGE} pixels. "
-        "All was chosen on validation classes, before it was read.",
-        ("novel classes", "inference"),
-        tuple(Row((words, spec), trial, spec) for words, trial in KNOWING.items() for spec in KNOWN),
-        differences=tuple(
-            Difference((f"{one} − {other}", words), (trial, one), (trial, other))
-            for words, trial in KNOWING.items()
-            for one, other in ((WHITE, "bapa"), (BOTH, TOLD), (BOTH, "pt_map"))
-        ),
-    ),
+    **{name: choice.table for name, choice in CHOICES.items()},
     "large_windows": Table(
         "Views with windows from larger pictures",
         f"{VIEWS} views, pooling {POOLING:g}: windows cut from pictures of 84 pixels, as in all other rows, or of "
