@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import mean, median
+from statistics import median
 from typing import Any
 
 from typer.testing import CliRunner
@@ -24,7 +24,7 @@ from paper.figures import draw_figures
 from paper.labeling_page import draw_suggest, suggest_numbers
 from paper.quoted import paper_accuracy
 from paper.results_page import results_page
-from paper.stored_results import EARLIER, Results, is_of_today
+from paper.stored_results import Results
 from paper.tables import MAIN, TABLES
 from protoadapt.cli.verbs import app
 from protoadapt.core.methods import METHODS, adaptation, declarations
@@ -276,22 +276,23 @@ def _prose(docstring: str | None) -> str:
 def readme() -> str:
     """README.md with its numbers between the two marks."""
     cpu, results, rows = read("benchmark-inference-cpu.json"), Results(RESULTS), []
+    names = {"ProtoNet": "protonet", "CIPA": "cipa", "BAPA": "bapa", "PT+MAP †": "pt_map"}
     for words, (table, trial) in MAIN.items():
-        found = [[results.get(trial, shot, name) for shot in (1, 5)] for name in ("protonet", "cipa", "bapa", "pt_map")]
-        if words.endswith("→ CUB, whole pictures") or not all(found[0]):
+        if words.endswith("→ CUB, whole pictures") or not all(results.of(trial, shot) for shot in (1, 5)):
             continue
+        found = [[results.get(trial, shot, name) for shot in (1, 5)] for name in names.values()]
         cells = [" / ".join(f"{one['accuracy']:.2f}" for one in pair) if all(pair) else "" for pair in found]
-        cells[2] += "" if all(found[2]) and all(map(is_of_today, found[2])) else f" {EARLIER}"
         rows.append([words, *cells, "{:.2f} / {:.2f}".format(*paper_accuracy(table))])
-    header = ["novel classes of", "ProtoNet", "CIPA", "BAPA", "PT+MAP †", "the paper's CIPA"]
+    header = ["novel classes of", *names, "the paper's CIPA"]
+    measured = [i for i in range(len(header)) if any(row[i] for row in rows)]
+    header, *rows = ([row[i] for i in measured] for row in (header, *rows))
     cipa = cpu["methods"]["cipa"]["episodes_per_s"]
-    earlier = f" {EARLIER} BAPA before its last change." if any(EARLIER in row[3] for row in rows) else ""
     numbers = (
         "## Numbers\n\nAccuracy in percent at 5-way 1-shot / 5-shot, 10,000 episodes with balanced queries, one "
         "ResNet-12 trained with HCT_R for 2 to 16 minutes on one GPU (mini-ImageNet's in two cycles; those of "
         "CIFAR-FS, mini-ImageNet and whole pictures of CUB with EPNet's episodes after it), one view per picture:\n\n"
         f"{markdown(header, rows)}\n\n"
-        f"† is given that classes are equally frequent.{earlier} "
+        "† is given that classes are equally frequent. "
         "[All results](docs/results.md): intervals over episodes and over classes, unbalanced queries, ablations, "
         f"other methods. CIPA runs {cipa:,.0f} episodes per second on two CPU cores, "
         f"{cipa / cpu['naive_episodes_per_s']['cipa']:.0f} times the usual numpy loop ([speed](docs/speed.md))."

@@ -47,9 +47,6 @@ def reproduce(
     again: Annotated[
         bool, typer.Option("--again", help="with arena: measure the cells that are there once more")
     ] = False,
-    ours: Annotated[
-        bool, typer.Option("--ours", help="with arena: measure BAPA's own forms again, in cells that are there")
-    ] = False,
     device: Device = "auto",
 ) -> None:
     """Make a table of the paper from scratch: train, extract, evaluate.
@@ -64,7 +61,7 @@ def reproduce(
     from paper.tables import TABLES
 
     if table == "arena":
-        return _arena(features, results, episodes or 2000, slow_episodes, only or [], again, ours, find_device(device))
+        return _arena(features, results, episodes or 2000, slow_episodes, only or [], again, find_device(device))
     if not table:
         print(f"{'arena':15} Methods that do not know the class balance, on every protocol")
         for name, plan in TABLES.items():
@@ -115,7 +112,6 @@ def _arena(
     slow: int,
     only: list[str],
     again: bool,
-    ours: bool,
     device: str,
 ) -> None:
     from paper import arena
@@ -124,7 +120,7 @@ def _arena(
     if features is None:
         raise UserError("arena needs feature files: give --features DIR with NAME-novel and NAME-val.safetensors")
     check_output_folder(results)
-    options = {"episodes": episodes, "slow_episodes": slow, "device": device, "again": again, "ours": ours}
+    options = {"episodes": episodes, "slow_episodes": slow, "device": device, "again": again}
     print(numbers(arena.run(features, results / "arena.json", **options, only=only, say=say)))  # type: ignore[arg-type]
 
 

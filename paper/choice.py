@@ -62,11 +62,8 @@ def choice_section(choice: Choice, results: Results) -> list[str]:
         return parts
     lines = []
     for trial in choice.novel_trials(run):
-        cells = []
-        for spec in MAIN_METHODS:
-            records = [results.get(trial, shot, spec) for shot in SHOTS]
-            cells.append(" / ".join(accuracy(r) for r in records))
-        lines.append([str(trial.views), f"{trial.pooling:g}", *cells])
+        found = [[results.get(trial, shot, spec) for shot in SHOTS] for spec in MAIN_METHODS]
+        lines.append([str(trial.views), f"{trial.pooling:g}", *(" / ".join(map(accuracy, pair)) for pair in found)])
     seconds = [f"{results.training(one)['seconds']:.0f}" for one in run.cycles if results.training(one)]
     words = f"Novel classes, {chosen}, 1-shot / 5-shot; {' + '.join(seconds)} s of training:"
     return [*parts, words, markdown(["views", "pooling", *MAIN_METHODS], lines)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from paper.plan import Difference, Row, Table, Trial
 from paper.quoted import TRAINING, Pair
-from paper.training_plans import ABLATED, ABLATION_METHODS, INFERENCE, TRAINED, trained
+from paper.training_plans import ABLATED, INFERENCE, TRAINED, trained
 
 SMALL = "cub-84"
 COPIES = {SMALL: "CUB's pictures as 84 × 84 JPEG files (`python -m paper.small_files`)"}
@@ -15,6 +15,8 @@ FULL = "full-size"
 CROPS = {"whole pictures": ("whole", "none", ("epochs=80", "scale=0.25")), "boxes": ("box", "box", ("epochs=80",))}
 PAPER_SCHEDULE = ("weak_crop=pad", "jitter=0", "optimizer=adam", "lr=0.001", "warmup=0")
 PAPER_CUB = TRAINING["CUB"]
+WHOLE_INFERENCE = {words: INFERENCE[words] for words in ("PN", "CIPA")}
+WHOLE_METHODS = tuple(spec for spec, _ in WHOLE_INFERENCE.values())
 
 
 def apart(one: Pair, other: Pair) -> Pair:
@@ -25,7 +27,7 @@ def apart(one: Pair, other: Pair) -> Pair:
 
 def small_files(name: str, crop: str, settings: tuple[str, ...]) -> dict[tuple[str, str], Trial]:
     """HCT_R by (trained on, tested on)."""
-    methods = ("protonet", "cipa") if crop == "box" else ABLATION_METHODS
+    methods = ("cipa",) if crop == "box" else WHOLE_METHODS
     full = replace(trained("hct_r", 2.0, f"cub-full-{name}", "cub", crop, settings), methods=methods)
     small = replace(trained("hct_r", 2.0, f"{SMALL}-{name}", "cub", crop, settings), copy=SMALL, methods=("cipa",))
     small = replace(small, run=replace(small.run, copy=SMALL))
@@ -39,7 +41,7 @@ def small_files(name: str, crop: str, settings: tuple[str, ...]) -> dict[tuple[s
 
 SMALL_FILES = {words: small_files(*where) for words, where in CROPS.items()}
 WHOLE = {
-    key: trained(*key, "cub-full-whole", "cub", *CROPS["whole pictures"][1:])
+    key: replace(trained(*key, "cub-full-whole", "cub", *CROPS["whole pictures"][1:]), methods=WHOLE_METHODS)
     for key in PAPER_CUB
     if key[1] in (None, 2.0)
 }
@@ -98,7 +100,7 @@ CUB_TABLES = {
         tuple(
             Row(("CUB", TRAINED[recipe], f"{alpha:g}" if alpha else "", words), trial, spec, pair)
             for (recipe, alpha), trial in WHOLE.items()
-            for words, (spec, column) in INFERENCE.items()
+            for words, (spec, column) in WHOLE_INFERENCE.items()
             for pair in [PAPER_CUB[recipe, alpha][column]]
         ),
         differences=tuple(training_differences()),

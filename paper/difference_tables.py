@@ -1,9 +1,9 @@
 """Tables of differences: between two trials on the same episodes, and between a row and the paper's."""
 
-from paper.cub_plans import BOXES, FULL, PAPER_CUB, SMALL_FILES, WHOLE
+from paper.cub_plans import BOXES, FULL, PAPER_CUB, SMALL_FILES, WHOLE, WHOLE_INFERENCE
 from paper.plan import Table
 from paper.stored_results import NOT_MEASURED, SHOTS, Results
-from paper.training_plans import INFERENCE, TRAINED
+from paper.training_plans import TRAINED
 from protoadapt.core.comparisons import class_interval, paired_difference
 from protoadapt.core.results import Record
 from protoadapt.report.tables import markdown
@@ -35,12 +35,11 @@ def paired(one: Record | None, other: Record | None) -> str:
 
 def fit_table(results: Results) -> list[str]:
     """How far the paper's CUB rows of Table 5 are from ours on whole pictures and on boxes."""
-    columns = {words: INFERENCE[words] for words in ("PN", "SemiPN, cosine", "CIPA")}
     where = {"whole": WHOLE, "boxes": BOXES}
     lines = []
     for key in WHOLE:
         line = [TRAINED[key[0]]]
-        for spec, column in columns.values():
+        for spec, column in WHOLE_INFERENCE.values():
             for trials in where.values():
                 records = [results.get(trials[key], shot, spec) for shot in SHOTS]
                 pairs = zip(records, PAPER_CUB[key][column])
@@ -48,7 +47,7 @@ def fit_table(results: Results) -> list[str]:
                 line.append(" / ".join(gaps) or NOT_MEASURED)
         lines.append(line)
     about = "Ours minus the paper's, at 1-shot / 5-shot, on whole pictures and on boxes (the rows of Table 5 above):"
-    header = ["trained with", *(f"{words}: {pictures}" for words in columns for pictures in where)]
+    header = ["trained with", *(f"{words}: {pictures}" for words in WHOLE_INFERENCE for pictures in where)]
     return [about, markdown(header, lines)]
 
 

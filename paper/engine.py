@@ -107,7 +107,7 @@ def features_of(trial: Trial, net: Network, work: Work, base: bool) -> Features:
     data = folder_of(trial.dataset, trial.crop, work, trial.copy)
     backbone, about = networks.load(net.path, work.device)
     options: dict[str, Any] = {"size": about["size"], "crop": trial.crop, "per_class": work.per_class}
-    options |= {"cache_dir": work.cache, "store": trial.store}
+    options |= {"cache_dir": work.cache}
     how: dict[str, Any] = {"views": trial.views, "pooling": trial.pooling}
     if table is None:
         images = load(trial.dataset, trial.split, data, **options)
@@ -148,7 +148,6 @@ def _identity(trial: Trial, weights: str | None, work: Work) -> dict[str, Any]:
     """The metadata that features of a trial have."""
     own = {"weights": weights} if weights else {}
     own |= {"copy": trial.copy} if trial.copy else {}
-    own |= {"store": trial.store} if trial.store else {}
     pictures = {"dataset": trial.dataset, "split": trial.split, "crop": trial.crop, "views": trial.views}
     return {**own, **pictures, "pooling": trial.pooling, "per_class": work.per_class}
 

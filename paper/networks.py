@@ -91,7 +91,7 @@ def network(run: Run, work: Work) -> Network:
 
 def _record(file: Path) -> dict[str, Any]:
     """The record of a network's training; empty where there is none."""
-    record = rounded(read(file))
+    record = as_kept(read(file))
     if file.exists() and not record:
         raise UserError(
             f"{str(file)!r} is damaged, so how its network was trained is unknown: restore it, remove it to use "
@@ -100,13 +100,9 @@ def _record(file: Path) -> dict[str, Any]:
     return record
 
 
-def rounded(record: dict[str, Any]) -> dict[str, Any]:
-    """A record of training as it is kept: with seven digits per number of its history, which is most of it, and the
-    names of the networks that it began with or learned from, not their places on somebody's disk."""
-    epochs = [
-        {key: float(f"{value:.7g}") if isinstance(value, float) else value for key, value in epoch.items()}
-        for epoch in record.get("history", [])
-    ]
+def as_kept(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of training as it is kept: without what was logged of each epoch, and with the names of the networks
+    that it began with or learned from, not their places on somebody's disk."""
     config = dict(record.get("config", {}))
     if config.get("init_from"):
         config["init_from"] = Path(config["init_from"]).name
@@ -115,13 +111,14 @@ def rounded(record: dict[str, Any]) -> dict[str, Any]:
             phase | ({"teacher": Path(phase["teacher"]).name} if phase.get("teacher") else {})
             for phase in config["phases"]
         ]
-    return record | ({"config": config} if config else {}) | ({"history": epochs} if epochs else {})
+    kept = {key: value for key, value in record.items() if key != "history"}
+    return kept | ({"config": config} if config else {})
 
 
 def _train_network(run: Run, work: Work) -> Network:
     """Trains a network. Its record is written first, so that no network is without one."""
     _check_no_results(run, work)
-    file, record = work.out / f"{run.name}.safetensors", rounded(_train(run, work))
+    file, record = work.out / f"{run.name}.safetensors", as_kept(_train(run, work))
     backbone, about = model_files.load_model(work.out / run.name)
     write_json(work.out / f"{run.name}-train.json", record)
     model_files.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
@@ -193,9 +190,9 @@ def _decisive(config: TrainConfig) -> dict[str, Any]:
 def _with_record(net: Network, run: Run, work: Work) -> Network:
     """The network, its training record written to the results (never over that of another training)."""
     file = work.results / run.name / "train.json"
-    there = rounded(read(file))
+    there = as_kept(read(file))
     if net.record and there != net.record:
-        if there and any(there.get(key) != net.record.get(key) for key in ("config", "per_class", "history")):
+        if there and any(there.get(key) != net.record.get(key) for key in ("config", "per_class", "best")):
             epochs = count(there["config"]["epochs"], "epoch")
             raise UserError(
                 f"{str(file)!r} is the record of another training ({epochs}) of {run.name}: give another --results"

@@ -50,7 +50,6 @@ class Trial:
     episodes: int = 10_000
     split: str = "novel"  # or "val"
     copy: str = ""  # tested on a copy of the dataset's files, as `Run.copy`
-    store: int | None = None  # side of the pictures that windows of views are cut from; None: that of the network
 
     def protocol(self, shot: int) -> Protocol:
         return Protocol(self.kind, shot=shot, unlabeled=self.unlabeled)
@@ -66,7 +65,6 @@ class Trial:
     def features(self) -> str:
         other = "" if self.pooling == 1 else f"-pooling{self.pooling:g}"
         other += ("" if self.split == "novel" else f"-{self.split}") + (f"-{self.copy}" if self.copy else "")
-        other += f"-store{self.store}" if self.store else ""
         return f"{self.run.name}-{self.dataset}-{self.crop}-views{self.views}{other}.safetensors"
 
 

@@ -13,19 +13,18 @@ from paper.difference_tables import differences_table, fit_table, small_files_no
 from paper.plan import Row, Run, Table, Trial, unique
 from paper.quoted import LITERATURE, Quoted
 from paper.records_page import records_section
-from paper.stored_results import EARLIER, NOT_MEASURED, SHOTS, Results, accuracy, first_episodes
+from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy, first_episodes
 from paper.tables import COMPARED, MAIN, SEMI, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED, all_methods, with_views
 from paper.training_plans import ABLATED, SEEDS
 from paper.trends import Curve, trends
-from protoadapt.core.errors import count
 from protoadapt.core.comparisons import paired_difference
+from protoadapt.core.errors import count
 from protoadapt.report.tables import markdown
 
 DIFFERENCES = (
     "Differences on the same episodes, in points: ± is over episodes (paired); in brackets is the 95 % half-width over "
     "classes (jackknife), where both records have counts per class."
 )
-EARLIER_ROWS = f"{EARLIER} BAPA as it was in November 2026, before the [method of today](bapa.md)."
 
 
 def results_page(folder: Path) -> str:
@@ -38,7 +37,6 @@ def results_page(folder: Path) -> str:
         "commit nor config. Accuracies are in "
         "percent with 95 % confidence intervals, 10,000 episodes unless stated; networks are ResNet-12. "
         "`python -m paper TABLE --data DIR` makes a table from scratch, or resumes.",
-        EARLIER_ROWS,
     ]
     shown = [name for name in TABLES if name != "glyphs"]
     return (

@@ -1,8 +1,8 @@
 """Result files of a folder, as the pages read them."""
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from paper.networks import read
 from paper.plan import Run, Trial
@@ -12,8 +12,6 @@ from protoadapt.core.results import Record, pack, right_answers
 from protoadapt.core.statistics import half_width
 
 NOT_MEASURED = "not measured"
-EARLIER = "°"
-"""Marks a number of a method that has changed since."""
 SHOTS = (1, 5)
 
 
@@ -30,7 +28,8 @@ class Results:
         return self.files[name]
 
     def of(self, trial: Trial, shot: int) -> list[Record]:
-        return self.file(trial.file(shot)).get("results", [])
+        """The records of a file; not those of a method that has changed since."""
+        return list(filter(is_of_today, self.file(trial.file(shot)).get("results", [])))
 
     def get(self, trial: Trial, shot: int, spec: str) -> Record | None:
         label = method(spec).label
@@ -40,34 +39,22 @@ class Results:
         return self.file(f"{run.name}/train.json")
 
 
-def settings_as_json(spec: str) -> dict[str, Any]:
-    """The settings of a method as JSON has them: lists, not tuples."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in method(spec).settings.items()}
-
-
 def is_of_today(record: Record) -> bool:
-    """Whether the method that a record names would be run with the settings that it was run with.
-
-    A setting that the record does not state had its default.
-    """
+    """Whether a record's method still is there, with its settings, and those that its label does not name have the
+    defaults that it was run with."""
     try:
-        today = settings_as_json(record["label"])
-    except UserError:  # a method or a setting that there is no more
+        defaults = json.loads(json.dumps(method(record.get("method", record["label"])).settings))  # lists, not tuples
+    except UserError:
         return False
-    return {**today, **record.get("arguments", {})} == today
-
-
-def marked(record: Record) -> str:
-    """The label of a record, with a mark where the method has changed since."""
-    return record["label"] if is_of_today(record) else f"{record['label']} {EARLIER}"
+    return all(
+        name in defaults and (f"{name}=" in record["label"] or value == defaults[name])
+        for name, value in record.get("arguments", {}).items()
+    )
 
 
 def accuracy(record: Record | None) -> str:
     """Accuracy and 95 % half-width, or that it is not measured."""
-    if not record:
-        return NOT_MEASURED
-    mark = "" if is_of_today(record) else f" {EARLIER}"
-    return f"{record['accuracy']:.2f} ± {record['ci95']:.2f}{mark}"
+    return f"{record['accuracy']:.2f} ± {record['ci95']:.2f}" if record else NOT_MEASURED
 
 
 def first_episodes(record: Record, episodes: int) -> Record:

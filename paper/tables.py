@@ -6,7 +6,7 @@ from paper.choice_plans import CHOICES, CHOSEN, MAIN_METHODS, MAIN_VIEWS, MINI_S
 from paper.choice_plans import CIFAR_FS as CIFAR_FS_RUN
 from paper.choice_plans import CUB_BOX as CUB_BOX_RUN
 from paper.cub_plans import CUB_TABLES
-from paper.plan import Difference, Row, Run, Table, Task, Trial, unique
+from paper.plan import Row, Run, Table, Task, Trial, unique
 from paper.quoted import CIPA_SWITCHES, TRAINING, paper_accuracy
 from paper.training_plans import (
     ABLATED,
@@ -112,25 +112,11 @@ SEMI = {
     for m in UNLABELLED
 }
 
-# Windows of views from larger pictures, where the files are larger than the network's input.
-LARGE = 168
-
-
-def from_large(trial: Trial) -> Trial:
-    """A trial with several views, whose windows are cut from pictures of 168 pixels."""
-    views = with_views(trial, VIEWS, POOLING)
-    return replace(views, store=LARGE, stem=f"{views.stem}-store{LARGE}")
-
 
 def many(trial: Trial, run: Run | None = None) -> Trial:
     """Eight views and pooling 2, of the trial's network or of another."""
     return with_views(replace(trial, run=run or trial.run), VIEWS, POOLING)
 
-
-WINDOWS = {
-    "CUB, whole pictures": CUB_CHOSEN,
-    "mini-ImageNet → CUB, boxes": cross(MINI_CHOSEN, "box"),
-}
 
 TABLES: dict[str, Table] = {
     "main": Table(
@@ -208,32 +194,11 @@ TABLES: dict[str, Table] = {
                 "cipa",
                 paper_accuracy("CIFAR-FS"),
             ),
-            Row(("CIFAR-FS", "ours"), with_views(CIFAR_FS), "cipa", paper_accuracy("CIFAR-FS")),
+            Row(("CIFAR-FS", "ours"), CIFAR_FS, "cipa", paper_accuracy("CIFAR-FS")),
         ),
     ),
     **CUB_TABLES,
     **{name: choice.table for name, choice in CHOICES.items()},
-    "large_windows": Table(
-        "Views with windows from larger pictures",
-        f"{VIEWS} views, pooling {POOLING:g}: windows cut from pictures of 84 pixels, as in all other rows, or of "
-        f"{LARGE}, then scaled to 84 (`extract --store {LARGE}`). CUB's files are larger than either. That {LARGE} "
-        "would be the row was fixed before it was read, first for whole pictures, then for the other; 84 had "
-        "been read before.",
-        ("novel classes", "windows from", "inference"),
-        tuple(
-            Row((words, f"{side} px", spec), trial, spec)
-            for words, one in WINDOWS.items()
-            for side, trial in (("84", with_views(one, VIEWS, POOLING)), (str(LARGE), from_large(one)))
-            for spec in ("cipa", "bapa", "pt_map")
-        ),
-        differences=tuple(
-            Difference(
-                (f"{LARGE} − 84, {spec}", words), (from_large(one), spec), (with_views(one, VIEWS, POOLING), spec)
-            )
-            for words, one in WINDOWS.items()
-            for spec in ("cipa", "pt_map")
-        ),
-    ),
     "glyphs": Table(
         "Glyphs: all steps on built-in pictures",
         "A small network on letters and signs that are drawn on demand: two minutes on two cores, no download.",

@@ -106,21 +106,20 @@ def test_nothing_there_is_a_table_of_not_measured(tmp_path):
 
 def test_results_that_are_there_are_a_table_without_any_pictures(tmp_path):
     """If they are to be taken as they are; what was refused is not shown."""
-    (tmp_path / "results" / "cub-box").mkdir(parents=True)
-    for shot in (1, 5):
-        name = f"results/cub-box/novel-{shot}shot.json"
-        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-    done = run("main", "--data", ".", "--only", "cub-box/novel-?shot", "--only-evaluate")
+    name, asked = "cub-box-hct_r", ("hct_ablation", "--data", ".", "--only", "cub-box-hct_r/novel-?shot")
+    (tmp_path / "results" / name).mkdir(parents=True)
+    for file in (f"results/{name}/novel-{shot}shot.json" for shot in (1, 5)):
+        (tmp_path / file).write_bytes((ROOT / file).read_bytes())
+    done = run(*asked, "--only-evaluate")
     assert done.exit_code == 0
-    assert re.search(r"\| CUB, boxes \| 1 \| 1 \| 93.03 \| \**9\d\.\d\d", done.stdout)
-    assert "cub-box, novel:" in done.stdout, "every method of the file, beside the one of the row"
-    assert re.search(r"^\| pt_map \| 9\d\.\d\d", done.stdout, re.MULTILINE)
-    assert "| CIFAR-FS" not in done.stdout
+    assert re.search(r"\| CUB \| HCT_R \| 2 \| CIPA \| 93.27 \| 92\.\d\d", done.stdout)
+    assert f"{name}, novel:" in done.stdout, "every method of the file, beside those of the rows"
+    assert "| mini-ImageNet" not in done.stdout
     for words in ((), ("--only-evaluate", "--per-class", "20")):
-        done = run("main", "--data", ".", "--only", "cub-box/novel-?shot", *words)
+        done = run(*asked, *words)
         assert done.exit_code == 1
-        assert "cub-box/novel-5shot.json: not measured (" in done.stderr
-        assert "| CUB, boxes | 1 | 1 | 93.03 | not measured |" in done.stdout
+        assert f"{name}/novel-5shot.json: not measured (" in done.stderr
+        assert "| CUB | HCT_R | 2 | CIPA | 93.27 | not measured |" in done.stdout
 
 
 def test_ctrl_c_says_how_to_go_on(monkeypatch):

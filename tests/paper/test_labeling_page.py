@@ -2,7 +2,7 @@
 
 from PIL import Image
 
-from paper.labeling_page import check_numbers, draw_suggest, suggest_numbers
+from paper.labeling_page import draw_suggest, suggest_numbers
 
 
 def curves(strategy: str, start: str, test: list[float]) -> dict:
@@ -19,17 +19,3 @@ def test_gains_are_those_of_two_labels(tmp_path):
     draw_suggest(record, tmp_path / "chart.png")
     with Image.open(tmp_path / "chart.png") as chart:
         assert chart.size == (330, 308)
-
-
-def test_faults_found():
-    row = {"dataset": "cub", "pictures": 2363, "classes": 40, "method": "cleanlab", "precision": 0.333, "recall": 0.777}
-    record = {
-        "flipped": 0.05,
-        "splits": 3,
-        "versions": {"cleanlab": "2.9.0"},
-        "rows": [row | {"average_precision": 0.9}],
-    }
-    record |= {"processor_seconds_10000": 5.4, "seconds_10000": 26.4, "hardware": "2 cores"}
-    text = check_numbers(record)
-    assert "| CUB, 2,363 pictures of 40 classes | cleanlab | 33 % | 78 % | 90 % |" in text
-    assert "take 5.4 s of processor time (2 cores; 26 s by the clock" in text

@@ -26,11 +26,3 @@ def test_only_what_was_measured_is_told():
     text = numbers({"hardware": "2 cores", "extract": CPU})
     assert "80 % of the network alone" in text
     assert "GPU" not in text
-
-
-def test_a_difference_is_not_passed_over():
-    ways = {"1 worker": {"seconds": 1, "same_bytes": True}, "2 workers": {"seconds": 1, "same_bytes": False}}
-    kill = {"kills": {"run": 2}, "identical": False, "done_twice": 1}
-    text = numbers({"hardware": "2 cores", "identical": {"shards": 3, "ways": ways}, "kill": kill})
-    assert "DIFFERENT bytes" in text
-    assert "NOT identical, 1 shards done twice" in text

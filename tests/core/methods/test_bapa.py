@@ -1,6 +1,5 @@
 """BAPA against a slow loop, its derivation against chance, and the cases where methods that assume balance fail."""
 
-import importlib.util
 import inspect
 import sys
 from dataclasses import replace
@@ -14,7 +13,7 @@ from reference import bapa as slow_bapa
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
-from protoadapt.core.evaluate import compare
+from protoadapt.core.evaluate import compare, evaluate
 from protoadapt.core.features import synthetic_features, within_class_covariance
 from protoadapt.core.methods import bapa_equations, native, native_bapa
 from protoadapt.core.methods.bapa import bapa, feature_form, for_whitened, gram_form
@@ -313,53 +312,26 @@ def test_a_covariance_that_is_missing_or_none_is_said():
         bapa(replace(episodes, base_covariance=20 * negative, memo={}), whiten=True)
 
 
-@pytest.fixture(scope="module")
-def extremes():
-    spec = importlib.util.spec_from_file_location("extremes", ROOT / "benchmarks" / "extremes.py")
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+CASES = {
+    "1 query": Protocol("few", query=1),
+    "one class": Protocol("one-class", query=40),
+    "Dirichlet(2)": Protocol("dirichlet"),
+    "balanced": Protocol(),
+}
 
 
 @pytest.mark.parametrize("shot", [1, 5])
-@pytest.mark.parametrize(
-    "case",
-    ["1 query", "3 queries", "40, all of one class", "40, 95 % of one class", "75, Dirichlet(2)", "75 balanced"],
-)
-def test_bapa_holds_where_methods_that_assume_balance_fail(extremes, case, shot):
-    features = synthetic_features(classes=12, rows=90)
-    drawn = extremes.draw(features.labels.numpy(), case, shot, seed=0, episodes=300)
-
-    def accuracy(name):
-        return extremes.accuracies(features, drawn, extremes.SPECS[name]).mean()
-
-    ours, start, cipa = accuracy("BAPA"), accuracy("ProtoNet, support-centred"), accuracy("CIPA")
+@pytest.mark.parametrize("case", CASES)
+def test_bapa_holds_where_methods_that_assume_balance_fail(case, shot):
+    table, protocol = synthetic_features(classes=12, rows=90), replace(CASES[case], shot=shot)
+    specs = ("bapa", "cipa(n_iter=0, center=support)", "cipa", "pt_map")
+    ours, start, cipa, pt_map = (
+        evaluate(table.features, table.labels, spec, protocol, episodes=300).accuracy for spec in specs
+    )
     assert ours > start - 1
-    if case == "75 balanced":
+    if case == "balanced":
         assert ours > cipa - 0.5
-    elif case == "75, Dirichlet(2)":
+    elif case == "Dirichlet(2)":
         assert ours > max(cipa, start) + 2
-    elif case != "3 queries":
-        assert cipa < 35  # about chance: the queries' own mean takes away what told them apart
-        assert accuracy("PT+MAP") < 35
-
-
-def test_extreme_episodes_are_what_they_say(extremes):
-    features = synthetic_features(classes=7, rows=60)
-    labels = features.labels.numpy()
-    for case, total in {"40, 95 % of one class": 40, "75 balanced + 30 % foreign": 107, "10 queries": 10}.items():
-        drawn = extremes.draw(labels, case, 5, seed=1, episodes=20)
-        assert drawn.query.shape == (20, total)
-        again = extremes.draw(labels, case, 5, seed=1, episodes=5)
-        assert (again.query == drawn.query[:5]).all()
-        for support, query, named in zip(drawn.support, drawn.query, drawn.query_labels):
-            assert len({*support, *query}) == 25 + total
-            classes = labels[support][::5]
-            assert (labels[query[named >= 0]] == classes[named[named >= 0]]).all()
-            assert not np.isin(labels[query[named < 0]], classes).any()
-        sizes = np.stack([(drawn.query_labels == c).sum(1) for c in range(-1, 5)], 1)
-        if total == 40:
-            assert (sizes[:, 1] == 38).all()
-        if total == 107:
-            assert (sizes == [32, *[15] * 5]).all()
+    else:  # about chance: the queries' own mean takes away what told them apart
+        assert max(cipa, pt_map) < 35
