@@ -60,7 +60,6 @@ def speed_page() -> str:
     peak = cpu["peak_gb"]
     runs = {"CIFAR-FS, nothing compiled before": "cifar-fs-hct_r-40", "CIFAR-FS": "cifar-fs", "FC100": "fc100"}
     runs |= {"mini-ImageNet": "mini-imagenet-1", "the same, second cycle": "mini-imagenet"}
-    runs |= {"the same, third network": "mini-imagenet-3"}
     runs |= {"CUB, boxes, batch 128": "cub-box"}
     training = [
         [
@@ -76,7 +75,7 @@ def speed_page() -> str:
     compiled = {name: rate["episodes_per_s"] for name, rate in cpu["methods"].items()}
     more = [name for name in slow if name in gpu["methods"] and gpu["methods"][name]["episodes"] > slow[name]]
     filled_gpu = f" On the GPU {', '.join(more)} had more episodes: a few leave it idle." if more else ""
-    apart = [f"{_times(_rates(f'{run}/novel-1shot.json')):.1f}" for run in REAL.values()]
+    apart = [f"{_times(_rates(f'{run}/all-methods-1shot.json')):.1f}" for run in REAL.values()]
     parts = [
         "# Speed",
         "Written by `docs/build.py` from `results/benchmark-*.json` and the training results.",
@@ -99,7 +98,7 @@ def speed_page() -> str:
         "CIPA beside PT+MAP, on the same episodes: the paper says that CIPA “requires much less computation”. On these "
         f"features that is {_times(cpu['naive_episodes_per_s']):.1f} × in naive numpy and {_times(compiled):.1f} × in "
         "the compiled loop. On the features of our networks, where Sinkhorn's iteration takes more rounds, CIPA is "
-        f"{', '.join(apart)} times as fast ({', '.join(REAL)}; 1-shot, `seconds` in `results/*/novel-1shot.json`).",
+        f"{', '.join(apart)} times as fast ({', '.join(REAL)}; 1-shot, `seconds` in `results/*/all-methods-1shot.json`).",
         "## Training",
         "HCT_R, ResNet-12, 84 pixels, batch 256, bf16. Start-up is everything before the first step, compilation "
         "included; images/s counts all views that pass forward and backward, augmentation included.",
@@ -222,7 +221,7 @@ def _embeddings() -> str:
             rows.append([data, task, *("{:.1f} ± {:.1f}".format(*cells[name]) for name in models)])
     sizes = ", ".join(f"{data} {n} of {classes} classes" for data, (classes, n) in run["classes_and_pictures"].items())
     return (
-        f"Larger and joined networks with {run['method']} (`benchmarks/embeddings.py`; pictures: {sizes}; "
+        f"Larger and joined networks with BAPA as of November 2026 (`benchmarks/embeddings.py`; pictures: {sizes}; "
         f"{run['episodes']} episodes with 5 classes, fewer with more; CPU time of one core with "
         "onnxruntime). Dogs are pictures that all "
         f"these networks were trained on.\n\n{markdown(['pictures', 'task', *models], rows)}\n\n{_larger(run)}"

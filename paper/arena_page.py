@@ -195,10 +195,10 @@ DRAWN = ("ProtoNet", "CIPA", "PT+MAP", "BAPA")
 
 
 def bars(document: dict[str, Any], shot: int = 5) -> tuple[list[str], dict[str, list[float]]]:
-    """Kinds of queries, and the mean accuracy of each method of DRAWN over the datasets."""
+    """Kinds of queries, and the mean accuracy of each method of DRAWN over the datasets that have them."""
     found = {protocol: cells(document, protocol) for protocol in TITLES if protocol not in ("30 % foreign", "5 of all")}
 
     def accuracies(protocol: str, name: str) -> list[float]:
-        return [shots[shot][name]["accuracy"][0] for shots in found[protocol].values()]
+        return [shots[shot][name]["accuracy"][0] for shots in found[protocol].values() if shot in shots]
 
     return [*found], {name: [mean(accuracies(protocol, name)) for protocol in found] for name in DRAWN}
