@@ -98,7 +98,7 @@ def speed_page() -> str:
         "CIPA beside PT+MAP, on the same episodes: the paper says that CIPA “requires much less computation”. On these "
         f"features that is {_times(cpu['naive_episodes_per_s']):.1f} × in naive numpy and {_times(compiled):.1f} × in "
         "the compiled loop. On the features of our networks, where Sinkhorn's iteration takes more rounds, CIPA is "
-        f"{', '.join(apart)} times as fast ({', '.join(REAL)}; 1-shot, `seconds` in `results/*/all-methods-1shot.json`).",
+        f"{', '.join(apart)} times as fast ({', '.join(REAL)}; 1-shot, seconds of `results/*/all-methods-1shot.json`).",
         "## Training",
         "HCT_R, ResNet-12, 84 pixels, batch 256, bf16. Start-up is everything before the first step, compilation "
         "included; images/s counts all views that pass forward and backward, augmentation included.",
