@@ -130,12 +130,8 @@ class Episodes:
 
     def to(self, device: torch.device | str) -> "Episodes":
         """The same episodes with their tensors on a device."""
-        moved = {
-            name: value.to(device)
-            for name, value in vars(self).items()
-            if isinstance(value, Tensor) and value.device != torch.device(device)
-        }
-        return replace(self, memo=self.memo if "rows" not in moved else {}, **moved)  # type: ignore[arg-type]
+        moved: dict[str, Any] = {k: value.to(device) for k, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, memo={}, **moved)
 
 
 @dataclass(frozen=True)

@@ -206,8 +206,8 @@ def _wrong_covariance(covariance: Tensor) -> str:
 
 def _chunk_size(methods: Sequence[Method], episodes: Episodes) -> int:
     """As many episodes as fit into memory in the most demanding method."""
-    index = (episodes.support_index, episodes.query_index, episodes.unlabeled_index)
-    n_rows = sum(part.shape[1] for part in index if part is not None)
+    unlabeled = 0 if episodes.unlabeled_index is None else episodes.unlabeled_index.shape[1]
+    n_rows = episodes.support_index.shape[1] + episodes.query_index.shape[1] + unlabeled
     shape = n_rows, episodes.n_way, episodes.rows.shape[1], episodes.rows.dtype.itemsize
     largest = max((episode_bytes(run.function, *shape) for run in methods), default=1)
     kind = "cpu" if episodes.rows.device.type == "cpu" else "cuda"
@@ -242,16 +242,10 @@ def _answers(run: Method, batch: Episodes) -> tuple[np.ndarray, np.ndarray]:
         raise UserError(f"method {run.label} returned {got}: it must return (episodes, queries, way) = {shape}")
     if answer.is_complex():
         raise UserError(f"method {run.label} returned complex numbers: it must return probabilities")
-    kind = torch.float64 if answer.dtype == torch.float64 else torch.float32
-    # Classes first: over so short a last axis numpy takes three times as long.
-    probabilities = np.ascontiguousarray(np.moveaxis(answer.detach().to("cpu", kind).numpy(), -1, 0))
+    probabilities = answer.detach().to("cpu", torch.promote_types(answer.dtype, torch.float32)).numpy()
     if not np.isfinite(probabilities).all():
         raise UserError(f"method {run.label} returned NaN or infinite probabilities: check its arguments")
-    largest, answers = probabilities[0].copy(), np.zeros(shape[:2], np.int64)
-    for number, one in enumerate(probabilities[1:], 1):  # numpy's argmax takes longer over an axis that is not the last
-        np.copyto(answers, number, where=one > largest)
-        np.maximum(largest, one, out=largest)
-    return answers, largest
+    return probabilities.argmax(-1), probabilities.max(-1)
 
 
 def _chunks(blocks: Iterator[Draw], size: int) -> Iterator[Draw]:

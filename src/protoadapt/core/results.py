@@ -80,10 +80,8 @@ class Result:
         return class_half_width(self._difference(reference), self.class_episodes, sums)
 
     def _difference(self, reference: "Result") -> np.ndarray:
-        one, other = (
-            (len(r.correct), r.queries, r.seed, r.protocol, r.class_episodes.tolist()) for r in (self, reference)
-        )
-        if one != other:
+        drawn = [(len(r.correct), r.seed, r.protocol, r.class_episodes.tolist()) for r in (self, reference)]
+        if drawn[0] != drawn[1]:
             raise UserError("the results are not of the same episodes: evaluate both with one seed and protocol")
         return self.accuracies - reference.accuracies
 
@@ -237,17 +235,16 @@ def _classes_fit(record: Record, protocol: Protocol) -> bool:
     """Whether every episode is counted for as many classes as it has, and the stated interval follows."""
     try:
         stated = record["classes"]["ci95"]
-        class_episodes, class_correct = (np.array(record["classes"][key]) for key in ("episodes", "correct"))
+        counts = np.array([record["classes"]["episodes"], record["classes"]["correct"]])  # (2, C)
     except (KeyError, TypeError, ValueError):
         return False
     correct = right_answers(record)
-    for counts, total in ((class_episodes, len(correct)), (class_correct, int(correct.sum()))):
-        if counts.dtype.kind not in "iu" or counts.ndim != 1 or not ((counts >= 0) & (counts <= total)).all():
-            return False
-        if len(counts) != len(class_episodes) or int(counts.sum()) != protocol.classes * total:
-            return False
+    totals = np.array([[len(correct)], [correct.sum()]])
+    whole_counts = counts.dtype.kind in "iu" and counts.ndim == 2 and bool(((counts >= 0) & (counts <= totals)).all())
+    if not whole_counts or (counts.sum(1, keepdims=True) != protocol.classes * totals).any():
+        return False
     scale = 100 / record["queries"]
-    computed = class_half_width(scale * correct, class_episodes, scale * class_correct)
+    computed = class_half_width(scale * correct, counts[0], scale * counts[1])
     if computed is None or stated is None:
         return computed is stated
     return finite(stated, 0, CHART_LIMIT) and abs(computed - stated) < 1e-3
