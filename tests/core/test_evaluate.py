@@ -205,7 +205,7 @@ def test_wrong_answers_of_a_method_are_said(answer, words):
         (X, Y, {"episodes": 10.5}, "episodes is 10.5: it must be a whole number"),
         (X, Y, {"seed": None}, "seed is None: it must be a whole number from 0 to"),
         (X, Y, {"chunk": 2.5}, "chunk is 2.5: it must be a whole number"),
-        (X, Y, {"device": "junk"}, "device is 'junk', which torch does not know"),
+        (X, Y, {"device": "junk"}, "device is 'junk', on which torch cannot compute"),
         (X, Y, {"base_mean": [["a"]]}, "base_mean cannot be read as an array of numbers"),
         ([[1], [1, 2]], [0, 1], {}, "features cannot be read as an array of numbers"),
         (np.ma.masked_less(X.numpy(), 0.1), Y, {}, "features are partly masked"),

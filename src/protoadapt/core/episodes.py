@@ -218,14 +218,13 @@ class _Pools:
         It advises to leave small classes out only where enough classes would remain.
         """
         sizes = [len(rows) for rows in pools]
-        if min(sizes) >= least:
-            return
-        enough = least if part == 1 else math.ceil((least + 0.5) / part)  # whichever way the part is rounded
-        remain = (self.rows_per_class >= enough).sum() >= self.protocol.classes
-        raise UserError(
-            f"an episode needs {needs}; the classes have {min(sizes)} to {max(sizes)}: lower {lower}"
-            + f", or leave small classes out (--min-rows {enough})" * bool(remain)
-        )
+        enough = math.ceil((least + (part < 1) / 2) / part)  # whichever way the part is rounded
+        remain = sum(self.rows_per_class >= enough) >= self.protocol.classes
+        if min(sizes) < least:
+            raise UserError(
+                f"an episode needs {needs}; the classes have {min(sizes)} to {max(sizes)}: lower {lower}"
+                f"{f', or leave small classes out (--min-rows {enough})' if remain else ''}"
+            )
 
     def block(self, rng: np.random.Generator) -> Draw:
         p = self.protocol

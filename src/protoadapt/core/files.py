@@ -183,13 +183,7 @@ def open_tensors(path: str | Path, framework: str) -> Iterator[Any]:
     """`safetensors.safe_open` for a file of any name: the library itself takes none that is not UTF-8."""
     from safetensors import safe_open  # help is shown without it
 
-    try:
-        os.fspath(path).encode()
-    except UnicodeEncodeError:
-        with open(path, "rb") as file, safe_open(f"/proc/self/fd/{file.fileno()}", framework) as tensors:
-            yield tensors
-        return
-    with safe_open(path, framework) as tensors:
+    with open(path, "rb") as file, safe_open(f"/dev/fd/{file.fileno()}", framework) as tensors:
         yield tensors
 
 
