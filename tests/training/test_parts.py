@@ -17,11 +17,11 @@ from PIL import Image
 import protoadapt.training
 from protoadapt.core.errors import UserError
 from protoadapt.training import Phase, TrainConfig, load_splits, train
-from protoadapt.training.fabric import launch
+from protoadapt.training.build import launch
 from protoadapt.training.feed import Feed, read_ahead
 from protoadapt.training.loop import Run
 from protoadapt.training.optim import Average, learning_rate
-from protoadapt.training.plan import make_plan, rows_per_epoch
+from protoadapt.training.plan import make_plan
 from protoadapt.training.validate import protocols
 
 LABELS = np.repeat(np.arange(4), 12)
@@ -225,17 +225,6 @@ def test_a_phase_without_an_epoch_is_noted(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("ends", [(1.0,), (0.5, 1.0), (0.01, 0.4, 1.0)], ids=str)
-def test_rows_left_are_those_of_every_epoch_to_come(tmp_path, ends):
-    names = ("ce", "rotation", "hct")
-    phases = tuple(Phase(until, dict.fromkeys(names[: i + 1], 1.0)) for i, until in enumerate(ends))
-    config = toy.config(epochs=7, phases=phases)
-    run = Run(launch("cpu", 1, 1, "auto", None), config, toy.images(), None, tmp_path)
-    for run.state.epoch in range(8):
-        each = [rows_per_epoch(config, config.phase(epoch), len(LABELS)) for epoch in range(run.state.epoch, 7)]
-        assert run.rows_left() == sum(each)
-
-
 def test_compiled_stages_are_one_graph_each_whatever_the_mixing_layer(tmp_path, monkeypatch):
     """One graph a stage and a phase, all made before the first epoch; and compiled training is the same training."""
     import torch._dynamo as dynamo
@@ -271,14 +260,13 @@ def test_settings_that_do_not_fit_leave_no_run_behind(tmp_path, wrong):
 
 
 def test_without_lightning_training_says_what_to_install(monkeypatch):
-    for name in ("lightning_fabric", "lightning"):
-        monkeypatch.setitem(sys.modules, name, None)  # importing it raises ImportError
+    monkeypatch.setitem(sys.modules, "lightning_fabric", None)  # importing it raises ImportError
     with pytest.raises(UserError, match=r"training needs lightning-fabric, which is not installed: pip install"):
         launch("cpu", 1, 1, "auto", None)
 
 
 def test_heavy_libraries_are_loaded_where_they_are_used():
-    """rich nowhere, lightning in `fabric` alone; it, matplotlib and TensorBoard only inside functions."""
+    """rich nowhere, lightning in `build` alone; it, matplotlib and TensorBoard only inside functions."""
     root, lazy = (
         Path(protoadapt.training.__file__).parent,
         {"lightning", "lightning_fabric", "matplotlib", "tensorboard"},
@@ -293,12 +281,12 @@ def test_heavy_libraries_are_loaded_where_they_are_used():
                 users.setdefault(module.split(".")[0], set()).add(file.stem)
                 assert not (node in tree.body and module.split(".")[0] in lazy), f"{file.name} loads {module} at once"
     assert "rich" not in users
-    assert users["lightning_fabric"] <= {"fabric", "loop", "safeguards"}, "the last two for type checkers only"
+    assert users["lightning_fabric"] <= {"build", "loop", "safeguards"}, "the last two for type checkers only"
     assert users["matplotlib"] == {"glyphs"}
 
 
 def test_an_unknown_strategy_is_named():
-    from protoadapt.training.fabric import launch
+    from protoadapt.training.build import launch
 
     with pytest.raises(UserError, match="--strategy 'foo' is unknown: give auto, ddp or fsdp"):
         launch("cpu", 1, 1, "foo", None)

@@ -9,17 +9,14 @@ import signal
 import socket
 import traceback
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
 from helpers import toy
-from safetensors.torch import load_file
 
 from protoadapt.core.errors import UserError
-from protoadapt.training import Phase, checkpoint, stored_config, train
+from protoadapt.training import Phase, checkpoint, train
 from protoadapt.training.optim import Average
-from protoadapt.training.safeguards import differences
 from protoadapt.vision.networks import model_files
 from protoadapt.vision.networks.model_files import best
 
@@ -156,32 +153,7 @@ def test_a_crash_and_a_resumption_leave_no_trace(tmp_path, monkeypatch, whole, s
     assert toy.files(tmp_path / "run") == toy.files(tmp_path / "whole")
 
 
-def test_a_run_from_before_a_setting_existed_goes_on(tmp_path):
-    run(tmp_path / "run")
-    now = checkpoint.load(checkpoint.latest(tmp_path / "run")).config
-    older = {**now, "train": {name: value for name, value in now["train"].items() if name != "dropblock"}}
-    assert differences(older, now) == []
-    assert differences(older, {**now, "train": {**now["train"], "dropblock": 0.1}}) == ["dropblock=0.0 (now 0.1)"]
-
-
-def test_a_run_of_the_first_version_is_resumed(tmp_path):
-    """`old_run` was written before objectives declared their heads: stopped at step 5 of 6, and the end it came to."""
-    stored = Path(__file__).parent / "old_run"
-    shutil.copytree(stored / "stopped", tmp_path / "run")
-    assert stored_config(tmp_path / "run") == toy.config()
-    result = run(tmp_path / "run", resume=True)
-    assert (result["finished"], result["steps"]) == (True, 6)
-    last = checkpoint.latest(tmp_path / "run")
-    for name in ("model.safetensors", "state.safetensors"):
-        ours, theirs = load_file(last / name), load_file(stored / "finished" / name)
-        assert ours.keys() == theirs.keys()
-        for key, tensor in theirs.items():  # bitwise on one kind of machine; convolutions round otherwise on others
-            torch.testing.assert_close(ours[key], tensor, rtol=1e-3, atol=1e-4, msg=key)
-
-
-@pytest.mark.parametrize(
-    "content", ["", "null", "{}", '{"finished": true}', "[" * 100_000, '{"finished": true, "best": {}}']
-)
+@pytest.mark.parametrize("content", ["", "null", "{}", "[" * 100_000, '{"finished": true, "best": {}, "history": []}'])
 def test_a_damaged_result_is_written_again(tmp_path, content):
     first = run(tmp_path / "run")
     (tmp_path / "run" / "result.json").write_text(content)
@@ -200,8 +172,6 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
     assert (tmp_path / "run" / "result.json").read_bytes() == told, (
         "the clock of the run is not that of the second call"
     )
-    (tmp_path / "run" / "result.json").write_text("{")  # killed between its last checkpoint and its result
-    assert run(tmp_path / "run", resume=True)["history"] == result["history"]
     with pytest.raises(UserError, match="already holds a run"):
         run(tmp_path / "run")
 
@@ -216,38 +186,16 @@ def test_the_last_two_and_the_best_are_kept(tmp_path):
     assert set(kept) == {"step-00000012", "step-00000015", f"step-{best['step']:08d}"}
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "state.safetensors", "state.json"])
-def test_a_truncated_checkpoint_is_an_error_that_names_it(tmp_path, name):
-    run(tmp_path / "run", epochs=1, phases=(Phase(1.0),))
-    file = checkpoint.latest(tmp_path / "run") / name
-    file.write_bytes(file.read_bytes()[:-20])
-    with pytest.raises(UserError, match=f"{name}.*truncated"):
-        run(tmp_path / "run", resume=True, epochs=1, phases=(Phase(1.0),))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda told: told.pop("state"),
-        lambda told: told.pop("sha256"),
-        lambda told: told.update(state=[1]),
-        lambda told: told.update(sha256=[1]),
-        lambda told: told["sha256"].update({"model.safetensors": 7}),
-        lambda told: told["state"].update(epoch="x"),
-        lambda told: told["state"].update(epoch=99),
-    ],
-    ids=["no state", "no sums", "state a list", "sums a list", "sum a number", "epoch a word", "epoch too large"],
-)
-def test_a_state_changed_by_hand_is_an_error_that_names_it(tmp_path, change):
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "state.safetensors", "state.json", "SHA256SUMS"])
+def test_a_damaged_checkpoint_is_an_error_that_names_it(tmp_path, name):
     checkpoint.save(tmp_path, 3, {"train": {}, "model": {}}, {}, {}, {"state": {"epoch": 1}})
-    file = tmp_path / "checkpoints" / "step-00000003" / "state.json"
-    told = json.loads(file.read_text())
-    file.write_text(json.dumps(told))  # laid out in another way, it is the same
+    file = checkpoint.latest(tmp_path) / name
+    whole = file.read_bytes()
     assert checkpoint.load(file.parent).scalars == {"state": {"epoch": 1}}
-    change(told)
-    file.write_text(json.dumps(told))
-    with pytest.raises(UserError, match=r"damaged: remove the folder 'step-00000003'"):
-        run(tmp_path, resume=True)
+    for content in (whole[:-2], whole.replace(b"1", b"2") if name == "state.json" else b"", None):
+        file.unlink() if content is None else file.write_bytes(content)
+        with pytest.raises(UserError, match="is missing, truncated or damaged: remove the folder 'step-00000003'"):
+            run(tmp_path, resume=True)
 
 
 def test_a_changed_config_or_dataset_is_an_error_that_names_it(tmp_path):
@@ -255,7 +203,7 @@ def test_a_changed_config_or_dataset_is_an_error_that_names_it(tmp_path):
     with pytest.raises(UserError, match=r"lr=0.05 \(now 0.1\)"):
         run(tmp_path / "run", resume=True, epochs=1, phases=(Phase(1.0),), lr=0.1)
     few, same = toy.images(each=11), toy.config(epochs=1, phases=(Phase(1.0),))
-    with pytest.raises(UserError, match="48 base pictures"):
+    with pytest.raises(UserError, match=r"base pictures=48 \(now 44\)"):
         train(same, few, toy.images(seed=1), tmp_path / "run", resume=True, accelerator="cpu")
 
 

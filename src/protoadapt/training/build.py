@@ -1,12 +1,12 @@
-"""The parts of a run: pictures, the module to train, teachers."""
+"""The parts of a run: pictures, the module to train, teachers, processes."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, install
 from protoadapt.training import checkpoint
 from protoadapt.training.config import TrainConfig
 from protoadapt.training.datasets import DATASETS, load
@@ -14,6 +14,9 @@ from protoadapt.training.learner import Learner
 from protoadapt.vision.networks import model_files
 from protoadapt.vision.networks.backbones import build, initialise
 from protoadapt.vision.pictures.split import Images
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 def make_learner(config: TrainConfig, n_classes: int, mean: list[float], std: list[float]) -> Learner:
@@ -70,3 +73,29 @@ def load_teacher(path: str, n_classes: int) -> Learner:
     learner = Learner(backbone, n_classes, about["mean"], about["std"], TrainConfig(classifier=kind))
     model_files.load_into(learner, {k: w for k, w in weights.items() if k in learner.state_dict()}, path)
     return learner.eval().requires_grad_(False)
+
+
+def launch(accelerator: str, devices: int | str, num_nodes: int, strategy: str, precision: str | None) -> "Fabric":
+    """The processes of a run: started here, or recognised when torchrun or SLURM started them.
+
+    Arguments as in lightning-fabric; precision None: bf16-mixed on a GPU, 32-true elsewhere.
+    """
+    try:
+        from lightning_fabric import Fabric
+    except ImportError as error:
+        raise UserError(f"training needs lightning-fabric, which is not installed: {install('train')}") from error
+    if precision is None:
+        gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+        precision = "bf16-mixed" if gpu else "32-true"
+    options: Any = {"accelerator": accelerator, "devices": devices, "num_nodes": num_nodes, "strategy": strategy}
+    try:
+        fabric = Fabric(**options, precision=precision)  # type: ignore[arg-type]
+    except (ValueError, TypeError, RuntimeError) as error:
+        if "invalid strategy name" in str(error):
+            raise UserError(f"--strategy {strategy!r} is unknown: give auto, ddp or fsdp") from error
+        raise UserError(
+            f"accelerator={accelerator}, devices={devices}, nodes={num_nodes}, strategy={strategy} do not work here: "
+            f"{' '.join(str(error).split())[:200]}"
+        ) from error
+    fabric.launch()
+    return fabric

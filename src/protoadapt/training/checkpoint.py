@@ -4,7 +4,8 @@
         config.json         training config and model metadata: backbone, input mean and std, class names
         model.safetensors   the weights to use (the weight average); this file alone is a model
         state.safetensors   what training needs to continue: backbone, heads and the tensors of the optimiser
-        state.json          counters, history, and the checksums of all four files
+        state.json          counters and history
+        SHA256SUMS          checksums of the four files, as `sha256sum -c` reads them
     RUN/best.json           the step of the best checkpoint
 
 A folder is written under a temporary name, synced to disk and renamed. There are no generator states: every random
@@ -21,19 +22,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from
 from safetensors.torch import save as bytes_of
 from torch import Tensor
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_synced
-from protoadapt.vision.networks.model_files import MODEL, all_of, damaged, latest, plain, read_json
+from protoadapt.vision.networks.model_files import MODEL, all_of, damaged, latest, plain
 
 Json = Mapping[str, Any]
 Tensors = Mapping[str, Tensor]
 SCHEMA = "protoadapt-checkpoint/1"
-CONFIG, TENSORS, SCALARS = "config.json", "state.safetensors", "state.json"
+CONFIG, TENSORS, SCALARS, SUMS = "config.json", "state.safetensors", "state.json", "SHA256SUMS"
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,9 @@ def save(run: Path, step: int, config: Json, model: Tensors, tensors: Tensors, s
         CONFIG: json.dumps({"schema": SCHEMA, **config}, indent=1).encode(),
         MODEL: bytes_of(plain(model), header),
         TENSORS: bytes_of(plain(tensors)),
+        SCALARS: json.dumps(scalars, indent=1).encode(),
     }
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    digests[SCALARS] = _digest_of(scalars)
-    files[SCALARS] = json.dumps({**scalars, "sha256": digests}, indent=1).encode()
+    files[SUMS] = "".join(_sum(name, content) for name, content in files.items()).encode()
     try:
         partial.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
@@ -94,21 +93,16 @@ def prune(run: Path, keep: Iterable[Path | None]) -> None:
 
 def load(folder: Path) -> Checkpoint:
     """Read a checkpoint and check every file against its checksum. Raises UserError where one is damaged."""
-    scalars = read_json(folder / SCALARS)
-    digests = scalars.pop("sha256", None)
-    if not isinstance(digests, dict) or digests.get(SCALARS) != _digest_of(scalars):
-        raise damaged(folder / SCALARS)
-    content = {}
-    for name in (CONFIG, MODEL, TENSORS):
-        file = folder / name
-        content[name] = file.read_bytes() if file.is_file() else b""
-        if hashlib.sha256(content[name]).hexdigest() != digests.get(name):
-            raise damaged(file)
-    config = json.loads(content[CONFIG])
-    try:
-        return Checkpoint(folder, config, tensors_from(content[MODEL]), tensors_from(content[TENSORS]), scalars)
-    except SafetensorError as error:
-        raise damaged(folder / MODEL) from error
+    files = {}
+    for name in (SUMS, CONFIG, MODEL, TENSORS, SCALARS):
+        try:
+            files[name] = (folder / name).read_bytes()
+        except OSError as error:
+            raise damaged(folder / name) from error
+        if name != SUMS and _sum(name, files[name]).encode() not in files[SUMS].splitlines(keepends=True):
+            raise damaged(folder / name)
+    tensors = {name: tensors_from(files[name]) for name in (MODEL, TENSORS)}
+    return Checkpoint(folder, json.loads(files[CONFIG]), tensors[MODEL], tensors[TENSORS], json.loads(files[SCALARS]))
 
 
 def load_latest(run: Path) -> Checkpoint:
@@ -127,6 +121,5 @@ def _sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-def _digest_of(scalars: Json) -> str:
-    """Checksum of counters and history, whatever the layout of the file: detects values changed by hand."""
-    return hashlib.sha256(json.dumps(scalars).encode()).hexdigest()
+def _sum(name: str, content: bytes) -> str:
+    return f"{hashlib.sha256(content).hexdigest()}  {name}\n"

@@ -190,15 +190,20 @@ class TrainConfig:
                 f"batch is {self.batch}: every {every}th picture is rotated, so it must be a multiple of {every}"
             )
 
+    @property
+    def phase_starts(self) -> list[int]:
+        """The first epoch of each phase (the first epoch is 0)."""
+        return [0, *(round(phase.until * self.epochs) for phase in self.phases[:-1])]
+
     def phase(self, epoch: int) -> Phase:
-        """The phase of an epoch (the first epoch is 0)."""
+        """The phase of an epoch."""
         return next(p for p in self.phases if epoch < round(p.until * self.epochs) or p is self.phases[-1])
 
     @property
     def phases_without_epochs(self) -> list[int]:
         """Numbers of the phases that end before their first epoch, because there are few epochs."""
-        ends = [0, *(round(phase.until * self.epochs) for phase in self.phases)]
-        return [number for number, (start, end) in enumerate(pairwise(ends)) if start == end]
+        starts = pairwise([*self.phase_starts, self.epochs])
+        return [number for number, (start, end) in enumerate(starts) if start == end]
 
     @property
     def stored_side(self) -> int:

@@ -15,9 +15,8 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_json
 from protoadapt.core.provenance import provenance
 from protoadapt.training import checkpoint
-from protoadapt.training.build import load_teacher, make_learner, normalisation
+from protoadapt.training.build import launch, load_teacher, make_learner, normalisation
 from protoadapt.training.config import Phase, TrainConfig
-from protoadapt.training.fabric import launch
 from protoadapt.training.feed import Feed
 from protoadapt.training.optim import (
     Average,
@@ -30,9 +29,8 @@ from protoadapt.training.optim import (
 from protoadapt.training.plan import Plan, make_plan, rows_per_epoch
 from protoadapt.training.run_log import OnEvent, RunLog
 from protoadapt.training.safeguards import State, Tally, differences, stop_requested
-from protoadapt.training.validate import embed, protocols, validate
+from protoadapt.training.validate import protocols, validate
 from protoadapt.vision.networks import model_files
-from protoadapt.vision.networks.model_files import best
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -103,31 +101,30 @@ class Run:
         self.device, self.state = fabric.device, State()
         self.created, self.start_up = time.perf_counter(), 0.0
         cuda = self.device.type == "cuda"
-        self.classes, self.labels = np.unique(np.asarray(base.labels), return_inverse=True)
+        classes, self.labels = np.unique(np.asarray(base.labels), return_inverse=True)
         check_side("base", base, config.stored_side, "size" if config.store is None else "store")
         if val is not None:
             check_side("validation", val, config.size, "size")
             protocols(np.asarray(val.labels))  # too few pictures are an error now, not after the first epochs
 
-        side = config.size
         mean, std = normalisation(config, base)
-        self.learner = make_learner(config, len(self.classes), mean, std).to(self.device)
+        self.learner = make_learner(config, len(classes), mean, std).to(self.device)
         try:
-            self.learner.backbone.eval()(torch.zeros(1, 3, side, side, device=self.device))
+            self.learner.backbone.eval()(torch.zeros(1, 3, config.size, config.size, device=self.device))
         except RuntimeError as error:
             raise UserError(
-                f"pictures of {side} pixels are too small for {config.backbone}: set a larger size"
+                f"pictures of {config.size} pixels are too small for {config.backbone}: set a larger size"
             ) from error
-        self.model_metadata = {
+        self.metadata = {
             **{"backbone": config.backbone, "width": config.width, "dim": self.learner.backbone.dim},
             **{"mean": mean, "std": std, "size": config.size, "crop": config.crop, "dataset": config.dataset},
-            "class_names": [str(base.class_names[c]) for c in self.classes],
+            "class_names": [str(base.class_names[c]) for c in classes],
         }
         if head := self.learner.few_shot_head:
             shape = asdict(head.shape) | {"channels": list(head.shape.channels)}
-            self.model_metadata["head"] = {"name": config.head, **shape}
+            self.metadata["head"] = {"name": config.head, **shape}
         self.teachers = {
-            p.teacher: load_teacher(p.teacher, len(self.classes)).to(self.device) for p in config.phases if p.teacher
+            p.teacher: load_teacher(p.teacher, len(classes)).to(self.device) for p in config.phases if p.teacher
         }
         for network in (self.learner, *self.teachers.values()) if cuda else ():
             network.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -138,7 +135,6 @@ class Run:
             self.learner = torch.nn.SyncBatchNorm.convert_sync_batchnorm(self.learner)
         self.optimizer = make_optimizer(config, self.learner, fused=cuda)
         self.feed = Feed(base.pixels, self.labels, self.device, resident, config.size)
-        self.alone_on_cpu = self.device.type == "cpu" and fabric.world_size == 1
         self.compiled = cuda if compiled is None else compiled
         if self.compiled:
             torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)
@@ -148,19 +144,20 @@ class Run:
                 self.feed.compile()
         self.model, self.stepper = fabric.setup(self.learner, self.optimizer)
         self.average = Average(averaged, self.learner, config.ema)
+        self.rows = [rows_per_epoch(config, config.phase(epoch), len(self.labels)) for epoch in range(config.epochs)]
 
     def go(self, resume: bool, on_event: OnEvent | None = None) -> dict[str, Any]:
         """Train to the end, or until a signal asks to stop; returns the result."""
         config, state = self.config, self.state
-        for start in (0.0, *(phase.until for phase in config.phases[:-1])):
-            self.plan(min(round(start * config.epochs), config.epochs - 1))  # raises what cannot be drawn later
+        for epoch in config.phase_starts:
+            self.plan(min(epoch, config.epochs - 1))  # raises what cannot be drawn later
         self.begin(resume)
         if state.epoch == config.epochs:
             return self.stored_result() or self.result(finished=True)
         if self.compiled:
             self.warm_up()
         self.start_up = time.perf_counter() - self.created
-        total = state.images + self.rows_left()
+        total = state.images + sum(self.rows[state.epoch :])
         log = RunLog(self.out, config.epochs, total, on_event, self.fabric.is_global_zero)
         with log, stop_requested() as stop:
             if resume:
@@ -175,19 +172,14 @@ class Run:
 
     def warm_up(self) -> None:
         """Compile for each phase still to come, by a step that leaves no trace, so that epochs measure training."""
-        config, learner = self.config, self.learner
-        compiled: list[Phase] = []
-        before = {name: t.clone() for name, t in learner.named_buffers()}
-        for epoch in range(self.state.epoch, config.epochs):
-            phase = config.phase(epoch)
-            if phase in compiled:
-                continue
-            compiled.append(phase)
-            self.enter(phase)
+        before = {name: t.clone() for name, t in self.learner.named_buffers()}
+        now = self.state.epoch
+        for epoch in (now, *(start for start in self.config.phase_starts if now < start < self.config.epochs)):
+            self.enter(self.config.phase(epoch))
             batch, draw = next(self.feed.batches(self.plan(epoch)))
             self.fabric.backward(self.model(batch, {**draw, "layer": 0})["loss"])
             self.stepper.zero_grad(set_to_none=True)
-        for name, t in learner.named_buffers():
+        for name, t in self.learner.named_buffers():
             t.copy_(before[name])
 
     def enter(self, phase: Phase) -> None:
@@ -206,6 +198,7 @@ class Run:
         plan = self.plan(state.epoch)
         tally = Tally(state.sums, self.device)
         rows = phase.needs.rows(plan.first.shape[1], config.rotate_every) * fabric.world_size
+        alone_on_cpu = self.device.type == "cpu" and fabric.world_size == 1
         log.epoch_starts(state.epoch, state.images)
         start, first, before = time.perf_counter(), state.within, state.seconds
         for batch, draw in self.feed.batches(plan, state.within):
@@ -219,7 +212,7 @@ class Run:
             state.step, state.within, state.images = state.step + 1, state.within + 1, state.images + rows
             log.step(rows)
             check = state.step % CHECK_EVERY == 0
-            if check or self.alone_on_cpu:
+            if check or alone_on_cpu:
                 self.require_finite(tally)
             if state.within < len(plan) and self.must_stop(stop, check):
                 self.require_finite(tally)
@@ -251,24 +244,13 @@ class Run:
         state.history.append(record)
         if better:
             state.best = {k.removeprefix("val_"): v for k, v in record.items() if k in ("epoch", "step") or "val_" in k}
-        log.epoch_ends(state.history, self.rows_left() / speed)
+        log.epoch_ends(state.history, sum(self.rows[state.epoch :]) / speed)
         if better or last or stopped or state.epoch % config.checkpoint_every == 0:
             self.save()
 
     def validate(self) -> dict[str, float]:
-        labels, episodes = np.asarray(self.val.labels), self.config.validation_episodes  # type: ignore[union-attr]
-        pixels = self.val.pixels  # type: ignore[union-attr]
         with self.fabric.autocast():
-            tables = embed(self.average.module, pixels, self.device)  # type: ignore[arg-type]
-        return validate(self.average.module, *tables, labels, episodes, pixels)  # type: ignore[arg-type]
-
-    def rows_left(self) -> int:
-        """Rows still to pass in the epochs to come; a later phase may pass more of them per step."""
-        config, rows, done = self.config, 0, self.state.epoch
-        for phase in config.phases:
-            end = max(done, round(phase.until * config.epochs))
-            rows, done = rows + (end - done) * rows_per_epoch(config, phase, len(self.labels)), end
-        return rows
+            return validate(self.average.module, self.metadata, self.val)  # type: ignore[arg-type]
 
     def require_finite(self, tally: Tally) -> None:
         """Raise a UserError if a loss of this epoch was NaN or infinite."""
@@ -291,7 +273,7 @@ class Run:
 
     def identity(self) -> dict[str, Any]:
         """What must be the same when a run is resumed."""
-        return {"train": self.config.to_dict(), "model": self.model_metadata, "base_images": len(self.labels)}
+        return {"train": self.config.to_dict(), "model": self.metadata, "base_images": len(self.labels)}
 
     def save(self) -> None:
         """Write a checkpoint and remove those that are no longer needed."""
@@ -302,7 +284,7 @@ class Run:
             checkpoint.save(self.out, state.step, self.identity(), model, tensors, {"state": vars(state)})
             if state.best:
                 write_json(self.out / "best.json", state.best)
-            checkpoint.prune(self.out, keep=[best(self.out)])
+            checkpoint.prune(self.out, keep=[model_files.best(self.out)])
         self.fabric.barrier()
 
     def begin(self, resume: bool) -> None:
@@ -316,8 +298,7 @@ class Run:
             self.save()  # so that a run can be resumed whenever it is killed
             return
         saved = checkpoint.load_latest(self.out)
-        changed = differences(saved.config, self.identity())
-        if changed:
+        if changed := differences(saved.config, self.identity()):
             raise UserError(
                 f"the run in {str(self.out)!r} was started with {'; '.join(changed)}: resume with the same settings, "
                 f"or start a new run in another folder"
@@ -329,16 +310,12 @@ class Run:
         vars(self.state).update(saved.scalars["state"])
 
     def stored_result(self) -> dict[str, Any] | None:
-        """The result of this run that was written at its end; None where it is missing, damaged or of another run."""
+        """The result of this run as written at its end; None where it is not, as when it was killed before."""
         try:
             stored = json.loads((self.out / RESULT).read_bytes())
-            complete = stored["finished"] and stored["best"] == self.state.best
-            complete = complete and all(
-                key in stored for key in ("config", "seconds", "history", "versions", "hardware")
-            )
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):  # such as: killed before it was written
+            return stored if (stored["best"], stored["history"]) == (self.state.best, self.state.history) else None
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
-        return stored if complete else None
 
     def result(self, finished: bool) -> dict[str, Any]:
         """The content of result.json, which is written once the run is finished."""

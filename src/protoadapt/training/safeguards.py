@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from protoadapt.training.config import TrainConfig
-
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
@@ -56,19 +54,15 @@ class Tally:
 
 
 def differences(saved: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """'name=value (now value)' of every setting that differs from the checkpoint's.
-
-    A setting that the checkpoint does not have, because it is older, has its default.
-    """
-    out = []
-    default = {"train": TrainConfig().to_dict(), "model": {}}
-    for part in ("train", "model"):
-        before, after = {**default[part], **saved.get(part, {})}, now[part]
-        names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-        out += [f"{name}={before.get(name)!r:.80} (now {after.get(name)!r:.80})" for name in names]
-    if saved.get("base_images") != now["base_images"]:
-        out.append(f"{saved.get('base_images')} base pictures (now {now['base_images']})")
-    return out
+    """'name=value (now value)' of every setting that differs from the checkpoint's."""
+    pairs = [(saved.get(part, {}), now[part]) for part in ("train", "model")]
+    pairs.append(({"base pictures": saved.get("base_images")}, {"base pictures": now["base_images"]}))
+    return [
+        f"{name}={before.get(name)!r:.80} (now {after.get(name)!r:.80})"
+        for before, after in pairs
+        for name in {**before, **after}
+        if before.get(name) != after.get(name)
+    ]
 
 
 @contextmanager
