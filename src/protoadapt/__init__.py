@@ -37,7 +37,7 @@ HOME = {
     "PTMAPClassifier": "core.estimators",
     "ProtoNetClassifier": "core.estimators",
     "Protocol": "core.protocol",
-    "Result": "core.records",
+    "Result": "core.results",
     "SemiProtoNetClassifier": "core.estimators",
     "SoftKMeansClassifier": "core.estimators",
     "UserError": "core.errors",
