@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-HEAVY = {"torch", "numpy", "scipy", "sklearn", "numba", "matplotlib", "PIL", "rich", "filelock"}
+HEAVY = {"torch", "numpy", "scipy", "sklearn", "numba", "matplotlib", "PIL", "rich"}
 PROBE = """
 import os, sys
 

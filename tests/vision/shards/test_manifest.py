@@ -4,14 +4,12 @@ import hashlib
 import io
 import json
 import os
-import sys
 import tarfile
 import tracemalloc
 
 import pytest
 
 from protoadapt import UserError
-from protoadapt.vision.pictures import walk
 from protoadapt.vision.shards import Entry, find, hashed, load_manifest, write_manifest
 
 ODD = [b"plain.jpg", b"line\nbreak.png", b"caf\xe9 \xff.jpg", "日本.webp".encode(), b"a.jpg", b"quote\"'.PNG"]
@@ -44,9 +42,7 @@ def expected(tree):
     return sorted(path for path in found if not path.endswith(b".txt"))
 
 
-@pytest.mark.parametrize("run", [2, 500_000])
-def test_a_tree_is_listed_in_the_order_of_its_paths(tree, tmp_path, monkeypatch, run):
-    monkeypatch.setattr(walk, "RUN", run)  # 2: every folder is sorted in runs on disk
+def test_a_tree_is_listed_in_the_order_of_its_paths(tree, tmp_path):
     manifest = write_manifest(tmp_path / "m.jsonl", *find([tree]), shard_size=4)
     found = rows(manifest)
     assert [os.fsencode(entry.path) for entry in found] == expected(tree)
@@ -184,20 +180,6 @@ def test_memory_does_not_grow_with_the_pictures(tmp_path):
     peak(1000)
     small, large = peak(2_000), peak(20_000)
     assert large - small < 180 * 500 + 2**16  # half a kilobyte a shard of the index, nothing a picture
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes on Linux")
-def test_a_folder_of_many_files_holds_no_list_of_them(tmp_path, monkeypatch):
-    folder = tmp_path / "flat"
-    folder.mkdir()
-    for i in range(3000):
-        (folder / f"{i * 7919 % 3001:05d}.jpg").touch()
-    monkeypatch.setattr(walk, "RUN", 100)
-    monkeypatch.setattr(walk, "BLOCK", 256)
-    _, entries = find([folder])
-    names = [entry.path for entry in entries]
-    assert names == sorted(names)
-    assert len(set(names)) == 3000
 
 
 def test_pipes_are_refused_and_not_waited_for(tmp_path):

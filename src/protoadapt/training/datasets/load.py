@@ -9,9 +9,9 @@ from typing import Any, Literal
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import glyphs
 from protoadapt.training.datasets.registry import class_list, download_hint, find_dataset, find_split, search
-from protoadapt.vision.pictures import pixel_cache
 from protoadapt.vision.pictures.decode import Resize
 from protoadapt.vision.pictures.formats import plugins
+from protoadapt.vision.pictures.pixel_cache import FORMAT, in_order, read_pixels, unreadable, write_pixels
 from protoadapt.vision.pictures.split import Images, SplitSource, fingerprint
 
 
@@ -26,7 +26,6 @@ def load(
     resize: Resize | None = None,
     per_class: int | None = None,
     cache_dir: str | Path | None = None,
-    verify: bool = True,
     on_corrupt: Literal["fatal", "skip"] = "fatal",
     workers: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
@@ -45,7 +44,6 @@ def load(
         resize       how pictures are brought to that size (see `decode`); None: squeezed to a square
         per_class    use the first so many pictures per class (of glyphs: draw so many); None: all
         cache_dir    folder of decoded pictures; None: `.protoadapt-cache` in the data folder
-        verify       compare cached pixels with their checksum; labels and names are always compared
         on_corrupt   a picture that cannot be read is an error that names it ("fatal"), or it is left out and listed in
                      `skipped` ("skip")
         workers      decoding threads; None: one per core
@@ -76,22 +74,19 @@ def load(
     known = len(class_list(name, split))
 
     def decoded(side: int) -> Images:
-        key = fingerprint([pixel_cache.FORMAT, name, split, side, crop, per_class, source.fingerprint, *where])[:16]
+        key = fingerprint([FORMAT, name, split, side, crop, per_class, source.fingerprint, *where])[:16]
         entry = Path(cache_dir or home, f"{name}-{split}-{side}-{crop}-{key}")
-        cached = pixel_cache.read(entry, side, verify)
+        cached = read_pixels(entry, side)
         if cached is None:
-            with pixel_cache.alone(entry):  # a second process waits here and finds the entry complete
-                cached = pixel_cache.read(entry, side, verify)
-                if cached is None:
-                    pictures, classes = pixel_cache.in_order(source, per_class, known)
-                    options: dict[str, Any] = {"workers": workers, "on_progress": on_progress}
-                    options |= {"resize": resize, "skip": on_corrupt == "skip", "fixed": known > 0}
-                    pixel_cache.write(entry, pictures, classes, side, **options)
-                    cached = pixel_cache.read(entry, side, verify=False)
+            pictures, classes = in_order(source, per_class, known)
+            options: dict[str, Any] = {"workers": workers, "on_progress": on_progress}
+            options |= {"resize": resize, "skip": on_corrupt == "skip", "fixed": known > 0}
+            write_pixels(entry, pictures, classes, side, **options)
+            cached = read_pixels(entry, side)
         assert cached is not None
         images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
         if images.skipped and on_corrupt == "fatal":
-            raise pixel_cache.unreadable(images.skipped[0])
+            raise unreadable(images.skipped[0])
         return images
 
     images = decoded(size)

@@ -1,22 +1,19 @@
 """Finding pictures: in folder trees, in lists of files and in tar files (WebDataset), one at a time.
 
-Memory does not grow with the number of pictures. A folder tree comes in the order of its full paths as bytes, the same
-on every machine; a folder of more than RUN entries is sorted in runs on disk.
+A folder tree comes in the order of its full paths as bytes, the same on every machine. Of a tree the names of one
+folder at a time are in memory, of a list or a tar file one.
 """
 
-import heapq
 import os
 import tarfile
-import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from protoadapt.core.errors import UserError
 from protoadapt.vision.pictures.formats import is_picture
 
-RUN = 500_000  # names sorted in memory at once, some 50 MB
 BLOCK = 1 << 20
 LONGEST_PATH = 1 << 16
 COMPRESSED = {".gz", ".tgz", ".zip", ".bz2", ".xz", ".zst"}
@@ -110,22 +107,22 @@ def walk_folder(
             yield Entry(os.fsdecode(path.removeprefix(start)), size_of(path))
         elif path == start or not (os.path.realpath(path) in closed or is_label_output(path)):
             # A folder's name sorts with its slash, so that entering it at once gives the order of the full paths.
-            below.append(_sorted_names(path, skipped))
+            below.append(iter(_sorted_paths(path, skipped)))
 
 
-def _sorted_names(folder: bytes, skipped: list[Skipped] | None) -> Iterator[bytes]:
+def _sorted_paths(folder: bytes, skipped: list[Skipped] | None) -> list[bytes]:
     def skip(path: bytes, why: str) -> None:
         if skipped is not None:
             skipped.append(Skipped(os.fsdecode(path), why))
 
-    names: list[bytes] = []
-    runs: list[IO[bytes]] = []
     try:
         entries = os.scandir(folder)
     except OSError as error:
         if skipped is None:
             raise UserError(f"{os.fsdecode(folder)!r} cannot be opened ({error.strerror}): check its rights") from error
-        return skip(folder.rstrip(b"/"), (error.strerror or "cannot be opened").lower())
+        skip(folder.rstrip(b"/"), (error.strerror or "cannot be opened").lower())
+        return []
+    names: list[bytes] = []
     with entries:
         for entry in entries:
             if entry.name.startswith(b"."):
@@ -138,13 +135,7 @@ def _sorted_names(folder: bytes, skipped: list[Skipped] | None) -> Iterator[byte
                 skip(entry.path, "not an ordinary file" if os.path.exists(entry.path) else "a link to a missing file")
             elif is_picture(entry.name):
                 names.append(entry.name)
-            if len(names) == RUN:
-                runs.append(_spilled(sorted(names)))
-                names = []
-    for name in heapq.merge(sorted(names), *map(_pieces, runs)):
-        yield folder + name
-    for run in runs:
-        run.close()
+    return [folder + name for name in sorted(names)]
 
 
 def _holds(question: Callable[[], bool]) -> bool:
@@ -173,25 +164,6 @@ def is_label_output(folder: str | bytes) -> bool:
     return os.path.isfile(labels) and (os.path.isfile(classifier) or os.path.isdir(thumbs))
 
 
-def _spilled(names: Iterable[bytes]) -> IO[bytes]:
-    file = tempfile.TemporaryFile()  # noqa: SIM115  # closed after it is merged
-    file.writelines(name + b"\0" for name in names)
-    file.seek(0)
-    return file
-
-
-def _pieces(file: IO[bytes], end: bytes = b"\0") -> Iterator[bytes]:
-    """The parts of a file between separators; the last one may lack its own."""
-    rest = b""
-    while block := file.read(BLOCK):
-        *whole, rest = (rest + block).split(end)
-        yield from whole
-        if len(rest) > LONGEST_PATH:
-            raise UserError(f"a name is longer than {LONGEST_PATH:,} bytes: this is not a list of files")
-    if rest:
-        yield rest
-
-
 def listed_files(file: Path) -> Iterator[Entry]:
     """Yield the files that a list names; relative paths start at the folder of the list."""
     with open(file, "rb") as lines:
@@ -200,13 +172,24 @@ def listed_files(file: Path) -> Iterator[Entry]:
             raise UserError(f"{file.name!r} is written in UTF-16: save the list as UTF-8")
         if begin.startswith(b'{"schema":"protoadapt'):
             raise UserError(f"{file.name!r} is a manifest already: give it to extract --manifest")
-        end = b"\0" if b"\0" in begin else b"\n"
         lines.seek(3 if begin.startswith(b"\xef\xbb\xbf") else 0)
-        for line in _pieces(lines, end):
-            path = os.fsdecode(line if end == b"\0" else line.rstrip(b"\r"))
+        by_line = (line.rstrip(b"\r\n") for line in iter(lambda: lines.readline(LONGEST_PATH + 3), b""))
+        for line in _pieces(lines) if b"\0" in begin else by_line:
+            if len(line) > LONGEST_PATH:
+                raise UserError(f"a name is longer than {LONGEST_PATH:,} bytes: this is not a list of files")
+            path = os.fsdecode(line)
             if path and "\0" not in path:
                 full = os.path.join(file.parent, path)
                 yield Entry(path, -1 if os.path.isdir(full) else size_of(full))
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """The parts of a file between NULs; the last one may lack its own."""
+    rest = b""
+    while len(rest) <= LONGEST_PATH and (block := file.read(BLOCK)):
+        *whole, rest = (rest + block).split(b"\0")
+        yield from whole
+    yield rest
 
 
 def tar_members(root: Path, file: Path) -> Iterator[Entry]:
