@@ -110,15 +110,8 @@ def test_episode_i_depends_on_the_seed_alone():
         assert np.array_equal(rows, many[name][:10])
     assert not np.array_equal(few["query"], drawn(Protocol(), 4, 10)["query"])
     assert not np.array_equal(many["query"][:BLOCK], many["query"][BLOCK : 2 * BLOCK])
-
-
-def test_seeds_that_numpy_would_mix_up_are_refused():
-    """Block 0 of seed 2**32 would be block 1 of seed 0, so that two seeds are no two samples."""
-    one, other = (np.random.default_rng(words).random() for words in ([2**32, 0], [0, 1]))
-    assert one == other
-    with pytest.raises(UserError, match="seed is 4294967296"):
+    with pytest.raises(UserError, match="seed is 4294967296"):  # its block 0 would be block 1 of seed 0
         next(draw(LABELS, Protocol(), 2**32, 1))
-    next(draw(LABELS, Protocol(), 2**32 - 1, 1))
 
 
 @pytest.mark.parametrize("at_once", [1, 7, episodes.SHUFFLED // 40])
@@ -138,14 +131,6 @@ def test_rows_are_the_first_of_a_shuffle_written_out(monkeypatch, at_once):
             assert sorted(d.query[e][d.query_labels[e] == place]) == sorted(rows[1:16])
 
 
-def test_every_row_is_drawn_equally_often():
-    """A biased shuffle would show: 5·16 of 320 rows an episode, each row expected 16 times in 64 episodes, …"""
-    counts = np.bincount(drawn(Protocol(), 0, 40 * BLOCK)["query"].ravel(), minlength=len(LABELS))
-    expected = counts.sum() / len(LABELS)
-    chi2 = ((counts - expected) ** 2 / expected).sum()
-    assert chi2 < len(LABELS) + 5 * np.sqrt(2 * len(LABELS))
-
-
 def test_queries_come_in_no_order():
     """Their place must not tell their class."""
     labels = drawn(Protocol(), 0, 8 * BLOCK)["query_labels"]
@@ -157,6 +142,7 @@ def test_dirichlet_counts_have_the_distributions_moments():
     rng = np.random.default_rng(0)
     counts = _dirichlet_counts(rng, 75, 2.0, np.full((20_000, 5), 75))
     assert (counts.sum(1) == 75).all()
+    assert _dirichlet_counts(rng, 75, 2.0, np.full((500, 5), 20)).max() <= 20, "no more than there is"
     share = counts / 75
     np.testing.assert_allclose(share.mean(0), 0.2, atol=0.005)
     np.testing.assert_allclose(share.var(0), 0.2 * 0.8 / 11, atol=0.001)  # Dir(2,…,2): a(A−a)/(A²(A+1)), A = 10
@@ -169,14 +155,6 @@ def test_dirichlet_counts_are_the_nearest_whole_numbers():
     assert np.abs(counts - shares).max() < 1
     exact = np.round(shares).sum(1) == 75
     assert np.array_equal(counts[exact], np.round(shares[exact]))
-
-
-def test_dirichlet_counts_never_ask_for_more_than_there_is():
-    small = np.repeat(np.arange(5), 25)
-    d = drawn(Protocol("dirichlet", shot=5, query=15), labels=small)
-    counts = np.apply_along_axis(np.bincount, 1, d["query_labels"], minlength=5)
-    assert counts.max() <= 20
-    assert (counts.sum(1) == 75).all()
 
 
 def test_semi_supervised_rows_come_from_a_split_that_the_seed_fixes():
@@ -231,21 +209,14 @@ def test_what_cannot_be_drawn_is_said(protocol, labels, words):
     [
         {"kind": "odd"},
         {"way": 1},
-        {"way": "5"},
         {"shot": 0},
-        {"shot": 1.5},
-        {"query": 0},
         {"query": None},
         {"alpha": "2"},
-        {"alpha": 0.0},
-        {"alpha": float("nan")},
         {"alpha": float("inf")},
         {"kind": "semi"},
         {"labeled_fraction": 1.0},
         {"kind": "present", "present": 6},
-        {"kind": "present", "present": 0},
         {"kind": "open", "foreign": 0.0},
-        {"kind": "open", "foreign": "half"},
     ],
     ids=str,
 )
@@ -258,11 +229,8 @@ def test_wrong_protocols_are_refused(wrong):
     ("settings", "words"),
     [
         ({"unlabeled": 20}, "unlabeled is 20 but the balanced protocol does not use it: choose the semi protocol"),
-        ({"distractors": 2}, "distractors is 2 but the balanced protocol does not use it"),
-        ({"kind": "dirichlet", "unlabeled": 5}, "unlabeled is 5 but the dirichlet protocol"),
         ({"alpha": 1.0}, "alpha is 1.0 but the balanced protocol does not use it: choose the dirichlet protocol"),
         ({"kind": "semi", "unlabeled": 5, "alpha": 1.0}, "alpha is 1.0 but the semi protocol"),
-        ({"present": 3}, "present is 3 but the balanced protocol does not use it: choose the present protocol"),
         ({"kind": "few", "foreign": 0.5}, "foreign is 0.5 but the few protocol"),
         ({"kind": "semi", "unlabeled": 0}, "unlabeled is 0 .*: set --unlabeled to 1 or more per class, or .* balanced"),
     ],

@@ -13,7 +13,7 @@ from protoadapt.core.episodes import draw
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, method, parse_assignments, split_specs
-from protoadapt.core.results import read_results, right_answers
+from protoadapt.core.results import read_results
 from protoadapt.core.statistics import class_half_width, half_width
 
 TABLE = synthetic_features(classes=8, rows=40)
@@ -112,17 +112,6 @@ def test_where_classes_only_add_up_it_is_that_of_their_mean():
     assert half == pytest.approx(1.96 * good.std(ddof=1) / np.sqrt(7), rel=1e-4)
 
 
-def test_where_classes_are_all_alike_it_is_that_of_the_episodes():
-    rng = np.random.default_rng(0)
-    squares = []
-    for _ in range(200):
-        members = np.zeros((600, 20), bool)
-        np.put_along_axis(members, rng.permuted(np.tile(np.arange(20), (600, 1)), axis=1)[:, :5], True, 1)
-        values = rng.normal(70, 8, 600)
-        squares.append((class_half_width(values, members.sum(0), values @ members) / half_width(values)) ** 2)
-    assert 1 <= np.mean(squares) < 2.2  # never below, and not six times as before it is corrected
-
-
 def test_it_covers_what_other_classes_would_give():
     """Classes that also disturb each other, 20 of them drawn 400 times: the mean over all classes there are is in 19 of
     20 intervals, and in hardly any of those over episodes."""
@@ -140,22 +129,11 @@ def test_it_covers_what_other_classes_would_give():
     assert too_narrow / 400 > 0.8
 
 
-def test_without_other_classes_there_is_no_such_interval():
-    five = Y < 5
-    result = evaluate(X[five], Y[five], "protonet", episodes=20)
+def test_rows_without_a_class_are_no_class_and_without_other_classes_there_is_no_interval():
+    result = evaluate(X, torch.where(Y < 5, Y, -1), "protonet", episodes=20)
     assert result.ci95_classes is None
-    assert result.to_json()["classes"] == {
-        "ci95": None,
-        "episodes": [20] * 5,
-        "correct": [int(result.correct.sum())] * 5,
-    }
-
-
-def test_rows_without_a_class_are_no_class():
-    labels = Y.clone()
-    labels[Y == 7] = -1
-    result = evaluate(X, labels, "protonet", episodes=50)
-    assert (len(result.class_episodes), result.class_episodes.sum()) == (7, 5 * 50)
+    classes = {"ci95": None, "episodes": [20] * 5, "correct": [int(result.correct.sum())] * 5}
+    assert result.to_json()["classes"] == classes
 
 
 def test_one_episode_has_no_spread():
@@ -189,29 +167,21 @@ def test_wrong_answers_of_a_method_are_said(answer, words):
     [
         (X[:, 0], Y, {}, r"must be a real \(n_rows, n_dims\) array"),
         (X.to(torch.complex64), Y, {}, "complex64"),
-        (X[:, :0], Y, {}, "shape"),
         (X, Y.numpy().astype(np.uint64) + 2**63, {}, "fit int64"),
         (X, Y, {"chunk": -1}, "chunk is -1"),
-        (X, Y, {"episodes": 10**12}, "from 1 to 100,000,000"),
         (X, Y, {"base_mean": torch.full((64,), float("nan"))}, "finite"),
         (X, Y[:-1], {}, "one label per row"),
         (X, Y + 0.5, {}, "whole numbers"),
         (X, [*Y.tolist()[:-1], float("nan")], {}, "whole numbers"),
         (torch.where(torch.arange(len(X))[:, None] == 3, float("nan"), X), Y, {}, "the first is row 3"),
-        (torch.where(torch.arange(len(X))[:, None] == 4, float("inf"), X), Y, {}, "the first is row 4"),
         (1e20 * X, Y, {}, r"the features reach \d\.\d+e\+20, .*: scale them down"),
-        (-1e155 * X.double(), Y, {}, "scale them down"),
         (X, Y, {"episodes": 0}, "episodes is 0: it must be a whole number from 1 to"),
-        (X, Y, {"episodes": 10.5}, "episodes is 10.5: it must be a whole number"),
         (X, Y, {"seed": None}, "seed is None: it must be a whole number from 0 to"),
-        (X, Y, {"chunk": 2.5}, "chunk is 2.5: it must be a whole number"),
         (X, Y, {"device": "junk"}, "device is 'junk', on which torch cannot compute"),
         (X, Y, {"base_mean": [["a"]]}, "base_mean cannot be read as an array of numbers"),
         ([[1], [1, 2]], [0, 1], {}, "features cannot be read as an array of numbers"),
         (np.ma.masked_less(X.numpy(), 0.1), Y, {}, "features are partly masked"),
         (X, np.ma.masked_equal(Y.numpy(), 3), {}, "labels are partly masked"),
-        (X, Y, {"seed": -1}, "seed is -1: it must be a whole number from 0"),
-        (X, Y, {"seed": 2**32}, "4294967295|4,294,967,295"),
         (X, Y, {"base_mean": torch.zeros(3)}, "base_mean"),
         (X, Y, {"base_covariance": torch.ones(64, 64).triu()}, "base_covariance is not symmetric"),
         (X, Y, {"base_covariance": torch.diag(torch.tensor([-1.0] + 63 * [1.0]))}, "has negative variances"),
@@ -242,12 +212,6 @@ def test_what_is_no_array_of_real_numbers_is_said_once(values, words):
         evaluate(values, Y[:64], "protonet", episodes=3)
 
 
-def test_labels_without_numbers_are_said():
-    for labels in (Y.to_sparse(), Y.to("meta")):
-        with pytest.raises(UserError, match=r"^labels cannot be read as an array of numbers"):
-            evaluate(X, labels, "protonet", episodes=3)
-
-
 def test_data_frames_lists_and_plain_masked_arrays_are_read():
     expected = evaluate(X, Y, "simpleshot", episodes=10, base_mean=X.mean(0)).correct
     for rows, labels, mean in (
@@ -257,7 +221,7 @@ def test_data_frames_lists_and_plain_masked_arrays_are_read():
         (X.clone().requires_grad_(), Y.int(), X.mean(0).double()),
     ):
         assert np.array_equal(evaluate(rows, labels, "simpleshot", episodes=10, base_mean=mean).correct, expected)
-    assert evaluate(X, Y, "simpleshot", episodes=10, base_mean=X.mean(0).bfloat16()).accuracy > 50
+    assert evaluate(X.half(), Y, "simpleshot", episodes=10, base_mean=X.mean(0).bfloat16()).accuracy > 50
 
 
 def test_labels_may_be_whole_floats_or_class_names():
@@ -283,10 +247,6 @@ def test_chunks_are_as_large_as_memory_allows(way, query, dim, most):
     assert most / 2 < max(sizes) <= most
     assert max(sizes) * (gathered + gram) < 2**30
     assert sum(sizes[1:]) == 513
-
-
-def test_half_precision_features_are_read():
-    assert evaluate(X.half(), Y.numpy(), "cipa", episodes=20).accuracy > 50
 
 
 @pytest.mark.parametrize(("spec", "name"), [("simpleshot", "SimpleShot"), ("bd_cspn", "BD-CSPN")])
@@ -323,13 +283,3 @@ def test_specs_carry_arguments():
 def test_unknown_methods_and_arguments_are_named(spec, words):
     with pytest.raises(UserError, match=words):
         method(spec)
-
-
-def test_a_result_tells_all():
-    told = evaluate(X, Y, "cipa(sigma=1)", Protocol("dirichlet"), episodes=20, seed=3).to_json(**TABLE.about)
-    assert told["arguments"]["sigma"] == 1
-    assert told["arguments"]["tau"] == 10.0
-    assert told["protocol"]["kind"] == "dirichlet"
-    assert told["features"]["hash"] == TABLE.hash
-    assert len(right_answers(told)) == told["episodes"] == 20
-    assert {"versions", "hardware", "seed", "seconds", "ci95", "schema"} <= told.keys()

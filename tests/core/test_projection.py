@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from protoadapt.core.episodes import draw
 from protoadapt.core.features import synthetic_features
@@ -55,11 +54,6 @@ def test_an_episode_has_21_positions_per_class_and_the_support_first():
     plane, starts = np.array(document["rows"]), np.array(document["steps"])[:, 0]
     order = np.argsort(document["row_label"][:3])
     assert np.linalg.norm(plane[:3][order] - starts, axis=1).max() < 0.1 * np.ptp(plane, axis=0).max()
-
-
-def test_an_episode_of_equal_rows_has_no_plane():
-    drawn = next(draw(np.repeat(np.arange(5), 10), Protocol(query=3), 0, 1))
-    assert episode_paths(drawn.episodes(torch.zeros(50, 4), 5), drawn.query_labels[0]) is None
 
 
 @pytest.mark.parametrize("shape", [(6, 40), (40, 6), (4, 4)])

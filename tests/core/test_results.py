@@ -59,9 +59,13 @@ def test_damaged_answers_are_one_sentence(records, damage):
         read_results({**records[0], "correct": damage(records[0]["correct"])})
 
 
-def test_metadata_may_have_any_name():
-    result = compare(TABLE.features, TABLE.labels, ["protonet"], episodes=2)[0]
-    assert result.to_json(**{"self": 1, "features": 2})["features"] == {"self": 1, "features": 2}
+def test_a_record_says_what_was_run_and_on_what():
+    result = compare(TABLE.features, TABLE.labels, ["cipa(sigma=1)"], Protocol("dirichlet"), episodes=2, seed=3)[0]
+    record = result.to_json(**{"self": 1, "features": 2})
+    assert (record["arguments"]["sigma"], record["arguments"]["tau"], record["seed"]) == (1, 10.0, 3)
+    assert record["protocol"]["kind"] == "dirichlet"
+    assert record["features"] == {"self": 1, "features": 2}
+    assert {"versions", "hardware", "commit", "seconds", "ci95", "schema"} <= record.keys()
 
 
 def test_numpy_numbers_in_a_protocol_are_written():

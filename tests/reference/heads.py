@@ -59,6 +59,10 @@ def metaopt_svm(weights, support, labels, query, n_way):
     return softmax(weights["scale"] * (query @ support.T @ found.x.reshape(y.shape)))
 
 
+def linear(weights, name, x):
+    return weights[f"{name}.weight"] @ x + weights[f"{name}.bias"]
+
+
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
@@ -74,12 +78,11 @@ def conv3(maps, weight):
     return out
 
 
-def norm(weights, name, maps):
-    """BatchNorm with its running statistics."""
-    mean, var, scale, shift = (
-        weights[f"{name}.{part}"][:, None, None] for part in ("running_mean", "running_var", "weight", "bias")
-    )
-    return scale * (maps - mean) / np.sqrt(var + 1e-5) + shift
+def norm(weights, name, x):
+    """BatchNorm with its running statistics, of a vector or of maps."""
+    parts = ("running_mean", "running_var", "weight", "bias")
+    mean, var, scale, shift = (weights[f"{name}.{part}"].reshape(-1, *[1] * (x.ndim - 1)) for part in parts)
+    return scale * (x - mean) / np.sqrt(var + 1e-5) + shift
 
 
 def max_pool(maps, border=0):
@@ -102,8 +105,8 @@ def relation(weights, support, labels, query, n_way):
                 weight = weights["first.weight" if number == "1" else "second.weight"]
                 h = np.maximum(norm(weights, f"norm{number}", conv3(h, weight)), 0)
                 h = max_pool(h) if h.shape[-1] > 1 else h
-            h = np.maximum(weights["hidden.weight"] @ h.ravel() + weights["hidden.bias"], 0)
-            answer[q, c] = sigmoid(weights["out.weight"] @ h + weights["out.bias"])[0]
+            h = np.maximum(linear(weights, "hidden", h.ravel()), 0)
+            answer[q, c] = sigmoid(linear(weights, "out", h))[0]
     return softmax(answer)
 
 
@@ -116,8 +119,8 @@ def tpn(weights, support, labels, query, n_way):
         h = row.reshape(channels, side, side)
         for number, weight in (("1", "first.weight"), ("2", "second.weight")):
             h = max_pool(np.maximum(norm(weights, f"norm{number}", conv3(h, weights[weight])), 0), border=1)
-        h = np.maximum(weights["hidden.weight"] @ h.ravel() + weights["hidden.bias"], 0)
-        scaled.append(row / (weights["out.weight"] @ h + weights["out.bias"]))
+        h = np.maximum(linear(weights, "hidden", h.ravel()), 0)
+        scaled.append(row / (linear(weights, "out", h)))
     W = np.array([[np.exp(-0.5 * np.mean((a - b) ** 2)) for b in scaled] for a in scaled])
     near = [set(np.argsort(-row, kind="stable")[:20]) for row in W]
     n = len(x)
@@ -129,6 +132,9 @@ def tpn(weights, support, labels, query, n_way):
     for _ in range(3000):
         F = 0.99 * S @ F + known
     return softmax(F[len(support) :])
+
+
+LSTM = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def gates(inputs, h, c, W_i, W_h, b_i, b_h):
@@ -145,12 +151,7 @@ def matching_fce(weights, support, labels, query, n_way):
         h = c = np.zeros(rows.shape[1])
         out = []
         for row in rows:
-            h, c = gates(
-                row,
-                h,
-                c,
-                *(weights[f"reader.{part}_l0{end}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")),
-            )
+            h, c = gates(row, h, c, *(weights[f"reader.{part}_l0{end}"] for part in LSTM))
             out.append(h)
         return np.array(out)
 
@@ -161,9 +162,7 @@ def matching_fce(weights, support, labels, query, n_way):
         for _ in g:
             a = softmax((g @ h)[None])[0]
             inputs = np.concatenate([f, a @ g])
-            h, c = gates(
-                inputs, h, c, *(weights[f"looker.{part}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
-            )
+            h, c = gates(inputs, h, c, *(weights[f"looker.{part}"] for part in LSTM))
             h = h + f
         looked.append(h)
     return matching(weights, g, labels, np.array(looked), n_way)
@@ -181,7 +180,8 @@ def emd_scores(classes, row, shape):
         a, b = len(u) * a / a.sum(), len(v) * b / b.sum()
         x, y = u - u.mean(1, keepdims=True), v - v.mean(1, keepdims=True)
         length = np.linalg.norm(y, axis=1, keepdims=True)
-        similarity = (x / np.linalg.norm(x, axis=1, keepdims=True)) @ (y / length).T
+        x = x / np.linalg.norm(x, axis=1, keepdims=True)
+        similarity = x @ (y / length).T
         kernel, right = np.exp((similarity - 1) / 0.05), np.ones(len(v))
         for _ in range(100):
             left = a / (kernel @ right)
@@ -189,9 +189,7 @@ def emd_scores(classes, row, shape):
         flow = left[:, None] * kernel * right
         scores.append(12.5 / len(u) * np.sum(flow * similarity))
         # ∂cos(x, y)/∂y = (x̂ − cos ŷ)/‖y‖, and centring is its own transpose
-        pull = (
-            flow.T @ (x / np.linalg.norm(x, axis=1, keepdims=True)) - np.sum(flow * similarity, 0)[:, None] * y / length
-        ) / length
+        pull = (flow.T @ x - np.sum(flow * similarity, 0)[:, None] * y / length) / length
         slopes.append((12.5 / len(u) * (pull - pull.mean(1, keepdims=True))).T.ravel())
     return np.array(scores), np.array(slopes)
 
@@ -211,11 +209,6 @@ def deepemd(weights, support, labels, query, n_way, steps=2):
     return softmax(np.array([emd_scores(classes, row, shape)[0] for row in query]))
 
 
-def flat_norm(weights, name, x):
-    mean, var, scale, shift = (weights[f"{name}.{part}"] for part in ("running_mean", "running_var", "weight", "bias"))
-    return scale * (x - mean) / np.sqrt(var + 1e-5) + shift
-
-
 def leaky(x):
     return np.where(x > 0, x, 0.01 * x)
 
@@ -224,38 +217,27 @@ def gnn(weights, support, labels, query, n_way):
     """One graph per query, edge by edge."""
     answer = []
     for row in query:
-        nodes = [flat_norm(weights, "norm", weights["embed.weight"] @ x) for x in (row, *support)]
+        nodes = [norm(weights, "norm", weights["embed.weight"] @ x) for x in (row, *support)]
         nodes = [np.concatenate(pair) for pair in zip(nodes, [np.zeros(n_way), *one_hot(labels, n_way)])]
         for layer in range(3):
-            together = []
+            together, name = [], f"adjacency.{layer}"
             for i, x in enumerate(nodes):
                 scores = []
                 for j, other in enumerate(nodes):
                     h = np.abs(x - other)
                     for number in range(4):
-                        name = f"adjacency.{layer}"
-                        h = leaky(
-                            flat_norm(weights, f"{name}.norms.{number}", weights[f"{name}.layers.{number}.weight"] @ h)
-                        )
-                    scores.append(
-                        -np.inf
-                        if i == j
-                        else float((weights[f"{name}.last.weight"] @ h + weights[f"{name}.last.bias"])[0])
-                    )
+                        h = weights[f"{name}.layers.{number}.weight"] @ h
+                        h = leaky(norm(weights, f"{name}.norms.{number}", h))
+                    scores.append(-np.inf if i == j else float(linear(weights, f"{name}.last", h)[0]))
                 seen = softmax(np.array([scores]))[0] @ np.array(nodes)
                 together.append(np.concatenate([x, seen]))
             if layer == 2:
-                answer.append(weights["out.weight"] @ together[0] + weights["out.bias"])
+                answer.append(linear(weights, "out", together[0]))
             else:
-                new = [
-                    leaky(flat_norm(weights, f"norms.{layer}", weights[f"layers.{layer}.weight"] @ x)) for x in together
-                ]
+                W = weights[f"layers.{layer}.weight"]
+                new = [leaky(norm(weights, f"norms.{layer}", W @ x)) for x in together]
                 nodes = [np.concatenate(pair) for pair in zip(nodes, new)]
     return softmax(np.array(answer))
-
-
-def linear(weights, name, x):
-    return weights[f"{name}.weight"] @ x + weights[f"{name}.bias"]
 
 
 def snail(weights, support, labels, query, n_way):
@@ -268,21 +250,18 @@ def snail(weights, support, labels, query, n_way):
             name = f"blocks.{block}"
             if block % 2 == 0:
                 q, k, v = ([linear(weights, f"{name}.{part}", x) for x in steps] for part in "qkv")
-                seen = [
-                    softmax(np.array([[q[t] @ k[i] / np.sqrt(len(k[i])) for i in range(t + 1)]]))[0]
-                    @ np.array(v[: t + 1])
-                    for t in range(len(steps))
-                ]
+                seen = []
+                for t in range(len(steps)):
+                    scores = [q[t] @ k[i] / np.sqrt(len(k[i])) for i in range(t + 1)]
+                    seen.append(softmax(np.array([scores]))[0] @ np.array(v[: t + 1]))
                 steps = [np.concatenate(pair) for pair in zip(steps, seen)]
                 continue
             for layer in range(int(np.ceil(np.log2(len(steps))))):
                 new = []
                 for t, x in enumerate(steps):
                     both = np.concatenate([steps[t - 2**layer] if t >= 2**layer else 0 * x, x])
-                    new.append(
-                        np.tanh(linear(weights, f"{name}.f.{layer}", both))
-                        * sigmoid(linear(weights, f"{name}.g.{layer}", both))
-                    )
+                    f, g = (linear(weights, f"{name}.{part}.{layer}", both) for part in "fg")
+                    new.append(np.tanh(f) * sigmoid(g))
                 steps = [np.concatenate(pair) for pair in zip(steps, new)]
         answer.append(linear(weights, "out", steps[-1]))
     return softmax(np.array(answer))
@@ -322,17 +301,6 @@ def tadam(weights, support, labels, query, n_way):
 
 
 SLOW_HEADS = {
-    "tadam": tadam,
-    "gnn": gnn,
-    "snail": snail,
-    "leo": leo,
-    "deepemd": deepemd,
-    "matching": matching,
-    "matching_fce": matching_fce,
-    "relation": relation,
-    "metaopt_ridge": metaopt_ridge,
-    "metaopt_svm": metaopt_svm,
-    "feat": feat,
-    "epnet": epnet,
-    "tpn": tpn,
-}
+    f.__name__: f
+    for f in (tadam, gnn, snail, leo, deepemd, matching, matching_fce, relation, metaopt_ridge, metaopt_svm, feat)
+} | {"epnet": epnet, "tpn": tpn}
