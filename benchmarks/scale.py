@@ -32,11 +32,11 @@ import numpy as np
 import torch
 from PIL import Image
 
+from protoadapt import labeling
 from protoadapt.core.files import write_json
 from protoadapt.core.parts import Part, part_file, read_part, write_index, write_part
 from protoadapt.core.provenance import hardware, versions
 from protoadapt.core.threads import cores
-from protoadapt.labeling import label_features
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
@@ -217,9 +217,8 @@ def label_one(folder: Path, method: str, steps: int, threads: int) -> dict:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=folder.parent) as out:
         support = folder.parent / "features" / "support.csv"
-        labels = label_features(
-            [support], folder, Path(out), method=method, settings={"n_iter": steps}, on_progress=on_progress
-        )
+        options = {"method": method, "settings": {"n_iter": steps}, "on_progress": on_progress}
+        labels = labeling.label([support], None, Path(out), features=folder, **options)
         seconds = time.perf_counter() - start
     multiplied = (before + read_and_multiply(folder)) / 2
     a_pass = (marks[1 + steps] - marks[1]) / steps

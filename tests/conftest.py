@@ -92,4 +92,4 @@ def folder(tmp_path, paint):
 @pytest.fixture
 def without_paths(monkeypatch):
     """Leaves out the prototypes' paths, on which `label` spends most of its time; tests of those have them."""
-    monkeypatch.setattr("protoadapt.labeling.pipeline.prototype_paths", lambda *_: None)
+    monkeypatch.setattr("protoadapt.labeling.collection.prototype_paths", lambda *_: None)

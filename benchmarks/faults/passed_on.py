@@ -23,7 +23,7 @@ from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import method
 from protoadapt.core.protocol import Protocol
 from protoadapt.labeling.dataset_export import FORMS, export_labels
-from protoadapt.labeling.same_network import load_same
+from protoadapt.labeling.pictures import load_same
 from protoadapt.labeling.suggest_folder import next_table
 from protoadapt.labeling.support import read_support
 from protoadapt.vision import networks

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from protoadapt import BAPAClassifier
 from protoadapt.app.board import Board, Picture, add, change, class_name, labelling, name_board
 from protoadapt.core.errors import UserError
-from protoadapt.labeling.outputs import COLUMNS, as_csv
+from protoadapt.labeling.outputs import COLUMNS, labels_csv_text
 from protoadapt.labeling.support import CORRECTED, IN_TABLE, read_support, table_examples
 from protoadapt.report.label_page import labels_summary
 from protoadapt.vision.pictures.walk import Skipped
@@ -87,7 +87,10 @@ def test_a_label_is_a_correction_once_there_are_names_and_stays_what_it_was():
     moved, back = change(named, {"labels": {0: "bee", 7: "ant", 2: None}})
     assert moved.origins == {0: IN_TABLE, 1: IN_TABLE, 7: CORRECTED}
     assert change(moved, back)[0] == named
-    marks = [row["guess"] for row in csv.DictReader(StringIO(as_csv(name_board(named, METADATA).result), newline=""))]
+    marks = [
+        row["guess"]
+        for row in csv.DictReader(StringIO(labels_csv_text(name_board(named, METADATA).result), newline=""))
+    ]
     assert [marks[i] for i in (0, 1, 2, 7)] == ["(page)", "(page)", "(page corrected)", "(page corrected)"]
 
 
@@ -210,7 +213,7 @@ def test_a_picture_of_no_class_is_said_unknown_and_members_are_not():
 def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class(tmp_path):
     board = labelled(add(Board(), cloud(6))[0], {0: "bee", 1: "wasp", 2: "unknown"})
     result = name_board(labelled(board, {3: "unknown"}), METADATA).result
-    rows = {row["file"]: row for row in csv.DictReader(StringIO(as_csv(result), newline=""))}
+    rows = {row["file"]: row for row in csv.DictReader(StringIO(labels_csv_text(result), newline=""))}
     said = [rows[board.pictures[place].name] for place in (2, 3)]
     assert [[row[key] for key in ("label", "confidence", "runner-up", "margin", "unknown")] for row in said] == [
         ["unknown", "1.0000", "", "1.0000", "yes"]
@@ -220,7 +223,7 @@ def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class(tmp_path):
     assert labels_summary(result).startswith(
         "2 pictures labelled with 2 classes from 4 examples, 2 of them of none of the classes."
     )
-    (tmp_path / "labels.csv").write_text(as_csv(result))
+    (tmp_path / "labels.csv").write_text(labels_csv_text(result))
     for row in rows:
         (tmp_path / row).write_bytes(b"")
     given = {example.file: example for example in read_support([tmp_path / "labels.csv"], tmp_path).examples}
@@ -234,7 +237,7 @@ def test_the_table_is_label_s_and_comes_back_as_support(tmp_path):
         Board(), [p._replace(name=name) for p, name in zip(cloud(6), nasty)], [Skipped("note.txt", "no picture")]
     )
     result = name_board(labelled(board, {0: "=cmd()", 1: 'bee, or wasp"'}), METADATA).result
-    text = as_csv(result)
+    text = labels_csv_text(result)
     rows = list(csv.reader(StringIO(text, newline="")))
     assert rows[0] == list(COLUMNS)
     assert [len(row) for row in rows] == [len(COLUMNS)] * 7

@@ -170,10 +170,7 @@ def test_mistakes_are_one_sentence(protoadapt, model):
 def test_a_model_given_with_features_is_always_meant(protoadapt, monkeypatch):
     asked = []
     result = {"classes": [], "pictures": [], "notes": [], "calibrated": False}
-    monkeypatch.setattr("protoadapt.report.label_page.labels_page", lambda result: "")
-    monkeypatch.setattr(
-        "protoadapt.labeling.label_features", lambda *_, model, **options: asked.append(model) or result
-    )
+    monkeypatch.setattr("protoadapt.labeling.label", lambda *_, model, **options: asked.append(model) or result)
     places = ("label", "--support", "support", "--features", "f", "--out", "o")
     for words in ((), ("--model", "lite0"), ("--model", "cub")):
         protoadapt(*places, *words)

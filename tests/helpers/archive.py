@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from protoadapt.labeling import label
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
 
@@ -31,6 +32,11 @@ def write_picture(path: Path, rng: np.random.Generator, shade: int = 128) -> Non
     path.parent.mkdir(parents=True, exist_ok=True)
     noise = rng.integers(-60, 60, (20, 24, 3)) + shade
     Image.fromarray(noise.clip(0, 255).astype(np.uint8)).save(path)
+
+
+def label_features(support, features, out, **options):
+    """`label` of a table."""
+    return label(support, None, out, features=features, **options)
 
 
 CLASSES = {"a": "dark", "b": "mid", "c": "light"}  # by folder, as the archive's pictures are shaded

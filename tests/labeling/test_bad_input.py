@@ -7,7 +7,7 @@ import pytest
 from helpers.label_files import correct, listing, read_table
 
 from protoadapt.core.errors import UserError
-from protoadapt.labeling import pipeline
+from protoadapt.labeling.collection import Collection
 from protoadapt.labeling.label_methods import make_estimator
 
 pytestmark = pytest.mark.usefixtures("without_paths")
@@ -73,9 +73,9 @@ def test_thousands_of_classes():
     codes = np.append(np.arange(3000), np.full(50, -1))
     rows[3000:] = rows[:50]
     about = {"model": "m", "weights": "0" * 16, "size": 8, "mean": [0.5] * 3, "std": [0.5] * 3, "trained_on": ""}
-    task = pipeline.in_memory(
+    task = Collection.of_rows(
         "t", [f"{i}.png" for i in range(3050)], np.arange(3050), rows, codes, classes, about | {"calibration": None}
     )
-    result = pipeline.name_pictures(task, make_estimator("protonet", {})).result
+    result = task.name(make_estimator("protonet", {})).result
     assert [one["label"] for one in result["pictures"][3000:]] == classes[:50]
     assert len(result["classes"]) == 3000

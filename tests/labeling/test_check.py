@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from protoadapt.labeling.check import RIDGES, find_faults, leave_one_out, neighbours, probabilities
+from protoadapt.labeling.check import RIDGES, find_faults, leave_one_out, near_duplicates, probabilities
 
 
 def classes(sizes: list[int], spread: float = 0.15, dim: int = 24, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -76,9 +76,9 @@ def test_confused_classes_are_named_by_pairs():
 
 def test_blocks_change_nothing(monkeypatch):
     rows, _ = classes([30, 30], 0.05)
-    whole = neighbours(rows)
+    whole = near_duplicates(rows)
     monkeypatch.setattr("protoadapt.labeling.check.BLOCK", 7)
-    parts = neighbours(rows)
+    parts = near_duplicates(rows)
     assert parts[0] == whole[0]
     np.testing.assert_allclose(parts[1], whole[1], atol=1e-6)
     cosine = rows @ rows.T - 2 * np.eye(60)

@@ -118,22 +118,11 @@ def test_label_studio_gets_addresses_that_it_shows_pictures_from(labels, tmp_pat
     for url in ("s3://bucket/", "gs://bucket/birds/", "azure-blob://box/"):  # keys are what they are
         assert images(url) == {file: url + file for file in files}
     done = len(list(tmp_path.iterdir()))
-    for url in ("", "pictures/", "javascript:alert(1)//", "data:image/png,", "file:///home/", "ftp://x/", " http://x/"):
-        with pytest.raises(UserError, match="from which Label Studio shows no pictures: begin it with http://"):
-            images(url)
-    for url in ("https://", "http:///birds/", "https://:80/", "https://me@/", "https://[1/", "s3://", "gs:///x", "//"):
-        with pytest.raises(UserError, match="which names no server or bucket: write it out"):
-            images(url)
-    for url in (
-        "https://x/a b/",
-        "https://x/\n",
-        "s3://b\x00/",
-        "s3://b/\u2028",
-        "/a\u00a0b/",
-        'https://x/"',
-        "https://x/'",
-    ):
-        with pytest.raises(UserError, match="holds white space, control characters or quotes: leave them out"):
+    wrong = ["", "pictures/", "javascript:alert(1)//", "data:image/png,", "file:///home/", "ftp://x/", " http://x/"]
+    wrong += ["https://", "http:///birds/", "https://:80/", "https://me@/", "https://[1/", "s3://", "gs:///x", "//"]
+    wrong += ["https://x/a b/", "https://x/\n", "s3://b\x00/", "s3://b/\u2028", "/a\u00a0b/", 'https://x/"', "/'"]
+    for url in wrong:
+        with pytest.raises(UserError, match="from which Label Studio shows no pictures: write https://HOST/PATH/"):
             images(url)
     assert len(list(tmp_path.iterdir())) == done
 

@@ -21,7 +21,7 @@ from protoadapt.labeling.names import (
     to_folder,
     to_text,
 )
-from protoadapt.labeling.outputs import as_csv
+from protoadapt.labeling.outputs import labels_csv_text
 
 file_names = st.binary(min_size=1, max_size=40).map(lambda raw: os.fsdecode(raw.replace(b"\0", b"0")))
 class_names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -56,7 +56,7 @@ def test_the_table_survives_and_holds_no_formula(rows):
         | {"unknown": False, "support": False, "by_page": True}  # as `serve` has it
         for file, label, other in rows
     ]
-    text = as_csv({"pictures": pictures, "calibrated": False}).encode().decode()
+    text = labels_csv_text({"pictures": pictures, "calibrated": False}).encode().decode()
     back = list(csv.reader(io.StringIO(text, newline="")))[1:]
     assert len(back) == len(rows)
     for cells, (file, label, other) in zip(back, rows):

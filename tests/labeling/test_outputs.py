@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from helpers.pages import board_data
 
-from protoadapt.labeling import outputs, pipeline, with_images
+from protoadapt.labeling import outputs, with_images
+from protoadapt.labeling.collection import Collection
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.report.label_page import labels_page
 
@@ -48,8 +49,8 @@ def test_pictures_that_are_all_the_same_have_no_paths(model):
     about = {"model": "m", "weights": "0" * 16, "size": 8, "mean": [0.5] * 3, "std": [0.5] * 3, "trained_on": ""}
     about["calibration"] = None
     for given in (rows, rows + 1e-8 * np.random.default_rng(0).random((24, 8)).astype(np.float32)):
-        task = pipeline.in_memory("t", list("abcdefghijklmnopqrstuvwx"), np.arange(24), given, codes, ["a", "b"], about)
-        result = pipeline.name_pictures(task, make_estimator("bapa", {})).result
+        task = Collection.of_rows("t", list("abcdefghijklmnopqrstuvwx"), np.arange(24), given, codes, ["a", "b"], about)
+        result = task.name(make_estimator("bapa", {})).result
         assert result["paths"] is None
         assert len(result["pictures"]) == 24
 

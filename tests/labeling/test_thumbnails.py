@@ -63,32 +63,26 @@ def test_labels_json_names_them_and_the_report_holds_them(folder, named, without
 def test_those_of_earlier_runs_go_and_other_files_stay(folder, named, without_paths):
     first = named()
     (folder / "images" / "day 0" / "red-0.png").unlink()
-    (folder / "out" / ".thumbs" / "mine.jpg").write_text("other")
+    (folder / "out" / ".thumbs" / "mine.webp").write_text("other")
     second = named()
     names = {one["thumb"].split("/")[1] for one in second["pictures"]}
     assert len(names) == len(first["pictures"]) - 1
-    assert {file.name for file in (folder / "out" / ".thumbs").iterdir()} == names | {"mine.jpg"}
-
-
-def test_files_of_version_0_1_0_hold_them_inside():
-    told = labels()
-    assert thumbnails.with_images(told, "nowhere") == told
-    assert board_data(labels_page(told))["small"] == [one["thumb"] for one in told["pictures"]]
+    assert {file.name for file in (folder / "out" / ".thumbs").iterdir()} == names | {"mine.webp"}
 
 
 def test_a_file_from_outside_leads_to_no_other_file(tmp_path):
     """Whatever a labels.json says, only small pictures beside it are shown."""
-    inside, name = tmp_path / "named" / ".thumbs", "0" * 64 + ".jpg"
+    inside, name = tmp_path / "named" / ".thumbs", "0" * 64 + ".webp"
     inside.mkdir(parents=True)
-    Image.new("RGB", (4, 4)).save(tmp_path / name, "JPEG")
-    Image.new("RGB", (4, 4)).save(inside / name, "JPEG")
-    (inside / ("1" * 64 + ".jpg")).write_text("no picture")
-    wrong = [f".thumbs/../../{name}", f"../{name}", str(tmp_path / name), f".thumbs/{'1' * 64}.jpg", ".thumbs/x.jpg"]
-    wrong += [f".thumbs/{'2' * 64}.jpg", f".thumbs/{name}\n", 7, None, ["a"]]
+    Image.new("RGB", (4, 4)).save(tmp_path / name, "WEBP")
+    Image.new("RGB", (4, 4)).save(inside / name, "WEBP")
+    (inside / ("1" * 64 + ".webp")).write_text("no picture")
+    wrong = [f".thumbs/../../{name}", f"../{name}", str(tmp_path / name), f".thumbs/{'1' * 64}.webp", ".thumbs/x.webp"]
+    wrong += [f".thumbs/{'2' * 64}.webp", f".thumbs/{name}\n", 7, None, ["a"]]
     told = labels([row(str(i), "cat", thumb=one) for i, one in enumerate([*wrong, f".thumbs/{name}", thumb()])])
     shown = thumbnails.with_images(told, tmp_path / "named")
     assert [one["thumb"] for one in shown["pictures"][: len(wrong)]] == wrong
-    assert re.match("data:image/jpeg;base64,", shown["pictures"][len(wrong)]["thumb"])
+    assert re.match("data:image/webp;base64,", shown["pictures"][len(wrong)]["thumb"])
     assert [bool(small) for small in board_data(labels_page(shown))["small"]] == [False] * len(wrong) + [True, True]
     for broken in ({}, {"pictures": 3}, {"pictures": [3]}):
         assert thumbnails.with_images(broken, tmp_path) == broken
@@ -106,5 +100,5 @@ def test_no_report_of_a_thousand_pictures_has_six_megabytes(count):
     with Image.open(io.BytesIO(small)) as image:
         assert max(image.size) > side / 2, "still worth looking at"
     full = data_url(b"RIFF".ljust(thumbnails.LARGEST_FOR[side], b"\0"))
-    rows = [row(f"holiday/IMG_{i:04d}.jpg", "cat", thumb=full) for i in range(count)]
+    rows = [row(f"holiday/IMG_{i:04d}.webp", "cat", thumb=full) for i in range(count)]
     assert len(labels_page(labels(pictures=rows)).encode()) < 6_000_000

@@ -25,10 +25,10 @@ import numpy as np
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.labeling.classifier import METHOD
+from protoadapt.labeling.collection import NEXT, Collection, Named
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, skipped_records
-from protoadapt.labeling.pipeline import NEXT, Named, in_memory, name_pictures
 from protoadapt.labeling.suggest import next_record, suggest_first
 from protoadapt.labeling.support import CORRECTED, IN_TABLE, PAGE
 from protoadapt.vision.pictures.walk import Skipped
@@ -169,8 +169,9 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     names = [to_text(board.pictures[place].name) for place in present]
     skipped = skipped_records(board.skipped)
     origin = np.array([board.origins.get(place, IN_TABLE) for place in ordered])
-    task = in_memory("Pictures", names, row[present], rows, codes, classes, metadata, origin=origin, skipped=skipped)
-    named = name_pictures(task, make_estimator(METHOD, {}), paths=paths)
+    table = (row[present], rows, codes)
+    collection = Collection.of_rows("Pictures", names, *table, classes, metadata, origin=origin, skipped=skipped)
+    named = collection.name(make_estimator(METHOD, {}), paths=paths)
     for record in named.result["pictures"]:
         record["by_page"] = True
     return named

@@ -12,9 +12,9 @@ from protoadapt.app.session import Session
 from protoadapt.core.errors import UserError
 from protoadapt.core.threads import ahead
 from protoadapt.labeling.classifier import classifier_bytes
+from protoadapt.labeling.collection import Named
 from protoadapt.labeling.dataset_export import FORMS, dataset_files
-from protoadapt.labeling.outputs import as_csv
-from protoadapt.labeling.pipeline import Named
+from protoadapt.labeling.outputs import labels_csv_text
 from protoadapt.labeling.thumbnails import LARGEST_FOR, side_for
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision.pictures.decode import THUMB, data_url, thumbnail
@@ -24,7 +24,7 @@ NOTHING = "there is nothing to save yet: give a picture of each of two classes i
 
 
 def _csv(session: Session, metadata: Mapping[str, Any]) -> Content:
-    return as_csv(_named(session.named(metadata)).result).encode(), "text/csv; charset=utf-8"
+    return labels_csv_text(_named(session.named(metadata)).result).encode(), "text/csv; charset=utf-8"
 
 
 def _report(session: Session, metadata: Mapping[str, Any]) -> Content:

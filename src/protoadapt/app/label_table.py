@@ -8,7 +8,7 @@ from protoadapt.app.board import Patch, labelling
 from protoadapt.app.session import Session
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.names import from_text, to_text
-from protoadapt.labeling.support import rows_of
+from protoadapt.labeling.support import lines_of
 
 MOST_ROWS = 200_000
 """Labels in a table; a board holds a quarter of that at most."""
@@ -32,7 +32,7 @@ def table_labels(session: Session, text: bytes) -> TableLabels:
     origins: dict[int, int] = {}
     missing: list[str] = []
     table = TextIOWrapper(BytesIO(text), "utf-8-sig", newline="")
-    for number, row in enumerate(filter(lambda row: row.is_example, rows_of(table, "the table"))):
+    for number, row in enumerate(filter(lambda row: row.is_example, lines_of(table, "the table"))):
         if number >= MOST_ROWS:
             raise UserError(f"the table labels more than {MOST_ROWS:,} pictures: give the lines of this board only")
         path = to_text(from_text(row.file.removeprefix("./")))

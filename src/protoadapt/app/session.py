@@ -31,7 +31,7 @@ from protoadapt.app.worker import computed
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, write_synced, written_whole
 from protoadapt.core.untrusted import clean_json
-from protoadapt.labeling.pipeline import Named
+from protoadapt.labeling.collection import Named
 from protoadapt.labeling.support import IN_FOLDER
 from protoadapt.vision.pictures.walk import Skipped
 

@@ -108,8 +108,7 @@ def label_some(novel: Images, out: Path, characters: int = 5, examples: int = 3,
             with written_whole(place) as partial:
                 Image.fromarray(novel.pixels[row].transpose(1, 2, 0)).save(partial, "PNG")
             truth[place.name] = name
-    result = labeling.label([out / "examples"], out / "photos", out / "named", model=out / "run")
-    write_text(out / "named" / "report.html", labels_page(labeling.with_images(result, out / "named")))
+    result = labeling.label([out / "examples"], out / "photos", out / "named", model=out / "run", page=labels_page)
     asked = [one for one in result["pictures"] if not one["support"]]
     right = sum(one["label"] == truth[one["file"]] for one in asked)
     return f"{right} of {count(len(asked), 'picture')} in {out / 'photos'} are named correctly: {out / 'named'}"

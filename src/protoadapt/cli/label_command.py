@@ -1,6 +1,5 @@
 """`protoadapt label`."""
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +8,6 @@ import typer
 from protoadapt.cli.options import MODEL_HELP, Device, FeatureCache, Set, find_device
 from protoadapt.cli.progress import bars, say, shortened
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.files import write_text
 from protoadapt.core.untrusted import for_terminal
 
 MODEL = "lite0"
@@ -75,32 +73,16 @@ def label(
             f"{where}` choose pictures to label first"
         )
     from protoadapt import labeling
+    from protoadapt.report.label_page import labels_page, labels_summary
 
-    options: dict[str, Any] = {"method": method, "unknown": unknown}
+    options: dict[str, Any] = {"method": method, "unknown": unknown, "features": features, "model": model}
     if settings:
         from protoadapt.core.methods import parse_assignments
 
         options["settings"] = parse_assignments(settings)
     with bars(lines=features is not None) as report:
-        options |= {"device": find_device(device), "on_progress": report}
-        if images:
-            result = labeling.label(
-                support,
-                images,
-                out,
-                model=MODEL if model is None else model,
-                sort=sort,
-                sort_unknown=sort_unknown,
-                cache=cache,
-                **options,
-            )
-        elif features:
-            result = labeling.label_features(support, features, out, model=model, **options)
-    if int(os.environ.get("RANK", "0")):  # of several processes the first reports
-        return
-    from protoadapt.report.label_page import labels_page, labels_summary
-
-    write_text(out / "report.html", labels_page(labeling.with_images(result, out)))
+        options |= {"sort": sort, "sort_unknown": sort_unknown, "cache": cache, "page": labels_page}
+        result = labeling.label(support, images, out, device=find_device(device), on_progress=report, **options)
     _print_classes(result)
     print(labels_summary(result))
     print_notes(result["notes"], out / "labels.json")
@@ -108,7 +90,7 @@ def label(
         print_skipped(result["skipped"], out / "report.html")
     if result.get("left_alone"):
         print(f"not written by protoadapt and left as is: {count(result['left_alone'], 'file')} in {out / 'sorted'}")
-    parquet = [] if images else sorted(out.glob("labels*.parquet"))
+    parquet = [] if images else [out / "labels.parquet"]
     print(", ".join(map(str, [*parquet, *out.glob("labels.csv"), out / "report.html"])))
 
 

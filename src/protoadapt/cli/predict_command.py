@@ -10,7 +10,6 @@ from protoadapt.cli.label_command import Sort, SortUnknown, print_skipped
 from protoadapt.cli.options import Device, find_device
 from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError, no_such
-from protoadapt.core.files import write_text
 from protoadapt.core.untrusted import for_terminal
 
 FORMATS = ("text", "csv", "json")
@@ -56,18 +55,15 @@ def predict(
 
     with bars() as report:
         options: dict[str, Any] = {"model": model, "device": find_device(device), "on_progress": report}
-        if out is None:
-            result = labeling.predict(classifier, images, **options)
-        else:
-            from protoadapt.labeling.predict_folder import predict_folder
+        if out is not None:
             from protoadapt.report.label_page import labels_page
 
-            result = predict_folder(classifier, images, out, sort=sort, sort_unknown=sort_unknown, **options)
-            write_text(out / "report.html", labels_page(labeling.with_images(result, out)))
+            options |= {"out": out, "sort": sort, "sort_unknown": sort_unknown, "page": labels_page}
+        result = labeling.predict(classifier, images, **options)
     if form == "json":
         print(json.dumps(result))
     elif form == "csv":
-        print(outputs.as_csv(result), end="")
+        print(outputs.labels_csv_text(result), end="")
     else:
         for one in result["pictures"]:
             doubt = ", perhaps none of the classes" if one["unknown"] else ""

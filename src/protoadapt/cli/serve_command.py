@@ -45,7 +45,7 @@ def serve(
         raise UserError(f"the page needs fastapi, uvicorn and python-multipart: {install('app')}")
     from protoadapt import app
     from protoadapt.labeling.classifier import load_classifier
-    from protoadapt.labeling.same_network import load_same
+    from protoadapt.labeling.pictures import load_same
     from protoadapt.vision import networks
 
     fitted, load = (

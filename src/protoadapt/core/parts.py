@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -33,6 +34,8 @@ INDEX = "index.json"
 MADE = ("weights", "engine", "views", "manifest")
 """How rows were made; the same in all parts of a table."""
 RECORD_LIMIT = 1 << 28
+HEADERS = Lock()
+"""numpy reads headers with Python's parser of literals, which in Python 3.11 fails in several threads at once."""
 AGAIN = "run protoadapt extract --manifest again"
 
 
@@ -86,7 +89,7 @@ def read_part(folder: Path, number: int) -> Part:
             raise ValueError("it is not there")
         with open(path.with_suffix(".jsonl"), "rb") as file:
             record = json.loads(file.readline(RECORD_LIMIT))
-        rows = np.load(path, mmap_mode="r", allow_pickle=False)
+        rows = _mapped(path)
         fine = record["schema"] == SCHEMA and whole(record["part"], 0) and rows.dtype == "<f2" and rows.ndim == 2
         if not (fine and record["shape"] == [*rows.shape] and rows.shape[1]):
             raise ValueError("it is not described by the file beside it")
@@ -101,7 +104,7 @@ def read_part(folder: Path, number: int) -> Part:
 def read_rows(part: Part) -> np.ndarray:
     """The rows (n, D) float16 of a part, in memory. `check_part` compares them with their checksum."""
     try:
-        rows = np.load(part.path, allow_pickle=False)
+        rows = np.array(_mapped(part.path))
         if rows.shape != part.shape:
             raise ValueError("its shape changed")
         return rows
@@ -264,6 +267,11 @@ def open_parts(folder: Path) -> PartsTable:
             f"not fit its files: remove {INDEX}, and {AGAIN}"
         )
     return PartsTable(tuple(parts), index)
+
+
+def _mapped(path: Path) -> np.memmap:
+    with HEADERS:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def _second_line(part: Part) -> bytes:

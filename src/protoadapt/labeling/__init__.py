@@ -10,17 +10,15 @@ if TYPE_CHECKING:
     from protoadapt.labeling.classifier import Classifier as Classifier
     from protoadapt.labeling.classifier import load_classifier as load_classifier
     from protoadapt.labeling.classifier import save_classifier as save_classifier
-    from protoadapt.labeling.label_folder import label as label
     from protoadapt.labeling.label_methods import ESTIMATORS as ESTIMATORS
-    from protoadapt.labeling.label_shards import label_features as label_features
+    from protoadapt.labeling.label_pictures import label as label
     from protoadapt.labeling.predict_pictures import predict as predict
     from protoadapt.labeling.thumbnails import with_images as with_images
 
 HOME = {
     "ESTIMATORS": "label_methods",
     "Classifier": "classifier",
-    "label": "label_folder",
-    "label_features": "label_shards",
+    "label": "label_pictures",
     "load_classifier": "classifier",
     "predict": "predict_pictures",
     "save_classifier": "classifier",

@@ -16,7 +16,7 @@ from protoadapt.core.arrays import checked
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.labeling.classifier import METHOD, Classifier
-from protoadapt.labeling.familiarity import RATE, Seen, class_means, seen_of, threshold_of, usual_mixed
+from protoadapt.labeling.familiarity import RATE, Seen, familiar_means, seen_of, threshold_of, usual_mixed
 from protoadapt.labeling.label_methods import make_estimator
 
 SHOTS = (1, 3, 5)
@@ -171,6 +171,6 @@ def answer_task(table: np.ndarray, task: Drawn, way: int) -> TaskAnswers:
     codes = np.concatenate([task.codes, np.full(len(unlabeled), -1)])
     fitted = make_estimator(METHOD, {}).fit(np.concatenate([support, unlabeled]), codes)
     classifier = Classifier.of(fitted, list(map(str, range(way))), {}, support, task.codes)
-    classifier = replace(classifier, means=class_means(classifier, task.codes, unlabeled, None))
+    classifier = replace(classifier, means=familiar_means(classifier, task.codes, unlabeled, None))
     seen = seen_of(classifier, task.codes, unlabeled)
     return TaskAnswers(way, seen, classifier.familiarity(unlabeled), task.y >= 0)

@@ -92,7 +92,7 @@ def find_faults(rows: np.ndarray, codes: np.ndarray) -> Faults:
     [3]
     """
     rows = np.ascontiguousarray(rows, np.float32)
-    duplicates, nearest = neighbours(rows)
+    duplicates, nearest = near_duplicates(rows)
     labelled = np.flatnonzero(codes >= 0)
     present, numbers, sizes = np.unique(codes[labelled], return_inverse=True, return_counts=True)
     several = sizes[numbers] > 1  # without its only row, nothing is known of a class
@@ -145,7 +145,7 @@ def probabilities(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return (scale * table).softmax(1).numpy()
 
 
-def neighbours(rows: np.ndarray) -> tuple[list[list[int]], np.ndarray]:
+def near_duplicates(rows: np.ndarray) -> tuple[list[list[int]], np.ndarray]:
     """Groups of near-duplicates, and each row's mean cosine to its nearest rows (N), block by block."""
     table, n = torch.from_numpy(rows), len(rows)
     nearest, pairs = [torch.empty(0)], []

@@ -15,12 +15,12 @@ from protoadapt.core.methods.common import unit
 from protoadapt.core.methods.normalize import power_transform
 from protoadapt.core.provenance import made_now
 from protoadapt.labeling.check import Faults, find_faults
-from protoadapt.labeling.label_folder import embed_pictures, name_in
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
-from protoadapt.labeling.outputs import skipped_records
-from protoadapt.labeling.pipeline import Progress
+from protoadapt.labeling.outputs import name_in, skipped_records
+from protoadapt.labeling.pictures import embed_pictures
 from protoadapt.labeling.support import class_names, read_support, table_rows
-from protoadapt.labeling.thumbnails import write_thumbnails
+from protoadapt.labeling.thumbnails import Progress, write_thumbnails
+from protoadapt.vision import networks
 from protoadapt.vision.pictures.decode import THUMB
 from protoadapt.vision.pictures.walk import Listing
 
@@ -68,7 +68,8 @@ def check_folder(
         raise UserError(f"there is no folder {str(images)!r}: give the one that the files of the table are in")
     base = Path(images or (sources[0] if os.path.isdir(sources[0]) else Path(sources[0]).parent))
     support = read_support(sources, base, least=1, option="--images")
-    embedded = embed_pictures(Listing([], []), support, model, cache or out / ".features", device, on_progress)
+    network = networks.load_for_files(model, device)
+    embedded = embed_pictures(Listing([], []), support, network, cache or out / ".features", on_progress)
     files: dict[bytes, dict[str, str]] = {}  # of each content: labels by file
     for example in support.examples:
         if (content := embedded.content_of[example.file]) is not None and example.label != UNKNOWN:

@@ -83,7 +83,7 @@ class Classifier:
     center: Array  # (D)
     prototypes: Array  # (W, D)
     class_bias: Array  # (W)
-    means: Array  # (W, D): mean of each class's labelled rows, prepared and of unit length; or `class_means`
+    means: Array  # (W, D): mean of each class's labelled rows, prepared and of unit length; or `familiar_means`
     rule: str  # "cosine" or "euclid"
     scale: float  # τ or λ
     power: str  # "auto", "signed", "strict" or "off"

@@ -10,11 +10,11 @@ label-studio   tasks.json, guesses as predictions and people's labels as annotat
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from protoadapt.core.errors import UserError, count, no_such
@@ -23,17 +23,20 @@ from protoadapt.core.untrusted import clean_json, finite
 from protoadapt.labeling.names import UNKNOWN, from_text, to_folder
 from protoadapt.labeling.outputs import SCHEMA
 from protoadapt.labeling.sorting import check_way, sort_pictures
-from protoadapt.labeling.support import Row, table_rows
+from protoadapt.labeling.support import table_rows
 from protoadapt.vision.pictures.formats import is_picture
 
-LARGEST = 1 << 29  # bytes of a labels.json
+MOST_BYTES = 1 << 29  # of a labels.json
 LOCAL = "/data/local-files/?d="
 """Address of a picture in Label Studio's local storage, before its path in LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
-WEB, BUCKETS = ("http://", "https://", "/"), ("s3://", "gs://", "azure-blob://")
-"""How addresses begin that Label Studio shows pictures from: those of web servers, / being its own, in which names are
-percent-encoded, and those of the cloud storage that it is connected to, in which they are not. A browser loads no
-file:// of its visitor's, and other schemes may be anything but pictures."""
-
+BUCKETS = ("s3://", "gs://", "azure-blob://")
+"""How addresses of the cloud storage begin that Label Studio is connected to; names in them are not percent-encoded."""
+_SIGNS = "[!#-&(-_a-~]"  # no white space, control characters or quotes
+ADDRESS = re.compile(
+    rf"(https?:|s3:|gs:|azure-blob:|)//(?![:/?#]|\[[^]]*/|[^/?#]*@([:/?#]|$)){_SIGNS}+|/(?!/){_SIGNS}*"
+)
+"""Where Label Studio shows pictures from: web servers, / being its own, and cloud storage. A browser loads no file://
+of its visitor's, and other schemes may be anything but pictures."""
 CARD = """---
 configs:
 - config_name: default
@@ -46,12 +49,8 @@ configs:
 split of that name, and leave out all other pictures."""
 
 
-Texts = dict[str, str]
-"""The files of a dataset: name → content."""
-
-
 class LabelledFile(NamedTuple):
-    """One picture that is there."""
+    """One picture of a dataset."""
 
     path: str  # in a dataset relative to its folder
     name: str  # relative to the folder of the pictures
@@ -80,7 +79,7 @@ def export_labels(
     out : a new or empty folder.
     images : the folder of the pictures, where labels.json does not lead there.
     sort : "link" or "copy" the pictures of an imagefolder.
-    url : what Label Studio puts before a picture's path: an address of one of WEB or BUCKETS.
+    url : what Label Studio puts before a picture's path: an address of a web server or of BUCKETS.
 
     Returns
     -------
@@ -95,21 +94,39 @@ def export_labels(
     if form not in FORMS:
         raise no_such("format", form, [*FORMS, "onnx"])
     check_way(sort)
-    if form == "label-studio":
-        _check_address(url)
-    if not os.path.isdir(labels) and Path(labels).suffix not in (".json", ".csv"):
+    if form == "label-studio" and not ADDRESS.fullmatch(url):
+        raise UserError(
+            f"--url is {url!r}, from which Label Studio shows no pictures: write https://HOST/PATH/, s3://BUCKET/, "
+            f"gs://, azure-blob:// or / for its own server, without white space, control characters or quotes"
+        )
+    given, out = Path(labels), Path(out)
+    if not given.is_dir() and given.suffix not in (".json", ".csv"):
         raise UserError(f"{str(labels)!r} holds no labels: give the folder that `label` or `predict` wrote, for {form}")
     if images is not None and not os.path.isdir(images):
         raise UserError(f"there is no folder {str(images)!r}: give the one that the labelled pictures are in")
-    out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{str(out)!r} exists and is not an empty folder: give the export a folder of its own")
-    folder = Path(labels) if os.path.isdir(labels) else Path(labels).parent
-    table = Path(labels) if Path(labels).suffix == ".csv" else folder / "labels.csv"
-    document = _document(Path(labels) if Path(labels).suffix == ".json" else folder / "labels.json")
-    corrections = _corrections(table) if table.is_file() else {}
-    changed = _corrected(document, corrections)
-    files, skipped = _files(document, folder, images)
+    folder = given if given.is_dir() else given.parent
+    table = given if given.suffix == ".csv" else folder / "labels.csv"
+    document = _document(given if given.suffix == ".json" else folder / "labels.json")
+    root = images if images is not None else folder / from_text(document.get("folder") or "")
+    if images is None and not isinstance(document.get("folder"), str):
+        raise UserError(f"the labels in {str(folder)!r} do not say where their pictures are: give --images DIR")
+    rows = table_rows(table) if table.is_file() else ()
+    corrections = {os.path.normpath(row.file): row for row in rows if row.is_example}
+    files, skipped, changed = [], [], 0
+    for record in document["pictures"]:
+        path = os.path.normpath(os.path.join(root, from_text(record["file"])))
+        file = _labelled(record, path)
+        if row := corrections.pop(os.path.normpath(record["file"]), None):
+            changed += row.label != file.label
+            file = file._replace(label=row.label, confidence=1.0, unknown=row.label == UNKNOWN, by_person=True)
+        if os.path.isfile(path) and is_picture(path):  # a labels.json from elsewhere might name any file
+            files.append(file)
+        else:
+            skipped.append({"file": record["file"], "reason": "there is no such picture any more"})
+    if not files:
+        raise UserError(f"none of the labelled pictures is in {str(root)!r}: give their folder with --images")
     skipped += [{"file": name, "reason": "labels.json does not have it: label again"} for name in corrections]
     here = os.path.realpath(out)
     if form == "imagefolder":
@@ -121,60 +138,20 @@ def export_labels(
     return {"pictures": len(files), "corrected": changed, "skipped": skipped}
 
 
-def _check_address(url: str) -> None:
-    """Raises UserError where Label Studio would find no picture at an address that begins with the URL."""
-    if not url.startswith((*WEB, *BUCKETS)):
-        raise UserError(
-            f"--url is {url!r}, from which Label Studio shows no pictures: begin it with http://, https://, s3://, "
-            f"gs:// or azure-blob://, or with / for a path on its own server"
-        )
-    if not url.isprintable() or set(url) & set(" \"'`"):
-        raise UserError(
-            f"--url is {url!r}, which holds white space, control characters or quotes: leave them out, or for a web "
-            f"server percent-encode them (%20 for a space)"
-        )
-    try:
-        host = urlsplit(url).hostname
-    except ValueError:  # a bracket that is not closed, for one
-        host = None
-    if not host and (url.startswith("//") or not url.startswith("/")):
-        raise UserError(f"--url is {url!r}, which names no server or bucket: write it out, such as https://HOST/PATH/")
-
-
-def _corrections(table: Path) -> dict[str, Row]:
-    """The rows of a labels.csv that a person wrote or confirmed, by file."""
-    return {os.path.normpath(row.file): row for row in table_rows(table) if row.is_example}
-
-
-def _corrected(document: Mapping[str, Any], corrections: dict[str, Row]) -> int:
-    """Puts corrections in place, which takes them off the list; returns the number of labels that changed."""
-    changed = 0
-    for record in document["pictures"]:
-        if row := corrections.pop(os.path.normpath(record["file"]), None):
-            changed += row.label != (UNKNOWN if record.get("no_class") else record["label"])
-            none = {"no_class": True} if row.label == UNKNOWN else {}
-            record.pop("no_class", None)
-            record |= {"label": row.label, "confidence": 1.0, "unknown": bool(none), "support": not none, **none}
-    return changed
-
-
 def _document(labels: Path) -> dict[str, Any]:
     """A labels.json of all pictures, checked."""
     try:
-        if labels.stat().st_size > LARGEST:
+        if labels.stat().st_size > MOST_BYTES:
             raise ValueError("it is too large")
         document = clean_json(labels.read_bytes())
-        records, classes = document["pictures"], [one["name"] for one in document["classes"]]
+        records, classes = document["pictures"], {one["name"] for one in document["classes"]}
         if document["schema"] != SCHEMA or not all(isinstance(name, str) for name in classes):
             raise ValueError("it is of another kind")
         total = sum(one["found"] + one["support"] for one in document["classes"]) + document.get("no_class", 0)
-        for record in records:
-            if not (
-                record["label"] in classes and isinstance(record["label"], str) and isinstance(record["file"], str)
-            ):
-                raise ValueError("a picture has no valid label")
-            if not (finite(record["confidence"], 0, 1) and record.keys() >= {"unknown", "support"}):
-                raise ValueError(f"{record['file'][:100]!r} has no confidence")
+        for one in records:
+            fine = one["label"] in classes and isinstance(one["file"], str) and finite(one["confidence"], 0, 1)
+            if not (fine and one.keys() >= {"unknown", "support"}):
+                raise ValueError("a picture has no valid name, label or confidence")
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{str(labels)!r} is no labels.json of `label` ({error}): give the one in its --out") from error
     if len(records) < total:
@@ -185,26 +162,6 @@ def _document(labels: Path) -> dict[str, Any]:
     return document
 
 
-def _files(
-    document: Mapping[str, Any], beside: Path, images: str | Path | None
-) -> tuple[list[LabelledFile], list[dict[str, str]]]:
-    """The pictures that are there, and those that are not; beside: the folder of the labels.json."""
-    folder = document.get("folder")
-    if images is None and not isinstance(folder, str):
-        raise UserError(f"the labels in {str(beside)!r} do not say where their pictures are: give --images DIR")
-    root = Path(images) if images is not None else beside / from_text(str(folder))
-    files, skipped = [], []
-    for record in document["pictures"]:
-        path = os.path.normpath(os.path.join(root, from_text(record["file"])))
-        if os.path.isfile(path) and is_picture(path):  # a labels.json from elsewhere might name any file
-            files.append(_labelled(record, path))
-        else:
-            skipped.append({"file": record["file"], "reason": "there is no such picture any more"})
-    if not files:
-        raise UserError(f"none of the labelled pictures is in {str(root)!r}: give their folder with --images")
-    return files, skipped
-
-
 def _labelled(record: Mapping[str, Any], path: str) -> LabelledFile:
     label = UNKNOWN if record.get("no_class") else record["label"]
     by_person = bool(record["support"] or record.get("no_class"))
@@ -213,10 +170,10 @@ def _labelled(record: Mapping[str, Any], path: str) -> LabelledFile:
 
 def _classes(document: Mapping[str, Any], files: Sequence[LabelledFile]) -> list[str]:
     """All classes, and what people wrote besides."""
-    return list(dict.fromkeys(chain((one["name"] for one in document["classes"]), (one.label for one in files))))
+    return list(dict.fromkeys([*(one["name"] for one in document["classes"]), *(one.label for one in files)]))
 
 
-def dataset_files(result: Mapping[str, Any], form: str, url: str = LOCAL) -> Texts:
+def dataset_files(result: Mapping[str, Any], form: str, url: str = LOCAL) -> dict[str, str]:
     """A result of `label` as a dataset of another tool, for a folder that holds the pictures already.
 
     Parameters
@@ -238,9 +195,12 @@ def dataset_files(result: Mapping[str, Any], form: str, url: str = LOCAL) -> Tex
     return FORMS[form](_classes(result, files), files, url)
 
 
-def _places(files: Sequence[LabelledFile]) -> list[str]:
-    """A place in the folder of its class for each picture: at its path below the pictures, an example from elsewhere
-    by its name alone. Where two would meet, the second is numbered; a disk may not tell A.png from a.png."""
+def _link_pictures(out: Path, files: Sequence[LabelledFile], way: str) -> list[LabelledFile]:
+    """Puts the pictures of an imagefolder into it; returns those that arrived, with their places.
+
+    A place is in the folder of the class, at the path below the pictures, of an example from elsewhere its name alone.
+    Where two would meet, the second is numbered; a disk may not tell A.png from a.png.
+    """
     places: dict[str, str] = {}
     for file in files:
         # Bytes that are no text have a backslash in their names, which other tools take for a folder.
@@ -251,20 +211,14 @@ def _places(files: Sequence[LabelledFile]) -> list[str]:
         while place.casefold() in places:
             place, number = f"{stem}-{number + 1}{suffix}", number + 1
         places[place.casefold()] = place
-    return list(places.values())
-
-
-def _link_pictures(out: Path, files: Sequence[LabelledFile], way: str) -> list[LabelledFile]:
-    """Puts the pictures of an imagefolder into it; returns those that arrived, with their places."""
-    places = _places(files)
-    done = sort_pictures(out, dict(zip(places, (file.path for file in files))), way)
+    done = sort_pictures(out, {place: file.path for place, file in zip(places.values(), files)}, way)
     (out / ".sorted.json").unlink(missing_ok=True)  # the folder is complete: nothing will update it
     failed = {os.path.realpath(one.file) for one in done.failed}
-    arrived = [os.path.realpath(file.path) not in failed for file in files]
-    return [file._replace(path=place) for place, file, there in zip(places, files, arrived) if there]
+    pairs = zip(places.values(), files)
+    return [file._replace(path=place) for place, file in pairs if os.path.realpath(file.path) not in failed]
 
 
-def _imagefolder(classes: Sequence[str], files: Sequence[LabelledFile], url: str) -> Texts:
+def _imagefolder(classes: Sequence[str], files: Sequence[LabelledFile], url: str) -> dict[str, str]:
     rows = [["file_name", "label", "confidence", "unknown", "by_person"]]
     for file in files:
         marks = ["yes" if mark else "no" for mark in (file.unknown, file.by_person)]
@@ -272,31 +226,24 @@ def _imagefolder(classes: Sequence[str], files: Sequence[LabelledFile], url: str
     return {"metadata.csv": csv_text(rows), "README.md": CARD}
 
 
-def _fiftyone(classes: Sequence[str], files: Sequence[LabelledFile], url: str) -> Texts:
+def _fiftyone(classes: Sequence[str], files: Sequence[LabelledFile], url: str) -> dict[str, str]:
     # FiftyOne takes off the last suffix of a key of data.json to find it in labels.json: a.png and a.jpg stay apart.
-    data = {file.name + ".file": file.path for file in files}
-    targets = {
-        file.name: {
-            "label": classes.index(file.label),
-            "confidence": file.confidence,
-            "attributes": {"unknown": file.unknown, "by_person": file.by_person},
-        }
-        for file in files
-    }
+    data, targets = {file.name + ".file": file.path for file in files}, {}
+    for file in files:
+        marks = {"unknown": file.unknown, "by_person": file.by_person}
+        targets[file.name] = {"label": classes.index(file.label), "confidence": file.confidence, "attributes": marks}
     return {"data.json": json_text(data), "labels.json": json_text({"classes": list(classes), "labels": targets})}
 
 
-def _label_studio(classes: Sequence[str], files: Sequence[LabelledFile], url: str) -> Texts:
+def _label_studio(classes: Sequence[str], files: Sequence[LabelledFile], url: str) -> dict[str, str]:
     tasks = []
     for file in files:
         value = {"choices": [file.label]}
         result = [{"from_name": "label", "to_name": "image", "type": "choices", "value": value}]
-        said = {"result": result}
-        guess = {"model_version": "protoadapt", "score": file.confidence, **said}
+        guess = {"model_version": "protoadapt", "score": file.confidence, "result": result}
+        answer = {"annotations": [{"result": result}]} if file.by_person else {"predictions": [guess]}
         name = file.name if url.startswith(BUCKETS) else quote(file.name)
-        task: dict[str, Any] = {"data": {"image": url + name, "file": file.name}}
-        task |= {"annotations": [said]} if file.by_person else {"predictions": [guess]}
-        tasks.append(task)
+        tasks.append({"data": {"image": url + name, "file": file.name}, **answer})
     choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in classes)
     config = (
         '<View>\n  <Image name="image" value="$image"/>\n  <Choices name="label" toName="image" choice="single">\n'
@@ -305,7 +252,7 @@ def _label_studio(classes: Sequence[str], files: Sequence[LabelledFile], url: st
     return {"tasks.json": json_text(tasks), "config.xml": config}
 
 
-FORMS: dict[str, Callable[[Sequence[str], Sequence[LabelledFile], str], Texts]] = {
+FORMS: dict[str, Callable[[Sequence[str], Sequence[LabelledFile], str], dict[str, str]]] = {
     "imagefolder": _imagefolder,
     "fiftyone": _fiftyone,
     "label-studio": _label_studio,

@@ -2,7 +2,7 @@
 
 Probabilities do not tell: foreign pictures resemble each other, pull the nearest prototype to their place, and end up
 with a high probability. The labelled pictures stay where they are. So the score is *familiarity*, the largest product
-of a row, about the centre of the fitted method, with one vector per class (`class_means`).
+of a row, about the centre of the fitted method, with one vector per class (`familiar_means`).
 
 A threshold that fits one collection of pictures does not fit another: in a collection of textures even pictures of one
 class are little alike, in one of drawings all pictures are. The upper quartile q of the familiarity of the unlabelled
@@ -34,7 +34,7 @@ RATE = 0.1
 alarm is false."""
 QUARTILE, USUAL = 0.75, 10.0
 NEAREST, ROUNDS, SHIFT, RANKINGS = 10, 2, 0.75, 2
-"""Of `class_means`."""
+"""Of `familiar_means`."""
 NEVER = -2.0
 """A threshold that no familiarity is below."""
 
@@ -47,7 +47,7 @@ class Seen(NamedTuple):
     quartile: float  # q
 
 
-def class_means(classifier: Classifier, labels: np.ndarray, unlabeled: Rows, corrected: np.ndarray | None) -> Tensor:
+def familiar_means(classifier: Classifier, labels: np.ndarray, unlabeled: Rows, corrected: np.ndarray | None) -> Tensor:
     """(W, D): what familiarity is measured by: the mean of each class's labelled rows, and what unlabelled rows add.
 
     Where a class has one example, that may be an odd one; the pictures around it say better where the class is. The
@@ -160,6 +160,6 @@ def with_threshold(
     if calibration is None:
         return classifier
     unlabeled = classifier.powered(unlabeled)  # once for all that follows
-    own = replace(classifier, means=class_means(classifier, labels, unlabeled, corrected))
+    own = replace(classifier, means=familiar_means(classifier, labels, unlabeled, corrected))
     seen = seen_of(own, labels, unlabeled, corrected)
     return replace(own, threshold=NEVER if rate == 0 else threshold_of(calibration, seen, rate or RATE))

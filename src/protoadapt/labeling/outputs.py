@@ -1,17 +1,38 @@
-"""What `label` writes: one record per picture, in labels.csv and labels.json."""
+"""What `label` and `predict` write: one record per picture, in labels.csv and labels.json, and all that lies beside."""
 
+import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from protoadapt.core.files import check_ours, check_output, check_output_folder, csv_text
-from protoadapt.labeling.classifier import Answers
-from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text
-from protoadapt.labeling.support import BY_CORRECTION, BY_TABLE, CORRECTED, IN_FOLDER, IN_TABLE, PAGE, by_folder
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import (
+    check_ours,
+    check_output,
+    check_output_folder,
+    csv_text,
+    unchanged_since_now,
+    write_text,
+)
+from protoadapt.labeling import thumbnails
+from protoadapt.labeling.classifier import Answers, Classifier, save_classifier
+from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_folder, to_text
+from protoadapt.labeling.sorting import APART, check_way, sort_pictures
+from protoadapt.labeling.support import (
+    BY_CORRECTION,
+    BY_TABLE,
+    CORRECTED,
+    IN_FOLDER,
+    IN_TABLE,
+    PAGE,
+    Example,
+    by_folder,
+    table_examples,
+)
 from protoadapt.vision.pictures.walk import Skipped
 
 SCHEMA = "protoadapt-labels/1"
@@ -19,8 +40,7 @@ COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "familiarity", 
 OURS = {
     "labels.json": re.compile(rb'"schema": *"protoadapt-labels/'),
     "classifier.safetensors": re.compile(rb"protoadapt-classifier/"),
-    # Version 0.1.0 did not say which kind of page it wrote.
-    "report.html": re.compile(rb'\A(?!.*content="protoadapt, (?!labels)).*protoadapt', re.DOTALL),
+    "report.html": re.compile(rb'content="protoadapt, labels'),
 }
 """What shows that a file was written by `label`, for those that it replaces."""
 UNLABELED, NONE_OF_CLASSES = -1, -2
@@ -28,20 +48,20 @@ UNLABELED, NONE_OF_CLASSES = -1, -2
 (`unknown` is what the classifier suspects.)"""
 
 
-class Block(NamedTuple):
+class AnsweredBlock(NamedTuple):
     """Some pictures with their answers: n pictures, and the features of m unlabelled ones that are in the report."""
 
     names: Sequence[str]  # (n): clean text (`names.to_text`)
     codes: np.ndarray  # (n): the class that a person gave, UNLABELED or NONE_OF_CLASSES
     origin: np.ndarray  # (n): where that label comes from (`support`)
     answers: Answers
-    sampled: np.ndarray  # (n): whether the picture is in the report
+    reported: np.ndarray  # (n): whether the picture is in the report
     features: np.ndarray  # (m, D): rows for the report's drawing and for suggestions, each row once
     featured: np.ndarray  # (m): the pictures that these are of, as positions among the n
-    shard: int = 0
-    rows: np.ndarray = np.empty(0, np.int32)  # (n): in the shard of the manifest
+    part: int = 0
+    numbers: np.ndarray = np.empty(0, np.int32)  # (n): of the pictures in their part of the table
 
-    def settled(self) -> "Block":
+    def labelled(self) -> "AnsweredBlock":
         """The same with what people said in place of the classifier's answers."""
         support, (best, probability, familiarity, unknown) = self.codes >= 0, self.answers
         first = np.where(support, self.codes, best[:, 0])
@@ -64,7 +84,7 @@ class Block(NamedTuple):
 def picture_records(
     names: Sequence[str], answers: Answers, codes: np.ndarray, classes: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """One dict per picture, of settled answers; codes (n) as in `Block`."""
+    """One dict per picture, of answers in which labels have their place; codes (n) as in `AnsweredBlock`."""
     records = []
     columns = (part.tolist() for part in (*answers, codes))
     for name, (first, second), (p, q), familiarity, unknown, code in zip(names, *columns):
@@ -76,12 +96,17 @@ def picture_records(
     return records
 
 
-def skipped_records(skipped: Sequence[Skipped], name: Callable[[str], str] = to_text) -> list[dict[str, str]]:
+def skipped_records(skipped: Iterable[Skipped], name: Callable[[str], str] = to_text) -> list[dict[str, str]]:
     """Files that were left out, each once, with the reason."""
     return [{"file": name(file), "reason": to_text(reason)} for file, reason in dict.fromkeys(skipped)]
 
 
-def as_csv(result: Mapping[str, Any]) -> str:
+def name_in(images: str | Path, file: str) -> str:
+    """The name of a file relative to the folder of the pictures, as csv and JSON have it."""
+    return to_text(os.path.relpath(file, images))
+
+
+def labels_csv_text(result: Mapping[str, Any]) -> str:
     """labels.csv of a result. The column `guess` holds the label before anybody corrects it (see `support`)."""
     rows = []
     for record in result["pictures"]:
@@ -101,17 +126,25 @@ def origin_mark(record: Mapping[str, Any]) -> str:
     origin = CORRECTED if record.get("corrected") else IN_TABLE if record.get("by_table") else IN_FOLDER
     if record.get("by_page"):
         return PAGE[origin]
-    return {CORRECTED: BY_CORRECTION, IN_TABLE: BY_TABLE}.get(origin) or by_folder(
-        UNKNOWN if record.get("no_class") else record["label"]
-    )
+    label = UNKNOWN if record.get("no_class") else record["label"]
+    return {CORRECTED: BY_CORRECTION, IN_TABLE: BY_TABLE}.get(origin) or by_folder(label)
 
 
-def check_replaced(out: Path) -> None:
-    """Raises UserError, before any work is done, where a file of another kind would be replaced."""
-    check_output_folder(out)
-    check_output(out / "labels.csv")  # whose labels are compared later
-    for name, mark in OURS.items():
-        check_ours(out / name, mark)
+def result_head(title: str, classifier: Classifier, method: Mapping[str, Any]) -> dict[str, Any]:
+    """What labels.json says before its pictures; method: `name` and `settings`."""
+    from protoadapt.core.provenance import made_now  # loads torch
+
+    model = {key: classifier.model[key] for key in ("name", "weights", "size")}
+    return {
+        "schema": SCHEMA,
+        "title": title,
+        **made_now(),
+        "model": model | {"name": to_text(model["name"])},  # a path need not be text
+        "method": method,
+        "calibrated": classifier.threshold is not None,
+        "temperature": classifier.temperature,
+        "threshold": classifier.threshold,
+    }
 
 
 def link_between(out: Path, folder: str | Path) -> str | None:
@@ -121,3 +154,84 @@ def link_between(out: Path, folder: str | Path) -> str | None:
         return None
     common = os.path.commonpath([there, here])
     return None if os.path.dirname(common) == common else to_text(os.path.relpath(there, here))
+
+
+class Output:
+    """The folder that a verb writes into: what can be refused is refused before the work, and `write` writes it all.
+
+    out: the folder. sort, sort_unknown: as in `label`. page: makes report.html of a result with its small pictures.
+    """
+
+    def __init__(
+        self,
+        out: str | Path,
+        sort: str | None = None,
+        sort_unknown: str | None = None,
+        page: Callable[[dict[str, Any]], str] | None = None,
+    ):
+        self.folder, self.sort, self.apart, self.page = Path(out), sort, sort_unknown == APART, page
+        check_way(sort, sort_unknown)
+        check_output_folder(self.folder)
+        self.labels_csv = check_output(self.folder / "labels.csv")  # whose labels are compared later
+        for name, mark in OURS.items():
+            check_ours(self.folder / name, mark)
+        self.unchanged = unchanged_since_now(self.labels_csv)
+
+    def check_corrections(
+        self, knows: Callable[[Example], bool], images: str | Path | None, sources: Sequence[str | Path] = ()
+    ) -> None:
+        """Corrections in a labels.csv that is about to be replaced must be among the labels of this run (`knows`)."""
+        self.unchanged()  # or the next lines would speak of corrections that were made since
+        if not self.labels_csv.is_file():
+            return
+        examples = table_examples(self.labels_csv, images, sources, strict=False)
+        if lost := [one.file for one in examples if one.by_table and not knows(one)]:
+            raise UserError(
+                f"{str(self.labels_csv)!r} holds {count(len(lost), 'correction')} that would be lost, such as "
+                f"{to_text(lost[0])!r}: add this table as --support, or move it away"
+            )
+
+    def write(
+        self,
+        result: dict[str, Any],
+        records: Sequence[Mapping[str, Any]] | None,
+        classifier: Classifier | None,
+        pictures: Any,
+        sources: Sequence[str | Path] = (),
+        on_progress: thumbnails.Progress = lambda stage, done, total: None,
+    ) -> None:
+        """Writes the small pictures, labels.csv, labels.json, the classifier, the sorted pictures and report.html.
+
+        records: of all pictures; None where they are too many for labels.csv. Then that of an earlier run is removed,
+        as it would contradict the other files, unless it is one of the `sources` of examples. pictures: `root`, `files`
+        and `contents` as a `Collection` has them. Sorting adds `left_alone` and `skipped` files to the result.
+        """
+        out, root = self.folder, pictures.root
+        result["folder"] = link_between(out, root)
+        thumbnails.add_thumbnails(result, root, pictures.contents, out, on_progress)
+        if records is not None:  # first: if it refuses, all is as it was
+            write_text(self.labels_csv, labels_csv_text(result | {"pictures": records}), self.unchanged)
+        elif not any(self.labels_csv.exists() and Path(source).samefile(self.labels_csv) for source in sources):
+            self.unchanged()
+            self.labels_csv.unlink(missing_ok=True)
+        write_text(out / "labels.json", json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
+        if classifier is not None:
+            save_classifier(out / "classifier.safetensors", classifier)
+        thumbnails.remove_unused(result, out)
+        if self.sort:
+            done = sort_pictures(out / "sorted", self._places(result["pictures"], pictures.files, root), self.sort)
+            result["left_alone"] = done.left_alone
+            result["skipped"] += skipped_records(done.failed, lambda file: name_in(root, file))
+        if self.page:
+            write_text(out / "report.html", self.page(thumbnails.with_images(result, out)))
+
+    def _places(self, records: Sequence[Mapping[str, Any]], files: Sequence[str], root: str | Path) -> dict[str, str]:
+        """Where in sorted/ each picture below `root` goes: below its class, at the same path as below `root`; with
+        --sort-unknown apart, pictures that may be of no class go below unknown/."""
+        places = {}
+        for record, file in zip(records, files):
+            inside = os.path.relpath(file, root)
+            if not inside.startswith(os.pardir + os.sep):
+                nowhere = record.get("no_class") or (self.apart and record["unknown"])
+                places[os.path.join(UNKNOWN if nowhere else to_folder(record["label"]), inside)] = file
+        return places

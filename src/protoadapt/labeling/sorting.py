@@ -28,21 +28,18 @@ class Sorted(NamedTuple):
     failed: list[Skipped]
 
 
-def check_way(sort: str | None, sort_unknown: str | None = None) -> None:
-    """Raises UserError where `sort` is no way to put pictures into folders, or `sort_unknown` no place for pictures
-    that may be of none of the classes. None: not asked for."""
+def check_way(sort: str | None, sort_unknown: str | None = None, classes: Iterable[str] = ()) -> None:
+    """Raises UserError where `sort` is no way to put pictures into folders, `sort_unknown` no place for pictures that
+    may be of none of the classes (None: not asked for), or where folders of two classes differ only in case, which are
+    one folder on many disks."""
     if sort is not None and sort not in WAYS:
         raise UserError(f"--sort is {sort!r}: choose copy or link")
     if sort_unknown not in (None, TOGETHER, APART):
         raise UserError(f"--sort-unknown is {sort_unknown!r}: choose {TOGETHER} or {APART}")
     if sort_unknown is not None and sort is None:
         raise UserError("--sort-unknown is given without --sort: add --sort copy or --sort link, or leave it out")
-
-
-def check_folders(classes: Iterable[str]) -> None:
-    """Refuses, before the work is done, names that differ only in case: on many disks those are one folder."""
     owners: dict[str, str] = {}
-    for name in classes:
+    for name in classes if sort else ():
         if (other := owners.setdefault(to_folder(name).casefold(), name)) != name:
             raise UserError(
                 f"--sort would put the classes {other!r} and {name!r} into one folder on many computers: use one name "
@@ -55,28 +52,26 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
 
     A link is relative, so that both folders can move together.
     """
-    for place in {os.path.dirname(place) for place in wanted}:
-        _check_inside(folder, folder / place)
     made, left, failed = _read(folder), 0, []
     for place in {os.path.dirname(place) for place in (*made, *wanted)}:
+        _check_inside(folder, folder / place)
         sweep(folder / place)
     for place, mark in made.items():
         if place not in wanted and _mark(folder / place) == mark:
-            _check_inside(folder, (folder / place).parent)
             (folder / place).unlink()
             _remove_empty(folder, (folder / place).parent)
     new = {place: _mark_after(folder / place, source, way) for place, source in wanted.items()}
     # The list is written first, so that the files of an interrupted run are known.
     _write(folder, made | {place: mark for place, mark in new.items() if mark})
     for place, source in wanted.items():
-        target, now = folder / place, _mark(folder / place)
+        now = _mark(folder / place)
         if now == new[place]:
             continue
         if now is not None and now != made.get(place):
             left += 1
             continue
         try:
-            _put(target, source, way)
+            _put(folder / place, source, way)
         except (OSError, UserError) as error:  # a name too long for this disk, a picture that is gone, …
             failed.append(Skipped(source, f"not sorted: {getattr(error, 'strerror', None) or error}"))
             new[place] = made.get(place, "")  # an old file that is still there stays on the list

@@ -9,14 +9,14 @@ import numpy as np
 from protoadapt.core.errors import UserError, count, whole_number
 from protoadapt.core.files import csv_text
 from protoadapt.labeling.classifier import METHOD
-from protoadapt.labeling.label_folder import Embedded, embed_pictures, folder_task, name_in, pictures_of
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import class_cell, file_cell
-from protoadapt.labeling.outputs import skipped_records
-from protoadapt.labeling.pipeline import Progress, name_pictures
+from protoadapt.labeling.outputs import name_in, skipped_records
+from protoadapt.labeling.pictures import Embedded, embed_pictures, pictures_collection, pictures_of
 from protoadapt.labeling.suggest import next_record, suggest_first
-from protoadapt.labeling.support import Example, Support, class_names, one_per_picture, read_support, table_examples
-from protoadapt.labeling.thumbnails import write_thumbnails
+from protoadapt.labeling.support import Example, class_names, one_per_picture, read_support, table_examples
+from protoadapt.labeling.thumbnails import Progress, write_thumbnails
+from protoadapt.vision import networks
 from protoadapt.vision.pictures.decode import PREVIEW
 
 SCHEMA = "protoadapt-next/1"
@@ -58,18 +58,16 @@ def suggest_folder(
     """
     whole_number("n", n, 1, MOST)
     out, cache = Path(out), Path(cache or Path(out, ".features"))
-    examples = read_support(support, images, least=0) if support else Support([], [])
+    examples = read_support(support, images, least=0)
     pictures = pictures_of(images, [out, cache])
-    embedded = embed_pictures(pictures, examples, model, cache, device, on_progress)
+    embedded = embed_pictures(pictures, examples, networks.load_for_files(model, device), cache, on_progress)
     if len(class_names(examples.examples)) < 2:
         records = _first_labels(images, pictures.files, examples.examples, embedded, n)
     else:
-        task, _ = folder_task(images, pictures.files, examples, embedded, device)
-        named = name_pictures(task, make_estimator(METHOD, {}, device), paths=False, n_next=n)
-        likely = {
-            record["file"]: {key: record[key] for key in ("label", "runner_up")} for record in named.result["pictures"]
-        }
-        records = [one | likely[one["file"]] for one in named.result["next"]]
+        collection = pictures_collection(images, pictures.files, examples, embedded, device)
+        result = collection.name(make_estimator(METHOD, {}, device), paths=False, n_next=n).result
+        likely = {one["file"]: {key: one[key] for key in ("label", "runner_up")} for one in result["pictures"]}
+        records = [one | likely[one["file"]] for one in result["next"]]
     if not records:
         raise UserError(f"there is nothing left to learn in {str(images)!r}: every picture is labelled or certain")
     notes = examples.notes()

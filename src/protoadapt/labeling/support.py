@@ -3,8 +3,8 @@
 Every row of a table with a label is an example. labels.csv also holds the classifier's own guesses, and a guess that
 comes back as truth would teach its own mistakes. So labels.csv has a column `guess`, the label at the time of writing:
 a row is an example if its label differs from its guess, or if its guess was emptied, which confirms the label. For
-labels that people gave, `guess` names their origin and they are examples again: "(folder) cat" (formerly "(folder)"),
-"(table)", "(corrected)" where the classifier had guessed before, and the same three for the page in the browser
+labels that people gave, `guess` names their origin and they are examples again: "(folder) cat", "(table)",
+"(corrected)" where the classifier had guessed before, and the same three for the page in the browser
 (`PAGE`). A table without this column consists of examples only.
 
 People correct a classifier where it is wrong or in doubt. So corrected pictures are no fair sample of their class, and
@@ -14,14 +14,14 @@ where a class has other examples, those describe it (`corrected_rows`).
 import csv
 import filecmp
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TextIO, TypeVar
 
 import numpy as np
 
-from protoadapt.core.errors import UserError, count
+from protoadapt.core.errors import UserError
 from protoadapt.labeling.names import (
     UNKNOWN,
     class_cell,
@@ -59,12 +59,12 @@ class Example(NamedTuple):
         return self.origin != IN_FOLDER
 
 
-class Support(NamedTuple):
+class Examples(NamedTuple):
     """All examples, the files of class folders that are none, and the folders of pictures of no class."""
 
     examples: list[Example]
     skipped: list[Skipped]
-    left_out: Sequence[str] = ()  # as in "sorted/unknown"
+    left_out: list[str]  # as in "sorted/unknown"
 
     def notes(self) -> list[str]:
         """Classes of tables that may be misspelt (`names.slips`), and folders that were left out."""
@@ -87,11 +87,11 @@ class Row(NamedTuple):
     def is_example(self) -> bool:
         if self.label in ("", UNKNOWN):
             return bool(self.label)
-        return self.guess != self.label or self.guess in (BY_FOLDER, BY_TABLE, BY_CORRECTION, *PAGE.values())
+        return self.guess != self.label or self.guess in (BY_TABLE, BY_CORRECTION, *PAGE.values())
 
     @property
     def origin(self) -> int:
-        if self.guess in (BY_FOLDER, by_folder(self.label), PAGE[IN_FOLDER]):
+        if self.guess in (by_folder(self.label), PAGE[IN_FOLDER]):
             return IN_FOLDER
         return IN_TABLE if self.guess in (None, BY_TABLE, PAGE[IN_TABLE]) else CORRECTED
 
@@ -103,7 +103,7 @@ def by_folder(label: str) -> str:
 
 def read_support(
     sources: Sequence[str | Path], images: str | Path | None = None, least: int = 2, option: str = "--support"
-) -> Support:
+) -> Examples:
     """Reads the examples of class folders and tables.
 
     sources: folders that hold one folder per class, and csv files with the columns file and label. images: the folder
@@ -111,44 +111,39 @@ def read_support(
     least: the number of classes below which there is nothing to learn. option: the one that gives the folder of a file
     that is not found.
     """
-    examples, skipped = [], []
-    left_out: list[str] = []
+    found = Examples([], [], [])
     for source in map(Path, sources):
         if source.is_dir():
-            support = folder_examples(source)
-            examples += support.examples
-            skipped += support.skipped
-            left_out += support.left_out
+            examples, skipped, left_out = folder_examples(source)
+            found = Examples(found.examples + examples, found.skipped + skipped, found.left_out + left_out)
         elif source.is_file():
-            examples += table_examples(source, images, sources, option=option)
+            found.examples.extend(table_examples(source, images, sources, option=option))
         else:
             raise UserError(f"there is no {str(source)!r}: give a folder with one folder per class, or a csv file")
-    classes = class_names(examples)
-    where = " and ".join(repr(str(source)) for source in sources)
-    if len(classes) < least:
-        aside = [f"no picture in the folder {_named(empty)}"] if (empty := _empty_folders(sources)) else []
-        aside += [f"the folder {_named(left_out)} was left out"] if left_out else []
-        bare = f" ({'; '.join(aside)})" if aside else ""
-        if classes:
-            raise UserError(
-                f"{where} gives one class only, {classes[0]!r}{bare}: add examples of at least one other class"
-            )
-        tables = [str(source) for source in sources if os.path.isfile(source)]
-        fill = (
-            f"write the class of some pictures into the column label of {tables[0]!r}, at least one of each of two "
-            f"classes, and run the same command again (guesses that nobody changed do not count)"
-            if tables
-            else "make one folder per class with pictures inside, or a csv with file and label"
-        )
-        raise UserError(f"{where} gives no labels{bare}: {fill}")
-    return Support(examples, skipped, left_out)
+    if len(classes := class_names(found.examples)) < least:
+        raise UserError(_too_few(sources, classes, found.left_out))
+    return found
 
 
-def _empty_folders(sources: Iterable[str | Path]) -> list[str]:
-    """The class folders that hold no picture."""
+def _too_few(sources: Sequence[str | Path], classes: Sequence[str], left_out: Sequence[str]) -> str:
+    """What to do where fewer classes than needed have an example."""
     folders = (entry for source in sources if os.path.isdir(source) for entry in os.scandir(source) if entry.is_dir())
     visible = (entry for entry in folders if not entry.name.startswith("."))
-    return sorted(to_text(entry.name) for entry in visible if not find_pictures(entry.path).files)
+    empty = sorted(to_text(entry.name) for entry in visible if not find_pictures(entry.path).files)
+    aside = [f"no picture in the folder {_named(empty)}"] if empty else []
+    aside += [f"the folder {_named(left_out)} was left out"] if left_out else []
+    where = " and ".join(repr(str(source)) for source in sources)
+    bare = f" ({'; '.join(aside)})" if aside else ""
+    if classes:
+        return f"{where} gives one class only, {classes[0]!r}{bare}: add examples of at least one other class"
+    tables = [str(source) for source in sources if os.path.isfile(source)]
+    fill = (
+        f"write the class of some pictures into the column label of {tables[0]!r}, at least one of each of two "
+        f"classes, and run the same command again (guesses that nobody changed do not count)"
+        if tables
+        else "make one folder per class with pictures inside, or a csv with file and label"
+    )
+    return f"{where} gives no labels{bare}: {fill}"
 
 
 def _named(names: Sequence[str], most: int = 5) -> str:
@@ -171,13 +166,13 @@ def class_names(examples: Iterable[Example]) -> list[str]:
     return sorted({example.label for example in examples} - {UNKNOWN})
 
 
-def folder_examples(root: Path) -> Support:
+def folder_examples(root: Path) -> Examples:
     """The class is the first folder below the root; its pictures may be at any depth.
 
     What `label --sort` wrote can be given, all of it or its folder of unknown pictures, which then is left out.
     """
     if root.name == UNKNOWN and (root.parent / SORTED).is_file():
-        return Support([], [], [_two_names(root)])
+        return Examples([], [], [_two_names(root)])
     examples, left_out, (files, skipped) = [], [], find_pictures(root)
     for file in files:
         first, *deeper = os.path.relpath(file, root).split(os.sep)
@@ -188,7 +183,7 @@ def folder_examples(root: Path) -> Support:
             examples.append(Example(file, label, root))
         else:
             left_out.append(_two_names(root / first))
-    return Support(examples, skipped, list(dict.fromkeys(left_out)))
+    return Examples(examples, skipped, list(dict.fromkeys(left_out)))
 
 
 def _two_names(folder: Path) -> str:
@@ -267,31 +262,12 @@ def one_per_picture(examples: Iterable[tuple[Key | None, Example]]) -> dict[Key,
 
 
 def check_classes(examples: Iterable[Example], classes: Sequence[str], skipped: Sequence[Skipped]) -> None:
-    """Every class with examples must have one that can be read, and there must be two such classes."""
-    examples = list(examples)
-    if len(classes) < 2:
-        unread = [name for name in class_names(examples) if name not in classes]
-        none = f"; no picture of {_named(unread)} can be read" if unread else ""
-        why = f" ({to_text(skipped[-1].file)!r}: {skipped[-1].reason})" if skipped else ""
-        one = count(len(classes), "class", "classes")
-        raise UserError(f"examples of {one} can be read and two are needed{none}{why}: add examples of another class")
-    for example in examples:
-        if example.label not in (*classes, UNKNOWN):
-            raise UserError(
-                f"no picture of the class {example.label!r} can be read, such as {to_text(example.file)!r}: add "
-                f"another example, or remove the class"
-            )
-
-
-def check_corrections(table: Path, examples: Iterable[Example], label_of: Callable[[str], str | None]) -> None:
-    """Corrections in a labels.csv that is about to be replaced must be among the labels of this run.
-
-    examples: of that table; label_of: the label of a file in this run.
-    """
-    if lost := [one.file for one in examples if one.by_table and label_of(one.file) != one.label]:
+    """Every class with examples must have one that can be read."""
+    if unread := [example for example in examples if example.label not in (*classes, UNKNOWN)]:
+        why = f" ({skipped[-1].reason})" if skipped else ""
         raise UserError(
-            f"{str(table)!r} holds {count(len(lost), 'correction')} that would be lost, such as {to_text(lost[0])!r}: "
-            f"add this table as --support, or move it away"
+            f"no picture of the class {unread[0].label!r} can be read, such as {to_text(unread[0].file)!r}{why}: add "
+            f"another example, or remove the class"
         )
 
 
@@ -321,10 +297,10 @@ def _by_name(folders: Iterable[str | Path]) -> dict[str, list[str]]:
 def table_rows(table: Path) -> Iterator[Row]:
     """The lines of a csv file that has the columns file and label."""
     with open(table, newline="", encoding="utf-8-sig") as file:
-        yield from rows_of(file, repr(str(table)))
+        yield from lines_of(file, repr(str(table)))
 
 
-def rows_of(file: TextIO, table: str) -> Iterator[Row]:
+def lines_of(file: TextIO, table: str) -> Iterator[Row]:
     """The same of an open file; `table` is its name in errors."""
     try:
         header = next(filter(str.strip, file), "")

@@ -1,22 +1,21 @@
 """Small pictures for the report: WebP files in the folder .thumbs beside labels.json, whose records name them.
 
 The report is one file, so its small pictures are copied into it (`with_images`). labels.json stays small: 340 pictures
-took 2.8 MB when it held them itself, as files of version 0.1.0 still do.
+took 2.8 MB when it held them itself.
 """
 
 import hashlib
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from protoadapt.core.files import written_whole
-from protoadapt.core.threads import ahead, thread_pool
+from protoadapt.core.threads import ahead
 from protoadapt.labeling.names import from_text
 from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, thumbnail
 from protoadapt.vision.pictures.read import read_file
@@ -24,8 +23,8 @@ from protoadapt.vision.pictures.read import read_file
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, how much of it is done, and of how much."""
 FOLDER = ".thumbs"
-NAME = re.compile(rf"{re.escape(FOLDER)}/[0-9a-f]{{64}}(-\d{{1,4}})?\.(webp|jpg)")
-"""Of a small picture, relative to labels.json (jpg: of version 0.1.0). Anything else in a file leads nowhere."""
+NAME = re.compile(rf"{re.escape(FOLDER)}/[0-9a-f]{{64}}(-\d{{1,4}})?\.webp")
+"""Of a small picture, relative to labels.json. Anything else in a file leads nowhere."""
 SIDES = {350: 256, 600: 192, 1000: 160}
 """Pixels per side up to so many pictures."""
 LARGEST_FOR = {256: 12_000, 192: 7_000, 160: 4_200, THUMB: 2_100}
@@ -99,43 +98,20 @@ def write_thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], out: Path)
     return ahead(work, wanted, 64)
 
 
-@contextmanager
-def made_meanwhile(root: str | Path, contents: Mapping[str, bytes], out: Path) -> Iterator[None]:
-    """Writes the small pictures of a report while the block does something else, where their size is known by now.
+def thumbnails_ahead(root: str | Path, contents: Mapping[str, bytes], out: Path) -> None:
+    """Writes the small pictures of a report before its records are there, where their size is known by now.
 
-    contents: sha256 by name, of all pictures.
+    root: the folder that files are relative to; contents: sha256 by name, of all pictures.
     """
-    side, stop = side_for(len(contents)), threading.Event()
-    if side is None:
-        yield
-        return
-
-    def work() -> None:
-        wanted = [(_file(root, name), content, side) for name, content in contents.items()]
-        for _ in write_thumbnails(wanted, out):
-            if stop.is_set():
-                return
-
-    with thread_pool(1) as pool:
-        pool.submit(work)
-        try:
-            yield
-        except BaseException:
-            stop.set()
-            raise
-
-
-def _file(root: str | Path, name: str) -> str:
-    return os.path.normpath(os.path.join(os.path.abspath(root), from_text(name)))
+    if side := side_for(len(contents)):
+        for _ in write_thumbnails([(_file(root, name), content, side) for name, content in contents.items()], out):
+            pass
 
 
 def add_thumbnails(
     document: dict[str, Any], root: str | Path, contents: Mapping[str, bytes], out: Path, on_progress: Progress
 ) -> None:
-    """Writes the report's small pictures and names them in the records of a labels.json.
-
-    root: the folder that files are relative to. contents: sha256 by name, where it is known.
-    """
+    """Writes the report's small pictures and names them in the records of a labels.json; arguments as above."""
     records = document["pictures"]
     images = report_images(records, [one["file"] for one in document.get("next", ())])
     names = [records[i]["file"] for i, _, _ in images]
@@ -143,6 +119,10 @@ def add_thumbnails(
     for done, ((i, key, _), small) in enumerate(zip(images, write_thumbnails(wanted, out))):
         records[i][key] = small
         on_progress("thumbnails", done + 1, len(images))
+
+
+def _file(root: str | Path, name: str) -> str:
+    return os.path.normpath(os.path.join(os.path.abspath(root), from_text(name)))
 
 
 def remove_unused(document: Mapping[str, Any], out: Path) -> None:
@@ -166,13 +146,9 @@ def with_images(document: Mapping[str, Any], folder: str | Path) -> dict[str, An
 
 
 def _with_image(record: Any, folder: Path) -> Any:
-    if not isinstance(record, dict):
-        return record
-    images: dict[str, str] = {}
-    for key in KEYS:
-        name = record.get(key)
-        if isinstance(name, str) and NAME.fullmatch(name):
+    for key in KEYS if isinstance(record, dict) else ():
+        if isinstance(name := record.get(key), str) and NAME.fullmatch(name):
             with suppress(OSError), open(folder / name, "rb") as file:
                 content = file.read(LARGEST)
-                images |= {key: data_url(content)} if content.startswith((b"RIFF", b"\xff\xd8")) else {}
-    return record | images
+                record = record | ({key: data_url(content)} if content.startswith(b"RIFF") else {})
+    return record

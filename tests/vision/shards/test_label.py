@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.archive import CLASSES, copy_of, of, save_model, write_csv
+from helpers.archive import CLASSES, copy_of, label_features, of, save_model, write_csv
 from helpers.calibrated import calibration
 from helpers.label_files import almost_the_same
 
@@ -19,7 +19,7 @@ from protoadapt.cli.manifest_command import manifest as manifest_command
 from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.methods.row_learner import two_best
 from protoadapt.core.parts import read_lists
-from protoadapt.labeling import ESTIMATORS, label_features, load_classifier, predict
+from protoadapt.labeling import ESTIMATORS, load_classifier, predict
 from protoadapt.labeling.classifier import TEMPERATURE
 from protoadapt.labeling.onnx_export import export
 from protoadapt.vision import networks

@@ -4,12 +4,11 @@ import csv
 from pathlib import Path
 
 import pytest
-from helpers.archive import CLASSES, copy_of, of, write_csv
+from helpers.archive import CLASSES, copy_of, label_features, of, write_csv
 from helpers.label_files import correct
 
 from protoadapt import UserError
-from protoadapt.labeling import label_features
-from protoadapt.labeling import label_shards as labelling
+from protoadapt.labeling import label_pictures as labelling
 
 pq = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.usefixtures("without_paths")

@@ -1,0 +1,163 @@
+"""A `Collection`: labelled examples joined with a table of features, which an estimator gives a name to every picture.
+
+The rows may be in memory (`Collection.of_rows`: the pictures of a folder, of a page) or stay on a disk, in a table of
+millions (`parts_collection`): the pictures come in blocks either way.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from protoadapt.core.methods.row_source import MemorySource, block_size
+from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.familiarity import RATE, SAMPLE, check_calibration, with_threshold
+from protoadapt.labeling.label_methods import described
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, AnsweredBlock, result_head
+from protoadapt.labeling.prototype_paths import picture_map, prototype_paths
+from protoadapt.labeling.suggest import next_pictures
+from protoadapt.labeling.support import IN_FOLDER, Example, corrected_rows
+
+if TYPE_CHECKING:
+    from protoadapt.core.estimators import PrototypeClassifier
+
+FEATURED = 10_000
+"""Unlabelled rows that the report draws from and suggestions come from, at most."""
+NEXT = 18
+"""Pictures that a result suggests to label next."""
+
+
+class Named(NamedTuple):
+    """All pictures of a collection, named."""
+
+    result: dict[str, Any]  # what labels.json holds: the pictures that the report shows
+    classifier: Classifier
+    records: list[dict[str, Any]] | None  # of all pictures, where they were asked for
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Examples, unlabelled rows and the pictures to be named, wherever the rows are. S labelled rows of D features."""
+
+    title: str
+    root: str  # the folder that the pictures' names start from
+    classes: list[str]
+    support: np.ndarray  # (S, D): labelled rows
+    labels: np.ndarray  # (S): their classes, as positions in `classes`
+    corrected: np.ndarray  # (S): whether a labelled row does not represent its class
+    unlabeled: Any  # rows, as `fit_rows` takes them
+    sample: Callable[[], np.ndarray]  # some unlabelled rows, SAMPLE at most
+    blocks: Callable[[Classifier], Iterator[AnsweredBlock]]  # the pictures, answered
+    network: Mapping[str, Any]  # metadata of the network that made the features, with `views` where there are several
+    skipped: list[dict[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    table: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # rows, codes and each picture's row, in memory
+    files: Sequence[str] = ()  # of each picture, where they are known
+    contents: Mapping[str, bytes] = field(default_factory=dict)  # sha256 by name, where it is known
+    rows_on_disk: int = 0  # of a table that is not in memory
+    knows: Callable[[Example], bool] = lambda example: True  # whether it is among the examples, or cannot be read
+
+    @classmethod
+    def of_rows(
+        cls,
+        title: str,
+        names: Sequence[str],
+        row: np.ndarray,
+        rows: np.ndarray,
+        codes: np.ndarray,
+        classes: list[str],
+        network: Mapping[str, Any],
+        *,
+        root: str = "",
+        device: str = "cpu",
+        origin: np.ndarray | None = None,
+        **more: Any,
+    ) -> "Collection":
+        """A collection whose rows are in memory.
+
+        names, row (n): each picture's name and its row, which several may share. rows (N, D): features. codes, origin
+        (N) as in `outputs.AnsweredBlock`. network: its metadata. device: the estimator's.
+        """
+        origin = np.full(len(rows), IN_FOLDER) if origin is None else origin
+        support, unlabeled = codes >= 0, np.flatnonzero(codes == UNLABELED)
+        mixed = np.random.default_rng(0).permutation(unlabeled)
+        some, first = np.sort(mixed[:FEATURED]), np.zeros(len(rows), int)
+        first[row[::-1]] = np.arange(len(row))[::-1]  # of the pictures that share a row
+
+        def blocks(classifier: Classifier) -> Iterator[AnsweredBlock]:
+            answers = classifier.answer(rows).at(row)
+            yield AnsweredBlock(
+                names, codes[row], origin[row], answers, np.ones(len(row), bool), rows[some], first[some]
+            )
+
+        more["corrected"] = corrected_rows(codes, origin)[support]
+        more["unlabeled"] = MemorySource(
+            rows, unlabeled, block_size(len(classes), rows.shape[1]), torch.float32, device
+        )
+        more["table"] = rows, np.maximum(codes, UNLABELED), row
+        given = {"sample": lambda: rows[mixed[:SAMPLE]], "blocks": blocks, "network": network, **more}
+        return cls(title, root, classes, rows[support], codes[support], **given)
+
+    def name(
+        self,
+        estimator: "PrototypeClassifier",
+        *,
+        rate: float | None = None,
+        paths: bool = True,
+        n_next: int = NEXT,
+        keep: bool = True,
+        each: Callable[[AnsweredBlock], None] = lambda block: None,
+    ) -> Named:
+        """Fits the estimator on all rows and answers each picture once.
+
+        rate: the share of known pictures that may be called unknown (`checked_rate`). paths: compute the prototypes'
+        paths for the report, which takes seconds. n_next: how many pictures to suggest for labelling next. keep: return
+        the records of all pictures, not only of those in the report. each: called with every block.
+        """
+        network, calibration = self.network, self.network["calibration"]
+        check_calibration(calibration, rate, network["model"])
+        estimator.fit_rows(self.support, self.labels, self.unlabeled, self.corrected)
+        about = {"name": network["model"]} | {key: network[key] for key in ("weights", "size", "mean", "std")}
+        about |= {"views": network["views"]} if network.get("views", 1) > 1 else {}
+        classifier = Classifier.of(estimator, self.classes, about, self.support, self.labels, self.corrected)
+        if calibration is not None:
+            classifier = with_threshold(classifier, calibration, self.labels, self.sample(), self.corrected, rate)
+        n_way, no_class = len(self.classes), 0
+        found, unknown = np.zeros((2, n_way), np.int64)
+        reported: list[dict[str, Any]] = []
+        featured: list[dict[str, Any]] = []
+        records: list[dict[str, Any]] = []
+        features = [self.support[:0]]
+        for block in map(AnsweredBlock.labelled, self.blocks(classifier)):
+            best, asked = block.answers.best[:, 0], block.codes == UNLABELED
+            no_class += int((block.codes == NONE_OF_CLASSES).sum())
+            found += np.bincount(best[asked], minlength=n_way)
+            unknown += np.bincount(best[asked & block.answers.unknown], minlength=n_way)
+            every = block.records(self.classes) if keep else []
+            for some, places in ((reported, np.flatnonzero(block.reported)), (featured, block.featured)):
+                some += [every[i] for i in places] if keep else block.records(self.classes, places)
+            records += every
+            features.append(block.features)
+            each(block)
+        rows = np.concatenate(features)
+        counts = zip(self.classes, *(part.tolist() for part in (np.bincount(self.labels), found, unknown)))
+        result = {
+            **result_head(self.title, classifier, described(estimator)),
+            "unknown_rate": None if classifier.threshold is None or rate == 0 else rate or RATE,
+            "classes": [dict(zip(("name", "support", "found", "unknown"), values)) for values in counts],
+            "no_class": no_class,  # pictures of none of the classes, as people said
+            "pictures": reported,
+            "skipped": self.skipped,
+            "notes": self.notes,
+            "next": next_pictures(classifier, self.support, rows, featured, n_next),
+            "paths": None,
+        }
+        result["model"]["dataset"] = network["trained_on"]
+        if paths:
+            codes = np.concatenate([self.labels, np.full(len(rows), UNLABELED)])
+            drawn = np.concatenate([self.support, rows]).astype(np.float32)
+            result["paths"] = prototype_paths(estimator, classifier, drawn, codes)
+            result["map"] = picture_map(estimator, classifier, *self.table) if self.table else None
+        return Named(result, classifier, records if keep else None)

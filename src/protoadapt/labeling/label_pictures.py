@@ -1,0 +1,148 @@
+"""`label`: names for the pictures of a folder, or the rows of a table, from a few examples of each class."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import check_ours
+from protoadapt.core.threads import thread_pool
+from protoadapt.labeling.classifier import METHOD
+from protoadapt.labeling.outputs import Output
+from protoadapt.labeling.parquet_table import OURS, PARQUET, check_pyarrow, parquet_writer
+from protoadapt.labeling.pictures import embed_pictures, pictures_collection, pictures_of
+from protoadapt.labeling.sorting import check_way
+from protoadapt.labeling.support import class_names, read_support
+from protoadapt.labeling.thumbnails import Progress, thumbnails_ahead
+from protoadapt.vision import networks
+
+MODEL = "lite0"
+"""The network of `label` unless another is asked for."""
+FEW = 100_000
+"""Rows of a table that a spreadsheet opens without complaint: up to so many there is a labels.csv too."""
+
+
+def label(
+    support: Sequence[str | Path],
+    images: str | Path | None,
+    out: str | Path,
+    *,
+    features: str | Path | None = None,
+    model: str | Path | None = None,
+    method: str = METHOD,
+    settings: Mapping[str, Any] | None = None,
+    sort: str | None = None,
+    sort_unknown: str | None = None,
+    unknown: str | float | None = None,
+    cache: str | Path | None = None,
+    device: str = "cpu",
+    page: Callable[[dict[str, Any]], str] | None = None,
+    on_progress: Progress = lambda stage, done, total: None,
+) -> dict[str, Any]:
+    """Names pictures from a few examples; the unlabelled pictures shape the classifier too.
+
+    Parameters
+    ----------
+    support : folders with one folder of pictures per class, and csv files with the columns `file` and `label`, such as
+        a labels.csv that was corrected. At least two classes. With `features`, tables name files as the manifest does.
+    images : the folder whose pictures are named, at any depth. They may include the examples.
+    out : the folder that gets labels.csv, labels.json and classifier.safetensors; with `features` labels.parquet, and
+        labels.csv for at most 100,000 rows.
+    features : in place of `images` the folder that `extract --manifest` wrote: every row is named, in bounded memory.
+    model : a network that `protoadapt models` lists, "timm:NAME", or a model file; by default "lite0". With `features`,
+        the network that made them, where it is not found under the name that they keep.
+    method : "bapa" (any class balance), "cipa", "protonet", "semi_protonet", "soft_kmeans" or "pt_map".
+    settings : settings of the method by name; the defaults are those of its estimator.
+    sort : "copy" or "link" puts the pictures of `images` into `out`/sorted/CLASS/ as well.
+    sort_unknown : with `sort`: "together" (default) keeps a picture that may be of none of the classes in the folder of
+        its likeliest class; "apart" puts it into `out`/sorted/unknown/, where a picture that a person called unknown
+        goes in any case.
+    unknown : how many of the known pictures may be called unknown, as a share up to 0.5; None: 0.1; "off": none.
+    cache : folder that keeps features by content; by default `out`/.features.
+    device : "cpu", "cuda", …
+    page : makes `out`/report.html of the result, such as `protoadapt.report.label_page.labels_page`; None: no page.
+    on_progress : called with "pictures embedded", "thumbnails" or "rows, all passes", how many are done, and of how
+        many.
+
+    Returns
+    -------
+    What labels.json holds: `classes`, one record per picture in `pictures` (of a table a sample; `classes` count all
+    rows), `skipped` files with reasons, `notes`, the `model`, `method`, `calibrated`, `threshold` and `paths` for the
+    report (`protoadapt.report`).
+
+    Examples
+    --------
+    >>> result = label(["examples"], "photos", "named", model="lite0")
+    >>> result["pictures"][0]["label"]
+    'oak'
+    """
+    output = Output(out, sort, sort_unknown, page)
+    _check_places(output.folder, images, support, sort)
+    if features:
+        check_pyarrow()
+        check_ours(output.folder / PARQUET, OURS)
+        if method == "pt_map":
+            raise UserError("--features with --method pt_map would read all rows thousands of times: choose bapa")
+    libraries = thread_pool(1).submit(_load_libraries)
+
+    def learner() -> Any:
+        libraries.result()
+        from protoadapt.labeling.familiarity import checked_rate
+        from protoadapt.labeling.label_methods import make_estimator
+
+        return make_estimator(method, settings or {}, device), checked_rate(unknown)
+
+    if settings or method != METHOD or unknown is not None or features:
+        learner()  # mistakes are said before the work
+    examples = read_support(support, images)
+    check_way(sort, classes=class_names(examples.examples))
+    if images is not None:
+        cache = Path(cache or output.folder / ".features")
+        pictures = pictures_of(images, [output.folder, cache])
+        network = networks.load_for_files(MODEL if model is None else model, device)
+        embedded = embed_pictures(pictures, examples, network, cache, on_progress)
+        estimator, rate = learner()
+        collection = pictures_collection(images, pictures.files, examples, embedded, device)
+    else:
+        from protoadapt.labeling.parts_collection import parts_collection
+
+        estimator, rate = learner()
+        passes = estimator.get_params().get("n_iter", 0) + 2
+        collection = parts_collection(str(features), examples, model, device, passes, on_progress)
+    output.check_corrections(collection.knows, images, support)
+    parquet = parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
+    with thread_pool(1) as pool, parquet if features else nullcontext(lambda block: None) as each:
+        pool.submit(thumbnails_ahead, collection.root, collection.contents, output.folder)
+        named = collection.name(estimator, rate=rate, keep=collection.rows_on_disk <= FEW, each=each)
+    result = named.result
+    if features:
+        result["title"] += f": {len(result['pictures']):,} of {count(collection.rows_on_disk, 'picture')}"
+    output.write(result, named.records, named.classifier, collection, support, on_progress)
+    return result
+
+
+def _load_libraries() -> None:
+    """What naming needs, while pictures are embedded: these take seconds to load.
+
+    None of our own modules: two threads that enter a package by different modules may each see the other's half-made.
+    """
+    for module in ("torch", "scipy.linalg", "sklearn.base", "sklearn.manifold"):
+        import_module(module)
+
+
+def _check_places(out: Path, images: str | Path | None, support: Sequence[str | Path], sort: str | None) -> None:
+    """Refuses before the work what would fail after it."""
+    read = [("--support", path) for path in support] + ([] if images is None else [("--images", images)])
+    for option, path in read:
+        if os.path.realpath(out) == os.path.realpath(path):
+            raise UserError(f"--out and {option} are both {str(out)!r}: give the results a folder of their own")
+        if sort and Path(os.path.realpath(path)).is_relative_to(Path(os.path.realpath(out), "sorted")):
+            raise UserError(f"--sort would write into {str(path)!r}, which is also read: leave --sort out")
+    # It would contradict the new labels; of millions of pictures, so not removed.
+    if images is not None and (out / PARQUET).exists():
+        raise UserError(
+            f"{str(out / PARQUET)!r} holds labels of label --features: remove it, or choose another folder for --out"
+        )

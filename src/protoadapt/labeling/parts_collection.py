@@ -1,0 +1,168 @@
+"""A table of millions of rows on a disk and its examples: the collection of `label --features`.
+
+Rows are read once per step of the estimator and never held.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.parts import Part, PartsTable, read_lists
+from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.collection import Collection
+from protoadapt.labeling.familiarity import SAMPLE
+from protoadapt.labeling.names import UNKNOWN, to_text
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, AnsweredBlock, skipped_records
+from protoadapt.labeling.pictures import load_same
+from protoadapt.labeling.support import IN_FOLDER, Example, Examples, check_classes, corrected_rows, one_per_picture
+from protoadapt.labeling.thumbnails import Progress
+from protoadapt.vision import networks
+from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
+from protoadapt.vision.networks.engines import ONNXRUNTIME
+from protoadapt.vision.pictures.walk import Skipped, size_of
+from protoadapt.vision.shards import Entry, open_features
+from protoadapt.vision.shards.make import decode_entries, embed_decoded, rows_of
+from protoadapt.vision.shards.shard_source import ShardSource
+
+REPORTED = 2000
+"""Pictures in the report, beside the examples."""
+SKIPPED = 1000
+"""Unreadable pictures that are listed; extract's broken.csv has all."""
+
+
+def parts_collection(
+    features: str | Path, support: Examples, model: str | Path | None, device: str, passes: int, on_progress: Progress
+) -> Collection:
+    """Joins the rows of a table (`extract --manifest`) and examples, by the names that tables give and by content.
+
+    A picture of a class folder that is no row is embedded, exactly as the rows were. passes: how often the rows will be
+    read, for `on_progress`.
+    """
+    table = open_features(Path(features))
+    if not table.n_rows:
+        raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
+    listed = [example for example in support.examples if not example.source.is_dir()]
+    in_folders = [example for example in support.examples if example.source.is_dir()]
+    found = table.find_names(example.file for example in listed)
+    if missing := [example for example in listed if example.file not in found]:
+        raise UserError(
+            f"{str(missing[0].source)!r} names {count(len({one.file for one in missing}), 'picture')} without a row, "
+            f"such as {to_text(missing[0].file)!r}: write names as the manifest has them, relative to the folder it "
+            f"was made from"
+        )
+    pictures = one_per_picture((_sha256(example.file), example) for example in in_folders)
+    copies = table.find_contents(pictures)
+    by_name = [(example.file, example) for example in listed]
+    example_of = one_per_picture([*by_name, *((name, pictures[content]) for content, name, _ in copies)])
+    counted = {content for content, name, _ in copies if name in found}  # with the tables already
+    new = [example for content, example in pictures.items() if content not in counted]
+    embedded, broken = _embedded(new, table, model, device)
+    names = sorted(name for name in found if example_of[name].label != UNKNOWN)
+    labels = [*(example_of[name].label for name in names), *(new[i].label for i in embedded)]
+    classes, skipped = sorted(set(labels)), [*support.skipped, *broken]
+    check_classes(in_folders, classes, skipped)
+    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
+    places: dict[int, dict[int, int]] = {}  # part → position → class or NONE_OF_CLASSES
+    for name, (part, position) in [(name, place[:2]) for name, place in found.items()] + [copy[1:] for copy in copies]:
+        places.setdefault(part, {})[position] = number[example_of[name].label]
+    codes = np.array([number[label] for label in labels])
+    origins = {example.file: example.origin for example in listed if example.by_table}
+    origin = np.array([origins.get(name, IN_FOLDER) for name in names] + [IN_FOLDER] * len(embedded))
+    table.check()
+    leave = {part: np.array(list(positions)) for part, positions in places.items()}
+    source = ShardSource(replace(table, leave=leave, tick=_counter(on_progress, passes * table.n_rows)), device)
+    index, made_with = table.index, table.index["model"]
+    card = card_file(model or made_with["model"])  # as it is now, not as it was when the features were made
+    own = {"views": index["views"], "trained_on": trained_on(card, made_with.get("dataset"))}
+    # A card is calibrated with one view.
+    own["calibration"] = calibration_of(card, index["weights"]) if index["views"] == 1 else None
+    unread = islice((one for part in table.parts for one in part.record["broken"]), SKIPPED)
+    every = -(-table.n_rows // REPORTED)
+    return Collection(
+        to_text(Path(features).resolve().name),
+        index["root"],
+        classes,
+        np.stack([*(found[name].row for name in names), *embedded.values()]),
+        codes,
+        corrected_rows(codes, origin),
+        source,
+        lambda: np.concatenate([rows[:: -(-table.n_rows // SAMPLE)] for rows in source.table]).astype(np.float32),
+        lambda classifier: _blocks(classifier, source, places, origins, every),
+        made_with | own,
+        skipped_records([*skipped, *(Skipped(one["name"], one["reason"]) for one in unread)]),
+        support.notes(),
+        rows_on_disk=table.n_rows,
+        knows=lambda one: one.file in example_of and example_of[one.file].label == one.label,
+    )
+
+
+def _embedded(
+    examples: Sequence[Example], table: PartsTable, model: str | Path | None, device: str
+) -> tuple[dict[int, np.ndarray], list[Skipped]]:
+    """The rows of the readable examples by position, made as extract makes them: decoding, batches, views, rounding."""
+    if not examples:
+        return {}, []
+    index = table.index
+    place = "cpu" if index["engine"] == ONNXRUNTIME else device
+    load: Callable[[str | Path], Any] = lambda name: networks.load(name, place, index["engine"])  # noqa: E731
+    network, own = load_same(model, index["model"]["model"], index["weights"], "the features were", load)
+    entries = [Entry(os.path.abspath(example.file), size_of(example.file)) for example in examples]
+    batches = decode_entries(Path(), entries, own["size"], own.get("resize"))
+    rows, broken = rows_of(embed_decoded(batches, network, own, index["views"]), len(entries))
+    skipped = [Skipped(examples[row].file, reason) for row, reason in broken.items()]
+    return {row: rows[row] for row in range(len(examples)) if row not in broken}, skipped
+
+
+def _sha256(file: str) -> bytes | None:
+    try:
+        with open(file, "rb") as opened:
+            return hashlib.file_digest(opened, "sha256").digest()
+    except OSError:
+        return None
+
+
+def _counter(on_progress: Progress, total: int) -> Callable[[int], None]:
+    """Reports the rows of all passes; a method may need fewer passes than expected, or one more."""
+    done = 0
+
+    def tick(rows: int) -> None:
+        nonlocal done
+        done += rows
+        on_progress("rows, all passes", min(done, total), total)
+
+    return tick
+
+
+def _blocks(
+    classifier: Classifier,
+    source: ShardSource,
+    places: dict[int, dict[int, int]],
+    origins: dict[str, int],
+    every: int,
+) -> Iterator[AnsweredBlock]:
+    """One block per part. Every `every`-th row is in the report, and all that have a label."""
+    parts = source.table.parts
+    starts = dict(zip((part.number for part in parts), accumulate((part.shape[0] for part in parts), initial=0)))
+    source, answering = source.powered(classifier.beta, classifier.power), classifier.to(source.device)
+
+    def block(part: Part, rows: np.ndarray) -> AnsweredBlock:
+        lists, codes = read_lists(part), np.full(len(rows), UNLABELED)
+        for position, code in places.get(part.number, {}).items():
+            codes[position] = code
+        sampled = ((np.arange(len(rows)) + starts[part.number]) % every == 0) & (codes < 0)
+        origin = np.array([origins.get(name, IN_FOLDER) for name in lists["names"]])
+        with torch.inference_mode():
+            answers = answering.answer_blocks(source.blocks(rows))
+        text, numbers = [to_text(name) for name in lists["names"]], np.array(lists["numbers"], np.int32)
+        shown, featured = sampled | (codes != UNLABELED), np.flatnonzero(sampled)
+        return AnsweredBlock(text, codes, origin, answers, shown, rows[sampled], featured, part.number, numbers)
+
+    return source.table.each(block, everything=True)
