@@ -14,8 +14,8 @@ from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, name_in, skipped_records
 from protoadapt.labeling.support import IN_FOLDER, Example, Examples, check_classes, class_names, one_per_picture
 from protoadapt.labeling.thumbnails import Progress
-from protoadapt.vision.feature_store import Store
 from protoadapt.vision.embed import embed_files
+from protoadapt.vision.feature_store import Store
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.walk import Listing, Skipped, find_pictures
 
