@@ -203,17 +203,6 @@ def test_the_log_the_events_and_the_result(tmp_path, capfd):
     assert ends[0].seconds_left == pytest.approx(144 / result["history"][0]["images_per_second"])
     assert ends[1].seconds_left == 0
     assert capfd.readouterr() == ("", ""), "the loop itself prints nothing"
-    assert list((tmp_path / "tensorboard").iterdir())
-
-
-def test_without_tensorboard_a_note_says_so_and_nothing_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # importing it raises ImportError
-    events = []
-    train(toy.config(), toy.images(), None, tmp_path, on_event=events.append, accelerator="cpu")
-    assert [event.text for event in events if event.kind == "note"] == [events[0].text]
-    assert events[0].text.startswith("TensorBoard is not installed, so losses go to log.csv only: pip install")
-    assert not (tmp_path / "tensorboard").exists()
-    assert len((tmp_path / "log.csv").read_text().splitlines()) == 3
 
 
 def test_a_phase_without_an_epoch_is_noted(tmp_path):
@@ -262,14 +251,14 @@ def test_settings_that_do_not_fit_leave_no_run_behind(tmp_path, wrong):
 def test_without_lightning_training_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)  # importing it raises ImportError
     with pytest.raises(UserError, match=r"training needs lightning-fabric, which is not installed: pip install"):
-        launch("cpu", 1, 1, "auto", None)
+        launch("cpu", 1, 1, "auto")
 
 
 def test_heavy_libraries_are_loaded_where_they_are_used():
-    """rich nowhere, lightning in `build` alone; it, matplotlib and TensorBoard only inside functions."""
+    """rich nowhere, lightning in `build` alone; it and matplotlib only inside functions."""
     root, lazy = (
         Path(protoadapt.training.__file__).parent,
-        {"lightning", "lightning_fabric", "matplotlib", "tensorboard"},
+        {"lightning_fabric", "matplotlib"},
     )
     users: dict[str, set[str]] = {}
     for file in root.rglob("*.py"):
@@ -289,4 +278,4 @@ def test_an_unknown_strategy_is_named():
     from protoadapt.training.build import launch
 
     with pytest.raises(UserError, match="--strategy 'foo' is unknown: give auto, ddp or fsdp"):
-        launch("cpu", 1, 1, "foo", None)
+        launch("cpu", 1, 1, "foo")

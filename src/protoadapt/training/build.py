@@ -75,21 +75,19 @@ def load_teacher(path: str, n_classes: int) -> Learner:
     return learner.eval().requires_grad_(False)
 
 
-def launch(accelerator: str, devices: int | str, num_nodes: int, strategy: str, precision: str | None) -> "Fabric":
+def launch(accelerator: str, devices: int | str, num_nodes: int, strategy: str) -> "Fabric":
     """The processes of a run: started here, or recognised when torchrun or SLURM started them.
 
-    Arguments as in lightning-fabric; precision None: bf16-mixed on a GPU, 32-true elsewhere.
+    Arguments as in lightning-fabric. The precision is bf16-mixed on a GPU, 32-true elsewhere.
     """
     try:
         from lightning_fabric import Fabric
     except ImportError as error:
         raise UserError(f"training needs lightning-fabric, which is not installed: {install('train')}") from error
-    if precision is None:
-        gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
-        precision = "bf16-mixed" if gpu else "32-true"
+    gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
     options: Any = {"accelerator": accelerator, "devices": devices, "num_nodes": num_nodes, "strategy": strategy}
     try:
-        fabric = Fabric(**options, precision=precision)  # type: ignore[arg-type]
+        fabric = Fabric(**options, precision="bf16-mixed" if gpu else "32-true")
     except (ValueError, TypeError, RuntimeError) as error:
         if "invalid strategy name" in str(error):
             raise UserError(f"--strategy {strategy!r} is unknown: give auto, ddp or fsdp") from error

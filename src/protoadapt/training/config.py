@@ -75,9 +75,7 @@ class Phase:
             if needs.teacher and self.teacher is None:
                 raise UserError(f"the objective {name} learns from a teacher and none is given: name the teacher's run")
             if needs.episodes and self.sampler != "episodes":
-                raise UserError(
-                    f'the objective {name} learns from episodes: set the sampler of its phase to "episodes"'
-                )
+                raise UserError(f'{name} learns from episodes: set the sampler of its phase to "episodes"')
         if len(heads := [name for name in HEADS if name in self.weights]) > 1:
             raise UserError(f"{' and '.join(heads)} are two heads of one network: choose one of them per phase")
         taught = self.needs.teacher  # an error where two objectives do not fit together
@@ -103,28 +101,18 @@ class TrainConfig:
     # data
     dataset: str = setting("cifar-fs", "name of the dataset, as `protoadapt data` takes it")
     size: int = setting(84, "side of the network's input in pixels", low=1)
-    store: int | None = setting(
-        None, "side at which base pictures are kept, windows are cut from there; none: size", low=1
-    )
+    store: int | None = setting(None, "side of base pictures, from which windows are cut; none: size", low=1)
     crop: str = setting("none", 'part of each picture that is used: "none" for all of it, or CUB\'s bounding "box"')
     # views
-    weak_crop: str = setting(
-        "pad", '"pad": shift by up to 1/8 of the side; "resized": random window, enlarged', choices=CROPS
-    )
+    weak_crop: str = setting("pad", '"pad": shift by up to 1/8 of the side; "resized": random window', choices=CROPS)
     scale: float = setting(0.35, 'smallest share of the picture\'s area in a "resized" window', low=SMALLEST, high=1)
     flip: bool = setting(True, "mirror half of the weak views; switch off where left and right matter, as in letters")
-    jitter: float = setting(
-        0.0, "colour jitter of weak views: brightness, contrast and saturation change by 1 ± jitter", high=1
-    )
+    jitter: float = setting(0.0, "weak views: brightness, contrast, saturation change by 1 ± jitter", high=1)
     # network
     backbone: str = setting("resnet12", "network to train, a key of BACKBONES")
     width: int | None = setting(None, "channels of the first stage; none: as published", low=1)
-    dropblock: float = setting(
-        0.0, "share of places that DropBlock sets to 0 after the last two stages", high=1, below=True
-    )
-    classifier: str = setting(
-        "linear", 'classifier of the base classes: "linear" or "cosine"', choices=("linear", "cosine")
-    )
+    dropblock: float = setting(0.0, "share of places set to 0 after the last two stages", high=1, below=True)
+    classifier: str = setting("linear", "classifier of the base classes", choices=("linear", "cosine"))
     sync_batchnorm: bool = setting(False, "BatchNorm statistics over all processes instead of each one's own rows")
     init_from: str | None = setting(None, "run, checkpoint or model file to start the backbone from; none: random")
     frozen: bool = setting(False, "keep the backbone as init_from gives it, so that only heads learn")
@@ -143,21 +131,15 @@ class TrainConfig:
     # optimisation
     epochs: int = setting(40, "passes over the base pictures", low=1, high=10**6)
     batch: int = setting(256, "pictures per step over all processes, before rotated copies and mixed rows", low=1)
-    optimizer: str = setting("sgd", '"sgd" with Nesterov momentum, or "adam"', choices=("sgd", "adam"))
+    optimizer: str = setting("sgd", "sgd with Nesterov momentum, or adam", choices=("sgd", "adam"))
     lr: float = setting(0.05, "highest learning rate", low=SMALLEST)
     head_factor: float = setting(1.0, "factor of the learning rate for all heads", low=SMALLEST)
     momentum: float = setting(0.9, "momentum of sgd", high=1, below=True)
     weight_decay: float = setting(5e-4, "weight decay on all parameters")
     warmup: float = setting(0.0, "epochs over which the learning rate rises from 0")
-    schedule: str = setting(
-        "cosine",
-        'learning rate after the warm-up: "cosine" falls to 0, "constant" stays at lr',
-        choices=("cosine", "constant"),
-    )
+    schedule: str = setting("cosine", "rate after warm-up: cosine to 0, or constant", choices=("cosine", "constant"))
     cycles: int = setting(1, "cosine cycles of the learning rate, each from lr to 0", low=1)
-    ema: float = setting(
-        0.999, "decay of the weight average that is validated and kept; 0: no average", high=1, below=True
-    )
+    ema: float = setting(0.999, "decay of the weight average that is kept; 0: no average", high=1, below=True)
     seed: int = setting(0, "seed of every random number of the run", high=2**32 - 1)
     # validation and checkpoints
     validate_every: int = setting(2, "epochs between validations", low=1)

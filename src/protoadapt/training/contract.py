@@ -10,7 +10,7 @@ episode, K support and Q query pictures per class.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
@@ -87,7 +87,6 @@ class Outputs:
     teacher_logits: Tensor | None = None  # (B, C) of the weak views
     places: Tensor | None = None  # (…, D · side²): the rows of `features` before the mean over places
     conditioned: Tensor | None = None  # (B, D) features of the weak views, conditioned on their episodes
-    memo: dict[str, Any] = field(default_factory=dict)  # what several functions of an objective use
     noise: torch.Generator | None = None  # for heads that draw random numbers while training
 
     @cached_property
@@ -104,6 +103,12 @@ class Outputs:
     def mixed_logits(self) -> Tensor:
         """(B, C) class logits of the mixed rows."""
         return self.all_logits[len(self.labels) :]
+
+    @cached_property
+    def accuracy(self) -> Tensor:
+        """Share () of the weak views that the classifier puts into their own class."""
+        b = self.batch
+        return (self.logits[:b].argmax(1) == self.labels[:b]).float().mean()
 
     @property
     def rotated_features(self) -> Tensor:
@@ -127,8 +132,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Objective:
-    """One loss: what it needs, how it is computed, and optionally a training accuracy to log."""
+    """What it needs, and its function: outputs → mean loss () and the training accuracy () to log, or None."""
 
-    loss: Callable[[Outputs], Tensor]  # → () mean loss
+    compute: Callable[[Outputs], tuple[Tensor, Tensor | None]]
     needs: Needs
-    accuracy: Callable[[Outputs], Tensor] | None = None  # → () share of pictures answered correctly

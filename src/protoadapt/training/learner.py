@@ -119,16 +119,12 @@ class Learner(nn.Module):
             with torch.no_grad():
                 outputs.teacher_logits = self.teacher(weak)  # type: ignore[misc]
 
-        parts = {name: OBJECTIVES[name].loss(outputs) for name in self.weights}
+        answers = {name: OBJECTIVES[name].compute(outputs) for name in self.weights}
+        parts = {name: loss for name, (loss, _) in answers.items()}
         loss = torch.stack([weight * parts[name] for name, weight in self.weights.items()]).sum()
-        with torch.no_grad():
-            accuracy = self._accuracy(outputs)
+        accuracies = (answers[name][1] for name in OBJECTIVES if name in answers)
+        accuracy = next((one for one in accuracies if one is not None), loss.new_zeros(()))
         return {"loss": loss + self._idle(), **parts, "accuracy": accuracy}
-
-    def _accuracy(self, outputs: Outputs) -> Tensor:
-        used = (objective.accuracy for name, objective in OBJECTIVES.items() if name in self.weights)
-        measures = [accuracy for accuracy in used if accuracy]
-        return measures[0](outputs) if measures else outputs.features.new_zeros(())
 
     def _idle(self) -> Tensor | float:
         """Zero, with a zero gradient for the heads that this phase does not use: distributed training waits for it."""

@@ -54,9 +54,7 @@ def train(
     devices: int | str = 1,
     num_nodes: int = 1,
     strategy: str = "auto",
-    precision: str | None = None,
     compiled: bool | None = None,
-    resident: bool | None = None,
 ) -> dict[str, Any]:
     """Train on the base classes and keep the network with the best accuracy on the validation classes.
 
@@ -66,22 +64,20 @@ def train(
         config       the run: data, objectives, optimiser, seed
         base, val    `Images`: pixels (N, 3, H, H) uint8, labels (N), class_names, as `load_splits` returns them: base
                      with the side `store` of the config, val with its `size`; val None: the last network is kept
-        out_dir      folder of the run: checkpoints/, best.json, log.csv, tensorboard/, result.json
+        out_dir      folder of the run: checkpoints/, best.json, log.csv, result.json
         resume       continue from the last checkpoint in out_dir; the config must be the same
         on_event     called with an `Event` when an epoch starts or ends, after each step, and with notes
         accelerator, devices, num_nodes, strategy
                      as in lightning-fabric; processes started by torchrun or SLURM are recognised
-        precision    None: bf16-mixed on a GPU, 32-true on the CPU
         compiled     use torch.compile; None: on a GPU
-        resident     hold the pictures in the memory of the device; None: if they fit
 
     Returns
         the content of result.json: "finished", "best", "history", "seconds", "images_per_second", …
 
     Example: `train(config, *load_splits(config, None), "runs/glyphs")`.
     """
-    fabric = launch(accelerator, devices, num_nodes, strategy, precision)
-    return Run(fabric, config, base, val, Path(out_dir), compiled, resident).go(resume, on_event)
+    fabric = launch(accelerator, devices, num_nodes, strategy)
+    return Run(fabric, config, base, val, Path(out_dir), compiled).go(resume, on_event)
 
 
 class Run:
@@ -95,7 +91,6 @@ class Run:
         val: Any | None,
         out: Path,
         compiled: bool | None = None,
-        resident: bool | None = None,
     ):
         self.fabric, self.config, self.val, self.out = fabric, config, val, out
         self.device, self.state = fabric.device, State()
@@ -134,7 +129,7 @@ class Run:
                 raise UserError("sync_batchnorm works on GPUs only: set sync_batchnorm=false on the CPU")
             self.learner = torch.nn.SyncBatchNorm.convert_sync_batchnorm(self.learner)
         self.optimizer = make_optimizer(config, self.learner, fused=cuda)
-        self.feed = Feed(base.pixels, self.labels, self.device, resident, config.size)
+        self.feed = Feed(base.pixels, self.labels, self.device, side=config.size)
         self.compiled = cuda if compiled is None else compiled
         if self.compiled:
             torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)
@@ -159,7 +154,7 @@ class Run:
         self.start_up = time.perf_counter() - self.created
         total = state.images + sum(self.rows[state.epoch :])
         log = RunLog(self.out, config.epochs, total, on_event, self.fabric.is_global_zero)
-        with log, stop_requested() as stop:
+        with stop_requested() as stop:
             if resume:
                 log.note(f"resuming from step {state.step} (epoch {state.epoch + 1})")
             for number in config.phases_without_epochs:

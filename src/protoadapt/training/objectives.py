@@ -34,24 +34,22 @@ def make_classifier(sizes: Sizes) -> nn.Module:
     return kinds[sizes.config.classifier](sizes.dim, sizes.classes)
 
 
-def classifier_accuracy(outputs: Outputs) -> Tensor:
-    """Share () of the weak views that the classifier puts into their own class."""
-    b = outputs.batch
-    return (outputs.logits[:b].argmax(1) == outputs.labels[:b]).float().mean()
+Answer = tuple[Tensor, Tensor | None]
 
 
-def cross_entropy(outputs: Outputs) -> Tensor:
+def cross_entropy(outputs: Outputs) -> Answer:
     """Mean of −log p_y over weak views and rotated copies: the classifier baseline (Chen et al. 2019; our Eq. 5)."""
-    return F.cross_entropy(outputs.logits, outputs.labels, label_smoothing=outputs.config.label_smoothing)
+    smoothing = outputs.config.label_smoothing
+    return F.cross_entropy(outputs.logits, outputs.labels, label_smoothing=smoothing), outputs.accuracy
 
 
-def rotation(outputs: Outputs) -> Tensor:
+def rotation(outputs: Outputs) -> Answer:
     """How many quarter turns? Cross-entropy of the rotated copies (Gidaris et al. 2018; Mangla et al. 2020)."""
     logits = apply_head(outputs.heads["rotation_head"], outputs.rotated_features)
-    return F.cross_entropy(logits, torch.arange(4, device=logits.device).repeat_interleave(len(logits) // 4))
+    return F.cross_entropy(logits, torch.arange(4, device=logits.device).repeat_interleave(len(logits) // 4)), None
 
 
-def mixed_cross_entropy(outputs: Outputs) -> Tensor:
+def mixed_cross_entropy(outputs: Outputs) -> Answer:
     """Soft-label cross-entropy of rows that were mixed at a random layer l.
 
         x̄ˡ = λ·x₁ˡ + (1−λ)·x₂ˡ         x₁ a weak view of picture i, x₂ a view of picture perm[i]
@@ -68,10 +66,10 @@ def mixed_cross_entropy(outputs: Outputs) -> Tensor:
     logits, lam, smoothing = outputs.mixed_logits, cast(Tensor, outputs.lam), outputs.config.label_smoothing
     one = F.cross_entropy(logits, outputs.labels[: outputs.batch], label_smoothing=smoothing)
     two = F.cross_entropy(logits, cast(Tensor, outputs.partner_labels), label_smoothing=smoothing)
-    return lam * one + (1 - lam) * two
+    return lam * one + (1 - lam) * two, outputs.accuracy
 
 
-def distillation(outputs: Outputs) -> Tensor:
+def distillation(outputs: Outputs) -> Answer:
     """T²·KL(softmax(teacher/T) ‖ softmax(student/T)) of the weak views' logits (Hinton et al. 2015; Tian et al. 2020).
 
     T² keeps the size of the gradient.
@@ -79,32 +77,27 @@ def distillation(outputs: Outputs) -> Tensor:
     temperature = outputs.config.distill_temperature
     student = F.log_softmax(outputs.logits[: outputs.batch] / temperature, dim=1)
     teacher = F.log_softmax(cast(Tensor, outputs.teacher_logits) / temperature, dim=1)
-    return temperature**2 * F.kl_div(student, teacher, log_target=True, reduction="batchmean")
+    loss = temperature**2 * F.kl_div(student, teacher, log_target=True, reduction="batchmean")
+    return loss, outputs.accuracy
 
 
-def protonet_logits(outputs: Outputs) -> Tensor:
-    """−τ·‖q − p_c‖² (E, W, Q, W) of each query q and prototype p_c, the mean of the support rows of class c."""
+def protonet(outputs: Outputs) -> Answer:
+    """Episodic Prototypical Networks (Snell et al. 2017; the paper's Eqs. 1–3): every query against its own class.
+
+    Logits are −τ·‖q − p_c‖² of each query q and prototype p_c, the mean of the support rows of class c.
+    """
     shot, temperature = outputs.config.shot, cast(Tensor, outputs.heads["log_temperature"]).exp()
     features = outputs.as_episodes(outputs.features)
     prototypes = features[:, :, :shot].mean(2)  # (E, W, D)
     query = features[:, :, shot:].flatten(1, 2)  # (E, W·Q, D)
     distances = (query[:, :, None] - prototypes[:, None]).square().sum(-1)
-    return -temperature * distances.unflatten(1, (features.shape[1], -1))
-
-
-def protonet(outputs: Outputs) -> Tensor:
-    """Every query against its own class: episodic Prototypical Networks (Snell et al. 2017; the paper's Eqs. 1–3)."""
-    logits = protonet_logits(outputs)
+    logits = -temperature * distances.unflatten(1, (features.shape[1], -1))  # (E, W, Q, W)
     own = torch.arange(logits.shape[1], device=logits.device)[:, None]
-    return F.cross_entropy(logits.flatten(0, 2), own.expand(logits.shape[:3]).flatten())
+    loss = F.cross_entropy(logits.flatten(0, 2), own.expand(logits.shape[:3]).flatten())
+    return loss, (logits.argmax(-1) == own).float().mean()
 
 
-def protonet_accuracy(outputs: Outputs) -> Tensor:
-    logits = protonet_logits(outputs)
-    return (logits.argmax(-1) == torch.arange(logits.shape[1], device=logits.device)[:, None]).float().mean()
-
-
-def feat_contrast(outputs: Outputs) -> Tensor:
+def feat_contrast(outputs: Outputs) -> Answer:
     """FEAT's second loss (Ye et al. 2020, section 3.3): after attention within its class, a row finds its class centre.
 
     c_w = mean over the K + Q rows x of class w of adapt(x | rows of class w)    loss = −log softmax_w(−‖x − c_w‖²/τ)
@@ -116,7 +109,7 @@ def feat_contrast(outputs: Outputs) -> Tensor:
         distances = sq_distances(rows.flatten(1, 2), adapted.mean(2))  # (E, W·(K + Q), W)
         way, each = rows.shape[1:3]
         own = torch.arange(way, device=rows.device).repeat_interleave(each).repeat(len(rows))
-        return F.cross_entropy(-distances.flatten(0, 1) / temperature, own)
+        return F.cross_entropy(-distances.flatten(0, 1) / temperature, own), None
 
 
 def make_head(name: str, sizes: Sizes) -> Head:
@@ -126,36 +119,24 @@ def make_head(name: str, sizes: Sizes) -> Head:
     return kind(HeadShape(sizes.dim, sizes.side, sizes.config.way, sizes.config.shot, channels))
 
 
-def head_step(name: str, outputs: Outputs) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits (E, W·Q, W), loss () and targets (E, W·Q) of a head, computed once per step, in full precision."""
-    if name not in outputs.memo:
-        with torch.autocast(outputs.features.device.type, enabled=False):
-            kind = HEADS[name]
-            rows = outputs.places if kind.places else outputs.conditioned if kind.conditions else outputs.features
-            support, classes, query = outputs.tasks(cast(Tensor, rows))
-            (episodes, queries), way = query.shape[:2], classes.shape[-1]
-            targets = torch.arange(way, device=query.device).repeat_interleave(queries // way).expand(episodes, -1)
-            head, smoothing = cast(EpisodeHead, outputs.heads[name]), outputs.config.label_smoothing
-            step = head.train_step((support, classes, query), targets, smoothing, outputs.noise)
-            outputs.memo[name] = (*step, targets)
-    return outputs.memo[name]
-
-
-def head_loss(name: str, outputs: Outputs) -> Tensor:
-    """Cross-entropy of the queries of every episode of the step."""
-    return head_step(name, outputs)[1]
-
-
-def head_accuracy(name: str, outputs: Outputs) -> Tensor:
-    logits, _, targets = head_step(name, outputs)
-    return (logits.argmax(-1) == targets).float().mean()
+def head_loss(name: str, outputs: Outputs) -> Answer:
+    """Cross-entropy of the queries of every episode of the step by a head of HEADS, in full precision."""
+    with torch.autocast(outputs.features.device.type, enabled=False):
+        kind = HEADS[name]
+        rows = outputs.places if kind.places else outputs.conditioned if kind.conditions else outputs.features
+        _, classes, query = parts = outputs.tasks(cast(Tensor, rows))
+        (episodes, queries), way = query.shape[:2], classes.shape[-1]
+        targets = torch.arange(way, device=query.device).repeat_interleave(queries // way).expand(episodes, -1)
+        head, smoothing = cast(EpisodeHead, outputs.heads[name]), outputs.config.label_smoothing
+        logits, loss = head.train_step(parts, targets, smoothing, outputs.noise)
+        return loss, (logits.argmax(-1) == targets).float().mean()
 
 
 def of_head(name: str) -> Objective:
     """The objective that trains a head of HEADS by its logits."""
     kind, heads = HEADS[name], {name: partial(make_head, name)}
     needs = Needs(heads, episodes=True, places=kind.places, noise=kind.noisy, conditions=kind.conditions)
-    return Objective(partial(head_loss, name), needs, partial(head_accuracy, name))
+    return Objective(partial(head_loss, name), needs)
 
 
 CLASSIFIER = {"classifier": make_classifier}
@@ -166,12 +147,12 @@ PROTONET = {"log_temperature": lambda sizes: nn.Parameter(torch.zeros(()))}
 OBJECTIVES: dict[str, Objective] = {
     **{name: of_head(name) for name in HEADS},
     "feat_contrast": Objective(feat_contrast, Needs(FEAT, episodes=True, noise=True)),
-    "ce": Objective(cross_entropy, Needs(CLASSIFIER), classifier_accuracy),
+    "ce": Objective(cross_entropy, Needs(CLASSIFIER)),
     "rotation": Objective(rotation, Needs(ROTATION, rotated=True)),
-    "manifold_mixup": Objective(mixed_cross_entropy, Needs(CLASSIFIER, partner="weak"), classifier_accuracy),
-    "hct": Objective(mixed_cross_entropy, Needs(CLASSIFIER, partner="strong"), classifier_accuracy),
-    "distill": Objective(distillation, Needs(CLASSIFIER, teacher=True), classifier_accuracy),
-    "protonet": Objective(protonet, Needs(PROTONET, episodes=True), protonet_accuracy),
+    "manifold_mixup": Objective(mixed_cross_entropy, Needs(CLASSIFIER, partner="weak")),
+    "hct": Objective(mixed_cross_entropy, Needs(CLASSIFIER, partner="strong")),
+    "distill": Objective(distillation, Needs(CLASSIFIER, teacher=True)),
+    "protonet": Objective(protonet, Needs(PROTONET, episodes=True)),
 }
 """Name in a phase's weights → objective. Heads are built in this order; the first accuracy of a phase is logged."""
 

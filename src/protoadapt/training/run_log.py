@@ -1,14 +1,11 @@
-"""The log of a run: a CSV file, TensorBoard where it is installed, and events for a callback. Nothing is drawn here."""
+"""The log of a run: a CSV file, and events for a callback. Nothing is drawn here."""
 
-import csv
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from protoadapt.core.errors import install
-from protoadapt.core.files import written_whole
+from protoadapt.core.files import csv_text, write_text
 
 
 @dataclass(frozen=True)
@@ -37,28 +34,12 @@ OnEvent = Callable[[Event], None]
 
 
 class RunLog:
-    """Writes RUN/log.csv and RUN/tensorboard and reports events; does nothing unless `main`, one process of several."""
+    """Writes RUN/log.csv and reports events; does nothing unless `main`, one process of several."""
 
     def __init__(self, run: Path, epochs: int, total_images: int, on_event: OnEvent | None = None, main: bool = True):
         self.run, self.epochs, self.total_images, self.main = run, epochs, total_images, main
         self.on_event = on_event if main else None
         self.epoch = self.images = 0
-        self.board: Any = None
-        if not main:  # TensorBoard takes seconds to load
-            return
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self.board = SummaryWriter(str(run / "tensorboard"))
-        except ImportError:
-            self.note(f"TensorBoard is not installed, so losses go to log.csv only: {install('train')}")
-
-    def __enter__(self) -> "RunLog":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.board:
-            self.board.close()
 
     def _report(self, kind: Any, **details: Any) -> None:
         if self.on_event:
@@ -77,20 +58,10 @@ class RunLog:
 
     def epoch_ends(self, history: list[dict[str, Any]], seconds_left: float) -> None:
         """Write the whole history, so that a resumed run never repeats a line, and report its last record."""
-        if not self.main:
-            return
         record = history[-1]
         self.epoch = record["epoch"]
-        names = list(dict.fromkeys(name for one in history for name in one))
-        text = io.StringIO()
-        writer = csv.DictWriter(text, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(history)
-        with written_whole(self.run / "log.csv") as partial:
-            partial.write_text(text.getvalue())
-        if self.board:
-            for name, value in record.items():
-                if name != "epoch":
-                    self.board.add_scalar(name, value, self.epoch)
-            self.board.flush()
+        if self.main:
+            names = list(dict.fromkeys(name for one in history for name in one))
+            rows = [names, *([one.get(name, "") for name in names] for one in history)]
+            write_text(self.run / "log.csv", csv_text(rows))
         self._report("epoch ends", record=record, seconds_left=seconds_left)

@@ -12,22 +12,12 @@ from protoadapt.training.augment.ops import DULL, GRAY, MATRICES, OPS, TABLES, b
 from protoadapt.training.augment.weak import apply_weak, draw_weak
 
 # FixMatch's ranges. Posterize truncates: 4, 5, 6, 7 and 8 bits are equally likely.
-RANGES = {
-    "identity": (0.0, 0.0),
-    "autocontrast": (0.0, 0.0),
-    "equalize": (0.0, 0.0),
-    "solarize": (0.0, 256.0),
-    "posterize": (4.0, 9.0),
-    "contrast": (0.05, 0.95),
-    "brightness": (0.05, 0.95),
-    "color": (0.05, 0.95),
-    "sharpness": (0.05, 0.95),
-    "rotate": (-30.0, 30.0),
-    "shear_x": (-0.3, 0.3),
-    "shear_y": (-0.3, 0.3),
-    "translate_x": (-0.3, 0.3),
-    "translate_y": (-0.3, 0.3),
-}
+RANGES = (
+    dict.fromkeys(OPS, (0.0, 0.0))
+    | dict.fromkeys(("contrast", "brightness", "color", "sharpness"), (0.05, 0.95))
+    | dict.fromkeys(("shear_x", "shear_y", "translate_x", "translate_y"), (-0.3, 0.3))
+    | {"solarize": (0.0, 256.0), "posterize": (4.0, 9.0), "rotate": (-30.0, 30.0)}
+)
 CODES = {name: code for code, name in enumerate(OPS)}
 
 

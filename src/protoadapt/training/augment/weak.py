@@ -8,11 +8,11 @@ costs nothing in the normalisation of the training module.
 import torch
 from torch import Tensor
 
-from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.augment.ops import OPS, check
 from protoadapt.vision.windows import columns, draw_windows, resized
 
 CROPS = ("pad", "resized")
+PAD = 1 / 8
 JITTER = ("brightness", "contrast", "color")  # the order in which they are applied
 
 
@@ -22,39 +22,27 @@ def draw_weak(
     generator: torch.Generator,
     *,
     crop: str = "pad",
-    pad: float = 1 / 8,
     scale: tuple[float, float] = (0.35, 1.0),
-    ratio: tuple[float, float] = (3 / 4, 4 / 3),
     jitter: float = 0.0,
     flip: bool = True,
 ) -> dict[str, Tensor]:
     """Random parameters of n weak views of images that are stored with this side, drawn with a CPU generator.
 
-    crop "pad": pad by mirroring `pad` of the side at each edge, then cut out a window of the original size (as
-    FixMatch; our paper says only that it crops).
-    crop "resized": cut out a window with `scale` of the area and `ratio` of width to height, resize it bilinearly.
+    crop "pad": pad by mirroring PAD of the side at each edge, then cut out a window of the original size (as FixMatch;
+    our paper says only that it crops).
+    crop "resized": cut out a window with `scale` of the area and a ratio of 3/4 to 4/3, resize it bilinearly.
     Either is then brought to the side of the view, where images are stored larger (see `apply_weak`).
     jitter: brightness, contrast and saturation are multiplied, in this order, by factors uniform in 1 ± jitter.
     flip: mirror every view with probability 1/2.
 
     Returns draws for `apply_weak`, each (n, …).
     """
-    if crop not in CROPS:
-        raise no_such("crop", crop, CROPS)
-    if not 0 <= pad < 1:
-        raise UserError(f"pad is {pad}: it must be a share of the side in [0, 1), such as 1/8")
-    if not 0 < scale[0] <= scale[1] <= 1:
-        raise UserError(f"scale is {scale}: it must be two increasing shares of the area in (0, 1], such as (0.35, 1)")
-    if not 0 < ratio[0] <= 1 <= ratio[1]:
-        raise UserError(f"ratio is {ratio}: it must be a range of width to height around 1, such as (3/4, 4/3)")
-    if not 0 <= jitter <= 1:
-        raise UserError(f"jitter is {jitter}: it must be in [0, 1]; 0 is none, 0.4 is usual")
     u = torch.rand(8, n, generator=generator)
     if crop == "pad":
-        reach = int(pad * side)
+        reach = int(PAD * side)
         draws = {"flip": (u[0] < 0.5 * flip).int(), "shift": (u[1:3].T * (2 * reach + 1)).int() - reach}
     else:
-        draws = draw_windows(u, scale, ratio, flip)
+        draws = draw_windows(u, scale, flip=flip)
     if jitter:
         draws["jitter"] = (1 - jitter + 2 * jitter * u[5:8]).T.contiguous()
     return draws

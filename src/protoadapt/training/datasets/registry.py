@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.datasets import glyphs, layouts
@@ -15,11 +15,8 @@ from protoadapt.vision.pictures.split import SplitSource
 SPLITS = {"base": "base", "train": "base", "val": "val", "validation": "val", "novel": "novel", "test": "novel"}
 
 
-class Layout(NamedTuple):
-    """One way in which a dataset lies on disk; `find` touches the pictures of the wanted split only."""
-
-    words: str
-    find: Callable[[Path, str, list[str], str], SplitSource | None]  # (root, split, classes, crop)
+Find = Callable[[Path, str, list[str], str], SplitSource | None]
+"""(root, split, classes, crop) → the pictures of that split, where a folder is laid out in one way (see `layouts`)."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +24,7 @@ class Dataset:
     """A dataset: how to find it, what it must contain, and how training normalises it."""
 
     title: str
-    layouts: tuple[Layout, ...]  # tried in this order; none: built in
+    layouts: Mapping[str, Find]  # words → layout, tried in this order; none: built in
     home: str  # official address
     mean: tuple[float, float, float]  # of the base classes, pixels from 0 to 1, as `load` returns them
     std: tuple[float, float, float]
@@ -42,7 +39,7 @@ class Dataset:
 
     @property
     def looks_like(self) -> str:
-        return ", or ".join(layout.words for layout in self.layouts)
+        return ", or ".join(self.layouts)
 
     @property
     def built_in(self) -> bool:
@@ -51,10 +48,10 @@ class Dataset:
 
 
 CIFAR: dict[str, Any] = {
-    "layouts": (
-        Layout("cifar-100-python/ with train, test and meta", layouts.cifar_pickles),
-        Layout("one folder of pictures per class", layouts.class_folders),
-    ),
+    "layouts": {
+        "cifar-100-python/ with train, test and meta": layouts.cifar_pickles,
+        "one folder of pictures per class": layouts.class_folders,
+    },
     "home": "https://www.cs.toronto.edu/~kriz/cifar.html (CIFAR-100, Python version)",
     "url": "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
     "md5": "eb9058c3a382ffc7106e4002c42a8d85",
@@ -82,11 +79,11 @@ DATASETS = {
     ),
     "mini-imagenet": Dataset(
         title="mini-ImageNet",
-        layouts=(
-            Layout("images/ with train.csv, val.csv and test.csv", layouts.mini_csv),
-            Layout("mini-imagenet-cache-*.pkl or miniImageNet_category_split_*.pickle", layouts.mini_pickle),
-            Layout("one folder of pictures per class (n01532829/ …)", layouts.class_folders),
-        ),
+        layouts={
+            "images/ with train.csv, val.csv and test.csv": layouts.mini_csv,
+            "mini-imagenet-cache-*.pkl or miniImageNet_category_split_*.pickle": layouts.mini_pickle,
+            "one folder of pictures per class (n01532829/ …)": layouts.class_folders,
+        },
         folders=("mini-imagenet", "mini_imagenet", "miniImageNet", "miniImagenet", "miniimagenet"),
         home="https://image-net.org/download.php (ILSVRC 2012), split by https://github.com/twitter-research/meta-learning-lstm",
         mean=(0.4709, 0.4503, 0.4055),
@@ -98,12 +95,9 @@ DATASETS = {
     ),
     "tiered-imagenet": Dataset(
         title="tiered-ImageNet",
-        layouts=(
-            Layout(
-                "one folder of pictures per class (n01530575/ …), alone or in train/, val/ and test/",
-                layouts.class_folders,
-            ),
-        ),
+        layouts={
+            "one folder of pictures per class (n01530575/ …), alone or in train/, val/ and test/": layouts.class_folders
+        },
         folders=("tiered-imagenet", "tiered_imagenet", "tieredImageNet", "tieredImagenet", "tieredimagenet"),
         home="https://github.com/renmengye/few-shot-ssl-public, or the class folders of ILSVRC 2012 from https://image-net.org",
         mean=(0.485, 0.456, 0.406),  # the usual ones of ImageNet
@@ -112,13 +106,10 @@ DATASETS = {
     ),
     "cub": Dataset(
         title="CUB-200-2011",
-        layouts=(
-            Layout(
-                "CUB_200_2011/ with images/, images.txt and bounding_boxes.txt, or one folder of pictures per class "
-                "(001.Black_footed_Albatross/ …) with boxes.csv beside them",
-                layouts.cub,
-            ),
-        ),
+        layouts={
+            "CUB_200_2011/ with images/, images.txt and bounding_boxes.txt": layouts.cub,
+            "one folder of pictures per class (001.Black_footed_Albatross/ …) with boxes.csv beside them": layouts.cub,
+        },
         folders=("CUB_200_2011", "CUB-200-2011", "CUB-200-2011-dataset", "cub"),
         home=layouts.CUB_HOME,
         url="https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
@@ -130,7 +121,7 @@ DATASETS = {
     ),
     "glyphs": Dataset(
         title="glyphs",
-        layouts=(),
+        layouts={},
         home="built in: drawn from the fonts that come with matplotlib",
         mean=(0.4957, 0.4962, 0.4990),
         std=(0.2910, 0.3068, 0.2842),
@@ -140,7 +131,7 @@ DATASETS = {
     ),
     "folder": Dataset(
         title="a folder of class folders",
-        layouts=(Layout("one folder of pictures per class, alone or in base/, val/ and novel/", layouts.any_folder),),
+        layouts={"one folder of pictures per class, alone or in base/, val/ and novel/": layouts.any_folder},
         home="your own pictures",
         mean=(0.485, 0.456, 0.406),  # those of ImageNet, for photographs of anything
         std=(0.229, 0.224, 0.225),
@@ -206,8 +197,8 @@ def search(name: str, split: str, data_dir: str | Path | None, crop: str) -> Spl
     """The pictures of a split in the data folder or a usual folder inside it; None where there are none."""
     dataset, classes, home = DATASETS[name], class_list(name, split), data_folder(name, data_dir)
     for root in (home, *(home / folder for folder in dataset.folders)):
-        for layout in dataset.layouts if root.is_dir() else ():
-            source = layout.find(root, split, classes, crop)
+        for layout in dataset.layouts.values() if root.is_dir() else ():
+            source = layout(root, split, classes, crop)
             if source is not None:
                 return source
     return None

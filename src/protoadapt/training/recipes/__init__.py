@@ -1,6 +1,7 @@
 """Recipes: functions that return a `TrainConfig`.
 
-The docstring of a recipe gives the command, what it trains, the time and the accuracy to expect.
+The docstring of a recipe gives the command, what it trains, the time and the accuracy to expect. To add a recipe, write
+such a function in one of the two modules.
 """
 
 import inspect
@@ -10,32 +11,13 @@ from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.config import TrainConfig, apply_overrides, split_override
 from protoadapt.training.recipes import ablation, comparators
 
-LISTED = (
-    ablation.classifier_baseline,
-    ablation.manifold_mixup,
-    ablation.hct,
-    ablation.s2m2_r,
-    ablation.hct_r,
-    ablation.paper,
-    ablation.hct_r_distilled,
-    ablation.hct_r_taught,
-    ablation.protonet,
-    comparators.matching_net,
-    comparators.matching_net_fce,
-    comparators.relation_net,
-    comparators.metaoptnet,
-    comparators.metaoptnet_svm,
-    comparators.feat,
-    comparators.epnet,
-    comparators.tpn,
-    comparators.deepemd,
-    comparators.gnn,
-    comparators.leo,
-    comparators.snail,
-    comparators.tadam,
-    comparators.cc_rot,
-)
-RECIPES: dict[str, Callable[..., TrainConfig]] = {function.__name__: function for function in LISTED}
+RECIPES: dict[str, Callable[..., TrainConfig]] = {
+    name: function
+    for module in (ablation, comparators)
+    for name, function in vars(module).items()
+    if (getattr(function, "__doc__", None) or "").startswith(f"protoadapt train {name} ")
+}
+"""Every function of the two modules whose docstring begins with its command, in their order."""
 EARLIER = {"teacher": "learns from", "init_from": "starts from"}
 """Parameters of a recipe that name an earlier run, which the user must give."""
 
@@ -52,20 +34,14 @@ def recipe(name: str, overrides: Iterable[str] = ()) -> TrainConfig:
     """
     if name not in RECIPES:
         raise no_such("recipe", name, RECIPES)
-    function, arguments, settings = RECIPES[name], {}, []
-    for text in overrides:
-        key, value = split_override(text)
-        if key in inspect.signature(function).parameters:
-            arguments[key] = value
-        else:
-            settings.append(text)
-            if earlier_run(name) == "teacher" and key.startswith("phases.") and key.endswith(".teacher"):
-                arguments.setdefault("teacher", value)  # the teacher of a phase, named by itself
-    if (earlier := earlier_run(name)) and not arguments.get(earlier):
+    texts, parameters, earlier = list(overrides), inspect.signature(RECIPES[name]).parameters, earlier_run(name)
+    arguments = dict(pair for pair in map(split_override, texts) if pair[0] in parameters)
+    if earlier and not arguments.get(earlier):
         raise UserError(
             f"the recipe {name} {EARLIER[earlier]} an earlier run: name its folder with --set {earlier}=RUN"
         )
-    return apply_overrides(function(**arguments), settings)
+    settings = [text for text in texts if split_override(text)[0] not in parameters]
+    return apply_overrides(RECIPES[name](**arguments), settings)
 
 
 def earlier_run(name: str) -> str:
