@@ -13,8 +13,7 @@ from protoadapt.training.contract import Head, Needs, Outputs, Sizes, apply_head
 from protoadapt.training.objectives import OBJECTIVES, combined_needs, heads_of
 from protoadapt.vision.networks import film
 from protoadapt.vision.networks.backbones import Staged
-from protoadapt.vision.networks.dropblock import drop_blocks
-from protoadapt.vision.networks.staged import generalised_mean
+from protoadapt.vision.networks.staged import drop_blocks, generalised_mean
 
 
 class Learner(nn.Module):

@@ -26,9 +26,10 @@ def network_metadata(source: str, way_out: str, **values: Any) -> dict[str, Any]
     """Return the metadata of a network, or raise UserError; files say of themselves what they like.
 
     `source` and `way_out` are for the error: which network, and what to do. `values`: backbone, width (of its first
-    stage, or None), weights (hash), size (pixels per side of its input), mean and std (of pixels in [0, 1]), crop,
-    dataset (what it was trained on); optionally dim, resize (`decode.Resize` or None) and more.
+    stage; default None), weights (hash), size (pixels per side of its input), mean and std (of pixels in [0, 1]), crop
+    (default "none"), dataset (what it was trained on); optionally dim, resize (`decode.Resize` or None) and more.
     """
+    values = {"width": None, "crop": "none", **values}
     wrong = [key for key in ("backbone", "crop", "dataset") if not isinstance(values.get(key), str)]
     if not (values.get("width") is None or type(values["width"]) is int):
         wrong.append("width")
@@ -41,3 +42,8 @@ def network_metadata(source: str, way_out: str, **values: Any) -> dict[str, Any]
 
 def _three_numbers(value: Any, low: float) -> bool:
     return isinstance(value, list) and len(value) == 3 and all(finite(number, low, 1e4) for number in value)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error of another library, for a sentence of ours."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

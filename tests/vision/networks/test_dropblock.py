@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from protoadapt.vision.networks.backbones import build, initialise
-from protoadapt.vision.networks.dropblock import drop_blocks
+from protoadapt.vision.networks.staged import drop_blocks
 
 
 def seeded(seed=0):

@@ -131,7 +131,7 @@ def test_only_our_own_list_of_broken_pictures_is_removed_or_replaced(reference, 
         (broken if read_part(reference, number).record["broken"] else whole).append(number)
     file.write_text("my own notes\n")
     assert list_broken(reference, whole, file) == 0
-    with pytest.raises(UserError, match="is kept"):
+    with pytest.raises(UserError, match="was not written by this command"):
         list_broken(reference, broken, file)
     assert file.read_text() == "my own notes\n"
     file.unlink()

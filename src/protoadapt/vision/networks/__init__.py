@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from protoadapt.core.errors import UserError, no_such
-from protoadapt.vision.networks.cards import SHIPPED, calibration_of, card_file, names, trained_on, weights_file
-from protoadapt.vision.networks.lite_wheels import LITE
+from protoadapt.vision.networks.cards import LITE, SHIPPED, calibration_of, card_file, names, trained_on, weights_file
 from protoadapt.vision.networks.onnx_engine import kept_network
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
 
 
 def load_for_files(name: str | Path, device: str = "cpu") -> "tuple[nn.Module | OnnxEngine, dict[str, Any]]":
-    """Load a network for `embed_files` alone: without torch, where its graph is in the user's cache (`onnx_engine`).
+    """Loads a network for `embed_files` alone: without torch, where its graph was kept (`onnx_engine.kept_network`).
 
     Parameters and metadata as in `load`.
     """
@@ -89,21 +88,20 @@ def _open(name: str | Path) -> "tuple[nn.Module, dict[str, Any]]":
     from protoadapt.vision.networks.onnx_file import load_onnx
     from protoadapt.vision.networks.timm_features import load_timm
 
-    if isinstance(name, str) and name in LITE:
-        return load_lite(name)
-    if isinstance(name, str) and name.startswith("timm:"):
-        return load_timm(name.removeprefix("timm:"))
-    if isinstance(name, str) and name in SHIPPED:
-        file = weights_file(name)
-        if file is None:
+    path = Path(name)
+    if isinstance(name, str):
+        if name in LITE:
+            return load_lite(name)
+        if name.startswith("timm:"):
+            return load_timm(name.removeprefix("timm:"))
+        if name in SHIPPED and weights_file(name) is None:
             raise UserError(
                 f"the model {name!r} is not in this build of protoadapt: use one that `protoadapt models` lists as "
                 f"installed, or train your own with `protoadapt train` (a folder of that name is './{name}')"
             )
-        return load_model(file)
-    path = Path(name)
+        if name not in SHIPPED and path.name == name and not path.suffix and not path.exists():
+            also = "timm:NAME, FILE.onnx, a training run, a checkpoint or a model file"
+            raise no_such("model", name, names(), also=also)
     if path.suffix == ".onnx":
         return load_onnx(path)
-    if isinstance(name, str) and path.name == name and not path.suffix and not path.exists():
-        raise no_such("model", name, names(), also="timm:NAME, FILE.onnx, a training run, a checkpoint or a model file")
-    return load_model(path)
+    return load_model(_weights_of(name) or path)

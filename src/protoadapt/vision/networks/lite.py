@@ -17,7 +17,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.files import sha256_of
 from protoadapt.vision.network_metadata import network_metadata
-from protoadapt.vision.networks.lite_wheels import LITE, installed, wheel
+from protoadapt.vision.networks.cards import LITE, installed, wheel
 from protoadapt.vision.networks.staged import Stage, Staged
 
 DIM, STEM = 1280, 32
@@ -78,7 +78,7 @@ class Convolution(nn.Sequential):
         self[0], self[1] = fuse_conv_bn_eval(conv, norm), nn.Identity()
 
 
-class Block(nn.Module):
+class LiteBlock(nn.Module):
     """Widen, convolve each channel alone, narrow (Sandler et al. 2018); the input is added where the shape stays."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int):
@@ -98,8 +98,8 @@ def network(name: str) -> Staged:
     """Build a network of LITE: normalised pixels (B, 3, H, W), as many as in its training, to features (B, 1280)."""
     stages, inputs = [], STEM
     for expansion, kernel, stride, outputs, blocks in scaled_stages(name):
-        first = Block(inputs, outputs, kernel, stride, expansion)
-        rest = (Block(outputs, outputs, kernel, 1, expansion) for _ in range(blocks - 1))
+        first = LiteBlock(inputs, outputs, kernel, stride, expansion)
+        rest = (LiteBlock(outputs, outputs, kernel, 1, expansion) for _ in range(blocks - 1))
         stages.append(Stage(first, *rest))
         inputs = outputs
     stages[0] = Stage(Convolution(3, STEM, 3, stride=2), *stages[0])
@@ -127,14 +127,12 @@ def load_lite(name: str) -> tuple[Staged, dict[str, Any]]:
         name,
         again,
         backbone=f"efficientnet-{name}",
-        width=None,
         dim=DIM,
         weights=sha256_of(file)[:16],
         rectified=True,
         size=LITE[name].size,
         mean=[MEAN] * 3,
         std=[STD] * 3,
-        crop="none",
         dataset="imagenet",
     )
 

@@ -45,29 +45,22 @@ def best(run: Path) -> Path | None:
 def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The weights and the metadata of a run folder, a checkpoint folder or a model file."""
     path = Path(path)
-    if path.is_dir() and not (path / MODEL).is_file():
-        folder = best(path) or latest(path)
-        if folder is None:
-            raise UserError(f"there is no model in {str(path)!r}: give a run, a checkpoint or a .safetensors file")
-        path = folder
-    file = path / MODEL if path.is_dir() else path
+    folder = best(path) or latest(path) if path.is_dir() and not (path / MODEL).is_file() else path
+    file = path if folder is None else folder / MODEL if folder.is_dir() else folder
     if not file.is_file():
         raise UserError(f"there is no model {str(file)!r}: give a run, a checkpoint or a .safetensors file")
-    feature_file = UserError(
-        f"{str(file)!r} is a feature file, not a model: give a model, such as a name that `protoadapt models` lists"
-    )
-    if file.suffix == ".npz":
-        raise feature_file
+    weights: dict[str, Tensor] = {}
     try:
-        with open_tensors(file, framework="pt") as opened:
-            if {"features", "labels"} <= set(opened.keys()):
-                raise feature_file
-            metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
-            weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    except UserError:
-        raise
+        if file.suffix != ".npz":
+            with open_tensors(file, framework="pt") as opened:
+                metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
+                weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise UserError(f"{str(file)!r} is truncated or not a model: download it again") from error
+    if file.suffix == ".npz" or {"features", "labels"} <= weights.keys():
+        raise UserError(
+            f"{str(file)!r} is a feature file, not a model: give a model, such as a name that `protoadapt models` lists"
+        )
     own = (metadata if isinstance(metadata, dict) else {}) | {"weights": sha256_of(file)[:16]}
     return weights, network_metadata(repr(str(file)), "use a model of protoadapt's", **own)
 
@@ -111,9 +104,7 @@ def plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object of a run. Raises UserError where it is missing or damaged."""
     try:
-        if path.stat().st_size > JSON_LIMIT:
-            raise damaged(path)
-        value = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes()) if path.stat().st_size <= JSON_LIMIT else None
     except (OSError, ValueError, RecursionError) as error:
         raise damaged(path) from error
     if not isinstance(value, dict):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.files import sha256_of
-from protoadapt.vision.network_metadata import network_metadata
+from protoadapt.vision.network_metadata import first_line, network_metadata
 from protoadapt.vision.networks.onnx_engine import onnx_session, stored_metadata
 from protoadapt.vision.pictures.decode import Resize
 
@@ -56,7 +56,6 @@ def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
         name,
         "write size, mean and std into its metadata (docs/models.md shows how)",
         backbone=str(stored.get("backbone") or "onnx"),
-        width=None,
         weights=sha256_of(path)[:16],
         size=shapes[0][2] if isinstance(shapes[0][2], int) else stored.get("size"),
         resize=_stored_resize(stored.get("resize")),
@@ -71,7 +70,7 @@ def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
             rows = network(torch.zeros(pictures, 3, size, size))
         except Exception as error:  # onnxruntime has no base class of its own for what can go wrong
             raise UserError(
-                f"{name} fails on a picture of {size} pixels ({_first_line(error)}): correct the size in its metadata"
+                f"{name} fails on a picture of {size} pixels ({first_line(error)}): correct the size in its metadata"
             ) from error
         if len(rows) != pictures or not rows.numel():
             raise UserError(
@@ -89,7 +88,7 @@ def open_onnx(path: str | Path) -> Any:
     except ImportError as error:
         raise UserError(f"{Path(path).name} needs onnxruntime: {install('onnx')}") from error
     except Exception as error:
-        raise UserError(f"{Path(path).name!r} cannot be read as ONNX: {_first_line(error)}") from error
+        raise UserError(f"{Path(path).name!r} cannot be read as ONNX: {first_line(error)}") from error
 
 
 def _stored_resize(values: Any) -> Resize | None:
@@ -99,7 +98,3 @@ def _stored_resize(values: Any) -> Resize | None:
             if 0.1 <= crop_pct <= 1 and interpolation.upper() in Image.Resampling.__members__:
                 return Resize(float(crop_pct), interpolation, mode)
     return None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__

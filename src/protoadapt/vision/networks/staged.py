@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 Noise = Callable[[Tensor], Tensor]
-"""Noise that training adds to the hidden features of the last two stages, such as `dropblock.drop_blocks`."""
+"""Noise that training adds to the hidden features of the last two stages, such as `drop_blocks`."""
 
 
 class Staged(nn.Module):
@@ -92,3 +92,23 @@ def initialise(module: nn.Module, generator: torch.Generator) -> None:
         elif isinstance(part, nn.LSTM | nn.LSTMCell):
             for weight in part.parameters():
                 nn.init.uniform_(weight, -(part.hidden_size**-0.5), part.hidden_size**-0.5, generator=generator)
+
+
+def drop_blocks(h: Tensor, share: float, generator: torch.Generator, side: int = 5) -> Tensor:
+    """DropBlock (Ghiasi et al. 2018): dropout of squares, as the neighbours of a single zero would reveal it.
+
+    Sets squares of `side` positions of h (B, C, H, W) to 0, others in every channel, and scale the rest to keep the
+    mean. A corner is drawn with probability γ, such that about `share` of all positions is hit:
+
+        γ · side² · (H − side + 1)(W − side + 1) = share · H · W
+
+    On maps no larger than a square (ResNet-12's last at 84 pixels) whole channels are dropped. `generator` must be on
+    the device of h.
+    """
+    side = min(side, *h.shape[2:])
+    free = [n - side + 1 for n in h.shape[2:]]
+    gamma = share * h.shape[2] * h.shape[3] / (side * side * free[0] * free[1])
+    corners = torch.rand((*h.shape[:2], *free), generator=generator, device=h.device) < gamma
+    hit = nn.functional.max_pool2d(nn.functional.pad(corners.to(h.dtype), [side - 1] * 4), side, stride=1)
+    kept = 1 - hit
+    return h * kept * (kept.numel() / kept.sum(dtype=torch.float32).clamp_min(1)).to(h.dtype)

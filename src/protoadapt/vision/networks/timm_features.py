@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
-from protoadapt.vision.network_metadata import network_metadata
+from protoadapt.vision.network_metadata import first_line, network_metadata
 from protoadapt.vision.pictures.decode import Resize
 
 
@@ -40,10 +40,10 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[st
     try:
         network = TimmFeatures(timm.create_model(name, pretrained=pretrained and not file, num_classes=0).eval())
     except Exception as error:  # an unknown name, weights that are not published, no network connection
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(
-            f"timm cannot load the network {name!r} ({first}): choose one that timm.list_models(pretrained=True) "
-            f"lists; the first use downloads the weights, unless they come from a file (timm:{name}@FILE)"
+            f"timm cannot load the network {name!r} ({first_line(error)}): choose one that "
+            f"timm.list_models(pretrained=True) lists; the first use downloads the weights, unless they come from a "
+            f"file (timm:{name}@FILE)"
         ) from error
     if file:
         _fill(network.network, Path(file))
@@ -61,14 +61,12 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[st
         f"timm:{name}",
         "choose another network",
         backbone=f"timm:{name}",
-        width=None,
         dim=dim,
         weights=_digest(network, resize),
         size=int(height),
         resize=resize,
         mean=list(settings["mean"]),
         std=list(settings["std"]),
-        crop="none",
         dataset=str(settings.get("tag") or "as timm says"),
     )
 
@@ -81,9 +79,8 @@ def _fill(network: nn.Module, file: Path) -> None:
         weights = load_file(file) if file.suffix == ".safetensors" else torch.load(file, "cpu", weights_only=True)
         missing = network.load_state_dict(weights, strict=False).missing_keys  # the classifier is left over
     except Exception as error:  # a damaged or foreign file may fail in any way
-        first = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise UserError(
-            f"{file.name!r} holds no weights of this network ({first}): give the file of its own"
+            f"{file.name!r} holds no weights of this network ({first_line(error)}): give the file of its own"
         ) from error
     if missing:
         raise UserError(f"{file.name!r} lacks {missing[0]!r} of this network: give the file of its own weights")

@@ -1,6 +1,6 @@
 """A manifest becomes a table of features, a part per shard. Parts that are there and correct are kept."""
 
-import csv
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,20 +8,10 @@ from typing import Any
 
 import torch
 
+from protoadapt.core import parts
 from protoadapt.core.errors import UserError, no_such, whole_number
-from protoadapt.core.files import file_cell, sweep, written_whole
-from protoadapt.core.parts import (
-    INDEX,
-    Damaged,
-    Part,
-    PartsTable,
-    check_part,
-    open_parts,
-    part_file,
-    read_index,
-    read_part,
-    write_index,
-)
+from protoadapt.core.files import check_ours, csv_text, file_cell, sweep, written_whole
+from protoadapt.core.parts import INDEX, Damaged, Part
 from protoadapt.vision import networks
 from protoadapt.vision.network_metadata import MOST_VIEWS, input_errors
 from protoadapt.vision.networks.engines import TORCH
@@ -30,7 +20,8 @@ from protoadapt.vision.shards.make import Job, Made, made_by
 from protoadapt.vision.shards.manifest import Manifest
 from protoadapt.vision.shards.ray_engine import make_on_ray
 
-BROKEN = ["name", "reason", "shard", "row"]
+BROKEN = ("name", "reason", "shard", "row")
+OURS = re.compile(rf"\A{','.join(BROKEN)}\r?\n".encode())
 ENGINES: dict[str, Callable[[Job, Sequence[int], int | None], Iterator[Made]]] = {
     "local": make_locally,
     "ray": make_on_ray,
@@ -80,7 +71,7 @@ def extract_parts(
     if not 0 <= first < of:
         raise UserError(f"--shard is {first}/{of}: give a part from 0 to {of - 1}")
     # A folder is continued by the engine that began it.
-    begun = read_index(out)["engine"] if (out / INDEX).exists() else None
+    begun = parts.read_index(out)["engine"] if (out / INDEX).exists() else None
     _, metadata = networks.load(model, "cpu", begun if torch.device(device).type == "cpu" else TORCH)
     made_so = made_by(metadata, manifest, views)
     _claim(out, made_so, metadata, manifest)
@@ -111,8 +102,8 @@ def _claim(out: Path, made_so: Mapping[str, Any], metadata: Mapping[str, Any], m
     if not (out / INDEX).exists():
         keys = ("model", "weights", "backbone", "size", "mean", "std", "dataset")
         about = {"model": {key: metadata.get(key) for key in keys}, "root": str(manifest.root)}
-        write_index(out, {**made_so, **about, "pictures": manifest.pictures, "parts": len(manifest.shards)})
-    before = read_index(out)
+        parts.write_index(out, {**made_so, **about, "pictures": manifest.pictures, "parts": len(manifest.shards)})
+    before = parts.read_index(out)
     kinds = {"weights": "another model", "manifest": "another manifest", "views": "other --views"}
     for key, what in (kinds | {"engine": "another engine"}).items():
         if before[key] != made_so[key]:
@@ -122,11 +113,11 @@ def _claim(out: Path, made_so: Mapping[str, Any], metadata: Mapping[str, Any], m
 
 def _existing(job: Job, number: int, made_so: Mapping[str, Any], damaged: list[str]) -> Part | None:
     """The part of a shard if it is there and correct; None if it has to be made."""
-    path = part_file(job.out, number)
+    path = parts.part_file(job.out, number)
     if not path.with_suffix(".jsonl").exists():  # written last
         return None
     try:
-        part = check_part(job.out, number)
+        part = parts.check_part(job.out, number)
     except Damaged as error:
         damaged.append(str(error))
         return None
@@ -139,13 +130,13 @@ def _existing(job: Job, number: int, made_so: Mapping[str, Any], damaged: list[s
     return part
 
 
-def open_features(folder: Path) -> PartsTable:
+def open_features(folder: Path) -> parts.PartsTable:
     """Opens a table that `extract_parts` made. Raises UserError where it is not whole, or says nothing of its network.
 
     >>> open_features(Path("features")).index["model"]["size"]                        # doctest: +SKIP
     224
     """
-    table = open_parts(folder)
+    table = parts.open_parts(folder)
     if input_errors(table.index["model"]):
         raise UserError(f"{str(folder / INDEX)!r} is damaged: remove it and run protoadapt extract again")
     return table
@@ -157,29 +148,16 @@ def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:
         pictures = [
             (file_cell(broken["name"]), broken["reason"], number, broken["row"])
             for number in numbers
-            for broken in read_part(out, number).record["broken"]
+            for broken in parts.read_part(out, number).record["broken"]
         ]
     except Damaged as error:
         raise UserError(
             f"a part in {str(out)!r} was removed or damaged while this ran, {error}: run the same command again"
         ) from error
-    ours = not path.exists() or (path.is_file() and _first_line(path) == ",".join(BROKEN).encode())
-    if not pictures:
-        if ours:
-            path.unlink(missing_ok=True)
-        return 0
-    if not ours:
-        raise UserError(f"{str(path)!r} is not a list of unreadable pictures and is kept: move it, and run this again")
-    with (
-        written_whole(path) as partial,
-        open(partial, "w", encoding="utf-8", errors="surrogateescape", newline="") as file,
-    ):
-        text = csv.writer(file, lineterminator="\n")
-        text.writerow(BROKEN)
-        text.writerows(pictures)
+    if pictures:
+        check_ours(path, OURS)
+        with written_whole(path) as partial:
+            partial.write_bytes(csv_text([BROKEN, *pictures]).encode(errors="surrogateescape"))
+    elif path.is_file() and OURS.match(path.read_bytes()):
+        path.unlink()
     return len(pictures)
-
-
-def _first_line(path: Path) -> bytes:
-    with open(path, "rb") as file:
-        return file.readline(100).rstrip()

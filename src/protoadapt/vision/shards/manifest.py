@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import written_whole
-from protoadapt.core.untrusted import whole
+from protoadapt.core.untrusted import BROKEN, whole
 from protoadapt.vision.pictures.walk import Entry
 
 SCHEMA = "protoadapt-manifest/1"
@@ -116,17 +116,13 @@ def load_manifest(path: str | Path) -> Manifest:
     try:
         with open(path, "rb") as file:
             header = json.loads(file.readline(1 << 20))
-            if header.get("schema") != SCHEMA:
-                raise ValueError("another kind of file")
             length = file.seek(0, os.SEEK_END)
             file.seek(max(length - TRAILER, 0))
-            trailer = file.read().splitlines()[-1]
-            at = json.loads(trailer)["index"]
-            if not whole(at, 0, length):
-                raise ValueError("its index is not inside")
+            at = json.loads(file.read().splitlines()[-1])["index"]
+            if header["schema"] != SCHEMA or not whole(at, 0, length) or b"\0" in os.fsencode(header["root"]):
+                raise ValueError("another kind of file")
             file.seek(at)
-            index = file.readline()
-        totals: dict[str, Any] = json.loads(index)
+            totals: dict[str, Any] = json.loads(file.readline())
         shards = tuple(Shard(*shard) for shard in totals["shards"])
         for shard in shards:
             inside = whole(shard.offset, 0, length) and whole(shard.length, 1, length - shard.offset)
@@ -134,26 +130,22 @@ def load_manifest(path: str | Path) -> Manifest:
                 raise ValueError("its index describes no shards")
         if not whole(totals["pictures"], 1) or totals["pictures"] != sum(shard.pictures for shard in shards):
             raise ValueError("it counts other pictures than its shards")
-        if b"\0" in os.fsencode(header["root"]):
-            raise ValueError("its root is no path")
-        # From the pictures alone: the offsets shift with the length of the root's name.
-        identity = hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()
-        return Manifest(path, Path(header["root"]), totals["pictures"], shards, identity)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+    except BROKEN as error:
         raise UserError(
             f"{str(path)!r} is truncated or not a manifest: write it again with protoadapt manifest"
         ) from error
+    # From the pictures alone: the offsets shift with the length of the root's name.
+    identity = hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()
+    return Manifest(path, Path(header["root"]), totals["pictures"], shards, identity)
 
 
 def _entry(fields: Any) -> Entry:
     """Check what a line says: a hash that fits does not make it right. Raises ValueError or TypeError."""
     entry = Entry(**fields)
-    if not entry.path or b"\0" in os.fsencode(entry.path) + os.fsencode(entry.member):
-        raise ValueError("it has no valid path")
-    if not (whole(entry.size, -1) and whole(entry.offset, 0, 2**62)):
-        raise ValueError("it has no valid size or offset")
-    if entry.sha256 and not SHA256.fullmatch(entry.sha256):
-        raise ValueError("it has no valid sha256")
+    named = bool(entry.path) and b"\0" not in os.fsencode(entry.path) + os.fsencode(entry.member)
+    placed = whole(entry.size, -1) and whole(entry.offset, 0, 2**62)
+    if not (named and placed and (not entry.sha256 or SHA256.fullmatch(entry.sha256))):
+        raise ValueError("it has no valid path, size, offset or sha256")
     return entry
 
 
