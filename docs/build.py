@@ -197,7 +197,7 @@ def methods_page() -> str:
 def commands_page() -> str:
     parts = ["# Commands", "Written by `docs/build.py`: what `protoadapt COMMAND --help` says."]
     for command in app.registered_commands:
-        name = command.callback.__name__  # type: ignore[union-attr]
+        name = command.name
         told = CliRunner().invoke(app, [name, "--help"], prog_name="protoadapt", env={"COLUMNS": "120"}).stdout
         lines = "\n".join(line.rstrip() for line in told.strip().splitlines())
         parts += [f"## {name}", f"```text\n{lines}\n```"]

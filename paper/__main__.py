@@ -10,7 +10,7 @@ import typer
 
 from protoadapt.cli import main
 from protoadapt.cli.options import Cache, Device, find_device
-from protoadapt.cli.progress import progress, say, training_progress
+from protoadapt.cli.progress import bars, say, training_progress
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.files import check_output_folder
 
@@ -146,8 +146,8 @@ def _folders(options: list[str]) -> dict[str, list[Path]]:
 def _progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
     """A bar on a terminal, a line every tenth of the way elsewhere."""
     if sys.stderr.isatty():
-        with progress(title, total) as done:
-            yield done
+        with bars() as report:
+            yield lambda done: report(title, done, total)
         return
     tenths = 0
 

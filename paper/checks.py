@@ -6,7 +6,7 @@ from typing import Any
 from protoadapt.core.errors import UserError
 from protoadapt.core.results import CHART_LIMIT, Record, read_results
 from protoadapt.core.untrusted import finite, whole
-from protoadapt.report.motion import OLD_PATHS, PATHS, paths_of
+from protoadapt.report.motion import PATHS, paths_of
 from protoadapt.report.training_curves import RUN
 
 
@@ -24,7 +24,7 @@ def sound(document: Any) -> dict[str, Any]:
             with suppress(UserError):
                 good += read_results({**about, "results": [record]})
         return {**document, "results": good} if good else {}
-    checks = {RUN: _is_run, PATHS: _has_paths, OLD_PATHS: _has_paths}
+    checks = {RUN: _is_run, PATHS: _has_paths}
     check = checks.get(str(document.get("schema")))
     return document if check and check(document) else {}
 

@@ -30,7 +30,7 @@ from protoadapt.core.parts import read_lists, read_rows
 from protoadapt.core.protocol import Protocol
 from protoadapt.labeling.classifier import load_classifier
 from protoadapt.labeling.support import read_support
-from protoadapt.report.html import readable, report_page
+from protoadapt.report.documents import is_readable, report_page
 from protoadapt.training import checkpoint
 from protoadapt.training.datasets import load
 from protoadapt.vision import networks
@@ -151,7 +151,7 @@ def _reports(rng: Rng, world: World) -> str:
         parsed = world.read_json(document)
     except UserError:
         return "refused"
-    if not readable(parsed):
+    if not is_readable(parsed):
         return "refused"
     check("<html" in report_page({"document": parsed}), "no page")
     return "read"

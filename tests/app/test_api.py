@@ -21,7 +21,7 @@ from protoadapt.app.guard import Guard
 from protoadapt.app.intake import Limits
 from protoadapt.app.server import page_app
 from protoadapt.labeling.classifier import load_classifier
-from protoadapt.report.html import is_labels_page
+from protoadapt.report.documents import is_labels_page
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_dataset_seed_and_device_are_options_as_in_other_verbs(data, tmp_path):
     assert done.exit_code == 0, done.stderr
     config = json.loads((tmp_path / "run" / "result.json").read_text())["config"]
     assert (config["dataset"], config["seed"], config["weak_crop"]) == ("folder", 3, "resized")
-    for device, said in (("abacus", "device 'abacus'"), ("cuda:x", "device 'cuda:x'"), ("cuda:0", "is one device")):
+    for device, said in (("abacus", "device 'abacus'"), ("cuda:x", "no device 'cuda:x'"), ("cuda:0", "is one device")):
         wrong = command.run("train", "hct_r", "--out", tmp_path / "no", "--device", device, "--devices", 2)
         assert (wrong.returncode, said in wrong.stderr) == (2, True)
     assert not (tmp_path / "no").exists()
@@ -82,7 +82,7 @@ def test_dataset_seed_and_device_are_options_as_in_other_verbs(data, tmp_path):
 def test_a_run_that_is_asked_to_stop_says_how_to_continue(data, tmp_path, monkeypatch):
     """SIGTERM at the first step: exit code 143, a checkpoint, and the way to go on; Ctrl-C: 130."""
     step = torch.optim.SGD.step
-    words = ["--dataset", "folder", "--data", data, "--accelerator", "cpu"]
+    words = ["--dataset", "folder", "--data", data, "--device", "cpu"]
     words += [word for setting in [*SETTINGS[1:], "epochs=2"] for word in ("--set", setting)]
     for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
         out = tmp_path / str(code)

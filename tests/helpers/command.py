@@ -30,3 +30,12 @@ def run(*words: object, cwd: Path | str = ".", encoding: str = "utf-8", program=
         if file and Path(file).resolve().parent == Path(cwd).resolve():  # not an environment that lies below
             del sys.modules[name]
     return CompletedProcess(argv, code, *(stream.buffer.getvalue().decode(encoding) for stream in (out, err)))
+
+
+def refused(*words: object, cwd: Path | str = ".") -> str:
+    """The one sentence with which a command line is refused: exit code 2, and nothing on standard output."""
+    done = run(*words, cwd=cwd)
+    assert (done.returncode, done.stdout) == (2, ""), (words, done)
+    assert done.stderr.startswith("error: "), words
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr

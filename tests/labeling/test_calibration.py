@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from protoadapt import Features, UserError, save_features
-from protoadapt.cli.calibrate_command import calibrate as command
+from protoadapt.cli.calibrate_command import calibrate_command as command
 from protoadapt.core.arrays import checked
 from protoadapt.core.features import synthetic_features
 from protoadapt.labeling.calibration import answer_task, answered_tasks, calibrate, draw_task, n_foreign

@@ -12,7 +12,7 @@ import torch
 from onnx import TensorProto, helper
 
 from protoadapt import UserError
-from protoadapt.cli.export_command import export as command
+from protoadapt.cli.export_command import export_command as command
 from protoadapt.core.estimators import (
     BAPAClassifier,
     CIPAClassifier,

@@ -84,7 +84,7 @@ def test_predict_loads_nothing_slow(folder, named, model, monkeypatch):
     """Loading torch or scikit-learn takes longer than naming a hundred pictures. The answers are those of torch."""
     named()
     classifier, images = folder / "out" / "classifier.safetensors", folder / "images"
-    words = ["predict", classifier, images, "--json", "--device", "auto"]
+    words = ["predict", classifier, images, "--format", "json", "--device", "auto"]
     done = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, text=True)
     answers, loaded = done.stdout.splitlines()
     assert loaded == "loaded", done.stderr

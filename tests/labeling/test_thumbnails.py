@@ -9,7 +9,7 @@ import pytest
 from helpers.pages import board_data, labels, row, thumb
 from PIL import Image
 
-from protoadapt.cli.report_command import report
+from protoadapt.cli.report_command import report_command
 from protoadapt.labeling import thumbnails
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision.pictures.decode import data_url, thumbnail
@@ -54,7 +54,7 @@ def test_labels_json_names_them_and_the_report_holds_them(folder, named, without
         with Image.open(out / record["thumb"]) as small:
             assert (small.format, small.size) == ("WEBP", (30, 26))
     assert (out / "labels.json").stat().st_size < 20_000
-    report([out / "labels.json"])
+    report_command([out / "labels.json"])
     small = board_data((out / "report.html").read_text())["small"]
     assert len(small) == 24
     assert all(one.startswith("data:image/webp;base64,") for one in small)

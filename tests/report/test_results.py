@@ -12,14 +12,14 @@ from helpers.command import run
 from helpers.pages import Parsed, labels
 
 from paper.checks import sound
-from protoadapt.cli.report_command import report
+from protoadapt.cli.report_command import report_command
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.results import pack, read_results
 from protoadapt.report.captions import embedding
-from protoadapt.report.html import is_labels_page
+from protoadapt.report.documents import is_labels_page
 from protoadapt.report.result_page import evaluation_page
 from protoadapt.report.tables import OVER_CLASSES, comparison, render
 
@@ -131,7 +131,7 @@ def test_the_results_kept_here_make_a_page():
     page = evaluation_page([json.loads(file.read_text()) for file in files])
     seen = Parsed(page)
     assert len(page) < 3_000_000
-    assert {"#accuracy", "#training", "#provenance"} <= {a["href"] for a, _ in seen.all("a")}
+    assert {"#accuracy", "#provenance"} <= {a["href"] for a, _ in seen.all("a")}
     assert not re.search(r"https?:|\bnan\b|\binf\b", page.split("</style>")[1])
     assert "script-src" not in page
 
@@ -202,9 +202,12 @@ def test_what_is_no_document_is_as_if_it_were_not_there(document):
 
 
 RUN = {"schema": "protoadapt-run/1", "config": {"epochs": 4, "seed": 0}, "seconds": 1.5, "hardware": "2 cores"}
-PICTURE = {
-    **{"schema": "protoadapt-picture/1", "support": [[0, 0], [4, 4]], "support_labels": [0, 1]},
-    **{"query": [[1, 0.5]], "query_labels": [1], "paths": [[[0, 0], [4, 4]], [[1, 1], [3, 3]]]},
+PLANE = {
+    "schema": "protoadapt-paths/1",
+    "rows": [[0, 0], [4, 4], [1, 0.5]],
+    "row_label": [0, 1, -1],
+    "support": [True, True, False],
+    "steps": [[[0, 0], [1, 1]], [[4, 4], [3, 3]]],
 }
 
 
@@ -213,16 +216,16 @@ PICTURE = {
     [
         *((RUN, {key: None}) for key in RUN),
         *((RUN, wrong) for wrong in ({"config": {}}, {"seconds": float("nan")}, {"best": {"score": 1}}, {"best": 3})),
-        *((PICTURE, {key: None}) for key in PICTURE),
-        *((PICTURE, {key: value}) for key in ("support", "query", "paths") for value in ("x", [[1]], [["1", "2"]], [])),
-        *((PICTURE, {"query_labels": value}) for value in ([2], [-1], [0.5], [0, 1])),
-        (PICTURE, {"query": [[0, 1e300]]}),
+        *((PLANE, {key: None}) for key in PLANE),
+        *((PLANE, {key: value}) for key in ("rows", "steps") for value in ("x", [[1]], [["1", "2"]])),
+        *((PLANE, {"row_label": value}) for value in ([2, 0, 0], [-2, 0, 0], [0.5, 0, 0], [0, 1])),
+        (PLANE, {"rows": [[0, 1e300], [0, 0], [1, 1]]}),
     ],
 )
 def test_runs_and_pictures_are_whole_or_as_if_they_were_not_there(whole, wrong):
     assert sound(whole) == whole
     assert sound({**whole, **wrong}) == {}
-    if whole is PICTURE and wrong != {"schema": None}:
+    if whole is PLANE and wrong != {"schema": None}:
         assert "<polyline" in evaluation_page([whole])
         with pytest.raises(UserError, match="cannot be drawn"):
             evaluation_page([{**whole, **wrong}])
@@ -323,14 +326,14 @@ def write(file: Path, value: object) -> Path:
 
 def test_the_kind_of_file_decides_the_page(told, tmp_path, capsys):
     out = tmp_path / "report.html"
-    report([write(tmp_path / "labels.json", labels())], out)
+    report_command([write(tmp_path / "labels.json", labels())], out)
     assert "Label these next" in out.read_text()
     folder = tmp_path / "runs" / "a"
     write(folder / "compare.json", told)
     write(folder / "checkpoints" / "step-1" / "state.json", {"step": 1})
     write(folder / "benchmark.json", {"schema": "protoadapt-benchmark/1", "results": [{"seconds": 1}]})
     (folder / "broken.json").write_text('{"schema": ')
-    report([tmp_path / "runs"], out)
+    report_command([tmp_path / "runs"], out)
     assert "semi_protonet" in out.read_text()
     assert "broken.json" in capsys.readouterr().err
     assert sorted(file.name for file in tmp_path.iterdir()) == ["labels.json", "report.html", "runs"]
@@ -359,10 +362,10 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(told, tmp_path):
     ]
     for given, words in cases:
         with pytest.raises(UserError, match=re.escape(words)):
-            report(given, out)
+            report_command(given, out)
         assert out.read_text() == '"before"'
     with pytest.raises(UserError, match="also read"):
-        report([mine], mine)
+        report_command([mine], mine)
     assert not [*tmp_path.glob(".*")]
 
 
@@ -370,18 +373,18 @@ def test_a_table_is_printed_or_written_instead_of_a_page(told, tmp_path, capsys,
     monkeypatch.chdir(tmp_path)
     five = measured(Protocol(shot=5, query=10), ["protonet", "cipa"])
     files = [write(tmp_path / "1.json", told), write(tmp_path / "5.json", five)]
-    report(files, form="latex")
+    report_command(files, form="latex")
     printed = capsys.readouterr().out
     assert printed == render([*told["results"], *five["results"]], "protonet", "latex") + "\n"
-    report(files, tmp_path / "table.tex", form="latex")
+    report_command(files, tmp_path / "table.tex", form="latex")
     assert (tmp_path / "table.tex").read_text() == printed
     assert not (tmp_path / "report.html").exists()
     with pytest.raises(UserError, match="there is no table format 'pdf'"):
-        report(files, form="pdf")
+        report_command(files, form="pdf")
     with pytest.raises(UserError, match=r"labels.json: there is no result to make a table of"):
-        report([write(tmp_path / "labels.json", labels())], form="text")
+        report_command([write(tmp_path / "labels.json", labels())], form="text")
     with pytest.raises(UserError, match=r"bad.json: a result has no valid 'label'"):
-        report([write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/2"}]})], form="csv")
+        report_command([write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/2"}]})], form="csv")
 
 
 def test_the_command_is_there(tmp_path):
@@ -395,29 +398,29 @@ def test_without_out_nothing_is_replaced_but_labels_made_anew(told, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     mine, other = write(tmp_path / "named" / "labels.json", labels()), write(tmp_path / "r.json", told)
     for _ in range(2):
-        report([mine])
+        report_command([mine])
         assert is_labels_page((tmp_path / "named" / "report.html").read_bytes())
     assert not (tmp_path / "report.html").exists()
-    report([other])
+    report_command([other])
     before = (tmp_path / "report.html").read_bytes()
     assert not is_labels_page(before)
     here = write(tmp_path / "labels.json", labels())
     for given in (other, here):
         with pytest.raises(UserError, match=r"'.*report.html' exists: give --out .*report.html to replace"):
-            report([given])
+            report_command([given])
     assert (tmp_path / "report.html").read_bytes() == before
-    report([here], tmp_path / "report.html")
-    report([tmp_path / "named"])
+    report_command([here], tmp_path / "report.html")
+    report_command([tmp_path / "named"])
     assert is_labels_page((tmp_path / "report.html").read_bytes())
     (tmp_path / "named" / "report.html").write_text("notes of mine")
     with pytest.raises(UserError, match="exists"):
-        report([mine])
+        report_command([mine])
 
 
 def test_links_to_pictures_are_kept_where_they_lead_to_them(tmp_path):
     mine = write(tmp_path / "named" / "labels.json", labels(folder="../photos"))
-    report([mine])
-    report([mine], tmp_path / "report.html")
+    report_command([mine])
+    report_command([mine], tmp_path / "report.html")
     assert b'"../photos/a.jpg"' in (tmp_path / "named" / "report.html").read_bytes()
     assert b"photos" not in (tmp_path / "report.html").read_bytes()
 

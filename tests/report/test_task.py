@@ -71,19 +71,9 @@ def test_a_task_without_queries_shows_its_examples():
     assert [a["alt"] for a, _ in page.all("img")] == ["Example of <b>a</b>", "Example of b"]
 
 
-def test_paths_in_the_older_form_give_the_same_chart():
-    """The older form holds support and query apart, and steps before classes."""
-    old = json.loads((RESULTS / "mini-imagenet" / "adaptation.json").read_text())
-    assert old["schema"] == "protoadapt-picture/1"
-    steps = [[step[c] for step in old["paths"]] for c in range(10)]
-    new = {
-        **{"schema": "protoadapt-paths/1", "protocol": old["protocol"], "class_names": old["class_names"]},
-        **{"rows": old["support"] + old["query"], "row_label": old["support_labels"] + old["query_labels"]},
-        **{"support": [True] * 10 + [False] * 150, "steps": steps},
-    }
-    page = evaluation_page([old])
-    assert page == evaluation_page([new])
-    chart = Parsed(page)
+def test_paths_are_a_line_per_class():
+    document = json.loads((RESULTS / "mini-imagenet" / "adaptation.json").read_text())
+    chart = Parsed(evaluation_page([document]))
     assert [len(a["points"].split()) for a, _ in chart.all("polyline")] == [21] * 10
     assert len([a for a, _ in chart.all("path") if (a.get("class") or "").endswith("example")]) == 10 + 1  # legend
 

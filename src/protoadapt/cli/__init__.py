@@ -43,7 +43,7 @@ def main(command: Callable[[], object] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        if not (sentence := _lack(error)):
+        if not (sentence := _absent(error, sys.argv[1:2]) or _lack(error)):
             raise
         _fail(sentence)
 
@@ -55,6 +55,36 @@ def _plain_note(
     if category is UserWarning and Path(filename).is_relative_to(Path(__file__).parents[1]):
         return f"note: {message}\n"
     return f"{filename}:{lineno}: {category.__name__}: {message}\n"
+
+
+EXTRAS = {
+    **dict.fromkeys(("PIL", "filelock"), "vision"),
+    **dict.fromkeys(("fastapi", "python_multipart", "starlette", "uvicorn"), "app"),
+    **dict.fromkeys(("lightning_fabric", "matplotlib", "tensorboard"), "train"),
+    **dict.fromkeys(("onnx", "onnxscript"), "onnx"),
+    **{"onnxruntime": "label", "pyarrow": "scale", "ray": "ray", "timm": "timm"},
+}
+"""The extra that brings each module which a plain install lacks."""
+FULL = {
+    **dict.fromkeys(("calibrate", "check", "label", "predict", "suggest"), "label"),
+    **dict.fromkeys(("demo", "train"), "train"),
+    **{"export": "onnx", "serve": "app"},
+}
+"""The extra that brings all that a verb needs, pictures included."""
+
+
+def _absent(error: Exception, verb: list[str]) -> str:
+    """The sentence for a module that belongs to an extra which is not installed; "" for any other error."""
+    module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if module not in EXTRAS:
+        return ""
+    from protoadapt.core.errors import install
+
+    extra = EXTRAS[module]
+    if extra == "vision":
+        extra = FULL.get("".join(verb), extra)
+    package = {"PIL": "pillow", "python_multipart": "python-multipart"}.get(module, module)
+    return f"this needs {package}, which is not installed: {install(extra)}"
 
 
 SPARE = 16

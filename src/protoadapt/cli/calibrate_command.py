@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 
 from protoadapt.cli.models_command import describe_calibration
 from protoadapt.cli.options import MODEL_HELP, refuse_unused
-from protoadapt.cli.progress import bars, progress, say
+from protoadapt.cli.progress import bars, say
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, write_text
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from protoadapt.core.features import Features
 
 
-def calibrate(
+def calibrate_command(
     sources: Annotated[
         list[Path],
         typer.Argument(
@@ -67,9 +68,10 @@ def calibrate(
                 f"the features of {source.name!r} are of weights {weights}, the card of {content.get('weights')}: "
                 f"extract them again"
             )
-    with progress("collections calibrated", len(tables)) as report:
+    with bars() as report:
+        on_progress = partial(report, "collections calibrated", total=len(tables))
         pairs = [(table.features, table.labels) for table in tables.values()]
-        calibration = fit(pairs, episodes=episodes, on_progress=report)
+        calibration = fit(pairs, episodes=episodes, on_progress=on_progress)
     names = [
         source.name if source.is_dir() else table.metadata.get("folder") or origin(table.metadata)
         for source, table in tables.items()

@@ -6,14 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from protoadapt.cli.label_command import MODEL, print_notes, print_skipped
-from protoadapt.cli.options import Device, FeatureCache, ModelName, find_device
-from protoadapt.cli.progress import bars, shortened
+from protoadapt.cli.options import DEFAULT_MODEL, Device, FeatureCache, ModelName, find_device
+from protoadapt.cli.progress import bars, say_notes, say_skipped, shortened
 from protoadapt.core.errors import count
 from protoadapt.core.files import check_ours, check_output_folder, write_json, write_text
 from protoadapt.core.untrusted import for_terminal
 
-LISTED = 5  # of each kind of fault
 OURS = {
     "check.csv": re.compile(rb"file,label,fault,detail"),
     "check.html": re.compile(rb'content="protoadapt, check"'),
@@ -22,7 +20,7 @@ OURS = {
 """What shows that a file was written by this command."""
 
 
-def check(
+def check_command(
     labelled: Annotated[
         list[Path],
         typer.Argument(metavar="DIR|CSV", help="labelled pictures: one folder per class, or a csv of file and label"),
@@ -32,7 +30,7 @@ def check(
         Path | None,
         typer.Option(metavar="DIR", help="directory that a csv's files are in (default: that of the csv)"),
     ] = None,
-    model: ModelName = MODEL,
+    model: ModelName = DEFAULT_MODEL,
     cache: FeatureCache = None,
     device: Device = "auto",
 ) -> None:
@@ -44,7 +42,7 @@ def check(
     table, page, document = (check_ours(out / name, mark) for name, mark in OURS.items())
     from protoadapt.labeling.check_folder import check_folder, check_table
     from protoadapt.labeling.thumbnails import with_images
-    from protoadapt.report.check_page import check_page
+    from protoadapt.report.picture_pages import check_page
 
     with bars() as report:
         where = find_device(device)
@@ -52,27 +50,29 @@ def check(
     write_text(table, check_table(result))
     write_json(document, result)
     write_text(page, check_page(with_images(result, out)))
-    _print_faults(result, document)
-    print_notes(result["notes"], document)
-    print_skipped(result["skipped"], document)
+    print(f"{count(result['checked'], 'picture')} of {count(len(result['classes']), 'class', 'classes')}")
+    for (one, many), found in _faults(result).items():
+        print(count(len(found), one, many))
+        for text in shortened(found, document):
+            print(f"  {for_terminal(text)}")
+    say_notes(result["notes"], document)
+    say_skipped(result["skipped"], document)
     print(f"{table}, {page}")
 
 
-def _print_faults(result: dict[str, Any], document: Path) -> None:
-    """How many faults of each kind, and the first few; the document lists them all."""
-    groups = [[f"{file['file']} ({file['label']})" for file in one["files"]] for one in result["duplicates"]]
-    kinds = {
+def _faults(result: dict[str, Any]) -> dict[tuple[str, str], list[str]]:
+    """What was found of each kind, whose name is given for one and for several."""
+    suspects, duplicates, outliers, confused = (
+        result[kind] for kind in ("suspects", "duplicates", "outliers", "confused")
+    )
+    groups = [[f"{file['file']} ({file['label']})" for file in one["files"]] for one in duplicates]
+    return {
         ("label that is probably wrong", "labels that are probably wrong"): [
-            f"{one['file']}: {one['label']}, more likely {one['likely']}" for one in result["suspects"]
+            f"{one['file']}: {one['label']}, more likely {one['likely']}" for one in suspects
         ],
         ("group of near-duplicates", "groups of near-duplicates"): [", ".join(group[:3]) for group in groups],
-        ("outlier", "outliers"): [f"{one['file']}: {one['label']}" for one in result["outliers"]],
+        ("outlier", "outliers"): [f"{one['file']}: {one['label']}" for one in outliers],
         ("pair of confused classes", "pairs of confused classes"): [
-            f"{' and '.join(one['classes'])}: {one['share']:.0%} of their pictures" for one in result["confused"]
+            f"{' and '.join(one['classes'])}: {one['share']:.0%} of their pictures" for one in confused
         ],
     }
-    print(f"{count(result['checked'], 'picture')} of {count(len(result['classes']), 'class', 'classes')}")
-    for (one, many), found in kinds.items():
-        print(count(len(found), one, many))
-        for text in shortened(found, LISTED, str(document)):
-            print(f"  {for_terminal(text)}")

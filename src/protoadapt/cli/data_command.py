@@ -1,6 +1,7 @@
 """`protoadapt data`."""
 
 import sys
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -10,8 +11,7 @@ from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError
 
 
-def data(
-    name: Annotated[str, typer.Argument(metavar="NAME", hidden=True)] = "",  # the old spelling of --dataset
+def data_command(
     dataset: DatasetName = "",
     data_dir: DataDir = None,
     download: Annotated[bool, typer.Option("--download", help="download it from its official address first")] = False,
@@ -22,15 +22,14 @@ def data(
     """
     from protoadapt.training import datasets
 
-    if bool(name) == bool(dataset):
-        raise UserError("name one dataset: give --dataset NAME with --data DIR, such as --dataset cub --data data")
-    dataset = dataset or name
+    if not dataset:
+        raise UserError("no dataset is named: give --dataset NAME with --data DIR, such as --dataset cub --data data")
     if download:
         if data_dir is None:
             raise UserError("--download needs a directory to write to: give --data DIR")
-        with bars() as report_bytes:
-            datasets.download(dataset, data_dir, lambda done, total: report_bytes("bytes", done, total or 0))
-    report = datasets.check(dataset, data_dir)
-    print(report)
-    if not report.complete:
+        with bars() as report:
+            datasets.download(dataset, data_dir, partial(report, "bytes"))
+    found = datasets.check(dataset, data_dir)
+    print(found)
+    if not found.complete:
         sys.exit(1)

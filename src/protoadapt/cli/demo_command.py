@@ -6,11 +6,13 @@ from typing import Annotated
 import typer
 
 
-def demo(out: Annotated[Path, typer.Option(metavar="DIR", help="directory for the results")] = Path("demo")) -> None:
+def demo_command(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="directory for the results")] = Path("demo"),
+) -> None:
     """Train, evaluate, report and label on built-in pictures.
 
     Takes a few minutes on two cores and needs no data. After an interruption the same command continues.
     """
     from protoadapt.cli import demo_run
 
-    demo_run.run(out)
+    demo_run.run_demo(out)

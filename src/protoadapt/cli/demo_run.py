@@ -17,7 +17,7 @@ from protoadapt import labeling
 from protoadapt.cli.evaluate_command import measure
 from protoadapt.cli.progress import clock, training_progress
 from protoadapt.core.episodes import Protocol, draw
-from protoadapt.core.errors import UserError, count
+from protoadapt.core.errors import UserError
 from protoadapt.core.features import Features, save_features
 from protoadapt.core.files import check_output_folder, write_json, write_text, written_whole
 from protoadapt.core.methods import method
@@ -35,11 +35,13 @@ from protoadapt.vision import networks
 from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.pictures.split import Images
 
-METHODS = ("protonet", "semi_protonet(metric=cosine)", "cipa")
+METHODS_SHOWN = ("protonet", "semi_protonet(metric=cosine)", "cipa")
 SHOTS = (1, 5)
+CHARACTERS, EXAMPLES, OTHERS = 5, 3, 12
+"""Of the folder that is labelled: characters, and pictures of each with and without a label."""
 
 
-def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = None, episodes: int = 10_000) -> None:
+def run_demo(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = None, episodes: int = 10_000) -> None:
     """Draw pictures, train, evaluate, report, and label a folder; everything is written to `out`.
 
     A run that is already there is continued: after an interruption from its last checkpoint, after its end with the
@@ -47,7 +49,7 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
     """
     start = time.perf_counter()
 
-    def say(words: str) -> None:
+    def say_when(words: str) -> None:
         print(f"[{clock(time.perf_counter() - start)}] {words}", flush=True)
 
     check_output_folder(out)
@@ -55,79 +57,69 @@ def run(out: Path, overrides: Iterable[str] = (), *, per_class: int | None = Non
         raise UserError(f"{str(out)!r} holds other files, which might be replaced: choose another --out")
     config = recipe("hct_r", ["dataset=glyphs", *overrides])
     pictures: dict[str, Any] = {"cache_dir": out / "pictures", "per_class": per_class}
-    say(f"drawing pictures of letters and signs in {out / 'pictures'}")
+    say_when(f"drawing pictures of letters and signs in {out / 'pictures'}")
     base, val = load_splits(config, None, **pictures)
-
     again = checkpoint.latest(out / "run") is not None
-    say(
-        f"continuing the run in {out / 'run'} (delete {out} to start again)"
-        if again
-        else f"training HCT_R on {len(base):,} pictures of {len(base.class_names)} characters"
-    )
+    if again:
+        say_when(f"continuing the run in {out / 'run'} (delete {out} to start again)")
+    else:
+        say_when(f"training HCT_R on {len(base):,} pictures of {len(base.class_names)} characters")
     with training_progress() as show:
         training = train(config, base, val, out / "run", resume=again, accelerator="cpu", on_event=show)
     if not training["finished"]:
-        return say("interrupted: run the same command to continue")
+        return say_when("interrupted: run the same command to continue")
 
     novel = load(config.dataset, "novel", size=config.size, **pictures)
-    say(f"embedding {len(novel):,} pictures of {len(novel.class_names)} characters that were not in training")
+    say_when(f"embedding {len(novel):,} pictures of {len(novel.class_names)} characters that were not in training")
     table = extract_features(*networks.load(out / "run"), novel, base)
     save_features(out / "features.safetensors", table)
 
-    say(f"evaluating {episodes:,} episodes of five characters, with 1 and with 5 labelled pictures of each")
-    results = {shot: evaluated(table, shot, episodes, training, out / "results") for shot in SHOTS}
-    one_task = task_documents(table, novel, results[1])
+    say_when(f"evaluating {episodes:,} episodes of five characters, with 1 and with 5 labelled pictures of each")
+    about = {key: training[key] for key in ("config", "best", "seconds", "versions", "hardware")}
+    length = f"{config.epochs} epochs, {clock(training['seconds'])} of training"
+    words = ["# Characters that were not in training", f"HCT_R: {config.backbone} of width {config.width}, {length}."]
+    documents: list[dict[str, Any]] = []
+    for shot in SHOTS:
+        measured = measure(table, METHODS_SHOWN, Protocol(shot=shot), episodes, seed=0, device="cpu")
+        results = [{**result, "training": about} for result in measured]
+        for result in results:
+            write_json(out / "results" / f"{shot}-shot-{result['method']}.json", result)
+        print(f"\n{render(results, METHODS_SHOWN[0], 'text')}\n", flush=True)
+        words.append(render(results, METHODS_SHOWN[0], "markdown"))
+        documents += results
+    one_task = draw_task(table, novel, documents[: len(METHODS_SHOWN)])
     for name, document in one_task.items():
         write_json(out / f"{name}.json", document)
-    trained = (
-        f"{config.backbone} of width {config.width}, {config.epochs} epochs, {clock(training['seconds'])} of training"
-    )
-    tables = [render(of_shot, METHODS[0], "markdown") for of_shot in results.values()]
-    words = [f"# Characters that were not in training\n\nHCT_R: {trained}. Charts: report.html.", *tables]
-    documents = [*(result for of_shot in results.values() for result in of_shot), *one_task.values(), training]
-    for name, content in (("results.md", "\n\n".join(words) + "\n"), ("report.html", evaluation_page(documents))):
-        write_text(out / name, content)
-    say("labelling a folder of pictures from three examples per character")
-    found = label_some(novel, out)
-    say(found)
-    say(
+    write_text(out / "results.md", "\n\n".join([*words, "Charts: report.html."]) + "\n")
+    write_text(out / "report.html", evaluation_page([*documents, *one_task.values(), training]))
+    say_when("labelling a folder of pictures from three examples per character")
+    say_when(label_some(novel, out))
+    say_when(
         f"done: open {out / 'report.html'} for the evaluation (its tables are in {out / 'results.md'}) and "
         f"{out / 'named' / 'report.html'} for the labelled folder"
     )
 
 
-def label_some(novel: Images, out: Path, characters: int = 5, examples: int = 3, others: int = 12) -> str:
+def label_some(novel: Images, out: Path) -> str:
     """Writes pictures of some characters as files and labels them, as `protoadapt label` does; returns the outcome."""
-    names, truth = novel.class_names[:characters], {}
-    for code, name in enumerate(names):
-        for i, row in enumerate(np.flatnonzero(novel.labels == code)[: examples + others]):
+    truth = {}
+    for code, name in enumerate(novel.class_names[:CHARACTERS]):
+        for i, row in enumerate(np.flatnonzero(novel.labels == code)[: EXAMPLES + OTHERS]):
+            png = png_bytes(novel.pixels[row])
             # neither the name nor the order of the other pictures tells their class
-            other = f"{zlib.crc32(novel.pixels[row].tobytes()):08x}.png"
-            place = out / "examples" / to_folder(name) / f"{i}.png" if i < examples else out / "photos" / other
+            other = out / "photos" / f"{zlib.crc32(png):08x}.png"
+            place = out / "examples" / to_folder(name) / f"{i}.png" if i < EXAMPLES else other
             place.parent.mkdir(parents=True, exist_ok=True)
             with written_whole(place) as partial:
-                Image.fromarray(novel.pixels[row].transpose(1, 2, 0)).save(partial, "PNG")
+                partial.write_bytes(png)
             truth[place.name] = name
     result = labeling.label([out / "examples"], out / "photos", out / "named", model=out / "run", page=labels_page)
     asked = [one for one in result["pictures"] if not one["support"]]
     right = sum(one["label"] == truth[one["file"]] for one in asked)
-    return f"{right} of {count(len(asked), 'picture')} in {out / 'photos'} are named correctly: {out / 'named'}"
+    return f"{right} of {len(asked)} pictures in {out / 'photos'} are named correctly: {out / 'named'}"
 
 
-def evaluated(
-    table: Features, shot: int, episodes: int, training: dict[str, Any], folder: Path
-) -> list[dict[str, Any]]:
-    """Evaluate every method on the same episodes: printed as a table, written as one JSON file each."""
-    results = measure(table, METHODS, Protocol(shot=shot), episodes, seed=0, device="cpu")
-    about = {key: training[key] for key in ("config", "best", "seconds", "versions", "hardware")}
-    documents = [{**result, "training": about} for result in results]
-    for result in documents:
-        write_json(folder / f"{shot}-shot-{result['method']}.json", result)
-    print(f"\n{render(documents, METHODS[0], 'text')}\n", flush=True)
-    return documents
-
-
-def task_documents(table: Features, novel: Images, results: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def draw_task(table: Features, novel: Images, results: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """One 1-shot task of `results`: `task`, its pictures, and `paths`, its plane, unless all rows are the same."""
     first = next(draw(table.labels.numpy(), Protocol(), results[0]["seed"], results[0]["episodes"]))
     # Neither the prettiest nor the ugliest task: the one where every method comes nearest to its average.
@@ -137,25 +129,29 @@ def task_documents(table: Features, novel: Images, results: Sequence[dict[str, A
     episode, truth = drawn.episodes(table.features, 5), drawn.query_labels[0]
     with torch.no_grad():
         answers = {name: method(name)(episode)[0].argmax(-1).tolist() for name in ("protonet", "cipa")}
-    names = [novel.class_names[novel.labels[row]] for row in drawn.support[0]]
 
     def items(rows: np.ndarray, classes: np.ndarray) -> list[dict[str, Any]]:
-        return [{"class": int(c), "picture": data_url(novel.pixels[row])} for row, c in zip(rows, classes)]
+        urls = ["data:image/png;base64," + base64.b64encode(png_bytes(novel.pixels[row])).decode() for row in rows]
+        return [{"class": int(c), "picture": url} for c, url in zip(classes, urls)]
 
-    query = [
-        {**item, "answers": {name: classes[i] for name, classes in answers.items()}}
-        for i, item in enumerate(items(drawn.query[0], truth))
-    ]
-    support = items(drawn.support[0], drawn.support_labels[0])
-    about = {"protocol": "A 5-way 1-shot task, the one nearest to the average accuracies", "class_names": names}
-    task = {"schema": TASK, **about, "support": support, "query": query}
+    query = items(drawn.query[0], truth)
+    for i, item in enumerate(query):
+        item["answers"] = {name: classes[i] for name, classes in answers.items()}
+    names = [novel.class_names[novel.labels[row]] for row in drawn.support[0]]
+    task = {
+        "schema": TASK,
+        "protocol": "A 5-way 1-shot task, the one nearest to the average accuracies",
+        "class_names": names,
+        "support": items(drawn.support[0], drawn.support_labels[0]),
+        "query": query,
+    }
     paths = episode_paths(episode, truth)
     same = {"protocol": "The same task, with the prototypes of CIPA", "class_names": names}
     return {"task": task, "paths": {**paths, **same}} if paths else {"task": task}
 
 
-def data_url(pixels: np.ndarray) -> str:
-    """A picture (3, H, W) uint8 as a PNG data URL."""
+def png_bytes(pixels: np.ndarray) -> bytes:
+    """A picture (3, H, W) uint8 as PNG."""
     png = io.BytesIO()
     Image.fromarray(pixels.transpose(1, 2, 0)).save(png, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(png.getvalue()).decode()}"
+    return png.getvalue()

@@ -1,4 +1,4 @@
-"""`protoadapt evaluate`, and what `compare` shares with it."""
+"""`protoadapt evaluate`, and what `compare` does like it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from protoadapt.cli import options
-from protoadapt.cli.progress import progress, say
+from protoadapt.cli.progress import bars, say
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from protoadapt.vision.networks.head_files import TrainedHead
 
 
-def evaluate(
+def evaluate_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="feature file, .safetensors or .npz")],
     method_name: Annotated[
         str,
@@ -43,7 +43,7 @@ def evaluate(
     foreign: options.Foreign = 0.3,
     min_rows: options.MinRows = 0,
     base: options.Base = None,
-    settings: options.Set = None,
+    settings: options.Settings = None,
     json_out: options.Json = None,
     form: options.Format = "text",
     device: options.Device = "cpu",
@@ -55,17 +55,17 @@ def evaluate(
     from protoadapt.core.episodes import Protocol
     from protoadapt.core.methods import method, parse_assignments
 
-    check(form, json_out, file, base)
+    check_outputs(form, json_out, file, base)
     if head and (method_name or settings):
         raise UserError("--head runs the head of a run, which has no settings: leave out --method and --set")
-    trained = load_head(head)
+    trained = load_trained_head(head)
     chosen = [] if trained else [method(method_name or "cipa", **parse_assignments(settings or []))]
     drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors, present=present, foreign=foreign)
     results = measure(read_table(file, base, min_rows, trained), chosen, drawn, episodes, seed, device, trained)
     show(results, None, form, json_out, results[0])
 
 
-def check(form: str, json_out: Path | None, *inputs: Path | None) -> None:
+def check_outputs(form: str, json_out: Path | None, *inputs: Path | None) -> None:
     """Refuse before the work what would only fail after it."""
     from protoadapt.report.tables import check_format
 
@@ -74,7 +74,7 @@ def check(form: str, json_out: Path | None, *inputs: Path | None) -> None:
         check_output(json_out, *inputs)
 
 
-def load_head(run: Path | None) -> "TrainedHead | None":
+def load_trained_head(run: Path | None) -> "TrainedHead | None":
     """The few-shot head of a run, where one is given."""
     if run is None:
         return None
@@ -95,8 +95,6 @@ def read_table(file: Path, base: Path | None, min_rows: int, head: "TrainedHead 
     table = load_features(file, maps=head is not None and head.module.places)
     if head:
         head.check(table)
-    if min_rows < 0:
-        raise UserError(f"--min-rows is {min_rows}: it must be 0 or more")
     classes, place, rows = np.unique(table.labels.numpy(), return_inverse=True, return_counts=True)
     if (small := (classes >= 0) & (rows < min_rows)).any():
         if not (rows[classes >= 0] >= min_rows).any():
@@ -128,15 +126,15 @@ def measure(
         )
     run = partial(compare, episodes=episodes, seed=seed, device=device)
     results = []
-    if methods:
-        of_base = partial(run, **table.base)
-        with progress("episodes", episodes) as report:
-            results += of_base(table.features, table.labels, methods, protocol, on_progress=report)
-    if head:
-        rows = cast("Tensor", table.maps) if head.module.places else table.features
-        head.module.to(device)
-        with progress(f"episodes of {head.name}", episodes) as report:
-            results += run(rows, table.labels, [head.method], protocol, on_progress=report)
+    with bars() as report:
+        if methods:
+            of_base = partial(run, **table.base, on_progress=partial(report, "episodes", total=episodes))
+            results += of_base(table.features, table.labels, methods, protocol)
+        if head:
+            rows = cast("Tensor", table.maps) if head.module.places else table.features
+            head.module.to(device)
+            done = partial(report, f"episodes of {head.name}", total=episodes)
+            results += run(rows, table.labels, [head.method], protocol, on_progress=done)
     return [result.to_json(**table.about) for result in results]
 
 
@@ -149,5 +147,5 @@ def show(
 
     if json_out:
         write_json(json_out, content)
-    runs = {(result["features"].get("hash"), result["seed"]) for result in results}
-    print(render(results, reference, form) if len(runs) == 1 else render_runs(results, reference, form))
+    one_run = len({result["features"].get("hash") for result in results}) == 1
+    print((render if one_run else render_runs)(results, reference, form))

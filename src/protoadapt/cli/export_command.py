@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from protoadapt.cli.label_command import print_skipped
 from protoadapt.cli.options import MODEL_HELP, refuse_unused
+from protoadapt.cli.progress import say_skipped
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output
 
 
-def export(
+def export_command(
     source: Annotated[
         str, typer.Argument(metavar="MODEL|LABELS", help=f"{MODEL_HELP}; or the output directory of `label`")
     ],
@@ -52,12 +52,16 @@ def export(
     """
     labels = Path(source).suffix in (".json", ".csv") or Path(source, "labels.json").is_file()
     form = form or ("imagefolder" if labels else "onnx")
-    refuse_unused(
-        {"--sort": form != "imagefolder" and sort, "--url": form != "label-studio" and url}, f"with --format {form}"
-    )
+    of_form = {"--sort": ("imagefolder", sort), "--url": ("label-studio", url), "--classifier": ("onnx", classifier)}
+    unused = {option: value for option, (its_form, value) in of_form.items() if form != its_form}
+    refuse_unused(unused | {"--images": form == "onnx" and images}, f"with --format {form}")
     if form != "onnx":
-        return _labels(source, form, out, classifier, images, sort, url)
-    refuse_unused({"--images": images}, "with --format onnx")
+        from protoadapt.labeling.dataset_export import LOCAL, export_labels
+
+        done = export_labels(source, form, out, images=images, sort=sort or "link", url=LOCAL if url is None else url)
+        say_skipped(done["skipped"])
+        corrected = f", {count(done['corrected'], 'label')} corrected in labels.csv" if done["corrected"] else ""
+        return print(f"{count(done['pictures'], 'picture')}{corrected} → {out}")
     if labels:
         raise UserError(f"{source!r} holds labels: choose --format imagefolder, fiftyone or label-studio")
     from protoadapt.labeling import onnx_export
@@ -70,16 +74,3 @@ def export(
     made = onnx_export.export(source, out, fitted)
     shapes = " → ".join(f"{kind} ({', '.join(map(str, made[kind]))})" for kind in ("input", "output"))
     print(f"{shapes}, {made['bytes'] / 1e6:.1f} MB, largest difference to torch {made['difference']:.1g}: {out}")
-
-
-def _labels(
-    source: str, form: str, out: Path, classifier: Path | None, images: Path | None, sort: str | None, url: str | None
-) -> None:
-    from protoadapt.labeling.dataset_export import LOCAL, export_labels
-
-    if classifier is not None:
-        raise UserError(f"--classifier is given with --format {form}: it belongs to --format onnx")
-    done = export_labels(source, form, out, images=images, sort=sort or "link", url=LOCAL if url is None else url)
-    print_skipped(done["skipped"])
-    corrected = f", {count(done['corrected'], 'label')} corrected in labels.csv" if done["corrected"] else ""
-    print(f"{count(done['pictures'], 'picture')}{corrected} → {out}")

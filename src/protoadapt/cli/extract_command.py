@@ -1,5 +1,6 @@
 """`protoadapt extract`."""
 
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from protoadapt.cli.options import Cache, DataDir, DatasetName, Device, Model, SkipCorrupt, find_device, refuse_unused
-from protoadapt.cli.progress import bars, say, say_skipped
+from protoadapt.cli.progress import bars, say, say_unread
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, check_output_folder
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from protoadapt.vision.pictures.split import Images
 
 
-def extract(
+def extract_command(
     model: Model,
     out: Annotated[Path, typer.Option(metavar="PATH", help="feature file .safetensors; with --manifest, a directory")],
     dataset: DatasetName = "",
@@ -42,15 +43,14 @@ def extract(
     pooling: Annotated[
         float, typer.Option(help="exponent p of generalised-mean (GeM) pooling, 1 to 8; 1: plain average")
     ] = 1.0,
-    base_mean: Annotated[
-        bool | None,
+    no_base_mean: Annotated[
+        bool,
         typer.Option(
-            "--base-mean/--no-base-mean",
-            help="also store the mean and covariance of the base classes' features (for simpleshot, bd_cspn, "
-            "laplacian_shot, bavardage, and bapa with base_rows or whiten); default: when the base pictures are on "
-            "disk",
+            "--no-base-mean",
+            help="do not store the mean and covariance of the base classes' features, which some methods need "
+            "(default: they are, where the base pictures are on disk)",
         ),
-    ] = None,
+    ] = False,
     maps: Annotated[
         bool,
         typer.Option(
@@ -63,9 +63,12 @@ def extract(
     skip_corrupt: SkipCorrupt = False,
     device: Device = "auto",
     shard: Annotated[
-        str, typer.Option(metavar="I/N", help="with --manifest: part I of N, such as 0/4, 1/4, … on four machines")
-    ] = "0/1",
-    engine: Annotated[str, typer.Option(help="with --manifest: local processes, or ray on a cluster")] = "local",
+        str | None,
+        typer.Option(metavar="I/N", help="with --manifest: part I of N, such as 0/4, 1/4, … on four machines"),
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="with --manifest: local (processes, the default), or ray on a cluster")
+    ] = None,
     workers: Annotated[int | None, typer.Option(help="with --manifest: processes (default: one per core)")] = None,
 ) -> None:
     """Compute the features of pictures and store them.
@@ -77,24 +80,16 @@ def extract(
     if len(given := [option for option, place in places.items() if place]) != 1:
         problem = f"{' and '.join(given)} are given together" if given else "no pictures are given"
         raise UserError(f"{problem}: give one of --dataset NAME with --data DIR, --images DIR, or --manifest FILE")
-    sharding = {"--shard": shard != "0/1", "--engine": engine != "local", "--workers": workers is not None}
-    if not manifest and any(sharding.values()):
-        option = next(option for option, changed in sharding.items() if changed)
-        raise UserError(f"{option} works with --manifest only: leave it out, or make a list with `protoadapt manifest`")
-    of_dataset = {"--split": split, "--data": data_dir, "--base-mean": base_mean}
-    if images:
-        refuse_unused(of_dataset, "with --images")
+    of_dataset = {"--split": split, "--data": data_dir, "--no-base-mean": no_base_mean}
+    of_pictures: dict[str, object] = {"--crop": crop or None, "--store": store, "--maps": maps}
+    of_pictures |= {"--cache": cache, "--skip-corrupt": skip_corrupt}
+    if images or manifest:
+        refuse_unused(of_dataset, f"with {given[0]}")
     if manifest:
-        refuse_unused(of_dataset | {"--crop": crop or None, "--skip-corrupt": skip_corrupt}, "with --manifest")
-        if cache:
-            raise UserError("--manifest needs no --cache: leave it out")
-        if maps:
-            raise UserError("shards of a manifest hold no maps: leave out --maps, or give --dataset or --images")
-        if pooling != 1:
-            raise UserError("shards of a manifest are pooled by the mean: leave out --pooling")
-        if store is not None:
-            raise UserError("shards of a manifest are cut from pictures of the network's input: leave out --store")
-        return extract_manifest(model, manifest, out, shard, engine, workers, views, find_device(device))
+        refuse_unused(of_pictures | {"--pooling": pooling != 1}, "with --manifest")
+        device = find_device(device)
+        return extract_manifest(model, manifest, out, shard or "0/1", engine or "local", workers, views, device)
+    refuse_unused({"--shard": shard, "--engine": engine, "--workers": workers}, "without --manifest")
     if check_output(out, model if Path(model).is_file() else None).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
     from protoadapt.core.features import save_features
@@ -112,31 +107,24 @@ def extract(
     if maps:
         extraction.check_maps(network, pooling)
     if images:
-        dataset, split, data_dir, base_mean = "folder", "all", images, False
+        dataset, split, data_dir, no_base_mean = "folder", "all", images, True
         cache = cache or out.parent / ".protoadapt-cache"  # nothing is written among a user's own pictures
-    options: dict[str, Any] = {
-        "size": metadata["size"],
-        "store": store,
-        "crop": crop or (metadata["crop"] if dataset == metadata["dataset"] else "none"),
-        "cache_dir": cache,
-        "on_corrupt": "skip" if skip_corrupt else "fatal",
-        "resize": metadata.get("resize"),
-    }
+    crop = crop or (metadata["crop"] if dataset == metadata["dataset"] else "none")
+    options: dict[str, Any] = {"size": metadata["size"], "resize": metadata.get("resize"), "store": store, "crop": crop}
+    options |= {"cache_dir": cache, "on_corrupt": "skip" if skip_corrupt else "fatal"}
     with bars() as report:
 
         def load(part: str) -> "Images":
-            return datasets.load(
-                dataset, part, data_dir, **options, on_progress=partial(report, f"{part} pictures decoded")
-            )
+            on_progress = partial(report, f"{part} pictures decoded")
+            return datasets.load(dataset, part, data_dir, **options, on_progress=on_progress)
 
-        chosen = load(split or "novel")
-        if base_mean is None:
-            base_mean = data_dir is None or search(chosen.name, "base", data_dir, options["crop"]) is not None
-            if not base_mean:
+        chosen, base = load(split or "novel"), None
+        if not no_base_mean:
+            if data_dir is None or search(chosen.name, "base", data_dir, crop) is not None:
+                base = load("base")
+            else:
                 needed = " and ".join(sorted(NEED_BASE_MEAN))
                 say(f"note: no base classes here, so no base mean and covariance, which {needed} need")
-        base = load("base") if base_mean else None
-        total = (len(chosen) + (len(base) if base else 0)) * views
         table = extraction.extract_features(
             network,
             metadata,
@@ -145,10 +133,10 @@ def extract(
             views=views,
             pooling=pooling,
             maps=maps,
-            on_progress=lambda done: report("views embedded", done, total),
+            on_progress=partial(report, "views embedded", total=(len(chosen) + len(base or ())) * views),
         )
     for loaded in filter(None, (chosen, base)):
-        say_skipped(loaded)
+        say_unread(loaded)
     save_features(out, table)
     rows, dim = table.features.shape
     print(f"{rows:,} rows × {dim} of {len(chosen.class_names)} classes: {out}")
@@ -194,7 +182,7 @@ def extract_manifest(
 
 def parse_part(text: str) -> tuple[int, int]:
     """'3/64' → (3, 64): the fourth of 64 parts."""
-    first, slash, of = text.partition("/")
-    if not (slash and all(word.isascii() and word.isdigit() for word in (first, of)) and int(first) < int(of)):
+    found = re.fullmatch(r"([0-9]+)/([0-9]+)", text)
+    if not found or int(found[1]) >= int(found[2]):
         raise UserError(f"--shard is {text!r}: give i/n with i from 0 to n - 1, such as 0/64")
-    return int(first), int(of)
+    return int(found[1]), int(found[2])

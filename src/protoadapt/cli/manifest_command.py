@@ -1,6 +1,7 @@
 """`protoadapt manifest`."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 SHARD_SIZE = 1024
 
 
-def manifest(
+def manifest_command(
     sources: Annotated[
         list[Path],
         typer.Argument(metavar="DIR|LIST|TAR", help="one directory, one text file with a path per line, or tar files"),
@@ -43,7 +44,7 @@ def manifest(
 
     with bars(lines=True) as report:
         rows = shards.hashed(root, entries()) if sha256 else entries()
-        made = shards.write_manifest(out, root, rows, shard_size, lambda done: report("pictures", done))
+        made = shards.write_manifest(out, root, rows, shard_size, partial(report, "pictures"))
     if absent:
         say(f"{absent:,} of {count(made.pictures, 'picture')} do not exist; relative paths start at {str(root)!r}")
     print(f"{count(made.pictures, 'picture')} in {count(len(made.shards), 'shard')}: {out}")

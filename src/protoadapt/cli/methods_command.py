@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 
-def methods(
+def methods_command(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="describe only this method, or package.module:function")
     ] = "",

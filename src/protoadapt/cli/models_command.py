@@ -8,7 +8,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.untrusted import for_terminal
 
 
-def models(
+def models_command(
     name: Annotated[str, typer.Argument(metavar="NAME", help="a name or a model file: print its card")] = "",
 ) -> None:
     """List the networks that have a name, or describe one.

@@ -1,4 +1,4 @@
-"""Options that several verbs share: each is declared once and means the same everywhere."""
+"""Options that several verbs have: each is declared once and means the same everywhere."""
 
 import os
 import sys
@@ -10,6 +10,7 @@ import typer
 
 from protoadapt.core.errors import UserError
 
+DEFAULT_MODEL = "lite0"
 MODEL_HELP = "network: a name that `protoadapt models` lists, NAME+NAME, timm:NAME, a training run, or a model file"
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)]
 ModelName = Annotated[str, typer.Option(help=MODEL_HELP)]
@@ -31,10 +32,18 @@ FeatureCache = Annotated[
     Path | None, typer.Option(metavar="DIR", help="directory for computed features (default: OUT/.features)")
 ]
 SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="skip unreadable pictures instead of stopping")]
-Set = Annotated[
+Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set", metavar="NAME=VALUE", help="change a setting of the method (`protoadapt methods`); repeatable"
+    ),
+]
+Sort = Annotated[str | None, typer.Option(metavar="copy|link", help="copy or link the pictures into OUT/sorted/CLASS/")]
+SortUnknown = Annotated[
+    str | None,
+    typer.Option(
+        metavar="together|apart",
+        help="with --sort: unknown pictures go to the folder of their likeliest class (default), or to sorted/unknown/",
     ),
 ]
 Head = Annotated[
@@ -62,13 +71,13 @@ Unlabeled = Annotated[int, typer.Option(help="with semi: unlabelled examples per
 Distractors = Annotated[int, typer.Option(help="with semi: extra classes that appear only among the unlabelled images")]
 Present = Annotated[int, typer.Option(help="with present: classes that are among the queries")]
 Foreign = Annotated[float, typer.Option(help="with open: share of the queries that are of other classes")]
-MinRows = Annotated[int, typer.Option(help="leave out classes with fewer than this many rows")]
+MinRows = Annotated[int, typer.Option(min=0, help="leave out classes with fewer than this many rows")]
 Base = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="feature file of the base classes, whose mean or covariance simpleshot, bd_cspn, laplacian_shot, "
-        "bavardage and bapa (base_rows, whiten) use",
+        help="feature file of the base classes, whose mean or covariance simpleshot, bd_cspn, laplacian_shot and "
+        "bavardage use",
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="also write the result as JSON")]
@@ -83,11 +92,6 @@ def refuse_unused(given: Mapping[str, object], where: str) -> None:
         raise UserError(f"{' and '.join(unused)} {has} no effect {where}: leave {it} out")
 
 
-def no_device(name: str) -> UserError:
-    """The error for a word that names no device."""
-    return UserError(f"there is no device {name!r}: give cpu, cuda, cuda:N or auto")
-
-
 GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
 """On Linux one of these is there where torch.cuda has a device: NVIDIA's, Windows' below Linux, AMD's."""
 
@@ -100,12 +104,8 @@ def find_device(name: str) -> str:
 
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        kind = torch.device(name).type
-    except RuntimeError:
-        kind = ""
-    if kind not in ("cpu", "cuda", "mps", "xpu") or name.startswith("cpu:"):
-        raise no_device(name)
+    if name.partition(":")[0] not in ("cuda", "mps", "xpu"):
+        raise UserError(f"there is no device {name!r}: give cpu, cuda, cuda:N or auto")
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:

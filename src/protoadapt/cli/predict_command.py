@@ -6,26 +6,22 @@ from typing import Annotated, Any
 
 import typer
 
-from protoadapt.cli.label_command import Sort, SortUnknown, print_skipped
-from protoadapt.cli.options import Device, find_device
-from protoadapt.cli.progress import bars
+from protoadapt.cli.options import Device, Sort, SortUnknown, find_device
+from protoadapt.cli.progress import bars, say_skipped
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.untrusted import for_terminal
 
 FORMATS = ("text", "csv", "json")
 
 
-def predict(
+def predict_command(
     classifier: Annotated[
         Path, typer.Argument(metavar="CLASSIFIER", help="classifier.safetensors from `protoadapt label`")
     ],
     images: Annotated[list[Path], typer.Argument(metavar="IMAGE|DIR", help="pictures, or directories of them")],
     form: Annotated[
-        str | None,
-        typer.Option("--format", help="text (default); csv: the columns of labels.csv; json: everything there is"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="the same as --format json")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", hidden=True)] = False,  # an old spelling of --format
+        str, typer.Option("--format", help="text; csv: the columns of labels.csv; json: everything there is")
+    ] = "text",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="directory for labels.csv, labels.json and report.html as well")
     ] = None,
@@ -38,11 +34,6 @@ def predict(
 
     Each picture is named by itself: the others have no influence (inductive).
     """
-    asked = ({f"--format {form}": form} if form else {}) | ({"--json": "json"} if as_json else {})
-    asked |= {"--csv": "csv"} if as_csv else {}
-    if len(set(asked.values())) > 1:
-        raise UserError(f"{' and '.join(asked)} are different formats: give one of them")
-    form = next(iter(asked.values()), "text")
     if form not in FORMATS:
         raise no_such("format", form, FORMATS)
     from protoadapt import labeling
@@ -52,7 +43,6 @@ def predict(
     check_way(sort, sort_unknown)
     if sort and out is None:
         raise UserError("--sort needs a folder for the sorted pictures: give --out DIR")
-
     with bars() as report:
         options: dict[str, Any] = {"model": model, "device": find_device(device), "on_progress": report}
         if out is not None:
@@ -68,6 +58,6 @@ def predict(
         for one in result["pictures"]:
             doubt = ", perhaps none of the classes" if one["unknown"] else ""
             print(f"{for_terminal(one['file'])}: {for_terminal(one['label'])} ({one['confidence']:.0%}{doubt})")
-    print_skipped(result["skipped"], "--format json" if out is None else out / "report.html")
+    say_skipped(result["skipped"], "--format json" if out is None else out / "report.html")
     if out is not None and form == "text":
         print(f"{out / 'labels.csv'}, {out / 'report.html'}")

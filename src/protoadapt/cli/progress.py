@@ -1,4 +1,4 @@
-"""Progress callbacks as bars: on a terminal only, never in a log file."""
+"""What a person sees while a command runs: progress bars, on a terminal only, and lines beside the output."""
 
 import os
 import sys
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from protoadapt.training import Event
     from protoadapt.vision.pictures.split import Images
 
+LISTED = 5  # lines of a list that are printed
+LINE_EVERY = 30.0  # seconds between lines in a log file
 # of an epoch's record
 NOT_PRINTED = ("epoch", "step", "lr", "seconds", "images_per_second", "loss", "accuracy")
-LINE_EVERY = 30.0  # seconds between lines in a log file
 
 Report = Callable[..., None]
 """report(what, done, total=0, fresh=None): `done` of `total` (0: unknown) `what`; `fresh` of them in this run (default:
@@ -31,13 +32,28 @@ def say(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
-def shortened(lines: Sequence[str], most: int, where: str) -> list[str]:
+def shortened(lines: Sequence[str], where: object, most: int = LISTED) -> list[str]:
     """The first lines of a list, and how many more there are; `where` lists all of them."""
     more = len(lines) - most
     return [*lines[:most], *([f"… and {more:,} more, which {where} lists"] if more > 0 else [])]
 
 
-def say_skipped(images: "Images") -> None:
+def say_notes(notes: Sequence[str], where: object) -> None:
+    """What a person should look at; `where` lists all notes."""
+    for line in shortened([for_terminal(note) for note in notes], where):
+        say(f"note: {line}")
+
+
+def say_skipped(skipped: Sequence[Mapping[str, Any]], where: object = None) -> None:
+    """The first few files that could not be used, and why; `where` lists them all (None: this is the only list)."""
+    if skipped:
+        say(f"{count(len(skipped), 'file')} {'was' if len(skipped) == 1 else 'were'} skipped:")
+    lines = [f"{for_terminal(one['file'])}: {for_terminal(one['reason'])}" for one in skipped]
+    for line in shortened(lines, where, len(lines) if where is None else LISTED):
+        say(f"  {line}")
+
+
+def say_unread(images: "Images") -> None:
     """How many pictures of a dataset were left out because they cannot be read, and the classes that have none left."""
     if not (skipped := images.skipped):
         return
@@ -52,7 +68,7 @@ def say_skipped(images: "Images") -> None:
 @contextmanager
 def bars(lines: bool = False) -> Iterator[Report]:
     """One bar per `what` on a terminal. Elsewhere nothing, or with `lines` (for long jobs) a line every 30 seconds."""
-    bar = _drawn() if sys.stderr.isatty() else None
+    bar = _bar() if sys.stderr.isatty() else None
     began: dict[str, float] = {}
     tasks: dict[str, TaskID] = {}
     latest = printed = time.monotonic()
@@ -74,14 +90,7 @@ def bars(lines: bool = False) -> Iterator[Report]:
         yield report
 
 
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar for a callback that reports how many of `total` are done."""
-    with bars() as report:
-        yield lambda done: report(what, done, total)
-
-
-def _drawn() -> "Progress":
+def _bar() -> "Progress":
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -94,8 +103,7 @@ def progress_line(what: str, done: int, total: int, fresh: int, seconds: float) 
     text = f"{done:,} of {total:,} {what}" if total else f"{done:,} {what}"
     if rate:
         text += f", {rate:,.0f}/s" if rate >= 10 else f", {rate:.2g}/s"
-        left = timedelta(seconds=round((total - done) / rate)) if total else None
-        text += f", {left} left" if left else ""
+        text += f", {timedelta(seconds=round((total - done) / rate))} left" if total else ""
     return text
 
 
@@ -122,8 +130,8 @@ def epoch_line(record: Mapping[str, Any], epochs: int, seconds_left: float) -> s
     """ "epoch 3/40  ce 0.812  base 71.2 %  9,100 images/s  3:12 left  |  validation  cipa 72.10 / 81.35 …" """
     parts = [f"{n} {v:.3f}" for n, v in record.items() if n not in NOT_PRINTED and not n.startswith("val_")]
     text = f"epoch {record['epoch']}/{epochs}  " + "  ".join(parts)
-    speed = f"{record['images_per_second']:,.0f} images/s"
-    text += f"  base {record['accuracy']:.1f} %  {speed}  {clock(seconds_left)} left"
+    text += f"  base {record['accuracy']:.1f} %  {record['images_per_second']:,.0f} images/s"
+    text += f"  {clock(seconds_left)} left"
     if "val_score" in record:
         text += "  |  validation"
         for method in ("cipa", "protonet"):

@@ -4,7 +4,7 @@ import inspect
 from textwrap import indent
 
 
-def recipes() -> None:
+def recipes_command() -> None:
     """List the training recipes.
 
     Each with its command, its training time and the accuracy to expect.

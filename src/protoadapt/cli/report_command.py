@@ -15,7 +15,7 @@ LARGEST = 1 << 29  # bytes of a JSON file
 WAY_OUT = "give a file that `evaluate --json` or `compare --json` wrote"
 
 
-def report(
+def report_command(
     sources: Annotated[
         list[Path],
         typer.Argument(
@@ -37,8 +37,7 @@ def report(
     Of results: accuracy tables, charts and training curves. Of labels: the named pictures, to be checked. The page is
     one file that opens in any browser without a network.
     """
-    from protoadapt.labeling.thumbnails import with_images
-    from protoadapt.report.html import report_page, results_table
+    from protoadapt.report.documents import OF_PICTURES, report_page, results_table
 
     if out is not None:
         check_output(out, *sources)
@@ -50,18 +49,26 @@ def report(
     else:
         out = out or _usual_place(documents)
         for name, document in documents.items():
-            documents[name] = document = with_images(document, Path(name).parent)
-            if Path(name).resolve().parent != out.resolve().parent:
-                document.pop("folder", None)  # links to pictures start at its own directory
+            if document.get("schema") in OF_PICTURES:
+                documents[name] = _with_pictures(document, Path(name).parent, out.parent)
         content = report_page(documents)
     write_text(out, content)
     print(f"{count(len(documents), 'file')} → {out}")
 
 
+def _with_pictures(document: dict[str, Any], folder: Path, page: Path) -> dict[str, Any]:
+    """Labels with the small pictures beside them, and links to the pictures, which start at the labels' own folder."""
+    from protoadapt.labeling.thumbnails import with_images
+
+    document = with_images(document, folder)
+    if folder.resolve() != page.resolve():
+        document.pop("folder", None)
+    return document
+
+
 def _usual_place(documents: Mapping[str, Any]) -> Path:
     """The page's default path. As the user did not name it, it replaces nothing but a page of labels."""
-    from protoadapt.report.html import is_labels_page
-    from protoadapt.report.label_page import SCHEMA as LABELS
+    from protoadapt.report.documents import LABELS, is_labels_page
 
     first, document = next(iter(documents.items()))
     labels = document.get("schema") == LABELS  # labels are never mixed with results
@@ -72,33 +79,29 @@ def _usual_place(documents: Mapping[str, Any]) -> Path:
 
 
 def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The file, or all readable results below the directory."""
-    from protoadapt.report.check_page import SCHEMA as CHECK
-    from protoadapt.report.html import readable
-    from protoadapt.report.label_page import SCHEMA as LABELS
+    """The file, or all readable results below the directory; where there are none, the labels."""
+    from protoadapt.report.documents import CHECK, LABELS, is_readable
 
     if not path.is_dir():
         document = _read(path)
-        if not readable(document):
+        if not is_readable(document):
             raise UserError(f"{str(path)!r} is not a result, run or labels file of protoadapt: {WAY_OUT}")
         yield path, document
         return
-    found = {}
+    found: dict[bool, dict[Path, Any]] = {True: {}, False: {}}  # labels, and all others
     for file in sorted(path.rglob("*.json")):
         try:
             document = _read(file)
         except UserError as error:
             say(f"skipped: {error}")
             continue
-        if readable(document) and document.get("schema") != CHECK:  # which has a page of its own
-            found[file] = document
-    results = {file: document for file, document in found.items() if document.get("schema") != LABELS}
-    for file in found if results else ():
-        if file not in results:
-            say(f"skipped: {str(file)!r} holds labels, which have a report of their own")
-    yield from (results or found).items()
-    if not found:
+        if is_readable(document) and document.get("schema") != CHECK:  # which has a page of its own
+            found[document.get("schema") == LABELS][file] = document
+    if not (found[True] or found[False]):
         raise UserError(f"no result in {str(path)!r}: `evaluate --json` writes them, and `train` at the end of a run")
+    for file in found[True] if found[False] else ():
+        say(f"skipped: {str(file)!r} holds labels, which have a report of their own")
+    yield from (found[False] or found[True]).items()
 
 
 def _read(file: Path) -> Any:

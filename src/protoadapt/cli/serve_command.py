@@ -1,20 +1,18 @@
 """`protoadapt serve`."""
 
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from protoadapt.cli.label_command import MODEL
-from protoadapt.cli.options import MODEL_HELP, Device, find_device
-from protoadapt.core.errors import UserError, install
+from protoadapt.cli.options import DEFAULT_MODEL, MODEL_HELP, Device, find_device
 
 
-def serve(
+def serve_command(
     model: Annotated[
-        str | None, typer.Option(help=f"{MODEL_HELP} (default: {MODEL}; with --classifier, the one that made it)")
+        str | None,
+        typer.Option(help=f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --classifier, the one that made it)"),
     ] = None,
     classifier: Annotated[
         Path | None,
@@ -41,21 +39,17 @@ def serve(
     Drop in a folder of pictures, name a few, see the others named, and correct them by keyboard or mouse. Ctrl-C ends
     it.
     """
-    if not all(map(find_spec, ("fastapi", "uvicorn", "multipart"))):
-        raise UserError(f"the page needs fastapi, uvicorn and python-multipart: {install('app')}")
     from protoadapt import app
     from protoadapt.labeling.classifier import load_classifier
     from protoadapt.labeling.pictures import load_same
     from protoadapt.vision import networks
 
-    fitted, load = (
-        load_classifier(classifier) if classifier else None,
-        partial(networks.load, device=find_device(device)),
-    )
+    load = partial(networks.load, device=find_device(device))
+    fitted = load_classifier(classifier) if classifier else None
     if fitted:
         network, metadata = load_same(model, fitted.model["name"], fitted.model["weights"], "the classifier was", load)
     else:
-        network, metadata = load(MODEL if model is None else model)
+        network, metadata = load(DEFAULT_MODEL if model is None else model)
 
     def announce(address: str) -> None:
         print(f"Open {address} in a browser; Ctrl-C here ends it.", flush=True)
@@ -64,6 +58,14 @@ def serve(
         if fitted:
             print("Programs: POST pictures to /api/predict; /openapi.json describes it, /health answers.", flush=True)
 
-    limits = app.Limits(max_mb << 20, max_pictures)
-    where: dict[str, Any] = {"host": host, "port": port, "token": token, "keep": keep}
-    app.serve(network, metadata, limits=limits, classifier=fitted, on_ready=announce, **where)
+    app.serve(
+        network,
+        metadata,
+        limits=app.Limits(max_mb << 20, max_pictures),
+        host=host,
+        port=port,
+        token=token,
+        keep=keep,
+        classifier=fitted,
+        on_ready=announce,
+    )

@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from protoadapt.cli.label_command import MODEL, print_notes, print_skipped
-from protoadapt.cli.options import Device, FeatureCache, ModelName, find_device
-from protoadapt.cli.progress import bars, shortened
+from protoadapt.cli.options import DEFAULT_MODEL, Device, FeatureCache, ModelName, find_device
+from protoadapt.cli.progress import bars, say_notes, say_skipped, shortened
 from protoadapt.core.files import check_ours, check_output_folder, unchanged_since_now, write_json, write_text
 from protoadapt.core.untrusted import for_terminal
 
-LISTED = 20
 OURS = {
     "next.csv": re.compile(rb"file[,;\t]label[,;\t]likely"),
     "next.html": re.compile(rb'content="protoadapt, next"'),
@@ -22,7 +20,7 @@ OURS = {
 """What shows that a file was written by this command."""
 
 
-def suggest(
+def suggest_command(
     images: Annotated[Path, typer.Option(metavar="DIR", help="pictures, in this directory and those below it")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="directory for next.csv, next.html and next.json")],
     support: Annotated[
@@ -30,7 +28,7 @@ def suggest(
         typer.Option(metavar="DIR|CSV", help="labels so far, as in `label`, if there are any; repeatable"),
     ] = None,
     n: Annotated[int, typer.Option("--n", help="number of pictures to suggest")] = 20,
-    model: ModelName = MODEL,
+    model: ModelName = DEFAULT_MODEL,
     cache: FeatureCache = None,
     device: Device = "auto",
 ) -> None:
@@ -44,7 +42,7 @@ def suggest(
     unchanged = unchanged_since_now(table)
     from protoadapt.labeling.suggest_folder import next_table, suggest_folder
     from protoadapt.labeling.thumbnails import with_images
-    from protoadapt.report.next_page import next_page
+    from protoadapt.report.picture_pages import next_page
 
     sources = support or []
     with bars() as report:
@@ -54,9 +52,9 @@ def suggest(
     write_json(document, result)
     write_text(page, next_page(with_images(result, out)))
     lines = [f"{for_terminal(one['file'])}: {for_terminal(one['reason'])}" for one in result["pictures"]]
-    print(*shortened(lines, LISTED, str(table)), sep="\n")
-    print_notes(result["notes"], document)
-    print_skipped(result["skipped"], document)
+    print(*shortened(lines, table, most=20), sep="\n")
+    say_notes(result["notes"], document)
+    say_skipped(result["skipped"], document)
     print(f"look at {page}, fill in the column label of {table}, then name all pictures:")
     given = [word for source in dict.fromkeys([*sources, table]) for word in ("--support", source)]
     # Labels stay in the folder where they are; the first time, features that were computed here are used again.

@@ -1,5 +1,6 @@
 """`protoadapt train`."""
 
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -7,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt, no_device
-from protoadapt.cli.progress import bars, say_skipped, training_progress
+from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt
+from protoadapt.cli.progress import bars, say_unread, training_progress
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output_folder
 
@@ -19,7 +20,7 @@ STOPPED = 143
 """Exit code after SIGTERM, as shells report it: a checkpoint is saved, and the run can be resumed."""
 
 
-def train(
+def train_command(
     out: Annotated[Path, typer.Option(metavar="DIR", help="directory for the run: checkpoints, log, network")],
     recipe_name: Annotated[
         str, typer.Argument(metavar="RECIPE", help="a name that `protoadapt recipes` lists; not needed with --resume")
@@ -40,21 +41,15 @@ def train(
     skip_corrupt: SkipCorrupt = False,
     resume: Annotated[bool, typer.Option("--resume", help="continue from the last checkpoint in --out")] = False,
     device: Device = "auto",
-    accelerator: Annotated[str, typer.Option(hidden=True)] = "",  # the old spelling of --device: auto, cpu, gpu
     devices: Annotated[str, typer.Option(help="number of GPUs or CPU processes on this machine, or auto")] = "1",
     nodes: Annotated[int, typer.Option(help="number of machines")] = 1,
-    strategy: Annotated[str, typer.Option(help="auto, ddp, …: a strategy of lightning-fabric")] = "auto",
-    compiled: Annotated[
-        bool | None, typer.Option("--compile/--no-compile", help="use torch.compile (default: on a GPU)")
-    ] = None,
 ) -> None:
     """Train a network on the base classes of a dataset.
 
     Keeps the epoch with the best accuracy on the validation classes; the novel classes are never read. Ctrl-C or
     SIGTERM saves a checkpoint first (exit codes 130 and 143); --resume continues from it.
     """
-    from protoadapt.training import load_splits
-    from protoadapt.training import train as run_training
+    from protoadapt.training import load_splits, train
 
     check_output_folder(out)  # before pictures are decoded
     given = [*([f"dataset={dataset}"] if dataset else []), *(settings or [])]
@@ -63,27 +58,16 @@ def train(
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"the setting {twice[0]!r} is given twice: keep one")
     config = _config(recipe_name, given, out if resume else None)
-    kind, places = _devices(accelerator or device, devices)
+    kind, places = _devices(device, devices)
     on_corrupt = "skip" if skip_corrupt else "fatal"
     with bars() as report:
         on_progress = partial(report, "pictures decoded")
         base, val = load_splits(config, data_dir, cache_dir=cache, on_corrupt=on_corrupt, on_progress=on_progress)
     for images in (base, val):
-        say_skipped(images)
+        say_unread(images)
     with training_progress() as show:
-        result = run_training(
-            config,
-            base,
-            val,
-            out,
-            resume=resume,
-            on_event=show,
-            accelerator=kind,
-            devices=places,
-            num_nodes=nodes,
-            strategy=strategy,
-            compiled=compiled,
-        )
+        place = {"accelerator": kind, "devices": places, "num_nodes": nodes}
+        result = train(config, base, val, out, resume=resume, on_event=show, **place)  # type: ignore[arg-type]
     if not result["finished"]:
         print(f"stopped before the end: continue with `protoadapt train --resume --out {out}`")
         sys.exit(STOPPED)
@@ -111,17 +95,13 @@ def _config(recipe_name: str, settings: list[str], resumed: Path | None) -> "Tra
 
 def _devices(device: str, number: str) -> tuple[str, str | int]:
     """lightning-fabric's accelerator and devices: ("cuda:1", "1") → ("cuda", "1,"), a list of one."""
-    kind, colon, index = device.partition(":")
-    if kind not in ("auto", "cpu", "gpu", "cuda", "mps") or (colon and not (kind == "cuda" and _digits(index))):
-        raise no_device(device)
-    if number != "auto" and not (_digits(number) and 1 <= int(number) <= 1024):
-        raise UserError(f"--devices is {number!r}: give a number from 1 to 1024, or auto")
-    if colon:
-        if number != "1":
-            raise UserError(f"--device {device} is one device: leave out --devices, or give --device cuda")
-        return kind, f"{index},"
-    return kind, number if number == "auto" else int(number)
-
-
-def _digits(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    found = re.fullmatch(r"auto|cpu|mps|cuda(?::([0-9]+))?", device)
+    if not found:
+        raise UserError(f"there is no device {device!r}: give cpu, cuda, cuda:N or auto")
+    if not re.fullmatch(r"auto|[1-9][0-9]{0,3}", number):
+        raise UserError(f"--devices is {number!r}: give a number from 1, or auto")
+    if found[1] is None:
+        return device, number if number == "auto" else int(number)
+    if number != "1":
+        raise UserError(f"--device {device} is one device: leave out --devices, or give --device cuda")
+    return "cuda", f"{found[1]},"

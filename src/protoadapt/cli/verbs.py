@@ -11,7 +11,7 @@ VERBS = (
     *("demo", "data", "recipes", "train", "extract", "manifest", "evaluate", "compare", "tune", "methods"),
     *("report", "label", "predict", "suggest", "check", "serve", "models", "export", "calibrate"),
 )
-"""In the order of the help. The function VERB stands in the module VERB_command."""
+"""In the order of the help. The verb VERB is the function VERB_command of the module of that name."""
 
 app = typer.Typer(
     help="Few-shot image classification: train, evaluate and compare methods, and label your own pictures.",
@@ -21,7 +21,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for verb in VERBS:
-    app.command()(getattr(import_module(f"protoadapt.cli.{verb}_command"), verb))
+    module = import_module(f"protoadapt.cli.{verb}_command")
+    app.command(verb)(getattr(module, f"{verb}_command"))
 
 
 def _print_version(requested: bool) -> None:

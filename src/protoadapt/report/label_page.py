@@ -11,12 +11,12 @@ from typing import Any
 
 from protoadapt.core.errors import count
 from protoadapt.report.charts import bar, color, mark
-from protoadapt.report.check_page import check_sections
 from protoadapt.report.label_records import LabelledPicture, Total, number, read_next, read_records, read_totals
 from protoadapt.report.markup import Html, document_page, facts, inner, name_of, pairs, section, table, tag
 from protoadapt.report.motion import motion, motion_section, paths_of
+from protoadapt.report.picture_pages import check_sections
 
-SCHEMA = "protoadapt-labels/1"
+LABELS = "protoadapt-labels/1"
 MODULES = tuple(
     f"board/{name}.js"
     for name in (

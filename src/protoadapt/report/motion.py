@@ -11,7 +11,7 @@ from protoadapt.core.untrusted import whole
 from protoadapt.report.charts import HIDE, color, legend, mark, shape, star
 from protoadapt.report.markup import Html, section, tag
 
-PATHS, OLD_PATHS = "protoadapt-paths/1", "protoadapt-picture/1"
+PATHS = "protoadapt-paths/1"
 WIDTH, HEIGHT, EDGE = 640, 440, 26
 NOTE = (
     "Each mark is a picture, in a plane where similar pictures lie close together (t-SNE). Stars are class prototypes: "
@@ -29,10 +29,8 @@ class Paths(NamedTuple):
 
 
 def paths_of(document: Any) -> Paths:
-    """Plane coordinates from a document of `core.projection`, in its older form too; UserError if they do not fit."""
+    """Plane coordinates from a document of `core.projection`; UserError if they do not fit."""
     try:
-        if document.get("schema") == OLD_PATHS:
-            document = _from_old_paths(document)
         rows, steps = _points(document["rows"]), [_points(positions) for positions in document["steps"]]
         labels, support = document["row_label"], np.array(document["support"], bool)
         if not len(rows) == len(labels) == len(support) or not all(map(len, steps)):
@@ -42,17 +40,6 @@ def paths_of(document: Any) -> Paths:
         return Paths(rows, np.array(labels, int), support, steps)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError("the paths of the prototypes cannot be drawn: write the file again") from error
-
-
-def _from_old_paths(document: dict[str, Any]) -> dict[str, Any]:
-    """The older form: support and query apart, steps (T, W, 2)."""
-    support, query = document["support"], document["query"]
-    labels = [*document["support_labels"], *document["query_labels"]]
-    if len(support) != len(document["support_labels"]) or -1 in labels:
-        raise ValueError("every row has a class")
-    examples = [True] * len(support) + [False] * len(query)
-    steps = np.array(document["paths"]).swapaxes(0, 1)
-    return {"rows": [*support, *query], "row_label": labels, "support": examples, "steps": steps}
 
 
 def _points(values: Any) -> np.ndarray:

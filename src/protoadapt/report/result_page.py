@@ -7,7 +7,7 @@ from protoadapt.core.results import Record, read_results, right_answers
 from protoadapt.report.captions import caption, dataset, embedding, origin, run_name
 from protoadapt.report.charts import HIDE, axis, grouped_bars, histogram, interval, ticks
 from protoadapt.report.markup import Html, facts, inner, page, pairs, section, table, tag
-from protoadapt.report.motion import OLD_PATHS, PATHS, motion, motion_section, paths_of
+from protoadapt.report.motion import PATHS, motion, motion_section, paths_of
 from protoadapt.report.tables import OVER_CLASSES, OVER_CLASSES_NOTE, by_episodes, comparison
 from protoadapt.report.task import TASK, task_section
 from protoadapt.report.training_curves import RUN, training_section
@@ -30,7 +30,7 @@ def evaluation_page(documents: Sequence[dict[str, Any]]) -> str:
     """
     results = [result for document in documents for result in read_results(document)]
     runs = [run for run in _having(documents, RUN) if isinstance(run.get("history"), list) and run["history"]]
-    tasks, paths = _having(documents, TASK), _having(documents, PATHS, OLD_PATHS)
+    tasks, paths = _having(documents, TASK), _having(documents, PATHS)
     semi = [group for group in by_episodes(results, _all_but_unlabeled) if len(_amounts(group)) > 1]
     in_charts = {id(result) for group in semi for result in group}
     tables = [_table(group) for group in by_episodes(r for r in results if id(r) not in in_charts)]

@@ -19,8 +19,8 @@ from sklearn.datasets import load_sample_images
 from torch import nn
 
 from protoadapt import UserError, load_features, save_features
-from protoadapt.cli.calibrate_command import calibrate
-from protoadapt.cli.models_command import models
+from protoadapt.cli.calibrate_command import calibrate_command
+from protoadapt.cli.models_command import models_command
 from protoadapt.core.features import synthetic_features
 from protoadapt.report.tables import markdown
 from protoadapt.vision import networks
@@ -120,7 +120,7 @@ def test_a_calibration_belongs_to_its_weights(shipped):
     whole = json.dumps(card).encode()
     for damaged in (b"", b"not JSON", whole[:-1], b"\xff\xfe{", b"[" * 100_000, whole.ljust(cards.LIMIT + 1)):
         file.write_bytes(damaged)
-        for reader in (networks.load, models):
+        for reader in (networks.load, models_command):
             with pytest.raises(UserError, match=r"the model card .*cub\.json' cannot be read as JSON .*: repair it"):
                 reader("cub")
     file.write_bytes(whole.ljust(cards.LIMIT))
@@ -347,16 +347,16 @@ def test_real_timm_networks_get_timms_own_transform():
 
 
 def test_models_lists_them_and_prints_a_card(capsys):
-    models()
+    models_command()
     lines = capsys.readouterr().out.splitlines()
     assert all(any(line.startswith(f" {name} ") for line in lines) for name in networks.names())
-    models("lite0")
+    models_command("lite0")
     card = capsys.readouterr().out
     assert "ImageNet" in card
     assert "licence: " in card
     assert "familiarity" in card
     with pytest.raises(UserError, match="did you mean 'lite0'"):
-        models("lite-0")
+        models_command("lite-0")
 
 
 def test_calibration_takes_features_as_label_makes_them(tmp_path):
@@ -364,7 +364,7 @@ def test_calibration_takes_features_as_label_makes_them(tmp_path):
     file = tmp_path / "f.safetensors"
     save_features(file, replace(table, metadata={"weights": "a", "pooling": 2.0}))
     with pytest.raises(UserError, match="made with --pooling"):
-        calibrate([file], tmp_path / "card.json")
+        calibrate_command([file], tmp_path / "card.json")
     assert not (tmp_path / "card.json").exists()
 
 
@@ -376,7 +376,7 @@ def test_every_accuracy_says_what_it_was_measured_on(shipped, capsys):
     told = [dict(zip(("data", "method", "way", "shot", "accuracy"), number)) for number in numbers]
     told += [told[1] | {"views": 8, "accuracy": 99.0}]
     (folder / "cub.json").write_text(json.dumps(card | {"numbers": told}))
-    models()
+    models_command()
     header, *lines = capsys.readouterr().out.splitlines()
     assert header.split()[-7:] == ["5-way", "1-shot", "5-way", "5-shot", "measured", "on", "calibrated"]
     rows = {line.split()[0]: line.split() for line in lines if line.strip()}
@@ -398,7 +398,7 @@ def test_every_accuracy_says_what_it_was_measured_on(shipped, capsys):
 def test_a_card_that_lacks_something_is_printed_all_the_same(shipped, capsys, lie, said):
     _, card, folder = shipped
     (folder / "cub.json").write_text(json.dumps(card | lie))
-    models("cub")
+    models_command("cub")
     assert said in capsys.readouterr().out
 
 
@@ -427,7 +427,7 @@ def test_a_model_without_a_card_says_so(shipped):
     _, _, folder = shipped
     (folder / "cub.json").unlink()
     with pytest.raises(UserError, match="no card for the model"):
-        models("cub")
+        models_command("cub")
 
 
 @needs_lite0

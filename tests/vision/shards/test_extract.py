@@ -20,7 +20,7 @@ from helpers.archive import contents, save_model, write_picture
 
 from protoadapt import UserError
 from protoadapt.cli import extract_command
-from protoadapt.cli.manifest_command import manifest as manifest_command
+from protoadapt.cli.manifest_command import manifest_command
 from protoadapt.core.parts import check_part, part_file, read_index, read_lists, read_part, read_rows, write_part
 from protoadapt.vision import networks
 from protoadapt.vision.embed import IN_FLIGHT
@@ -355,11 +355,11 @@ def test_bad_arguments_are_one_sentence(model, manifest, tmp_path):
         with pytest.raises(UserError, match="i from 0 to n - 1"):
             extract_command.parse_part(text)
     with pytest.raises(UserError, match="--dataset and --manifest are given together"):
-        extract_command.extract(str(model), tmp_path / "out", dataset="cub", manifest=manifest.path)
-    with pytest.raises(UserError, match="leave out --pooling"):
-        extract_command.extract(str(model), tmp_path / "out", pooling=2.0, manifest=manifest.path)
+        extract_command.extract_command(str(model), tmp_path / "out", dataset="cub", manifest=manifest.path)
+    with pytest.raises(UserError, match="--pooling has no effect with --manifest"):
+        extract_command.extract_command(str(model), tmp_path / "out", pooling=2.0, manifest=manifest.path)
     with pytest.raises(UserError, match="is a file"):
-        extract_command.extract(str(model), model, manifest=manifest.path, device="cpu")
+        extract_command.extract_command(str(model), model, manifest=manifest.path, device="cpu")
     with pytest.raises(UserError, match="no engine 'rai'"):
         extract_parts(model, manifest, tmp_path / "out", engine="rai")
     with pytest.raises(UserError, match="--workers is 0"):

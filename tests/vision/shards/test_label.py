@@ -14,8 +14,8 @@ from helpers.label_files import almost_the_same
 
 from protoadapt import UserError
 from protoadapt.cli.extract_command import extract_manifest
-from protoadapt.cli.label_command import label
-from protoadapt.cli.manifest_command import manifest as manifest_command
+from protoadapt.cli.label_command import label_command
+from protoadapt.cli.manifest_command import manifest_command
 from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.methods.row_learner import two_best
 from protoadapt.core.parts import read_lists
@@ -273,7 +273,7 @@ def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, cap
     own.write_bytes(model.read_bytes())
     own.with_suffix(".json").write_text(json.dumps(card))
     out = tmp_path / "out"
-    label(out, [tmp_path / "s.csv"], features=features, model=str(own), device="cpu")
+    label_command(out, [tmp_path / "s.csv"], features=features, model=str(own), device="cpu")
     said = capsys.readouterr()
     *_, summary, written = said.out.splitlines()
     assert said.err == ""
@@ -283,10 +283,10 @@ def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, cap
     assert summary == f"{lead} {number} may belong to no class; 2 were skipped."
     assert written == f"{out / 'labels.parquet'}, {out / 'labels.csv'}, {out / 'report.html'}"
     assert summary in (out / "report.html").read_text(), "the terminal and the report say the same"
-    label(out, [tmp_path / "s.csv"], features=features, model=str(own), device="cpu", unknown="off")
+    label_command(out, [tmp_path / "s.csv"], features=features, model=str(own), device="cpu", unknown="off")
     assert "may belong" not in capsys.readouterr().out
     (tmp_path / "t.csv").write_text("file,label\nc/002.png,Dark\n")
-    label(out, [tmp_path / "s.csv", tmp_path / "t.csv"], features=features, model=str(own), device="cpu")
+    label_command(out, [tmp_path / "s.csv", tmp_path / "t.csv"], features=features, model=str(own), device="cpu")
     assert capsys.readouterr().err == f"note: {almost_the_same('dark', 'Dark')}\n"
 
 

@@ -1,4 +1,4 @@
-"""Reports as one HTML file that opens without a network: from labels, or from any number of result files."""
+"""Which files a report is made of, and the page or table of any number of them."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -6,24 +6,25 @@ from typing import Any
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.results import RESULT, Record, read_results
-from protoadapt.report.check_page import SCHEMA as CHECK
-from protoadapt.report.check_page import check_page
-from protoadapt.report.label_page import SCHEMA as LABELS
-from protoadapt.report.label_page import labels_page
-from protoadapt.report.motion import OLD_PATHS, PATHS
+from protoadapt.report.label_page import LABELS, labels_page
+from protoadapt.report.motion import PATHS
+from protoadapt.report.picture_pages import CHECK, check_page
 from protoadapt.report.result_page import evaluation_page
 from protoadapt.report.tables import check_format, render
 from protoadapt.report.task import TASK
 from protoadapt.report.training_curves import RUN
 
+OF_PICTURES = {LABELS: labels_page, CHECK: check_page}
+"""Documents that have a page of their own."""
 
-def readable(document: Any) -> bool:
+
+def is_readable(document: Any) -> bool:
     """Whether a parsed JSON file is something a report can be made of: labels, results, a run, a task or paths."""
     if not isinstance(document, dict):
         return False
     inside = document.get("results")
     several = isinstance(inside, list) and any(isinstance(r, dict) and r.get("schema") == RESULT for r in inside)
-    return several or document.get("schema") in (LABELS, CHECK, RESULT, RUN, TASK, PATHS, OLD_PATHS)
+    return several or document.get("schema") in (*OF_PICTURES, RESULT, RUN, TASK, PATHS)
 
 
 def is_labels_page(page: bytes) -> bool:
@@ -33,18 +34,18 @@ def is_labels_page(page: bytes) -> bool:
 
 def report_page(documents: Mapping[str, Any]) -> str:
     """The HTML page on parsed JSON files by name: one labels document, one check, both, or any number of the others."""
-    alone = {LABELS: labels_page, CHECK: check_page}
-    single = [name for name, document in documents.items() if document.get("schema") in alone]
-    if len(single) == len(documents) == 2 and {documents[name]["schema"] for name in single} == {*alone}:
-        labels, check = sorted(single, key=lambda name: documents[name]["schema"] == CHECK)
+    alone = {documents[name].get("schema"): name for name in documents if documents[name].get("schema") in OF_PICTURES}
+    if len(alone) == len(documents) == 2:
+        labels, check = alone[LABELS], alone[CHECK]
         with _named(f"{labels} with {check}"):
             return labels_page(documents[labels], documents[check])
-    if single and len(documents) > 1:
-        other = next(name for name in documents if name != single[0])
-        raise UserError(f"{single[0]} holds labels, which need a report of their own: leave out {other}")
-    for name in single:
+    if alone and len(documents) > 1:
+        name = next(iter(alone.values()))
+        other = next(one for one in documents if one != name)
+        raise UserError(f"{name} holds labels, which need a report of their own: leave out {other}")
+    for schema, name in alone.items():
         with _named(name):
-            return alone[documents[name]["schema"]](documents[name])
+            return OF_PICTURES[schema](documents[name])
     _results(documents)
     return evaluation_page(list(documents.values()))
 

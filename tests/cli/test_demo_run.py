@@ -15,7 +15,7 @@ from helpers.pages import Parsed, board_data
 from PIL import Image
 
 from protoadapt.cli import demo_run
-from protoadapt.cli.report_command import report
+from protoadapt.cli.report_command import report_command
 from protoadapt.core.features import load_features
 from protoadapt.core.results import right_answers
 from protoadapt.training.datasets import load
@@ -28,7 +28,7 @@ LITTLE = {"per_class": 20, "episodes": 8}
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("demo") / "out"
-    demo_run.run(out, SMALL, **LITTLE)
+    demo_run.run_demo(out, SMALL, **LITTLE)
     return out
 
 
@@ -83,7 +83,7 @@ def test_the_task_shows_the_pictures_and_answers_of_an_episode(done):
 
 
 def test_the_report_command_makes_the_same_page_from_the_files(done, tmp_path, monkeypatch):
-    report([done], tmp_path / "again.html")
+    report_command([done], tmp_path / "again.html")
     again, first = (Parsed(file.read_text()) for file in (tmp_path / "again.html", done / "report.html"))
     for kind in ("a", "polyline", "img", "circle"):
         assert sorted(map(str, again.all(kind))) == sorted(map(str, first.all(kind)))
@@ -110,15 +110,15 @@ def test_a_network_whose_features_are_all_the_same_has_no_plane(done, monkeypatc
     table = load_features(done / "features.safetensors")
     novel = load("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
     records = [json.loads((done / "results" / f"1-shot-{name}.json").read_text()) for name in ("cipa", "protonet")]
-    assert demo_run.task_documents(table, novel, records).keys() == {"task", "paths"}
+    assert demo_run.draw_task(table, novel, records).keys() == {"task", "paths"}
     dead = replace(table, features=torch.zeros_like(table.features))
-    assert demo_run.task_documents(dead, novel, records).keys() == {"task"}
+    assert demo_run.draw_task(dead, novel, records).keys() == {"task"}
 
 
 def test_once_more_evaluates_the_same_network(done, capsys):
     before = (done / "results" / "1-shot-cipa.json").read_text()
     log = (done / "run" / "log.csv").read_bytes()
-    demo_run.run(done, SMALL, **LITTLE)
+    demo_run.run_demo(done, SMALL, **LITTLE)
     assert "continuing the run" in capsys.readouterr().out
     assert (done / "run" / "log.csv").read_bytes() == log
     after = (done / "results" / "1-shot-cipa.json").read_text()
@@ -131,9 +131,9 @@ def test_an_interrupted_run_is_gone_on_with(done, tmp_path, monkeypatch, capsys)
     (tmp_path / "pictures").symlink_to(done / "pictures")
     with monkeypatch.context() as patch:
         patch.setattr(RunLog, "step", lambda log, rows: os.kill(os.getpid(), signal.SIGTERM))
-        demo_run.run(tmp_path, SMALL, **LITTLE)
+        demo_run.run_demo(tmp_path, SMALL, **LITTLE)
     assert "run the same command to continue" in capsys.readouterr().out
     assert not (tmp_path / "results.md").exists()
-    demo_run.run(tmp_path, SMALL, **LITTLE)
+    demo_run.run_demo(tmp_path, SMALL, **LITTLE)
     whole, parts = (json.loads((out / "results" / "5-shot-cipa.json").read_text()) for out in (done, tmp_path))
     assert whole["features"]["hash"] == parts["features"]["hash"]

@@ -1,0 +1,111 @@
+"""Pages of single pictures: `check_page` on faults of labelled data, `next_page` on pictures to label next."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from protoadapt.core.errors import UserError, count
+from protoadapt.report.label_records import number
+from protoadapt.report.markup import Html, facts, inner, name_of, page, pairs, picture, section, tag
+
+CHECK = "protoadapt-check/1"
+MANY = 200  # pictures or groups of a kind that are shown
+FAULTS = {
+    "suspects": (
+        "Suspect labels",
+        "Judged by a classifier that did not see the picture's own label. The least likely labels come first.",
+    ),
+    "duplicates": (
+        "Near-duplicates",
+        "Pictures that are almost the same. Groups with different labels come first.",
+    ),
+    "outliers": ("Outliers", "Pictures that resemble no other."),
+    "confused": (
+        "Confused classes",
+        "Pairs with pictures of either class that look more like the other; the least typical of them are shown.",
+    ),
+}
+
+
+def check_page(document: dict[str, Any]) -> str:
+    """The HTML page of a parsed check.json: suspect labels, near-duplicates, outliers, confused classes."""
+    sections = check_sections(document)
+    title = f"Check of {document.get('title') or 'pictures'}"
+    total = count(int(number(document.get("checked")) or 0), "labelled picture")
+    lead = tag("p", f"{total} of {count(len(document['classes']), 'class', 'classes')}.", class_="lead")
+    known = [("model", (document.get("model") or {}).get("model")), ("versions", pairs(document.get("versions")))]
+    last = ("provenance", "Provenance", section("Provenance", facts(known), id_="provenance"))
+    return page(title, lead, sections=[*sections, last], of="check")
+
+
+def check_sections(document: Mapping[str, Any]) -> list[tuple[str, str, Html | None]]:
+    """(id, words of the link, section) of each kind of fault, None where there is none; for other pages, too."""
+    for part in ("pictures", "classes", *FAULTS):
+        rows = document.get(part)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise UserError(f"the field {part!r} is not a list: write check.json again with protoadapt check")
+    small = {str(one.get("file")): picture(one.get("thumb")) for one in document["pictures"]}
+    sections: list[tuple[str, str, Html | None]] = []
+    for kind, (title, note) in FAULTS.items():
+        found = document[kind]
+        groups = kind in ("duplicates", "confused")
+        content = [_group(one, small) for one in found[:MANY]] if groups else [_grid(found, small)]
+        if groups and len(found) > MANY:
+            content.append(tag("p", f"and {len(found) - MANY:,} more, all in check.csv"))
+        sections.append((kind, title, section(title, content, id_=kind, note=note) if found else None))
+    if not document["suspects"]:
+        sections[0] = ("suspects", "Suspect labels", section("No suspect label", id_="suspects"))
+    return sections
+
+
+def _group(one: Mapping[str, Any], small: Mapping[str, str | None]) -> Html:
+    """Near-duplicates of each other, or pictures of two classes that are confused."""
+    files = [file for file in one.get("files") or [] if isinstance(file, dict)]
+    if names := [name_of(name) for name in (one.get("classes") or [])[:2]]:
+        share = _percent(one.get("share"))
+        words = inner(names[0], " and ", *names[1:], f": {one.get('pictures')}, {share} of both")
+    else:
+        kinds = {"identical": ", identical files", "contradicts": ", different labels"}
+        words = inner(count(len(files), "picture"), *(text for key, text in kinds.items() if one.get(key)))
+    return inner(tag("h3", words), _grid(files, small) if files else None)
+
+
+def _grid(ones: Sequence[Mapping[str, Any]], small: Mapping[str, str | None]) -> Html:
+    more = tag("p", f"and {len(ones) - MANY:,} more, all in check.csv") if len(ones) > MANY else None
+    return inner(tag("div", [_labelled(one, small) for one in ones[:MANY]], class_="grid"), more)
+
+
+def _labelled(one: Mapping[str, Any], small: Mapping[str, str | None]) -> Html:
+    """A picture with its label, and the one that is more likely, where there is one."""
+    file = str(one.get("file"))
+    lines = [tag("span", tag("span", one.get("label"), class_="who"), class_="line")]
+    if "likely" in one:
+        likely = inner("more likely ", name_of(one["likely"]), " ", _percent(one.get("p_likely")))
+        lines.append(tag("span", likely, class_="line rival"))
+    return _card(file, small.get(file), lines, [("label", name_of(one.get("label")))])
+
+
+def _card(file: str, small: str | None, lines: Sequence[Html], known: Sequence[tuple[str, object]]) -> Html:
+    """A picture that opens to show what is known of it."""
+    image = tag("img", src=small, alt=f"Picture {file}", loading="lazy", width=128, height=128) if small else None
+    short = file.replace("\\", "/").rsplit("/", 1)[-1]
+    summary = tag("summary", image, *lines, tag("span", name_of(short), class_="file"))
+    return tag("details", summary, facts([("file", name_of(file)), *known]), class_="card")
+
+
+def _percent(value: Any) -> str:
+    share = number(value)
+    return "" if share is None else f"{100 * share:.0f} %"
+
+
+def next_page(document: dict[str, Any]) -> str:
+    """The HTML page of what `suggest` found: each picture with its file, the reason, and the likely classes."""
+    cards = []
+    for one in document["pictures"]:
+        reason = [tag("span", one["reason"], class_="reason")] if one.get("reason") else []
+        known = [("likely", one.get("label")), ("or", one.get("runner_up"))]
+        cards.append(_card(one["file"], picture(one.get("preview")), reason, known))
+    note = "The most useful first. Write their classes into the column label of next.csv; leave empty what you skip."
+    sections = [("next", "Label next", section("Label these next", tag("div", cards, class_="grid large"), id_="next"))]
+    lead = tag("p", f"{count(len(cards), 'picture')} whose labels would teach the classifier most.", class_="lead")
+    lines = [lead, tag("p", note, class_="note")]
+    return page(str(document.get("title") or "Pictures"), *lines, sections=sections, of="next")

@@ -1,0 +1,254 @@
+"""`evaluate`, `compare` and `methods` as a user meets them: words, exit codes, and what is left on disk."""
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers.command import refused, run
+
+from protoadapt import METHODS, save_features
+from protoadapt.core.features import synthetic_features
+from protoadapt.core.methods.settings import declarations
+from protoadapt.core.results import read_results, right_answers
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    file = tmp_path_factory.mktemp("features") / "f.safetensors"
+    save_features(file, synthetic_features(classes=8, rows=40))
+    return file
+
+
+def answered(*words, cwd=".") -> str:
+    done = run(*words, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_evaluate_prints_a_table_and_writes_json(features, tmp_path):
+    words = ("--method", "cipa", "--episodes", 50, "--set", "tau=15", "--json", tmp_path / "r.json")
+    printed = answered("evaluate", features, *words)
+    assert "5-way 1-shot" in printed
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert result["arguments"]["tau"] == 15
+    assert f"{result['accuracy']:.2f} ± {result['ci95']:.2f}" in printed
+    one = answered("evaluate", features, "--episodes", 1)
+    assert "1 episode," in one
+    assert "±" not in one, "one episode has no interval"
+
+
+def test_small_classes_are_left_out_on_request(tmp_path):
+    """As if their rows were not in the file."""
+    table = synthetic_features(classes=8, rows=40)
+    few = table.labels.clone()
+    few[(few == 3).nonzero()[5:]] = -1  # class 3 keeps five rows
+    none = table.labels.masked_fill(table.labels == 3, -1)
+    for name, labels in (("few", few), ("none", none)):
+        save_features(tmp_path / f"{name}.safetensors", replace(table, labels=labels))
+    said = refused("evaluate", tmp_path / "few.safetensors", "--episodes", 50)
+    assert "16 rows per class (shot 1 + query 15); the classes have 5 to 40" in said
+    assert "--min-rows 16" in said
+    answers = []
+    for name, words in (("few", ("--min-rows", 16)), ("none", ())):
+        words += ("--episodes", 50, "--json", tmp_path / "r.json")
+        done = run("evaluate", tmp_path / f"{name}.safetensors", *words)
+        assert ("1 class with fewer than 16 rows" in done.stderr) == (name == "few")
+        answers.append(json.loads((tmp_path / "r.json").read_text())["correct"])
+    assert answers[0] == answers[1]
+
+
+def test_dirichlet_draws_that_do_not_fit_are_said(tmp_path):
+    """Classes of 20 rows cannot be more than 19 of 75 queries: hardly a draw of Dirichlet(2) is like that."""
+    save_features(tmp_path / "small.safetensors", synthetic_features(classes=8, rows=20))
+    words = ("evaluate", tmp_path / "small.safetensors", "--protocol", "dirichlet", "--episodes", 20)
+    assert "draws need more rows than a class has" in run(*words).stderr
+    assert "note" not in run(*words, "--query", 4).stderr
+
+
+def test_compare_gives_paired_differences_in_every_format(features, tmp_path):
+    words = ("compare", features, "--methods", "protonet,cipa(sigma=1, tau=5)", "--episodes", 50)
+    printed = answered(*words, "--format", "csv", "--json", tmp_path / "r.json")
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    assert [row["method"] for row in rows] == ["protonet", "cipa(sigma=1, tau=5)"]
+    first, second = (right_answers(r) for r in read_results(json.loads((tmp_path / "r.json").read_text())))
+    assert float(rows[1]["minus protonet"]) == pytest.approx(100 * (second - first).mean() / 75, abs=1e-4)
+    about, _, header, *_ = answered(*words, "--format", "markdown").splitlines()
+    assert "5-way 1-shot, 15 queries per class, 50 episodes" in about
+    assert header.startswith("| method | accuracy |")
+    latex = answered(*words, "--format", "latex")
+    assert r"\begin{tabular}" in latex
+    assert r"\caption{synthetic clouds: 5-way 1-shot" in latex
+
+
+def test_several_files_are_runs_whose_numbers_follow_from_the_answers(tmp_path):
+    """Means, spreads, paired differences and p-values, from the right answers with numpy alone."""
+    files = [tmp_path / f"{seed}.safetensors" for seed in range(2)]
+    for seed, file in enumerate(files):
+        save_features(file, synthetic_features(classes=8, rows=20, seed=seed))
+    words = ("--methods", "protonet,cipa,soft_kmeans", "--episodes", 40, "--query", 5)
+    printed = answered("compare", *files, *words, "--format", "csv", "--json", tmp_path / "r.json")
+    table = {row["method"]: row for row in csv.DictReader(io.StringIO(printed))}
+    answers: dict[str, list] = {}
+    for result in read_results(json.loads((tmp_path / "r.json").read_text())):
+        answers.setdefault(result["label"], []).append(100 * right_answers(result) / 25)
+    plain = {}
+    base = np.array(answers["protonet"])
+    for label, row in table.items():
+        values = np.array(answers[label])  # (runs, episodes)
+        assert float(row["accuracy"]) == pytest.approx(values.mean(), abs=1e-4)
+        assert float(row["spread"]) == pytest.approx(values.mean(1).std(ddof=1), abs=1e-4)
+        if label != "protonet":
+            difference = values - base
+            error = math.sqrt((difference.var(1, ddof=1) / 40).sum()) / 2
+            assert float(row["minus protonet"]) == pytest.approx(difference.mean(), abs=1e-4)
+            assert float(row["minus protonet ci95"]) == pytest.approx(1.96 * error, abs=1e-4)
+            plain[label] = math.erfc(abs(difference.mean()) / error / math.sqrt(2))
+            assert float(row["p"]) == pytest.approx(plain[label], rel=1e-3)
+    (first, low), (second, high) = sorted(plain.items(), key=lambda item: item[1])
+    assert float(table[first]["p Holm"]) == pytest.approx(min(1, 2 * low), rel=1e-3)
+    assert float(table[second]["p Holm"]) == pytest.approx(min(1, max(2 * low, high)), rel=1e-3)
+    for form in ("text", "markdown", "latex"):
+        shown = answered("compare", *files, *words, "--format", form)
+        assert "2 runs: 2 feature files × 1 seed" in shown
+        assert "40 episodes per run" in shown
+        assert all(f"{float(row['accuracy']):.2f}" in shown for row in table.values())
+        assert f"{float(table['cipa']['minus protonet']):+.2f}" in shown
+    (tmp_path / "copy.safetensors").write_bytes(files[0].read_bytes())
+    assert "the same features" in refused("compare", files[0], tmp_path / "copy.safetensors", *words)
+
+
+def test_what_compare_reads_in_its_own_way_is_noted(features, tmp_path):
+    save_features(tmp_path / "g.safetensors", synthetic_features(classes=8, rows=40, dim=16))
+    words = ("--methods", "protonet,protonet", "--episodes", 2)
+    done = run("compare", features, tmp_path / "g.safetensors", *words)
+    assert (done.returncode, done.stderr.count("note: ")) == (0, 2)
+    assert "features of 16 and 64 dimensions" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--way", "9"), "lower --way to 8"),
+        (("--shot", "30"), "lower --shot"),
+        (("--method", "cipi"), "did you mean 'cipa'"),
+        (("--method", "CIPA"), "did you mean 'cipa'"),
+        (("--method", "none"), "there is no method 'none': choose from "),
+        (("--method", "no.module:f"), "cannot be imported"),
+        (("--method", ":"), "write module:function; the module is missing"),
+        (("--method", "nomod:f"), "run in the folder of nomod.py, or add it to PYTHONPATH"),
+        (("--method", "protonet;cipa"), "separate methods by commas"),
+        (("--method", "builtins:dict"), "has no readable signature: a method is a function of Episodes"),
+        (("--method", "os:getcwd"), "it must take episodes and return (E, Q, W) probabilities"),
+        (("--method", "simpleshot"), "--base FILE"),
+        (("--set", "tua=1"), "cipa has no setting 'tua': did you mean 'tau'"),
+        (("--set", "tau"), "name=value"),
+        (("--set", "tau=hot"), "tau is 'hot': it must be a number from"),
+        (("--set", "n_iter=2.5"), "n_iter is 2.5: it must be a whole number from 0 to 100,000"),
+        (("--set", "tau=1", "--set", "tau=2"), "the setting 'tau' is given twice"),
+        (("--protocol", "odd"), "choose balanced"),
+        (("--protocol", "semi"), "set --unlabeled to 1"),
+        (("--unlabeled", "20"), "choose the semi protocol"),
+        (("--alpha", "1"), "choose the dirichlet protocol"),
+        (("--episodes", "0"), "a whole number from 1"),
+        (("--format", "html"), "table format"),
+        (("--device", "gpu"), "there is no device 'gpu': give cpu, cuda, cuda:N or auto"),
+        (("--device", "meta"), "there is no device 'meta'"),
+        (("--base", "nowhere.npz"), "no feature file"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path, words, said):
+    table = synthetic_features(classes=8, rows=40)
+    np.savez(tmp_path / "f.npz", features=table.features.numpy(), labels=table.labels.numpy())
+    assert said in refused(
+        "evaluate", tmp_path / "f.npz", "--episodes", 3, *words, "--json", tmp_path / "out" / "r.json"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_inputs_are_never_overwritten(features):
+    before = features.read_bytes()
+    assert "is also read" in refused("evaluate", features, "--episodes", 3, "--json", features)
+    assert features.read_bytes() == before
+
+
+def test_bad_files_are_one_sentence(tmp_path, features):
+    save = {
+        "neg": {"features": np.random.default_rng(0).normal(size=(200, 4)), "labels": np.repeat(np.arange(5), 40)},
+        "short": {"features": np.ones((200, 4)), "labels": np.repeat(np.arange(5), 39)},
+        "rowless": {"features": np.ones((0, 4)), "labels": np.ones(0, int)},
+        "objects": {"features": np.array([{}, {}]), "labels": np.arange(2)},
+    }
+    for name, arrays in save.items():
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+    (tmp_path / "folder.npz").mkdir()
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "neg.npz").read_bytes()[:300])
+    for name, said in (
+        ("neg", "power=signed"),
+        ("short", "one label per row"),
+        ("cut", "truncated"),
+        ("none", "no feature file"),
+        ("rowless", "has no rows"),
+        ("objects", "an array holds Python objects: save numbers"),
+        ("folder", "is a folder: give a feature file"),
+    ):
+        assert said in refused("evaluate", tmp_path / f"{name}.npz", "--episodes", 5), name
+    np.savez(tmp_path / "base.npz", features=np.ones((4, 8)), labels=np.arange(4))
+    said = refused("evaluate", features, "--base", tmp_path / "base.npz", "--episodes", 3)
+    assert "'base.npz' has 8 dimensions and the features have 64" in said
+
+
+def test_zero_and_duplicate_rows_are_answered(tmp_path):
+    """Five classes of forty equal rows, one of them zero: only the zero row can be named wrongly."""
+    rows = np.repeat(np.eye(5, 8), 40, axis=0)
+    rows[::40] = 0
+    np.savez(tmp_path / "f.npz", features=rows, labels=np.repeat(np.arange(5), 40))
+    words = ("--methods", "protonet,cipa,pt_map,soft_kmeans", "--shot", 5, "--episodes", 20)
+    done = run("compare", tmp_path / "f.npz", *words, "--json", tmp_path / "r.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    for result in read_results(json.loads((tmp_path / "r.json").read_text())):
+        assert 93 <= result["accuracy"] <= 100, result["method"]  # at most 5 of 75 queries are zero rows
+        assert f"{result['accuracy']:.2f}" in done.stdout
+
+
+def test_a_users_own_method_lies_in_the_current_folder(features, tmp_path):
+    """And what lies beside it is imported for it alone, not in place of a package."""
+    (tmp_path / "helper_of_mine.py").write_text("from protoadapt import METHODS\nnearest = METHODS['protonet']\n")
+    (tmp_path / "mine.py").write_text(
+        "from helper_of_mine import nearest\n"
+        "def sharp(episodes, *, tau=50.0, flat: bool = False):\n"
+        "    'Sharp prototypes.'\n"
+        "    return nearest(episodes, tau=tau)\n"
+        "def wrong(episodes):\n"
+        "    return {}['x']\n"
+    )
+    (tmp_path / "sklearn.py").write_text("raise SystemExit('this must not run')\n")
+    words = ("evaluate", features, "--episodes", 20, "--method")
+    assert "mine:sharp(tau=20)" in answered(*words, "mine:sharp", "--set", "tau=20", cwd=tmp_path)
+    assert "KeyError: 'x' (mine.py, line 6)" in refused(*words, "mine:wrong", cwd=tmp_path)
+    shown = " ".join(answered("methods", "mine:sharp", cwd=tmp_path).split())
+    assert shown == "mine:sharp Sharp prototypes. tau=50.0: flat=false: (true or false)"
+
+
+def test_methods_prints_every_setting_with_default_meaning_and_range():
+    blocks = answered("methods").split("\n\n")
+    shown = {block.split("\n")[0]: " ".join(block.split()) for block in blocks if block.strip()}
+    assert list(shown) == list(METHODS)
+    for name, function in METHODS.items():
+        for setting in declarations(function).values():
+            assert f" {setting.name}=" in shown[name]
+            assert f"{setting.setting.help} ({setting.range})" in shown[name]
+    assert "sigma=0.2: step size" in shown["cipa"]
+    assert "(a number from 0 to 1)" in shown["cipa"]
+    assert " ".join(answered("methods", "cipa").split()) == shown["cipa"]
+    assert "did you mean 'cipa'" in refused("methods", "cipi")
+
+
+def test_a_terminal_of_ascii_only(features):
+    """The table has ± in it: it must not end in a traceback, whatever the terminal knows."""
+    done = run("evaluate", features, "--method", "protonet", "--episodes", "20", encoding="ascii")
+    assert done.returncode == 0, done.stderr
+    assert r"\xb1" in done.stdout
