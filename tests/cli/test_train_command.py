@@ -53,7 +53,7 @@ def test_resume_needs_neither_recipe_nor_settings(data, tmp_path):
         train(data, tmp_path / "run", "classifier_baseline", "--resume")
     with pytest.raises(UserError, match="no checkpoint"):
         train(data, tmp_path / "none", "--resume")
-    with pytest.raises(UserError, match=r"the cache .*result\.json cannot be written"):  # it is a file
+    with pytest.raises(UserError, match=r"result\.json.* cannot be written"):  # it is a file
         train(data, tmp_path / "none", "hct_r", *given, "--cache", str(tmp_path / "run" / "result.json"))
     with pytest.raises(UserError, match="no recipe is named"):
         train(data, tmp_path / "none")
