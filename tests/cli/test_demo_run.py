@@ -110,9 +110,9 @@ def test_a_network_whose_features_are_all_the_same_has_no_plane(done, monkeypatc
     table = load_features(done / "features.safetensors")
     novel = load("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
     records = [json.loads((done / "results" / f"1-shot-{name}.json").read_text()) for name in ("cipa", "protonet")]
-    assert demo_run.draw_task(table, novel, records).keys() == {"task", "paths"}
+    assert demo_run.pictured_task(table, novel, records).keys() == {"task", "paths"}
     dead = replace(table, features=torch.zeros_like(table.features))
-    assert demo_run.draw_task(dead, novel, records).keys() == {"task"}
+    assert demo_run.pictured_task(dead, novel, records).keys() == {"task"}
 
 
 def test_once_more_evaluates_the_same_network(done, capsys):

@@ -87,7 +87,7 @@ def run_demo(out: Path, overrides: Iterable[str] = (), *, per_class: int | None 
         print(f"\n{render(results, METHODS_SHOWN[0], 'text')}\n", flush=True)
         words.append(render(results, METHODS_SHOWN[0], "markdown"))
         documents += results
-    one_task = draw_task(table, novel, documents[: len(METHODS_SHOWN)])
+    one_task = pictured_task(table, novel, documents[: len(METHODS_SHOWN)])
     for name, document in one_task.items():
         write_json(out / f"{name}.json", document)
     write_text(out / "results.md", "\n\n".join([*words, "Charts: report.html."]) + "\n")
@@ -119,7 +119,7 @@ def label_some(novel: Images, out: Path) -> str:
     return f"{right} of {len(asked)} pictures in {out / 'photos'} are named correctly: {out / 'named'}"
 
 
-def draw_task(table: Features, novel: Images, results: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def pictured_task(table: Features, novel: Images, results: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """One 1-shot task of `results`: `task`, its pictures, and `paths`, its plane, unless all rows are the same."""
     first = next(draw(table.labels.numpy(), Protocol(), results[0]["seed"], results[0]["episodes"]))
     # Neither the prettiest nor the ugliest task: the one where every method comes nearest to its average.
