@@ -72,15 +72,8 @@ def _numbers(numbers: list[dict[str, Any]]) -> str:
 
 
 def describe_calibration(calibration: dict[str, Any]) -> str:
-    """What the thresholds of unknown pictures keep and find, in words and a table."""
-    from protoadapt.report.tables import text
-
-    found = calibration["measured"]
-    rows = [
-        [str(way), *(f"{100 * found[key][i]:.0f} %" for key in ("kept", "found")), f"{found['auroc'][i]:.3f}"]
-        for i, way in enumerate(found["way"])
-    ]
+    """When a picture is unknown, and what says so."""
     return (
-        f"calibrated on {calibration['features']}: a picture counts as unknown when its familiarity is below the "
-        f"threshold of its task\n" + text(["classes", "known kept", "unknown found", "AUROC"], rows)
+        f"calibrated on {calibration['features']}: a picture is unknown when its familiarity is below the threshold of "
+        f"its task, which {len(calibration['thresholds'])} linear models give"
     )

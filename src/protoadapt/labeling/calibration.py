@@ -16,7 +16,7 @@ from protoadapt.core.arrays import checked
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.labeling.classifier import METHOD, Classifier
-from protoadapt.labeling.familiarity import RATE, Seen, familiar_means, seen_of, threshold_of, usual_mixed
+from protoadapt.labeling.familiarity import Seen, familiar_means, seen_of, usual_mixed
 from protoadapt.labeling.label_methods import make_estimator
 
 SHOTS = (1, 3, 5)
@@ -37,7 +37,6 @@ class Drawn(NamedTuple):
 class TaskAnswers(NamedTuple):
     """What a fitted classifier says of the n unlabelled pictures of a task."""
 
-    way: int
     seen: Seen
     familiarity: np.ndarray  # (n)
     known: np.ndarray  # (n): whether a picture is of one of the classes
@@ -63,12 +62,11 @@ def calibrate(
 
     Returns
     -------
-    The `calibration` of a model card: `usual`, `rates` and `thresholds`, the linear models of `familiarity`, and
-    `measured`: for each number of classes, what is kept of the known and found of the foreign pictures.
+    The `calibration` of a model card: `usual`, `rates` and `thresholds`, the linear models of `familiarity`.
 
     Examples
     --------
-    >>> calibrate([(birds, bird_labels), (textures, texture_labels)])["measured"]["kept"]    # doctest: +SKIP
+    >>> calibrate([(birds, bird_labels), (textures, texture_labels)])["rates"]    # doctest: +SKIP
     """
     whole_number("episodes", episodes, 1, MOST_EPISODES)
     collections = []
@@ -97,24 +95,7 @@ def fit_thresholds(collections: Sequence[Sequence[TaskAnswers]]) -> dict[str, An
         order = rest.argsort()
         place = np.searchsorted(share[order].cumsum() / share.sum(), rate)
         lines.append((line + np.eye(len(line))[0] * rest[order[place]]).round(5).tolist())
-    models = {"usual": usual.round(5).tolist(), "rates": list(RATES), "thresholds": lines}
-    return models | {"measured": _by_way(models, tasks)}
-
-
-def _by_way(models: dict[str, Any], tasks: Sequence[TaskAnswers]) -> dict[str, list[float]]:
-    """Per number of classes: what the thresholds of the tasks keep and find, and the AUROC of familiarity."""
-    from sklearn.metrics import roc_auc_score
-
-    columns: dict[str, list[float]] = {key: [] for key in ("way", "kept", "found", "auroc")}
-    for way in sorted({task.way for task in tasks}):
-        here = [task for task in tasks if task.way == way]
-        below = np.concatenate([task.familiarity < threshold_of(models, task.seen, RATE) for task in here])
-        known = np.concatenate([task.known for task in here])
-        areas = [roc_auc_score(task.known, task.familiarity) for task in here if not task.known.all()]
-        values = (1 - below[known].mean(), below[~known].mean(), np.mean(areas))
-        for key, value in zip(columns, (way, *(round(float(value), 4) for value in values))):
-            columns[key].append(value)
-    return columns
+    return {"usual": usual.round(5).tolist(), "rates": list(RATES), "thresholds": lines}
 
 
 def n_foreign(way: int) -> int:
@@ -173,4 +154,4 @@ def answer_task(table: np.ndarray, task: Drawn, way: int) -> TaskAnswers:
     classifier = Classifier.of(fitted, list(map(str, range(way))), {}, support, task.codes)
     classifier = replace(classifier, means=familiar_means(classifier, task.codes, unlabeled, None))
     seen = seen_of(classifier, task.codes, unlabeled)
-    return TaskAnswers(way, seen, classifier.familiarity(unlabeled), task.y >= 0)
+    return TaskAnswers(seen, classifier.familiarity(unlabeled), task.y >= 0)

@@ -14,7 +14,7 @@ else is JSON in its metadata. No code runs on load.
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -106,8 +106,7 @@ class Classifier:
         """The classifier of a fitted estimator.
 
         rows (n, D), codes (n): the rows it was fitted on and their classes, negative where unlabelled; only the
-        labelled rows are used.
-        corrected (n): rows that do not represent their class (`PrototypeClassifier.fit_rows`); None: no row.
+        labelled rows are used. corrected (n): rows that do not represent their class (`fit_rows`); None: no row.
         """
         import torch
 
@@ -139,10 +138,6 @@ class Classifier:
     def familiarity(self, rows: Rows) -> np.ndarray:
         """(n): the largest product of rows (n, D) with `means`: the mean cosine to the labelled rows of a class."""
         return as_numpy(self.scores(self.powered(rows))[1])
-
-    def log_probability(self, rows: Rows) -> np.ndarray:
-        """(n, W): the logarithm of the class probabilities of rows (n, D), at the temperature."""
-        return self.scores(self.powered(rows))[0].log_softmax(1).numpy()
 
     def answer(self, rows: np.ndarray) -> Answers:
         """Names rows (n, D) of features, block by block."""
@@ -220,7 +215,8 @@ def load_classifier(path: str | Path) -> Classifier:
             metadata = json.loads((file.metadata() or {}).get("protoadapt", "null"))
             if not isinstance(metadata, dict) or metadata.pop("schema", None) != SCHEMA:
                 raise ValueError("it is of another kind")
-            _check_fields({*metadata, *file.keys()})
+            if odd := {*metadata, *file.keys()} ^ {field.name for field in fields(Classifier)}:
+                raise ValueError(f"it lacks {', '.join(sorted(odd))}, or this version does not know that")
             tensors = {name: file.get_tensor(name) for name in SHAPES}
         classifier = Classifier(**metadata, **tensors)
         _check(classifier)
@@ -232,22 +228,13 @@ def load_classifier(path: str | Path) -> Classifier:
         ) from error
 
 
-def _check_fields(found: set[str]) -> None:
-    """Raises ValueError unless a file has the fields of a classifier, and no others."""
-    known = {field.name for field in fields(Classifier)}
-    if missing := [field.name for field in fields(Classifier) if field.default is MISSING and field.name not in found]:
-        raise ValueError(f"it lacks {', '.join(missing)}")
-    if more := sorted(found - known):
-        raise ValueError(f"this version does not know its {more[0]!r:.50}")
-
-
 def _check(read: Classifier) -> None:
     """Raises ValueError."""
-    names = isinstance(read.classes, list) and all(isinstance(name, str) for name in read.classes)
-    if not names or not 2 <= len(set(read.classes)) == len(read.classes) or not all(map(str.strip, read.classes)):
-        raise ValueError("its classes are no list of two or more names")
-    if UNKNOWN in map(str.casefold, read.classes):
-        raise ValueError(f"no class can be called {UNKNOWN!r}")
+    names = read.classes if isinstance(read.classes, list) else []
+    plain = [name.strip() for name in names if isinstance(name, str)]
+    if not (2 <= len(names) == len(set(plain)) and all(plain)) or UNKNOWN in map(str.casefold, plain):
+        raise ValueError(f"its classes are no list of two or more names, or one is called {UNKNOWN!r}")
+    "".join(names).encode()  # fails for half a character (a lone surrogate), which is no name
     sizes = {"W": len(read.classes), "D": len(read.center)}
     for name, axes in SHAPES.items():
         tensor = getattr(read, name)
@@ -255,7 +242,6 @@ def _check(read: Classifier) -> None:
             raise ValueError(f"{name} has another shape or type")
         if not (np.abs(tensor) <= LARGEST).all():
             raise ValueError(f"{name} holds NaN, or numbers too large to compute with")
-    "".join(read.classes).encode()  # fails for half a character (a lone surrogate), which is no name
     model = read.model if isinstance(read.model, dict) else {}
     fine = {
         "rule": read.rule in ("cosine", "euclid"),

@@ -13,11 +13,10 @@ from protoadapt.core.threads import thread_pool
 from protoadapt.labeling.classifier import METHOD
 from protoadapt.labeling.outputs import Output
 from protoadapt.labeling.parquet_table import OURS, PARQUET, check_pyarrow, parquet_writer
-from protoadapt.labeling.pictures import embed_pictures, pictures_collection, pictures_of
+from protoadapt.labeling.pictures import embed_folder, pictures_collection
 from protoadapt.labeling.sorting import check_way
 from protoadapt.labeling.support import class_names, read_support
 from protoadapt.labeling.thumbnails import Progress, thumbnails_ahead
-from protoadapt.vision import networks
 
 MODEL = "lite0"
 """The network of `label` unless another is asked for."""
@@ -100,12 +99,10 @@ def label(
     examples = read_support(support, images)
     check_way(sort, classes=class_names(examples.examples))
     if images is not None:
-        cache = Path(cache or output.folder / ".features")
-        pictures = pictures_of(images, [output.folder, cache])
-        network = networks.load_for_files(MODEL if model is None else model, device)
-        embedded = embed_pictures(pictures, examples, network, cache, on_progress)
+        network = MODEL if model is None else model
+        embedded = embed_folder(images, output.folder, examples, network, cache, device, on_progress)
         estimator, rate = learner()
-        collection = pictures_collection(images, pictures.files, examples, embedded, device)
+        collection = pictures_collection(images, examples, embedded, device)
     else:
         from protoadapt.labeling.parts_collection import parts_collection
 

@@ -14,6 +14,7 @@ from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, name_in, skipped_records
 from protoadapt.labeling.support import IN_FOLDER, Example, Examples, check_classes, class_names, one_per_picture
 from protoadapt.labeling.thumbnails import Progress
+from protoadapt.vision import networks
 from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.pictures import formats
@@ -27,8 +28,9 @@ Loaded = tuple[Any, dict[str, Any]]
 
 
 class Embedded(NamedTuple):
-    """Picture files with their features."""
+    """Pictures and examples with their features."""
 
+    files: list[str]  # the pictures
     content_of: dict[str, bytes | None]  # sha256 by file; None: it cannot be read
     store: Store  # features by content
     metadata: dict[str, Any]  # of the network
@@ -43,6 +45,15 @@ def pictures_of(images: str | Path, leave: Sequence[str | Path] = ()) -> Listing
             f"there are no pictures in {str(images)!r}: give a folder of {', '.join(formats.readable())} files"
         )
     return pictures
+
+
+def embed_folder(
+    images: str | Path, leave: Path, examples: Examples, model: str | Path, cache: Any, device: str, tick: Progress
+) -> Embedded:
+    """`embed_pictures` of a folder, whose folder `leave` is not entered and holds the cache unless it has a place."""
+    cache = Path(cache or leave / ".features")
+    pictures = pictures_of(images, [leave, cache])
+    return embed_pictures(pictures, examples, networks.load_for_files(model, device), cache, tick)
 
 
 def embed_pictures(
@@ -65,7 +76,7 @@ def embed_pictures(
     if (pictures.files or pictures.skipped) and not any(content_of[file] for file in pictures.files):
         first = f" ({to_text(skipped[-1].file)!r}: {skipped[-1].reason})" if skipped else ""
         raise UserError(f"no picture can be read{first}: give {', '.join(formats.readable())} files or folders of them")
-    return Embedded(content_of, store, metadata, skipped)
+    return Embedded(pictures.files, content_of, store, metadata, skipped)
 
 
 def load_same(model: str | Path | None, named: str, weights: str, what: str, load: Callable[..., Loaded]) -> Loaded:
@@ -89,16 +100,14 @@ def load_same(model: str | Path | None, named: str, weights: str, what: str, loa
     return network, metadata
 
 
-def pictures_collection(
-    images: str | Path, pictures: Sequence[str], examples: Examples, embedded: Embedded, device: str
-) -> "Collection":
+def pictures_collection(images: str | Path, examples: Examples, embedded: Embedded, device: str) -> "Collection":
     """Joins pictures and examples by content, one row per content.
 
     Examples that are not among the pictures come after them, so that all labels are in one list.
     """
     from protoadapt.labeling.collection import Collection
 
-    given, (content_of, store, metadata, skipped) = examples.examples, embedded
+    given, (pictures, content_of, store, metadata, skipped) = examples.examples, embedded
     example_of = one_per_picture((content_of[example.file], example) for example in given)
     classes = class_names(example_of.values())
     check_classes(given, classes, skipped)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from protoadapt.core.errors import UserError
-from protoadapt.labeling.classifier import Classifier, load_classifier
+from protoadapt.labeling.classifier import load_classifier
 from protoadapt.labeling.names import to_text
 from protoadapt.labeling.outputs import UNLABELED, Output, name_in, picture_records, result_head, skipped_records
 from protoadapt.labeling.pictures import embed_pictures, load_same, pictures_of
@@ -84,7 +84,7 @@ def predict(
     network = load_same(
         model, fitted.model["name"], fitted.model["weights"], "the classifier was", lambda name: load(name, device)
     )
-    content_of, store, _, skipped = embed_pictures(given, Examples([], [], []), network, None, on_progress, views)
+    _, content_of, store, _, skipped = embed_pictures(given, Examples([], [], []), network, None, on_progress, views)
     content = {file: one for file in given.files if (one := content_of[file]) is not None}
     answers, codes = fitted.answer(store.rows(list(content.values()))), np.full(len(content), UNLABELED)
     if output is None:
@@ -101,17 +101,12 @@ def predict(
     output.check_corrections(lambda example: False, base)  # they teach nothing here, but are somebody's work
     names = [name_in(base, file) for file in files]
     records = picture_records(names, answers, codes, fitted.classes)
-    result = result_head(Path(base).name, fitted, {"name": "predict", "settings": {}}) | {
-        "classes": _counts(fitted, records),
-        "pictures": records,
-        "skipped": skipped_records(skipped),
-        "notes": [],
-    }
+    result = result_head(Path(base).name, fitted, {"name": "predict", "settings": {}})
+    named = Counter(record["label"] for record in records)
+    unknown = Counter(record["label"] for record in records if record["unknown"])
+    result["classes"] = [
+        {"name": name, "support": 0, "found": named[name], "unknown": unknown[name]} for name in fitted.classes
+    ]
+    result |= {"pictures": records, "skipped": skipped_records(skipped), "notes": []}
     output.write(result, records, None, Predicted(base, files, dict(zip(names, content.values()))), (), on_progress)
     return result
-
-
-def _counts(fitted: Classifier, records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    found = Counter(record["label"] for record in records)
-    unknown = Counter(record["label"] for record in records if record["unknown"])
-    return [{"name": name, "support": 0, "found": found[name], "unknown": unknown[name]} for name in fitted.classes]

@@ -12,11 +12,10 @@ from protoadapt.labeling.classifier import METHOD
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import class_cell, file_cell
 from protoadapt.labeling.outputs import name_in, skipped_records
-from protoadapt.labeling.pictures import Embedded, embed_pictures, pictures_collection, pictures_of
+from protoadapt.labeling.pictures import Embedded, embed_folder, pictures_collection
 from protoadapt.labeling.suggest import next_record, suggest_first
-from protoadapt.labeling.support import Example, class_names, one_per_picture, read_support, table_examples
+from protoadapt.labeling.support import Examples, class_names, one_per_picture, read_support, table_examples
 from protoadapt.labeling.thumbnails import Progress, write_thumbnails
-from protoadapt.vision import networks
 from protoadapt.vision.pictures.decode import PREVIEW
 
 SCHEMA = "protoadapt-next/1"
@@ -57,14 +56,12 @@ def suggest_folder(
     'typical of its group; 41 similar pictures without a label'
     """
     whole_number("n", n, 1, MOST)
-    out, cache = Path(out), Path(cache or Path(out, ".features"))
     examples = read_support(support, images, least=0)
-    pictures = pictures_of(images, [out, cache])
-    embedded = embed_pictures(pictures, examples, networks.load_for_files(model, device), cache, on_progress)
+    embedded = embed_folder(images, Path(out), examples, model, cache, device, on_progress)
     if len(class_names(examples.examples)) < 2:
-        records = _first_labels(images, pictures.files, examples.examples, embedded, n)
+        records = _first_labels(images, examples, embedded, n)
     else:
-        collection = pictures_collection(images, pictures.files, examples, embedded, device)
+        collection = pictures_collection(images, examples, embedded, device)
         result = collection.name(make_estimator(METHOD, {}, device), paths=False, n_next=n).result
         likely = {one["file"]: {key: one[key] for key in ("label", "runner_up")} for one in result["pictures"]}
         records = [one | likely[one["file"]] for one in result["next"]]
@@ -74,9 +71,10 @@ def suggest_folder(
     if len(records) < n:
         fewer = count(len(records), "picture is", "pictures are")
         notes.append(f"{fewer} suggested and not {n:,}: the others are labelled, certain, unreadable or copies")
-    files = {name_in(images, file): file for file in pictures.files}
-    wanted = [(files[one["file"]], embedded.content_of[files[one["file"]]], PREVIEW) for one in records]
-    for record, small in zip(records, write_thumbnails(wanted, out)):
+    file_of = {name_in(images, file): file for file in embedded.files}
+    files = [file_of[one["file"]] for one in records]
+    wanted = [(file, embedded.content_of[file], PREVIEW) for file in files]
+    for record, small in zip(records, write_thumbnails(wanted, Path(out))):
         record["preview"] = small
     return {
         "schema": SCHEMA,
@@ -87,12 +85,10 @@ def suggest_folder(
     }
 
 
-def _first_labels(
-    images: str | Path, files: Sequence[str], examples: Sequence[Example], embedded: Embedded, n: int
-) -> list[dict[str, Any]]:
+def _first_labels(images: str | Path, examples: Examples, embedded: Embedded, n: int) -> list[dict[str, Any]]:
     """Suggestions while there are labels of fewer than two classes, and so no classifier."""
-    content_of, store, *_ = embedded
-    labelled = one_per_picture((content_of[example.file], example) for example in examples)
+    files, content_of, store, *_ = embedded
+    labelled = one_per_picture((content_of[example.file], example) for example in examples.examples)
     file_of = {content: file for file in reversed(files) if (content := content_of[file]) is not None}
     contents = [*file_of, *(content for content in labelled if content not in file_of)]
     codes = np.array([0 if content in labelled else -1 for content in contents])

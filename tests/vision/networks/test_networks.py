@@ -22,7 +22,6 @@ from protoadapt import UserError, load_features, save_features
 from protoadapt.cli.calibrate_command import calibrate_command
 from protoadapt.cli.models_command import models_command
 from protoadapt.core.features import synthetic_features
-from protoadapt.report.tables import markdown
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks import cards, lite
@@ -458,13 +457,3 @@ def test_the_card_says_what_was_measured():
     assert numbers
     assert numbers.items() <= measured.items()
     assert {(n["episodes"], n["views"]) for n in card["numbers"]} == {(told["episodes"], about["views"])}
-
-
-def test_the_page_says_what_the_card_says():
-    calibration, page = cards.find_card("lite0")["calibration"], (ROOT / "docs" / "models.md").read_text()
-    close = calibration["measured"]
-    columns = zip(close["way"], close["kept"], close["found"], close["auroc"])
-    rows = [
-        [f"{way}", f"{100 * kept:.0f} %", f"{100 * found:.0f} %", f"{auroc:.2f}"] for way, kept, found, auroc in columns
-    ]
-    assert markdown(["classes", "known kept", "foreign found", "AUROC"], rows) in page
