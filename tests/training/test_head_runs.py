@@ -13,7 +13,7 @@ from helpers.command import run as command
 from benchmarks.comparators import from_pictures
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
-from protoadapt.core.features import Features, load_features, save_features
+from protoadapt.core.features import save_features
 from protoadapt.core.heads import HEADS
 from protoadapt.core.heads.deepemd import DeepEMD
 from protoadapt.core.protocol import Protocol
@@ -174,25 +174,6 @@ def check_small(weights, **settings):
     return weights
 
 
-def test_maps_are_stored_beside_the_same_features(runs):
-    """float16, one row of D · H · W numbers per picture, whose mean over the places is the feature."""
-    plain, maps = (load_features(runs / f"feat{kind}.safetensors", maps=True) for kind in ("-pooled", ""))
-    assert torch.equal(plain.features, maps.features)
-    assert (plain.maps, load_features(runs / "feat.safetensors").maps) == (None, None)
-    assert (maps.maps.shape, maps.maps.dtype) == ((30, 4 * 2 * 2), torch.float16)
-    means = maps.maps.float().unflatten(1, (4, 4)).mean(-1)
-    torch.testing.assert_close(means, maps.features, atol=2e-3, rtol=2e-3)
-    assert plain.hash == maps.hash
-
-
-def test_maps_of_another_shape_are_refused(tmp_path):
-    table = Features(torch.rand(4, 6), torch.arange(4), maps=torch.rand(4, 7))
-    save_features(tmp_path / "f.safetensors", table)
-    with pytest.raises(UserError, match=r"maps have shape \(4, 7\), features \(4, 6\)"):
-        load_features(tmp_path / "f.safetensors", maps=True)
-    load_features(tmp_path / "f.safetensors")
-
-
 def test_heads_learn_at_their_own_rate(runs):
     from protoadapt.training.build import make_learner
 
@@ -204,11 +185,6 @@ def test_heads_learn_at_their_own_rate(runs):
     assert len(backbone["params"]) == len(list(learner.backbone.parameters()))
     assert len(heads["params"]) == len(list(learner.feat.parameters()))
     assert len(make_optimizer(config("feat", head_factor=1.0), learner, fused=False).param_groups) == 1
-
-
-def test_two_heads_cannot_share_a_phase():
-    with pytest.raises(UserError, match="matching and feat are two heads of one network"):
-        Phase(1.0, {"feat": 1.0, "matching": 1.0}, sampler="episodes")
 
 
 def test_a_frozen_backbone_keeps_its_weights_and_statistics(tmp_path):

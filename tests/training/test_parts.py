@@ -1,11 +1,9 @@
 """The parts of the loop: what is drawn, fed, averaged, scheduled and kept."""
 
-import ast
 import json
 import math
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from helpers import toy
 from helpers.touched import touched
 from PIL import Image
 
-import protoadapt.training
 from protoadapt.core.errors import UserError
 from protoadapt.training import Phase, TrainConfig, load_splits, train
 from protoadapt.training.build import launch
@@ -22,7 +19,6 @@ from protoadapt.training.feed import Feed, read_ahead
 from protoadapt.training.loop import Run
 from protoadapt.training.optim import Average, learning_rate
 from protoadapt.training.plan import make_plan
-from protoadapt.training.validate import protocols
 
 LABELS = np.repeat(np.arange(4), 12)
 
@@ -83,12 +79,6 @@ def test_streamed_and_resident_pictures_are_the_same(tmp_path):
         assert np.array_equal(a["labels"], base.labels[plan.first[steps + 1]])
         steps += 1
     assert steps == len(plan) - 1
-
-
-def test_stored_side_equal_to_the_input_changes_no_bit(tmp_path):
-    for name, store in (("as before", None), ("stored", toy.SIDE)):
-        train(toy.config(store=store), toy.images(), toy.images(seed=1), tmp_path / name, accelerator="cpu")
-    assert toy.files(tmp_path / "as before") == toy.files(tmp_path / "stored")
 
 
 def test_larger_base_pictures_are_cut_to_the_input_and_validation_pictures_have_it(tmp_path):
@@ -154,14 +144,6 @@ def test_weight_average():
         expected = decay * expected + (1 - decay) * value
     assert float(target.weight.detach()) == pytest.approx(expected, rel=1e-6)
     assert int(target.num_batches_tracked) == 10
-
-
-def test_validation_protocols_shrink_with_the_pictures():
-    full = protocols(np.repeat(np.arange(16), 600))
-    assert {shot: (p.way, p.shot, p.query) for shot, p in full.items()} == {1: (5, 1, 15), 5: (5, 5, 15)}
-    assert protocols(np.repeat(np.arange(3), 8))[5].query == 3
-    with pytest.raises(UserError, match="smallest with 5"):
-        protocols(np.repeat(np.arange(3), 5))
 
 
 def test_the_novel_split_is_never_opened(tmp_path):
@@ -252,26 +234,6 @@ def test_without_lightning_training_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightning_fabric", None)  # importing it raises ImportError
     with pytest.raises(UserError, match=r"training needs lightning-fabric, which is not installed: pip install"):
         launch("cpu", 1, 1, "auto")
-
-
-def test_heavy_libraries_are_loaded_where_they_are_used():
-    """rich nowhere, lightning in `build` alone; it and matplotlib only inside functions."""
-    root, lazy = (
-        Path(protoadapt.training.__file__).parent,
-        {"lightning_fabric", "matplotlib"},
-    )
-    users: dict[str, set[str]] = {}
-    for file in root.rglob("*.py"):
-        tree = ast.parse(file.read_text())
-        for node in ast.walk(tree):
-            modules = [n.name for n in node.names] if isinstance(node, ast.Import) else []
-            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            for module in modules:
-                users.setdefault(module.split(".")[0], set()).add(file.stem)
-                assert not (node in tree.body and module.split(".")[0] in lazy), f"{file.name} loads {module} at once"
-    assert "rich" not in users
-    assert users["lightning_fabric"] <= {"build", "loop", "safeguards"}, "the last two for type checkers only"
-    assert users["matplotlib"] == {"glyphs"}
 
 
 def test_an_unknown_strategy_is_named():

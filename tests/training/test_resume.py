@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import resource
-import shutil
 import signal
 import socket
 import traceback
@@ -17,8 +16,6 @@ from helpers import toy
 from protoadapt.core.errors import UserError
 from protoadapt.training import Phase, checkpoint, train
 from protoadapt.training.optim import Average
-from protoadapt.vision.networks import model_files
-from protoadapt.vision.networks.model_files import best
 
 
 @pytest.fixture(autouse=True)
@@ -109,13 +106,6 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path, monkeypatch):
         run(tmp_path / "run")
     assert checkpoint.latest(tmp_path / "run").name == "step-00000003", "the last one before the signal"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_ctrl_c_in_the_last_step_loses_no_result(tmp_path, monkeypatch):
-    signalled(monkeypatch, signal.SIGINT, step=6)
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "run")
-    assert json.loads((tmp_path / "run" / "result.json").read_text())["finished"]
 
 
 @pytest.mark.parametrize(
@@ -269,13 +259,3 @@ def test_two_processes_equal_one(tmp_path):
     assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-5)
     assert ours["images_per_second"] > 0
     assert json.loads((tmp_path / "two" / "result.json").read_text())["processes"] == 2
-
-
-def test_best_checkpoint_survives_a_copy_as_a_model(tmp_path):
-    run(tmp_path / "run")
-    shutil.copy(best(tmp_path / "run") / "model.safetensors", tmp_path / "alone.safetensors")
-    x = torch.rand(3, 3, 16, 16)
-    models = [model_files.load_model(path) for path in (tmp_path / "run", tmp_path / "alone.safetensors")]
-    assert torch.equal(models[0][0](x), models[1][0](x))
-    assert models[0][1] == models[1][1]
-    assert models[0][1]["class_names"] == [f"class {c}" for c in range(4)]

@@ -10,7 +10,6 @@ import typing
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 from protoadapt.core.errors import UserError, no_such
@@ -151,7 +150,7 @@ class TrainConfig:
             if isinstance(getattr(self, name), list):
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         check_settings(self)
-        if not (isinstance(self.phases, tuple) and all(isinstance(phase, Phase) for phase in self.phases)):
+        if not isinstance(self.phases, tuple) or {type(phase) for phase in self.phases} - {Phase}:
             raise UserError(f"phases is {self.phases!r:.80}: it must be a tuple of Phase")
         if self.backbone not in BACKBONES:
             raise no_such("backbone", self.backbone, BACKBONES)
@@ -180,12 +179,6 @@ class TrainConfig:
     def phase(self, epoch: int) -> Phase:
         """The phase of an epoch."""
         return next(p for p in self.phases if epoch < round(p.until * self.epochs) or p is self.phases[-1])
-
-    @property
-    def phases_without_epochs(self) -> list[int]:
-        """Numbers of the phases that end before their first epoch, because there are few epochs."""
-        starts = pairwise([*self.phase_starts, self.epochs])
-        return [number for number, (start, end) in enumerate(starts) if start == end]
 
     @property
     def stored_side(self) -> int:

@@ -15,29 +15,23 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor, nn
 
+from protoadapt.vision.networks.staged import Staged
+
 if TYPE_CHECKING:
     from protoadapt.training.config import TrainConfig
 
 Head = nn.Module | nn.Parameter
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """What a head is made for: D dimensions, places of the last stage per side, C base classes, and the config."""
-
-    dim: int
-    side: int
-    classes: int
-    config: "TrainConfig"
-    channels: tuple[int, ...] = ()  # of the layers that a head may condition
+MakeHead = Callable[[Staged, int, "TrainConfig"], Head]
+"""(backbone, number of base classes, config) → a module or a parameter that is trained and saved with the backbone."""
 
 
 @dataclass(frozen=True)
 class Needs:
     """What an objective needs besides the weak view and the label of each picture.
 
-    heads         name → Sizes → module or parameter, trained and saved with the backbone; objectives that give the same
-                  name share the head
+    heads         name → maker; objectives that give the same name share the head
     rotated       every n-th picture is also passed in its four rotations, n being the config's `rotate_every`
     partner       "weak" or "strong": each row is mixed with that view of another picture at a random layer; "": no
                   mixed rows
@@ -48,7 +42,7 @@ class Needs:
     conditions    a second pass through the network, conditioned on each episode
     """
 
-    heads: Mapping[str, Callable[[Sizes], Head]] = field(default_factory=dict)
+    heads: Mapping[str, MakeHead] = field(default_factory=dict)
     rotated: bool = False
     partner: Literal["", "weak", "strong"] = ""
     episodes: bool = False

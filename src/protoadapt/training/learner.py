@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from protoadapt.core.heads import EpisodeHead
 from protoadapt.training.config import TrainConfig
-from protoadapt.training.contract import Head, Needs, Outputs, Sizes, apply_head
+from protoadapt.training.contract import Head, Needs, Outputs, apply_head
 from protoadapt.training.objectives import OBJECTIVES, combined_needs, heads_of
 from protoadapt.vision.networks import film
 from protoadapt.vision.networks.backbones import Staged
@@ -44,10 +44,8 @@ class Learner(nn.Module):
         self.teacher: Callable[[Tensor], Tensor] | None = None
         makers = heads_of(config.objectives)
         self.head_names = tuple(makers)
-        side = backbone.side(config.size) if any(phase.needs.places for phase in config.phases) else 1
-        channels = tuple(layer.num_features for layer in film.layers(backbone))
         for name, make in makers.items():  # last: random numbers are drawn in this order
-            setattr(self, name, make(Sizes(backbone.dim, side, n_classes, config, channels)))
+            setattr(self, name, make(backbone, n_classes, config))
 
     def train(self, mode: bool = True) -> "Learner":
         """A frozen backbone keeps its BatchNorm statistics as well."""

@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,9 +98,14 @@ class Run:
         self.created, self.start_up = time.perf_counter(), 0.0
         cuda = self.device.type == "cuda"
         classes, self.labels = np.unique(np.asarray(base.labels), return_inverse=True)
-        check_side("base", base, config.stored_side, "size" if config.store is None else "store")
+        sides = [("base", base, "size" if config.store is None else "store")]
+        for which, images, name in [*sides, *([("validation", val, "size")] if val is not None else [])]:
+            if (wide := images.pixels.shape[-1]) != (side := getattr(config, name)):
+                raise UserError(
+                    f"the {which} pictures are {wide} pixels wide but {name} is {side}: set {name}={wide}, or load "
+                    f"them with load_splits"
+                )
         if val is not None:
-            check_side("validation", val, config.size, "size")
             protocols(np.asarray(val.labels))  # too few pictures are an error now, not after the first epochs
 
         mean, std = normalisation(config, base)
@@ -157,8 +163,9 @@ class Run:
         with stop_requested() as stop:
             if resume:
                 log.note(f"resuming from step {state.step} (epoch {state.epoch + 1})")
-            for number in config.phases_without_epochs:
-                log.note(f"note: phase {number} has no epoch, so its objectives are not trained: raise epochs")
+            for number, (start, end) in enumerate(pairwise([*config.phase_starts, config.epochs])):
+                if start == end:
+                    log.note(f"note: phase {number} has no epoch, so its objectives are not trained: raise epochs")
             while state.epoch < config.epochs and self.epoch(log, stop):
                 pass
             if state.epoch < config.epochs:
@@ -233,7 +240,9 @@ class Run:
         last = state.epoch == config.epochs
         better = last and self.val is None
         if self.val is not None and (last or state.epoch % config.validate_every == 0):
-            scores: dict[str, float] = fabric.broadcast(self.validate() if fabric.is_global_zero else {})
+            with fabric.autocast():
+                own = validate(self.average.module, self.metadata, self.val) if fabric.is_global_zero else {}  # type: ignore[arg-type]
+            scores: dict[str, float] = fabric.broadcast(own)
             record |= {f"val_{name}": value for name, value in scores.items()}
             better = state.best is None or scores["score"] > state.best["score"]
         state.history.append(record)
@@ -242,10 +251,6 @@ class Run:
         log.epoch_ends(state.history, sum(self.rows[state.epoch :]) / speed)
         if better or last or stopped or state.epoch % config.checkpoint_every == 0:
             self.save()
-
-    def validate(self) -> dict[str, float]:
-        with self.fabric.autocast():
-            return validate(self.average.module, self.metadata, self.val)  # type: ignore[arg-type]
 
     def require_finite(self, tally: Tally) -> None:
         """Raise a UserError if a loss of this epoch was NaN or infinite."""
@@ -328,12 +333,3 @@ class Run:
         if self.fabric.is_global_zero and finished:
             write_json(self.out / RESULT, result)
         return result
-
-
-def check_side(which: str, images: Any, side: int, setting: str) -> None:
-    """Raise a UserError unless pictures have the side that a setting of the config says."""
-    if (wide := images.pixels.shape[-1]) != side:
-        raise UserError(
-            f"the {which} pictures are {wide} pixels wide but {setting} is {side}: set {setting}={wide}, or load them "
-            f"with load_splits"
-        )

@@ -3,9 +3,9 @@
 Learner, config and loop know objectives by this table only. Axes as in `contract`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,12 @@ from torch import Tensor, nn
 from protoadapt.core.errors import UserError
 from protoadapt.core.heads import HEADS, EpisodeHead, HeadShape
 from protoadapt.core.methods.common import sq_distances
-from protoadapt.training.contract import Head, Needs, Objective, Outputs, Sizes, apply_head
+from protoadapt.training.contract import Head, MakeHead, Needs, Objective, Outputs, apply_head
+from protoadapt.vision.networks import film
+from protoadapt.vision.networks.staged import Staged
+
+if TYPE_CHECKING:
+    from protoadapt.training.config import TrainConfig
 
 
 class CosineClassifier(nn.Linear):
@@ -28,10 +33,9 @@ class CosineClassifier(nn.Linear):
         return self.scale * F.normalize(x, dim=-1) @ F.normalize(self.weight, dim=-1).T
 
 
-def make_classifier(sizes: Sizes) -> nn.Module:
+def make_classifier(backbone: Staged, classes: int, config: "TrainConfig") -> nn.Module:
     """The classifier of the base classes, shared by all objectives that declare it."""
-    kinds = {"linear": nn.Linear, "cosine": CosineClassifier}
-    return kinds[sizes.config.classifier](sizes.dim, sizes.classes)
+    return (CosineClassifier if config.classifier == "cosine" else nn.Linear)(backbone.dim, classes)
 
 
 Answer = tuple[Tensor, Tensor | None]
@@ -112,11 +116,11 @@ def feat_contrast(outputs: Outputs) -> Answer:
         return F.cross_entropy(-distances.flatten(0, 1) / temperature, own), None
 
 
-def make_head(name: str, sizes: Sizes) -> Head:
+def make_head(name: str, backbone: Staged, classes: int, config: "TrainConfig") -> Head:
     """A few-shot head of HEADS, the one that `evaluate --head` runs."""
-    kind = HEADS[name]
-    channels = sizes.channels if kind.conditions else ()
-    return kind(HeadShape(sizes.dim, sizes.side, sizes.config.way, sizes.config.shot, channels))
+    side = backbone.side(config.size) if HEADS[name].places else 1
+    channels = [layer.num_features for layer in film.layers(backbone)] if HEADS[name].conditions else []
+    return HEADS[name](HeadShape(backbone.dim, side, config.way, config.shot, tuple(channels)))
 
 
 def head_loss(name: str, outputs: Outputs) -> Answer:
@@ -140,9 +144,9 @@ def of_head(name: str) -> Objective:
 
 
 CLASSIFIER = {"classifier": make_classifier}
-ROTATION = {"rotation_head": lambda sizes: nn.Linear(sizes.dim, 4)}
+ROTATION = {"rotation_head": lambda backbone, classes, config: nn.Linear(backbone.dim, 4)}
 FEAT = {"feat": partial(make_head, "feat")}
-PROTONET = {"log_temperature": lambda sizes: nn.Parameter(torch.zeros(()))}
+PROTONET = {"log_temperature": lambda backbone, classes, config: nn.Parameter(torch.zeros(()))}
 
 OBJECTIVES: dict[str, Objective] = {
     **{name: of_head(name) for name in HEADS},
@@ -157,7 +161,7 @@ OBJECTIVES: dict[str, Objective] = {
 """Name in a phase's weights → objective. Heads are built in this order; the first accuracy of a phase is logged."""
 
 
-def heads_of(names: Iterable[str]) -> dict[str, Callable[[Sizes], Head]]:
+def heads_of(names: Iterable[str]) -> dict[str, MakeHead]:
     """Name → maker of the heads of these objectives, in the order of OBJECTIVES."""
     wanted = set(names)
     used = [objective for name, objective in OBJECTIVES.items() if name in wanted]

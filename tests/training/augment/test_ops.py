@@ -41,13 +41,6 @@ def test_operation_equals_pillow(name, side, seed):
     assert torch.equal(images, before)
 
 
-@pytest.mark.parametrize("name", OPS)
-def test_ends_of_the_range(name):
-    low, high = RANGES[name]
-    for m in (low, min(high, 8.0) if name == "posterize" else high):
-        assert_like_pillow(name, pictures(84, 0), torch.full((8,), m))
-
-
 @pytest.mark.parametrize("name", ENHANCE)
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), factor=st.floats(0, 2, width=32))
@@ -61,16 +54,6 @@ def test_equalize_where_a_step_is_one_pixel():
     values = torch.arange(side * side) * 255 // (side * side - 1)
     images = values.to(torch.uint8).view(1, 1, side, side).expand(1, 3, side, side).contiguous()
     assert_like_pillow("equalize", images, torch.zeros(1))
-
-
-@pytest.mark.parametrize("name", sorted(GEOMETRIC))
-def test_geometric_operations_equal_pillow_to_the_pixel(name):
-    """Stricter than the law asks: the same fixed-point arithmetic, so nearest neighbours never disagree."""
-    images = pictures(84, 1)[:1].expand(200, -1, -1, -1)
-    low, high = RANGES[name]
-    magnitude = low + (high - low) * torch.rand(200, generator=torch.Generator().manual_seed(0))
-    same = (OPS[name](images, magnitude) == by_pillow(name, images, magnitude)).flatten(1).all(1)
-    assert same.float().mean() >= 0.99
 
 
 @pytest.mark.parametrize(

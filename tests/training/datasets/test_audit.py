@@ -37,7 +37,6 @@ def test_complete_and_each_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     report = check("cifar-fs", tmp_path)
     assert report.complete
     assert "base: 64 of 64 classes, 128 of 128 pictures" in str(report)
-    assert report.counts["val"] == dict.fromkeys(class_list("cifar-fs", "val"), 2)
     gone, short = class_list("cifar-fs", "val")[:2]
     (tmp_path / "cifar100" / "data" / gone).rename(tmp_path / "elsewhere")
     next((tmp_path / "cifar100" / "data" / short).iterdir()).unlink()

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageFont
 
 from protoadapt.training.datasets import class_list, glyphs, load
 
@@ -37,30 +36,6 @@ def test_default_cache_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     load("glyphs", "val", per_class=1)
     assert (tmp_path / "protoadapt").is_dir()
-
-
-def plain(character: str, face: str) -> np.ndarray:
-    """The inked part, its longer side 28 pixels, in the middle of 32 × 32: drawn here by other means than there."""
-    font = ImageFont.truetype(glyphs._path(face), 64)
-    sheet = Image.new("L", (256, 256))
-    ImageDraw.Draw(sheet).text((96, 96), character, font=font, fill=255, anchor="ls")
-    ink = sheet.crop(sheet.getbbox())
-    ink.thumbnail((28, 28), Image.Resampling.BILINEAR) if max(ink.size) > 28 else None
-    scale = 28 / max(ink.size)
-    ink = ink.resize((max(1, round(ink.width * scale)), max(1, round(ink.height * scale))), Image.Resampling.BILINEAR)
-    middle = Image.new("L", (32, 32))
-    middle.paste(ink, ((32 - ink.width) // 2, (32 - ink.height) // 2))
-    return np.asarray(middle, np.float32) / 255
-
-
-def test_no_two_classes_print_alike() -> None:
-    """Neither as they are nor mirrored, in both faces that the choice was made by."""
-    for face in ("DejaVuSans", "DejaVuSerif"):
-        ink = np.stack([plain(character, face) for character in CHARACTERS])
-        for turned in (ink, ink[:, :, ::-1]):
-            for i, one in enumerate(ink):
-                shared = np.minimum(one, turned[i + 1 :]).sum((1, 2)) / np.maximum(one, turned[i + 1 :]).sum((1, 2))
-                assert shared.max(initial=0) < 0.75, (CHARACTERS[i], CHARACTERS[i + 1 + int(shared.argmax())])
 
 
 def test_characters_are_drawn_by_many_faces() -> None:

@@ -65,21 +65,6 @@ def test_cifar_pickles(tmp_path: Path, name: str, python2: bool) -> None:
     assert seen == set(pictures)
 
 
-def test_cifar_folders_equal_pickles(tmp_path: Path) -> None:
-    """PNG in train/<class> and test/<class>, one class of which is itself called train."""
-    for path, tile in cifar(tmp_path / "a", True).items():
-        half, file = path.split("/")
-        target = tmp_path / "b" / half / file.rsplit("_s_", 1)[0] / file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(tile.transpose(1, 2, 0)).save(target, compress_level=0)
-    for split in SPLITS:
-        pickled, foldered = loaded("cifar-fs", split, tmp_path / "a"), loaded("cifar-fs", split, tmp_path / "b")
-        assert pickled.class_names == foldered.class_names
-        # names differ between the layouts by the class folder alone
-        assert [p.replace("/", f"/{p.split('/')[1].rsplit('_s_', 1)[0]}/") for p in pickled.paths] == foldered.paths
-        np.testing.assert_array_equal(pickled.pixels, foldered.pixels)
-
-
 @pytest.fixture(scope="module")
 def mini() -> dict[str, dict[str, list[np.ndarray]]]:
     """split → class → two 84 × 84 pictures"""
@@ -112,12 +97,6 @@ def mini_folders(root: Path, mini: dict) -> None:
                 Image.fromarray(picture).save(root / old / label / f"{k}.png", compress_level=0)
 
 
-def mini_flat(root: Path, mini: dict) -> None:
-    mini_folders(root, mini)
-    for label in list(root.glob("*/*")):
-        label.rename(root / label.name)
-
-
 def mini_cache(root: Path, mini: dict) -> None:
     root.mkdir()
     for old, classes in zip(("train", "val", "test"), mini.values()):
@@ -139,7 +118,7 @@ def mini_category(root: Path, mini: dict, names: bool = True) -> None:
         (root / f"miniImageNet_category_split_{old}.pickle").write_bytes(pickle.dumps(table, 2))
 
 
-@pytest.mark.parametrize("make", [mini_csv, mini_folders, mini_flat, mini_cache, mini_category])
+@pytest.mark.parametrize("make", [mini_csv, mini_folders, mini_cache, mini_category])
 def test_mini_imagenet(tmp_path: Path, mini: dict, make: Callable) -> None:
     make(tmp_path / "mini-imagenet", mini)
     for split in SPLITS:
@@ -164,17 +143,6 @@ def test_mini_csv_cannot_lead_outside(tmp_path: Path, mini: dict) -> None:
         file.write(f"../../secret.png,{label}\n")
     with pytest.raises(UserError, match="outside the dataset"):
         loaded("mini-imagenet", "val", tmp_path / "mini")
-
-
-def test_tiered_imagenet(tmp_path: Path) -> None:
-    for split, old in zip(SPLITS, ("train", "val", "test")):
-        class_folders(tmp_path / "tiered_imagenet" / old, class_list("tiered-imagenet", split), 1, "jpg")
-    for split in SPLITS:
-        images = loaded("tiered-imagenet", split, tmp_path)
-        assert images.class_names == class_list("tiered-imagenet", split)
-        assert len(images) == {"base": 351, "val": 97, "novel": 160}[split]
-    painted(5).save(tmp_path / "tiered_imagenet" / "val" / class_list("tiered-imagenet", "val")[0] / "more.png")
-    assert len(loaded("tiered-imagenet", "val", tmp_path)) == 98
 
 
 def cub(root: Path) -> dict[str, tuple]:
@@ -310,26 +278,6 @@ def test_own_folder_without_classes(tmp_path: Path, place: str, split: str, said
     class_folders(tmp_path / "two", ["a", "b"])
     with pytest.raises(UserError, match=said):
         loaded("folder", split, tmp_path / place)
-
-
-def test_what_is_no_picture_is_left_alone_and_any_name_will_do(tmp_path: Path) -> None:
-    names = ["Äpfel und Birnen", "日本", "a'b\"c", "-x"]
-    for i, name in enumerate(names):
-        (tmp_path / name).mkdir()
-        painted(i).save(tmp_path / name / "Größe 東.PNG")
-        (tmp_path / name / "notes.txt").write_text("no picture")
-        (tmp_path / name / ".hidden.png").write_bytes(b"")
-        (tmp_path / name / "folder.png").mkdir()
-    (tmp_path / "empty").mkdir()
-    (tmp_path / ".git").mkdir()
-    painted(9).save(tmp_path / ".git" / "a.png")
-    for _ in range(2):  # decoded, then cached
-        images = loaded("folder", "all", tmp_path)
-        assert images.class_names == sorted(names)
-        assert images.paths == [f"{name}/Größe 東.PNG" for name in sorted(names)]
-        for row, path in enumerate(images.paths):
-            picture = Image.open(images.root / path).resize((16, 16), Image.Resampling.BICUBIC)
-            np.testing.assert_array_equal(images.pixels[row], np.asarray(picture).transpose(2, 0, 1))
 
 
 def test_missing_classes_are_named(tmp_path: Path) -> None:

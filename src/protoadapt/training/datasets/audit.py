@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets import glyphs, registry
+from protoadapt.training.datasets import registry
 from protoadapt.training.datasets.registry import DATASETS, class_list, find_dataset
 
 NOTHING = "no pictures found"
@@ -18,11 +18,10 @@ class Report:
     """The pictures of a dataset on disk. `str(report)` is the text for people."""
 
     complete: bool
-    lines: tuple[str, ...]
-    counts: dict[str, dict[str, int]]  # split → class → pictures
+    text: str
 
     def __str__(self) -> str:
-        return "\n".join(self.lines)
+        return self.text
 
 
 def check(name: str, data_dir: str | Path | None = None) -> Report:
@@ -32,15 +31,14 @@ def check(name: str, data_dir: str | Path | None = None) -> Report:
     """
     name, dataset = find_dataset(name)
     if dataset.built_in:
-        counts = {split: dict.fromkeys(class_list(name, split), glyphs.PER_CLASS) for split in dataset.images}
-        return Report(True, ("Glyphs are drawn on demand: there is nothing to download.",), counts)
+        return Report(True, "Glyphs are drawn on demand: there is nothing to download.")
     folder = registry.data_folder(name, data_dir)
-    counts, lines, faulty = {}, [], False
-    for split in ("base", "val", "novel"):
-        counts[split], summary, faults = _check_split(name, split, folder)
+    lines: list[str] = []
+    splits = {split: _check_split(name, split, folder) for split in ("base", "val", "novel")}
+    for split, (summary, faults) in splits.items():
         lines += [f"{split}: {summary}", *(f"  {fault}" for fault in faults)]
-        faulty = faulty or bool(faults)
-    if all(f"{split}: {NOTHING}" in lines for split in counts):
+    faulty = any(faults for _, faults in splits.values())
+    if all(summary == NOTHING for summary, _ in splits.values()):
         lines = [f"No pictures of it were found. Expected layout: {dataset.looks_like}."]
     elif "box" in dataset.crops:
         try:
@@ -54,19 +52,19 @@ def check(name: str, data_dir: str | Path | None = None) -> Report:
         head = f"{dataset.title} in {folder} is {'not ' if faulty else ''}complete."
         hint = registry.download_hint(name, folder)
         lines += [f"{hint[0].upper()}{hint[1:]}."] if faulty else []
-    return Report(not faulty, (head, *lines, *([dataset.note] if dataset.note else [])), counts)
+    return Report(not faulty, "\n".join([head, *lines, *([dataset.note] if dataset.note else [])]))
 
 
-def _check_split(name: str, split: str, folder: Path) -> tuple[dict[str, int], str, list[str]]:
-    """Pictures per class, a summary, and every difference from the publication."""
+def _check_split(name: str, split: str, folder: Path) -> tuple[str, list[str]]:
+    """A summary, and every difference from the publication."""
     dataset = DATASETS[name]
     try:
         source = registry.search(name, split, folder, "none")
         if source is None:
-            return {}, NOTHING, [f"expected layout: {dataset.looks_like}"]
+            return NOTHING, [f"expected layout: {dataset.looks_like}"]
         pictures = source.read()
     except UserError as error:
-        return {}, "cannot be read", [str(error)]
+        return "cannot be read", [str(error)]
     gone = {p.name for p in pictures if isinstance(p.content, str) and not os.path.isfile(p.content)}
     counts = dict(sorted(Counter(picture.label for picture in pictures if picture.name not in gone).items()))
     classes, expected = class_list(name, split), registry.expected_counts(name, split)
@@ -86,7 +84,7 @@ def _check_split(name: str, split: str, folder: Path) -> tuple[dict[str, int], s
     faults = [f"{words}: {_some(names)}" for words, names in differences.items() if names]
     if not faults and found != (total or found or -1):
         faults = [f"{total:,} pictures are expected, but there are {found:,}" if total else "no pictures"]
-    return counts, f"{len(counts)}{of_classes} classes, {found:,}{of_total} pictures in {source.root}", faults
+    return f"{len(counts)}{of_classes} classes, {found:,}{of_total} pictures in {source.root}", faults
 
 
 def _some(names: list[str]) -> str:
