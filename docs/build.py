@@ -364,9 +364,8 @@ def faults_page() -> str:
         ]
         for part, counts in run["parts"].items()
     ]
-    found = f"Seed {run['seed']}, on {run['hardware']}. {run['note']}"
     table = markdown(["part", "cases", "how they ended", "peak memory", "findings"], rows)
-    return filled("docs/faults.md", f"{found}\n\n{table}")
+    return filled("docs/faults.md", f"Seed {run['seed']}, on {run['hardware']}:\n\n{table}")
 
 
 PAGES = {

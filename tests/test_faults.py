@@ -1,50 +1,78 @@
-"""A slice of the campaign of benchmarks/faults: other cases every day of the year.
+"""The campaign of benchmarks/faults.py notices faults that are planted in the commands that it runs."""
 
-Killed and starved processes take seconds each; those that matter most have tests of their own beside what they test.
-"""
+import sys
+from pathlib import Path
 
-from datetime import date
-
+import numpy as np
 import pytest
 
-from benchmarks.faults.campaign import PARTS, Counts, run_case
-from benchmarks.faults.world import World
-
-SLICE = {"features": 150, "pictures": 100, "files": 60, "settings": 60, "requests": 25, "passed on": 60}
-DAY = date.today().timetuple().tm_yday
+from benchmarks import faults
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory) -> World:
-    return World(tmp_path_factory.mktemp("world"))
+class Small(faults.World):
+    """Files without the real commands, and one that is planted: it copies a file, in two steps."""
+
+    def build(self):
+        np.save(self.place / "f.npy", np.arange(20.0))
+        (self.place / "copy.csv").write_text("file,label\na,b\n")
+
+    def commands(self, out):
+        return {"copy": [out / "copy.csv"]}
 
 
-@pytest.mark.parametrize("part", SLICE)
-def test_a_few_cases_of_today(world, part):
-    found = {}
-    for number in range(SLICE[part]):
-        how, finding = run_case(part, DAY, number, world)
-        assert how
-        if finding:
-            found[number] = finding
-    assert not found, f"python -m benchmarks.faults --seed {DAY} --part {part} --case {min(found)}\n{found[min(found)]}"
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    monkeypatch.setattr(faults, "OWN", {"copy": "copy.csv"})
+    reader = lambda world: {"array": ("f.npy", ["PATH"])}  # noqa: E731
+    monkeypatch.setattr(faults, "readers", reader)
+    return Small(tmp_path)
 
 
-def test_the_campaign_notices_faults(monkeypatch, world, tmp_path):
-    """A case that raises, one that says too much, and one that is right."""
+def ends(part, world, cases):
+    return [faults.run_case(part, 0, number, world) for number in range(cases)]
 
-    def faulty(rng, world):
-        return {0: lambda: 1 / 0, 1: lambda: "read"}[int(rng.integers(2))]()
 
-    monkeypatch.setitem(PARTS, "features", (faulty, 10))
-    ends = [run_case("features", 0, number, world) for number in range(20)]
-    assert {how for how, _ in ends} == {"read", "found"}
-    assert all(("ZeroDivisionError" in finding) == (how == "found") for how, finding in ends)
-    counts = Counts(tmp_path / "counts.json", 0)
-    for number, (how, finding) in enumerate(ends):
-        counts.add("features", {"case": number, "how": how, "finding": finding, "gb": 0.1, "seconds": 0.0})
-    counts.save()
-    again = Counts(tmp_path / "counts.json", 0)
-    numbers = again.again("features")
-    assert numbers == [number for number, (how, _) in enumerate(ends) if how == "found"]
-    assert again.parts["features"]["done"] == 20 - len(numbers)
+def test_a_traceback_for_a_changed_file_is_found_and_a_sentence_is_not(world, monkeypatch):
+    def sentence():
+        try:
+            np.load(sys.argv[1])
+        except Exception:
+            print("error: it cannot be read")
+            sys.exit(2)
+
+    monkeypatch.setattr(faults, "main", lambda: np.load(sys.argv[1]))
+    found = ends("files", world, 12)
+    assert {how for how, _ in found} == {"read", "found"}
+    assert all(("Traceback" in finding) == (how == "found") for how, finding in found)
+    assert found == ends("files", world, 12), "a case depends on its number alone"
+    monkeypatch.setattr(faults, "main", sentence)
+    assert [how for how, _ in ends("files", world, 12)] == [{"found": "refused"}.get(how, how) for how, _ in found]
+
+
+def test_a_file_that_is_halved_by_a_kill_is_found_and_a_whole_one_is_not(world, monkeypatch):
+    def in_place():
+        file = Path(sys.argv[1])
+        if not file.exists():
+            for part in ("file,label\n", "a,b\n"):
+                with file.open("a") as stream:
+                    stream.write(part)
+
+    def whole():
+        file = Path(sys.argv[1])
+        file.with_suffix(".new").write_text("file,label\na,b\n")
+        file.with_suffix(".new").replace(file)
+
+    for main, wanted in ((in_place, ["found"]), (whole, [])):
+        monkeypatch.setattr(faults, "main", main)
+        found = ends("kills", world, 4)
+        assert [how for how, _ in found if how == "found"] == wanted, found
+        assert found[-1][0] == "copy has no such change"
+
+
+def test_what_hangs_or_grows_is_found(world, monkeypatch):
+    monkeypatch.setattr(faults, "LONGEST", 0.2)
+    monkeypatch.setattr(faults, "main", lambda: __import__("time").sleep(20))
+    assert "it hangs" in ends("files", world, 1)[0][1]
+    monkeypatch.setattr(faults, "MOST_GB", 0.0)
+    monkeypatch.setattr(faults, "main", lambda: None)
+    assert "GB" in ends("files", world, 1)[0][1]

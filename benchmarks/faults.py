@@ -1,0 +1,582 @@
+"""A campaign against protoadapt, run by hand: changed files, odd numbers, odd requests, killed and doubled commands.
+
+    python -m benchmarks.faults --out results/faults.json        every part
+    python -m benchmarks.faults --part files --case 17           one case again, with what it said
+
+Commands run as users run them, each in a fork of this process, which has loaded everything. A case is a *finding* if it
+ends in a traceback, hangs, takes more than 4 GB, or if an answer is lost or changed. Case i of a part depends on
+(seed, part, i) alone. Only what a user meets is used: commands, files, requests.
+"""
+
+import hashlib
+import http.client
+import importlib
+import json
+import os
+import pkgutil
+import resource
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from PIL import Image
+from safetensors.numpy import load_file
+
+import protoadapt
+from benchmarks import measure
+from protoadapt import Protocol, UserError, evaluate, save_features
+from protoadapt.cli import main
+from protoadapt.core.features import synthetic_features
+from protoadapt.core.methods import METHODS, declarations, method
+from protoadapt.vision.networks.backbones import build
+from protoadapt.vision.networks.model_files import save_fp16
+
+Rng = np.random.Generator
+SIDE, LONGEST, MOST_GB, CRASHED = 16, 120.0, 4.0, 70
+ODD: list[Any] = [
+    *(None, True, False, 0, 1, -1, 2, 0.5, -0.5, 1e-300, 1e300, float("nan"), float("inf"), -float("inf")),
+    *(2**31, 2**53, -(2**63), 10**24, 10**400, "", "x", "\0", "..", "/", "é", "\ud800", "1", "nan", "a" * 3000),
+    *([], [1], [None], [[1]], {}, {"a": 1}, [0.2] * 5, ["a", "b"], [float("nan")] * 3),
+]
+"""Values that files and users give and nobody expects."""
+
+
+class Finding(Exception):
+    """What went wrong."""
+
+
+def check(condition: bool, problem: str) -> None:
+    if not condition:
+        raise Finding(problem)
+
+
+# Changes of files: random bytes, and changes of structure that random ones hardly ever make.
+
+
+def changed_bytes(rng: Rng, content: bytes) -> bytes:
+    """Up to three places replaced, inserted, removed, repeated or cut; half of them near the beginning."""
+    data = bytearray(content)
+    for _ in range(rng.integers(1, 4)):
+        at, span = int(rng.integers(min(len(data), 512 if rng.random() < 0.5 else len(data)) or 1)), rng.integers(1, 17)
+        put = [rng.bytes(span), b"", b"\0" * span, b"\xff" * span, bytes(data[at : at + span]) * 2][rng.integers(5)]
+        end = [at, at + span, len(data)][rng.choice(3, p=[0.3, 0.6, 0.1])]
+        data[at:end] = put
+    return bytes(data)
+
+
+def changed_text(rng: Rng, content: bytes) -> bytes:
+    """A line removed, repeated or moved, a field replaced, other line ends, separators or encodings."""
+    lines = content.split(b"\n")
+    at = int(rng.integers(len(lines)))
+    words = [
+        b"",
+        b'"',
+        b"'",
+        b"=1+1",
+        b"unknown",
+        b"\xff",
+        b"\0",
+        b"../../x",
+        b"a" * 200_000,
+        "é".encode(),
+        b";",
+        b"\r",
+    ]
+    cells = lines[at].split(b",")
+    cells[rng.integers(len(cells))] = words[rng.integers(len(words))]
+    ways = [
+        b"\n".join([*lines[:at], b",".join(cells), *lines[at + 1 :]]),
+        b"\n".join(lines[:at] + lines[at + 1 :]),
+        b"\n".join(lines[: at + 1] + lines[at:]),
+        b"\n".join(lines[at:] + lines[:at]),
+        content.replace(b"\n", b"\r\n"),
+        content.replace(b",", b";"),
+        content.decode("utf-8", "replace").encode("utf-16"),
+    ]
+    return ways[rng.integers(len(ways)) if rng.random() < 0.6 else 0]
+
+
+def changed_value(rng: Rng, value: Any) -> Any:
+    """The same value with one part of it replaced, removed or repeated."""
+    odd = ODD[rng.integers(len(ODD))]
+    if isinstance(value, dict) and value and rng.random() < 0.93:
+        key, draw = list(value)[rng.integers(len(value))], rng.random()
+        if draw < 0.15:
+            return {name: one for name, one in value.items() if name != key}
+        return value | ({str(odd): odd} if draw < 0.2 else {key: changed_value(rng, value[key])})
+    if isinstance(value, list) and value and rng.random() < 0.85:
+        at = int(rng.integers(len(value)))
+        middle = [[], [value[at]] * 2, [changed_value(rng, value[at])]][rng.choice(3, p=[0.1, 0.1, 0.8])]
+        return [*value[:at], *middle, *value[at + 1 :]]
+    return odd
+
+
+def changed_json(rng: Rng, content: bytes) -> bytes:
+    return json.dumps(changed_value(rng, json.loads(content))).encode()
+
+
+def changed_lines(rng: Rng, content: bytes) -> bytes:
+    """One line of a file of JSON lines, changed as JSON."""
+    lines = content.splitlines()
+    at = int(rng.integers(len(lines)))
+    return b"\n".join([*lines[:at], changed_json(rng, lines[at]), *lines[at + 1 :], b""])
+
+
+def changed_safetensors(rng: Rng, content: bytes) -> bytes:
+    """The header, or the JSON inside its metadata, changed as JSON; the lengths fit again."""
+    size = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8 : 8 + size])
+    inside = header.get("__metadata__", {})
+    if inside and rng.random() < 0.6:
+        key = list(inside)[rng.integers(len(inside))]
+        with suppress(ValueError):
+            inside[key] = json.dumps(changed_value(rng, json.loads(inside[key])))
+    else:
+        header = changed_value(rng, header)
+    text = json.dumps(header).encode()
+    return (
+        struct.pack("<Q", len(text) if rng.random() < 0.95 else int(rng.integers(2**62))) + text + content[8 + size :]
+    )
+
+
+def changed_npy(rng: Rng, content: bytes) -> bytes:
+    """Another type or shape in the header of the first array, in as many bytes."""
+    at = content.find(b"{'descr'")
+    end = content.find(b"\n", at)
+    if at < 0 or end < 0:
+        return changed_bytes(rng, content)
+    kind = ["'|O'", "'<f8'", "'<U9'", "'>i2'", "'<M8[s]'", "[('a', '<f4')]", "__import__"][rng.integers(7)]
+    shape = ["(3,)", "(1000000000000,)", "(-1, 4)", "(0,)", "()", "(" * 50, "(9**9**9,)", "(None,)"][rng.integers(8)]
+    text = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}".encode()
+    return content[:at] + text.ljust(end - at)[: end - at] + content[end:]
+
+
+CHANGES: dict[str, Callable[[Rng, bytes], bytes]] = {
+    ".csv": changed_text,
+    ".json": changed_json,
+    ".jsonl": changed_lines,
+    ".safetensors": changed_safetensors,
+    ".npy": changed_npy,
+    ".npz": changed_npy,
+}
+
+
+# A small world to damage: pictures, a model and everything that the commands make of them.
+
+TRAINING = [f"--set={one}" for one in ("backbone=conv4", "width=4", f"size={SIDE}", "batch=8", "epochs=2")]
+TRAINING += ["--set=validation_episodes=4", "--device=cpu"]
+EVALUATION = ["--way", 2, "--query", 2, "--episodes", 2]
+
+
+class World:
+    """The folder `place`, built once, and `scratch`, where cases work."""
+
+    def __init__(self, place: Path):
+        self.place, self.scratch = place, place / "scratch"
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        if not (place / "complete").exists():
+            self.build()
+            (place / "complete").touch()
+
+    def build(self) -> None:
+        rng, place = np.random.default_rng(0), self.place
+        for folder, names, each in (("images", "abc", 6), ("support", "abc", 2), ("classes", "abcdefgh", 8)):
+            for shade, name in enumerate(names):
+                (place / folder / name).mkdir(parents=True, exist_ok=True)
+                for i in range(each):
+                    noise = rng.integers(-25, 25, (20, 24, 3)) + 30 + 190 * shade // len(names)
+                    image = Image.fromarray(noise.clip(0, 255).astype(np.uint8))
+                    image.save(place / folder / name / f"{i}.{('png', 'jpg', 'webp', 'bmp', 'gif', 'tif')[i % 6]}")
+        torch.manual_seed(0)
+        about = {"backbone": "conv4", "width": 4, "size": SIDE, "mean": [0.5] * 3, "std": [0.25] * 3, "crop": "none"}
+        save_fp16(build("conv4", 4).eval(), about | {"dataset": "toys"}, place / "model.safetensors")
+        table = synthetic_features(6, 12, 8)
+        save_features(place / "f.safetensors", table)
+        np.savez(place / "f.npz", features=table.features.numpy(), labels=table.labels.numpy())
+        for name, words in [*self.commands(place).items(), *self.others().items()]:
+            code, said = ended(started(words, place), place)
+            check(code == 0, f"{name} fails without any fault: {said}")
+
+    def commands(self, out: Path) -> dict[str, list[Any]]:
+        """What is killed and doubled: each may run again."""
+        place, model = self.place, self.place / "model.safetensors"
+        named = ["--support", place / "support", "--images", place / "images", "--model", model, "--device", "cpu"]
+        fresh = ["hct_r", "--dataset", "folder", "--data", place / "classes", *TRAINING]
+        return {
+            "extract": ["extract", model, "--images", place / "images", "--out", out / "x.safetensors"],
+            "label": ["label", *named, "--out", out / "named", "--sort", "copy"],
+            "manifest": ["manifest", place / "images", "--out", out / "list.jsonl", "--shard-size", 5],
+            "parts": ["extract", model, "--manifest", out / "list.jsonl", "--out", out / "parts", "--workers", 1],
+            "suggest": ["suggest", *named, "--out", out / "next", "--n", 4],
+            "train": ["train", *(["--resume"] if (out / "run/checkpoints").exists() else fresh), "--out", out / "run"],
+        }
+
+    def others(self) -> dict[str, list[Any]]:
+        place = self.place
+        result = ["evaluate", place / "f.safetensors", *EVALUATION, "--json", place / "result.json"]
+        return {"result": result, "onnx": ["export", place / "model.safetensors", "--out", place / "network.onnx"]}
+
+    def copy(self, name: str) -> Path:
+        """A fresh copy of a file or folder in scratch."""
+        source, target = self.place / name, self.scratch / Path(name).name
+        shutil.rmtree(target, ignore_errors=True)
+        return Path(shutil.copytree(source, target) if source.is_dir() else shutil.copy2(source, target))
+
+
+def started(words: list[Any], out: Path, before: Callable[[], None] = lambda: None) -> int:
+    """The number of a child that runs `protoadapt WORDS`; what it says is in out/said."""
+    child = os.fork()
+    if child:
+        return child
+    code = CRASHED
+    try:
+        os.setpgid(0, 0)
+        handle = os.open(out / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(handle, 1)
+        os.dup2(handle, 2)
+        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+        sys.argv = ["protoadapt", *map(str, words)]
+        before()
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = int(end.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def ended(child: int, out: Path) -> tuple[int, str]:
+    """Exit code, −9 where it was killed, and what a child said; a finding where it hangs, dies, grows or raises."""
+    begin = time.monotonic()
+    while not (found := os.wait4(child, os.WNOHANG))[0]:
+        if time.monotonic() - begin > LONGEST:
+            stop(child)
+            raise Finding("it hangs")
+        time.sleep(0.005)
+    code, said = os.waitstatus_to_exitcode(found[1]), (out / "said").read_text(errors="replace")
+    check("Traceback" not in said and code in (0, 1, 2, -signal.SIGKILL), f"exit code {code}: {said[-2000:]}")
+    check(found[2].ru_maxrss / 1e6 < MOST_GB, f"it took {found[2].ru_maxrss / 1e6:.1f} GB")
+    errors = [line for line in said.splitlines() if line.startswith("error: ")]
+    check(code != 2 or len(errors) == 1, f"not one sentence: {said[-2000:]}")
+    return code, said
+
+
+def stop(child: int) -> None:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+# The parts. Each case says how it ended.
+
+
+def readers(world: World) -> dict[str, tuple[str, list[Any]]]:
+    """Kind of file → what is copied (of a folder, any file in it is changed), and the command that reads it; PATH
+    stands for the copy."""
+    place, model, out = world.place, world.place / "model.safetensors", world.scratch / "out"
+    label = ["label", "--images", place / "images", "--model", model, "--out", out / "named"]
+    return {
+        "features": ("f.safetensors", ["evaluate", "PATH", *EVALUATION]),
+        "features, npz": ("f.npz", ["evaluate", "PATH", *EVALUATION]),
+        "pictures": (
+            "images",
+            ["extract", model, "--images", "PATH", "--skip-corrupt", "--out", out / "x.safetensors"],
+        ),
+        "table of labels": ("named/labels.csv", [*label, "--support", "PATH", "--support", place / "support"]),
+        "table of suggestions": ("next/next.csv", [*label, "--support", "PATH", "--support", place / "support"]),
+        "labels": ("named/labels.json", ["report", "PATH", "--out", out / "report.html"]),
+        "labels, exported": ("named/labels.json", ["export", "PATH", "--images", place / "images", "--out", out / "d"]),
+        "result": ("result.json", ["report", "PATH", "--out", out / "report.html"]),
+        "manifest": ("list.jsonl", ["extract", model, "--manifest", "PATH", "--out", out / "parts", "--workers", 1]),
+        "parts": ("parts", [*label[:1], "--features", "PATH", "--support", place / "support", *label[3:]]),
+        "run": ("run", ["train", "--resume", "--out", "PATH"]),
+        "model": (
+            "model.safetensors",
+            ["extract", "PATH", "--images", place / "images", "--out", out / "x.safetensors"],
+        ),
+        "network, ONNX": (
+            "network.onnx",
+            ["extract", "PATH", "--images", place / "images", "--out", out / "x.safetensors"],
+        ),
+        "classifier": ("named/classifier.safetensors", ["predict", "PATH", place / "images/a/0.png"]),
+        "kept features": ("named/.features", [*label, "--support", place / "support", "--cache", "PATH"]),
+    }
+
+
+def files(rng: Rng, world: World, number: int) -> str:
+    """A changed file is refused in a sentence, or read; features that are kept never change an answer."""
+    kinds = readers(world)
+    kind = list(kinds)[number % len(kinds)]
+    name, words = kinds[kind]
+    out = fresh(world)
+    path = world.copy(name)
+    inside = sorted(one for one in ([path] if path.is_file() else path.rglob("*")) if one.is_file())
+    file = inside[rng.integers(len(inside))]
+    change = CHANGES.get(file.suffix, changed_bytes) if rng.random() < 0.5 else changed_bytes
+    file.write_bytes(change(rng, file.read_bytes()))
+    code, _ = ended(started([path if word == "PATH" else word for word in words], out), out)
+    if code == 0 and kind == "kept features":
+        check(made(out, "named/*.csv") == made(world.place, "named/*.csv"), "answers are changed")
+    return "refused" if code else "read"
+
+
+def fresh(world: World) -> Path:
+    out = world.scratch / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+    return out
+
+
+def made(out: Path, pattern: str) -> dict[str, Any]:
+    """What a command made, without times: tensors, tables and pictures by content; of other files that they exist."""
+    found: dict[str, Any] = {}
+    for file in (one for one in out.glob(pattern) if one.is_file()):
+        key = str(file.relative_to(out))
+        if file.suffix == ".safetensors" and ".features" not in key:
+            found[key] = {name: value.tobytes() for name, value in load_file(file).items()}
+        elif file.suffix in (".csv", ".png", ".jpg", ".npy"):
+            found[key] = hashlib.sha256(file.read_bytes()).hexdigest()
+        else:
+            found[key] = None
+    return found
+
+
+def undisturbed(world: World, name: str, out: Path) -> None:
+    """Runs a command to its end; it must make what it made without any fault."""
+    code, said = ended(started(world.commands(out)[name], out), out)
+    check(code == 0, f"{name} is refused afterwards: {said[-500:]}")
+    expected, there = made(world.place, OWN[name]), made(out, OWN[name])
+    wrong = [key for key, value in expected.items() if key not in there or there[key] != value]
+    check(not wrong, f"{name}: {wrong[:3]} are lost or changed")
+    left = [str(path.relative_to(out)) for path in out.rglob("*.partial*")]
+    check(not left, f"half-written files are left: {left[:3]}")
+
+
+OWN = {"extract": "x.safetensors", "label": "named/*", "manifest": "list.jsonl", "parts": "parts/*"}
+OWN |= {"suggest": "next/next.csv", "train": "run/checkpoints/step-00000008/*.safetensors"}
+"""What each command makes."""
+WRITES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "shutil.rmtree")
+
+
+def kill_before(change: int, folder: Path) -> None:
+    """This process kills itself before it makes so many changes to the files of a folder, as Python reports them."""
+    left = [change]
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        writes = event == "open" and (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if (event in WRITES or writes) and str(arguments[0]).startswith(str(folder)):
+            left[0] -= 1
+            if left[0] < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
+def kills(rng: Rng, world: World, number: int) -> str:
+    """A command is killed before its k-th change to the file system, then runs again: nothing is lost or halved."""
+    name, change = list(OWN)[number % len(OWN)], number // len(OWN)
+    out = fresh(world)
+    if name == "parts":
+        shutil.copy2(world.place / "list.jsonl", out)
+    code, _ = ended(started(world.commands(out)[name], out, partial(kill_before, change, out)), out)
+    undisturbed(world, name, out)
+    return f"{name} {'killed' if code == -signal.SIGKILL else 'has no such change'}"
+
+
+def together(rng: Rng, world: World, number: int) -> str:
+    """The same command twice at once on one folder: what is there in the end is right."""
+    name = list(OWN)[number % (len(OWN) - 1)]  # not training
+    out = fresh(world)
+    shutil.copy2(world.place / "list.jsonl", out)
+    children = [started(world.commands(out)[name], out)]
+    time.sleep(rng.uniform(0, 0.5))
+    children.append(started(world.commands(out)[name], out))
+    codes = [ended(child, out)[0] for child in children]
+    check(0 in codes, "neither ended well")
+    undisturbed(world, name, out)
+    return "both done" if codes == [0, 0] else "one refused"
+
+
+def numbers(rng: Rng, world: World, number: int) -> str:
+    """Whatever settings and features are, a method answers with an accuracy or one sentence."""
+    name = list(METHODS)[number % len(METHODS)]
+    declared = declarations(METHODS[name])
+    odd = st.one_of(st.sampled_from(ODD), st.floats(), st.integers(-5, 20), st.floats(1e-3, 20))
+    few = {one: 2 for one in declared if one.startswith("n_")}  # steps: many are slow by right
+    table = synthetic_features(6, 9, 8)
+    scales = st.sampled_from([1.0, 1.0, 0.0, -1.0, 1e-30, 1e25, float("nan"), float("inf")])
+
+    @hypothesis.seed(int(rng.integers(2**31)))
+    @hypothesis.settings(max_examples=25, deadline=None, database=None, suppress_health_check=[*hypothesis.HealthCheck])
+    @hypothesis.given(
+        st.dictionaries(st.sampled_from([*declared] or [""]), odd, max_size=2), scales, st.integers(0, 53)
+    )
+    def law(arguments: dict[str, Any], scale: float, row: int) -> None:
+        rows = table.features.clone()
+        rows[row] *= scale
+        large = {one for one, value in arguments.items() if one in few and isinstance(value, int) and value > 20}
+        arguments = {one: value for one, value in arguments.items() if one and one not in large}
+        try:
+            spec = method(name, **{**few, **arguments})
+            result = evaluate(rows, table.labels, spec, Protocol(way=3, query=2), episodes=2, **table.base)
+            check(0 <= result.accuracy <= 100, f"an accuracy of {result.accuracy}")
+        except UserError as error:
+            check("\n" not in str(error).strip(), f"several lines: {error}")
+
+    law()
+    return "answered or refused"
+
+
+def ask(address: str, verb: str, path: str, body: bytes = b"", kind: str = "application/json") -> tuple[int, bytes]:
+    server = http.client.HTTPConnection(address, timeout=LONGEST)
+    try:
+        server.request(verb, path, body, {"Content-Type": kind} if body else {})
+        answer = server.getresponse()
+        return answer.status, answer.read()
+    finally:
+        server.close()
+
+
+def form(files: dict[str, bytes]) -> tuple[bytes, str]:
+    head = '--edge\r\nContent-Disposition: form-data; name="files"; filename="{}"\r\n\r\n'
+    body = b"".join(head.format(name).encode() + content + b"\r\n" for name, content in files.items())
+    return body + b"--edge--\r\n", "multipart/form-data; boundary=edge"
+
+
+def requests(rng: Rng, world: World, number: int) -> str:
+    """Twenty odd requests to the page are answered below 500; killed and started again, it has every step."""
+    out = fresh(world)
+    words = ["serve", "--model", world.place / "model.safetensors", "--port", 0, "--keep", out / "kept"]
+    address, child = serving(words, out)
+    try:
+        board = json.loads(ask(address, "POST", "/api/boards")[1])["id"]
+        path = f"/api/boards/{board}"
+        pictures = {f"{i}.png": file.read_bytes() for i, file in enumerate(sorted(world.place.glob("images/*/0.png")))}
+        check(ask(address, "POST", f"{path}/pictures", *form(pictures))[0] == 200, "the board takes no pictures")
+        ended_as = Counter[str]()
+        for _ in range(20):
+            revision = json.loads(ask(address, "GET", path)[1])["revision"]
+            step = {"patch": {"labels": {"0": "a", "1": "b"}, "gone": {"2": True}}, "words": "x"}
+            steps = json.dumps(changed_value(rng, [step, {"undo": 1}])).encode()
+            table = b"file,label\r\n" + b"".join(f"{name},a\r\n".encode() for name in pictures)
+            upload = form({"x.png": changed_bytes(rng, pictures["0.png"])})
+            verb, where, body, kind = [
+                ("POST", f"{path}/changes?revision={revision}", steps, "application/json"),
+                ("POST", f"{path}/changes?revision={revision}", changed_bytes(rng, steps), "application/json"),
+                ("POST", f"{path}/table", changed_text(rng, table), "text/csv"),
+                ("POST", f"{path}/pictures", *upload),
+                ("POST", f"{path}/pictures", changed_bytes(rng, upload[0]), upload[1]),
+                ("GET", path + ["/small/9", "/huge/0", "/map", "/x", "/%00"][rng.integers(5)], b"", ""),
+            ][rng.integers(6)]
+            status, said = ask(address, verb, where, body, kind)
+            check(status < 500, f"{verb} {where}: {status} {said[:500]!r}")
+            ended_as["answered" if status < 400 else "refused"] += 1
+        before = json.loads(ask(address, "GET", path)[1])
+    finally:
+        stop(child)
+    address, child = serving(words, out)
+    try:
+        after = json.loads(ask(address, "GET", path)[1])
+    finally:
+        stop(child)
+    lost = [key for key in ("pictures", "classes", "labels", "gone") if key in before and before[key] != after[key]]
+    check(not lost, f"{lost} are lost or changed")
+    check("Traceback" not in (out / "said").read_text(), (out / "said").read_text()[-2000:])
+    return f"{ended_as['refused']} of 20 refused"
+
+
+def serving(words: list[Any], out: Path) -> tuple[str, int]:
+    (out / "said").unlink(missing_ok=True)
+    child, begin = started(words, out), time.monotonic()
+    while time.monotonic() - begin < LONGEST:
+        said = (out / "said").read_text() if (out / "said").exists() else ""
+        if "http://" in said and said.endswith("\n"):
+            return said.partition("http://")[2].split()[0].rstrip("/"), child
+        time.sleep(0.01)
+    stop(child)
+    raise Finding("the server does not start")
+
+
+Case = Callable[[Rng, World, int], str]
+PARTS: dict[str, tuple[Case, int]] = {
+    "files": (files, 1500),
+    "numbers": (numbers, 200),
+    "kills": (kills, 300),
+    "together": (together, 40),
+    "requests": (requests, 40),
+}
+"""The cases of each part, and how many a campaign has."""
+
+
+def run_case(part: str, seed: int, number: int, world: World) -> tuple[str, str]:
+    """How a case ended, and the finding: empty where there is none."""
+    rng = np.random.default_rng([seed, list(PARTS).index(part), number])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return PARTS[part][0](rng, world, number), ""
+        except Exception as error:
+            return "found", "".join(traceback.format_exception(error, limit=-6))[-3000:]
+
+
+def warm() -> None:
+    """Loads everything, so that a forked command need not."""
+    torch.set_num_threads(1)
+    for module in pkgutil.walk_packages(protoadapt.__path__, "protoadapt."):
+        if not module.name.endswith("__main__"):
+            with suppress(ImportError):
+                importlib.import_module(module.name)
+
+
+def run() -> None:
+    parser = measure.arguments(__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--part", choices=PARTS, action="append", help="these parts only; repeatable")
+    parser.add_argument("--cases", type=int, help="cases of each part")
+    parser.add_argument("--case", type=int, help="one case again")
+    parser.add_argument("--place", type=Path, help="folder for the files of the campaign")
+    chosen = parser.parse_args()
+    warm()
+    world = World(chosen.place or Path(tempfile.mkdtemp(prefix="protoadapt-faults-")))
+    if chosen.case is not None:
+        how, finding = run_case(chosen.part[0], chosen.seed, chosen.case, world)
+        sys.exit(finding or print(how))
+    parts: dict[str, Any] = {}
+    for part in chosen.part or PARTS:
+        ends, findings, begin = Counter[str](), [], time.monotonic()
+        for number in range(chosen.cases or PARTS[part][1]):
+            how, finding = run_case(part, chosen.seed, number, world)
+            ends[how] += 1
+            if finding:
+                findings.append({"case": number, "what": finding})
+                print(f"FOUND {part} {number}: {finding.strip().splitlines()[-1][:300]}", file=sys.stderr, flush=True)
+        peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e6
+        parts[part] = {"done": sum(ends.values()), "how": dict(ends), "findings": findings, "gb": round(peak, 2)}
+        parts[part]["seconds"] = round(time.monotonic() - begin)
+        print(f"{part}: {parts[part]['done']:,} cases, {len(findings)} findings, {dict(ends)}", flush=True)
+        measure.write(chosen.json, {"benchmark": "faults", "seed": chosen.seed, "parts": parts})
+    sys.exit(any(part["findings"] for part in parts.values()))
+
+
+if __name__ == "__main__":
+    run()
