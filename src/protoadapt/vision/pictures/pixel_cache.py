@@ -9,24 +9,22 @@ import json
 import os
 import warnings
 from collections.abc import Callable
-from concurrent.futures import as_completed
 from itertools import groupby, islice
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import numpy as np
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_text, written_whole
-from protoadapt.core.threads import thread_pool
+from protoadapt.core.threads import ahead, cores
 from protoadapt.core.untrusted import BROKEN
 from protoadapt.vision.pictures.decode import Picture, Resize, decode
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
 from protoadapt.vision.pictures.split import SplitSource
 
 FORMAT = 4  # of an entry and of what `decode` makes: raised when either changes, so that old entries are left alone
-CHUNK = 128  # pictures per job of a thread
+CHUNK = 64  # pictures per job of a thread
 Progress = Callable[[int, int], None]
 """Called with the pictures decoded so far and their total."""
 
@@ -125,35 +123,25 @@ def _decode_all(
     In threads, since pillow releases Python's lock while it decodes and resizes: no picture is sent between processes,
     and a script that calls `load` needs no `__main__` guard.
     """
-    stop = Event()
+    size = pixels.shape[-1]
 
     def work(rows: range) -> dict[int, str]:
         bad = {}
         for row in rows:
-            if stop.is_set():
-                break
             try:
-                pixels[row] = decode(pictures[row], pixels.shape[-1], resize)
+                pixels[row] = decode(pictures[row], size, resize)
             except Exception as error:  # a broken file may fail in any way
                 bad[row] = f"{pictures[row].name} ({reason(error, pictures[row].name)})"
         return bad
 
     chunks = [range(start, min(start + CHUNK, len(pictures))) for start in range(0, len(pictures), CHUNK)]
     bad: dict[int, str] = {}
-    done = 0
-    pool = thread_pool(workers)
-    try:
-        with quiet_pillow():
-            jobs = {pool.submit(work, rows): len(rows) for rows in chunks}
-            for job in as_completed(jobs):
-                bad |= job.result()
-                done += jobs[job]
-                on_progress(done, len(pictures))
-                if bad and not skip:
-                    raise unreadable(bad[min(bad)])
-    finally:
-        stop.set()
-        pool.shutdown(cancel_futures=True)
+    with quiet_pillow():
+        for rows, wrong in zip(chunks, ahead(work, chunks, 4 * (workers or cores()), workers)):
+            bad |= wrong
+            if bad and not skip:
+                raise unreadable(bad[min(bad)])
+            on_progress(rows.stop, len(pictures))
     return bad
 
 

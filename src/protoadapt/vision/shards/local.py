@@ -19,7 +19,7 @@ from protoadapt.core.errors import UserError, count
 from protoadapt.core.threads import ahead, cores, descriptors_left, one_thread
 from protoadapt.vision import networks
 from protoadapt.vision.embed import IN_FLIGHT
-from protoadapt.vision.shards.make import BATCH, Decoded, Job, Made, embed_decoded, make_part
+from protoadapt.vision.shards.make import BATCH, Decoded, Job, Made, embed_decoded, embed_shard, make_part
 
 PREFETCH = 2
 """Batches that each worker may be ahead."""
@@ -73,7 +73,7 @@ def _read_by_gpu(memory: torch.Tensor, device: str) -> Iterator[None]:
 def _make(job: Job, number: int) -> Made:
     network, metadata = _network(job.model, job.engine)
     with one_thread():
-        return make_part(job, number, embed_decoded(job.decode_all(number), network, metadata, job.views), metadata)
+        return make_part(job, number, embed_shard(job, number, network, metadata), metadata)
 
 
 @cache

@@ -8,6 +8,7 @@ why pictures cannot be read are part of the file, so they hold no addresses and 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ import torch
 from torch import nn
 
 from protoadapt.core.parts import write_part
+from protoadapt.core.threads import ahead
 from protoadapt.vision.embed import embed_batches, to_half
 from protoadapt.vision.pictures.decode import Resize, decode_bytes
 from protoadapt.vision.pictures.formats import UnreadablePicture, quiet_pillow, reason
@@ -64,10 +66,6 @@ class Job:
         """One batch of a shard."""
         entries = self.manifest.read(number, batch * BATCH, (batch + 1) * BATCH)
         return decode_batch(self.manifest.root, entries, self.size, self.resize, into)
-
-    def decode_all(self, number: int) -> Iterator[Decoded]:
-        """All batches of a shard."""
-        return decode_entries(self.manifest.root, self.manifest.read(number), self.size, self.resize)
 
 
 def decode_batch(
@@ -126,7 +124,7 @@ def made_by(metadata: Mapping[str, Any], manifest: Manifest, views: int) -> dict
 
 
 def make_part(job: Job, number: int, embedded: Embedded, metadata: Mapping[str, Any]) -> Made:
-    """Writes the part of a shard from its embedded batches (`embed_decoded`)."""
+    """Writes the part of a shard from its embedded batches (`embed_decoded`). Whoever makes parts calls this."""
     entries = job.manifest.read(number)
     features, errors = rows_of(embedded, len(entries))
     good = [row for row in range(len(entries)) if row not in errors]
@@ -137,3 +135,9 @@ def make_part(job: Job, number: int, embedded: Embedded, metadata: Mapping[str, 
     record = {"of": job.manifest.shards[number].sha256, **made_by(metadata, job.manifest, job.views), "broken": broken}
     write_part(job.out, number, features[good], lists, record)
     return Made(number, len(entries), len(errors))
+
+
+def embed_shard(job: Job, number: int, network: nn.Module, metadata: Mapping[str, Any], threads: int = 1) -> Embedded:
+    """The embedded batches of a shard, decoded by threads."""
+    batches = ahead(partial(job.decode, number), range(job.batches(number)), 2 * threads, threads)
+    return embed_decoded(batches, network, metadata, job.views)

@@ -1,46 +1,39 @@
-"""The Ray engine: the same parts on a cluster; tasks decode on its CPUs, actors embed on its GPUs.
+"""The Ray engine: the same parts on a cluster, each made by an actor that decodes and embeds.
 
-On a cluster of CPUs alone Ray lets the actors do both, which saves sending pixels around. Ray Data does the scheduling,
-the retries and the scaling. The cluster is the one that RAY_ADDRESS names, or a local one for the time of the run.
-Manifest, pictures and output must be visible to every machine.
+Ray Data does the scheduling, the retries and the scaling. The cluster is the one that RAY_ADDRESS names, or a local one
+for the time of the run. Manifest, pictures and output must be visible to every machine.
 """
 
-import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.vision import networks
-from protoadapt.vision.shards.make import Decoded, Job, Made, embed_decoded, make_part
+from protoadapt.vision.shards.make import Job, Made, embed_shard, make_part
 
 
 def make_on_ray(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
     """Yields the part of each of these shards when it is done, in any order.
 
-    `workers`: how many tasks decode at once and, on CPUs, how many actors embed; the cluster's own limit by default.
+    `workers`: how many actors, each with a core or a GPU of its own; the cluster's own limit by default.
     """
     with _cluster(workers) as ray:
         unit = "CPU" if job.device == "cpu" else "GPU"
-        there = int(ray.cluster_resources().get(unit, 0))
-        if not there:
+        there = {name: int(ray.cluster_resources().get(name, 0)) for name in ("CPU", "GPU")}
+        if not there[unit]:
             raise UserError(f"the Ray cluster has no {unit}: use --device {'cpu' if unit == 'GPU' else 'cuda'}")
-        actors = {"num_gpus": 1, "num_cpus": 0} if unit == "GPU" else {"num_cpus": 1}
-        most = there if unit == "GPU" else workers or max(1, there - 1)
-        rows = (
-            ray.data.from_items([{"number": number} for number in numbers], override_num_blocks=len(numbers))
-            .map(_decode, fn_kwargs={"job": job}, num_cpus=1, compute=ray.data.TaskPoolStrategy(workers))
-            .map(
-                _Embed,
-                fn_constructor_kwargs={"job": job},
-                compute=ray.data.ActorPoolStrategy(min_size=1, max_size=most),
-                **actors,
-            )
+        cores = 1 if unit == "CPU" else max(1, there["CPU"] // there["GPU"])  # which decode for a GPU
+        rows = ray.data.from_items([{"number": number} for number in numbers], override_num_blocks=len(numbers)).map(
+            _Maker,
+            fn_constructor_kwargs={"job": job, "threads": cores},
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=workers or there[unit]),
+            num_cpus=cores,
+            num_gpus=int(unit == "GPU"),
         )
         for row in rows.iter_rows():
             if row["error"]:
@@ -48,34 +41,23 @@ def make_on_ray(job: Job, numbers: Sequence[int], workers: int | None) -> Iterat
             yield Made(int(row["number"]), int(row["pictures"]), int(row["broken"]))
 
 
-def _decode(row: dict[str, Any], job: Job) -> dict[str, Any]:
-    try:
-        batches = list(job.decode_all(int(row["number"])))
-        errors = json.dumps([list(batch.errors.items()) for batch in batches])
-        return {**row, "pixels": np.stack([batch.pixels for batch in batches]), "errors": errors, "error": ""}
-    except (UserError, OSError) as error:  # as text: Ray would wrap it in a traceback
-        return {**row, "pixels": np.zeros((0, 0), np.uint8), "errors": "[]", "error": str(error)}
-
-
-class _Embed:
+class _Maker:
     """An actor: it loads the network once."""
 
-    def __init__(self, job: Job):
+    def __init__(self, job: Job, threads: int):
         if job.device == "cpu":
             torch.set_num_threads(1)
-        self.job = job
+        self.job, self.threads = job, threads
         self.network, self.metadata = networks.load(job.model, job.device, job.engine)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        made, error = Made(int(row["number"]), 0, 0), row["error"]
-        if not error:
-            batches = map(Decoded, row["pixels"], map(dict, json.loads(row["errors"])))
-            embedded = embed_decoded(batches, self.network, self.metadata, self.job.views)
-            try:
-                made = make_part(self.job, made.number, embedded, self.metadata)
-            except (UserError, OSError) as failure:
-                error = str(failure)
-        return {**made._asdict(), "error": error}
+        number = int(row["number"])
+        try:
+            embedded = embed_shard(self.job, number, self.network, self.metadata, self.threads)
+            made = make_part(self.job, number, embedded, self.metadata)
+            return {**made._asdict(), "error": ""}
+        except (UserError, OSError) as error:  # as text: Ray would wrap it in a traceback
+            return {**Made(number, 0, 0)._asdict(), "error": str(error)}
 
 
 @contextmanager
