@@ -32,7 +32,7 @@ from protoadapt.core.protocol import Protocol
 from protoadapt.core.results import document_of, read_results
 from protoadapt.core.untrusted import clean_json
 from protoadapt.training import TrainConfig, load_splits, train
-from protoadapt.training.datasets import load
+from protoadapt.training.datasets import load_images
 from protoadapt.training.recipes import recipe
 from protoadapt.vision import networks
 from protoadapt.vision.extraction import extract_features
@@ -126,7 +126,7 @@ def measured(run: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     head = load_head(run) if "head" in metadata else None
     found = []
     for split in options.splits.split(","):
-        images = load(options.dataset, split, options.data, size=metadata["size"], per_class=options.per_class)
+        images = load_images(options.dataset, split, options.data, size=metadata["size"], per_class=options.per_class)
         for pooling in map(float, options.poolings.split(",")):
             own = head if pooling == 1 else None
             maps = own is not None and own.module.places

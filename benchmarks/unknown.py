@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from sklearn.metrics import roc_auc_score
 
-from protoadapt.core.arrays import checked
+from protoadapt.core.arrays import checked_rows
 from protoadapt.core.features import load_features
 from protoadapt.core.files import written_whole
 from protoadapt.core.provenance import hardware, versions
@@ -125,7 +125,7 @@ def main() -> None:
     fitted, tested = {}, {}
     for name, _, file in (pair.partition("=") for pair in given.files):
         table = load_features(file)
-        rows, labels = checked(table.features, table.labels)
+        rows, labels = checked_rows(table.features, table.labels)
         fitted[name] = list(answered_tasks(rows, labels, WAYS, given.episodes))
         tested[name] = test_tasks(rows.numpy(), labels, given.tasks, given.seed)
         print(name, flush=True)

@@ -8,7 +8,7 @@ Here a network that learned from photographs of things names characters, of whic
 import torch
 
 from protoadapt import Features, Protocol, compare, load_features, save_features
-from protoadapt.training.datasets import load
+from protoadapt.training.datasets import load_images
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
 
@@ -17,8 +17,8 @@ from protoadapt.vision.embed import embed
 network, told = networks.load("cifar-fs")
 about = {"size": told["size"], "mean": told["mean"], "std": told["std"]}
 
-# Your own pictures in class folders are load("folder", "all", "pictures", size=about["size"]).
-images = load("glyphs", "novel", per_class=20, size=about["size"])
+# Your own pictures in class folders are load_images("folder", "all", "pictures", size=about["size"]).
+images = load_images("glyphs", "novel", per_class=20, size=about["size"])
 few = images.labels < 6  # six classes, so that it takes seconds
 rows = embed(network, about, images.pixels[few])
 labels = torch.from_numpy(images.labels[few])

@@ -31,7 +31,7 @@ from protoadapt.core.methods import NEED_BASE_MEAN, method
 from protoadapt.core.projection import episode_paths
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.results import document_of
-from protoadapt.training.datasets import load
+from protoadapt.training.datasets import load_images
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
@@ -110,14 +110,14 @@ def features_of(trial: Trial, net: Network, work: Work, base: bool) -> Features:
     options |= {"cache_dir": work.cache}
     how: dict[str, Any] = {"views": trial.views, "pooling": trial.pooling}
     if table is None:
-        images = load(trial.dataset, trial.split, data, **options)
+        images = load_images(trial.dataset, trial.split, data, **options)
         title = f"{trial.run.name}: embedding {len(images):,} {trial.dataset} pictures, {_views(trial)}"
         with work.progress(title, len(images) * trial.views) as done:
             table = extract_features(backbone, about, images, **how, on_progress=done)
         metadata = {**table.metadata, "per_class": work.per_class, "source_side": _source_side(images)}
         table = replace(table, metadata=metadata | ({"copy": trial.copy} if trial.copy else {}))
     if base:
-        others = load(trial.dataset, "base", data, **options)
+        others = load_images(trial.dataset, "base", data, **options)
         title = f"{trial.run.name}: embedding {len(others):,} pictures of base classes, {_views(trial)}"
         with work.progress(title, len(others) * trial.views) as done:
             rows = embed(backbone, about, others.pixels, on_progress=done, wide=others.wide, **how)

@@ -16,7 +16,7 @@ from protoadapt import Protocol
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.results import RESULT, read_results
 from protoadapt.labeling.familiarity import check_calibration
-from protoadapt.training.datasets import load
+from protoadapt.training.datasets import load_images
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
 from protoadapt.vision.extraction import extract_features
@@ -88,7 +88,7 @@ def test_the_shipped_network_gives_its_published_row_again():
     if search("cub", "novel", DATA, "box") is None:
         pytest.skip(f"CUB's novel classes are not in {DATA}")
     backbone, about = networks.load("cub")
-    table = extract_features(backbone, about, load("cub", "novel", DATA, size=about["size"], crop="box"))
+    table = extract_features(backbone, about, load_images("cub", "novel", DATA, size=about["size"], crop="box"))
     for shot in (1, 5):
         result = evaluate(table.features, table.labels, "cipa", Protocol(shot=shot))
         # The same episodes; features differ in the last digits between machines, and so does an answer in a thousand.

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protoadapt import BAPAClassifier
-from protoadapt.app.board import Board, Picture, add, change, class_name, labelling, name_board
+from protoadapt.app.board import Board, BoardPicture, add, change, class_name, labelling, name_board
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.outputs import COLUMNS, labels_csv_text
 from protoadapt.labeling.support import CORRECTED, IN_TABLE, read_support, table_examples
@@ -30,13 +30,13 @@ METADATA |= {"calibration": None}
 CLASSES = ("ant", "bee", "cat")
 
 
-def cloud(count: int = 30, dim: int = 12) -> list[Picture]:
+def cloud(count: int = 30, dim: int = 12) -> list[BoardPicture]:
     """Pictures of three classes, by turns; the truth is in their names."""
     rng = np.random.default_rng(0)
     means = rng.random((3, dim)) * 2
     rows = np.maximum(means[np.arange(count) % 3] + rng.normal(0, 0.15, (count, dim)), 0).astype(np.float32)
     keys = [hashlib.sha256(bytes([i])).hexdigest() for i in range(count)]
-    return [Picture(f"{CLASSES[i % 3]}-{i}.jpg", key, rows[i]) for i, key in enumerate(keys)]
+    return [BoardPicture(f"{CLASSES[i % 3]}-{i}.jpg", key, rows[i]) for i, key in enumerate(keys)]
 
 
 def labelled(board: Board, labels: dict[int, str | None]) -> Board:

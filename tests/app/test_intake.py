@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from torch import nn
 
-from protoadapt.app.board import Picture
+from protoadapt.app.board import BoardPicture
 from protoadapt.app.intake import LARGE, SMALL, Limits, Upload, read_uploads
 from protoadapt.vision.embed import embed
 from protoadapt.vision.pictures.decode import decode_bytes
@@ -86,7 +86,7 @@ def test_room_is_counted_in_new_pictures(take, painted):
     files = [Upload(f"{i}.png", painted("red", i)) for i in range(4)]
     known = {hashlib.sha256(files[0].content).hexdigest()}
     answers, skipped, _ = take(files, known, room=2)
-    assert [type(one) for one in answers] == [str, Picture, Picture, type(None)]
+    assert [type(one) for one in answers] == [str, BoardPicture, BoardPicture, type(None)]
     assert [(one.file, one.reason) for one in skipped] == [("3.png", "a board holds at most 50 pictures")]
 
 

@@ -18,7 +18,7 @@ from protoadapt.cli import demo_run
 from protoadapt.cli.report_command import report_command
 from protoadapt.core.features import load_features
 from protoadapt.core.results import right_answers
-from protoadapt.training.datasets import load
+from protoadapt.training.datasets import load_images
 from protoadapt.training.run_log import RunLog
 
 SMALL = ["epochs=1", "size=16", "backbone=conv4", "width=4", "batch=512", "validation_episodes=5"]
@@ -60,7 +60,7 @@ def test_a_folder_is_labelled_in_the_end(done, capsys):
     assert [one["support"] for one in document["classes"]] == [3] * 5
     small = board_data((done / "named" / "report.html").read_text())["small"]
     assert [(one or "")[:16] for one in small] == ["data:image/webp;"] * 75
-    novel = load("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
+    novel = load_images("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
     assert {one["name"] for one in document["classes"]} == set(novel.class_names[:5])
     words = demo_run.label_some(novel, done)
     assert re.match(r"(\d+) of 60 pictures in .*photos are named correctly", words)
@@ -77,7 +77,7 @@ def test_the_task_shows_the_pictures_and_answers_of_an_episode(done):
     with Image.open(io.BytesIO(base64.b64decode(task["support"][0]["picture"].partition(",")[2]))) as picture:
         assert (picture.format, picture.size) == ("PNG", (16, 16))
         shown = np.asarray(picture).transpose(2, 0, 1)
-    novel = load("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
+    novel = load_images("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
     own = novel.pixels[novel.labels == novel.class_names.index(task["class_names"][0])]
     assert (own == shown).all((1, 2, 3)).any()
 
@@ -108,7 +108,7 @@ def test_results_say_how_they_came_about(done):
 
 def test_a_network_whose_features_are_all_the_same_has_no_plane(done, monkeypatch):
     table = load_features(done / "features.safetensors")
-    novel = load("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
+    novel = load_images("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
     records = [json.loads((done / "results" / f"1-shot-{name}.json").read_text()) for name in ("cipa", "protonet")]
     assert demo_run.pictured_task(table, novel, records).keys() == {"task", "paths"}
     dead = replace(table, features=torch.zeros_like(table.features))

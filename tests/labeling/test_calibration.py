@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from protoadapt import Features, UserError, save_features
 from protoadapt.cli.calibrate_command import calibrate_command as command
-from protoadapt.core.arrays import checked
+from protoadapt.core.arrays import checked_rows
 from protoadapt.core.features import synthetic_features
 from protoadapt.labeling.calibration import answer_task, answered_tasks, calibrate, draw_task, n_foreign
 from protoadapt.labeling.classifier import Classifier
@@ -30,7 +30,7 @@ TABLE = synthetic_features(classes=12, rows=40, dim=32, spread=0.6)
 
 @pytest.mark.parametrize(("way", "shot"), [(3, 1), (5, 2)])
 def test_foreign_pictures_are_of_classes_without_examples(way, shot):
-    _, labels = checked(TABLE.features, TABLE.labels)
+    _, labels = checked_rows(TABLE.features, TABLE.labels)
     for seed in range(20):
         task = draw_task(labels, way, shot, n_foreign(way), np.random.default_rng(seed))
         class_of = dict(zip(labels[task.support], task.codes))
@@ -43,7 +43,7 @@ def test_foreign_pictures_are_of_classes_without_examples(way, shot):
 
 def test_familiarity_against_loops():
     """About the centre that a fit of support and queries ends with, which is what `label` has."""
-    rows, labels = checked(TABLE.features, TABLE.labels)
+    rows, labels = checked_rows(TABLE.features, TABLE.labels)
     task = draw_task(labels, 3, 2, 1, np.random.default_rng(1), per_class=6)
     result = answer_task(rows.numpy(), task, 3)
     x = (rows.double() + 1e-6).sqrt()
@@ -78,7 +78,7 @@ def test_familiarity_against_loops():
 
 
 def test_familiarity_tells_foreign_pictures_apart():
-    tasks = list(answered_tasks(*checked(TABLE.features, TABLE.labels), (5,), 4))
+    tasks = list(answered_tasks(*checked_rows(TABLE.features, TABLE.labels), (5,), 4))
     areas = [roc_auc_score(task.known, task.familiarity) for task in tasks if not task.known.all()]
     assert np.mean(areas) > 0.9
     first, again = (calibrate([(TABLE.features, TABLE.labels)], ways=(5,), episodes=2) for _ in range(2))
@@ -95,7 +95,7 @@ def test_a_threshold_follows_the_pictures_at_hand():
     tables = [synthetic_features(classes=12, rows=40, dim=32, spread=spread, seed=1) for spread in (0.3, 1.2)]
     result = calibrate([(table.features, table.labels) for table in tables], ways=(4,), episodes=12)
     for table in tables:
-        tasks = list(answered_tasks(*checked(table.features, table.labels), (4,), 10, seed=5))
+        tasks = list(answered_tasks(*checked_rows(table.features, table.labels), (4,), 10, seed=5))
         pure, limits = np.array([task.known.all() for task in tasks]), {}
         for rate, off in ((0.1, 0.04), (0.3, 0.1)):
             limits[rate] = [threshold_of(result, task.seen, rate) for task in tasks]
@@ -107,7 +107,7 @@ def test_a_threshold_follows_the_pictures_at_hand():
 
 @pytest.mark.parametrize("method", ["bapa", "cipa", "pt_map"])
 def test_a_classifier_has_the_threshold_of_its_task(method):
-    rows, labels = checked(TABLE.features, TABLE.labels)
+    rows, labels = checked_rows(TABLE.features, TABLE.labels)
     task = draw_task(labels, 3, 2, 1, np.random.default_rng(1), per_class=20)
     support, pool = rows[task.support].numpy(), rows[task.unlabeled].numpy()
     fitted = make_estimator(method, {}).fit(np.concatenate([support, pool]), np.r_[task.codes, np.full(len(pool), -1)])

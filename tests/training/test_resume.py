@@ -181,7 +181,7 @@ def test_a_damaged_checkpoint_is_an_error_that_names_it(tmp_path, name):
     checkpoint.save(tmp_path, 3, {"train": {}, "model": {}}, {}, {}, {"state": {"epoch": 1}})
     file = checkpoint.latest(tmp_path) / name
     whole = file.read_bytes()
-    assert checkpoint.load(file.parent).scalars == {"state": {"epoch": 1}}
+    assert checkpoint.load_checkpoint(file.parent).scalars == {"state": {"epoch": 1}}
     for content in (whole[:-2], whole.replace(b"1", b"2") if name == "state.json" else b"", None):
         file.unlink() if content is None else file.write_bytes(content)
         with pytest.raises(UserError, match="is missing, truncated or damaged: remove the folder 'step-00000003'"):
@@ -209,7 +209,7 @@ def test_a_full_disk_is_an_error_and_leaves_the_last_checkpoint(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.__cause__.errno == errno.EFBIG
     assert [p.name for p in (tmp_path / "checkpoints").iterdir()] == ["step-00000001"]
-    assert torch.equal(checkpoint.load(checkpoint.latest(tmp_path)).model["a"], torch.zeros(10))
+    assert torch.equal(checkpoint.load_checkpoint(checkpoint.latest(tmp_path)).model["a"], torch.zeros(10))
 
 
 def test_nan_stops_with_the_step_and_the_last_good_checkpoint(tmp_path, monkeypatch):
@@ -249,7 +249,7 @@ def test_two_processes_equal_one(tmp_path):
         assert [os.waitpid(process, 0)[1] for process in processes] == [0, 0]
     finally:
         del toy.BACKBONES["plain"]
-    a, b = (checkpoint.load(checkpoint.latest(tmp_path / name)) for name in ("one", "two"))
+    a, b = (checkpoint.load_checkpoint(checkpoint.latest(tmp_path / name)) for name in ("one", "two"))
     assert a.tensors.keys() == b.tensors.keys()
     for name, tensor in a.tensors.items():
         if name.startswith("optimizer."):  # the last gradients, where a rounding can turn a ReLU on or off

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from protoadapt import UserError
-from protoadapt.training.datasets import load
+from protoadapt.training.datasets import load_images
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed, embed_batches, embed_files, view
 from protoadapt.vision.extraction import extract_features
@@ -66,7 +66,7 @@ def test_extract_label_and_shards_see_the_same_windows(tmp_path: Path, model, lo
     store = Store(None, loaded[1]["weights"], loaded[1]["size"])
     contents, errors = embed_files([str(file) for file in files], *loaded, store, views=4)
     assert not errors
-    images = load("folder", "all", tmp_path / "mine", size=loaded[1]["size"], cache_dir=tmp_path / "cache")
+    images = load_images("folder", "all", tmp_path / "mine", size=loaded[1]["size"], cache_dir=tmp_path / "cache")
     table = extract_features(*loaded, images, views=4)
     np.testing.assert_allclose(store.rows(contents), table.features.numpy(), atol=1e-5)
     manifest = write_manifest(tmp_path / "m.jsonl", *find([tmp_path / "mine"]))
@@ -81,8 +81,8 @@ def test_windows_are_cut_from_larger_pictures_and_whole_views_are_as_before(tmp_
     network, metadata = loaded
     size = metadata["size"]
     options = {"size": size, "cache_dir": tmp_path / "cache"}
-    plain = load("folder", "all", tmp_path / "mine", **options)
-    both = load("folder", "all", tmp_path / "mine", store=2 * size, **options)
+    plain = load_images("folder", "all", tmp_path / "mine", **options)
+    both = load_images("folder", "all", tmp_path / "mine", store=2 * size, **options)
     assert np.array_equal(both.pixels, plain.pixels)
     assert both.wide.shape == (6, 3, 2 * size, 2 * size)
     for views in (1, 2):
@@ -104,7 +104,7 @@ def test_windows_are_cut_from_larger_pictures_and_whole_views_are_as_before(tmp_
         ({"resize": Resize(1, "bilinear", "squash")}, "own way"),
     ):
         with pytest.raises(UserError, match=message):
-            load("folder", "all", tmp_path / "mine", **{"store": 2 * size} | options | wrong)
+            load_images("folder", "all", tmp_path / "mine", **{"store": 2 * size} | options | wrong)
 
 
 def test_a_view_of_a_larger_picture_shows_the_window_of_the_small_one():
@@ -140,7 +140,7 @@ def test_batches_come_back_with_what_came_with_them_one_at_a_time(loaded):
 def test_extract_without_base_classes_has_no_base_mean(tmp_path: Path, loaded, paint):
     for i in range(4):
         paint(tmp_path / "mine" / "novel" / "ab"[i % 2] / f"{i}.png", "red", i)
-    images = load("folder", "novel", tmp_path / "mine", size=loaded[1]["size"], cache_dir=tmp_path / "cache")
+    images = load_images("folder", "novel", tmp_path / "mine", size=loaded[1]["size"], cache_dir=tmp_path / "cache")
     table = extract_features(*loaded, images)
     assert table.base_mean is None
     torch.testing.assert_close(extract_features(*loaded, images, images).base_mean, table.features.mean(0))

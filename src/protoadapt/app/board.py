@@ -40,7 +40,7 @@ LONGEST = 80
 Patch = Mapping[str, Any]
 
 
-class Picture(NamedTuple):
+class BoardPicture(NamedTuple):
     """One picture on the board."""
 
     name: str
@@ -52,7 +52,7 @@ class Picture(NamedTuple):
 class Board:
     """All pictures of one session, and the files that could not be used."""
 
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[BoardPicture, ...] = ()
     labels: Mapping[int, str] = field(default_factory=dict)  # by place: what people said
     classes: tuple[str, ...] = ()  # in the order in which they were made
     gone: frozenset[int] = frozenset()
@@ -70,7 +70,7 @@ class Board:
         return sorted({label for place, label in self.labels.items() if place not in self.gone} - {UNKNOWN})
 
 
-def add(board: Board, added: Sequence[Picture], skipped: Sequence[Skipped] = ()) -> tuple[Board, list[int]]:
+def add(board: Board, added: Sequence[BoardPicture], skipped: Sequence[Skipped] = ()) -> tuple[Board, list[int]]:
     """Adds pictures without a label; returns the board and the place of each, an old one for a known content."""
     pictures, place_of = list(board.pictures), {picture.key: place for place, picture in enumerate(board.pictures)}
     names = {picture.name for picture in pictures}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import nn
 
-from protoadapt.app.board import Picture
+from protoadapt.app.board import BoardPicture
 from protoadapt.core.threads import ahead
 from protoadapt.vision.embed import batch_size, check_rows, embed_batches
 from protoadapt.vision.pictures.decode import decode_bytes, shrunk
@@ -51,7 +51,7 @@ def read_uploads(
     metadata: Mapping[str, Any],
     limits: Limits,
     keep: Callable[[str, Sequence[bytes]], None],
-) -> tuple[list[Picture | str | None], list[Skipped]]:
+) -> tuple[list[BoardPicture | str | None], list[Skipped]]:
     """Reads, checks and embeds files.
 
     known: contents (sha256) that are on the board, which are not computed again. room: how many new pictures fit.
@@ -78,7 +78,7 @@ def read_uploads(
     rows = dict(zip(fitting, _embedded([one.pixels for one in fitting.values()], network, metadata)))
     for key, one in fitting.items():
         keep(key, one.copies)
-    answers: list[Picture | str | None] = []
+    answers: list[BoardPicture | str | None] = []
     skipped = []
     for upload, one in zip(uploads, reads):
         full = one.key in fresh and one.key not in fitting
@@ -86,7 +86,7 @@ def read_uploads(
             skipped.append(Skipped(upload.name, one.error or f"a board holds at most {limits.pictures:,} pictures"))
             answers.append(None)
         else:
-            answers.append(Picture(upload.name, one.key, rows[one.key]) if one.key in rows else one.key)
+            answers.append(BoardPicture(upload.name, one.key, rows[one.key]) if one.key in rows else one.key)
     return answers, skipped
 
 

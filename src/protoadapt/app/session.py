@@ -25,7 +25,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save
 
-from protoadapt.app.board import Board, Patch, Picture, add, change, first_pictures, labelling, name_board
+from protoadapt.app.board import Board, BoardPicture, Patch, add, change, first_pictures, labelling, name_board
 from protoadapt.app.intake import LARGE, SMALL
 from protoadapt.app.worker import computed
 from protoadapt.core.errors import UserError
@@ -78,7 +78,7 @@ class Session:
 
     def add(
         self,
-        answers: Sequence[Picture | str | None],
+        answers: Sequence[BoardPicture | str | None],
         skipped: Sequence[Skipped],
         labels: Sequence[str | None],
         drop: str = "",
@@ -90,8 +90,10 @@ class Session:
         """
         with self.lock:
             known = {picture.key for picture in self.board.pictures}
-            new = list({one.key: one for one in answers if isinstance(one, Picture) and one.key not in known}.values())
-            keys = [one.key if isinstance(one, Picture) else one for one in answers]
+            new = list(
+                {one.key: one for one in answers if isinstance(one, BoardPicture) and one.key not in known}.values()
+            )
+            keys = [one.key if isinstance(one, BoardPicture) else one for one in answers]
             given = {key: label for key, label in zip(keys, labels) if key is not None and label is not None}
             piece = f"{len(self.board.pictures):06d}.safetensors"
             line: dict[str, Any] = {"add": [[one.name, one.key] for one in new], "piece": piece, "drop": drop}
@@ -146,7 +148,7 @@ class Session:
         self.revision += 1
         return True
 
-    def _entry(self, line: Mapping[str, Any], new: Sequence[Picture]) -> tuple[Board, Board, Patch]:
+    def _entry(self, line: Mapping[str, Any], new: Sequence[BoardPicture]) -> tuple[Board, Board, Patch]:
         """The board with the new pictures, the same after the labels, and the patch between the two."""
         board, _ = add(self.board, new, [Skipped(*map(_text, one)) for one in line["skipped"]])
         place_of = {picture.key: place for place, picture in enumerate(board.pictures)}
@@ -221,7 +223,7 @@ class Session:
         self._replaying = False
         os.truncate(path, len(whole))
 
-    def _stored(self, line: Mapping[str, Any]) -> list[Picture]:
+    def _stored(self, line: Mapping[str, Any]) -> list[BoardPicture]:
         """The pictures of a line, with features that can be compared with those before."""
         if not line["add"]:
             return []
@@ -232,7 +234,7 @@ class Session:
         width = len(self.board.pictures[0].feature) if self.board.pictures else rows.shape[-1]
         if rows.shape != (len(line["add"]), width) or rows.dtype != np.float32 or not np.isfinite(rows).all():
             raise ValueError(f"{line['piece']} does not hold its features")
-        return [Picture(_text(name), key, row) for (name, key), row in zip(line["add"], rows)]
+        return [BoardPicture(_text(name), key, row) for (name, key), row in zip(line["add"], rows)]
 
 
 DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError, SafetensorError)

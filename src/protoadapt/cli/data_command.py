@@ -29,7 +29,7 @@ def data_command(
             raise UserError("--download needs a directory to write to: give --data DIR")
         with bars() as report:
             datasets.download(dataset, data_dir, partial(report, "bytes"))
-    found = datasets.check(dataset, data_dir)
+    found = datasets.check_dataset(dataset, data_dir)
     print(found)
     if not found.complete:
         sys.exit(1)

@@ -29,7 +29,7 @@ from protoadapt.report.result_page import evaluation_page
 from protoadapt.report.tables import render
 from protoadapt.report.task import TASK
 from protoadapt.training import checkpoint, load_splits, train
-from protoadapt.training.datasets import load
+from protoadapt.training.datasets import load_images
 from protoadapt.training.recipes import recipe
 from protoadapt.vision import networks
 from protoadapt.vision.extraction import extract_features
@@ -69,7 +69,7 @@ def run_demo(out: Path, overrides: Iterable[str] = (), *, per_class: int | None 
     if not training["finished"]:
         return say_when("interrupted: run the same command to continue")
 
-    novel = load(config.dataset, "novel", size=config.size, **pictures)
+    novel = load_images(config.dataset, "novel", size=config.size, **pictures)
     say_when(f"embedding {len(novel):,} pictures of {len(novel.class_names)} characters that were not in training")
     table = extract_features(*networks.load(out / "run"), novel, base)
     save_features(out / "features.safetensors", table)

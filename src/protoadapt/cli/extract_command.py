@@ -116,7 +116,7 @@ def extract_command(
 
         def load(part: str) -> "Images":
             on_progress = partial(report, f"{part} pictures decoded")
-            return datasets.load(dataset, part, data_dir, **options, on_progress=on_progress)
+            return datasets.load_images(dataset, part, data_dir, **options, on_progress=on_progress)
 
         chosen, base = load(split or "novel"), None
         if not no_base_mean:

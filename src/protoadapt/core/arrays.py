@@ -12,7 +12,7 @@ LARGEST = {4: 1e15, 8: 1e150}
 """Largest feature by the bytes of its type: squares of larger ones may sum to infinity."""
 
 
-def checked(features: Any, labels: Any) -> tuple[Tensor, np.ndarray]:
+def checked_rows(features: Any, labels: Any) -> tuple[Tensor, np.ndarray]:
     """Features (N, D), float64 or else float32, and whole-number labels (N,) with −1 for none.
 
     Labels may be floats that are whole, or class names (`class_indices`).

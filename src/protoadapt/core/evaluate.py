@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.core.arrays import as_tensor, checked, checked_device
+from protoadapt.core.arrays import as_tensor, checked_device, checked_rows
 from protoadapt.core.episodes import BLOCK, Draw, Episodes, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.methods import Method, method
@@ -114,7 +114,7 @@ def compare(
     """
     protocol = protocol or Protocol()
     methods = [method(spec) for spec in specs]
-    rows, row_labels = checked(features, labels)
+    rows, row_labels = checked_rows(features, labels)
     whole_number("episodes", episodes, 1, MOST_EPISODES)
     if chunk is not None:
         whole_number("chunk", chunk, 1)

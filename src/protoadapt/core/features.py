@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from protoadapt.core.arrays import checked, class_indices
+from protoadapt.core.arrays import checked_rows, class_indices
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, written_whole
 from protoadapt.core.prototype_model import power_transform
@@ -165,7 +165,7 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
             f"{path.name!r} has no array {sorted(missing)[0]!r}: a feature file holds features (N, D) and labels (N)"
         )
     try:
-        rows, labels = checked(arrays["features"], arrays["labels"])
+        rows, labels = checked_rows(arrays["features"], arrays["labels"])
     except UserError as error:
         raise UserError(f"{path.name}: {error}") from error
     if not len(rows):

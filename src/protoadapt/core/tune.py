@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.core.arrays import checked, checked_device
+from protoadapt.core.arrays import checked_device, checked_rows
 from protoadapt.core.episodes import Draw, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.evaluate import compare
@@ -77,7 +77,7 @@ def tune(
         results = compare(features, labels, tried, protocol, **options)
         best = max(results, key=lambda result: result.accuracy).method
         return {key: best.settings[key] for key in GRIDS[name]}
-    rows, classes = checked(features, labels)
+    rows, classes = checked_rows(features, labels)
     rows = rows.float().to(checked_device(device))
     parts = [(b.support, b.support_labels, b.query, b.query_labels) for b in draw(classes, protocol, seed, episodes)]
     whole = Draw(*(np.concatenate(blocks) for blocks in zip(*parts)))

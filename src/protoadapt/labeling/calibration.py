@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from protoadapt.core.arrays import checked
+from protoadapt.core.arrays import checked_rows
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.labeling.classifier import METHOD, Classifier
@@ -71,7 +71,7 @@ def calibrate(
     whole_number("episodes", episodes, 1, MOST_EPISODES)
     collections = []
     for done, (features, labels) in enumerate(tables):
-        collections.append(list(answered_tasks(*checked(features, labels), ways, episodes)))
+        collections.append(list(answered_tasks(*checked_rows(features, labels), ways, episodes)))
         on_progress(done + 1)
     return fit_thresholds(collections)
 

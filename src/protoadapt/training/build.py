@@ -9,7 +9,7 @@ import torch
 from protoadapt.core.errors import UserError, install
 from protoadapt.training import checkpoint
 from protoadapt.training.config import TrainConfig
-from protoadapt.training.datasets import DATASETS, load
+from protoadapt.training.datasets import DATASETS, load_images
 from protoadapt.training.learner import Learner
 from protoadapt.vision.networks import model_files
 from protoadapt.vision.networks.backbones import build, initialise
@@ -44,12 +44,12 @@ def load_splits(config: TrainConfig, data_dir: str | Path | None, **options: Any
     Base pictures have the side `store` of the config, since windows are cut from them; validation pictures have its
     `size`, resized from the files as `extract` does.
 
-    data_dir: folder that holds the dataset; None for built-in ones. options: further arguments of `datasets.load`.
+    data_dir: folder that holds the dataset; None for built-in ones. options: further arguments of `load_images`.
 
     Example: `base, val = load_splits(recipe("hct_r", ["dataset=cub"]), "data")`.
     """
     base, val = (
-        load(config.dataset, split, data_dir, size=side, crop=config.crop, **options)
+        load_images(config.dataset, split, data_dir, size=side, crop=config.crop, **options)
         for split, side in (("base", config.stored_side), ("val", config.size))
     )
     return base, val

@@ -91,7 +91,7 @@ def prune(run: Path, keep: Iterable[Path | None]) -> None:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def load(folder: Path) -> Checkpoint:
+def load_checkpoint(folder: Path) -> Checkpoint:
     """Read a checkpoint and check every file against its checksum. Raises UserError where one is damaged."""
     files = {}
     for name in (SUMS, CONFIG, MODEL, TENSORS, SCALARS):
@@ -110,7 +110,7 @@ def load_latest(run: Path) -> Checkpoint:
     last = latest(run)
     if last is None:
         raise UserError(f"there is no checkpoint in {str(run)!r} to resume from: start without --resume")
-    return load(last)
+    return load_checkpoint(last)
 
 
 def _sync_folder(path: Path) -> None:

@@ -85,7 +85,7 @@ def distillation(outputs: Outputs) -> Answer:
     return loss, outputs.accuracy
 
 
-def protonet(outputs: Outputs) -> Answer:
+def prototypical(outputs: Outputs) -> Answer:
     """Episodic Prototypical Networks (Snell et al. 2017; the paper's Eqs. 1–3): every query against its own class.
 
     Logits are −τ·‖q − p_c‖² of each query q and prototype p_c, the mean of the support rows of class c.
@@ -156,7 +156,7 @@ OBJECTIVES: dict[str, Objective] = {
     "manifold_mixup": Objective(mixed_cross_entropy, Needs(CLASSIFIER, partner="weak")),
     "hct": Objective(mixed_cross_entropy, Needs(CLASSIFIER, partner="strong")),
     "distill": Objective(distillation, Needs(CLASSIFIER, teacher=True)),
-    "protonet": Objective(protonet, Needs(PROTONET, episodes=True)),
+    "protonet": Objective(prototypical, Needs(PROTONET, episodes=True)),
 }
 """Name in a phase's weights → objective. Heads are built in this order; the first accuracy of a phase is logged."""
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.augment.ops import OPS, check
+from protoadapt.training.augment.ops import OPS, check_pixels
 from protoadapt.training.augment.strong import RANGES
 
 GEOMETRIC = {"rotate", "shear_x", "shear_y", "translate_x", "translate_y"}
@@ -68,4 +68,4 @@ def test_equalize_where_a_step_is_one_pixel():
 )
 def test_images_of_another_form_are_refused(images):
     with pytest.raises(UserError, match="images must be"):
-        check(images)
+        check_pixels(images)

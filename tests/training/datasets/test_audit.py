@@ -8,25 +8,25 @@ import pytest
 from helpers.small_pictures import class_folders
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets import DATASETS, check, class_list
+from protoadapt.training.datasets import DATASETS, check_dataset, class_list
 
 SPLITS = ("base", "val", "novel")
 
 
 def test_nothing_there(tmp_path: Path) -> None:
-    report = check("tiered-imagenet", tmp_path)
+    report = check_dataset("tiered-imagenet", tmp_path)
     assert not report.complete
     assert "No pictures of it were found" in str(report)
     assert "n01530575" in str(report)
     assert "image-net.org" in str(report)
-    report = check("cub", tmp_path)
+    report = check_dataset("cub", tmp_path)
     assert "--download" in str(report)
     with pytest.raises(UserError, match=r"there is no folder .*missing --download`$"):
-        check("cub", tmp_path / "missing")
+        check_dataset("cub", tmp_path / "missing")
     with pytest.raises(UserError, match=r"there is no folder .*image-net\.org$"):  # nothing to fetch it by
-        check("tiered-imagenet", tmp_path / "missing")
+        check_dataset("tiered-imagenet", tmp_path / "missing")
     with pytest.raises(UserError, match="needs a data folder"):
-        check("cub")
+        check_dataset("cub")
 
 
 def test_complete_and_each_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,13 +34,13 @@ def test_complete_and_each_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(DATASETS, "cifar-fs", small)
     for split in ("base", "val", "novel"):
         class_folders(tmp_path / "cifar100" / "data", class_list("cifar-fs", split), 2)
-    report = check("cifar-fs", tmp_path)
+    report = check_dataset("cifar-fs", tmp_path)
     assert report.complete
     assert "base: 64 of 64 classes, 128 of 128 pictures" in str(report)
     gone, short = class_list("cifar-fs", "val")[:2]
     (tmp_path / "cifar100" / "data" / gone).rename(tmp_path / "elsewhere")
     next((tmp_path / "cifar100" / "data" / short).iterdir()).unlink()
-    report = check("cifar-fs", tmp_path)
+    report = check_dataset("cifar-fs", tmp_path)
     assert not report.complete
     assert "val: 15 of 16 classes, 29 of 32 pictures" in str(report)
     assert f"missing classes: {gone}" in str(report)
@@ -53,29 +53,29 @@ def test_listed_and_not_there(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     with (tmp_path / "train.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("filename", "label"), ("a.jpg", label)])
-    report = check("mini-imagenet", tmp_path)
+    report = check_dataset("mini-imagenet", tmp_path)
     assert "listed files that do not exist: images/a.jpg" in str(report)
     assert "occur twice" in str(report)
 
 
 def test_a_harmful_pickle_is_named(tmp_path: Path) -> None:
     (tmp_path / "mini-imagenet-cache-train.pkl").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
-    report = check("mini-imagenet", tmp_path)
+    report = check_dataset("mini-imagenet", tmp_path)
     assert not report.complete
     assert "do not trust it" in str(report)
 
 
 def test_cub_says_whether_boxes_are_there(tmp_path: Path) -> None:
     class_folders(tmp_path / "train", [label for split in SPLITS for label in class_list("cub", split)], 1)
-    report = check("cub", tmp_path)
+    report = check_dataset("cub", tmp_path)
     assert "--crop box needs the boxes" in str(report)
     assert "001.Black_footed_Albatross 1 instead of 60" in str(report)
 
 
 def test_own_folder_and_glyphs(mine: Path, tmp_path: Path) -> None:
-    report = check("folder", mine)
+    report = check_dataset("folder", mine)
     assert report.complete
     assert "base: 4 classes, 12 pictures" in str(report)
     (tmp_path / "empty").mkdir()
-    assert not check("folder", tmp_path / "empty").complete
-    assert check("glyphs").complete
+    assert not check_dataset("folder", tmp_path / "empty").complete
+    assert check_dataset("glyphs").complete

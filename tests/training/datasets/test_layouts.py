@@ -14,13 +14,13 @@ from helpers.touched import touched
 from PIL import Image
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets import DATASETS, class_list, load
+from protoadapt.training.datasets import DATASETS, class_list, load_images
 
 SPLITS = ("base", "val", "novel")
 
 
 def loaded(name: str, split: str, folder: Path, size: int = 16, **more: object):
-    return load(name, split, folder, size=size, workers=1, **more)
+    return load_images(name, split, folder, size=size, workers=1, **more)
 
 
 def cifar(folder: Path, python2: bool) -> dict[str, np.ndarray]:
@@ -292,7 +292,7 @@ def test_missing_classes_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "split"), [("cifar", "base"), ("cub", "bas"), ("cub", "all")])
 def test_unknown_names(tmp_path: Path, name: str, split: str) -> None:
     with pytest.raises(UserError, match="there is no"):
-        load(name, split, tmp_path)
+        load_images(name, split, tmp_path)
 
 
 def test_only_the_wanted_split_is_touched(tmp_path: Path) -> None:

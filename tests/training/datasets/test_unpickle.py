@@ -9,7 +9,7 @@ import pytest
 from helpers.small_pictures import python2_table
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets.unpickle import read_table, text
+from protoadapt.training.datasets.unpickle import as_text, read_pickled_table
 
 
 def test_python2_pickle(tmp_path: Path) -> None:
@@ -17,10 +17,10 @@ def test_python2_pickle(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(
         python2_table(data=data, fine_labels=[2, 0, 1], filenames=[b"a.png", b"b.png", b"c.png"])
     )
-    table = read_table(tmp_path / "a")
+    table = read_pickled_table(tmp_path / "a")
     np.testing.assert_array_equal(table["data"], data)
     assert table["fine_labels"] == [2, 0, 1]
-    assert [text(name) for name in table["filenames"]] == ["a.png", "b.png", "c.png"]
+    assert [as_text(name) for name in table["filenames"]] == ["a.png", "b.png", "c.png"]
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -29,7 +29,7 @@ def test_python3_pickle(tmp_path: Path, protocol: int, key: str | bytes) -> None
     array = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     table = {key: array, "order": np.asfortranarray(array), "class_dict": {"n01": [np.int64(3), 4]}, "raw": b"\xff\x00"}
     (tmp_path / "a").write_bytes(pickle.dumps(table, protocol))
-    got = read_table(tmp_path / "a")
+    got = read_pickled_table(tmp_path / "a")
     np.testing.assert_array_equal(got["data"], array)
     np.testing.assert_array_equal(got["order"], array)
     assert got["class_dict"] == {"n01": [3, 4]}
@@ -55,7 +55,7 @@ def test_a_pickle_that_calls_something_is_refused(
     evil = {"data": Evil(call if call[0] is not getattr else (getattr, ("", "join")))}
     (tmp_path / "a").write_bytes(pickle.dumps(evil, protocol))
     with pytest.raises(UserError, match="do not trust it"):
-        read_table(tmp_path / "a")
+        read_pickled_table(tmp_path / "a")
     assert not (tmp_path / "pwned").exists()
 
 
@@ -65,4 +65,4 @@ def test_a_pickle_that_calls_something_is_refused(
 def test_what_is_no_table_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(UserError, match="cannot be read as a pickled dataset"):
-        read_table(tmp_path / "a")
+        read_pickled_table(tmp_path / "a")

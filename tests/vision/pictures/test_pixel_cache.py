@@ -14,14 +14,14 @@ from helpers.small_pictures import HEIC, class_folders, painted
 from PIL import Image
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets import load
+from protoadapt.training.datasets import load_images
 from protoadapt.training.datasets.layouts import class_files, source_of_files
 from protoadapt.vision.pictures import formats, pixel_cache
 from protoadapt.vision.pictures.split import Images
 
 
 def loaded(folder: Path, **more: object) -> Images:
-    return load("folder", "all", folder, **{"size": 16, "workers": 2} | more)  # type: ignore[arg-type]
+    return load_images("folder", "all", folder, **{"size": 16, "workers": 2} | more)  # type: ignore[arg-type]
 
 
 def entries(folder: Path) -> list[str]:
@@ -71,7 +71,7 @@ def test_every_choice_has_its_own_entry(mine: Path) -> None:
     assert loaded(mine, size=20).pixels.shape[2:] == (20, 20)
     few = loaded(mine, per_class=2)
     assert few.paths == [path for i, path in enumerate(loaded(mine).paths) if i % 3 < 2]
-    assert len(load("folder", "base", mine, size=16)) == 12
+    assert len(load_images("folder", "base", mine, size=16)) == 12
     assert len(entries(mine)) == 4
 
 
@@ -230,7 +230,7 @@ def test_all_corrupt(tmp_path: Path) -> None:
 
 KILLED = """
 import sys, threading
-from protoadapt.training.datasets import load
+from protoadapt.training.datasets import load_images
 from protoadapt.vision.pictures import pixel_cache
 plain, done = pixel_cache.decode, []
 def slow(picture, *how):
@@ -240,7 +240,7 @@ def slow(picture, *how):
         threading.Event().wait()
     return plain(picture, *how)
 pixel_cache.decode = slow
-load("folder", "all", sys.argv[1], size=16, workers=1)
+load_images("folder", "all", sys.argv[1], size=16, workers=1)
 """
 
 

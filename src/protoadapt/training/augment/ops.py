@@ -20,7 +20,7 @@ from protoadapt.core.errors import UserError
 GRAY = 128
 
 
-def check(images: Tensor) -> int:
+def check_pixels(images: Tensor) -> int:
     """The side S of a batch of square uint8 RGB images."""
     if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[1] != 3:
         raise UserError(

@@ -8,7 +8,7 @@ costs nothing in the normalisation of the training module.
 import torch
 from torch import Tensor
 
-from protoadapt.training.augment.ops import OPS, check
+from protoadapt.training.augment.ops import OPS, check_pixels
 from protoadapt.vision.windows import columns, draw_windows, resized
 
 CROPS = ("pad", "resized")
@@ -54,19 +54,19 @@ def apply_weak(images: Tensor, draws: dict[str, Tensor], side: int | None = None
     `side` (None: S) is that of the network's input. Views are cut from larger images straight to it, so that a small
     window keeps the detail it has there.
     """
-    stored = check(images)
+    stored = check_pixels(images)
     if "window" in draws:
         views = resized(images, draws, side)
     else:
         views = shifted(images, draws)
-        views = views if side in (None, stored) else resized(views, whole(images.device), side)
+        views = views if side in (None, stored) else resized(views, whole_picture(images.device), side)
     if "jitter" in draws:
         for name, factor in zip(JITTER, draws["jitter"].unbind(1)):
             views = OPS[name](views, factor)
     return views
 
 
-def whole(device: torch.device) -> dict[str, Tensor]:
+def whole_picture(device: torch.device) -> dict[str, Tensor]:
     """The draws of `resized` that take all of every image."""
     corner, size = torch.zeros(1, 2, device=device), torch.ones(1, 2, device=device)
     return {"flip": corner[:, 0], "window": torch.cat([corner, size], 1)}

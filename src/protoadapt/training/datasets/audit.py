@@ -24,10 +24,10 @@ class Report:
         return self.text
 
 
-def check(name: str, data_dir: str | Path | None = None) -> Report:
+def check_dataset(name: str, data_dir: str | Path | None = None) -> Report:
     """Count the classes and pictures of every split and compare them with the publication. No picture is decoded.
 
-    Example: `assert check("cub", "data").complete`.
+    Example: `assert check_dataset("cub", "data").complete`.
     """
     name, dataset = find_dataset(name)
     if dataset.built_in:

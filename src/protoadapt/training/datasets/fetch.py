@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets.audit import Report, check
+from protoadapt.training.datasets.audit import Report, check_dataset
 from protoadapt.training.datasets.registry import find_dataset
 
 BLOCK = 1 << 16
@@ -31,7 +31,7 @@ def download(name: str, data_dir: str | Path, on_progress: OnBytes = lambda done
     folder = Path(data_dir)
     if dataset.url is None or dataset.md5 is None:
         raise UserError(f"{dataset.title} has no official direct download: download it from {dataset.home}")
-    if folder.is_dir() and (report := check(name, folder)).complete:
+    if folder.is_dir() and (report := check_dataset(name, folder)).complete:
         return report
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def download(name: str, data_dir: str | Path, on_progress: OnBytes = lambda done
         raise UserError(
             f"{dataset.title} cannot be written to {folder} ({error}): free some space or choose another folder"
         ) from error
-    return check(name, folder)
+    return check_dataset(name, folder)
 
 
 def fetch(url: str, target: Path, md5: str, on_progress: OnBytes = lambda done, total: None) -> None:

@@ -35,7 +35,7 @@ def drawn(characters: list[str], per_class: int = PER_CLASS, seed: int = 0) -> S
 
     def read() -> list[Picture]:
         return [
-            Picture(f"U+{ord(character):04X}/{index:05d}", character, partial(draw, character, index, seed))
+            Picture(f"U+{ord(character):04X}/{index:05d}", character, partial(draw_glyph, character, index, seed))
             for character in characters
             for index in range(per_class)
         ]
@@ -43,10 +43,10 @@ def drawn(characters: list[str], per_class: int = PER_CLASS, seed: int = 0) -> S
     return SplitSource(Path(), fingerprint([DRAWING, seed, per_class, *characters]), read, characters)
 
 
-def draw(character: str, index: int, seed: int, size: int) -> Image.Image:
+def draw_glyph(character: str, index: int, seed: int, size: int) -> Image.Image:
     """One picture (size × size, RGB); the same arguments give the same picture.
 
-    Example: `draw("ß", 0, seed=0, size=84).save("glyph.png")`.
+    Example: `draw_glyph("ß", 0, seed=0, size=84).save("glyph.png")`.
     """
     rng = np.random.default_rng([seed, ord(character), index])
     known = faces(character)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets.unpickle import read_table, text
+from protoadapt.training.datasets.unpickle import as_text, read_pickled_table
 from protoadapt.vision.pictures.decode import Box, Picture
 from protoadapt.vision.pictures.split import SplitSource, fingerprint
 from protoadapt.vision.pictures.walk import pictures_in
@@ -215,16 +215,16 @@ def mini_pickle(root: Path, split: str, classes: list[str], crop: str) -> SplitS
 
 
 def _read_mini(path: Path) -> list[Picture]:
-    table = read_table(path)
+    table = read_pickled_table(path)
     data = table.get("image_data", table.get("data"))
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 4 or data.shape[3] != 3:
         raise UserError(f"{path} has no uint8 pictures (N, H, W, 3) under 'image_data' or 'data': download it again")
     labels: dict[int, str] = {}
     if "class_dict" in table:
-        labels = {int(row): text(name) for name, rows in table["class_dict"].items() for row in rows}
+        labels = {int(row): as_text(name) for name, rows in table["class_dict"].items() for row in rows}
     elif "labels" in table:
         # Without class names, the numbers of the classes serve as names.
-        names = {int(number): text(name) for name, number in table.get("catname2label", {}).items()}
+        names = {int(number): as_text(name) for name, number in table.get("catname2label", {}).items()}
         labels = {row: names.get(int(number), f"class {int(number)}") for row, number in enumerate(table["labels"])}
     if not labels or max(labels) >= len(data) or min(labels) < 0:
         raise UserError(f"{path} has no labels that fit its {len(data)} pictures: download it again")
@@ -244,18 +244,18 @@ def cifar_pickles(root: Path, split: str, classes: list[str], crop: str) -> Spli
 
 
 def _read_cifar(root: Path, wanted: set[str]) -> list[Picture]:
-    names = [text(name) for name in _column(read_table(root / "meta"), "fine_label_names", root / "meta")]
+    names = [as_text(name) for name in _column(read_pickled_table(root / "meta"), "fine_label_names", root / "meta")]
     pictures: list[Picture] = []
     for half in ("train", "test"):
         path = root / half
-        table = read_table(path)
+        table = read_pickled_table(path)
         data, labels, files = (_column(table, key, path) for key in ("data", "fine_labels", "filenames"))
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (len(labels), 3072):
             raise UserError(f"{path} does not hold {len(labels)} rows of 3,072 bytes: download cifar-100-python again")
         tiles = data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         try:
             pictures += [
-                Picture(f"{half}/{text(file)}", names[label], tile)
+                Picture(f"{half}/{as_text(file)}", names[label], tile)
                 for tile, label, file in zip(tiles, labels, files, strict=True)
                 if names[label] in wanted
             ]

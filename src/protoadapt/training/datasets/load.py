@@ -15,7 +15,7 @@ from protoadapt.vision.pictures.pixel_cache import FORMAT, in_order, read_pixels
 from protoadapt.vision.pictures.split import Images, SplitSource, fingerprint
 
 
-def load(
+def load_images(
     name: str,
     split: str,
     data_dir: str | Path | None = None,
@@ -51,7 +51,7 @@ def load(
 
     Returns `Images`: pixels (N, 3, size, size) uint8, labels (N), class_names, paths.
 
-    Example: `load("cub", "novel", "data", crop="box").pixels.shape`.
+    Example: `load_images("cub", "novel", "data", crop="box").pixels.shape`.
     """
     name, dataset = find_dataset(name)
     split = find_split(name, split)

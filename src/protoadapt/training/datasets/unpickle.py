@@ -46,17 +46,17 @@ class _Unpickler(pickle.Unpickler):
         return ALLOWED[module, name]
 
 
-def read_table(path: Path) -> dict[str, Any]:
+def read_pickled_table(path: Path) -> dict[str, Any]:
     """A pickled dict with text keys, whichever Python wrote it."""
     try:
         with path.open("rb") as file:
             # "bytes": strings of Python 2 stay bytes, so a gigabyte of pixels is not decoded as text and back
             table = _Unpickler(file, encoding="bytes").load()
-        return {text(key): value for key, value in table.items()}
+        return {as_text(key): value for key, value in table.items()}
     except Exception as error:  # a broken pickle may fail in any way
         raise UserError(f"{path} cannot be read as a pickled dataset ({error}): download it again") from error
 
 
-def text(value: str | bytes) -> str:
+def as_text(value: str | bytes) -> str:
     """Text of a pickle, which is bytes where Python 2 wrote it."""
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)

@@ -5,6 +5,7 @@ such a function in one of the two modules.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterable
 
 from protoadapt.core.errors import UserError, no_such
@@ -12,10 +13,10 @@ from protoadapt.training.config import TrainConfig, apply_overrides, split_overr
 from protoadapt.training.recipes import ablation, comparators
 
 RECIPES: dict[str, Callable[..., TrainConfig]] = {
-    name: function
+    match[1]: function
     for module in (ablation, comparators)
-    for name, function in vars(module).items()
-    if (getattr(function, "__doc__", None) or "").startswith(f"protoadapt train {name} ")
+    for function in vars(module).values()
+    if (match := re.match(r"protoadapt train (\w+) ", getattr(function, "__doc__", None) or ""))
 }
 """Every function of the two modules whose docstring begins with its command, in their order."""
 EARLIER = {"teacher": "learns from", "init_from": "starts from"}

@@ -137,7 +137,7 @@ def hct_r_taught(dataset: str = "mini-imagenet", teacher: str = "") -> TrainConf
     return replace(taught, epochs=146, validate_every=6, seed=3)
 
 
-def protonet(dataset: str = "cifar-fs") -> TrainConfig:
+def protonet_recipe(dataset: str = "cifar-fs") -> TrainConfig:
     """protoadapt train protonet --data DIR --out runs/protonet
 
     Episodic Prototypical Networks (Snell et al. 2017): 5-way, 5-shot, 15 queries, 100 episodes per epoch (20-way: --set
