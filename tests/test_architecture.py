@@ -29,12 +29,7 @@ CORE = (
     *("results", "evaluate", "comparisons", "tune", "projection", "partial_labels", "estimators"),
 )
 """Modules of the core: each may import those before it."""
-TWICE = {
-    *("Block", "Picture", "Support", "adapt", "add", "as_csv", "calibrate", "check", "checked", "class_means"),
-    *("compare", "data_url", "descend", "draw", "embed", "evaluate", "export", "extract", "gram_form", "label", "load"),
-    *("load_head", "matching_net", "neighbours", "open_session", "predict", "protonet", "read_table", "readable"),
-    *("rows_of", "serve", "suggest", "text", "train", "tune", "whole"),
-}
+TWICE = {"adapt", "add", "descend", "gram_form"}
 """Public names that two modules have: none may be added."""
 FILES = sorted(file for file in ROOT.rglob("*.py") if file.parent != ROOT or not file.stem.startswith("__"))
 
