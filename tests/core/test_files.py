@@ -105,3 +105,36 @@ def test_half_written_files_of_ended_processes_are_swept(tmp_path):
         os.utime(elsewhere, (0, 0))  # of another machine, and old
         sweep(tmp_path)
         assert [*tmp_path.iterdir()] == [mine]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from protoadapt.core.files import write_json
+
+left = int(sys.argv[2])
+
+def count(event, arguments):
+    global left
+    if event in ("open", "os.chmod", "os.rename", "os.remove") and sys.argv[1] in str(arguments[0]):
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(count)
+write_json(Path(sys.argv[1]) / "a.json", ["new"])
+"""
+
+
+def test_killed_before_any_change_the_old_file_or_the_new_one_is_there(tmp_path):
+    write_json(tmp_path / "a.json", ["old"])
+    found = []
+    for change in range(9):
+        code = subprocess.run([sys.executable, "-c", KILLED, tmp_path, str(change)]).returncode
+        found.append(json.loads((tmp_path / "a.json").read_text())[0])
+        if code == 0:
+            break
+    assert code == 0
+    assert found[0] == "old"
+    assert found == sorted(found, reverse=True)
+    assert os.listdir(tmp_path) == ["a.json"], "the last run has swept what the others left"
