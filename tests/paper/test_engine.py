@@ -422,13 +422,6 @@ def test_a_second_cycle_learns_from_the_first(home, monkeypatch):
     assert len(trained) == 5
 
 
-def test_a_taught_network_starts_from_nothing(home):
-    """Its teacher is its run's, in every phase; a recipe's own names are of no run here."""
-    config = networks.config_of(Run("third", "hct_r_taught", SMALL, teacher=RUN), work(home))
-    assert config.init_from is None
-    assert [phase.teacher for phase in config.phases] == [str(home / "runs" / "tiny")] * 2
-
-
 def test_a_network_of_a_few_pictures_is_no_result(home):
     """Nor is one whose number of pictures is another; how often a run was saved does not matter."""
     assert "was trained with per_class=20" in next(iter(reproduce(TABLE, work(home, per_class=None)).values()))

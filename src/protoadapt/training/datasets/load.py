@@ -65,8 +65,6 @@ def load_images(
         raise UserError(f"store is {store}, but {problem}: leave it out" + ("" if resize else ", or choose more"))
     if per_class is not None and per_class < 1:
         raise UserError(f"per_class is {per_class}: choose 1 picture per class or more")
-    if on_corrupt not in ("fatal", "skip"):
-        raise UserError(f"on_corrupt is {on_corrupt!r}: choose 'fatal' or 'skip'")
     source, home = _source(name, split, data_dir, crop, per_class)
     # A cache in the data folder may move with it; elsewhere the key must tell apart folders that look the same. A
     # picture skipped for want of a plugin is read once the plugin is installed.

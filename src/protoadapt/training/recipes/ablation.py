@@ -124,19 +124,6 @@ def hct_r_distilled(dataset: str = "mini-imagenet", teacher: str = "") -> TrainC
     return replace(second, epochs=58, seed=1)
 
 
-def hct_r_taught(dataset: str = "mini-imagenet", teacher: str = "") -> TrainConfig:
-    """protoadapt train hct_r_taught --data DIR --out runs/mini-3 --set teacher=runs/mini-2
-
-    A new network from scratch that learns half from the answers of an earlier run (the teacher), with DropBlock and
-    smaller windows. 1,009 s on mini-ImageNet: two points above its teacher on validation classes, but 75.2 / 83.5 % on
-    novel ones; on CUB's novel classes, cut to bounding boxes: 60.9 / 74.2 %.
-    """
-    weights = {"ce": 0.5, "rotation": 1.0, "distill": 0.5}
-    phases = (Phase(1 / 3, weights, teacher=teacher), Phase(1.0, {**weights, "hct": 1.0}, teacher=teacher))
-    taught = replace(hct_r(dataset), phases=phases, dropblock=0.1, scale=0.25, jitter=0.4)
-    return replace(taught, epochs=146, validate_every=6, seed=3)
-
-
 def protonet_recipe(dataset: str = "cifar-fs") -> TrainConfig:
     """protoadapt train protonet --data DIR --out runs/protonet
 
