@@ -30,7 +30,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 
 
 def test_complete_and_each_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = replace(DATASETS["cifar-fs"], per_class=2, images={"base": 128, "val": 32, "novel": 40})
+    small = replace(DATASETS["cifar-fs"], per_class=2)
     monkeypatch.setitem(DATASETS, "cifar-fs", small)
     for split in ("base", "val", "novel"):
         class_folders(tmp_path / "cifar100" / "data", class_list("cifar-fs", split), 2)

@@ -72,7 +72,7 @@ def _check_split(name: str, split: str, folder: Path) -> tuple[str, list[str]]:
         # A pickle without class names: only the number of classes can be checked.
         classes = classes if len(counts) != len(classes) else list(counts)
         expected = dict.fromkeys(counts, dataset.per_class or 0)
-    total, found = dataset.images.get(split), sum(counts.values())
+    total, found = sum(expected.values()) or dataset.images.get(split), sum(counts.values())
     of_classes, of_total = f" of {len(classes)}" if classes else "", f" of {total:,}" if total else ""
     differences = {
         "missing classes": [label for label in classes if label not in counts],

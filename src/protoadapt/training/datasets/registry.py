@@ -26,10 +26,10 @@ class Dataset:
     title: str
     layouts: Mapping[str, Find]  # words → layout, tried in this order; none: built in
     home: str  # official address
-    mean: tuple[float, float, float]  # of the base classes, pixels from 0 to 1, as `load` returns them
-    std: tuple[float, float, float]
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)  # of the base classes, pixels from 0 to 1, as `load`
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)  # returns them; by default the usual ones of ImageNet
     per_class: int | None = None  # pictures per class, where that is one number
-    images: Mapping[str, int] = field(default_factory=dict)  # pictures per split
+    images: Mapping[str, int] = field(default_factory=dict)  # pictures per split, where those per class are not known
     folders: tuple[str, ...] = ()  # usual names of its folder inside the data folder
     size: int = 84
     crops: tuple[str, ...] = ("none",)
@@ -67,7 +67,6 @@ DATASETS = {
         folders=("cifar-100-python", "cifar100", "CIFAR-FS", "cifar_fs", "cifar-fs"),
         mean=(0.5088, 0.4917, 0.4437),
         std=(0.2660, 0.2549, 0.2759),
-        images={"base": 38_400, "val": 9_600, "novel": 12_000},
     ),
     "fc100": Dataset(
         title="FC100",
@@ -75,7 +74,6 @@ DATASETS = {
         folders=("cifar-100-python", "cifar100", "FC100", "fc100"),
         mean=(0.5182, 0.4976, 0.4584),
         std=(0.2728, 0.2618, 0.2861),
-        images={"base": 36_000, "val": 12_000, "novel": 12_000},
     ),
     "mini-imagenet": Dataset(
         title="mini-ImageNet",
@@ -89,7 +87,6 @@ DATASETS = {
         mean=(0.4709, 0.4503, 0.4055),
         std=(0.2714, 0.2646, 0.2782),
         per_class=600,
-        images={"base": 38_400, "val": 9_600, "novel": 12_000},
         note="Eight of its pictures occur twice, a few of them in a base and a validation class: "
         "the published dataset is like that, and it is used unchanged.",
     ),
@@ -100,8 +97,6 @@ DATASETS = {
         },
         folders=("tiered-imagenet", "tiered_imagenet", "tieredImageNet", "tieredImagenet", "tieredimagenet"),
         home="https://github.com/renmengye/few-shot-ssl-public, or the class folders of ILSVRC 2012 from https://image-net.org",
-        mean=(0.485, 0.456, 0.406),  # the usual ones of ImageNet
-        std=(0.229, 0.224, 0.225),
         images={"base": 448_695, "val": 124_261, "novel": 206_209},
     ),
     "cub": Dataset(
@@ -116,7 +111,6 @@ DATASETS = {
         md5="97eceeb196236b17998738112f37df78",
         mean=(0.4743, 0.4747, 0.4053),  # cut to bounding boxes
         std=(0.2240, 0.2208, 0.2460),
-        images={"base": 5_885, "val": 2_950, "novel": 2_953},
         crops=("none", "box"),
     ),
     "glyphs": Dataset(
@@ -126,15 +120,12 @@ DATASETS = {
         mean=(0.4957, 0.4962, 0.4990),
         std=(0.2910, 0.3068, 0.2842),
         per_class=glyphs.PER_CLASS,
-        images={"base": 227 * glyphs.PER_CLASS, "val": 60 * glyphs.PER_CLASS, "novel": 80 * glyphs.PER_CLASS},
         size=32,
     ),
     "folder": Dataset(
         title="a folder of class folders",
         layouts={"one folder of pictures per class, alone or in base/, val/ and novel/": layouts.any_folder},
         home="your own pictures",
-        mean=(0.485, 0.456, 0.406),  # those of ImageNet, for photographs of anything
-        std=(0.229, 0.224, 0.225),
     ),
 }
 

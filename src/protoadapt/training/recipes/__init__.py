@@ -19,7 +19,7 @@ RECIPES: dict[str, Callable[..., TrainConfig]] = {
     if (match := re.match(r"protoadapt train (\w+) ", getattr(function, "__doc__", None) or ""))
 }
 """Every function of the two modules whose docstring begins with its command, in their order."""
-EARLIER = {"teacher": "learns from", "init_from": "starts from"}
+EARLIER = ("teacher", "init_from")
 """Parameters of a recipe that name an earlier run, which the user must give."""
 
 
@@ -38,9 +38,7 @@ def recipe(name: str, overrides: Iterable[str] = ()) -> TrainConfig:
     texts, parameters, earlier = list(overrides), inspect.signature(RECIPES[name]).parameters, earlier_run(name)
     arguments = dict(pair for pair in map(split_override, texts) if pair[0] in parameters)
     if earlier and not arguments.get(earlier):
-        raise UserError(
-            f"the recipe {name} {EARLIER[earlier]} an earlier run: name its folder with --set {earlier}=RUN"
-        )
+        raise UserError(f"the recipe {name} needs an earlier run: name its folder with --set {earlier}=RUN")
     settings = [text for text in texts if split_override(text)[0] not in parameters]
     return apply_overrides(RECIPES[name](**arguments), settings)
 
