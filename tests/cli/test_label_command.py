@@ -130,7 +130,7 @@ def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model
         ("export cub --images images", "--images has no effect with --format onnx"),
         ("export o --format fiftyone --sort copy --url http://x", "--sort and --url have no effect with --format fift"),
         ("export o --format fiftyone --classifier c", "--classifier has no effect with --format fiftyone"),
-        ("calibrate f.safetensors --card c.json --model cub", "--model has no effect with feature files"),
+        ("calibrate nowhere.safetensors --card c.json", "no feature file"),
     ],
 )
 def test_mistakes_are_one_sentence(folder, model, words, said):

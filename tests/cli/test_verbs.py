@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +15,11 @@ from helpers.command import run
 from typer.main import get_command
 
 import protoadapt
+from protoadapt import save_features
 from protoadapt.cli import EXTRAS, main
 from protoadapt.cli.manifest_command import manifest_command
 from protoadapt.cli.verbs import VERBS, app
+from protoadapt.core.features import synthetic_features
 from protoadapt.training.datasets.registry import DATASETS
 from protoadapt.vision import shards
 
@@ -118,10 +122,11 @@ print(json.dumps(said))
 
 def test_a_plain_install_says_which_extra_a_verb_needs(tmp_path):
     """Verbs on feature files, results and lists need none; all others say which in one sentence."""
-    (tmp_path / "i").mkdir()
     rows = np.random.default_rng(0).random((60, 4))
     np.savez(tmp_path / "f.npz", features=rows, labels=np.repeat(np.arange(6), 10))
     table, result = str(tmp_path / "f.npz"), str(tmp_path / "r.json")
+    made = str(tmp_path / "made.safetensors")
+    save_features(Path(made), replace(synthetic_features(classes=8, rows=40), metadata={"weights": "w"}))
     few = ("--episodes", "3", "--query", "2")
     places = ("--support", "s", "--images", "i", "--out", "o")
     works = [
@@ -130,6 +135,7 @@ def test_a_plain_install_says_which_extra_a_verb_needs(tmp_path):
         ("evaluate", table, *few, "--json", result),
         ("compare", table, *few),
         ("tune", table, "--method", "paddle", *few, "--out", str(tmp_path / "t.json")),
+        ("calibrate", made, "--episodes", "2", "--card", str(tmp_path / "c.json")),
         ("report", result, "--out", str(tmp_path / "r.html")),
     ]
     needs = {
@@ -144,7 +150,6 @@ def test_a_plain_install_says_which_extra_a_verb_needs(tmp_path):
         ("predict", "c.safetensors", "i"): "label",
         ("suggest", *places[2:]): "label",
         ("check", "i", "--out", "o"): "label",
-        ("calibrate", "i", "--model", "lite0", "--card", str(tmp_path / "c.json")): "label",
         ("serve",): "app",
         ("export", "lite0", "--out", str(tmp_path / "x.onnx")): "onnx",
     }

@@ -22,7 +22,6 @@ from protoadapt.labeling.familiarity import (
     with_threshold,
 )
 from protoadapt.labeling.label_methods import ESTIMATORS, make_estimator
-from protoadapt.vision import networks
 from protoadapt.vision.networks import cards
 
 TABLE = synthetic_features(classes=12, rows=40, dim=32, spread=0.6)
@@ -198,22 +197,3 @@ def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
         with pytest.raises(UserError, match=said):
             command([words[0]], words[1])
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_the_command_takes_folders_of_pictures(tmp_path, paint, model, capsys):
-    for kind in range(4):
-        for place in range(20):
-            paint(
-                tmp_path / "birds" / f"kind {kind}" / f"{place}.png",
-                ["red", "green", "blue"][kind % 3],
-                100 * kind + place,
-            )
-    with pytest.raises(UserError, match="name the network that embeds them with --model"):
-        command([tmp_path / "birds"], tmp_path / "card.json", episodes=2)
-    paint(tmp_path / "birds" / "unknown" / "0.png", "red", 7)
-    command([tmp_path / "birds"], tmp_path / "card.json", str(model), episodes=2)
-    assert "note: the folder 'birds/unknown' was left out" in capsys.readouterr().err
-    card = json.loads((tmp_path / "card.json").read_text())
-    assert card["weights"] == networks.load(model)[1]["weights"]
-    assert card["calibration"]["features"] == "birds"
-    assert cards.calibration_of(tmp_path / "card.json", card["weights"]) == card["calibration"]

@@ -4,9 +4,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from protoadapt.cli.options import DEFAULT_MODEL, Device, FeatureCache, ModelName, find_device
+from protoadapt.cli.options import DEFAULT_MODEL, Device, FeatureCache, ModelName, argument, find_device, option
 from protoadapt.cli.progress import bars, say_notes, say_skipped, shortened
 from protoadapt.core.errors import count
 from protoadapt.core.files import check_ours, check_output_folder, write_json, write_text
@@ -22,13 +20,11 @@ OURS = {
 
 def check_command(
     labelled: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR|CSV", help="labelled pictures: one folder per class, or a csv of file and label"),
+        list[Path], argument("labelled pictures: one folder per class, or a csv of file and label", "DIR|CSV")
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="directory for check.csv, check.html and check.json")],
+    out: Annotated[Path, option("directory for check.csv, check.html and check.json", "DIR")],
     images: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="directory that a csv's files are in (default: that of the csv)"),
+        Path | None, option("directory that a csv's files are in (default: that of the csv)", "DIR")
     ] = None,
     model: ModelName = DEFAULT_MODEL,
     cache: FeatureCache = None,

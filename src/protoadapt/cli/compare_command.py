@@ -3,31 +3,23 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from protoadapt.cli import options
 from protoadapt.cli.evaluate_command import check_outputs, load_trained_head, measure, read_table, show
 from protoadapt.cli.progress import say
 from protoadapt.core.errors import UserError
+from protoadapt.core.protocol import Protocol
 
 
+@options.protocol_options
 def compare_command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="feature files, .safetensors or .npz")],
+    files: Annotated[list[Path], options.argument("feature files, .safetensors or .npz", "FILE")],
+    protocol: Protocol,
     methods: Annotated[
-        str, typer.Option(help="names separated by commas, settings in brackets: protonet,cipa(sigma=1)")
+        str, options.option("names separated by commas, settings in brackets: protonet,cipa(sigma=1)")
     ] = "protonet,semi_protonet,cipa,pt_map",
     head: options.Head = None,
-    way: options.Way = 5,
-    shot: options.Shot = 1,
-    query: options.Query = 15,
     episodes: options.EpisodeCount = 10_000,
     seed: options.Seed = 0,
-    protocol: options.Kind = "balanced",
-    alpha: options.Alpha = 2.0,
-    unlabeled: options.Unlabeled = 0,
-    distractors: options.Distractors = 0,
-    present: options.Present = 5,
-    foreign: options.Foreign = 0.3,
     min_rows: options.MinRows = 0,
     base: options.Base = None,
     json_out: options.Json = None,
@@ -39,7 +31,6 @@ def compare_command(
     Prints their accuracies and the paired differences to the first, with 95 % confidence intervals. With several
     feature files: the means over all runs, their spread, and p-values with Holm's correction for multiple comparisons.
     """
-    from protoadapt.core.episodes import Protocol
     from protoadapt.core.methods import method, split_specs
     from protoadapt.core.results import document_of
 
@@ -54,7 +45,6 @@ def compare_command(
         raise UserError("no method is named: give --methods protonet,cipa")
     if trained and trained.name in chosen:
         raise UserError(f"{trained.name} is a method and the head of {str(head)!r}: leave one of them out")
-    drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors, present=present, foreign=foreign)
     if len(chosen) < len(specs):
         say("note: a method that is named twice runs once")
     if len(dims := sorted({table.features.shape[1] for table in tables})) > 1:
@@ -62,7 +52,7 @@ def compare_command(
     results = [
         result
         for table in tables
-        for result in measure(table, [*chosen.values()], drawn, episodes, seed, device, trained)
+        for result in measure(table, [*chosen.values()], protocol, episodes, seed, device, trained)
     ]
     reference = next(iter(chosen))
     several = len(chosen) + bool(trained) > 1

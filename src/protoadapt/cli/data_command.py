@@ -4,9 +4,7 @@ import sys
 from functools import partial
 from typing import Annotated
 
-import typer
-
-from protoadapt.cli.options import DataDir, DatasetName
+from protoadapt.cli.options import DataDir, DatasetName, option
 from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError
 
@@ -14,7 +12,7 @@ from protoadapt.core.errors import UserError
 def data_command(
     dataset: DatasetName = "",
     data_dir: DataDir = None,
-    download: Annotated[bool, typer.Option("--download", help="download it from its official address first")] = False,
+    download: Annotated[bool, option("download it from its official address first", flag="--download")] = False,
 ) -> None:
     """Check a dataset on disk, or download it.
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from protoadapt.cli.options import option
 
 
 def demo_command(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="directory for the results")] = Path("demo"),
+    out: Annotated[Path, option("directory for the results", "DIR")] = Path("demo"),
 ) -> None:
     """Train, evaluate, report and label on built-in pictures.
 

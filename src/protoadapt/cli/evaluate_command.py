@@ -5,42 +5,33 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
 from protoadapt.cli import options
 from protoadapt.cli.progress import bars, say
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output
+from protoadapt.core.protocol import Protocol
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from protoadapt.core.episodes import Protocol
     from protoadapt.core.features import Features
     from protoadapt.core.methods import Method
     from protoadapt.vision.networks.head_files import TrainedHead
 
 
+@options.protocol_options
 def evaluate_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="feature file, .safetensors or .npz")],
+    file: Annotated[Path, options.argument("feature file, .safetensors or .npz", "FILE")],
+    protocol: Protocol,
     method_name: Annotated[
         str,
-        typer.Option(
-            "--method", help="a name that `protoadapt methods` lists, or package.module:function (default: cipa)"
+        options.option(
+            "a name that `protoadapt methods` lists, or package.module:function (default: cipa)", flag="--method"
         ),
     ] = "",
     head: options.Head = None,
-    way: options.Way = 5,
-    shot: options.Shot = 1,
-    query: options.Query = 15,
     episodes: options.EpisodeCount = 10_000,
     seed: options.Seed = 0,
-    protocol: options.Kind = "balanced",
-    alpha: options.Alpha = 2.0,
-    unlabeled: options.Unlabeled = 0,
-    distractors: options.Distractors = 0,
-    present: options.Present = 5,
-    foreign: options.Foreign = 0.3,
     min_rows: options.MinRows = 0,
     base: options.Base = None,
     settings: options.Settings = None,
@@ -52,7 +43,6 @@ def evaluate_command(
 
     Prints its accuracy with 95 % confidence intervals over episodes and over classes.
     """
-    from protoadapt.core.episodes import Protocol
     from protoadapt.core.methods import method, parse_assignments
 
     check_outputs(form, json_out, file, base)
@@ -60,8 +50,7 @@ def evaluate_command(
         raise UserError("--head runs the head of a run, which has no settings: leave out --method and --set")
     trained = load_trained_head(head)
     chosen = [] if trained else [method(method_name or "cipa", **parse_assignments(settings or []))]
-    drawn = Protocol(protocol, way, shot, query, alpha, unlabeled, distractors, present=present, foreign=foreign)
-    results = measure(read_table(file, base, min_rows, trained), chosen, drawn, episodes, seed, device, trained)
+    results = measure(read_table(file, base, min_rows, trained), chosen, protocol, episodes, seed, device, trained)
     show(results, None, form, json_out, results[0])
 
 
@@ -108,7 +97,7 @@ def read_table(file: Path, base: Path | None, min_rows: int, head: "TrainedHead 
 def measure(
     table: "Features",
     methods: "Sequence[Method | str]",
-    protocol: "Protocol",
+    protocol: Protocol,
     episodes: int,
     seed: int,
     device: str,

@@ -3,44 +3,35 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from protoadapt.cli.options import MODEL_HELP, refuse_unused
+from protoadapt.cli.options import MODEL_HELP, argument, option, refuse_unused
 from protoadapt.cli.progress import say_skipped
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output
 
 
 def export_command(
-    source: Annotated[
-        str, typer.Argument(metavar="MODEL|LABELS", help=f"{MODEL_HELP}; or the output directory of `label`")
-    ],
-    out: Annotated[Path, typer.Option(metavar="FILE.onnx|DIR", help="the ONNX file, or a new folder for the labels")],
+    source: Annotated[str, argument(f"{MODEL_HELP}; or the output directory of `label`", "MODEL|LABELS")],
+    out: Annotated[Path, option("the ONNX file, or a new folder for the labels", "FILE.onnx|DIR")],
     form: Annotated[
         str | None,
-        typer.Option(
-            "--format",
-            help="onnx; of labels: imagefolder (a folder per class; Hugging Face), fiftyone or label-studio (default: "
-            "onnx of a model, imagefolder of labels)",
+        option(
+            "onnx; of labels: imagefolder (a folder per class; Hugging Face), fiftyone or label-studio "
+            "(default: onnx of a model, imagefolder of labels)",
+            flag="--format",
         ),
     ] = None,
     classifier: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="classifier.safetensors from `label`: the ONNX file then gives class probabilities"
-        ),
+        Path | None, option("classifier.safetensors from `label`: the ONNX file then gives class probabilities", "FILE")
     ] = None,
     images: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="of labels: the pictures, where labels.json does not lead there")
+        Path | None, option("of labels: the pictures, where labels.json does not lead there", "DIR")
     ] = None,
-    sort: Annotated[
-        str | None, typer.Option(metavar="link|copy", help="with imagefolder: link (default) or copy the pictures")
-    ] = None,
+    sort: Annotated[str | None, option("with imagefolder: link (default) or copy the pictures", "link|copy")] = None,
     url: Annotated[
         str | None,
-        typer.Option(
-            help="with label-studio: address before a picture's path, http(s)://, s3://, gs://, azure-blob:// or / "
-            "(default: its local files)"
+        option(
+            "with label-studio: address before a picture's path, http(s)://, s3://, gs://, azure-blob:// or /"
+            " (default: its local files)"
         ),
     ] = None,
 ) -> None:

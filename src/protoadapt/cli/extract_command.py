@@ -6,9 +6,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from protoadapt.cli.options import Cache, DataDir, DatasetName, Device, Model, SkipCorrupt, find_device, refuse_unused
+from protoadapt.cli.options import (
+    Cache,
+    DataDir,
+    DatasetName,
+    Device,
+    Model,
+    SkipCorrupt,
+    find_device,
+    option,
+    refuse_unused,
+)
 from protoadapt.cli.progress import bars, say, say_unread
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, check_output_folder
@@ -19,57 +27,49 @@ if TYPE_CHECKING:
 
 def extract_command(
     model: Model,
-    out: Annotated[Path, typer.Option(metavar="PATH", help="feature file .safetensors; with --manifest, a directory")],
+    out: Annotated[Path, option("feature file .safetensors; with --manifest, a directory", "PATH")],
     dataset: DatasetName = "",
     data_dir: DataDir = None,
     split: Annotated[
-        str | None, typer.Option(help="split of the dataset: base, val or novel (or train, val, test); default: novel")
+        str | None, option("split of the dataset: base, val or novel (or train, val, test); default: novel")
     ] = None,
     images: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="your own pictures, in one folder per class; replaces --dataset")
+        Path | None, option("your own pictures, in one folder per class; replaces --dataset", "DIR")
     ] = None,
-    manifest: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="list from `protoadapt manifest`; replaces --dataset")
-    ] = None,
-    crop: Annotated[str, typer.Option(help="none, or box: cut to the boxes of CUB (default: as in training)")] = "",
-    views: Annotated[int, typer.Option(help="views to average per picture: 1 itself, 2 adds its mirror image, …")] = 1,
+    manifest: Annotated[Path | None, option("list from `protoadapt manifest`; replaces --dataset", "FILE")] = None,
+    crop: Annotated[str, option("none, or box: cut to the boxes of CUB (default: as in training)")] = "",
+    views: Annotated[int, option("views to average per picture: 1 itself, 2 adds its mirror image, …")] = 1,
     store: Annotated[
         int | None,
-        typer.Option(
-            metavar="SIDE",
-            help="cut the windows of --views 3 and more from pictures of this side (default: the network's input)",
+        option(
+            "cut the windows of --views 3 and more from pictures of this side (default: the network's input)", "SIDE"
         ),
     ] = None,
-    pooling: Annotated[
-        float, typer.Option(help="exponent p of generalised-mean (GeM) pooling, 1 to 8; 1: plain average")
-    ] = 1.0,
+    pooling: Annotated[float, option("exponent p of generalised-mean (GeM) pooling, 1 to 8; 1: plain average")] = 1.0,
     no_base_mean: Annotated[
         bool,
-        typer.Option(
-            "--no-base-mean",
-            help="do not store the mean and covariance of the base classes' features, which some methods need "
-            "(default: they are, where the base pictures are on disk)",
+        option(
+            "do not store the mean and covariance of the base classes (default: where their pictures are on disk)",
+            flag="--no-base-mean",
         ),
     ] = False,
     maps: Annotated[
         bool,
-        typer.Option(
-            "--maps",
-            help="also store the features of every place of the last stage, for heads that look at them: 2 bytes × D × "
-            "places per picture, such as 26 KB (ResNet-12, 84 pixels)",
+        option(
+            "also store the features of every place of the last stage, for heads that look at them (ResNet-12: 26 KB)",
+            flag="--maps",
         ),
     ] = False,
     cache: Cache = None,
     skip_corrupt: SkipCorrupt = False,
     device: Device = "auto",
     shard: Annotated[
-        str | None,
-        typer.Option(metavar="I/N", help="with --manifest: part I of N, such as 0/4, 1/4, … on four machines"),
+        str | None, option("with --manifest: part I of N, such as 0/4, 1/4, … on four machines", "I/N")
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="with --manifest: local (processes, the default), or ray on a cluster")
+        str | None, option("with --manifest: local (processes, the default), or ray on a cluster")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="with --manifest: processes (default: one per core)")] = None,
+    workers: Annotated[int | None, option("with --manifest: processes (default: one per core)")] = None,
 ) -> None:
     """Compute the features of pictures and store them.
 

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from protoadapt.cli.options import (
     DEFAULT_MODEL,
     MODEL_HELP,
@@ -14,6 +12,7 @@ from protoadapt.cli.options import (
     Sort,
     SortUnknown,
     find_device,
+    option,
     refuse_unused,
 )
 from protoadapt.cli.progress import bars, say_notes, say_skipped
@@ -22,34 +21,29 @@ from protoadapt.core.untrusted import for_terminal
 
 
 def label_command(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="directory for labels.csv, report.html, classifier, …")],
+    out: Annotated[Path, option("directory for labels.csv, report.html, classifier, …", "DIR")],
     support: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="DIR|CSV",
-            help="labelled examples: one folder per class, or a csv with the columns file and label; repeatable",
+        option(
+            "labelled examples: one folder per class, or a csv with the columns file and label; repeatable", "DIR|CSV"
         ),
     ] = None,
-    images: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="pictures to name, in this directory and those below it")
-    ] = None,
+    images: Annotated[Path | None, option("pictures to name, in this directory and those below it", "DIR")] = None,
     features: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="directory of feature shards from `extract --manifest`; replaces --images"),
+        Path | None, option("directory of feature shards from `extract --manifest`; replaces --images", "DIR")
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(help=f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --features, the one that made them)"),
+        str | None, option(f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --features, the one that made them)")
     ] = None,
-    method: Annotated[str, typer.Option(help="bapa, cipa, protonet, semi_protonet, soft_kmeans or pt_map")] = "bapa",
+    method: Annotated[str, option("bapa, cipa, protonet, semi_protonet, soft_kmeans or pt_map")] = "bapa",
     settings: Settings = None,
     sort: Sort = None,
     sort_unknown: SortUnknown = None,
     unknown: Annotated[
         str | None,
-        typer.Option(
-            metavar="off|RATE",
-            help="share of known pictures that may be called unknown, up to 0.5 (default: 0.1); off: no picture is",
+        option(
+            "share of known pictures that may be called unknown, up to 0.5 (default: 0.1); off: no picture is",
+            "off|RATE",
         ),
     ] = None,
     cache: FeatureCache = None,

@@ -5,8 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from protoadapt.cli.options import argument, option
 from protoadapt.cli.progress import bars, say
 from protoadapt.core.errors import count
 from protoadapt.core.files import check_output
@@ -19,12 +18,11 @@ SHARD_SIZE = 1024
 
 def manifest_command(
     sources: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR|LIST|TAR", help="one directory, one text file with a path per line, or tar files"),
+        list[Path], argument("one directory, one text file with a path per line, or tar files", "DIR|LIST|TAR")
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="the manifest, as JSON lines")],
-    sha256: Annotated[bool, typer.Option("--sha256", help="store a checksum per picture; reads every byte")] = False,
-    shard_size: Annotated[int, typer.Option(help="pictures per shard; a shard is the unit of work")] = SHARD_SIZE,
+    out: Annotated[Path, option("the manifest, as JSON lines", "FILE")],
+    sha256: Annotated[bool, option("store a checksum per picture; reads every byte", flag="--sha256")] = False,
+    shard_size: Annotated[int, option("pictures per shard; a shard is the unit of work")] = SHARD_SIZE,
 ) -> None:
     """List millions of pictures in shards for extract.
 

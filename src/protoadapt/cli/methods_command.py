@@ -7,13 +7,11 @@ from collections.abc import Callable
 from textwrap import fill
 from typing import Annotated
 
-import typer
+from protoadapt.cli.options import argument
 
 
 def methods_command(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="describe only this method, or package.module:function")
-    ] = "",
+    name: Annotated[str, argument("describe only this method, or package.module:function", "NAME")] = "",
 ) -> None:
     """List the inference methods and their settings.
 

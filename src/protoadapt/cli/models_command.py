@@ -2,14 +2,13 @@
 
 from typing import Annotated, Any
 
-import typer
-
+from protoadapt.cli.options import argument
 from protoadapt.core.errors import UserError
 from protoadapt.core.untrusted import for_terminal
 
 
 def models_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="a name or a model file: print its card")] = "",
+    name: Annotated[str, argument("a name or a model file: print its card", "NAME")] = "",
 ) -> None:
     """List the networks that have a name, or describe one.
 

@@ -2,92 +2,113 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from protoadapt.core.errors import UserError
+from protoadapt.core.protocol import Protocol
+
+
+def option(help: str, metavar: str | None = None, *, flag: str | None = None, **more: Any) -> Any:
+    """An option of a verb. `flag` is its spelling, where that is not the parameter's."""
+    return typer.Option(*filter(None, [flag]), help=help, metavar=metavar, **more)
+
+
+def argument(help: str, metavar: str) -> Any:
+    """A word of a command line that needs no option."""
+    return typer.Argument(help=help, metavar=metavar)
+
+
+PROTOCOL_HELP = {
+    "kind": "balanced: equal classes; dirichlet: imbalanced queries; semi: unlabelled examples beside the queries; "
+    "present: queries of --present classes only; one-class: of one class; few: --query in all; open: some queries "
+    "are of other classes",
+    "way": "classes per episode",
+    "shot": "labelled examples per class",
+    "query": "queries per class; with dirichlet and present, the average; with one-class and few, in all",
+    "alpha": "with dirichlet: concentration of the class shares; small is imbalanced",
+    "unlabeled": "with semi: unlabelled examples per class",
+    "distractors": "with semi: extra classes that appear only among the unlabelled images",
+    "present": "with present: classes that are among the queries",
+    "foreign": "with open: share of the queries that are of other classes",
+}
+
+
+def protocol_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Gives a verb an option for each setting of `Protocol`, with its default; the verb gets them as `protocol`."""
+
+    def command(**given: Any) -> None:
+        protocol = Protocol(**{name: given.pop(name) for name in PROTOCOL_HELP})
+        verb(protocol=protocol, **given)
+
+    own = [each for each in signature(verb, eval_str=True).parameters.values() if each.name != "protocol"]
+    settings = [
+        Parameter(
+            each.name,
+            Parameter.KEYWORD_ONLY,
+            default=each.default,
+            annotation=Annotated[type(each.default), option(help, flag="--protocol" if each.name == "kind" else None)],
+        )
+        for each in fields(Protocol)
+        if (help := PROTOCOL_HELP.get(each.name))
+    ]
+    parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own] + settings
+    command.__signature__ = signature(verb).replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+    return command
+
 
 DEFAULT_MODEL = "lite0"
 MODEL_HELP = "network: a name that `protoadapt models` lists, NAME+NAME, timm:NAME, a training run, or a model file"
-Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)]
-ModelName = Annotated[str, typer.Option(help=MODEL_HELP)]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …; auto: a GPU if there is one")]
+Model = Annotated[str, argument(MODEL_HELP, "MODEL")]
+ModelName = Annotated[str, option(MODEL_HELP)]
+Device = Annotated[str, option("cpu, cuda, cuda:1, …; auto: a GPU if there is one")]
 DatasetName = Annotated[
     str,
-    typer.Option(
-        "--dataset",
-        metavar="NAME",
-        help="dataset: mini-imagenet, tiered-imagenet, cifar-fs, fc100, cub, glyphs or folder",
-    ),
+    option("dataset: mini-imagenet, tiered-imagenet, cifar-fs, fc100, cub, glyphs or folder", "NAME", flag="--dataset"),
 ]
-DataDir = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="directory that holds the dataset")]
-Cache = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="directory for decoded pictures (default: in --data, else beside --out)"),
-]
-FeatureCache = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="directory for computed features (default: OUT/.features)")
-]
-SkipCorrupt = Annotated[bool, typer.Option("--skip-corrupt", help="skip unreadable pictures instead of stopping")]
+DataDir = Annotated[Path | None, option("directory that holds the dataset", "DIR", flag="--data")]
+Cache = Annotated[Path | None, option("directory for decoded pictures (default: in --data, else beside --out)", "DIR")]
+FeatureCache = Annotated[Path | None, option("directory for computed features (default: OUT/.features)", "DIR")]
+SkipCorrupt = Annotated[bool, option("skip unreadable pictures instead of stopping", flag="--skip-corrupt")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="change a setting of the method (`protoadapt methods`); repeatable"
-    ),
+    option("change a setting of the method (`protoadapt methods`); repeatable", "NAME=VALUE", flag="--set"),
 ]
-Sort = Annotated[str | None, typer.Option(metavar="copy|link", help="copy or link the pictures into OUT/sorted/CLASS/")]
+Sort = Annotated[str | None, option("copy or link the pictures into OUT/sorted/CLASS/", "copy|link")]
 SortUnknown = Annotated[
     str | None,
-    typer.Option(
-        metavar="together|apart",
-        help="with --sort: unknown pictures go to the folder of their likeliest class (default), or to sorted/unknown/",
+    option(
+        "with --sort: unknown pictures go to the folder of their likeliest class (default), or to sorted/unknown/",
+        "together|apart",
     ),
 ]
-Head = Annotated[
-    Path | None,
-    typer.Option(metavar="RUN", help="run whose trained few-shot head answers, on features of its own network"),
-]
-Way = Annotated[int, typer.Option(help="classes per episode")]
-Shot = Annotated[int, typer.Option(help="labelled examples per class")]
-Query = Annotated[
-    int, typer.Option(help="queries per class; with dirichlet and present, the average; with one-class and few, in all")
-]
-EpisodeCount = Annotated[int, typer.Option("--episodes", help="number of episodes")]
-Seed = Annotated[int, typer.Option(help="random seed: the same seed draws the same episodes")]
-Kind = Annotated[
-    str,
-    typer.Option(
-        "--protocol",
-        help="balanced: equal classes; dirichlet: imbalanced queries; semi: unlabelled examples beside the queries; "
-        "present: queries of --present classes only; one-class: of one class; few: --query in all; open: some queries "
-        "are of other classes",
-    ),
-]
-Alpha = Annotated[float, typer.Option(help="with dirichlet: concentration of the class shares; small is imbalanced")]
-Unlabeled = Annotated[int, typer.Option(help="with semi: unlabelled examples per class")]
-Distractors = Annotated[int, typer.Option(help="with semi: extra classes that appear only among the unlabelled images")]
-Present = Annotated[int, typer.Option(help="with present: classes that are among the queries")]
-Foreign = Annotated[float, typer.Option(help="with open: share of the queries that are of other classes")]
-MinRows = Annotated[int, typer.Option(min=0, help="leave out classes with fewer than this many rows")]
+Head = Annotated[Path | None, option("run whose trained few-shot head answers, on features of its own network", "RUN")]
+EpisodeCount = Annotated[int, option("number of episodes", flag="--episodes")]
+Seed = Annotated[int, option("random seed: the same seed draws the same episodes")]
+MinRows = Annotated[int, option("leave out classes with fewer than this many rows", min=0)]
 Base = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="feature file of the base classes, whose mean or covariance simpleshot, bd_cspn, laplacian_shot and "
-        "bavardage use",
+    option(
+        "feature file of the base classes, whose mean or covariance simpleshot, bd_cspn, laplacian_shot "
+        "and bavardage use",
+        "FILE",
     ),
 ]
-Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="also write the result as JSON")]
-Format = Annotated[str, typer.Option("--format", help="format of the printed table: text, markdown, csv or latex")]
+Json = Annotated[Path | None, option("also write the result as JSON", "FILE", flag="--json")]
+Format = Annotated[str, option("format of the printed table: text, markdown, csv or latex", flag="--format")]
 
 
 def refuse_unused(given: Mapping[str, object], where: str) -> None:
     """Raises UserError where one of these options is given, with a value other than None and False, which nobody would
     read; `where` says with or without what."""
-    if unused := [option for option, value in given.items() if value not in (None, False)]:
+    if unused := [name for name, value in given.items() if value not in (None, False)]:
         has, it = ("has", "it") if len(unused) == 1 else ("have", "them")
         raise UserError(f"{' and '.join(unused)} {has} no effect {where}: leave {it} out")
 

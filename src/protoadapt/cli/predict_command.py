@@ -4,9 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from protoadapt.cli.options import Device, Sort, SortUnknown, find_device
+from protoadapt.cli.options import Device, Sort, SortUnknown, argument, find_device, option
 from protoadapt.cli.progress import bars, say_skipped
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.untrusted import for_terminal
@@ -15,19 +13,15 @@ FORMATS = ("text", "csv", "json")
 
 
 def predict_command(
-    classifier: Annotated[
-        Path, typer.Argument(metavar="CLASSIFIER", help="classifier.safetensors from `protoadapt label`")
-    ],
-    images: Annotated[list[Path], typer.Argument(metavar="IMAGE|DIR", help="pictures, or directories of them")],
+    classifier: Annotated[Path, argument("classifier.safetensors from `protoadapt label`", "CLASSIFIER")],
+    images: Annotated[list[Path], argument("pictures, or directories of them", "IMAGE|DIR")],
     form: Annotated[
-        str, typer.Option("--format", help="text; csv: the columns of labels.csv; json: everything there is")
+        str, option("text; csv: the columns of labels.csv; json: everything there is", flag="--format")
     ] = "text",
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="directory for labels.csv, labels.json and report.html as well")
-    ] = None,
+    out: Annotated[Path | None, option("directory for labels.csv, labels.json and report.html as well", "DIR")] = None,
     sort: Sort = None,
     sort_unknown: SortUnknown = None,
-    model: Annotated[str | None, typer.Option(help="path of the network, if it has moved since `label` ran")] = None,
+    model: Annotated[str | None, option("path of the network, if it has moved since `label` ran")] = None,
     device: Device = "auto",
 ) -> None:
     """Name new pictures with a classifier from `label`.

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from protoadapt.cli.options import argument, option
 from protoadapt.cli.progress import say
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, write_text
@@ -18,18 +17,14 @@ WAY_OUT = "give a file that `evaluate --json` or `compare --json` wrote"
 def report_command(
     sources: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="FILE|DIR",
-            help="result JSON files, a labels.json or check.json, training runs, or directories of them",
-        ),
+        argument("result JSON files, a labels.json or check.json, training runs, or directories of them", "FILE|DIR"),
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="the HTML page (default: report.html; for labels, beside labels.json)"),
+        Path | None, option("the HTML page (default: report.html; for labels, beside labels.json)", "FILE")
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option("--format", help="a table of the results instead: text, markdown, csv or latex (for booktabs)"),
+        option("a table of the results instead: text, markdown, csv or latex (for booktabs)", flag="--format"),
     ] = None,
 ) -> None:
     """Make one HTML page from results or labels.

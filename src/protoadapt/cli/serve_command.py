@@ -4,33 +4,25 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from protoadapt.cli.options import DEFAULT_MODEL, MODEL_HELP, Device, find_device
+from protoadapt.cli.options import DEFAULT_MODEL, MODEL_HELP, Device, find_device, option
 
 
 def serve_command(
     model: Annotated[
-        str | None,
-        typer.Option(help=f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --classifier, the one that made it)"),
+        str | None, option(f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --classifier, the one that made it)")
     ] = None,
     classifier: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="classifier.safetensors: adds POST /api/predict, for programs"),
+        Path | None, option("classifier.safetensors: adds POST /api/predict, for programs", "FILE")
     ] = None,
-    host: Annotated[
-        str, typer.Option(help="address to listen on; 0.0.0.0 lets other computers in, with the token")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="port to listen on; 0: any free one")] = 7860,
+    host: Annotated[str, option("address to listen on; 0.0.0.0 lets other computers in, with the token")] = "127.0.0.1",
+    port: Annotated[int, option("port to listen on; 0: any free one", min=0, max=65535)] = 7860,
     token: Annotated[
-        str | None,
-        typer.Option(envvar="PROTOADAPT_TOKEN", help="access token; generated when --host is not local"),
+        str | None, option("access token; generated when --host is not local", envvar="PROTOADAPT_TOKEN")
     ] = None,
-    max_mb: Annotated[int, typer.Option(min=1, max=512, help="largest size of one uploaded file, in MB")] = 20,
-    max_pictures: Annotated[int, typer.Option(min=2, max=50_000, help="most pictures per open page")] = 5000,
+    max_mb: Annotated[int, option("largest size of one uploaded file, in MB", min=1, max=512)] = 20,
+    max_pictures: Annotated[int, option("most pictures per open page", min=2, max=50000)] = 5000,
     keep: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="directory that keeps the boards for the next time; without it, nothing is"),
+        Path | None, option("directory that keeps the boards for the next time; without it, nothing is", "DIR")
     ] = None,
     device: Device = "auto",
 ) -> None:

@@ -5,9 +5,7 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from protoadapt.cli.options import DEFAULT_MODEL, Device, FeatureCache, ModelName, find_device
+from protoadapt.cli.options import DEFAULT_MODEL, Device, FeatureCache, ModelName, find_device, option
 from protoadapt.cli.progress import bars, say_notes, say_skipped, shortened
 from protoadapt.core.files import check_ours, check_output_folder, unchanged_since_now, write_json, write_text
 from protoadapt.core.untrusted import for_terminal
@@ -21,13 +19,12 @@ OURS = {
 
 
 def suggest_command(
-    images: Annotated[Path, typer.Option(metavar="DIR", help="pictures, in this directory and those below it")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="directory for next.csv, next.html and next.json")],
+    images: Annotated[Path, option("pictures, in this directory and those below it", "DIR")],
+    out: Annotated[Path, option("directory for next.csv, next.html and next.json", "DIR")],
     support: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="DIR|CSV", help="labels so far, as in `label`, if there are any; repeatable"),
+        list[Path] | None, option("labels so far, as in `label`, if there are any; repeatable", "DIR|CSV")
     ] = None,
-    n: Annotated[int, typer.Option("--n", help="number of pictures to suggest")] = 20,
+    n: Annotated[int, option("number of pictures to suggest", flag="--n")] = 20,
     model: ModelName = DEFAULT_MODEL,
     cache: FeatureCache = None,
     device: Device = "auto",

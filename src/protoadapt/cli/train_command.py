@@ -6,9 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt
+from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt, argument, option
 from protoadapt.cli.progress import bars, say_unread, training_progress
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output_folder
@@ -21,28 +19,24 @@ STOPPED = 143
 
 
 def train_command(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="directory for the run: checkpoints, log, network")],
+    out: Annotated[Path, option("directory for the run: checkpoints, log, network", "DIR")],
     recipe_name: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="a name that `protoadapt recipes` lists; not needed with --resume")
+        str, argument("a name that `protoadapt recipes` lists; not needed with --resume", "RECIPE")
     ] = "",
     dataset: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="train on another dataset than the recipe's, with that dataset's default settings"
-        ),
+        str, option("train on another dataset than the recipe's, with that dataset's default settings", "NAME")
     ] = "",
     data_dir: DataDir = None,
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="change a setting, such as epochs=40; repeatable"),
+        list[str] | None, option("change a setting, such as epochs=40; repeatable", "NAME=VALUE", flag="--set")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="random seed of the run (default: the recipe's)")] = None,
+    seed: Annotated[int | None, option("random seed of the run (default: the recipe's)")] = None,
     cache: Cache = None,
     skip_corrupt: SkipCorrupt = False,
-    resume: Annotated[bool, typer.Option("--resume", help="continue from the last checkpoint in --out")] = False,
+    resume: Annotated[bool, option("continue from the last checkpoint in --out", flag="--resume")] = False,
     device: Device = "auto",
-    devices: Annotated[str, typer.Option(help="number of GPUs or CPU processes on this machine, or auto")] = "1",
-    nodes: Annotated[int, typer.Option(help="number of machines")] = 1,
+    devices: Annotated[str, option("number of GPUs or CPU processes on this machine, or auto")] = "1",
+    nodes: Annotated[int, option("number of machines")] = 1,
 ) -> None:
     """Train a network on the base classes of a dataset.
 

@@ -3,24 +3,19 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from protoadapt.cli import options
 from protoadapt.cli.progress import bars
 from protoadapt.core.files import check_output
+from protoadapt.core.protocol import Protocol
 
 
+@options.protocol_options
 def tune_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="feature file of validation classes")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="settings as JSON; use them with --method FILE")],
-    method_name: Annotated[str, typer.Option("--method", help="method to tune: bapa, paddle or unem")] = "unem",
-    way: options.Way = 5,
-    shot: options.Shot = 1,
-    query: options.Query = 15,
-    protocol: options.Kind = "balanced",
-    alpha: options.Alpha = 2.0,
-    present: options.Present = 5,
-    episodes: Annotated[int, typer.Option(help="number of tasks to learn on")] = 256,
+    file: Annotated[Path, options.argument("feature file of validation classes", "FILE")],
+    out: Annotated[Path, options.option("settings as JSON; use them with --method FILE", "FILE")],
+    protocol: Protocol,
+    method_name: Annotated[str, options.option("method to tune: bapa, paddle or unem", flag="--method")] = "unem",
+    episodes: Annotated[int, options.option("number of tasks to learn on")] = 256,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
 ) -> None:
@@ -30,24 +25,22 @@ def tune_command(
     """
     from protoadapt.core.features import load_features
     from protoadapt.core.files import write_json
-    from protoadapt.core.protocol import Protocol
     from protoadapt.core.tune import tune
 
     check_output(out, file)
     table = load_features(file)
-    drawn = Protocol(protocol, way, shot, query, alpha, present=present)
     device = options.find_device(device)
     with bars() as report:
         found = tune(
             table.features,
             table.labels,
             method_name,
-            drawn,
+            protocol,
             episodes=episodes,
             seed=seed,
             device=device,
             on_progress=lambda share: report(f"% of tuning {method_name}", round(100 * share), 100),
         )
     about = {key: table.about.get(key) for key in ("dataset", "split", "weights", "hash")}
-    write_json(out, {"method": method_name, "arguments": found, "learned_on": about | vars(drawn)})
+    write_json(out, {"method": method_name, "arguments": found, "learned_on": about | vars(protocol)})
     print(f"settings of {method_name} that suit {episodes:,} tasks: {out}")
