@@ -33,7 +33,7 @@ def test_a_sentence_and_nothing_lost(folder, named, paint):
         (("one class.csv",), "gives one class only, 'red': add examples of at least one other class"),
         (("one",), "gives one class only, 'red'"),
         (("same",), r"is labelled 'a' in .* the same picture, 'b' in .*: keep one of the two labels"),
-        (("names.csv",), "has no column label: add one"),
+        (("names.csv",), "has no columns file and label, each once: name them"),
         (("support",), "holds 1 correction that would be lost"),
     ):
         with pytest.raises(UserError, match=words) as error:

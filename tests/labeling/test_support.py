@@ -109,12 +109,12 @@ def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path, paint):
     for text, words in (
         ("name,class\na.png,cat\n", "no columns file and label"),
         ("file|label\na.png|cat\n", "in its first line, with a comma, semicolon or tab between"),
-        ("", "t.csv' is empty"),
-        ("\n\n", "t.csv' is empty"),
-        ("file,label,Label\na.png,cat,dog\n", "several columns label"),
+        ("", "t.csv' has no columns file and label"),
+        ("\n\n", "t.csv' has no columns file and label"),
+        ("file,label,Label\na.png,cat,dog\n", "no columns file and label, each once"),
         ("file,label\nnowhere.png,cat\n", r"line 2 .*'nowhere.png'"),
         ("file,label\n,\n", "gives no labels: write the class of some pictures into the column label of .*t.csv"),
-        ("file\na.png\nb.png\n", "names files but has no column label: add one"),
+        ("file\na.png\nb.png\n", "write the class of some pictures into label"),
     ):
         table.write_text(text)
         with pytest.raises(UserError, match=words):

@@ -63,38 +63,33 @@ def check_folder(
     >>> check_folder(["pictures"], "checked", model="lite0")["suspects"][0]["likely"]
     'oak'
     """
-    out = Path(out)
     if images is not None and not os.path.isdir(images):
         raise UserError(f"there is no folder {str(images)!r}: give the one that the files of the table are in")
-    base = Path(images or (sources[0] if os.path.isdir(sources[0]) else Path(sources[0]).parent))
-    support = read_support(sources, base, least=1, option="--images")
+    out, base = Path(out), Path(images or (sources[0] if os.path.isdir(sources[0]) else Path(sources[0]).parent))
+    examples = read_support(sources, base, least=1, option="--images")
     network = networks.load_for_files(model, device)
-    embedded = embed_pictures(Listing([], []), support, network, cache or out / ".features", on_progress)
-    files: dict[bytes, dict[str, str]] = {}  # of each content: labels by file
-    for example in support.examples:
+    embedded = embed_pictures(Listing([], []), examples, network, cache or out / ".features", on_progress)
+    labels: dict[bytes, dict[str, str]] = {}  # of each content: labels by file
+    for example in examples.examples:
         if (content := embedded.content_of[example.file]) is not None and example.label != UNKNOWN:
-            files.setdefault(content, {})[example.file] = example.label
-    if not files:
+            labels.setdefault(content, {})[example.file] = example.label
+    if not labels:
         why = f" ({to_text(embedded.skipped[-1].file)!r}: {embedded.skipped[-1].reason})" if embedded.skipped else ""
         raise UserError(f"no labelled picture can be read{why}: give other pictures")
-    classes = class_names(support.examples)
+    classes = class_names(examples.examples)
     number = {name: code for code, name in enumerate(classes)}
-    codes = np.array([number[next(iter(of.values()))] if len(set(of.values())) == 1 else -1 for of in files.values()])
-    rows = power_transform(torch.from_numpy(embedded.store.rows(list(files))).float(), 0.5, "auto")
+    codes = np.array([number[next(iter(of.values()))] if len({*of.values()}) == 1 else -1 for of in labels.values()])
+    rows = power_transform(torch.from_numpy(embedded.store.rows(list(labels))).float(), 0.5, "auto")
     faults = find_faults(unit(rows - rows.mean(0)).numpy(), codes)
-    names = [{name_in(base, file): label for file, label in of.items()} for of in files.values()]
-    document = _document(faults, names, classes)
-    paths = {name_in(base, file): (file, content) for content, of in files.items() for file in of}
+    files = {name_in(base, file): (file, content) for content, of in labels.items() for file in of}
+    document = _document(faults, [{name_in(base, file): of[file] for file in of} for of in labels.values()], classes)
     shown = document["pictures"][:PICTURED]
-    for record, small in zip(shown, write_thumbnails([(*paths[one["file"]], THUMB) for one in shown], out)):
+    for record, small in zip(shown, write_thumbnails([(*files[one["file"]], THUMB) for one in shown], out)):
         record["thumb"] = small
-    sizes = np.bincount(codes[codes >= 0], minlength=len(classes))
-    single = [name for name, size in zip(classes, sizes) if size == 1]
-    notes = support.notes()
-    tables = (Path(source) for source in sources if os.path.isfile(source))
+    notes, tables = examples.notes(), (Path(source) for source in sources if os.path.isfile(source))
     if guesses := sum(bool(row.label) and not row.is_example for table in tables for row in table_rows(table)):
         notes.append(f"{count(guesses, 'label is', 'labels are')} a guess of `label` that nobody changed: not checked")
-    if single:
+    if single := [classes[code] for code in np.flatnonzero(np.bincount(codes[codes >= 0]) == 1)]:
         alone = f"{count(len(single), 'class has', 'classes have')} one picture only, whose label cannot be checked"
         notes.append(f"{alone}, such as {single[0]!r}")
     return {
@@ -108,43 +103,35 @@ def check_folder(
     }
 
 
-def _document(faults: Faults, names: Sequence[Mapping[str, str]], classes: Sequence[str]) -> dict[str, Any]:
-    """Faults of rows as faults of files. names: of each row the labels by file."""
-    first = [next(iter(of.items())) for of in names]
-
-    def of_row(row: int) -> dict[str, Any]:
-        return dict(zip(("file", "label"), first[row]))
-
-    suspects = [
-        of_row(one.row)
-        | {"likely": classes[one.likely], "p_label": round(one.p_label, 5), "p_likely": round(one.p_likely, 5)}
-        for one in faults.suspects
-    ]
-    grouped = {row for group in faults.duplicates for row in group}
-    groups = [*faults.duplicates, *([row] for row, of in enumerate(names) if len(of) > 1 and row not in grouped)]
+def _document(faults: Faults, labels: Sequence[Mapping[str, str]], classes: Sequence[str]) -> dict[str, Any]:
+    """Faults of rows as faults of files. labels: of each row the labels by file."""
+    suspects, outliers = [], []
     duplicates: list[dict[str, Any]] = []
-    for group in groups:
-        labels = {file: label for row in group for file, label in names[row].items()}
-        files = [{"file": file, "label": label} for file, label in labels.items()]
-        duplicates.append({"files": files, "identical": len(group) == 1, "contradicts": len(set(labels.values())) > 1})
+    confused: list[dict[str, Any]] = []
+    first = [{"file": file, "label": of[file]} for of in labels for file in [next(iter(of))]]
+    for row, likely, *p in faults.suspects:
+        p_label, p_likely = (round(value, 5) for value in p)
+        suspects.append(first[row] | {"likely": classes[likely], "p_label": p_label, "p_likely": p_likely})
+    grouped = {row for group in faults.duplicates for row in group}
+    identical = [[row] for row, of in enumerate(labels) if len(of) > 1 and row not in grouped]
+    for group in [*faults.duplicates, *identical]:
+        files = [{"file": file, "label": label} for row in group for file, label in labels[row].items()]
+        contradicts = len({one["label"] for one in files}) > 1
+        duplicates.append({"files": files, "identical": len(group) == 1, "contradicts": contradicts})
     duplicates.sort(key=lambda one: (not one["contradicts"], -len(one["files"])))
-    outliers = [of_row(one.row) | {"similarity": round(one.similarity, 4)} for one in faults.outliers]
-    confused: list[dict[str, Any]] = [
-        {"classes": [classes[c] for c in one.classes], "pictures": len(one.rows), "share": round(one.share, 4)}
-        | {"files": [of_row(row) for row in one.rows[:EXAMPLES]]}
-        for one in faults.confused
-    ]
+    for row, similarity in faults.outliers:
+        outliers.append(first[row] | {"similarity": round(similarity, 4)})
+    for pair, inside, share in faults.confused:
+        files, names = [first[row] for row in inside[:EXAMPLES]], [classes[code] for code in pair]
+        confused.append({"classes": names, "pictures": len(inside), "share": round(share, 4), "files": files})
     found = [*suspects, *(file for one in duplicates for file in one["files"]), *outliers]
     found += [file for one in confused for file in one["files"]]
     pictures = {one["file"]: {"file": one["file"], "label": one["label"], "thumb": None} for one in found}
-    sizes = Counter(label for of in names for label in of.values())
+    sizes = Counter(label for of in labels for label in of.values())
     return {
         "checked": sizes.total(),
         "classes": [{"name": name, "pictures": sizes[name]} for name in classes],
-        "suspects": suspects,
-        "duplicates": duplicates,
-        "outliers": outliers,
-        "confused": confused,
+        **{"suspects": suspects, "duplicates": duplicates, "outliers": outliers, "confused": confused},
         "pictures": list(pictures.values()),
     }
 

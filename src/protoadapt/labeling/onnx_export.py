@@ -12,8 +12,7 @@ onnxruntime runs the file beside torch before it gets its name; a file that diff
 import json
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,6 @@ from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.files import check_output, written_whole
-from protoadapt.core.methods.normalize import power_transform
-from protoadapt.core.methods.row_source import DenseBlock
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.vision import networks
 from protoadapt.vision.networks.engines import TORCH
@@ -60,8 +57,7 @@ class Head(nn.Module):
         self.classifier = classifier
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        powered = power_transform(rows, self.classifier.beta, self.classifier.power)
-        logits, familiarity = self.classifier.scores(DenseBlock(powered))
+        logits, familiarity = self.classifier.scores(self.classifier.powered(rows))
         return logits.softmax(1), familiarity
 
 
@@ -126,7 +122,9 @@ def _onnx(network: nn.Module, size: int, outputs: list[str], metadata: Mapping[s
         import onnxscript  # noqa: F401  (what torch's exporter needs)
     except ImportError as error:
         raise UserError(f"export needs onnx and onnxscript: {install('onnx')}") from error
-    with torch.no_grad(), _quiet():
+    # The exporter warns of torchvision, which is not needed, and of deprecated code of its own.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with torch.no_grad(), warnings.catch_warnings(action="ignore"):
         program = torch.onnx.export(
             network,
             (torch.zeros(2, 3, size, size, dtype=torch.uint8),),
@@ -140,20 +138,6 @@ def _onnx(network: nn.Module, size: int, outputs: list[str], metadata: Mapping[s
     graph = program.model_proto
     onnx.helper.set_model_props(graph, {key: json.dumps(value) for key, value in metadata.items()})
     return graph.SerializeToString()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silences the exporter's warnings about torchvision, which is not needed, and about deprecated code of its own."""
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.setLevel(level)
 
 
 @torch.no_grad()

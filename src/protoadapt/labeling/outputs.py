@@ -9,30 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from protoadapt.core import files
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.files import (
-    check_ours,
-    check_output,
-    check_output_folder,
-    csv_text,
-    unchanged_since_now,
-    write_text,
-)
-from protoadapt.labeling import thumbnails
+from protoadapt.labeling import support, thumbnails
 from protoadapt.labeling.classifier import Answers, Classifier, save_classifier
-from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_folder, to_text
+from protoadapt.labeling.names import UNKNOWN, class_cell, to_folder, to_text
 from protoadapt.labeling.sorting import APART, check_way, sort_pictures
-from protoadapt.labeling.support import (
-    BY_CORRECTION,
-    BY_TABLE,
-    CORRECTED,
-    IN_FOLDER,
-    IN_TABLE,
-    PAGE,
-    Example,
-    by_folder,
-    table_examples,
-)
 from protoadapt.vision.pictures.walk import Skipped
 
 SCHEMA = "protoadapt-labels/1"
@@ -63,11 +45,11 @@ class AnsweredBlock(NamedTuple):
 
     def labelled(self) -> "AnsweredBlock":
         """The same with what people said in place of the classifier's answers."""
-        support, (best, probability, familiarity, unknown) = self.codes >= 0, self.answers
-        first = np.where(support, self.codes, best[:, 0])
+        given, (best, probability, familiarity, unknown) = self.codes >= 0, self.answers
+        first = np.where(given, self.codes, best[:, 0])
         said = self.codes != UNLABELED
         sure = np.where(said[:, None], np.array([1.0, 0.0], probability.dtype), probability)
-        unknown = (unknown | (self.codes == NONE_OF_CLASSES)) & ~support
+        unknown = (unknown | (self.codes == NONE_OF_CLASSES)) & ~given
         return self._replace(answers=Answers(np.stack([first, best[:, 1]], 1), sure, familiarity, unknown))
 
     def records(self, classes: Sequence[str], chosen: np.ndarray | slice = slice(None)) -> list[dict[str, Any]]:
@@ -76,8 +58,8 @@ class AnsweredBlock(NamedTuple):
         records = picture_records(names, self.answers.at(chosen), self.codes[chosen], classes)
         for record, origin in zip(records, self.origin[chosen].tolist()):
             said = record["support"] or "no_class" in record
-            record["by_table"] = said and origin != IN_FOLDER
-            record |= {"corrected": True} if said and origin == CORRECTED else {}
+            record["by_table"] = said and origin != support.IN_FOLDER
+            record |= {"corrected": True} if said and origin == support.CORRECTED else {}
         return records
 
 
@@ -117,17 +99,17 @@ def labels_csv_text(result: Mapping[str, Any]) -> str:
         guess = origin_mark(record) if record["support"] else label
         if record.get("no_class"):  # a person's word needs no calibration
             label, unknown, guess = UNKNOWN, "yes", origin_mark(record)
-        rows.append([file_cell(record["file"]), label, confidence, runner_up, margin, familiarity, unknown, guess])
-    return csv_text([COLUMNS, *rows])
+        rows.append(
+            [files.file_cell(record["file"]), label, confidence, runner_up, margin, familiarity, unknown, guess]
+        )
+    return files.csv_text([COLUMNS, *rows])
 
 
 def origin_mark(record: Mapping[str, Any]) -> str:
-    """What `guess` says of an example, so that it comes back with the same origin (see `support`)."""
-    origin = CORRECTED if record.get("corrected") else IN_TABLE if record.get("by_table") else IN_FOLDER
-    if record.get("by_page"):
-        return PAGE[origin]
+    """What `guess` says of an example, so that it comes back with the same origin."""
+    origin = support.CORRECTED if record.get("corrected") else int(record.get("by_table", False))
     label = UNKNOWN if record.get("no_class") else record["label"]
-    return {CORRECTED: BY_CORRECTION, IN_TABLE: BY_TABLE}.get(origin) or by_folder(label)
+    return support.guess_of(origin, label, record.get("by_page", False))
 
 
 def result_head(title: str, classifier: Classifier, method: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,20 +153,20 @@ class Output:
     ):
         self.folder, self.sort, self.apart, self.page = Path(out), sort, sort_unknown == APART, page
         check_way(sort, sort_unknown)
-        check_output_folder(self.folder)
-        self.labels_csv = check_output(self.folder / "labels.csv")  # whose labels are compared later
+        files.check_output_folder(self.folder)
+        self.labels_csv = files.check_output(self.folder / "labels.csv")  # whose labels are compared later
         for name, mark in OURS.items():
-            check_ours(self.folder / name, mark)
-        self.unchanged = unchanged_since_now(self.labels_csv)
+            files.check_ours(self.folder / name, mark)
+        self.unchanged = files.unchanged_since_now(self.labels_csv)
 
     def check_corrections(
-        self, knows: Callable[[Example], bool], images: str | Path | None, sources: Sequence[str | Path] = ()
+        self, knows: Callable[[support.Example], bool], images: str | Path | None, sources: Sequence[str | Path] = ()
     ) -> None:
         """Corrections in a labels.csv that is about to be replaced must be among the labels of this run (`knows`)."""
         self.unchanged()  # or the next lines would speak of corrections that were made since
         if not self.labels_csv.is_file():
             return
-        examples = table_examples(self.labels_csv, images, sources, strict=False)
+        examples = support.table_examples(self.labels_csv, images, sources, strict=False)
         if lost := [one.file for one in examples if one.by_table and not knows(one)]:
             raise UserError(
                 f"{str(self.labels_csv)!r} holds {count(len(lost), 'correction')} that would be lost, such as "
@@ -210,11 +192,11 @@ class Output:
         result["folder"] = link_between(out, root)
         thumbnails.add_thumbnails(result, root, pictures.contents, out, on_progress)
         if records is not None:  # first: if it refuses, all is as it was
-            write_text(self.labels_csv, labels_csv_text(result | {"pictures": records}), self.unchanged)
+            files.write_text(self.labels_csv, labels_csv_text(result | {"pictures": records}), self.unchanged)
         elif not any(self.labels_csv.exists() and Path(source).samefile(self.labels_csv) for source in sources):
             self.unchanged()
             self.labels_csv.unlink(missing_ok=True)
-        write_text(out / "labels.json", json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
+        files.write_text(out / "labels.json", json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
         if classifier is not None:
             save_classifier(out / "classifier.safetensors", classifier)
         thumbnails.remove_unused(result, out)
@@ -223,7 +205,7 @@ class Output:
             result["left_alone"] = done.left_alone
             result["skipped"] += skipped_records(done.failed, lambda file: name_in(root, file))
         if self.page:
-            write_text(out / "report.html", self.page(thumbnails.with_images(result, out)))
+            files.write_text(out / "report.html", self.page(thumbnails.with_images(result, out)))
 
     def _places(self, records: Sequence[Mapping[str, Any]], files: Sequence[str], root: str | Path) -> dict[str, str]:
         """Where in sorted/ each picture below `root` goes: below its class, at the same path as below `root`; with

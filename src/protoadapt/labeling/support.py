@@ -101,6 +101,11 @@ def by_folder(label: str) -> str:
     return f"{BY_FOLDER} {class_cell(label)}"
 
 
+def guess_of(origin: int, label: str, by_page: bool = False) -> str:
+    """What `guess` says of an example, which gives it this origin when it is read."""
+    return PAGE[origin] if by_page else (by_folder(label), BY_TABLE, BY_CORRECTION)[origin]
+
+
 def read_support(
     sources: Sequence[str | Path], images: str | Path | None = None, least: int = 2, option: str = "--support"
 ) -> Examples:
@@ -307,20 +312,11 @@ def lines_of(file: TextIO, table: str) -> Iterator[Row]:
         file.seek(0)
         reader = csv.reader(file, delimiter=max(DELIMITERS, key=header.count), strict=True)
         columns = [name.strip().casefold() for name in next(filter(None, reader), [])]
-        if not columns:
-            raise UserError(f"{table} is empty: its first line must name the columns file and label")
-        if "file" in columns and "label" not in columns:
+        if not {"file", "label"} <= set(columns) or any(columns.count(name) > 1 for name in ("file", "label", "guess")):
             raise UserError(
-                f"{table} names files but has no column label: add one, write the class of some pictures into it, and "
-                f"leave it empty for the others"
+                f"{table} has no columns file and label, each once: name them in its first line, with a comma, "
+                f"semicolon or tab between, write the class of some pictures into label and leave it empty for others"
             )
-        if not {"file", "label"} <= set(columns):
-            raise UserError(
-                f"{table} has no columns file and label: name them in its first line, with a comma, semicolon or tab "
-                f"between"
-            )
-        if twice := {name for name in ("file", "label", "guess") if columns.count(name) > 1}:
-            raise UserError(f"{table} has several columns {twice.pop()}: keep one of them")
         place = {name: columns.index(name) for name in ("file", "label", "guess") if name in columns}
         for cells in reader:
             if len(cells) <= max(place["file"], place["label"]):
@@ -329,7 +325,7 @@ def lines_of(file: TextIO, table: str) -> Iterator[Row]:
             guess = composed(cells[place["guess"]]).strip() if place.get("guess", len(cells)) < len(cells) else None
             label = UNKNOWN if label.casefold() == UNKNOWN else label
             yield Row(reader.line_num, cells[place["file"]], label, guess and class_of_cell(guess))
-    except csv.Error as error:  # a quotation mark that is not closed would take all lines after it for one name
-        raise UserError(f"{table} cannot be read as csv ({error}): check its quotation marks") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{table} cannot be read as csv ({error}): save it as csv in UTF-8") from error
+    except (csv.Error, UnicodeDecodeError) as error:  # an open quotation would take all lines after it for one name
+        raise UserError(
+            f"{table} cannot be read as csv ({error}): check its quotation marks, and save it as csv in UTF-8"
+        ) from error
