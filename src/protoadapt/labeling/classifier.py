@@ -54,7 +54,7 @@ MAX_BYTES = 1 << 30
 LONGEST_NAME = 4096
 """Of a network: no path is longer."""
 SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
-Rows = np.ndarray | DenseBlock
+Rows = Array | DenseBlock
 """Rows (n, D) of features as a network makes them, or after the power transform (`Classifier.powered`)."""
 LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
 
