@@ -107,15 +107,6 @@ def test_windows_are_cut_from_larger_pictures_and_whole_views_are_as_before(tmp_
             load_images("folder", "all", tmp_path / "mine", **{"store": 2 * size} | options | wrong)
 
 
-def test_a_view_of_a_larger_picture_shows_the_window_of_the_small_one():
-    """On a smooth picture both ways agree but for rounding and the filter at the picture's edge."""
-    waves = lambda n: 127 + 100 * torch.sin(4 * (torch.arange(n) + 0.5) / n)  # noqa: E731
-    small, wide = ((0.5 * waves(n) + 0.5 * waves(n)[:, None]).byte().expand(1, 3, n, n) for n in (24, 48))
-    for number in range(2, 8):
-        assert (view(small, number).int() - view(small, number, wide).int()).abs().max() <= 3
-        assert torch.equal(view(small, number, small), view(small, number))
-
-
 def test_progress_counts_views(loaded):
     calls: list[int] = []
     embed(*loaded, PIXELS, 2, calls.append, batch=64)

@@ -81,14 +81,6 @@ def test_moved_copied_and_changed_files_are_known_by_their_content(tmp_path, loa
     assert contents[1] == contents[2]
 
 
-def test_another_model_or_size_has_rows_of_its_own(tmp_path, loaded, files):
-    network, metadata = loaded
-    (content, *_), _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
-    assert content in opened(tmp_path, metadata)
-    assert content not in opened(tmp_path, metadata | {"weights": "0" * 16})
-    assert content not in opened(tmp_path, metadata | {"size": 25})
-
-
 def test_broken_pieces_are_made_again(tmp_path, loaded, files):
     network, metadata = loaded
     contents, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
@@ -147,25 +139,6 @@ def test_what_is_no_file_is_never_read(tmp_path, what):
     with pytest.warns(UserWarning, match=rf"0\.safetensors of the feature cache is broken \(it is no file\): {said}"):
         assert b"c" * 32 in Store(tmp_path, "abc", 84)
     assert os.path.lexists(other) == (what == "a folder")
-
-
-def test_an_interruption_costs_one_piece(tmp_path, loaded, files, monkeypatch):
-    network, metadata = loaded
-    monkeypatch.setattr(embedding, "CPU_BATCH", 2)
-    real, calls = embedding.view, []
-
-    def interrupted(*arguments, **options):
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        calls.append(1)
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(embedding, "view", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        embed_files(files, network, metadata, opened(tmp_path, metadata))
-    monkeypatch.setattr(embedding, "view", real)
-    embed_files(files, network, metadata, opened(tmp_path, metadata))
-    assert network.seen == 7  # none twice
 
 
 KILLED = """

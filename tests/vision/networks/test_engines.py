@@ -6,7 +6,6 @@ import sys
 import types
 from functools import partial
 
-import numpy as np
 import onnx
 import pytest
 import torch
@@ -14,7 +13,6 @@ from torch import nn
 
 from protoadapt import UserError
 from protoadapt.vision import networks
-from protoadapt.vision.embed import embed
 from protoadapt.vision.networks import cards, engines
 from protoadapt.vision.networks.backbones import BACKBONES, build
 from protoadapt.vision.networks.engines import AGREE, agreement, chosen_engine
@@ -125,14 +123,6 @@ def test_a_network_with_an_unknown_operation_stays_in_torch():
 def test_onnxruntime_is_for_cpus():
     with pytest.raises(UserError, match="use --device cpu"):
         chosen_engine(random_network("conv4"), about(16), "meta", "onnxruntime")
-
-
-def test_embedding_gives_the_same_rows_by_both_engines(model):
-    pixels = np.random.default_rng(0).integers(0, 256, (21, 3, 24, 24), dtype=np.uint8)
-    rows = [
-        embed(*networks.load(model, engine=engine), pixels, views=3, batch=10) for engine in ("torch", "onnxruntime")
-    ]
-    torch.testing.assert_close(*rows, rtol=1e-4, atol=1e-5)
 
 
 def test_onnxruntime_leaves_no_session_file(tmp_path):

@@ -5,21 +5,18 @@ import json
 import subprocess
 import sys
 import types
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
-from helpers.command import run
 from PIL import Image
 from safetensors.torch import save_file
 from sklearn.datasets import load_sample_images
 from torch import nn
 
-from protoadapt import UserError, load_features, save_features
-from protoadapt.cli.calibrate_command import calibrate_command
+from protoadapt import UserError, save_features
 from protoadapt.cli.models_command import models_command
 from protoadapt.core.features import synthetic_features
 from protoadapt.vision import networks
@@ -358,49 +355,6 @@ def test_models_lists_them_and_prints_a_card(capsys):
         models_command("lite-0")
 
 
-def test_calibration_takes_features_as_label_makes_them(tmp_path):
-    table = synthetic_features(classes=4, rows=8, dim=6)
-    file = tmp_path / "f.safetensors"
-    save_features(file, replace(table, metadata={"weights": "a", "pooling": 2.0}))
-    with pytest.raises(UserError, match="made with --pooling"):
-        calibrate_command([file], tmp_path / "card.json")
-    assert not (tmp_path / "card.json").exists()
-
-
-def test_every_accuracy_says_what_it_was_measured_on(shipped, capsys):
-    """Numbers of one line are of the same pictures and the same method."""
-    _, card, folder = shipped
-    numbers = [("dogs", "cipa", 10, 1, 11.0), ("birds", "cipa", 5, 1, 71.0), ("dogs", "cipa", 5, 5, 95.0)]
-    numbers += [("birds", "bapa", 5, 5, 85.0), ("birds", "cipa", 5, 5, 81.0)]
-    told = [dict(zip(("data", "method", "way", "shot", "accuracy"), number)) for number in numbers]
-    told += [told[1] | {"views": 8, "accuracy": 99.0}]
-    (folder / "cub.json").write_text(json.dumps(card | {"numbers": told}))
-    models_command()
-    header, *lines = capsys.readouterr().out.splitlines()
-    assert header.split()[-7:] == ["5-way", "1-shot", "5-way", "5-shot", "measured", "on", "calibrated"]
-    rows = {line.split()[0]: line.split() for line in lines if line.strip()}
-    assert rows["cub"][-6:] == ["71.0", "81.0", "birds", "(cipa)", "yes", "installed"]
-    assert rows["cifar-fs"][-8:] == [*["–"] * 4, "not", "in", "this", "build"]
-
-
-@pytest.mark.parametrize(
-    ("lie", "said"),
-    [
-        ({"calibration": {"method": "bapa"}}, "the card's calibration is incomplete"),
-        ({"calibration": [1]}, "the card's calibration is incomplete"),
-        ({"numbers": [{"way": 5}]}, "the card's numbers are incomplete"),
-        ({"numbers": 7}, "the card's numbers are incomplete"),
-        ({"licence": "\x1b[2Jfree"}, "licence: \\x1b[2Jfree"),
-        ({"licence": "\ud800"}, "licence: ?"),
-    ],
-)
-def test_a_card_that_lacks_something_is_printed_all_the_same(shipped, capsys, lie, said):
-    _, card, folder = shipped
-    (folder / "cub.json").write_text(json.dumps(card | lie))
-    models_command("cub")
-    assert said in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("lie", "said"),
     [({"size": size}, "only 8 to 1024") for size in (-1, 1, 10**6)]
@@ -414,33 +368,6 @@ def test_a_model_that_lies_about_its_pictures_is_refused(shipped, lie, said):
     save_fp16(network, ABOUT | lie, folder / "lie.safetensors")
     with pytest.raises(UserError, match=said):
         networks.load(folder / "lie.safetensors")
-
-
-def test_half_characters_in_a_model_become_question_marks(shipped):
-    network, _, folder = shipped
-    save_fp16(network, ABOUT | {"dataset": "toy\ud800"}, folder / "odd.safetensors")
-    assert networks.load(folder / "odd.safetensors")[1]["dataset"] == "toy?"
-
-
-def test_a_model_without_a_card_says_so(shipped):
-    _, _, folder = shipped
-    (folder / "cub.json").unlink()
-    with pytest.raises(UserError, match="no card for the model"):
-        models_command("cub")
-
-
-@needs_lite0
-def test_extract_takes_a_name(tmp_path):
-    for name in ("cat", "dog"):
-        (tmp_path / "pictures" / name).mkdir(parents=True)
-        Image.fromarray(PIXELS[0].transpose(1, 2, 0)).save(tmp_path / "pictures" / name / "a.png")
-    done = run("extract", "lite0", "--images", "pictures", "--out", "f.safetensors", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    table = load_features(tmp_path / "f.safetensors")
-    assert table.features.shape == (2, 1280)
-    assert table.metadata["backbone"] == "efficientnet-lite0"
-    assert table.metadata["size"] == 224
-    assert table.metadata["rectified"]
 
 
 def test_the_card_says_what_was_measured():

@@ -84,17 +84,6 @@ def test_a_graph_that_disagrees_with_torch_is_not_kept(model, tmp_path, monkeypa
     assert not graph_folder().exists()
 
 
-def test_so_many_networks_are_kept(kept, monkeypatch, model):
-    monkeypatch.setattr(onnx_engine, "MOST", 2)
-    for number in range(3):
-        other = kept.with_name(f"{number}.onnx")
-        other.write_bytes(b"")
-        os.utime(other, (number, number))
-    kept.unlink()
-    networks.load(model)
-    assert sorted(path.name for path in graph_folder().iterdir()) == sorted([kept.name, "2.onnx"])
-
-
 @pytest.mark.parametrize("what", ["a pipe", "an endless device", "a loop of links", "an empty folder"])
 def test_what_is_no_file_is_neither_read_nor_left(kept, model, what):
     kept.unlink()
@@ -108,14 +97,6 @@ def test_what_is_no_file_is_neither_read_nor_left(kept, model, what):
     assert isinstance(networks.load_for_files(model)[0], OnnxEngine)
     assert kept.is_file()
     assert not kept.is_symlink()
-
-
-def test_a_folder_that_holds_something_is_left(kept, model):
-    kept.unlink()
-    kept.mkdir()
-    (kept / "mine.txt").write_text("notes")
-    assert not isinstance(networks.load_for_files(model)[0], OnnxEngine)
-    assert (kept / "mine.txt").read_text() == "notes"
 
 
 def test_a_folder_among_the_oldest_does_not_keep_others(kept, model, monkeypatch):
@@ -134,8 +115,3 @@ def test_threads_are_as_many_as_asked_for_where_that_is_a_number(monkeypatch, st
     monkeypatch.setenv("OMP_NUM_THREADS", stated)
     monkeypatch.setattr(onnx_engine, "cores", lambda: 4)
     assert onnx_engine._threads() == threads
-
-
-def test_a_relative_cache_folder_is_ignored(monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", "here")
-    assert graph_folder() == Path.home() / ".cache" / "protoadapt" / "networks"

@@ -111,12 +111,6 @@ def test_transparent_pictures_are_laid_on_white(tmp_path: Path, image: Image.Ima
     assert np.asarray(Image.open(BytesIO(thumbnail(file.read_bytes())))).min() == 255
 
 
-def test_half_transparent_pixels_are_blended() -> None:
-    half = Image.new("RGBA", (8, 8), (200, 0, 100, 128))
-    got = decode(Picture("a", "", lambda size: half), 8)[:, 0, 0]
-    assert got.tolist() == [round((128 * value + 127 * 255) / 255) for value in (200, 0, 100)]
-
-
 def test_large_jpeg_reduced_while_decoding_stays_near(tmp_path: Path) -> None:
     coarse = noisy(6, 5).resize((1200, 900), Image.Resampling.BICUBIC)
     coarse.save(tmp_path / "a.jpg", quality=95)

@@ -61,20 +61,6 @@ def test_decoded_once_then_read(mine: Path, counted: list[str]) -> None:
         np.testing.assert_array_equal(first.pixels[row], np.asarray(want).transpose(2, 0, 1))
 
 
-def test_many_threads_and_chunks_change_nothing(tmp_path: Path) -> None:
-    folder = class_folders(tmp_path, ["a", "b"], 2 * pixel_cache.CHUNK + 7)
-    one, many = (loaded(folder, workers=w, cache_dir=tmp_path / str(w)) for w in (1, 5))
-    np.testing.assert_array_equal(one.pixels, many.pixels)
-
-
-def test_every_choice_has_its_own_entry(mine: Path) -> None:
-    assert loaded(mine, size=20).pixels.shape[2:] == (20, 20)
-    few = loaded(mine, per_class=2)
-    assert few.paths == [path for i, path in enumerate(loaded(mine).paths) if i % 3 < 2]
-    assert len(load_images("folder", "base", mine, size=16)) == 12
-    assert len(entries(mine)) == 4
-
-
 def test_an_entry_of_another_side_is_not_misread(mine: Path, counted: list[str]) -> None:
     """Neither found under the other's name, nor read there when somebody renamed it."""
     small, large = loaded(mine), np.array(loaded(mine, size=20).pixels)
@@ -96,14 +82,6 @@ def test_a_changed_folder_is_decoded_anew(mine: Path) -> None:
     assert not np.array_equal(loaded(mine).pixels[0], before.pixels[0])
     (mine / "kind7" / "kind7_000.png").rename(mine / "kind6" / "kind7_000.png")
     assert np.bincount(loaded(mine).labels).tolist() == [4, 3, 3, 3, 3, 3, 4, 2]
-
-
-def test_a_copied_folder_needs_no_decoding(mine: Path, tmp_path: Path, counted: list[str]) -> None:
-    loaded(mine)
-    counted.clear()
-    shutil.copytree(mine, tmp_path / "copy")
-    assert loaded(tmp_path / "copy").root == tmp_path / "copy"
-    assert counted == []
 
 
 @pytest.mark.parametrize("harm", ["cut", "removed", "null", "one path less", "another class"])
@@ -129,17 +107,6 @@ def test_a_broken_entry_is_decoded_again(mine: Path, counted: list[str], file: s
     assert len(counted) == 24
     np.testing.assert_array_equal(images.pixels, pixels)
     assert (images.labels.tolist(), images.paths) == (want.labels.tolist(), want.paths)
-
-
-def test_a_picture_replaced_by_another_of_the_same_size_is_decoded(tmp_path: Path) -> None:
-    """Bitmaps of one size have as many bytes, whatever they show."""
-    file = tmp_path / "a" / "0.bmp"
-    file.parent.mkdir()
-    painted(0).save(file)
-    before, status = np.array(loaded(tmp_path).pixels), file.stat()
-    painted(1).save(file)
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-    assert not np.array_equal(loaded(tmp_path).pixels, before)
 
 
 def test_a_class_of_unreadable_pictures_is_left_out_unless_the_classes_are_fixed(mine: Path) -> None:
@@ -220,14 +187,6 @@ def test_gaps_are_closed_across_chunks(tmp_path: Path) -> None:
     assert len(got.skipped) == len(bad)
 
 
-def test_all_corrupt(tmp_path: Path) -> None:
-    folder = class_folders(tmp_path, ["a"], 2)
-    for path in folder.glob("a/*"):
-        path.write_bytes(b"")
-    with pytest.raises(UserError, match="cannot be read"):
-        loaded(folder, on_corrupt="skip")
-
-
 KILLED = """
 import sys, threading
 from protoadapt.training.datasets import load_images
@@ -280,12 +239,6 @@ def test_full_disk_and_unwritable_cache(mine: Path, tmp_path: Path, monkeypatch:
     with pytest.raises(UserError, match="No space left"):
         loaded(mine)
     assert entries(mine) == []
-
-
-@pytest.mark.parametrize("wrong", [{"size": 4}, {"size": 5000}, {"per_class": 0}, {"on_corrupt": "maybe"}])
-def test_wrong_arguments(mine: Path, wrong: dict) -> None:
-    with pytest.raises(UserError):
-        loaded(mine, **wrong)
 
 
 def test_progress_is_a_callback_and_draws_nothing(mine: Path, capsys: pytest.CaptureFixture) -> None:

@@ -13,11 +13,7 @@ from helpers.calibrated import calibration
 from helpers.label_files import almost_the_same
 
 from protoadapt import UserError
-from protoadapt.cli.extract_command import extract_manifest
 from protoadapt.cli.label_command import label_command
-from protoadapt.cli.manifest_command import manifest_command
-from protoadapt.core.estimators import BAPAClassifier
-from protoadapt.core.methods.row_learner import two_best
 from protoadapt.core.parts import read_lists
 from protoadapt.labeling import ESTIMATORS, load_classifier, predict
 from protoadapt.labeling.classifier import TEMPERATURE
@@ -53,25 +49,6 @@ def test_the_labels_are_those_of_a_fit_in_memory(method, features, table, tmp_pa
     assert sorted(one["file"] for one in result["skipped"]) == ["b/050x.png", "c/text.jpg"]
     right = [row["label"] == CLASSES[name[0]] for name, row in found.items()]
     assert np.mean(right) > {"protonet": 0.5, "semi_protonet": 0.6}.get(method, 0.9)
-
-
-def test_shards_are_fitted_through_the_estimator_and_answered_once(features, table, tmp_path, monkeypatch):
-    write_csv(tmp_path / "s.csv", table[0], shots=1)
-    fits, counts, fit = [], [], BAPAClassifier.fit_rows
-
-    def fitted(self, support, labels, source, corrected):
-        fits.append(len(support))
-        return fit(self, support, labels, source, corrected)
-
-    def counted(logits):
-        counts.append(len(logits))
-        return two_best(logits)
-
-    monkeypatch.setattr(BAPAClassifier, "fit_rows", fitted)
-    monkeypatch.setattr("protoadapt.labeling.classifier.two_best", counted)
-    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
-    assert fits == [3]
-    assert sum(counts) == len(table[0])
 
 
 def test_rows_lead_back_to_the_manifest(features, manifest, table, tmp_path):
@@ -219,23 +196,6 @@ def test_a_classifier_of_two_views_sees_pictures_twice_when_it_answers(model, ma
         export(model, tmp_path / "x.onnx", load_classifier(made))
 
 
-def test_folders_and_tables_add_up(features, archive, model, tmp_path):
-    copy_of(archive, "a/000.png", tmp_path / "one" / "dark" / "1.png")
-    copy_of(archive, "b/001.jpg", tmp_path / "two" / "mid" / "1.jpg")
-    (tmp_path / "s.csv").write_text("file,label\nc/002.png,light\nc/005.jpg,light\n")
-    support = [tmp_path / name for name in ("one", "s.csv", "two")]
-    result = label_features(support, features, tmp_path / "out", model=model)
-    assert {one["name"]: one["support"] for one in result["classes"]} == {"dark": 1, "light": 2, "mid": 1}
-    found = of(tmp_path / "out")
-    assert {name for name, row in found.items() if row["support"]} == {"c/002.png", "c/005.jpg"}
-    assert np.mean([row["label"] == CLASSES[name[0]] for name, row in found.items()]) > 0.9
-    (tmp_path / "t.csv").write_text("file,label\nc/002.png,dark\n")
-    with pytest.raises(UserError, match=r"'c/002.png' is labelled 'light' in .*, the same picture, 'dark' in"):
-        label_features([tmp_path / "s.csv", tmp_path / "t.csv"], features, tmp_path / "o")
-    with pytest.raises(UserError, match="gives one class only, 'dark'"):
-        label_features([tmp_path / "one"], features, tmp_path / "o", model=model)
-
-
 def test_examples_among_the_rows_count_once_where_their_content_is_known(hashed_features, archive, model, tmp_path):
     for name in ("a/000.png", "a/003.jpg", "b/001.jpg", "b/004.png"):
         copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / f"copy-{Path(name).name}")
@@ -288,14 +248,3 @@ def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, cap
     (tmp_path / "t.csv").write_text("file,label\nc/002.png,Dark\n")
     label_command(out, [tmp_path / "s.csv", tmp_path / "t.csv"], features=features, model=str(own), device="cpu")
     assert capsys.readouterr().err == f"note: {almost_the_same('dark', 'Dark')}\n"
-
-
-def test_one_of_anything_is_said_as_one(archive, model, tmp_path, capsys):
-    copy_of(archive, "a/000.png", tmp_path / "photos" / "1.png")
-    (tmp_path / "photos" / "2.png").write_text("no picture")
-    manifest_command([tmp_path / "photos"], tmp_path / "m.jsonl", sha256=True)
-    extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "0/1", "local", 1, 1, "cpu")
-    out, err = capsys.readouterr()
-    assert out.startswith("2 pictures in 1 shard: ")
-    assert "1 shard made, 0 kept, 1 row: " in out
-    assert "1 of 2 pictures cannot be read and has no row: " in err

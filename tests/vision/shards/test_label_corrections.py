@@ -69,17 +69,6 @@ def test_unknown_is_a_correction_that_is_kept(word, features, table, tmp_path):
         label_features([tmp_path / "s.csv", out / "labels.csv", tmp_path / "t.csv"], features, out)
 
 
-def test_a_csv_that_is_read_for_its_corrections_stays(features, table, tmp_path, monkeypatch):
-    write_csv(tmp_path / "s.csv", table[0], shots=2)
-    out = tmp_path / "out"
-    label_features([tmp_path / "s.csv"], features, out)
-    correct(out / "labels.csv", table[0][-1], "dark")
-    before = (out / "labels.csv").read_bytes()
-    monkeypatch.setattr(labelling, "FEW", 10)
-    label_features([out / "labels.csv"], features, out)
-    assert (out / "labels.csv").read_bytes() == before
-
-
 @pytest.mark.parametrize("few", [labelling.FEW, 10])
 def test_what_is_edited_while_it_runs_is_not_lost(few, features, table, tmp_path, monkeypatch):
     """Neither replaced, nor removed where the rows are many."""
@@ -101,33 +90,3 @@ def test_what_is_edited_while_it_runs_is_not_lost(few, features, table, tmp_path
     assert [(out / "labels.csv").read_bytes()] == edited
     assert [path.read_bytes() for path in kept] == before
     assert not list(out.glob(".*partial"))
-
-
-def test_unknown_in_a_table_without_guesses_is_kept_too(features, table, tmp_path):
-    """Whoever has checked every row may remove that column."""
-    chosen = write_csv(tmp_path / "s.csv", table[0], shots=2)
-    with open(tmp_path / "s.csv", "a") as file:
-        file.write(f"{table[0][-1]},unknown\n")
-    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
-    row = of(tmp_path / "out")[table[0][-1]]
-    assert (row["unknown"], row["support"]) == (True, False)
-    write_csv(tmp_path / "t.csv", list(chosen), shots=1)
-    (tmp_path / "out" / "labels.csv").write_text((tmp_path / "s.csv").read_text())
-    with pytest.raises(UserError, match="holds 4 corrections that would be lost"):
-        label_features([tmp_path / "t.csv"], features, tmp_path / "out")
-
-
-def test_one_table_that_contradicts_itself_is_said(features, table, tmp_path):
-    write_csv(tmp_path / "s.csv", table[0], shots=2)
-    with open(tmp_path / "s.csv", "a") as file:
-        file.write(f"{table[0][-1]},dark\n{table[0][-1]},light\n")
-    with pytest.raises(UserError, match=r"s\.csv' labels '.*' twice: dark, light; keep one"):
-        label_features([tmp_path / "s.csv"], features, tmp_path / "out")
-
-
-def test_an_earlier_csv_does_not_stay_beside_the_labels_of_many(features, table, tmp_path, monkeypatch):
-    write_csv(tmp_path / "s.csv", table[0], shots=2)
-    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
-    monkeypatch.setattr(labelling, "FEW", 10)
-    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
-    assert not (tmp_path / "out" / "labels.csv").exists()

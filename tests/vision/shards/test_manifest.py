@@ -79,17 +79,6 @@ def test_lists(tree, tmp_path, end):
     assert [entry.size for entry in found[-2:]] == [-1, 5]
 
 
-def test_a_dot_before_a_name_is_not_part_of_it(tree, tmp_path):
-    """`find .` and `tar cf x.tar .` write "./a.jpg"; people do not."""
-    some = ["a.jpg"]
-    (tree / "list.txt").write_text("".join(f"./{name}\n" for name in some))
-    with tarfile.open(tmp_path / "x.tar", "w") as tar:
-        for name in some:
-            tar.add(tree / name, f"./{name}")
-    names = [[entry.name for entry in find([source])[1]] for source in (tree / "list.txt", tmp_path / "x.tar")]
-    assert names == [some, [f"x.tar/{name}" for name in some]]
-
-
 def test_what_is_no_list_is_said(tree, tmp_path):
     made = write_manifest(tmp_path / "m.jsonl", *find([tree]))
     (tmp_path / "wide").write_bytes("a.jpg\n".encode("utf-16"))
@@ -106,15 +95,6 @@ def test_a_list_that_names_no_file_leaves_no_manifest(tree, tmp_path, lines):
     with pytest.raises(UserError, match="one name per line"):
         write_manifest(tmp_path / "m.jsonl", *find([tree / "list"]))
     assert not (tmp_path / "m.jsonl").exists()
-
-
-def test_a_tar_given_twice_and_a_shard_beyond_memory_are_said(tree, tmp_path):
-    with tarfile.open(tmp_path / "x.tar", "w") as tar:
-        tar.add(tree / "a.jpg", "a.jpg")
-    with pytest.raises(UserError, match="twice"):
-        find([tmp_path / "x.tar", tmp_path / "." / "x.tar"])
-    with pytest.raises(UserError, match="--shard-size"):
-        write_manifest(tmp_path / "m.jsonl", *find([tree]), 2**63)
 
 
 def test_tar_members_lie_where_the_manifest_says(tmp_path):
