@@ -240,8 +240,9 @@ class Run:
         last = state.epoch == config.epochs
         better = last and self.val is None
         if self.val is not None and (last or state.epoch % config.validate_every == 0):
-            with fabric.autocast():
-                own = validate(self.average.module, self.metadata, self.val) if fabric.is_global_zero else {}  # type: ignore[arg-type]
+            own = {}
+            if fabric.is_global_zero:
+                own = validate(self.average.module, self.metadata, self.val, fabric.autocast)  # type: ignore[arg-type]
             scores: dict[str, float] = fabric.broadcast(own)
             record |= {f"val_{name}": value for name, value in scores.items()}
             better = state.best is None or scores["score"] > state.best["score"]

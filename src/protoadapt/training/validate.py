@@ -1,6 +1,7 @@
 """Validation: accuracy on fixed few-shot episodes of the validation classes, which training does not see."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -34,18 +35,21 @@ def protocols(labels: np.ndarray) -> dict[int, Protocol]:
     return {shot: Protocol(way=way, shot=shot, query=query) for shot in SHOTS}
 
 
-def validate(learner: Learner, metadata: Mapping[str, Any], images: Any) -> dict[str, float]:
+def validate(
+    learner: Learner, metadata: Mapping[str, Any], images: Any, autocast: Callable[[], AbstractContextManager]
+) -> dict[str, float]:
     """Accuracy in percent as "cipa_1", …, and "score", the mean over shots that selects the best checkpoint.
 
     The score is that of the few-shot head where one is trained, else CIPA's. The head takes the features, those of
     every place, or the pictures where it conditions its network. metadata: "mean" and "std" of the input · images:
-    pixels (N, 3, H, H) uint8 and labels (N).
+    pixels (N, 3, H, H) uint8 and labels (N) · autocast: the precision in which pictures are embedded, and they alone.
     """
     pixels, labels, device = images.pixels, np.asarray(images.labels), learner.mean.device
 
     def embedded(**options: Any) -> Tensor:
         chunks = ((start, pixels[start : start + CHUNK]) for start in range(0, len(pixels), CHUNK))
-        parts = [part for _, part in embed_batches(learner.backbone, metadata, chunks, **options)]
+        with autocast():
+            parts = [part for _, part in embed_batches(learner.backbone, metadata, chunks, **options)]
         return torch.cat(parts).to(device)
 
     scores, name, head = {}, learner.config.head, learner.few_shot_head
