@@ -7,9 +7,12 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from helpers import command
 from helpers.label_files import almost_the_same, correct, listing, truth
 from helpers.pages import board_data
+
+from protoadapt.cli import options as cli_options
 
 
 @pytest.fixture
@@ -206,3 +209,11 @@ def test_code_beside_the_pictures_does_not_run(folder, model):
     ):
         assert done.returncode == 0, done.stderr
         assert not (folder / "ran").exists()
+
+
+def test_a_gpu_is_looked_for_where_the_system_has_one(monkeypatch):
+    monkeypatch.setattr(cli_options, "GPU_FILES", (os.devnull,))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert cli_options.find_device("auto") == "cuda"
+    monkeypatch.setattr(cli_options, "GPU_FILES", ("/dev/no such device",))
+    assert cli_options.find_device("auto") == "cpu"

@@ -50,12 +50,6 @@ def test_no_unlabelled_pictures(folder, named):
     assert all(row["guess"].startswith("(folder)") for row in read_table(folder / "out" / "labels.csv"))
 
 
-def test_one_picture(folder, named, paint):
-    paint(folder / "single" / "red.png", "red", 99)
-    (only,) = [one for one in named(images="single")["pictures"] if not one["support"]]
-    assert (only["file"], only["label"]) == ("red.png", "red")
-
-
 def test_two_classes_that_look_the_same(folder, named, paint):
     """The same pixels in files of different bytes: no answer is right, but there is one for every picture."""
     for name in ("a", "b"):

@@ -47,15 +47,6 @@ def test_a_correction_feeds_back(folder, named):
         named()
 
 
-def test_corrections_survive_a_run_on_other_pictures(folder, named, paint):
-    named()
-    for colour in ("red", "blue"):
-        paint(folder / "others" / f"{colour}.png", colour, 70)
-    correct(folder / "out" / "labels.csv", "day 0/blue-0.png", "red")
-    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue-0"):
-        named(images="others")
-
-
 @pytest.mark.parametrize("moment", ["pictures embedded", "thumbnails"])
 @pytest.mark.parametrize(("file", "label"), [("day 0/green-0.png", "red"), ("day 0/blue-0.png", "")])
 def test_what_is_edited_while_it_runs_is_not_lost(folder, named, moment, file, label):
@@ -131,12 +122,6 @@ def test_a_correction_is_not_applied_to_another_picture_beside_the_table(folder,
     assert not any("out/blue-0.png" in picture["file"] for picture in result["pictures"])
 
 
-def test_a_class_folder_whose_name_ends_in_a_space_comes_back(folder, named):
-    (folder / "support" / "red").rename(folder / "support" / "red ")
-    for support in (("support",), ("support", "out/labels.csv")):
-        assert [one["name"] for one in named(support=support)["classes"]] == ["blue", "green", "red"]
-
-
 def test_a_guess_is_confirmed_by_emptying_it_and_a_shot_taken_back_by_removing_it(folder, named):
     named()
     text = (folder / "out" / "labels.csv").read_text().replace("uncalibrated,red", "uncalibrated,")
@@ -149,13 +134,3 @@ def test_a_guess_is_confirmed_by_emptying_it_and_a_shot_taken_back_by_removing_i
     named()
     (folder / "support" / "red" / "0.png").unlink()
     assert [one["support"] for one in named()["classes"]] == [2, 2, 1]
-
-
-def test_a_table_of_ones_own_can_be_used_again_and_again(folder, named):
-    lines = [f"day 0/{colour}-0.png,{colour}" for colour in ("red", "green", "blue")]
-    (folder / "mine.csv").write_text("\n".join(["file,label", *lines]))
-    for _ in range(2):
-        result = named(support=("mine.csv",))
-        assert [one["support"] for one in result["classes"]] == [1, 1, 1]
-        assert len(result["pictures"]) == 18
-        assert all(picture["label"] == truth(picture["file"]) for picture in result["pictures"])

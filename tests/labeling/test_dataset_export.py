@@ -52,17 +52,6 @@ def test_hugging_face_loads_the_imagefolder(labels, folder, tmp_path, monkeypatc
         assert sum(mark in ("yes", True) for mark in loaded["by_person"]) == 8
 
 
-def test_fiftyone_reads_its_dataset(labels, tmp_path):
-    export_labels(labels, "fiftyone", tmp_path / "fo")
-    importers = pytest.importorskip("fiftyone.utils.data.importers")
-    where = {"dataset_dir": str(tmp_path / "fo"), "data_path": "data.json"}
-    with importers.FiftyOneImageClassificationDatasetImporter(**where) as importer:
-        found = {path: label for path, _, label in importer}
-    assert len(found) == 24
-    assert all(os.path.isfile(path) and label.label == expected(path) for path, label in found.items())
-    assert all(0 < label.confidence <= 1 for label in found.values())
-
-
 def test_the_fiftyone_format_as_documented(labels, tmp_path):
     """classes, and a target with its position for each key of data.json without the last suffix."""
     export_labels(labels, "fiftyone", tmp_path / "fo")
@@ -74,17 +63,6 @@ def test_the_fiftyone_format_as_documented(labels, tmp_path):
         target = told["labels"][os.path.splitext(key)[0]]
         assert told["classes"][target["label"]] == expected(path)
         assert (tmp_path / "fo" / path).is_file()
-
-
-def test_label_studio_accepts_the_tasks(labels, tmp_path):
-    export_labels(labels, "label-studio", tmp_path / "ls")
-    interface = pytest.importorskip("label_studio_sdk.label_interface").LabelInterface
-    project = interface((tmp_path / "ls" / "config.xml").read_text())
-    project.validate()
-    for task in json.loads((tmp_path / "ls" / "tasks.json").read_text()):
-        assert project.validate_task({"data": task["data"]})
-        assert all(project.validate_prediction(one) for one in task.get("predictions", []))
-        assert all(project.validate_annotation(one) for one in task.get("annotations", []))
 
 
 def test_the_label_studio_format_as_documented(labels, tmp_path):

@@ -11,13 +11,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-import torch
 from helpers.calibrated import calibration
 from helpers.label_files import listing, read_table, truth
 from PIL import Image
 from safetensors.numpy import load_file
 
-from protoadapt.cli import options as cli_options
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.methods.row_learner import two_best
@@ -105,14 +103,6 @@ def test_what_loads_beside_the_work_is_none_of_our_modules():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True True\n"
 
 
-def test_a_gpu_is_looked_for_where_the_system_has_one(monkeypatch):
-    monkeypatch.setattr(cli_options, "GPU_FILES", (os.devnull,))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert cli_options.find_device("auto") == "cuda"
-    monkeypatch.setattr(cli_options, "GPU_FILES", ("/dev/no such device",))
-    assert cli_options.find_device("auto") == "cpu"
-
-
 def test_only_out_is_written(folder, named):
     before = listing(folder)
     named(sort="copy")
@@ -136,14 +126,6 @@ def test_a_cache_of_other_features_is_made_again(folder, named):
     other.flush()
     with pytest.warns(UserWarning, match=r"has 3 features per picture, the network \d+\): embedding again"):
         assert named(cache=folder / "kept")["pictures"] == first["pictures"]
-
-
-def test_a_cache_elsewhere(folder, named):
-    named(cache=folder / "kept")
-    assert not (folder / "out" / ".features").exists()
-    assert list((folder / "kept").glob("*/*.safetensors"))
-    named(cache=folder / "images" / "kept")  # its thumbnails are no pictures
-    assert len(named(cache=folder / "images" / "kept")["pictures"]) == 24
 
 
 def test_output_inside_the_pictures_is_not_labelled(folder, named):
@@ -186,13 +168,6 @@ def test_one_picture_cannot_be_two_classes(folder, named):
     with pytest.raises(UserError, match=r"blue/9\.png' is labelled 'blue' .*the same picture, 'red'"):
         named()
     assert not (folder / "out" / "labels.csv").exists()
-
-
-def test_support_may_lie_among_the_pictures(folder, named):
-    shutil.move(folder / "support", folder / "images" / "known")
-    result = named(support=("images/known",))
-    assert len(result["pictures"]) == 24
-    assert sum(picture["support"] for picture in result["pictures"]) == 6
 
 
 def test_broken_pictures_are_listed_and_skipped(folder, named):

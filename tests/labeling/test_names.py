@@ -10,7 +10,6 @@ from helpers.label_files import almost_the_same
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protoadapt.core.untrusted import for_terminal
 from protoadapt.labeling.names import (
     class_cell,
     class_of_cell,
@@ -88,10 +87,6 @@ def test_folders_of_people_keep_their_names():
     assert to_folder("../../etc") == "%2E.%2F..%2Fetc"
 
 
-def test_a_terminal_is_told_nothing_else():
-    assert for_terminal("a\x1b[31m\nb ж") == r"a\x1b[31m\nb ж"
-
-
 @pytest.mark.parametrize(
     ("new", "old", "near"),
     [
@@ -113,7 +108,3 @@ def test_a_terminal_is_told_nothing_else():
 def test_a_new_class_that_may_be_a_slip_is_said(new, old, near):
     assert slips({new, old}, {old, "gadwall"}) == ([almost_the_same(new, old)] if near else [])
     assert slips({old}, {old, new}) == []  # both were there before
-
-
-def test_among_new_classes_only_case_and_blanks_are_slips():
-    assert slips({"robin", "Robin", "rovin"}, set()) == [almost_the_same("robin", "Robin")]

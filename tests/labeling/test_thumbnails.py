@@ -15,16 +15,6 @@ from protoadapt.report.label_page import labels_page
 from protoadapt.vision.pictures.decode import data_url, thumbnail
 
 
-def test_more_pictures_than_thumbnails():
-    rows = [{"confidence": i / 500, "label": "ab"[i % 2] if i < 480 else "c"} for i in range(500)]
-    chosen = thumbnails.thumbnail_sample(rows, most=100)
-    assert len(chosen) <= 100
-    assert set(range(50)) <= set(chosen)  # the least certain
-    assert {rows[i]["label"] for i in chosen} == {"a", "b", "c"}
-    assert max(chosen) > 450
-    assert thumbnails.thumbnail_sample(rows[:80], most=100) == list(range(80))
-
-
 def test_what_is_looked_at_first_is_shown_large_and_the_report_stays_as_small():
     rows = [{"confidence": i / 5000, "margin": 0.1, "file": f"{i:04d}", "label": "ab"[i % 2]} for i in range(5000)]
     rows = [row | {"unknown": i % 10 == 9, "support": i % 10 == 8} for i, row in enumerate(rows)]
