@@ -11,7 +11,6 @@ from protoadapt.training.config import Phase, TrainConfig
 from protoadapt.training.contract import Needs, Objective, Outputs
 from protoadapt.training.learner import Learner
 from protoadapt.training.objectives import OBJECTIVES
-from protoadapt.training.plan import make_plan
 from protoadapt.vision.networks import film
 from protoadapt.vision.networks.backbones import build, initialise
 
@@ -247,21 +246,6 @@ def test_an_objective_uses_all_that_it_declares_and_nothing_else(batch, name):
     with_parameters = {head.split(".")[0] for head, _ in learner.named_parameters()} - {"backbone"}
     assert with_parameters <= set(objective.needs.heads)
     assert trained == {"backbone", *with_parameters}
-
-
-def test_every_phase_gets_the_views_that_its_objectives_declare():
-    labels = torch.arange(40).numpy() % 4
-    for name, objective in OBJECTIVES.items():
-        needs = objective.needs
-        sampler, teacher = "episodes" if needs.episodes else "batches", "none" if needs.teacher else None
-        config = TrainConfig(
-            phases=(Phase(1.0, {name: 1.0}, sampler, teacher),),
-            **{"size": SIDE, "batch": B, "way": 2, "shot": 1, "query": 3, "episodes": 2},
-        )
-        plan = make_plan(config, 0, labels, 4)
-        assert (plan.second is not None) == bool(needs.partner)
-        assert plan.strong == (needs.partner == "strong")
-        assert ("op" in (plan.view or {})) == (needs.partner == "strong"), "strong views draw operations"
 
 
 def test_a_new_objective_is_one_entry_of_the_table(batch, monkeypatch):

@@ -1,7 +1,6 @@
 """Weak views against numpy's padding and pillow's resizing."""
 
 import numpy as np
-import pytest
 import torch
 from helpers.twins import pictures
 from hypothesis import given, settings
@@ -90,28 +89,3 @@ def test_jitter_is_brightness_then_contrast_then_saturation():
         for enhance, factor in zip((ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color), factors):
             picture = enhance(picture).enhance(factor)
         assert (view.permute(1, 2, 0).numpy() == np.asarray(picture)).all()
-
-
-@pytest.mark.parametrize("options", [{}, {"crop": "resized"}, {"crop": "resized", "jitter": 0.4}])
-def test_a_view_depends_on_its_own_image_and_the_generator_alone(options):
-    images = pictures(24, 5)
-    before = images.clone()
-    draws = draw_weak(len(images), 24, generator(7), **options)
-    views = apply_weak(images, draws)
-    for i in range(len(images)):
-        alone = {name: draw[i : i + 1] for name, draw in draws.items()}
-        assert torch.equal(apply_weak(images[i : i + 1], alone)[0], views[i])
-    assert torch.equal(weak(images, generator(7), **options), views)
-    assert not torch.equal(weak(images, generator(8), **options), views)
-    assert torch.equal(images, before)
-    assert views.dtype == torch.uint8
-    assert views.shape == images.shape
-
-
-@pytest.mark.parametrize("crop", ["pad", "resized"])
-@pytest.mark.parametrize("side", [16, 9])
-def test_one_graph_without_breaks(crop, side):
-    images = pictures(16, 0)
-    draws = draw_weak(len(images), 16, generator(), crop=crop, jitter=0.4)
-    compiled = torch.compile(apply_weak, backend="eager", fullgraph=True)
-    assert torch.equal(compiled(images, draws, side), apply_weak(images, draws, side))

@@ -1,6 +1,5 @@
 """The check of a download says what is there, what is missing, and where to get it."""
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,16 +45,6 @@ def test_complete_and_each_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert f"missing classes: {gone}" in str(report)
     assert f"{short} 1 instead of 2" in str(report)
     assert "cs.toronto.edu" in str(report)
-
-
-def test_listed_and_not_there(tmp_path: Path) -> None:
-    label = class_list("mini-imagenet", "base")[0]
-    (tmp_path / "images").mkdir()
-    with (tmp_path / "train.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("filename", "label"), ("a.jpg", label)])
-    report = check_dataset("mini-imagenet", tmp_path)
-    assert "listed files that do not exist: images/a.jpg" in str(report)
-    assert "occur twice" in str(report)
 
 
 def test_a_harmful_pickle_is_named(tmp_path: Path) -> None:

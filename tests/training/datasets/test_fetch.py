@@ -59,24 +59,17 @@ def server() -> Iterator[dict[str, Any]]:
     http.server_close()
 
 
-def test_whole(server: dict, tmp_path: Path) -> None:
-    reports: list[tuple[int, int | None]] = []
-    fetch(server["url"], tmp_path / "a", MD5, lambda done, total: reports.append((done, total)))
-    assert (tmp_path / "a").read_bytes() == CONTENT
-    assert reports[-1] == (len(CONTENT), len(CONTENT))
-    assert [done for done, _ in reports] == sorted({done for done, _ in reports})
-    assert server["asked"] == [None]
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-
-
 def test_a_later_run_goes_on(server: dict, tmp_path: Path) -> None:
     server["breaks"] = [60_000, 40_000, 0]
     with pytest.raises(UserError, match="continues at 100,000 bytes"):
         fetch(server["url"], tmp_path / "a", MD5)
     assert not (tmp_path / "a").exists()
     assert server["asked"] == [None, "bytes=60000-", "bytes=100000-"]
-    fetch(server["url"], tmp_path / "a", MD5)
+    reports: list[tuple[int, int | None]] = []
+    fetch(server["url"], tmp_path / "a", MD5, lambda done, total: reports.append((done, total)))
     assert server["asked"][3:] == ["bytes=100000-"]
+    assert reports[-1] == (len(CONTENT), len(CONTENT))
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_bytes() == CONTENT
 
 
@@ -130,25 +123,18 @@ def test_download_unpacks(server: dict, tmp_path: Path, monkeypatch: pytest.Monk
         download("cifar-fs", tmp_path / "data")
 
 
-@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil"])
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", "link"])
 def test_archives_cannot_write_outside(tmp_path: Path, name: str) -> None:
     (tmp_path / "data").mkdir()
-    (tmp_path / "a.tgz").write_bytes(tarball(**{name: b"x"}))
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        info = tarfile.TarInfo(name)
+        if name == "link":
+            info.type, info.linkname = tarfile.SYMTYPE, "/etc"
+        tar.addfile(info)
     try:
-        unpack(tmp_path / "a.tgz", tmp_path / "data")
+        unpack(tmp_path / "a.tar", tmp_path / "data")
     except UserError:
         assert list((tmp_path / "data").iterdir()) == []
+    assert name != "link" or not (tmp_path / "data" / "link").exists()
     assert not (tmp_path / "evil").exists()
     assert not Path("/evil").exists()
-
-
-def test_a_link_out_of_the_archive_is_refused(tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        info = tarfile.TarInfo("link")
-        info.type, info.linkname = tarfile.SYMTYPE, "/etc"
-        tar.addfile(info)
-    with pytest.raises(UserError, match="cannot be unpacked"):
-        unpack(tmp_path / "a.tar", tmp_path)
-    (tmp_path / "b.tgz").write_bytes(tarball(a=CONTENT)[:1000])
-    with pytest.raises(UserError, match="cannot be unpacked"):
-        unpack(tmp_path / "b.tgz", tmp_path)

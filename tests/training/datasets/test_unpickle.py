@@ -6,21 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.small_pictures import python2_table
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets.unpickle import as_text, read_pickled_table
-
-
-def test_python2_pickle(tmp_path: Path) -> None:
-    data = np.arange(12, dtype=np.uint8).reshape(3, 4) + 200
-    (tmp_path / "a").write_bytes(
-        python2_table(data=data, fine_labels=[2, 0, 1], filenames=[b"a.png", b"b.png", b"c.png"])
-    )
-    table = read_pickled_table(tmp_path / "a")
-    np.testing.assert_array_equal(table["data"], data)
-    assert table["fine_labels"] == [2, 0, 1]
-    assert [as_text(name) for name in table["filenames"]] == ["a.png", "b.png", "c.png"]
+from protoadapt.training.datasets.unpickle import read_pickled_table
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
