@@ -6,6 +6,7 @@ from paper.choice_plans import CHOICES, CHOSEN, MAIN_METHODS, MAIN_VIEWS, MINI_S
 from paper.choice_plans import CIFAR_FS as CIFAR_FS_RUN
 from paper.choice_plans import CUB_BOX as CUB_BOX_RUN
 from paper.cub_plans import CUB_TABLES
+from paper.length_plans import LENGTH_TABLES
 from paper.plan import Row, Run, Table, Task, Trial, unique
 from paper.quoted import CIPA_SWITCHES, TRAINING, paper_accuracy
 from paper.training_plans import (
@@ -198,6 +199,7 @@ TABLES: dict[str, Table] = {
         ),
     ),
     **CUB_TABLES,
+    **LENGTH_TABLES,
     **{name: choice.table for name, choice in CHOICES.items()},
     "glyphs": Table(
         "Glyphs: all steps on built-in pictures",
