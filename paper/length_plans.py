@@ -7,12 +7,13 @@ rate. The rows, the seeds and the methods are fixed here before a novel class is
 
 from collections.abc import Iterator
 
-from paper.cub_plans import CROPS, POWER_METHODS
-from paper.plan import Row, Run, Table, Trial, unique
+from paper.cub_plans import CROPS
+from paper.plan import Row, Run, Table, Trial
 from paper.quoted import TRAINING
 from paper.training_plans import ABLATION_METHODS, INFERENCE, TRAINED
 
-METHODS = tuple(unique((*ABLATION_METHODS, *POWER_METHODS, "bapa", "pt_map")))
+POWER = ("cipa(power=off)", "cipa(n_iter=0)", "cipa(power=off, n_iter=0)")
+METHODS = (*ABLATION_METHODS, *POWER, "bapa", "pt_map")
 SEEDS = {"s2m2_r": (0, 1, 2), "hct_r": (0, 1, 2)}  # of the others: one
 OFTEN = ("validate_every=10", "checkpoint_every=100")
 
@@ -42,7 +43,8 @@ LENGTH_TABLES = {
         "The paper's schedule at its own length, on CUB",
         "Adam 1e-3, no weight decay, padded crops and flips, 300 epochs; α = 2. Batch 128, the weight average and the "
         "choice of the epoch on validation classes are ours, since the paper does not state them; nor does it say "
-        "whether the learning rate falls. Pictures are cut and reduced from the full-size files. The paper's numbers, in brackets, are over 600 episodes.",
+        "whether the learning rate falls. Pictures are cut and reduced from the full-size files. The paper's numbers, "
+        "in brackets, are over 600 episodes.",
         ("novel classes", "trained with", "learning rate", "seed", "inference"),
         tuple(row for crop in CROPS for row in _rows(crop)),
     )

@@ -136,6 +136,10 @@ class Table:
     def parts(self) -> list[Trial | Task]:
         return [*self.trials, *self.tasks]
 
+    @property
+    def files(self) -> list[str]:
+        return [file for part in self.parts for file in part.files]
+
     def only(self, selects: Callable[[str], bool]) -> "Table":
         """The part of the table that has a selected file."""
 

@@ -38,7 +38,7 @@ def results_page(folder: Path) -> str:
         "percent with 95 % confidence intervals, 10,000 episodes unless stated; networks are ResNet-12. "
         "`python -m paper TABLE --data DIR` makes a table from scratch, or resumes.",
     ]
-    shown = [name for name in TABLES if name != "glyphs"]
+    shown = [name for name, table in TABLES.items() if name != "glyphs" and any(map(results.file, table.files))]
     return (
         "\n\n".join(
             [
