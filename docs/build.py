@@ -306,7 +306,7 @@ def labeling_page() -> str:
     document = read("unknown.json")
     text = filled("docs/labeling.md", f"{unknown.summary(document)}\n\n{unknown.by_kind(document)}", "unknown")
     text = filled("docs/labeling.md", suggest_numbers(read("suggest.json")), "suggest", text)
-    suffixes = ", ".join(f"`{suffix}`" for form in formats.FORMATS.values() for suffix in form.suffixes)
+    suffixes = ", ".join(f"`{suffix}`" for some in formats.FORMATS.values() for suffix in some)
     kinds = f"{suffixes} ({formats.LISTED}), of at most {formats.MAX_PIXELS:,} pixels"
     same = f"- Every command reads the same files: {kinds}."
     return filled("docs/labeling.md", same, "formats", text)

@@ -55,14 +55,14 @@ def test_the_base_mean_is_the_mean_of_the_base_rows(tmp_path):
     torch.testing.assert_close(load_features(tmp_path / "again.safetensors").base_covariance, made.base_covariance)
     about = {"weights": "a", "views": 1, "crop": "none"}
     save_features(tmp_path / "b.safetensors", replace(TABLE, metadata=about))
-    for told, words in (
+    for stated, words in (
         ({"pooling": 2.0}, "poolings (1.0 and 2.0)"),
         ({"weights": "b"}, "networks (a and b)"),
         ({"views": 8}, "views (1 and 8)"),
         ({"crop": "box"}, "crops (none and box)"),
     ):
         with pytest.raises(UserError, match=re.escape(f"of different {words}: extract both alike")):
-            with_base(replace(TABLE, metadata={**about, **told}), tmp_path / "b.safetensors")
+            with_base(replace(TABLE, metadata={**about, **stated}), tmp_path / "b.safetensors")
     for same in ({}, {**about, "pooling": 1, "split": "novel"}):
         assert len(with_base(replace(TABLE, metadata=same), tmp_path / "b.safetensors").base_mean) == 6
 
@@ -178,7 +178,7 @@ def test_headers_that_lie_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("stated", "words"),
     [
         ({"pooling": "two"}, "has pooling = 'two', which is not valid: extract"),
         ({"pooling": None}, "has pooling = None"),
@@ -190,16 +190,16 @@ def test_headers_that_lie_are_refused(tmp_path):
     ],
     ids=["word", "null", "list", "views", "weights", "dataset", "split"],
 )
-def test_what_a_file_says_of_itself_is_not_trusted(tmp_path, told, words):
-    save_features(tmp_path / "f.safetensors", replace(TABLE, metadata=told))
+def test_what_a_file_says_of_itself_is_not_trusted(tmp_path, stated, words):
+    save_features(tmp_path / "f.safetensors", replace(TABLE, metadata=stated))
     with pytest.raises(UserError, match=words) as caught:
         load_features(tmp_path / "f.safetensors")
     assert len(str(caught.value)) < 200
 
 
 def test_names_that_a_file_gives_can_be_printed(tmp_path):
-    told = {"dataset": "a\ud800\x1b[2J\u202eb", "split": "x" * 10**6, "trained_on": None, "class_names": ["ж"]}
-    save_features(tmp_path / "f.safetensors", replace(TABLE, metadata=told))
+    stated = {"dataset": "a\ud800\x1b[2J\u202eb", "split": "x" * 10**6, "trained_on": None, "class_names": ["ж"]}
+    save_features(tmp_path / "f.safetensors", replace(TABLE, metadata=stated))
     back = load_features(tmp_path / "f.safetensors").metadata
     assert back["dataset"] == r"a?\x1b[2J\u202eb"
     assert len(back["split"]) == 200

@@ -67,9 +67,9 @@ def test_a_shipped_model_is_its_network_in_half_precision(shipped):
 def test_models_that_do_not_ship_say_so(shipped):
     with pytest.raises(UserError, match="not in this build"):
         networks.load("mini-imagenet")
-    told = {row["name"]: row["state"] for row in cards.overview()}
-    assert told["cub"] == "installed"
-    assert told["mini-imagenet"] == told["cifar-fs"] == "not in this build"
+    stated = {row["name"]: row["state"] for row in cards.overview()}
+    assert stated["cub"] == "installed"
+    assert stated["mini-imagenet"] == stated["cifar-fs"] == "not in this build"
 
 
 def test_a_path_is_never_taken_for_a_name(shipped, monkeypatch):
@@ -372,15 +372,15 @@ def test_a_model_that_lies_about_its_pictures_is_refused(shipped, lie, said):
 
 def test_the_card_says_what_was_measured():
     card = cards.find_card("lite0")
-    told = json.loads((ROOT / "results" / "default-model-cub.json").read_text())
-    about = told["features"]["lite0"]
+    stated = json.loads((ROOT / "results" / "default-model-cub.json").read_text())
+    about = stated["features"]["lite0"]
     assert card["weights"] == about["weights"]
     measured = {
         (one["method"].partition("(")[0], one["way"], one["shot"]): [round(one[key], 2) for key in ("accuracy", "ci95")]
-        for one in told["results"]
+        for one in stated["results"]
         if one["model"] == "lite0"
     }
     numbers = {(n["method"], n["way"], n["shot"]): [n["accuracy"], n["ci95"]] for n in card["numbers"]}
     assert numbers
     assert numbers.items() <= measured.items()
-    assert {(n["episodes"], n["views"]) for n in card["numbers"]} == {(told["episodes"], about["views"])}
+    assert {(n["episodes"], n["views"]) for n in card["numbers"]} == {(stated["episodes"], about["views"])}

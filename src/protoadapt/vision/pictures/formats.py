@@ -1,6 +1,7 @@
 """Picture formats: which files are pictures, and how one is opened without trusting it.
 
-To read another format, add a line to FORMATS. Every command then reads it.
+To read another format, add a line to FORMATS, and to PLUGINS where pillow alone does not read it. Every command then
+reads it.
 """
 
 import errno
@@ -8,47 +9,31 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib import import_module
 from io import BytesIO
-from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from protoadapt.core.errors import UserError
 
-
-class Plugin(NamedTuple):
-    """A package that teaches pillow a format."""
-
-    package: str  # as pip names it
-    register: str  # the function of the package that does so
-    magic: re.Pattern[bytes]  # matches the beginning of such a file
-
-
-class Format(NamedTuple):
-    """A picture format: the suffixes of its files, and the plugin that reads it where pillow alone does not."""
-
-    suffixes: tuple[str, ...]
-    plugin: Plugin | None = None
-
-
-HEIF = Plugin("pillow-heif", "register_heif_opener", re.compile(rb".{4}ftyp(heic|heix|mif1|msf1|hevc)", re.DOTALL))
-FORMATS = {  # by pillow's name; no others: EPS, for one, runs a program
-    "JPEG": Format((".jpg", ".jpeg")),
-    "PNG": Format((".png",)),
-    "WEBP": Format((".webp",)),
-    "BMP": Format((".bmp",)),
-    "GIF": Format((".gif",)),
-    "TIFF": Format((".tif", ".tiff")),
-    "PPM": Format((".ppm",)),
-    "HEIF": Format((".heic", ".heif"), HEIF),
+FORMATS = {  # suffixes by pillow's name of a format; no others: EPS, for one, runs a program
+    "JPEG": (".jpg", ".jpeg"),
+    "PNG": (".png",),
+    "WEBP": (".webp",),
+    "BMP": (".bmp",),
+    "GIF": (".gif",),
+    "TIFF": (".tif", ".tiff"),
+    "PPM": (".ppm",),
+    "HEIF": (".heic", ".heif"),
 }
-SUFFIXES = {suffix for form in FORMATS.values() for suffix in form.suffixes}
-BUILT_IN = tuple(name for name, form in FORMATS.items() if not form.plugin)
-LISTED = ", ".join(BUILT_IN) + "".join(f", with {f.plugin.package} {n}" for n, f in FORMATS.items() if f.plugin)
+PLUGINS = {"HEIF": ("pillow-heif", "register_heif_opener", rb"(?s).{4}ftyp(heic|heix|mif1|msf1|hevc)")}
+"""Of formats that pillow alone does not read: a package, its function that teaches pillow, and how such files begin."""
+SUFFIXES = {suffix for suffixes in FORMATS.values() for suffix in suffixes}
+BUILT_IN = tuple(name for name in FORMATS if name not in PLUGINS)
+LISTED = ", ".join(BUILT_IN) + "".join(f", with {package} {name}" for name, (package, *_) in PLUGINS.items())
 """The formats in words, as every message and page has them."""
 MAX_PIXELS = 89_478_485  # pillow's own limit, which it only warns at: a few kilobytes can claim to be terabytes
 
@@ -66,7 +51,12 @@ def is_picture(name: str | bytes) -> bool:
 @cache
 def plugins() -> tuple[str, ...]:
     """The formats that installed plugins read, registered with pillow. Cached pixels depend on them."""
-    return tuple(name for name, form in FORMATS.items() if form.plugin and _register(form.plugin))
+    there = []
+    for name, (package, register, _) in PLUGINS.items():
+        with suppress(ImportError):
+            getattr(import_module(package.replace("-", "_")), register)()
+            there.append(name)
+    return tuple(there)
 
 
 def readable() -> tuple[str, ...]:
@@ -81,10 +71,10 @@ def open_image(content: bytes) -> Image.Image:
     """
     if not content:
         raise UnreadablePicture("it is an empty file")
-    for name, (suffixes, plugin) in FORMATS.items():
-        if plugin and plugin.magic.match(content) and name not in plugins():
-            kind = suffixes[0][1:].upper()
-            raise UnreadablePicture(f"it is {kind}, which needs another package: pip install {plugin.package}")
+    for name, (package, _, begin) in PLUGINS.items():
+        if re.match(begin, content) and name not in plugins():
+            kind = FORMATS[name][0][1:].upper()
+            raise UnreadablePicture(f"it is {kind}, which needs another package: pip install {package}")
     try:
         image = Image.open(BytesIO(content), formats=readable())
     except UnidentifiedImageError as error:  # the text is the same on every machine, whatever plugins it has
@@ -145,13 +135,5 @@ def _memory_is_left() -> bool:
     try:
         np.empty(4 * MAX_PIXELS, np.uint8)  # reserved, and given back untouched
     except MemoryError:
-        return False
-    return True
-
-
-def _register(plugin: Plugin) -> bool:
-    try:
-        getattr(import_module(plugin.package.replace("-", "_")), plugin.register)()
-    except ImportError:
         return False
     return True
