@@ -104,7 +104,7 @@ def test_larger_base_pictures_are_cut_to_the_input_and_validation_pictures_have_
 
 @pytest.mark.parametrize(
     ("sides", "message"),
-    [((16, 16), "base pictures are 16 pixels wide but store is 24"), ((24, 24), "validation .* but size is 16")],
+    [((16, 16), "base pictures are 16 pixels wide, not 24"), ((24, 24), "validation .* not 16")],
 )
 def test_pictures_of_another_side_than_the_config_says_are_refused(tmp_path, sides, message):
     base, val = (toy.images(side=side) for side in sides)

@@ -15,18 +15,10 @@ import torch
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_json
 from protoadapt.core.provenance import provenance
-from protoadapt.training import checkpoint
+from protoadapt.training import checkpoint, optim
 from protoadapt.training.build import launch, load_teacher, make_learner, normalisation
 from protoadapt.training.config import Phase, TrainConfig
 from protoadapt.training.feed import Feed
-from protoadapt.training.optim import (
-    Average,
-    learning_rate,
-    make_optimizer,
-    optimizer_tensors,
-    restore_optimizer,
-    set_learning_rate,
-)
 from protoadapt.training.plan import Plan, make_plan, rows_per_epoch
 from protoadapt.training.run_log import OnEvent, RunLog
 from protoadapt.training.safeguards import State, Tally, differences, stop_requested
@@ -98,13 +90,9 @@ class Run:
         self.created, self.start_up = time.perf_counter(), 0.0
         cuda = self.device.type == "cuda"
         classes, self.labels = np.unique(np.asarray(base.labels), return_inverse=True)
-        sides = [("base", base, "size" if config.store is None else "store")]
-        for which, images, name in [*sides, *([("validation", val, "size")] if val is not None else [])]:
-            if (wide := images.pixels.shape[-1]) != (side := getattr(config, name)):
-                raise UserError(
-                    f"the {which} pictures are {wide} pixels wide but {name} is {side}: set {name}={wide}, or load "
-                    f"them with load_splits"
-                )
+        for which, images, side in (("base", base, config.stored_side), ("validation", val, config.size)):
+            if images is not None and (wide := images.pixels.shape[-1]) != side:
+                raise UserError(f"the {which} pictures are {wide} pixels wide, not {side}: load them with load_splits")
         if val is not None:
             protocols(np.asarray(val.labels))  # too few pictures are an error now, not after the first epochs
 
@@ -134,7 +122,7 @@ class Run:
             if not cuda:
                 raise UserError("sync_batchnorm works on GPUs only: set sync_batchnorm=false on the CPU")
             self.learner = torch.nn.SyncBatchNorm.convert_sync_batchnorm(self.learner)
-        self.optimizer = make_optimizer(config, self.learner, fused=cuda)
+        self.optimizer = optim.make_optimizer(config, self.learner, fused=cuda)
         self.feed = Feed(base.pixels, self.labels, self.device, side=config.size)
         self.compiled = cuda if compiled is None else compiled
         if self.compiled:
@@ -144,7 +132,7 @@ class Run:
             if cuda:
                 self.feed.compile()
         self.model, self.stepper = fabric.setup(self.learner, self.optimizer)
-        self.average = Average(averaged, self.learner, config.ema)
+        self.average = optim.Average(averaged, self.learner, config.ema)
         self.rows = [rows_per_epoch(config, config.phase(epoch), len(self.labels)) for epoch in range(config.epochs)]
 
     def go(self, resume: bool, on_event: OnEvent | None = None) -> dict[str, Any]:
@@ -204,7 +192,7 @@ class Run:
         log.epoch_starts(state.epoch, state.images)
         start, first, before = time.perf_counter(), state.within, state.seconds
         for batch, draw in self.feed.batches(plan, state.within):
-            set_learning_rate(self.optimizer, learning_rate(config, state.epoch + state.within / len(plan)))
+            optim.set_learning_rate(self.optimizer, optim.learning_rate(config, state.epoch + state.within / len(plan)))
             parts = self.model(batch, draw)
             fabric.backward(parts["loss"])
             self.stepper.step()
@@ -280,7 +268,7 @@ class Run:
         """Write a checkpoint and remove those that are no longer needed."""
         if self.fabric.is_global_zero:
             own = {f"learner.{name}": t for name, t in self.learner.state_dict().items()}
-            tensors, state = own | optimizer_tensors(self.optimizer), self.state
+            tensors, state = own | optim.optimizer_tensors(self.optimizer), self.state
             model = self.average.module.state_dict()
             checkpoint.save(self.out, state.step, self.identity(), model, tensors, {"state": vars(state)})
             if state.best:
@@ -307,7 +295,7 @@ class Run:
         own = {k.removeprefix("learner."): t for k, t in saved.tensors.items() if k.startswith("learner.")}
         model_files.load_into(self.learner, own, saved.folder)
         model_files.load_into(self.average.module, saved.model, saved.folder)
-        restore_optimizer(self.optimizer, {k: t for k, t in saved.tensors.items() if k.startswith("optimizer.")})
+        optim.restore_optimizer(self.optimizer, {k: t for k, t in saved.tensors.items() if k.startswith("optimizer.")})
         vars(self.state).update(saved.scalars["state"])
 
     def stored_result(self) -> dict[str, Any] | None:
