@@ -28,8 +28,7 @@ def test_a_sentence_and_nothing_lost(folder, named, paint):
     (folder / "names.csv").write_text("file\nday 0/red-0.png\n")
     for support, words in (
         (("missing.csv",), r"line 3 of '.*missing.csv' names 'day 0/gone.png', which is neither beside it nor in"),
-        (("twice.csv",), r"'.*twice.csv' labels '.*red-0.png' twice: red, blue; keep one"),
-        (("support", "twice.csv"), r"labels '.*red-0.png' twice"),
+        (("twice.csv",), r"red-0.png' is labelled 'red' in .*twice.csv' and '.*red-0.png', the same picture, 'blue'"),
         (("one class.csv",), "gives one class only, 'red': add examples of at least one other class"),
         (("one",), "gives one class only, 'red'"),
         (("same",), r"is labelled 'a' in .* the same picture, 'b' in .*: keep one of the two labels"),

@@ -3,24 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
+from protoadapt.core import estimators
 from protoadapt.core.errors import no_such
-from protoadapt.core.estimators import (
-    BAPAClassifier,
-    CIPAClassifier,
-    ProtoNetClassifier,
-    PrototypeClassifier,
-    PTMAPClassifier,
-    SemiProtoNetClassifier,
-    SoftKMeansClassifier,
-)
+from protoadapt.core.estimators import PrototypeClassifier
 
 ESTIMATORS: dict[str, type[PrototypeClassifier]] = {
-    "bapa": BAPAClassifier,
-    "cipa": CIPAClassifier,
-    "protonet": ProtoNetClassifier,
-    "semi_protonet": SemiProtoNetClassifier,
-    "soft_kmeans": SoftKMeansClassifier,
-    "pt_map": PTMAPClassifier,
+    "bapa": estimators.BAPAClassifier,
+    "cipa": estimators.CIPAClassifier,
+    "protonet": estimators.ProtoNetClassifier,
+    "semi_protonet": estimators.SemiProtoNetClassifier,
+    "soft_kmeans": estimators.SoftKMeansClassifier,
+    "pt_map": estimators.PTMAPClassifier,
 }
 
 

@@ -250,19 +250,12 @@ def one_per_picture(examples: Iterable[tuple[Key | None, Example]]) -> dict[Key,
     """
     first: dict[Key, Example] = {}
     for key, example in examples:
-        if key is None:
-            continue
-        other = first.setdefault(key, example)
-        if other.label == example.label:
-            continue
-        if (other.file, other.source) == (example.file, example.source):
-            file, labels = to_text(example.file), f"{other.label}, {example.label}"
-            raise UserError(f"{str(example.source)!r} labels {file!r} twice: {labels}; keep one")
-        raise UserError(
-            f"{to_text(other.file)!r} is labelled {other.label!r} in {str(other.source)!r} and "
-            f"{to_text(example.file)!r}, the same picture, {example.label!r} in {str(example.source)!r}: keep one "
-            f"of the two labels"
-        )
+        if key is not None and (other := first.setdefault(key, example)).label != example.label:
+            raise UserError(
+                f"{to_text(other.file)!r} is labelled {other.label!r} in {str(other.source)!r} and "
+                f"{to_text(example.file)!r}, the same picture, {example.label!r} in {str(example.source)!r}: keep one "
+                f"of the two labels"
+            )
     return first
 
 
