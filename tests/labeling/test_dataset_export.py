@@ -55,13 +55,13 @@ def test_hugging_face_loads_the_imagefolder(labels, folder, tmp_path, monkeypatc
 def test_the_fiftyone_format_as_documented(labels, tmp_path):
     """classes, and a target with its position for each key of data.json without the last suffix."""
     export_labels(labels, "fiftyone", tmp_path / "fo")
-    told, data = (json.loads((tmp_path / "fo" / name).read_text()) for name in ("labels.json", "data.json"))
-    assert told["classes"] == ["blue", "green", "red", "unknown"]
-    assert {os.path.splitext(key)[0] for key in data} == set(told["labels"])
+    document, data = (json.loads((tmp_path / "fo" / name).read_text()) for name in ("labels.json", "data.json"))
+    assert document["classes"] == ["blue", "green", "red", "unknown"]
+    assert {os.path.splitext(key)[0] for key in data} == set(document["labels"])
     assert len(data) == 24, "red-2.png and red-2.jpg stay apart"
     for key, path in data.items():
-        target = told["labels"][os.path.splitext(key)[0]]
-        assert told["classes"][target["label"]] == expected(path)
+        target = document["labels"][os.path.splitext(key)[0]]
+        assert document["classes"][target["label"]] == expected(path)
         assert (tmp_path / "fo" / path).is_file()
 
 

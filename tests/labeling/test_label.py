@@ -14,7 +14,6 @@ import pytest
 from helpers.calibrated import calibration
 from helpers.label_files import listing, read_table, truth
 from PIL import Image
-from safetensors.numpy import load_file
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import BAPAClassifier
@@ -22,7 +21,6 @@ from protoadapt.core.methods.row_learner import two_best
 from protoadapt.labeling import load_classifier, predict, save_classifier
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision import networks
-from protoadapt.vision.feature_store import Store
 from protoadapt.vision.networks import timm_features
 
 pytestmark = pytest.mark.usefixtures("without_paths")
@@ -113,19 +111,6 @@ def test_only_out_is_written(folder, named):
     visible = {name for name in new if "/." not in name and "/sorted/" not in name}
     assert visible == {"out/labels.csv", "out/labels.json", "out/classifier.safetensors"}
     assert not [name for name in new if "partial" in name]
-
-
-def test_a_cache_of_other_features_is_made_again(folder, named):
-    first = named(cache=folder / "kept")
-    (piece,) = (folder / "kept").rglob("*.safetensors")
-    contents = [row.tobytes() for row in load_file(piece)["content"]]
-    piece.unlink()
-    weights, size, _ = piece.parent.name.split("-")
-    other = Store(folder / "kept", weights, int(size))
-    other.add(contents, np.ones((len(contents), 3), np.float32))
-    other.flush()
-    with pytest.warns(UserWarning, match=r"has 3 features per picture, the network \d+\): embedding again"):
-        assert named(cache=folder / "kept")["pictures"] == first["pictures"]
 
 
 def test_output_inside_the_pictures_is_not_labelled(folder, named):

@@ -69,8 +69,8 @@ def test_a_file_from_outside_leads_to_no_other_file(tmp_path):
     (inside / ("1" * 64 + ".webp")).write_text("no picture")
     wrong = [f".thumbs/../../{name}", f"../{name}", str(tmp_path / name), f".thumbs/{'1' * 64}.webp", ".thumbs/x.webp"]
     wrong += [f".thumbs/{'2' * 64}.webp", f".thumbs/{name}\n", 7, None, ["a"]]
-    told = labels([row(str(i), "cat", thumb=one) for i, one in enumerate([*wrong, f".thumbs/{name}", thumb()])])
-    shown = thumbnails.with_images(told, tmp_path / "named")
+    document = labels([row(str(i), "cat", thumb=one) for i, one in enumerate([*wrong, f".thumbs/{name}", thumb()])])
+    shown = thumbnails.with_images(document, tmp_path / "named")
     assert [one["thumb"] for one in shown["pictures"][: len(wrong)]] == wrong
     assert re.match("data:image/webp;base64,", shown["pictures"][len(wrong)]["thumb"])
     assert [bool(small) for small in board_data(labels_page(shown))["small"]] == [False] * len(wrong) + [True, True]
