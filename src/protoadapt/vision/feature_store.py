@@ -15,7 +15,7 @@ are compared with their checksum then.
 import hashlib
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +24,9 @@ from safetensors.numpy import save
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import cleared, open_tensors, written_whole
+from protoadapt.core.untrusted import BROKEN
 
-FORMAT = 4  # raised when the pieces or the decoding of pictures change
+FORMAT = 5  # raised when the pieces or the decoding of pictures change
 
 INDEX = ("stamp", "meant", "content")
 
@@ -79,13 +80,17 @@ class Store:
         """Write what is new as a piece, under a name made of its contents."""
         if self.folder is None or not (self._new or self._new_stamps):
             return
-        piece = {"stamp": _table(self._new_stamps.keys(), 16), "meant": _table(self._new_stamps.values(), 32)}
-        if self._new:
-            piece |= {"content": _table(self._new.keys(), 32), "features": np.stack(list(self._new.values()))}
-        name = hashlib.sha256(b"".join([*self._new, *self._new_stamps])).hexdigest()[:24]
-        path = self.folder / f"{name}.safetensors"
+        dim = len(next(iter(self._new.values()), ()))
+        piece = {
+            "stamp": _table(self._new_stamps.keys(), 16),
+            "meant": _table(self._new_stamps.values(), 32),
+            "content": _table(self._new.keys(), 32),
+            "features": np.array(list(self._new.values()), np.float32).reshape(-1, max(dim, 1)),
+        }
+        sums = {"index": _checksum(*(piece[name] for name in INDEX)), "features": _checksum(piece["features"])}
+        path = self.folder / f"{sums['index'][:24]}.safetensors"
         with written_whole(path) as partial:
-            partial.write_bytes(save(piece, _checksums(piece)))
+            partial.write_bytes(save(piece, sums))
         self._place |= {content: (path, row) for row, content in enumerate(self._new)}
         self._new, self._new_stamps = {}, {}
 
@@ -101,7 +106,7 @@ class Store:
         for piece, pairs in wanted.items():
             with open_tensors(piece, framework="numpy") as file:
                 table = file.get_tensor("features")
-                intact = _checksums({"features": table})["features"] == (file.metadata() or {}).get("features")
+                intact = _checksum(table) == (file.metadata() or {}).get("features")
             if not answer.size:
                 answer = np.empty((len(contents), table.shape[1]), np.float32)
             if not intact or not 0 < table.shape[1] == answer.shape[1] or not np.isfinite(table).all():
@@ -119,35 +124,26 @@ class Store:
             if not piece.is_file():  # a pipe would never end
                 raise ValueError("it is no file")
             with open_tensors(piece, framework="numpy") as file:
-                shape = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-                index = {name: file.get_tensor(name) for name in INDEX if name in shape}
-                if _checksums(index)["index"] != (file.metadata() or {}).get("index"):
+                stamps, meant, contents = index = [file.get_tensor(name) for name in INDEX]
+                features = file.get_slice("features")
+                if _checksum(*index) != (file.metadata() or {}).get("index"):
                     raise ValueError("it does not match its checksum")
-                stamps, meant = (_keys(index[name]) for name in ("stamp", "meant"))
-                contents = _keys(index["content"]) if "content" in shape else []
-                if contents and (file.get_slice("features").get_dtype() != "F32" or len(shape["features"]) != 2):
+                n, dim = features.get_shape()
+                if features.get_dtype() != "F32" or n != len(contents):
                     raise ValueError("its features are not float32 (n, D)")
-                if contents and self.dim not in (None, shape["features"][1]):
-                    raise ValueError(f"it has {shape['features'][1]} features per picture, the network {self.dim}")
-            if len(stamps) != len(meant) or (contents and shape["features"][0] != len(contents)):
-                raise ValueError("its tables differ in length")
-        except (SafetensorError, OSError, ValueError, TypeError, KeyError, IndexError) as error:
+                if n and self.dim not in (None, dim):
+                    raise ValueError(f"it has {dim} features per picture, the network {self.dim}")
+        except (*BROKEN, SafetensorError) as error:
             way_out = "embedding again" if cleared(piece) else f"remove {str(piece)!r}"
             warnings.warn(f"{piece.name} of the feature cache is broken ({error}): {way_out}", stacklevel=4)
             return
-        self.content_of |= dict(zip(stamps, meant))
-        self._place |= {content: (piece, row) for row, content in enumerate(contents)}
+        self.content_of |= dict(zip(map(bytes, stamps), map(bytes, meant)))
+        self._place |= {bytes(content): (piece, row) for row, content in enumerate(contents)}
 
 
-def _checksums(piece: Mapping[str, np.ndarray]) -> dict[str, str]:
-    parts = {"features": ("features",), "index": INDEX}
-    tables = {part: b"".join(piece[name].tobytes() for name in names if name in piece) for part, names in parts.items()}
-    return {part: hashlib.sha256(table).hexdigest() for part, table in tables.items()}
+def _checksum(*tables: np.ndarray) -> str:
+    return hashlib.sha256(b"".join(table.tobytes() for table in tables)).hexdigest()
 
 
-def _table(keys, width: int) -> np.ndarray:
+def _table(keys: Iterable[bytes], width: int) -> np.ndarray:
     return np.frombuffer(b"".join(keys), np.uint8).reshape(-1, width)
-
-
-def _keys(table: np.ndarray) -> list[bytes]:
-    return [row.tobytes() for row in table]
