@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -238,15 +238,6 @@ def embed_files(
     return contents, errors
 
 
-class _File(NamedTuple):
-    """What a thread made of a file: its content and, where the store lacks it, pixels; or an error."""
-
-    stamp: bytes = b""
-    content: bytes | None = None
-    pixels: np.ndarray | None = None
-    error: str = ""
-
-
 def _decoded(
     files: Sequence[str],
     contents: list[bytes | None],
@@ -258,28 +249,29 @@ def _decoded(
 ) -> Iterator[tuple[list[bytes], np.ndarray]]:
     """Batches of contents that the store lacks, with their pixels; fills in `contents` and `errors` on the way."""
 
-    def read(place: int) -> _File:
+    def read(place: int) -> tuple[bytes, bytes, np.ndarray | None] | str:
+        """The stamp and the content of a file and, where the store lacks it, pixels; or why it cannot be read."""
         try:
-            before = stamp(files[place])
-            content = read_file(files[place])
+            before, content = stamp(files[place]), read_file(files[place])
             digest = hashlib.sha256(content).digest()
             pixels = None if digest in store else decode_bytes(content, metadata["size"], metadata.get("resize"))
-            return _File(before, digest, pixels)
+            return before, digest, pixels
         except Exception as error:  # a broken file may fail in any way
-            return _File(error=reason(error, files[place]))
+            return reason(error, files[place])
 
     todo = [place for place, content in enumerate(contents) if content is None]
     batch: dict[bytes, np.ndarray] = {}
-    for done, (place, file) in enumerate(zip(todo, ahead(read, todo, max(AHEAD, 3 * size)))):
+    for done, (place, answer) in enumerate(zip(todo, ahead(read, todo, max(AHEAD, 3 * size)))):
         if done % size == 0:
             on_progress(len(files) - len(todo) + done, len(files))
-        contents[place] = file.content
-        if file.content is None:
-            errors[place] = file.error
+        if isinstance(answer, str):
+            errors[place] = answer
             continue
-        store.note(file.stamp, file.content)
-        if file.pixels is not None and file.content not in store:
-            batch[file.content] = file.pixels
+        before, digest, pixels = answer
+        contents[place] = digest
+        store.note(before, digest)
+        if pixels is not None and digest not in store:
+            batch[digest] = pixels
         if len(batch) == size:
             yield list(batch), np.stack(list(batch.values()))
             batch = {}

@@ -85,9 +85,7 @@ def _shape(stated: Any) -> HeadShape | None:
     if not isinstance(stated, dict) or not isinstance(stated.get("name"), str):
         return None
     numbers, channels = {key: stated.get(key) for key in MOST}, stated.get("channels", [])
-    known = all(whole(n, 1, MOST[key]) for key, n in numbers.items())
-    if not known or not isinstance(channels, list) or len(channels) > MOST_LAYERS:
-        return None
-    if not all(whole(n, 1, MOST["dim"]) for n in channels):
+    known = all(whole(n, 1, MOST[key]) for key, n in numbers.items()) and isinstance(channels, list)
+    if not known or len(channels) > MOST_LAYERS or not all(whole(n, 1, MOST["dim"]) for n in channels):
         return None
     return HeadShape(**numbers, channels=tuple(channels))  # type: ignore[arg-type]

@@ -1,20 +1,11 @@
 """Features of millions of pictures: a manifest cut into shards, and a part of one table for each."""
 
-from protoadapt.vision.pictures.read import hashed
-from protoadapt.vision.pictures.walk import Entry, find
-from protoadapt.vision.shards.extract import Done, extract_parts, list_broken, open_features
-from protoadapt.vision.shards.manifest import SHARD_SIZE, Manifest, load_manifest, write_manifest
-
-__all__ = [
-    "SHARD_SIZE",
-    "Done",
-    "Entry",
-    "Manifest",
-    "extract_parts",
-    "find",
-    "hashed",
-    "list_broken",
-    "load_manifest",
-    "open_features",
-    "write_manifest",
-]
+from protoadapt.vision.pictures.read import hashed as hashed
+from protoadapt.vision.pictures.walk import Entry as Entry
+from protoadapt.vision.pictures.walk import find as find
+from protoadapt.vision.shards.extract import extract_parts as extract_parts
+from protoadapt.vision.shards.extract import list_broken as list_broken
+from protoadapt.vision.shards.extract import open_features as open_features
+from protoadapt.vision.shards.manifest import SHARD_SIZE as SHARD_SIZE
+from protoadapt.vision.shards.manifest import load_manifest as load_manifest
+from protoadapt.vision.shards.manifest import write_manifest as write_manifest
