@@ -13,9 +13,9 @@ from helpers.touched import touched
 from PIL import Image
 
 from protoadapt.core.errors import UserError
-from protoadapt.training import Phase, TrainConfig, load_splits, train
+from protoadapt.training import Phase, TrainConfig, feed, load_splits, train
 from protoadapt.training.build import launch
-from protoadapt.training.feed import Feed, read_ahead
+from protoadapt.training.feed import read_ahead
 from protoadapt.training.loop import Run
 from protoadapt.training.optim import Average, learning_rate
 from protoadapt.training.plan import make_plan
@@ -64,24 +64,30 @@ def test_episodes_hold_different_pictures_of_the_right_classes():
         make_plan(replace(config, query=11), 0, LABELS, 4)
 
 
-def test_streamed_and_resident_pictures_are_the_same(tmp_path):
+def streams(monkeypatch, pixels, labels, plan, **options):
+    """The batches of pictures that are resident, and of the same read ahead."""
+    for resident in (True, False):
+        monkeypatch.setattr(feed, "fits", lambda *_, resident=resident: resident)
+        yield feed.Feed(pixels, labels, torch.device("cpu"), **options).batches(plan)
+
+
+def test_streamed_and_resident_pictures_are_the_same(tmp_path, monkeypatch):
     base = toy.images()
     path = tmp_path / "pixels"
     path.write_bytes(base.pixels.tobytes())
     mapped = np.memmap(path, np.uint8, "r", shape=base.pixels.shape)
     plan = make_plan(toy.config(), 1, base.labels, 4)
-    streams = [Feed(mapped, base.labels, torch.device("cpu"), resident).batches(plan, 1) for resident in (True, False)]
     steps = 0
-    for (a, draw_a), (b, draw_b) in zip(*streams, strict=True):
+    for (a, draw_a), (b, draw_b) in zip(*streams(monkeypatch, mapped, base.labels, plan), strict=True):
         assert a.keys() == b.keys() == {"weak", "partner", "labels", "partner_labels"}
         assert all(torch.equal(a[name], b[name]) for name in a)
         assert draw_a["layer"] == draw_b["layer"]
-        assert np.array_equal(a["labels"], base.labels[plan.first[steps + 1]])
+        assert np.array_equal(a["labels"], base.labels[plan.first[steps]])
         steps += 1
-    assert steps == len(plan) - 1
+    assert steps == len(plan)
 
 
-def test_larger_base_pictures_are_cut_to_the_input_and_validation_pictures_have_it(tmp_path):
+def test_larger_base_pictures_are_cut_to_the_input_and_validation_pictures_have_it(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     for split in ("base", "val"):
         for i in range(14):
@@ -92,8 +98,8 @@ def test_larger_base_pictures_are_cut_to_the_input_and_validation_pictures_have_
     base, val = load_splits(config, tmp_path / "data")
     assert (base.pixels.shape, val.pixels.shape) == ((14, 3, 24, 24), (14, 3, 16, 16))
     plan = make_plan(config, 1, base.labels, 4)
-    streams = [Feed(base.pixels, base.labels, torch.device("cpu"), r, config.size).batches(plan) for r in (True, False)]
-    for (a, _), (b, _) in zip(*streams, strict=True):
+    both = streams(monkeypatch, base.pixels, base.labels, plan, side=config.size)
+    for (a, _), (b, _) in zip(*both, strict=True):
         assert a["weak"].shape == a["partner"].shape == (8, 3, 16, 16)
         assert all(torch.equal(a[name], b[name]) for name in a)
     run = train(config, base, val, tmp_path / "run", accelerator="cpu")

@@ -12,7 +12,6 @@ A folder is written under a temporary name, synced to disk and renamed. There ar
 number of a run is a function of its seed and of the counters.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -74,10 +73,9 @@ def save(run: Path, step: int, config: Json, model: Tensors, tensors: Tensors, s
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
         last = latest(run)
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise UserError(
             f"the checkpoint {folder.name} could not be written to {str(run)!r} "
-            f"({'no space is left' if full else error.strerror or error}): free some space and continue with --resume; "
+            f"({error.strerror or error}): free some space and continue with --resume; "
             f"the last good checkpoint is {last.name if last else 'none'}"
         ) from error
     return folder

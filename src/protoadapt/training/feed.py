@@ -21,17 +21,10 @@ class Feed:
     `side` (None: H) is that of the views.
     """
 
-    def __init__(
-        self,
-        pixels: Any,
-        labels: np.ndarray,
-        device: torch.device,
-        resident: bool | None = None,
-        side: int | None = None,
-    ):
+    def __init__(self, pixels: Any, labels: np.ndarray, device: torch.device, side: int | None = None):
         self.pixels, self.device, self.side = pixels, device, side
         self.labels = torch.from_numpy(np.asarray(labels, dtype=np.int64)).to(device)
-        self.on_device = upload(pixels, device) if (fits(pixels, device) if resident is None else resident) else None
+        self.on_device = upload(pixels, device) if fits(pixels, device) else None
         self.apply_weak: Callable[..., Tensor] = apply_weak
         self.apply_strong: Callable[..., Tensor] = apply_strong
 

@@ -76,15 +76,7 @@ def train(
 class Run:
     """The parts of one run on one process, put together once; `go` is the loop."""
 
-    def __init__(
-        self,
-        fabric: "Fabric",
-        config: TrainConfig,
-        base: Any,
-        val: Any | None,
-        out: Path,
-        compiled: bool | None = None,
-    ):
+    def __init__(self, fabric: "Fabric", config: TrainConfig, base: Any, val: Any, out: Path, compiled: bool | None):
         self.fabric, self.config, self.val, self.out = fabric, config, val, out
         self.device, self.state = fabric.device, State()
         self.created, self.start_up = time.perf_counter(), 0.0
@@ -123,7 +115,7 @@ class Run:
                 raise UserError("sync_batchnorm works on GPUs only: set sync_batchnorm=false on the CPU")
             self.learner = torch.nn.SyncBatchNorm.convert_sync_batchnorm(self.learner)
         self.optimizer = optim.make_optimizer(config, self.learner, fused=cuda)
-        self.feed = Feed(base.pixels, self.labels, self.device, side=config.size)
+        self.feed = Feed(base.pixels, self.labels, self.device, config.size)
         self.compiled = cuda if compiled is None else compiled
         if self.compiled:
             torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)

@@ -13,6 +13,7 @@ from protoadapt.training.datasets import glyphs, layouts
 from protoadapt.vision.pictures.split import SplitSource
 
 SPLITS = {"base": "base", "train": "base", "val": "val", "validation": "val", "novel": "novel", "test": "novel"}
+SPLITS["all"] = "all"  # of a user's own folder
 
 
 Find = Callable[[Path, str, list[str], str], SplitSource | None]
@@ -140,9 +141,7 @@ def find_dataset(name: str) -> tuple[str, Dataset]:
 
 def find_split(name: str, split: str) -> str:
     """base, val or novel, also for the names train, validation and test; "all" for a user's own folder."""
-    if name == "folder" and split == "all":
-        return split
-    if split not in SPLITS:
+    if split not in SPLITS or (split == "all" and name != "folder"):
         raise no_such("split", split, SPLITS)
     return SPLITS[split]
 
