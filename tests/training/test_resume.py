@@ -203,9 +203,7 @@ def test_a_full_disk_is_an_error_and_leaves_the_last_checkpoint(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))  # no file may grow past a megabyte
     try:
-        with pytest.raises(
-            UserError, match=r"could not be written .*: free .*checkpoint is step-00000001"
-        ) as caught:
+        with pytest.raises(UserError, match=r"could not be written .*: free .*checkpoint is step-00000001") as caught:
             checkpoint.save(tmp_path, 2, config, {"a": torch.zeros(1 << 19)}, {}, {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
