@@ -34,6 +34,7 @@ from PIL import Image
 
 from protoadapt import labeling
 from protoadapt.core.files import write_json
+from protoadapt.core.methods.rows import BLOCK_ROWS
 from protoadapt.core.parts import Part, part_file, read_part, write_index, write_part
 from protoadapt.core.provenance import hardware, versions
 from protoadapt.core.threads import cores
@@ -44,7 +45,6 @@ from protoadapt.vision.shards import extract_parts, find, load_manifest, open_fe
 from protoadapt.vision.shards.local import decoded
 from protoadapt.vision.shards.make import BATCH, Job, decode_batch
 from protoadapt.vision.shards.manifest import SHARD_SIZE
-from protoadapt.vision.shards.shard_source import BLOCK_ROWS
 
 DIM, CLASSES, SHOTS, SHARD_ROWS = 512, 100, 5, 8192
 SYNTHETIC = {"weights": "synthetic", "engine": "torch", "views": 1, "manifest": "synthetic"}

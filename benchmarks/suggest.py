@@ -20,7 +20,7 @@ import torch
 from protoadapt import BAPAClassifier, load_features
 from protoadapt.core.files import write_json
 from protoadapt.core.methods.common import unit
-from protoadapt.core.methods.normalize import power_transform
+from protoadapt.core.prototype_model import power_transform
 from protoadapt.core.provenance import commit, hardware, versions
 from protoadapt.core.statistics import half_width
 from protoadapt.labeling.suggest import suggest

@@ -27,7 +27,7 @@ from paper.results_page import results_page
 from paper.stored_results import Results
 from paper.tables import MAIN, TABLES
 from protoadapt.cli.verbs import app
-from protoadapt.core.methods import METHODS, adaptation, declarations
+from protoadapt.core.methods import METHODS, declarations, family
 from protoadapt.report.tables import markdown
 from protoadapt.vision.pictures import formats
 
@@ -190,8 +190,8 @@ def methods_page() -> str:
         settings = declarations(function).values()
         rows = [[f"`{s.name}`", f"`{s.default}`", s.setting.help, s.range] for s in settings]
         parts += [markdown(["setting", "default", "meaning", "range"], rows)] if rows else []
-    family = inspect.cleandoc(adaptation.__doc__ or "")
-    return "\n\n".join([*parts, "## The loop that four of them share", f"```text\n{family}\n```"]) + "\n"
+    loop = inspect.cleandoc(family.__doc__ or "")
+    return "\n\n".join([*parts, "## The loop that six of them share", f"```text\n{loop}\n```"]) + "\n"
 
 
 def commands_page() -> str:

@@ -2,12 +2,14 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from helpers.cases import clouds, slow
+from helpers.parts import write_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import bapa as slow_bapa
@@ -24,13 +26,14 @@ from protoadapt.core.estimators import (
     BAPAClassifier,
     CIPAClassifier,
     ProtoNetClassifier,
+    PrototypeClassifier,
     PTMAPClassifier,
     SemiProtoNetClassifier,
     SoftKMeansClassifier,
 )
-from protoadapt.core.methods import row_source
-from protoadapt.core.methods.bapa import bapa
+from protoadapt.core.methods import rows as holders
 from protoadapt.core.partial_labels import LabelledKFold
+from protoadapt.core.parts import open_parts
 
 CLASSIFIERS = [
     BAPAClassifier,
@@ -69,7 +72,8 @@ def task(queries=30, dtype=np.float64, shots=(2, 1, 3), way=3, **more):
 REFERENCES = [
     (BAPAClassifier(), slow_bapa, {}),
     (BAPAClassifier(sigma=1.0, n_iter=3, kappa=0.5), slow_bapa, {"sigma": 1.0, "n_iter": 3, "kappa": 0.5}),
-    (BAPAClassifier(k_s=40.0, lam=4.0, beta=0.3), slow_bapa, {"k_s": 40.0, "lam": 4.0, "beta": 0.3}),
+    (BAPAClassifier(lam=4.0, beta=0.3), slow_bapa, {"lam": 4.0, "beta": 0.3}),
+    (BAPAClassifier(class_prior="equal"), slow_bapa, {"class_prior": "equal"}),
     (CIPAClassifier(), cipa, {}),
     (CIPAClassifier(center="joint", sigma=1.0, n_iter=3), cipa, {"center": "joint", "sigma": 1.0, "n_iter": 3}),
     (CIPAClassifier(center="support", beta=0.3), cipa, {"center": "support", "beta": 0.3}),
@@ -90,7 +94,7 @@ def test_unlabelled_rows_are_answered_like_the_papers_queries(model, reference, 
     episodes, _ = clouds(episodes=1, queries=30)
     expected = slow(reference, episodes, **arguments)[0].numpy()
     model = clone(model).fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(X[y < 0]), expected, atol=1e-7)
+    np.testing.assert_allclose(model.predict_proba(X[y < 0]), expected, atol=1e-5)
     assert (model.transduction_[y < 0] == expected.argmax(1)).all()
 
 
@@ -160,53 +164,20 @@ def test_without_unlabelled_rows_cipa_is_protonet_centred_by_the_support():
     np.testing.assert_allclose(model.center_, mean)
 
 
-@pytest.mark.parametrize("queries", [1, 7, 90])
-@pytest.mark.parametrize("shots", [1, (5, 1, 2, 3)], ids=str)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_bapa_has_two_forms_of_one_answer(queries, shots, dtype):
-    """Mixtures of an episode's rows (Gram form), and prototypes in feature space chunk by chunk."""
-    episodes, _ = clouds(episodes=1, way=4, shots=shots, queries=queries, seed=5)
-    X, y, _ = task(way=4, shots=shots, queries=queries, seed=5, dtype=dtype)
-    answer = BAPAClassifier().fit(X, y).predict_proba(X[y < 0])
-    np.testing.assert_allclose(answer, bapa(episodes)[0].numpy(), atol=1e-4 if dtype == np.float32 else 1e-9)
-
-
-def test_without_unlabelled_rows_bapa_is_the_nearest_shrunk_mean_centred_by_the_classes_means():
-    X, _, truth = task(queries=20)
-    new, _, _ = task(queries=5, seed=1)
-
-    def unit(x):
-        return x / np.linalg.norm(x, axis=1, keepdims=True)
-
-    X, new = unit(np.sqrt(X + 1e-6)), unit(np.sqrt(new + 1e-6))
-    center = np.mean([X[truth == c].mean(0) for c in range(3)], axis=0)
-    shots = np.bincount(truth)
-    k = 3 * np.mean(shots**-0.5)
-    prototypes = np.stack([unit(X - center)[truth == c].sum(0) / (shots[c] + k) for c in range(3)])
-    distance = ((unit(new - center)[:, None] - prototypes) ** 2).sum(-1)
-    model = BAPAClassifier(power="off").fit(X, truth)
-    expected = np.exp(-10 * distance) / np.exp(-10 * distance).sum(1, keepdims=True)
-    np.testing.assert_allclose(model.predict_proba(new), expected, atol=1e-9)
-    np.testing.assert_allclose(model.center_, center)
-    assert (model.class_bias_ == 0).all()
-
-
 @every_classifier
 def test_chunks_change_nothing_and_no_more_rows_are_taken_at_a_time(make, monkeypatch):
     X, y, _ = task(queries=80, dtype=np.float32)
     few_steps = {"n_iter": 3} if "n_iter" in make().get_params() else {}
     whole = make(**few_steps).fit(X, y)
-    taken = []
-    table = row_source.MemorySource.__iter__
+    taken, powered = [], PrototypeClassifier._powered
 
-    def watched(self):
-        for chunk in table(self):
-            taken.append(len(chunk))
-            yield chunk
+    def watched(self, rows):
+        taken.append(len(rows))
+        return powered(self, rows)
 
-    monkeypatch.setattr(row_source.MemorySource, "__iter__", watched)
+    monkeypatch.setattr(PrototypeClassifier, "_powered", watched)
     monkeypatch.setattr("protoadapt.core.estimators.block_size", lambda way, dim: 23)
-    monkeypatch.setattr(row_source, "KEPT_BYTES", 0)
+    monkeypatch.setattr(holders, "KEPT_BYTES", 0)
     parts = make(**few_steps).fit(X, y)
     assert max(taken) == 23
     np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), atol=1e-5)
@@ -359,7 +330,6 @@ def test_half_precision_is_computed_in_single_and_new_rows_in_the_fitted_type():
         (CIPAClassifier(device="cuda"), {}, "cannot compute"),
         (BAPAClassifier(n_iter=-1), {}, "n_iter is -1"),
         (BAPAClassifier(sigma=1.5), {}, "sigma is 1.5"),
-        (BAPAClassifier(k_s=0.0), {}, "k_s is 0.0: it must be a number"),
         (BAPAClassifier(kappa=np.inf), {}, "kappa is inf"),
         (BAPAClassifier(lam=np.inf), {}, "lam is inf"),
         (CIPAClassifier(tau=np.nan), {}, "tau is nan"),
@@ -463,15 +433,35 @@ def test_the_path_leads_from_the_class_means_to_the_prototypes(make):
 
 
 @every_classifier
-def test_fitting_from_a_row_source_is_fitting_from_a_table(make):
+def test_fitting_from_arrays_is_fitting_from_a_table(make):
     X, y, _ = task()
     known = y >= 0
-    source = row_source.MemorySource(X, np.flatnonzero(~known), 7, torch.float64)
-    model, other = make().fit(X, y), make().fit_rows(X[known], NAMES[y[known]], source)
+    arrays = holders.Slices(X, np.flatnonzero(~known), 7)
+    model, other = make().fit(X, y), make().fit_rows(X[known], NAMES[y[known]], arrays)
     np.testing.assert_allclose(other.predict_proba(X), model.predict_proba(X), atol=1e-9)
     assert other.classes_.tolist() == ["cat", "dog", "emu"]
     with pytest.raises(UserError, match="labelled rows only"):
-        make().fit_rows(X, y, source)
+        make().fit_rows(X, y, arrays)
+
+
+@every_classifier
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_table_on_disk_teaches_what_it_teaches_in_memory(make, threads, tmp_path, monkeypatch):
+    """In parts of float16, by one thread or three, and never held; rows that are zero or equal among them."""
+    X, y, _ = task(queries=400, dtype=np.float32, shots=(4, 3, 5))
+    X[-9:], X[-30:-20] = 0, X[-1]
+    X = X.astype(np.float16)
+    write_table(tmp_path, X, 64)
+    monkeypatch.setattr(holders, "KEPT_BYTES", 0)
+    known = np.flatnonzero(y >= 0)
+    table = replace(open_parts(tmp_path), leave={0: known})
+    few_steps = {"n_iter": 3} if make is PTMAPClassifier else {}
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    on_disk = make(**few_steps).fit_rows(X[known], y[known], table)
+    torch.set_num_threads(before)
+    model = make(**few_steps).fit(X, y)
+    np.testing.assert_allclose(on_disk.predict_proba(X), model.predict_proba(X), atol=1e-4)
 
 
 @settings(max_examples=80, deadline=None)
@@ -509,63 +499,3 @@ def test_public_names_are_there():
         assert getattr(protoadapt, name) is not None
     with pytest.raises(AttributeError, match="nothing"):
         _ = protoadapt.nothing
-
-
-def test_corrected_rows_stay_among_the_unlabelled_ones_with_their_class_known():
-    """Against a loop over the steps of `bapa` in which these rows have their class in place of z."""
-    X, y = clouds_with_corrections()
-    corrected = np.array([False] * 3 + [True] * 4)
-    labelled, pool = X[:7], X[7:]
-    source = row_source.MemorySource(pool, np.arange(len(pool)), 5, torch.float64)
-    model = BAPAClassifier().fit_rows(labelled, y[:7], source, corrected)
-    x = np.sqrt(X + 1e-6)
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    s, q, known = x[:3], x[3:], y[3:7]
-    n, mean = len(q), s.mean(0)
-    spread = 0.5 * np.mean([((a - b) ** 2).sum() for a in q for b in s])
-    alpha = n / (n + 10) * min(1, spread * (1 / 3 + 1 / n) / ((q.mean(0) - mean) ** 2).sum()) ** 3
-    center, sizes = alpha * q.mean(0) + (1 - alpha) * mean, np.zeros(3)
-
-    def about(rows):
-        return (rows - center) / np.linalg.norm(rows - center, axis=1, keepdims=True)
-
-    first = [about(s)[c] + 0.25 * about(q[:4])[known == c].sum(0) for c in range(3)]
-    p = np.stack([first[c] / (1 + 0.25 * (known == c).sum() + 3) for c in range(3)])
-
-    def likely(rows, sizes):
-        return np.exp(10 * (2 * rows @ p.T - (p**2).sum(1)) + sizes)
-
-    for _ in range(12):
-        u = about(q)
-        e, of_labelled = likely(u, sizes), likely(about(s), 0)
-        z = e / (e.sum(1, keepdims=True) + 1)
-        z[:4] = np.eye(3)[known]
-        h = z**2 / z.max(1, keepdims=True)
-        t = 2 * np.eye(3) - of_labelled / of_labelled.sum(1, keepdims=True)
-        p = 0.75 * p + 0.25 * (t.T @ about(s) + h.T @ u) / (1 + 3 + h.sum(0))[:, None]
-        size = z.sum(0) / z.sum(0).mean()
-        g = max(1 - (0.018 + 0.3 / z.sum(0).mean()) / np.mean((size - 1) ** 2), 0)
-        f = (size + 0.2) / 1.2
-        sizes, w = g * np.log(f), z @ (1 / (1 + g * (f - 1))) / z.sum(1)
-        center = alpha * w @ q / w.sum() + (1 - alpha) * mean
-    assert g > 0
-    np.testing.assert_allclose(model.prototypes_, p, atol=1e-9)
-    np.testing.assert_allclose(model.center_, center, atol=1e-9)
-    np.testing.assert_allclose(model.class_bias_, sizes, atol=1e-9)
-
-
-def clouds_with_corrections():
-    """Rows (31, 12) and classes: one example of each class, then four corrected rows, then 24 unlabelled ones."""
-    rng = np.random.default_rng(3)
-    y = np.concatenate([np.arange(3), [0, 0, 2, 1], rng.integers(0, 3, 24)])
-    return rng.gamma(1 + 2 * rng.random((3, 12))[y]), y
-
-
-def test_corrected_rows_are_ordinary_ones_where_nothing_tells_them_apart():
-    X, y = clouds_with_corrections()
-    source = row_source.MemorySource(X, np.arange(7, len(X)), 5, torch.float64)
-    for make, corrected in ((BAPAClassifier, np.zeros(7, bool)), (CIPAClassifier, np.arange(7) > 2)):
-        plain = make().fit_rows(X[:7], y[:7], source)
-        np.testing.assert_array_equal(make().fit_rows(X[:7], y[:7], source, corrected).prototypes_, plain.prototypes_)
-    with pytest.raises(UserError, match="must represent it"):
-        BAPAClassifier().fit_rows(X[:7], y[:7], source, np.arange(7) > 1)

@@ -22,21 +22,27 @@ TABLE = synthetic_features(classes=12, rows=40, dim=16, spread=0.8)
 
 def test_learned_settings_are_better_than_those_learning_starts_from():
     protocol = Protocol("dirichlet", query=8)
-    found = tune(TABLE.features, TABLE.labels, "unem", protocol, episodes=16)
+    found = tune(TABLE.features, TABLE.labels, "paper.rivals.unem:unem", protocol, episodes=16)
     assert len(found["gammas"]) == len(found["temps"]) == 10
-    start = method("unem", scale=10.0, gammas=[float(np.log1p(np.e))] * 10, temps=[1 + float(np.log1p(np.e))] * 10)
+    start = method(
+        "paper.rivals.unem:unem",
+        scale=10.0,
+        gammas=[float(np.log1p(np.e))] * 10,
+        temps=[1 + float(np.log1p(np.e))] * 10,
+    )
     before, after = (
-        evaluate(TABLE.features, TABLE.labels, one, protocol, episodes=16) for one in (start, method("unem", **found))
+        evaluate(TABLE.features, TABLE.labels, one, protocol, episodes=16)
+        for one in (start, method("paper.rivals.unem:unem", **found))
     )
     assert after.accuracy > before.accuracy
-    assert tune(TABLE.features, TABLE.labels, "unem", protocol, episodes=16) == found
+    assert tune(TABLE.features, TABLE.labels, "paper.rivals.unem:unem", protocol, episodes=16) == found
 
 
 def test_what_cannot_be_learned_is_said():
-    with pytest.raises(UserError, match="'cipa' has no settings to tune: choose bapa, paddle, unem"):
+    with pytest.raises(UserError, match="'cipa' has no settings to tune: choose bapa, paddle"):
         tune(TABLE.features, TABLE.labels, "cipa")
-    with pytest.raises(UserError, match="unem is not tuned on open tasks"):
-        tune(TABLE.features, TABLE.labels, "unem", Protocol("open"))
+    with pytest.raises(UserError, match="paddle is not tuned on open tasks"):
+        tune(TABLE.features, TABLE.labels, "paddle", Protocol("open"))
 
 
 @pytest.mark.parametrize("name", GRIDS)
@@ -55,16 +61,16 @@ def test_of_a_grid_the_best_is_taken(name):
 
 def test_defaults_are_in_every_grid_and_win_ties():
     easy = synthetic_features(classes=6, rows=30, dim=16, spread=0.01)  # every combination is right everywhere
-    assert tune(easy.features, easy.labels, "bapa", episodes=4) == {"lam": 10, "kappa": 3, "k_s": 10}
+    assert tune(easy.features, easy.labels, "bapa", episodes=4) == {"lam": 10, "kappa": None}
     for name, grid in GRIDS.items():
         assert all(method(name).settings[key] in values for key, values in grid.items())
 
 
 def test_a_file_of_settings_is_a_method(tmp_path):
-    file = tmp_path / "unem.json"
-    file.write_text(json.dumps({"method": "unem", "arguments": {"scale": 7.0, "gammas": [1.5], "temps": [1.0]}}))
-    assert method(str(file)).settings == {"scale": 7.0, "gammas": [1.5], "temps": [1.0]}
-    assert method(str(file), scale=3.0).settings["scale"] == 3.0
+    file = tmp_path / "tim.json"
+    file.write_text(json.dumps({"method": "tim_adm", "arguments": {"temp": 7.0, "weights": [1.5, 1.0, 1.0]}}))
+    assert method(str(file)).settings == {"temp": 7.0, "weights": [1.5, 1.0, 1.0], "n_iter": 150, "class_prior": None}
+    assert method(str(file), temp=3.0).settings["temp"] == 3.0
 
 
 @pytest.mark.parametrize(
@@ -75,8 +81,8 @@ def test_a_file_of_settings_is_a_method(tmp_path):
         ("[" * 100_000, "cannot be read as JSON"),
         ("[1]", "has no method and arguments"),
         ('{"method": "os:system", "arguments": {}}', "has no method and arguments"),
-        ('{"method": "unem", "arguments": {"scale": -1}}', "scale is -1: it must be a number"),
-        ('{"method": "unem", "arguments": {"other": 1}}', "no setting 'other'"),
+        ('{"method": "paddle", "arguments": {"scale": -1}}', "scale is -1: it must be a number"),
+        ('{"method": "paddle", "arguments": {"other": 1}}', "no setting 'other'"),
     ],
 )
 def test_files_that_hold_no_settings_are_refused(tmp_path, content, words):

@@ -19,7 +19,7 @@ from protoadapt.core.estimators import (
     PTMAPClassifier,
     SoftKMeansClassifier,
 )
-from protoadapt.core.methods.normalize import power_transform
+from protoadapt.core.prototype_model import power_transform
 from protoadapt.labeling import onnx_export
 from protoadapt.labeling.classifier import Classifier, save_classifier
 from protoadapt.vision import networks

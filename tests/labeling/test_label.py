@@ -17,7 +17,7 @@ from PIL import Image
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import BAPAClassifier
-from protoadapt.core.methods.row_learner import two_best
+from protoadapt.core.prototype_model import two_best
 from protoadapt.labeling import load_classifier, predict, save_classifier
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision import networks
@@ -129,9 +129,9 @@ def test_a_picture_in_both_counts_once_with_the_label_it_was_given(folder, named
     fits = []
     real = BAPAClassifier.fit_rows
 
-    def spied(self, support, labels, source, corrected):
-        fits.append((len(support), len(source.index)))
-        return real(self, support, labels, source, corrected)
+    def spied(self, support, labels, arrays):
+        fits.append((len(support), len(arrays.index)))
+        return real(self, support, labels, arrays)
 
     monkeypatch.setattr(BAPAClassifier, "fit_rows", spied)
     result = named()

@@ -6,7 +6,6 @@ with rows that sum to 1. A method that has no use for ``unlabeled`` or ``base_me
 one that needs the base classes' covariance takes ``base_covariance`` (D,D) too.
 """
 
-from .alpha_am import alpha_am
 from .alpha_tim import alpha_tim
 from .bapa import bapa
 from .bavardage import bavardage
@@ -17,7 +16,7 @@ from .ilpc import ilpc
 from .laplacian_shot import laplacian_shot
 from .lr_ici import lr_ici
 from .matching_net import matching_net
-from .paddle import paddle, unem
+from .paddle import paddle
 from .protonet import protonet
 from .pt_map import pt_map
 from .ridge import ridge
@@ -28,11 +27,9 @@ from .tim import tim_adm, tim_gd
 from .transductive_fine_tuning import transductive_fine_tuning
 
 REFERENCE = {
-    "alpha_am": alpha_am,
     "alpha_tim": alpha_tim,
     "bavardage": bavardage,
     "paddle": paddle,
-    "unem": unem,
     "bapa": bapa,
     "bd_cspn": bd_cspn,
     "cipa": cipa,

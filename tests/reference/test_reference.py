@@ -4,12 +4,14 @@ import inspect
 
 import numpy as np
 import pytest
+from scipy.special import digamma
+from scipy.stats import dirichlet_multinomial
 
 from benchmarks.slow_methods import shortened
 from protoadapt.core.methods import method
 
 from . import REFERENCE, cipa, laplacian_shot, simpleshot, soft_kmeans
-from .bapa import bapa
+from .bapa import bapa, log_shares
 from .bd_cspn import bd_cspn
 from .cases import episode, means, softened
 from .common import hard, nearest_shares, one_hot, unit
@@ -30,9 +32,7 @@ def bases(name, base):
 @pytest.mark.parametrize("shot", [1, 5])
 def test_far_blobs_are_all_named(name, shot):
     support, y, query, truth, base = episode(noise=0.05, shot=shot)
-    short = {"alpha_am": shortened(name, 40), "paddle": {"scale": 30.0}}.get(
-        name, {}
-    )  # slow; 24 dimensions are too few
+    short = {"paddle": {"scale": 30.0}}.get(name, {})  # 24 dimensions are too few
     p = REFERENCE[name](support, y, query, 5, **bases(name, base), **short)
     assert p.shape == (30, 5)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
@@ -182,8 +182,7 @@ DEFAULTS = {  # of the papers, in our methods' words
     "ilpc": {"n_neighbors": 15, "alpha": 0.8, "per_class": 3, "n_steps": 1000, "lr": 0.1, "momentum": 0.9},
     "paddle": {"n_iter": 100, "gamma": 1.0, "scale": None},
     "bavardage": {"n_iter": 5, "prior": 2.0, "beta": 10.0, "most": 5.0},
-    "alpha_am": {"n_iter": 1000, "lr": 1e-4, "temp": 15.0, "weights": (1.0, 1.0, 1.0), "alpha": None},
-    "bapa": {"lam": 10.0, "kappa": 3.0, "k_s": 10.0, "n_iter": 12, "sigma": 0.25},
+    "bapa": {"lam": 10.0, "kappa": None, "n_iter": 12, "sigma": None},
 }
 
 
@@ -197,59 +196,45 @@ def test_defaults_are_the_papers(name):
             assert written.default == value, key
 
 
-def share_of_queries(s, q, k_s=10):
-    """α of equal shots; for unit rows half the mean squared distance of two is 1 less their means' product."""
-    a, b = q.mean(axis=0), s.mean(axis=0)
-    ratio = (1 - a @ b) * (1 / len(s) + 1 / len(q)) / ((a - b) ** 2).sum()
-    return len(q) / (len(q) + k_s) * min(1.0, ratio) ** 3
-
-
 def test_bapa_start_in_closed_form():
     support, y, query, _, _ = episode(5, shot=2)
     s, q = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6))
-    alpha = share_of_queries(s, q)
-    mu = alpha * q.mean(axis=0) + (1 - alpha) * s.mean(axis=0)
-    p = 2 * means(unit(s - mu), y, 5) / (2 + 3 / np.sqrt(2))
+    mu = s.mean(axis=0)
+    p = 2 * means(unit(s - mu), y, 5) / (2 + 2 / np.sqrt(2))
     expected = softened(-10 * ((unit(q - mu)[:, None] - p[None]) ** 2).sum(axis=2))  # ‖q‖ = 1 drops out of the softmax
     np.testing.assert_allclose(bapa(support, y, query, 5, n_iter=0), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("keep", [30, 9])  # all queries: balanced, g < 0; few of some classes: g > 0
-def test_bapa_first_round_query_by_query(keep):
+def test_bapa_first_step_query_by_query():
     support, y, query, truth, _ = episode(5, shot=2, noise=0.3)
-    query = query[np.argsort(truth)][:keep]
-    s, q = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6))
+    query = query[np.argsort(truth)][:9]
+    s, q, r = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6)), 1 / np.sqrt(2)
 
-    alpha = share_of_queries(s, q)
-    assert (alpha < 0.5) == (keep == 9)
+    def likely(rows, p, mu):
+        return -10 * ((unit(rows - mu)[:, None] - p[None]) ** 2).sum(axis=2)
 
-    def predict(w, p, size_term):
-        mu = alpha * sum(w_i * q_i for w_i, q_i in zip(w, q)) / sum(w) + (1 - alpha) * s.mean(axis=0)
-        d2 = ((unit(q - mu)[:, None] - p[None]) ** 2).sum(axis=2)
-        return mu, -10 * d2 + size_term
-
-    mu = alpha * q.mean(axis=0) + (1 - alpha) * s.mean(axis=0)
-    p = 2 * means(unit(s - mu), y, 5) / (2 + 3 / np.sqrt(2))
-    likely = np.exp(10 + predict(np.ones(keep), p, 0.0)[1])  # ‖q − p‖² is 1 more than ‖p‖² − 2 q·p
-    z = np.array([row / (sum(row) + 1 / np.sqrt(2)) for row in likely])  # what is nearer to the centre is of no class
-    z_support = softened(-10 * ((unit(s - mu)[:, None] - p[None]) ** 2).sum(axis=2))
-    moved = p.copy()
+    mu = s.mean(axis=0)
+    start = 2 * means(unit(s - mu), y, 5) / (2 + 2 * r)
+    e = np.exp(10 + likely(q, start, mu))  # ‖q − p‖² is 1 more than ‖p‖² − 2 q·p
+    z = np.array([row / (sum(row) + r) for row in e])  # what is nearer to the centre is of no class
+    z_support = softened(likely(s, start, mu))
+    moved, centers = start.copy(), []
     for c in range(5):
-        total, weight = 2 * means(unit(s - mu), y, 5)[c], 2 + 3 / np.sqrt(2)
+        total, weight = np.zeros(support.shape[1]), 2 + 2 * r
         for i, label in enumerate(y):
-            total = total + ((label == c) - z_support[i, c]) * unit(s - mu)[i]
-        for i in range(keep):
-            total = total + z[i, c] * z[i, c] / max(z[i]) * unit(q - mu)[i]
-            weight += z[i, c] * z[i, c] / max(z[i])
-        moved[c] = 0.75 * p[c] + 0.25 * total / weight
+            total = total + (2 * (label == c) - z_support[i, c]) * unit(s - mu)[i]
+        for i in range(9):
+            total, weight = total + z[i, c] * unit(q - mu)[i], weight + z[i, c]
+        moved[c] = 0.75 * start[c] + 0.25 * total / weight
+        centers.append((2 * s[y == c].sum(axis=0) + z[:, c] @ q) / (4 + z[:, c].sum()))
     n = z.sum(axis=0)
-    n_mean = n.mean()
-    g = max(0.0, 1 - (0.018 * 2**0.25 + 0.3 / n_mean) / np.mean((n / n_mean - 1) ** 2))
-    assert (g > 0.3) == (keep == 9)
-    f = (n / n_mean + 0.2 / np.sqrt(2)) / (1 + 0.2 / np.sqrt(2))
-    w = [sum(z[i, c] / (1 + g * (f[c] - 1)) for c in range(5)) / sum(z[i]) for i in range(keep)]
-    # the only step is not among the last 45 % of one step
-    expected = softened(predict(w, moved, g * np.log(f))[1])
+    assert ((n - n.mean()) ** 2).sum() > 4 * n.mean()  # sizes are not taken to be equal
+    a = np.array([0.3, 1, 3, 10, 30])[:, None]
+    odds = [dirichlet_multinomial.pmf(np.round(n), one * np.ones(5), int(np.round(n).sum())) for one in a[:, 0]]
+    ell = log_shares(n)
+    rough = np.average(digamma(n + a) - digamma(n.mean() + a), 0, odds)  # whole numbers of rows, for the evidence
+    np.testing.assert_allclose(ell, rough, atol=0.2)
+    expected = softened(likely(q, moved, np.mean(centers, axis=0)) + ell)
     np.testing.assert_allclose(bapa(support, y, query, 5, n_iter=1), expected, atol=1e-12)
 
 

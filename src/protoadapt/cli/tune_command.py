@@ -14,7 +14,9 @@ def tune_command(
     file: Annotated[Path, options.argument("feature file of validation classes", "FILE")],
     out: Annotated[Path, options.option("settings as JSON; use them with --method FILE", "FILE")],
     protocol: Protocol,
-    method_name: Annotated[str, options.option("method to tune: bapa, paddle or unem", flag="--method")] = "unem",
+    method_name: Annotated[
+        str, options.option("method to tune: bapa, paddle, or module:function of one with `fit`", flag="--method")
+    ] = "bapa",
     episodes: Annotated[int, options.option("number of tasks to learn on")] = 256,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
@@ -25,6 +27,7 @@ def tune_command(
     """
     from protoadapt.core.features import load_features
     from protoadapt.core.files import write_json
+    from protoadapt.core.methods import method
     from protoadapt.core.tune import tune
 
     check_output(out, file)
@@ -44,3 +47,5 @@ def tune_command(
     about = {key: table.about.get(key) for key in ("dataset", "split", "weights", "hash")}
     write_json(out, {"method": method_name, "arguments": found, "learned_on": about | vars(protocol)})
     print(f"settings of {method_name} that suit {episodes:,} tasks: {out}")
+    if ":" in method_name:  # a file of settings names no code
+        print(f"use them as --method '{method(method_name, **found).label}'")

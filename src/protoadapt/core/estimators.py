@@ -14,10 +14,8 @@ Memory beyond X is bounded by a block of rows and about fifty bytes per row, how
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from inspect import Parameter, Signature
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -25,21 +23,22 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from protoadapt.core.arrays import check_size, checked_device, refuse_mask
 from protoadapt.core.errors import UserError
-from protoadapt.core.methods.adaptation import Adaptation, check_contrast
-from protoadapt.core.methods.bapa import bapa
+from protoadapt.core.methods.bapa import bapa, mixture_rule
 from protoadapt.core.methods.cipa import cipa
-from protoadapt.core.methods.normalize import check_offset, power_transform
-from protoadapt.core.methods.protonet import metric_adaptation, protonet
-from protoadapt.core.methods.pt_map import pt_map
-from protoadapt.core.methods.row_learner import PrototypeModel, Support, bapa_steps, prototype_steps, two_best
-from protoadapt.core.methods.row_source import DenseBlock, MemorySource, RowSource, Source, block_size
+from protoadapt.core.methods.common import check_offset
+from protoadapt.core.methods.family import Rule, check_contrast, learn
+from protoadapt.core.methods.protonet import metric_rule, protonet
+from protoadapt.core.methods.pt_map import pt_map, transport_rule
+from protoadapt.core.methods.rows import Holder, Streamed, kept, powered_rows
 from protoadapt.core.methods.semi_protonet import semi_protonet
-from protoadapt.core.methods.settings import Declaration, declarations
+from protoadapt.core.methods.settings import declarations
 from protoadapt.core.methods.soft_kmeans import soft_kmeans
 from protoadapt.core.partial_labels import encode, warn_of_one_class
+from protoadapt.core.prototype_model import PrototypeModel, block_size, power_transform, two_best
 
 FLOATS = [np.float32, np.float64]
 """Computed with as they come; every other type becomes the first."""
@@ -61,36 +60,19 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
     """
 
     power, beta = "off", 0.5  # of methods that take raw features
-    tells_corrected = False  # whether `_steps` takes corrected rows apart
-    settings: dict[str, Declaration]
-
-    def __init_subclass__(cls, method: Callable[..., Tensor], without: tuple[str, ...] = (), **defaults: Any) -> None:
-        """Gives the class the settings of a method, and `device`; `defaults` are those that differ from the method's,
-        `without` names settings that have no meaning here."""
-        super().__init_subclass__()
-        declared = {name: one for name, one in declarations(method).items() if name not in without}
-        cls.settings = {name: replace(one, default=defaults.get(name, one.default)) for name, one in declared.items()}
-        parameters = {name: one.default for name, one in cls.settings.items()} | {"device": "cpu"}
-
-        def __init__(self, **settings):
-            for name in settings.keys() - parameters:
-                raise TypeError(f"{cls.__name__} has no setting {name!r}: it has {', '.join(parameters)}")
-            for name, default in parameters.items():
-                setattr(self, name, settings.get(name, default))
-
-        keywords = [Parameter(name, Parameter.KEYWORD_ONLY, default=default) for name, default in parameters.items()]
-        signature = Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *keywords])
-        __init__.__signature__ = signature  # type: ignore[attr-defined]  # what scikit-learn reads
-        cls.__init__ = __init__  # type: ignore[method-assign]
+    method: ClassVar[Callable[..., Tensor]]  # whose settings these are
+    device: str
 
     @abstractmethod
-    def _how(self) -> Adaptation:
-        """The method's own steps."""
+    def _rule(self) -> Rule:
+        """The method's choices."""
 
     def check_settings(self) -> None:
         """Raises UserError where a setting is out of its range."""
-        for name, declared in self.settings.items():
-            declared.check(getattr(self, name))
+        declared = declarations(self.method)
+        for name, value in self.get_params(deep=False).items():
+            if name in declared:
+                declared[name].check(value)
         checked_device(self.device)
 
     def fit(self, X, y):
@@ -106,16 +88,13 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.transduction_ = self.classes_[np.where(codes < 0, self.two_best_[:, 0], codes)]
         return self
 
-    def fit_rows(self, support, labels, source: RowSource, corrected=None):
-        """Fits from labelled rows (S, D), as they were extracted, their labels (S), and a source of unlabelled rows.
+    def fit_rows(self, support, labels, arrays: Iterable[np.ndarray]):
+        """Fits from labelled rows (S, D), as they were extracted, their labels (S), and arrays (n, D) of unlabelled
+        rows, which are run through again in every step.
 
-        corrected (S): whether a row is labelled because a classifier was wrong or in doubt there, so that it does not
-        represent its class (`row_learner.bapa_steps`); every class needs another row. None: no row is. Only BAPA makes
-        a difference.
-
-        The source (`core.methods.row_source.RowSource`) may hold its rows elsewhere, as
-        `vision.shards.shard_source.ShardSource` does. Afterwards `predict`, `predict_proba` and `model` answer; there
-        is no `transduction_`, as rows of a source are never held. Returns self.
+        So the rows may lie elsewhere: `core.parts.PartsTable` reads those of a table on disk, `methods.rows.Slices`
+        some of a table in memory. Afterwards `predict`, `predict_proba` and `model` answer; there is no
+        `transduction_`, as unlabelled rows are never held. Returns self.
         """
         self.check_settings()
         support = validate_data(self, support, dtype=FLOATS)
@@ -123,25 +102,17 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_consistent_length(support, labels)
         self.classes_, codes = encode(labels)
         if (codes < 0).any():
-            raise UserError("fit_rows takes labelled rows only: put rows without a label into the source")
-        powered, every = source.powered(self.beta, self.power), np.arange(len(support))
-        if corrected is None or not np.any(corrected) or not self.tells_corrected:
-            self._keep(self._steps(self._support(support, every, codes), powered), support.dtype)
-            return self
-        kept, others = every[~np.asarray(corrected, bool)], every[np.asarray(corrected, bool)]
-        if len(np.unique(codes[kept])) < len(self.classes_):
-            raise UserError("a class has corrected rows only: one row per class, at least, must represent it")
-        described, known = (self._support(support, index, codes[index]) for index in (kept, others))
-        self._keep(self._steps(described, powered, known), support.dtype)
+            raise UserError("fit_rows takes labelled rows only: put rows without a label into the arrays")
+        rows = powered_rows(arrays, self.beta, self.power, getattr(torch, support.dtype.name), self.device)
+        self._keep(self._learn(support, codes, rows), support.dtype)
         return self
 
     @property
     def model(self) -> PrototypeModel:
-        """The fitted state as tensors on the estimator's device; answers blocks of power-transformed rows."""
-        how, fitted = self._how(), (self.center_, self.prototypes_, self.class_bias_)
+        """The fitted state as tensors on the estimator's device; answers power-transformed rows."""
+        rule, fitted = self._rule(), (self.center_, self.prototypes_, self.class_bias_)
         center, prototypes, bias = (torch.from_numpy(part).to(checked_device(self.device)) for part in fitted)
-        rule = "cosine" if how.rule == "cosine" else "euclid"  # a transport plan is distances and biases
-        return PrototypeModel(center, prototypes, bias, rule, how.scale, how.l2)
+        return PrototypeModel(center, prototypes, bias, rule.similarity, rule.scale, rule.l2)
 
     def predict(self, X) -> np.ndarray:
         """(n): the likeliest class of each row; the first of those that tie."""
@@ -166,9 +137,8 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
     def path(self, X, y) -> np.ndarray:
         """(n_iter + 1, W, D): the prototypes among the prepared rows after each step, without fitting the estimator."""
         unfitted = clone(self)
-        return np.stack(
-            [model.prototypes.cpu().numpy() for model in unfitted._models(*unfitted._partly_labelled(X, y))]
-        )
+        models = unfitted._models(*unfitted._partly_labelled(X, y))
+        return np.stack([model.prototypes.cpu().numpy() for model in models])
 
     def _partly_labelled(self, X, y) -> tuple[np.ndarray, np.ndarray]:
         """X and the position of each row's label in classes_, or -1."""
@@ -189,30 +159,37 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_offset(largest, self.power)
         if largest < 1:
             longest = float(np.einsum("ij,ij->i", X, X).max() ** 0.5)
-            check_contrast(longest, self._how(), getattr(torch, X.dtype.name))
+            check_contrast(longest, self._rule(), getattr(torch, X.dtype.name))
 
     def _models(self, X: np.ndarray, codes: np.ndarray) -> Iterator[PrototypeModel]:
-        labelled, rest = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
-        unlabeled = self._source(X, rest, X.dtype).powered(self.beta, self.power)
-        return self._steps(self._support(X, labelled, codes[labelled]), unlabeled)
+        """The models after 0, 1, … n_iter steps."""
+        chunks = self._chunks(np.flatnonzero(codes < 0), X)
+        return self._learn(X, codes, Streamed(chunks, lambda rows: [self._powered(X[rows])]))
 
-    def _support(self, X: np.ndarray, index: np.ndarray, codes: np.ndarray) -> Support:
-        blocks = self._source(X, index, X.dtype).powered_blocks(self.beta, self.power)
-        return Support(blocks, torch.from_numpy(codes).to(self.device), len(self.classes_))
+    def _learn(self, X: np.ndarray, codes: np.ndarray, rows: Holder) -> Iterator[PrototypeModel]:
+        """From the rows of X with a class, and a holder of unlabelled ones."""
+        n_way, known = len(self.classes_), np.flatnonzero(codes >= 0)
+
+        def labelled(rows: np.ndarray) -> list[tuple[Tensor, Tensor]]:
+            x = self._powered(X[rows])
+            return [(x, one_hot(torch.from_numpy(codes[rows]), n_way).mT.to(x))]
+
+        shots = torch.from_numpy(np.bincount(codes[known], minlength=n_way)).double()[:, None].to(self.device)
+        return learn(self._rule(), kept(Streamed(self._chunks(known, X), labelled)), kept(rows), shots, X.shape[1])
 
     def _keep(self, models: Iterator[PrototypeModel], dtype: np.dtype) -> None:
         """The last of the models becomes the fitted state."""
         *_, model = models
-        fitted = (part.cpu().numpy().astype(dtype) for part in (model.center, model.prototypes, model.bias))
+        fitted = (part.cpu().numpy().astype(dtype) for part in (model.center[0], model.prototypes, model.bias))
         self.center_, self.prototypes_, self.class_bias_ = fitted
 
-    def _steps(self, support: Support, source: Source, corrected: Support | None = None) -> Iterator[PrototypeModel]:
-        """The models after 0, 1, … n_iter steps."""
-        return prototype_steps(support, source, self._how())
-
-    def _source(self, X: np.ndarray, index: np.ndarray, dtype: np.dtype) -> MemorySource:
+    def _chunks(self, rows: np.ndarray, X: np.ndarray) -> list[np.ndarray]:
+        """Row numbers, as many at a time as make a block."""
         size = block_size(len(self.classes_), X.shape[1])
-        return MemorySource(X, index, size, getattr(torch, dtype.name), self.device)
+        return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+    def _powered(self, rows: np.ndarray) -> Tensor:
+        return power_transform(torch.from_numpy(rows).to(self.device), self.beta, self.power)
 
     def _checked(self, X) -> np.ndarray:
         check_is_fitted(self)
@@ -221,13 +198,12 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_size(X, self.center_.dtype.itemsize)  # rows are computed with as those that were fitted
         return X
 
-    def _logits(self, X: np.ndarray) -> Iterator[tuple[slice, Tensor]]:
+    def _logits(self, X: np.ndarray) -> Iterator[tuple[np.ndarray, Tensor]]:
         """Logits (n, W), block by block, in the type of what was fitted."""
-        model, start = self.model, 0
-        for rows in self._source(X, np.arange(len(X)), self.center_.dtype):
-            block = DenseBlock(power_transform(rows, self.beta, self.power))
-            yield slice(start, start + len(rows)), model.logits(block).mT
-            start += len(rows)
+        model = self.model
+        for rows in self._chunks(np.arange(len(X)), X):
+            x = self._powered(X[rows].astype(self.center_.dtype, copy=False))
+            yield rows, model.scores(model.prepare(x)).mT
 
     def _two_best(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n_best = min(2, len(self.classes_))
@@ -238,27 +214,43 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return best, p_best
 
 
-class BAPAClassifier(PrototypeClassifier, method=bapa, without=("base_rows", "whiten")):
+class BAPAClassifier(PrototypeClassifier):
     """Balance-Agnostic Prototype Adaptation (ours); settings as in `methods.bapa`. Start with this one.
 
-    Unlabelled rows help whatever classes they are of: many or few, mixed, or all of one class. `center_` gives rows of
-    large classes less weight, and `class_bias_` holds the logarithm of the classes' estimated sizes, as far as those
-    differ by more than chance, or what makes their sizes those of `class_prior`. Without unlabelled rows it is the
-    nearest class mean, centred by the support and shrunk
-    by kappa.
+    Unlabelled rows help whatever classes they are of: many or few, mixed, or all of one class. `center_` is the mean of
+    the class means, and `class_bias_` holds the logarithm of the classes' estimated sizes, or what makes their sizes
+    those of `class_prior`. Without unlabelled rows it is the nearest class mean, centred by the support and shrunk by
+    kappa.
     """
 
-    tells_corrected = True
+    method = staticmethod(bapa)
 
-    def _how(self) -> Adaptation:
-        prior = self.class_prior
-        return Adaptation("euclid", self.lam, self.n_iter, self.sigma, l2=True, class_prior=prior)
+    def __init__(
+        self,
+        *,
+        n_iter=12,
+        sigma=None,
+        lam=10.0,
+        kappa=None,
+        beta=0.5,
+        power="auto",
+        class_prior=None,
+        device="cpu",
+    ):
+        self.n_iter = n_iter
+        self.sigma = sigma
+        self.lam = lam
+        self.kappa = kappa
+        self.beta = beta
+        self.power = power
+        self.class_prior = class_prior
+        self.device = device
 
-    def _steps(self, support: Support, source: Source, corrected: Support | None = None) -> Iterator[PrototypeModel]:
-        return bapa_steps(support, source, self._how(), self.kappa, self.k_s, corrected)
+    def _rule(self) -> Rule:
+        return mixture_rule(self.n_iter, self.sigma, self.lam, self.kappa, self.class_prior)
 
 
-class CIPAClassifier(PrototypeClassifier, method=cipa, without=("query_center",), power="auto"):
+class CIPAClassifier(PrototypeClassifier):
     """Calibrated Iterative Prototype Adaptation (Ye et al., 2020); settings as in `methods.cipa`, but power="auto".
 
     With `center="separate"`, the paper's, labelled rows are centred by their mean and all others, fitted and new, by
@@ -267,42 +259,108 @@ class CIPAClassifier(PrototypeClassifier, method=cipa, without=("query_center",)
     the support.
     """
 
-    def _how(self) -> Adaptation:
-        return Adaptation("cosine", self.tau, self.n_iter, self.sigma, self.center, self.l2)
+    method = staticmethod(cipa)
+
+    def __init__(
+        self,
+        *,
+        n_iter=20,
+        sigma=0.2,
+        tau=10.0,
+        beta=0.5,
+        power="auto",
+        center="separate",
+        l2=True,
+        device="cpu",
+    ):
+        self.n_iter = n_iter
+        self.sigma = sigma
+        self.tau = tau
+        self.beta = beta
+        self.power = power
+        self.center = center
+        self.l2 = l2
+        self.device = device
+
+    def _rule(self) -> Rule:
+        return Rule("cosine", self.tau, self.n_iter, self.sigma, self.center, self.l2)
 
 
-class ProtoNetClassifier(PrototypeClassifier, method=protonet):
+class ProtoNetClassifier(PrototypeClassifier):
     """The nearest class mean of raw features (Snell et al., 2017); unlabelled rows are answered and teach nothing.
 
     metric "cosine" with τ = 10 or "euclid" with τ = 1, unless `tau` says otherwise.
     """
 
-    def _how(self) -> Adaptation:
-        return metric_adaptation(self.metric, self.tau, n_iter=0)
+    method = staticmethod(protonet)
+
+    def __init__(self, *, metric="cosine", tau=None, device="cpu"):
+        self.metric = metric
+        self.tau = tau
+        self.device = device
+
+    def _rule(self) -> Rule:
+        return metric_rule(self.metric, self.tau, n_iter=0)
 
 
-class SemiProtoNetClassifier(PrototypeClassifier, method=semi_protonet):
+class SemiProtoNetClassifier(PrototypeClassifier):
     """ProtoNet with means estimated again from softly assigned unlabelled rows (Ren et al., 2018)."""
 
-    def _how(self) -> Adaptation:
-        return metric_adaptation(self.metric, self.tau, self.n_iter)
+    method = staticmethod(semi_protonet)
+
+    def __init__(self, *, n_iter=1, metric="euclid", tau=None, device="cpu"):
+        self.n_iter = n_iter
+        self.metric = metric
+        self.tau = tau
+        self.device = device
+
+    def _rule(self) -> Rule:
+        return metric_rule(self.metric, self.tau, self.n_iter)
 
 
-class SoftKMeansClassifier(PrototypeClassifier, method=soft_kmeans):
+class SoftKMeansClassifier(PrototypeClassifier):
     """Soft k-means on rows of unit length about the mean of all fitted rows (Bendou et al., 2022)."""
 
-    def _how(self) -> Adaptation:
-        return Adaptation("euclid", self.tau, self.n_iter, center="joint", l2=True)
+    method = staticmethod(soft_kmeans)
+
+    def __init__(self, *, n_iter=29, tau=5.0, device="cpu"):
+        self.n_iter = n_iter
+        self.tau = tau
+        self.device = device
+
+    def _rule(self) -> Rule:
+        return Rule("euclid", self.tau, self.n_iter, center="joint", l2=True)
 
 
-class PTMAPClassifier(PrototypeClassifier, method=pt_map, power="auto"):
+class PTMAPClassifier(PrototypeClassifier):
     """PT+MAP (Hu et al., 2021): unlabelled rows are distributed over classes of known sizes, equal ones by default.
 
     `class_prior` holds the classes' shares of the unlabelled rows, in the order of classes_; where they are wrong,
     PT+MAP loses many points. The paper has no inductive form. But its transport plan is a softmax with one bias per
-    class (`methods.row_learner`), so a new row is answered with the biases of the fitted rows, which for those is the
-    plan itself.
+    class (`methods.family`), so a new row is answered with the biases of the fitted rows, which for those is the plan
+    itself.
     """
 
-    def _how(self) -> Adaptation:
-        return Adaptation("sinkhorn", self.lam, self.n_iter, self.step, "separate", True, class_prior=self.class_prior)
+    method = staticmethod(pt_map)
+
+    def __init__(
+        self,
+        *,
+        n_iter=20,
+        step=0.2,
+        lam=10.0,
+        beta=0.5,
+        power="auto",
+        class_prior=None,
+        device="cpu",
+    ):
+        self.n_iter = n_iter
+        self.step = step
+        self.lam = lam
+        self.beta = beta
+        self.power = power
+        self.class_prior = class_prior
+        self.device = device
+
+    def _rule(self) -> Rule:
+        return transport_rule(self.n_iter, self.step, self.lam, self.class_prior)

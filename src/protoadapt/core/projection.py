@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.adaptation import Adaptation, prepare, prototype_path
-from protoadapt.core.methods.normalize import powered
+from protoadapt.core.methods.common import powered
+from protoadapt.core.methods.family import Rule, prototype_path
+from protoadapt.core.prototype_model import prepared_rows
 
 SCHEMA = "protoadapt-paths/1"
 
@@ -78,10 +79,13 @@ def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) ->
     None where all rows are the same.
     """
     one = powered(episode[:1], 0.5, "auto")
-    cipa = Adaptation("cosine", 10.0, 20, 0.2, center="separate", l2=True)
     with torch.no_grad():
-        support, query = (part[0].numpy() for part in prepare(one, cipa))
-        steps = np.stack([position[0].numpy() for position in prototype_path(one, cipa)])
+        path = list(prototype_path(one, Rule("cosine", 10.0, 20, 0.2, center="separate", l2=True)))  # CIPA's
+        support = prepared_rows(one.support[0], one.support[0].mean(0), True)
+        query = path[-1].prepare(one.query)[0]
+    steps = np.stack([model.prototypes[0].numpy() for model in path])
     labels = np.concatenate([one.support_labels[0].numpy(), query_labels])
-    points = plane_paths(np.concatenate([support, query]), labels, np.arange(len(labels)) < len(support), steps, seed)
+    points = plane_paths(
+        torch.cat([support, query]).numpy(), labels, np.arange(len(labels)) < len(support), steps, seed
+    )
     return {"schema": SCHEMA, **points} if points else None

@@ -90,49 +90,30 @@ def refuse_negative(lowest: float) -> None:
         )
 
 
-def prepared_rows(rows: Array, mean: Array, l2: bool) -> Array:
-    """rows − mean, of unit length if `l2`; a row at the centre becomes zero."""
-    centred = rows - mean
+def about(rows: Array, center: Array, l2: bool) -> tuple[Array, Array]:
+    """u = rows − center, of unit length if `l2`, and the factors (…, n, 1) with rows = factor·u + center.
+
+    A row at the centre becomes zero.
+    """
+    xp, centred = library(rows), rows - like(center, rows)
     if not l2:
-        return centred
-    xp = library(rows)
+        return centred, xp.ones_like(centred[..., :1])
     length, floor = (xp.linalg.vector_norm(x, axis=-1, keepdims=True) for x in (centred, rows))
-    return centred / xp.where(length > ROUNDING * floor, length, xp.inf)  # one pass through the rows, not three
+    return centred / xp.where(length > ROUNDING * floor, length, xp.inf), length
 
 
-@dataclass(frozen=True)
-class DenseBlock:
-    """Rows (n, D) that are held as they are; the products that algorithms need (`row_source.RowBlock`)."""
-
-    rows: Array
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def about(self, center: Array, l2: bool) -> "DenseBlock":
-        return DenseBlock(prepared_rows(self.rows, like(center, self.rows), l2))
-
-    def dot(self, vectors: Array) -> Array:
-        return like(vectors, self.rows) @ self.rows.mT
-
-    def pull(self, weights: Array) -> Array:
-        return weights @ self.rows
-
-    def total(self) -> Array:
-        return self.rows.sum(axis=0, dtype=library(self.rows).float64)
-
-    def squares(self) -> Array:
-        return library(self.rows).square(self.rows).sum(axis=1)
-
-    @property
-    def nbytes(self) -> int:
-        return self.rows.nbytes
+def prepared_rows(rows: Array, center: Array, l2: bool) -> Array:
+    """rows − center, of unit length if `l2`; a row at the centre becomes zero."""
+    return about(rows, center, l2)[0]
 
 
 @dataclass(frozen=True)
 class PrototypeModel:
     """What answers a power-transformed row x: u = x − center, of unit length if `l2`, then softmax over the classes of
-    scale·cos(u, p_c) + bias_c (rule "cosine") or −scale·‖u − p_c‖² + bias_c (rule "euclid")."""
+    scale·cos(u, p_c) + bias_c (rule "cosine") or −scale·‖u − p_c‖² + bias_c (rule "euclid").
+
+    Of a batch of episodes all tensors have the axis of the episodes first, and `center` (E, 1, D).
+    """
 
     center: Array  # (D)
     prototypes: Array  # (W, D)
@@ -141,22 +122,22 @@ class PrototypeModel:
     scale: float
     l2: bool
 
-    def logits(self, block: Any) -> Array:
-        """(W, n) for the rows of a block (`row_source.RowBlock`) after the power transform."""
-        return self.scores(block.about(self.center, self.l2))
+    def prepare(self, x: Array) -> Array:
+        """u of rows x (n, D)."""
+        return prepared_rows(x, self.center, self.l2)
 
-    def scores(self, block: Any) -> Array:
-        """`logits` of rows that are centred already."""
-        xp = library(self.prototypes)
+    def scores(self, u: Array) -> Array:
+        """(W, n): the logits of prepared rows u (n, D)."""
+        xp, p = library(u), like(self.prototypes, u)
+        bias = like(self.bias, u)[..., None]
         if self.rule == "cosine":
-            cosines = block.dot(self.scale * unit(self.prototypes))
+            cosines = unit(p) @ u.mT
             if not self.l2:
-                length = xp.sqrt(block.squares())
+                length = xp.linalg.vector_norm(u, axis=-1)[..., None, :]
                 cosines = cosines / xp.where(length > 0, length, 1)
-            return cosines + like(self.bias, cosines)[:, None]
+            return self.scale * cosines + bias
         # −λ‖u − p‖² without λ‖u‖², which is the same for every class
-        inner = block.dot(2 * self.scale * self.prototypes)
-        return inner + like(self.bias - self.scale * xp.square(self.prototypes).sum(axis=1), inner)[:, None]
+        return self.scale * (2 * p @ u.mT - xp.square(p).sum(-1)[..., None]) + bias
 
 
 def slack(scores: Array) -> Array:

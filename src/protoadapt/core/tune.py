@@ -13,23 +13,19 @@ from protoadapt.core.episodes import Draw, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.evaluate import compare
 from protoadapt.core.methods import method
-from protoadapt.core.methods.unem import fit_unem
 from protoadapt.core.protocol import Protocol
 
-LEARNED = {"unem": fit_unem}
-"""Methods whose settings are learned by gradient steps, and how."""
 GRIDS: dict[str, dict[str, tuple[float | None, ...]]] = {
-    "bapa": {"lam": (5, 7, 10, 14, 20), "kappa": (1, 3, 6), "k_s": (3, 10, 100, 1000)},
+    "bapa": {"lam": (5, 7, 10, 14, 20), "kappa": (None, 0.5, 1, 3, 6)},
     "paddle": {"scale": (None, 6, 8, 10, 12, 16, 24)},
 }
 """Methods that try every combination of some values. The defaults are among them, and win ties."""
-TUNABLE = (*GRIDS, *LEARNED)
 
 
 def tune(
     features: Tensor | np.ndarray,
     labels: Tensor | np.ndarray,
-    name: str = "unem",
+    name: str = "bapa",
     protocol: Protocol | None = None,
     *,
     episodes: int = 256,
@@ -37,14 +33,16 @@ def tune(
     device: torch.device | str = "cpu",
     on_progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Any]:
-    """The settings of a method that fit tasks of validation classes: unem's are learned, bapa's and paddle's tried out.
+    """The settings of a method that fit tasks of validation classes: tried out, or learned if it says how.
 
     Parameters
     ----------
     features : array (N, D)
     labels : array (N,)
         Of validation classes, never of those that the method is measured on.
-    name : str, default "unem"
+    name : str, default "bapa"
+        bapa or paddle, or package.module:function of a method that learns its settings: its attribute `fit` takes
+        episodes, the queries' labels (E, Q) and on_progress, and returns them.
     protocol : Protocol, optional
         The tasks to learn on; default: 5-way 1-shot, 15 queries per class.
     episodes : int, default 256
@@ -60,16 +58,17 @@ def tune(
 
     Examples
     --------
-    >>> settings = tune(validation.features, validation.labels, "unem", Protocol("dirichlet"))
-    >>> evaluate(novel.features, novel.labels, method("unem", **settings), Protocol("dirichlet"))
+    >>> settings = tune(validation.features, validation.labels, "paddle", Protocol("dirichlet"))
+    >>> evaluate(novel.features, novel.labels, method("paddle", **settings), Protocol("dirichlet"))
     """
     protocol = protocol or Protocol()
-    if name not in TUNABLE:
-        raise UserError(f"{name!r} has no settings to tune: choose {', '.join(TUNABLE)}")
+    fit = getattr(method(name).function, "fit", None)
+    if name not in GRIDS and not fit:
+        raise UserError(f"{name!r} has no settings to tune: choose {', '.join(GRIDS)}, or a method of yours with `fit`")
     if protocol.kind == "open" or (protocol.kind == "semi" and name != "bapa"):
         raise UserError(f"{name} is not tuned on {protocol.kind} tasks: choose another, such as balanced or dirichlet")
     whole_number("episodes", episodes, 1, 100_000)
-    if name in GRIDS:
+    if not fit:
         combinations = [dict(zip(GRIDS[name], values)) for values in product(*GRIDS[name].values())]
         tried = [method(name), *(method(name, **one) for one in combinations)]
         options: dict[str, Any] = {"episodes": episodes, "seed": seed, "device": device}
@@ -82,4 +81,4 @@ def tune(
     parts = [(b.support, b.support_labels, b.query, b.query_labels) for b in draw(classes, protocol, seed, episodes)]
     whole = Draw(*(np.concatenate(blocks) for blocks in zip(*parts)))
     answers = torch.from_numpy(whole.query_labels).to(rows.device)
-    return LEARNED[name](whole.episodes(rows, protocol.way), answers, on_progress=on_progress)
+    return fit(whole.episodes(rows, protocol.way), answers, on_progress=on_progress)

@@ -12,7 +12,7 @@ import torch
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import csv_text
 from protoadapt.core.methods.common import unit
-from protoadapt.core.methods.normalize import power_transform
+from protoadapt.core.prototype_model import power_transform
 from protoadapt.core.provenance import made_now
 from protoadapt.labeling.check import Faults, find_faults
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_cell, to_text

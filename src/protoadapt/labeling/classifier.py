@@ -27,12 +27,12 @@ from protoadapt.core.files import open_tensors, written_whole
 from protoadapt.core.prototype_model import (
     TINY,
     Array,
-    DenseBlock,
     PrototypeModel,
     as_numpy,
     block_size,
     library,
     power_transform,
+    prepared_rows,
     two_best,
     unit,
 )
@@ -42,7 +42,6 @@ from protoadapt.vision.network_metadata import MOST_VIEWS, input_errors
 
 if TYPE_CHECKING:
     from protoadapt.core.estimators import PrototypeClassifier
-    from protoadapt.core.methods.row_source import RowBlock
 
 SCHEMA = "protoadapt-classifier/1"
 METHOD = "bapa"
@@ -54,7 +53,17 @@ MAX_BYTES = 1 << 30
 LONGEST_NAME = 4096
 """Of a network: no path is longer."""
 SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
-Rows = Array | DenseBlock
+CORRECTED_WEIGHT = 0.25
+"""What a corrected row counts in `means`, where labelled rows describe its class."""
+
+
+class Powered(NamedTuple):
+    """Rows (n, D) of features after the power transform."""
+
+    rows: Array
+
+
+Rows = Array | Powered
 """Rows (n, D) of features as a network makes them, or after the power transform (`Classifier.powered`)."""
 LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
 
@@ -106,11 +115,9 @@ class Classifier:
         """The classifier of a fitted estimator.
 
         rows (n, D), codes (n): the rows it was fitted on and their classes, negative where unlabelled; only the
-        labelled rows are used. corrected (n): rows that do not represent their class (`fit_rows`); None: no row.
+        labelled rows are used. corrected (n): rows that do not represent their class (`support.corrected_rows`).
         """
         import torch
-
-        from protoadapt.core.methods.row_learner import CORRECTED
 
         own, settings = fitted.model, fitted.get_params()
         center, prototypes, bias = (part.cpu().float() for part in (own.center, own.prototypes, own.bias))
@@ -120,24 +127,24 @@ class Classifier:
         labels = torch.from_numpy(codes[codes >= 0])
         weight = torch.ones(len(labels))
         if corrected is not None:
-            weight[torch.from_numpy(corrected[codes >= 0])] = CORRECTED
+            weight[torch.from_numpy(corrected[codes >= 0])] = CORRECTED_WEIGHT
         sums = made.means.index_add(0, labels, weight[:, None] * unit(made.prepare(rows[codes >= 0])))
         return replace(made, means=sums / labels.bincount(weight, minlength=len(classes))[:, None])
 
-    def powered(self, rows: Rows) -> DenseBlock:
+    def powered(self, rows: Rows) -> Powered:
         """Rows (n, D) after the power transform."""
-        if isinstance(rows, DenseBlock):
+        if isinstance(rows, Powered):
             return rows
         xp = library(self.center)
-        return DenseBlock(power_transform(xp.asarray(rows, dtype=xp.float32), self.beta, self.power))
+        return Powered(power_transform(xp.asarray(rows, dtype=xp.float32), self.beta, self.power))
 
     def prepare(self, rows: Rows) -> Array:
         """(n, D): rows (n, D) as they are compared with the prototypes: power, centre, unit length."""
-        return self.powered(rows).about(self.center, self.l2).rows
+        return prepared_rows(self.powered(rows).rows, self.center, self.l2)
 
     def familiarity(self, rows: Rows) -> np.ndarray:
         """(n): the largest product of rows (n, D) with `means`: the mean cosine to the labelled rows of a class."""
-        return as_numpy(self.scores(self.powered(rows))[1])
+        return as_numpy(self.scores(self.powered(rows).rows)[1])
 
     def answer(self, rows: np.ndarray) -> Answers:
         """Names rows (n, D) of features, block by block."""
@@ -148,21 +155,21 @@ class Classifier:
             )
         size = block_size(*self.prototypes.shape)
         starts = range(0, max(len(rows), 1), size)
-        return self.answer_blocks(self.powered(rows[start : start + size]) for start in starts)
+        return self.answer_blocks(self.powered(rows[start : start + size]).rows for start in starts)
 
-    def answer_blocks(self, blocks: "Iterable[RowBlock]") -> Answers:
-        """Names the rows of blocks after the power transform (`row_source`), on the device of the tensors."""
+    def answer_blocks(self, blocks: Iterable[Array]) -> Answers:
+        """Names blocks (n, D) of rows after the power transform, on the device of the tensors."""
         parts = [self.decide(*self.scores(block)) for block in blocks]
         return Answers(*(np.concatenate(part) for part in zip(*parts)))
 
-    def scores(self, block: "RowBlock") -> tuple[Array, Array]:
-        """Logits (n, W) over the temperature, and familiarity (n), of a block after the power transform."""
+    def scores(self, x: Array) -> tuple[Array, Array]:
+        """Logits (n, W) over the temperature, and familiarity (n), of rows x (n, D) after the power transform."""
         model = PrototypeModel(self.center, self.prototypes, self.class_bias, self.rule, self.scale, self.l2)
-        rows = block.about(self.center, self.l2)
+        u = model.prepare(x)
         xp = library(self.means)
-        logits, familiarity = model.scores(rows), xp.amax(rows.dot(self.means), axis=0)
+        logits, familiarity = model.scores(u), xp.amax(self.means @ u.mT, axis=0)
         if not self.l2:
-            familiarity = familiarity / xp.clip(xp.sqrt(rows.squares()), TINY, None)
+            familiarity = familiarity / xp.clip(xp.linalg.vector_norm(u, axis=1), TINY, None)
         return logits.mT / self.temperature, familiarity
 
     def decide(self, logits: Array, familiarity: Array) -> Answers:

@@ -4,14 +4,13 @@ The rows may be in memory (`Collection.of_rows`: the pictures of a folder, of a 
 millions (`parts_collection`): the pictures come in blocks either way.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 
-from protoadapt.core.methods.row_source import MemorySource, block_size
+from protoadapt.core.methods.rows import Slices
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.familiarity import RATE, SAMPLE, check_calibration, with_threshold
 from protoadapt.labeling.label_methods import described
@@ -47,7 +46,7 @@ class Collection:
     support: np.ndarray  # (S, D): labelled rows
     labels: np.ndarray  # (S): their classes, as positions in `classes`
     corrected: np.ndarray  # (S): whether a labelled row does not represent its class
-    unlabeled: Any  # rows, as `fit_rows` takes them
+    unlabeled: Iterable[np.ndarray]  # arrays (n, D), run through in every step
     sample: Callable[[], np.ndarray]  # some unlabelled rows, SAMPLE at most
     blocks: Callable[[Classifier], Iterator[AnsweredBlock]]  # the pictures, answered
     network: Mapping[str, Any]  # metadata of the network that made the features, with `views` where there are several
@@ -71,14 +70,13 @@ class Collection:
         network: Mapping[str, Any],
         *,
         root: str = "",
-        device: str = "cpu",
         origin: np.ndarray | None = None,
         **more: Any,
     ) -> "Collection":
         """A collection whose rows are in memory.
 
         names, row (n): each picture's name and its row, which several may share. rows (N, D): features. codes, origin
-        (N) as in `outputs.AnsweredBlock`. network: its metadata. device: the estimator's.
+        (N) as in `outputs.AnsweredBlock`. network: its metadata.
         """
         origin = np.full(len(rows), IN_FOLDER) if origin is None else origin
         support, unlabeled = codes >= 0, np.flatnonzero(codes == UNLABELED)
@@ -93,9 +91,7 @@ class Collection:
             )
 
         more["corrected"] = corrected_rows(codes, origin)[support]
-        more["unlabeled"] = MemorySource(
-            rows, unlabeled, block_size(len(classes), rows.shape[1]), torch.float32, device
-        )
+        more["unlabeled"] = Slices(rows, unlabeled)
         more["table"] = rows, np.maximum(codes, UNLABELED), row
         given = {"sample": lambda: rows[mixed[:SAMPLE]], "blocks": blocks, "network": network, **more}
         return cls(title, root, classes, rows[support], codes[support], **given)
@@ -118,7 +114,7 @@ class Collection:
         """
         network, calibration = self.network, self.network["calibration"]
         check_calibration(calibration, rate, network["model"])
-        estimator.fit_rows(self.support, self.labels, self.unlabeled, self.corrected)
+        estimator.fit_rows(self.support, self.labels, self.unlabeled)
         about = {"name": network["model"]} | {key: network[key] for key in ("weights", "size", "mean", "std")}
         about |= {"views": network["views"]} if network.get("views", 1) > 1 else {}
         classifier = Classifier.of(estimator, self.classes, about, self.support, self.labels, self.corrected)

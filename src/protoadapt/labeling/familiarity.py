@@ -23,9 +23,8 @@ from torch import Tensor
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import unit
-from protoadapt.core.methods.row_learner import CORRECTED
 from protoadapt.core.untrusted import finite
-from protoadapt.labeling.classifier import Classifier, Rows
+from protoadapt.labeling.classifier import CORRECTED_WEIGHT, Classifier, Rows
 
 SAMPLE = 1000
 """Unlabelled pictures that are measured, at most."""
@@ -63,7 +62,7 @@ def familiar_means(classifier: Classifier, labels: np.ndarray, unlabeled: Rows, 
     of which are nearest to the mean of class c. labels (S), corrected (S) as in `seen_of`; unlabeled (n, D).
     """
     rows = unit(classifier.prepare(unlabeled))
-    counts = np.ones(len(labels)) if corrected is None else np.where(corrected, CORRECTED, 1.0)
+    counts = np.ones(len(labels)) if corrected is None else np.where(corrected, CORRECTED_WEIGHT, 1.0)
     weight = torch.from_numpy(np.bincount(labels, counts, len(classifier.classes))).float()[:, None]
     means = classifier.means
     for _ in range(ROUNDS):

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from protoadapt.core.errors import UserError, count
+from protoadapt.core.methods.rows import powered_rows
 from protoadapt.core.parts import Part, PartsTable, read_lists
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.collection import Collection
@@ -30,7 +31,6 @@ from protoadapt.vision.networks.engines import ONNXRUNTIME
 from protoadapt.vision.pictures.walk import Skipped, size_of
 from protoadapt.vision.shards import Entry, open_features
 from protoadapt.vision.shards.make import decode_entries, embed_decoded, rows_of
-from protoadapt.vision.shards.shard_source import ShardSource
 
 REPORTED = 2000
 """Pictures in the report, beside the examples."""
@@ -78,7 +78,7 @@ def parts_collection(
     origin = np.array([origins.get(name, IN_FOLDER) for name in names] + [IN_FOLDER] * len(embedded))
     table.check()
     leave = {part: np.array(list(positions)) for part, positions in places.items()}
-    source = ShardSource(replace(table, leave=leave, tick=_counter(on_progress, passes * table.n_rows)), device)
+    unlabeled = replace(table, leave=leave, tick=_counter(on_progress, passes * table.n_rows))
     index, made_with = table.index, table.index["model"]
     card = card_file(model or made_with["model"])  # as it is now, not as it was when the features were made
     own = {"views": index["views"], "trained_on": trained_on(card, made_with.get("dataset"))}
@@ -93,9 +93,9 @@ def parts_collection(
         np.stack([*(found[name].row for name in names), *embedded.values()]),
         codes,
         corrected_rows(codes, origin),
-        source,
-        lambda: np.concatenate([rows[:: -(-table.n_rows // SAMPLE)] for rows in source.table]).astype(np.float32),
-        lambda classifier: _blocks(classifier, source, places, origins, every),
+        unlabeled,
+        lambda: np.concatenate([rows[:: -(-table.n_rows // SAMPLE)] for rows in unlabeled]).astype(np.float32),
+        lambda classifier: _blocks(classifier, unlabeled, places, origins, every, device),
         made_with | own,
         skipped_records([*skipped, *(Skipped(one["name"], one["reason"]) for one in unread)]),
         support.notes(),
@@ -143,15 +143,16 @@ def _counter(on_progress: Progress, total: int) -> Callable[[int], None]:
 
 def _blocks(
     classifier: Classifier,
-    source: ShardSource,
+    table: PartsTable,
     places: dict[int, dict[int, int]],
     origins: dict[str, int],
     every: int,
+    device: str,
 ) -> Iterator[AnsweredBlock]:
     """One block per part. Every `every`-th row is in the report, and all that have a label."""
-    parts = source.table.parts
+    parts = table.parts
     starts = dict(zip((part.number for part in parts), accumulate((part.shape[0] for part in parts), initial=0)))
-    source, answering = source.powered(classifier.beta, classifier.power), classifier.to(source.device)
+    answering = classifier.to(device)
 
     def block(part: Part, rows: np.ndarray) -> AnsweredBlock:
         lists, codes = read_lists(part), np.full(len(rows), UNLABELED)
@@ -160,9 +161,10 @@ def _blocks(
         sampled = ((np.arange(len(rows)) + starts[part.number]) % every == 0) & (codes < 0)
         origin = np.array([origins.get(name, IN_FOLDER) for name in lists["names"]])
         with torch.inference_mode():
-            answers = answering.answer_blocks(source.blocks(rows))
+            powered = powered_rows([rows], classifier.beta, classifier.power, torch.float32, device)
+            answers = answering.answer_blocks(powered)
         text, numbers = [to_text(name) for name in lists["names"]], np.array(lists["numbers"], np.int32)
         shown, featured = sampled | (codes != UNLABELED), np.flatnonzero(sampled)
         return AnsweredBlock(text, codes, origin, answers, shown, rows[sampled], featured, part.number, numbers)
 
-    return source.table.each(block, everything=True)
+    return table.each(block, everything=True)

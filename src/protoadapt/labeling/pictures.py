@@ -134,7 +134,6 @@ def pictures_collection(images: str | Path, examples: Examples, embedded: Embedd
         classes,
         metadata,
         root=os.fspath(images),
-        device=device,
         origin=np.array([origins.get(one, IN_FOLDER) for one in row]),
         skipped=skipped_records(skipped, partial(name_in, images)),
         notes=examples.notes(),

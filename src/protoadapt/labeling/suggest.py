@@ -23,7 +23,7 @@ import torch
 
 from protoadapt.core.errors import count
 from protoadapt.core.methods.common import unit
-from protoadapt.core.methods.normalize import power_transform
+from protoadapt.core.prototype_model import power_transform
 from protoadapt.labeling.classifier import Classifier
 
 POOL = 4000

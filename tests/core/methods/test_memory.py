@@ -1,5 +1,6 @@
 """The estimate of an episode's memory against the tensors that a method really holds."""
 
+import sys
 import weakref
 
 import pytest
@@ -8,7 +9,7 @@ from helpers.cases import clouds
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks.slow_methods import shortened
-from protoadapt.core.methods import METHODS, common, native
+from protoadapt.core.methods import METHODS, family, ilpc, twin
 from protoadapt.core.methods.memory import episode_bytes
 
 
@@ -58,8 +59,9 @@ def peak(name, episodes):
 )
 def test_the_estimate_is_an_upper_bound_and_not_a_wild_one(name, shape, monkeypatch):
     """Per episode, beyond what one more episode adds to the table of rows."""
-    monkeypatch.setattr(native, "njit", None)  # the compiled loops hold next to nothing
-    monkeypatch.setattr(common, "SINKHORN_ROUNDS", 2)  # a round holds as much as any other
+    monkeypatch.setattr(twin, "njit", None)  # the compiled loop holds next to nothing
+    for module in (family, sys.modules[ilpc.__module__]):
+        monkeypatch.setattr(module, "SINKHORN_ROUNDS", 2)  # a round holds as much as any other
     shape = {"shots": 1, "dtype": torch.float32, "way": 3, **shape}
     few, many = (peak(name, clouds(episodes=e, **shape)[0]) for e in (2, 6))
     table = (shape["way"] + shape["queries"]) * shape["dim"] * 4  # per-row work is done once for the table

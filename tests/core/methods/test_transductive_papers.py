@@ -8,15 +8,20 @@ from reference import REFERENCE
 from sklearn.linear_model import LogisticRegression
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.methods import native, native_tim
 from protoadapt.core.methods.alpha_tim import alpha_tim
 from protoadapt.core.methods.bd_cspn import bd_cspn
-from protoadapt.core.methods.common import class_means, sq_distances, unit
+from protoadapt.core.methods.common import (
+    class_means,
+    lowest_of_each_class,
+    neighbours,
+    sq_distances,
+    tied_argmax,
+    unit,
+)
 from protoadapt.core.methods.fine_tune import transductive_fine_tuning
 from protoadapt.core.methods.ici import logistic_regression, lr_ici, offset_path, principal_basis
 from protoadapt.core.methods.ilpc import ilpc
 from protoadapt.core.methods.laplacian_shot import laplacian_shot
-from protoadapt.core.methods.ties import lowest_of_each_class, neighbours, tied_argmax
 from protoadapt.core.methods.tim import tim_adm, tim_gd
 
 CASES = [  # arguments of the method and of its slow loop
@@ -36,22 +41,6 @@ CASES = [  # arguments of the method and of its slow loop
     (ilpc, {"n_steps": 30, "sinkhorn": False}),
     (ilpc, {"n_steps": 30, "class_prior": [0.5, 0.3, 0.2], "alpha": 0.5}),
 ]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("shots", [1, (5, 1, 2)], ids=str)
-@pytest.mark.parametrize(
-    ("run", "arguments"),
-    [(tim_gd, {}), (tim_gd, {"class_prior": [0.5, 0.3, 0.2]}), (alpha_tim, {"weights": (1, 2, 3)})],
-)
-def test_the_compiled_descent_and_torch_agree(run, arguments, shots, dtype, monkeypatch):
-    episodes, _ = clouds(episodes=40, shots=shots, queries=11, dtype=dtype)
-    compiled = run(episodes, n_iter=60, lr=1e-3, **arguments)
-    monkeypatch.setattr(native_tim, "descend", None)  # where numba is missing nobody calls it
-    monkeypatch.setattr(native, "njit", None)
-    in_torch = run(episodes, n_iter=60, lr=1e-3, **arguments)
-    # Adam turns rounding of a slope near zero into a step of full length.
-    torch.testing.assert_close(compiled, in_torch, atol=1e-3 if dtype == torch.float32 else 1e-9, rtol=0)
 
 
 @pytest.mark.parametrize(("run", "arguments"), CASES)

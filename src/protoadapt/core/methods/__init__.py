@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-from protoadapt.core.methods.affinities import TRANSFORMS
-from protoadapt.core.methods.alpha_am import alpha_am
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.methods.affinities import bpa
 from protoadapt.core.methods.alpha_tim import alpha_tim
 from protoadapt.core.methods.bapa import bapa
 from protoadapt.core.methods.bavardage import bavardage
@@ -36,7 +36,7 @@ from protoadapt.core.methods.specs import parse_value as parse_value
 from protoadapt.core.methods.specs import resolve
 from protoadapt.core.methods.specs import split_specs as split_specs
 from protoadapt.core.methods.tim import tim_adm, tim_gd
-from protoadapt.core.methods.unem import unem
+from protoadapt.core.methods.whitening import whiten
 
 METHODS: dict[str, Callable[..., Tensor]] = {
     "protonet": protonet,
@@ -52,9 +52,7 @@ METHODS: dict[str, Callable[..., Tensor]] = {
     "tim_gd": tim_gd,
     "alpha_tim": alpha_tim,
     "paddle": paddle,
-    "unem": unem,
     "bavardage": bavardage,
-    "alpha_am": alpha_am,
     "transductive_fine_tuning": transductive_fine_tuning,
     "lr_ici": lr_ici,
     "ilpc": ilpc,
@@ -63,6 +61,8 @@ METHODS: dict[str, Callable[..., Tensor]] = {
     "embedding_propagation": embedding_propagation,
 }
 
+TRANSFORMS: dict[str, Callable[..., Episodes]] = {"bpa": bpa, "whiten": whiten}
+"""What can stand before a method: "bpa+cipa"."""
 NEED_BASE_MEAN = frozenset({"simpleshot", "bd_cspn", "laplacian_shot", "bavardage"})
 """Methods that centre by the mean of the base classes' features."""
 NEED_BASE_COVARIANCE = frozenset({"bavardage"})
@@ -73,7 +73,6 @@ def method(spec: str | Callable[..., Tensor] | Method, **arguments: Any) -> Meth
     """A method with its arguments fixed and checked, to be called with `Episodes`.
 
     `spec` is a name ("cipa"), a name with arguments ("cipa(sigma=1, tau=15)"), a transform and a method ("bpa+cipa"),
-    "package.module:function", a file of settings ("unem.json", from `protoadapt tune`), a function of `Episodes`, or a
     `Method`; `arguments` win over those in `spec`.
 
     >>> method("cipa(sigma=1)", tau=15).label

@@ -6,7 +6,6 @@ between the rows and themselves under the cost 1 − cos, where no row may match
 become alike. The plan is divided by its largest entry, and each row matches itself with 1.
 """
 
-from collections.abc import Callable
 from typing import Annotated
 
 import torch
@@ -40,7 +39,3 @@ def bpa(episodes: Episodes, *, reg: Regularization = 0.2, rounds: Rounds = 10) -
     plan = (logits - logits.amax((1, 2), keepdim=True)).exp().masked_fill(itself, 1)
     support, query = plan.split([episodes.support_index.shape[1], episodes.query_index.shape[1]], 1)
     return Episodes.from_tensors(support, episodes.support_labels, query, episodes.n_way)
-
-
-TRANSFORMS: dict[str, Callable[..., Episodes]] = {"bpa": bpa}
-"""What can stand before a method: "bpa+cipa"."""

@@ -22,8 +22,7 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
-from protoadapt.core.methods.common import class_means, sq_distances, transductive_only
-from protoadapt.core.methods.normalize import cl2n
+from protoadapt.core.methods.common import cl2n, class_means, sq_distances, transductive_only
 from protoadapt.core.methods.settings import Setting, Steps, checked
 
 ROWS_PER_CLASS = 60

@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.common import TINY, transductive_only
-from protoadapt.core.methods.normalize import cl2n
-from protoadapt.core.methods.ties import tied_argmax
+from protoadapt.core.methods.common import TINY, cl2n, tied_argmax, transductive_only
 
 
 def bd_cspn(episodes: Episodes) -> Tensor:

@@ -10,8 +10,8 @@ of all classes; where that is not known, use `bapa`.
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.adaptation import Adaptation, adapt
-from protoadapt.core.methods.normalize import powered
+from protoadapt.core.methods.common import powered
+from protoadapt.core.methods.family import Rule, adapt
 from protoadapt.core.methods.settings import (
     Center,
     Exponent,
@@ -46,5 +46,5 @@ def cipa(
 
     >>> cipa(episodes, sigma=1.0).argmax(-1)    # (E, Q) predicted classes    # doctest: +SKIP
     """
-    how = Adaptation("cosine", tau, n_iter, sigma, center, l2, query_center)
-    return adapt(powered(episodes, beta, power), how)
+    rule = Rule("cosine", tau, n_iter, sigma, center, l2, query_center)
+    return adapt(powered(episodes, beta, power), rule)

@@ -1,4 +1,7 @@
-"""What several methods share. Axes as in `episodes`: E, W, S, Q, D."""
+"""What several methods share: means, distances, transport, preparation of rows, choices among rows that tie.
+
+Axes as in `episodes`: E, W, S, Q, D; N rows of an episode.
+"""
 
 from collections.abc import Sequence
 
@@ -7,12 +10,9 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
+from protoadapt.core.prototype_model import OFFSET, power_transform, prepared_rows, refuse_negative, slack
 from protoadapt.core.prototype_model import TINY as TINY
 from protoadapt.core.prototype_model import unit as unit
-
-SINKHORN_ROUNDS = 1000
-SINKHORN_STOP = 1e-6
-"""Sinkhorn's iteration ends when no row sum moved by more than this in a round."""
 
 
 def class_means(rows: Tensor, membership: Tensor) -> Tensor:
@@ -38,28 +38,92 @@ def transductive_only(episodes: Episodes, name: str) -> None:
 def shares(class_prior: Sequence[float] | Tensor | str | None, n_way: int, like: Tensor) -> Tensor:
     """(W): class_prior scaled to sum 1; equal shares where it is None or "equal"."""
     equal = class_prior is None or isinstance(class_prior, str)
-    prior = like.new_ones(n_way) if equal else torch.as_tensor(class_prior).to(like)
+    prior = like.new_ones(n_way) if equal else torch.as_tensor(class_prior, dtype=like.dtype, device=like.device)
     if prior.shape != (n_way,) or not bool((prior > 0).all()):
         raise UserError(f"class_prior is {prior.tolist()}: it must be {n_way} positive shares, one per class")
     return prior / prior.sum()
 
 
-def transport_plan(kernel: Tensor, size: Tensor) -> Tensor:
-    """(E, W, U): a non-negative kernel scaled until the classes of each row sum to 1 and the rows of each class to its
-    size (…, W, 1): Sinkhorn's iteration (Cuturi, 2013). A row that is zero stays zero.
+# ---------------------------------------------------------------------------------------------- preparation of rows
 
-    A round scales rows, then columns: plan = left · kernel · right, and only the scalings change. Each episode stops by
-    itself, when no row sum moved by more than SINKHORN_STOP: its answer never depends on its neighbours.
+
+def powered(episodes: Episodes, beta: float, power: str) -> Episodes:
+    """The same episodes over the power-transformed table; "strict" refuses episodes that use a negative row.
+
+    The power transform is Hu, Gripon, Pateux: Leveraging the Feature Distribution in Transfer-based Few-Shot Learning
+    (ICANN 2021). It works row by row, so it is applied once to the whole table of features.
     """
-    left, right = torch.ones_like(kernel[:, :1]), torch.ones_like(kernel[:, :, :1])  # (E, 1, U), (E, W, 1)
-    row_sums, running = torch.zeros_like(left), torch.ones_like(left[..., :1], dtype=torch.bool)
-    for step in range(SINKHORN_ROUNDS):
-        fill = right.mT @ kernel
-        now = left * fill
-        running = running & ((now - row_sums).abs().amax(-1, keepdim=True) > SINKHORN_STOP)
-        if step % 8 == 0 and not running.any():  # asking waits for the device; what has stopped stays as it is
-            break
-        row_sums = now
-        left = torch.where(running, 1 / fill.clamp_min(TINY), left)
-        right = torch.where(running, size / (kernel @ left.mT).clamp_min(TINY), right)
-    return left * kernel * right
+    if power == "off":
+        return episodes
+    check_offset(float(episodes.each_row(_largest).rows.max()), power)
+    if power == "strict":
+        lowest = episodes.each_row(_lowest).rows
+        if bool((lowest < 0).any()):
+            index = (episodes.support_index, episodes.query_index, episodes.unlabeled_index)
+            refuse_negative(min(float(lowest[part].min()) for part in index if part is not None))
+        power = "auto"  # which is the same for rows without negative entries
+    return episodes.each_row(power_transform, beta=beta, power=power)
+
+
+def _largest(rows: Tensor) -> Tensor:
+    return torch.maximum(rows.amax(1), -rows.amin(1))
+
+
+def _lowest(rows: Tensor) -> Tensor:
+    return rows.amin(1)
+
+
+def check_offset(largest: float, power: str) -> None:
+    """Raises UserError where the largest absolute feature is so small that the transform's offset hides it."""
+    if power in ("strict", "auto") and 0 < largest < 100 * OFFSET:
+        raise UserError(
+            f"the features reach only {largest:.3g}, and the power transform adds {OFFSET:g} to them: scale them up, "
+            f"or set power=signed, which does not depend on their scale"
+        )
+
+
+def cl2n(episodes: Episodes, name: str) -> Episodes:
+    """Rows centred by the mean of the BASE features, then of unit length (SimpleShot's CL2N)."""
+    if episodes.base_mean is None:
+        raise UserError(
+            f"{name} centres by the mean of the base classes' features, which is missing: give it with --base FILE "
+            f"(for your own pictures, features of other pictures by the same network; in Python base_mean), "
+            f"or leave {name} out"
+        )
+    return episodes.each_row(prepared_rows, center=episodes.base_mean, l2=True)
+
+
+# ------------------------------------------------------------------------------------------ choices that may tie
+# Duplicate and all-zero rows tie exactly on paper and to within rounding on a machine, so scores count as tied when
+# they differ by less than a slack well above rounding and well below any real difference. What ties shares, or is
+# taken together: no choice depends on the order of rows or classes.
+
+
+def tied_argmax(scores: Tensor) -> Tensor:
+    """Rows (…, W) that sum to 1: the best class, or equal shares of those that tie."""
+    best = (scores >= scores.amax(-1, keepdim=True) - slack(scores)).to(scores.dtype)
+    return best / best.sum(-1, keepdim=True)
+
+
+def neighbours(distance: Tensor, k: int) -> Tensor:
+    """(E, N, N): row i has 1 at its k nearest other rows; rows tied at the k-th place share what is left of k."""
+    itself = torch.eye(distance.shape[1], dtype=torch.bool, device=distance.device)
+    k = min(k, distance.shape[1] - 1)
+    if k < 1:
+        return torch.zeros_like(distance)
+    distance = distance.masked_fill(itself, torch.inf)
+    last = distance.topk(k, largest=False).values[..., -1:]
+    width = slack(last)
+    nearer = (distance < last - width).to(distance.dtype)
+    tied = ((distance - last).abs() <= width).to(distance.dtype)
+    return nearer + tied * (k - nearer.sum(-1, keepdim=True)) / tied.sum(-1, keepdim=True)
+
+
+def lowest_of_each_class(cost: Tensor, labels: Tensor, k: int) -> Tensor:
+    """(E, N) bool: for each class the k rows of lowest cost (E, N), and every row that ties with the k-th.
+
+    labels (E, N, W): a row belongs to the classes where it is positive, and to none if it is zero.
+    """
+    cost = torch.where(labels.mT > 0, cost[:, None], torch.inf)  # (E, W, N)
+    last = cost.topk(min(k, cost.shape[-1]), largest=False).values[..., -1:]
+    return ((cost <= last + slack(last)) & cost.isfinite()).any(1)

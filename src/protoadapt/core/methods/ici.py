@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.common import TINY, transductive_only, unit
+from protoadapt.core.methods.common import TINY, lowest_of_each_class, tied_argmax, transductive_only, unit
 from protoadapt.core.methods.settings import PerClass, Setting, checked
-from protoadapt.core.methods.ties import lowest_of_each_class, tied_argmax
 
 Inverse = Annotated[float, Setting("inverse strength of the logistic regression's penalty", 1e-6, 1e6)]
 Components = Annotated[int, Setting("number of principal components", 1, 1000)]

@@ -11,10 +11,20 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.common import TINY, shares, transductive_only, transport_plan, unit
+from protoadapt.core.methods.common import (
+    TINY,
+    lowest_of_each_class,
+    neighbours,
+    shares,
+    tied_argmax,
+    transductive_only,
+    unit,
+)
 from protoadapt.core.methods.settings import ClassPrior, LearningRate, PerClass, Setting, checked
-from protoadapt.core.methods.ties import lowest_of_each_class, neighbours, tied_argmax
 
+SINKHORN_ROUNDS = 1000
+SINKHORN_STOP = 1e-6
+"""Sinkhorn's iteration ends when no row sum moved by more than this in a round."""
 Neighbours = Annotated[int, Setting("number of nearest neighbours in the graph", 1, 100_000)]
 Spread = Annotated[float, Setting("α, share of its label that a row takes from its neighbours", 0, 0.999)]
 HeadSteps = Annotated[int, Setting("training steps of the linear head in each round", 1, 100_000)]
@@ -118,3 +128,24 @@ def _head_loss(
         v = momentum * v + torch.baddbmm(weight_decay * f, log_p.exp() - y, step)
         f = f - lr * v
     return total / n_steps
+
+
+def transport_plan(kernel: Tensor, size: Tensor) -> Tensor:
+    """(E, W, U): a non-negative kernel scaled until the classes of each row sum to 1 and the rows of each class to its
+    size (…, W, 1): Sinkhorn's iteration (Cuturi, 2013). A row that is zero stays zero.
+
+    A round scales rows, then columns: plan = left · kernel · right, and only the scalings change. Each episode stops by
+    itself, when no row sum moved by more than SINKHORN_STOP: its answer never depends on its neighbours.
+    """
+    left, right = torch.ones_like(kernel[:, :1]), torch.ones_like(kernel[:, :, :1])  # (E, 1, U), (E, W, 1)
+    row_sums, running = torch.zeros_like(left), torch.ones_like(left[..., :1], dtype=torch.bool)
+    for step in range(SINKHORN_ROUNDS):
+        fill = right.mT @ kernel
+        now = left * fill
+        running = running & ((now - row_sums).abs().amax(-1, keepdim=True) > SINKHORN_STOP)
+        if step % 8 == 0 and not running.any():  # asking waits for the device; what has stopped stays as it is
+            break
+        row_sums = now
+        left = torch.where(running, 1 / fill.clamp_min(TINY), left)
+        right = torch.where(running, size / (kernel @ left.mT).clamp_min(TINY), right)
+    return left * kernel * right

@@ -11,10 +11,8 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.bd_cspn import gram_and_means, query_distances, rectified
-from protoadapt.core.methods.common import transductive_only
-from protoadapt.core.methods.normalize import cl2n
+from protoadapt.core.methods.common import cl2n, neighbours, transductive_only
 from protoadapt.core.methods.settings import Setting, Steps, checked
-from protoadapt.core.methods.ties import neighbours
 
 Laplacian = Annotated[
     float | None, Setting("weight of the neighbours; none: 0.7 below 5 shots per class, 0.3 from 5 on", 0, 1e3)

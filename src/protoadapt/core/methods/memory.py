@@ -5,14 +5,12 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from protoadapt.core.methods.adaptation import SMALL
-
 
 class Copies(NamedTuple):
     """How many tensors of each shape a method holds at its peak, per episode."""
 
     rows: float = 6  # (N, D)
-    gram: float = 3  # (N, N), of small episodes (`adaptation.SMALL`)
+    gram: float = 3  # (N, N), where there are no more rows than dimensions
     scores: float = 12  # (W, N)
     prototypes: float = 8  # (W, D)
     always_gram: bool = False  # of large episodes too
@@ -23,7 +21,6 @@ COPIES = {
     "bd_cspn": Copies(rows=2, gram=6, always_gram=True),
     "laplacian_shot": Copies(rows=2, gram=8, always_gram=True),
     "lr_ici": Copies(rows=4, gram=6, scores=40, always_gram=True, double=True),
-    "alpha_am": Copies(rows=4, gram=30, always_gram=True, double=True),
     "bavardage": Copies(rows=10, gram=0),
     "ilpc": Copies(rows=4, gram=8, always_gram=True, double=True),
     "embedding_propagation": Copies(rows=4, gram=10, always_gram=True),
@@ -41,7 +38,7 @@ def episode_bytes(
     """
     copies = COPIES.get(getattr(function, "__name__", ""), Copies())
     numbers = copies.rows * n_rows * dim
-    if copies.always_gram or n_rows <= max(dim, SMALL) + n_way:
+    if copies.always_gram or n_rows <= dim + n_way:
         numbers += copies.gram * n_rows**2
     numbers += copies.scores * n_way * n_rows + copies.prototypes * n_way * dim
     if copies is COPIES["lr_ici"]:  # its group Lasso: a d × d and a W × W matrix per row, and a dW × dW one

@@ -6,7 +6,7 @@ Each query is answered alone, by the similarity of its raw features to the mean 
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.adaptation import Adaptation, adapt
+from protoadapt.core.methods.family import Rule, adapt
 from protoadapt.core.methods.settings import Metric, MetricScale, checked
 
 
@@ -16,10 +16,10 @@ def protonet(episodes: Episodes, *, metric: Metric = "cosine", tau: MetricScale 
 
     Inductive. Cosine on raw features is what the CIPA paper calls "PN".
     """
-    return adapt(episodes, metric_adaptation(metric, tau, n_iter=0))
+    return adapt(episodes, metric_rule(metric, tau, n_iter=0))
 
 
-def metric_adaptation(metric: str, tau: float | None, n_iter: int) -> Adaptation:
+def metric_rule(metric: str, tau: float | None, n_iter: int) -> Rule:
     """The steps of ProtoNet (none) and SemiPN on raw features."""
     usual = 10.0 if metric == "cosine" else 1.0
-    return Adaptation(metric, usual if tau is None else tau, n_iter)
+    return Rule(metric, usual if tau is None else tau, n_iter)

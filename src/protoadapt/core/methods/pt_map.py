@@ -4,11 +4,13 @@ Rows are prepared as in CIPA. Assignments are Sinkhorn's transport plan, whose c
 class centres move towards the assigned rows in small steps.
 """
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.adaptation import Adaptation, adapt
-from protoadapt.core.methods.normalize import powered
+from protoadapt.core.methods.common import powered
+from protoadapt.core.methods.family import Rule, adapt
 from protoadapt.core.methods.settings import ClassPrior, Exponent, Power, Steps, StepSize, TransportScale, checked
 
 
@@ -28,5 +30,16 @@ def pt_map(
     The class sizes are an assumption: equal ones unless `class_prior` (W shares) says otherwise. On imbalanced queries
     that assumption is wrong and costs many points. `PTMAPClassifier` has power="auto" by default.
     """
-    how = Adaptation("sinkhorn", lam, n_iter, step, center="separate", l2=True, class_prior=class_prior)
-    return adapt(powered(episodes, beta, power), how)
+    return adapt(powered(episodes, beta, power), transport_rule(n_iter, step, lam, class_prior))
+
+
+def transport_rule(n_iter: int, step: float, lam: float, class_prior: Sequence[float] | Tensor | None) -> Rule:
+    """Every assignment is a transport plan: Sinkhorn's iteration is run to its end in each step."""
+    return Rule(
+        *("euclid", lam, n_iter, step),
+        center="separate",
+        l2=True,
+        sizes="given",
+        class_prior=class_prior,
+        transport=True,
+    )

@@ -7,8 +7,8 @@ Prototypes start at the support means and are estimated again from the support a
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.adaptation import adapt
-from protoadapt.core.methods.protonet import metric_adaptation
+from protoadapt.core.methods.family import adapt
+from protoadapt.core.methods.protonet import metric_rule
 from protoadapt.core.methods.settings import Metric, MetricScale, Steps, checked
 
 
@@ -20,4 +20,4 @@ def semi_protonet(
 
     Without unlabelled rows the queries take their place. The CIPA paper reports 1 and 5 steps.
     """
-    return adapt(episodes, metric_adaptation(metric, tau, n_iter))
+    return adapt(episodes, metric_rule(metric, tau, n_iter))

@@ -68,17 +68,19 @@ QueryCenter = Annotated[
     ),
 ]
 UnitLength = Annotated[bool, Setting("scale centred rows to unit length")]
+BalanceStep = Annotated[
+    float | None,
+    Setting("step size σ: weight of the new estimate; none: 0.25, or 0.35 where class sizes are given", 0, 1),
+]
 PseudoRows = Annotated[
-    float,
+    float | None,
     Setting(
-        "κ: shrinks each prototype towards the origin, as κ/√K extra zero rows would with K labelled rows per class",
+        "κ: shrinks each prototype towards the centre, as κ/√K extra rows there would with K labelled rows per class; "
+        "none: 2, or 1 where class sizes are given",
         0,
         1e6,
     ),
 ]
-SupportWeight = Annotated[float, Setting("k_s: weight, in rows, of the support mean in the centre", 1e-6, 1e6)]
-BaseRows = Annotated[float, Setting("k_b: most weight, in labelled rows, of the base classes' mean", 0, 1e6)]
-Whiten = Annotated[bool, Setting("whiten rows by the base classes' covariance, shrunk towards the identity")]
 Metric = Annotated[str, Setting("similarity to the prototypes", choices=("cosine", "euclid"))]
 ClassPrior = Annotated[
     Sequence[float] | Tensor | None,

@@ -6,9 +6,7 @@ Rows are centred by the mean of the base classes' features and scaled to unit le
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.common import class_means, sq_distances
-from protoadapt.core.methods.normalize import cl2n
-from protoadapt.core.methods.ties import tied_argmax
+from protoadapt.core.methods.common import cl2n, class_means, sq_distances, tied_argmax
 
 
 def simpleshot(episodes: Episodes) -> Tensor:

@@ -6,7 +6,7 @@ All rows are centred by their common mean and scaled to unit length; then soft k
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.adaptation import Adaptation, adapt
+from protoadapt.core.methods.family import Rule, adapt
 from protoadapt.core.methods.settings import DistanceScale, Steps, checked
 
 
@@ -16,5 +16,5 @@ def soft_kmeans(episodes: Episodes, *, n_iter: Steps = 29, tau: DistanceScale = 
 
     The authors run 30 rounds and answer with the 30th round's distances: 29 updates.
     """
-    how = Adaptation("euclid", tau, n_iter, center="joint", l2=True, query_center="unlabeled")
-    return adapt(episodes, how)
+    rule = Rule("euclid", tau, n_iter, center="joint", l2=True, query_center="unlabeled")
+    return adapt(episodes, rule)

@@ -86,13 +86,15 @@ def _parsed(spec: str, arguments: Mapping[str, Any], registry: Mapping[str, Call
 def _after(transform: Method, method: Method) -> Method:
     """The method on transformed episodes, with its own settings; those of the transform are part of the name."""
     check_arguments(transform.name, transform.function, transform.arguments)
+    settled = getattr(transform.function, "settles", {})
+    settled = {key: settled[key] for key in settled if key in declarations(method.function)}
 
     @functools.wraps(method.function)
     def run(episodes: Episodes, **arguments: Any) -> Tensor:
         changed: Any = transform(episodes)
         return method.function(changed, **arguments)
 
-    return Method(f"{transform.label}+{method.name}", run, method.arguments)
+    return Method(f"{transform.label}+{method.name}", run, settled | method.arguments)
 
 
 def _stored(path: Path) -> tuple[str, dict[str, Any]]:

@@ -96,13 +96,9 @@ def descend(
 
     The gradient by hand: u = ∂loss/∂p passes through the softmax as g = p(u − Σ_c p_c u_c), and the logits
     τ(z·w − ‖w‖²/2) turn that into ∂loss/∂w_c = τ Σ_i g_ic (z_i − w_c). Episodes share no weight and Adam works element
-    by element, so a batch is as many separate runs. `native_tim` is the same loop compiled for the CPU.
+    by element, so a batch is as many separate runs.
     """
-    from protoadapt.core.methods import native, native_tim  # here: numba is slow to load
-
     episodes = episodes.each_row(unit)
-    if native.usable(episodes.rows):
-        return native_tim.descend(episodes, orders, n_iter, lr, temp, weights, prior)
     z, y = torch.cat([episodes.support, episodes.query], 1), episodes.membership.mT
     w = class_means(episodes.support, episodes.membership)
     n_support, n_query = y.shape[-1], z.shape[1] - y.shape[-1]

@@ -6,8 +6,9 @@ each layer the weight γ of the size term and a temperature T. With N queries,
 
     u = softmax_c((−½‖q − w_c‖² + γ_l v_c) / T_l),   v and w as in PADDLE .
 
-The defaults are a plain guess: learn the weights for a network and a kind of tasks with `fit_unem` (`protoadapt
-tune`). The authors scale raw features; here rows have unit length first, so that one scale fits any network.
+The defaults are a plain guess: learn the weights for a network and a kind of tasks with `fit_unem` (`protoadapt tune
+--method paper.rivals.unem:unem`). The authors scale raw features; here rows have unit length first, so that one scale
+fits any network.
 Axes: E episodes, W classes, S support rows, Q queries, D.
 """
 
@@ -111,3 +112,6 @@ def fit_unem(
         "gammas": [round(float(one), 4) for one in gamma],
         "temps": [round(float(one), 4) for one in temp],
     }
+
+
+unem.fit = fit_unem  # type: ignore[attr-defined]  # what `protoadapt tune` calls

@@ -17,9 +17,8 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.common import class_means, sq_distances, transductive_only, unit
+from protoadapt.core.methods.common import class_means, neighbours, sq_distances, transductive_only, unit
 from protoadapt.core.methods.settings import LogitScale, LossWeights, Setting, Steps, checked
-from protoadapt.core.methods.ties import neighbours
 
 Neighbours = Annotated[
     int | None, Setting("k, neighbours of a row; none: 20 below five shots, 10 from five", 1, 100_000)

@@ -1,0 +1,285 @@
+"""The prototype family: ProtoNet, SemiPN, soft k-means, CIPA, BAPA and PT+MAP are one loop and differ by a `Rule`.
+
+Every class c has a prototype p_c, which starts at the mean of its K_c labelled rows. Unlabelled rows x are calibrated
+to u = x − μ, of unit length if the rule says so. A step assigns them softly to the classes and moves the prototypes:
+
+    z = softmax_c(similarity(u, p_c) + ℓ_c),   n_c = Σ z_c
+    p_c ← (1 − σ) p_c + σ (S_c + Σ z_c u) / (K_c + k + n_c)          S_c: the sum of the class's labelled rows
+    ℓ, μ ← as the rule says, from n_c and Σ z_c x
+
+and the answer is z once more. `learn` is that loop, over rows held in any way (`rows`); `adapt` runs it on episodes,
+for which `twin` is the same loop compiled for the CPU.
+
+Axes: E episodes or none, W classes, n rows of a block, D. What belongs to rows has the classes first: (…, W, n).
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
+from protoadapt.core.methods.common import TINY, shares
+from protoadapt.core.methods.rows import Held, Holder, kept
+from protoadapt.core.prototype_model import PrototypeModel, about, like
+
+ROUNDS = 2
+SINKHORN_ROUNDS = 1000
+SINKHORN_STOP = 1e-6
+CONCENTRATIONS = (0.3, 1.0, 3.0, 10.0, 30.0)
+"""A: the concentrations of the Dirichlet that class shares are drawn from, each as likely before rows are seen."""
+SUPPORT_WEIGHT = 2.0
+"""o: what a labelled row counts in a moving centre, in unlabelled rows."""
+
+
+Calibrated = tuple[Tensor, Tensor]
+"""u (…, n, D) and the factors (…, n, 1) with x = factor·u + μ."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The choices of one method. Settings are checked by the methods (`settings`)."""
+
+    similarity: str  # "cosine": τ·cos(u, p); "euclid": λ(2u·p − ‖p‖²), which is −λ‖u − p‖² but for what classes share
+    scale: float  # τ or λ
+    n_iter: int
+    sigma: float = 1.0  # σ, the step
+    center: str = "none"  # μ: each set's own mean ("separate"), that of all rows ("joint"), the support's, or "classes"
+    l2: bool = False  # calibrated rows have unit length
+    query_center: str = "none"  # semi-supervised only: "unlabeled" calibrates the queries about μ, else about 0
+    sizes: str = "none"  # ℓ: 0, or of class sizes that are "given" (Sinkhorn's iteration) or "estimated"
+    class_prior: Sequence[float] | Tensor | str | None = None  # the given shares; None: equal
+    transport: bool = False  # Sinkhorn's iteration is run to its end in every step, from ℓ = 0; else two rounds of it
+    kappa: float = 0.0  # κ: k = κ r rows at the centre hold each prototype, r = mean_c K_c^(−½)
+    labels_pull: bool = False  # labelled rows draw their class back where it does not claim them
+    nameless: bool = False  # beside the classes one without a name stands at the centre, with the mass r
+
+
+def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -> Iterator[PrototypeModel]:
+    """The n_iter + 1 models before, between and after the steps; the last one answers.
+
+    labelled: blocks (x (…, n, D), y (…, W, n)) of labelled rows and their classes, one-hot; rows: blocks x of
+    unlabelled ones; shots (…, W, 1): K. Sums are kept in the type of `shots`.
+    """
+    none, zero = torch.zeros_like(shots), shots.new_zeros(*shots.shape[:-1], dim)
+    known = (shots > 0).to(shots)
+    r = (known * shots.clamp_min(1).rsqrt()).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
+    held_by = shots + rule.kappa * r  # K + k
+    mass = r if rule.nameless else torch.zeros_like(r)
+    prior = shares(rule.class_prior, shots.shape[-2], shots)[:, None]  # π
+    moves = rule.center == "classes"
+    (class_sums,) = labelled.sums(lambda block: (block[1] @ block[0],), (zero,))
+
+    def mean_of_classes(n: Tensor, raw: Tensor) -> Tensor:
+        """A centre that does not follow the classes' sizes; raw: Σ z x."""
+        means = (SUPPORT_WEIGHT * class_sums + raw) / (SUPPORT_WEIGHT * shots + n).clamp_min(TINY)
+        return (known * means).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
+
+    centers = (mean_of_classes(none, zero),) * 2 if moves else _fixed_centers(rule.center, class_sums, shots, rows)
+    model = PrototypeModel(centers[0], zero, none[..., 0], rule.similarity, rule.scale, rule.l2)
+    own = _labelled_sums(labelled, model, False, zero)  # S
+    model = replace(model, center=centers[1], prototypes=own / held_by.clamp_min(TINY))
+    for step in range(rule.n_iter + 1):
+        if moves:
+            calibrated = rows.each(_about(model))
+        elif step == 0:
+            calibrated = kept(rows.each(_about(model)))
+        if rule.transport:
+            model = transported(model, calibrated, prior)
+        elif rule.sizes != "none":
+            model = matched(model, calibrated, mass, prior)
+        yield model
+        if step == rule.n_iter:
+            return
+        n, pull, raw = calibrated.sums(_one_pass(model, mass, moves), (none, zero, zero if moves else none))
+        if rule.transport:  # whose last round ends with the columns: a plan has the sizes given
+            scale = n.sum(-2, keepdim=True) * prior / n.clamp_min(TINY)
+            n, pull = scale * n, scale * pull
+        if rule.labels_pull:
+            own = _labelled_sums(labelled, model, True, zero)  # S + R
+        estimate = (own + pull) / (held_by + n).clamp_min(TINY)
+        center, bias = model.center, model.bias
+        if moves:
+            center = mean_of_classes(n, raw + n * center)
+        if rule.sizes == "estimated":
+            equal = sizes_are_equal(n) & (step >= rule.n_iter // 2)
+            bias, mass = torch.where(equal[..., 0], bias, log_shares(n)[..., 0]), torch.where(equal, 0, r)
+        prototypes = (1 - rule.sigma) * model.prototypes + rule.sigma * estimate
+        model = replace(model, center=center, prototypes=prototypes, bias=bias)
+
+
+def _about(model: PrototypeModel) -> Callable[[Tensor], Calibrated]:
+    """Rows x as u and the factors with x = factor·u + μ."""
+    return lambda x: about(x, model.center, model.l2)
+
+
+def _one_pass(model: PrototypeModel, mass: Tensor, moves: bool) -> Callable[[Calibrated], tuple[Tensor, ...]]:
+    """n, Σ z u and, where the centre moves, Σ z (x − μ), of a block."""
+
+    def sums(block: Calibrated) -> tuple[Tensor, ...]:
+        u, factor = block
+        z = assigned(model.scores(u), mass)
+        n = z.sum(-1, keepdim=True)
+        return n, z @ u, (z * like(factor, z).mT) @ u if moves else torch.zeros_like(n)
+
+    return sums
+
+
+def assigned(logits: Tensor, mass: Tensor) -> Tensor:
+    """z = exp l_c / (r + Σ exp l) (…, W, n): softmax, but for the rows that belong to the class without a name."""
+    return logits.softmax(-2) * (logits.logsumexp(-2, keepdim=True) - mass.to(logits).log()).sigmoid()
+
+
+def _labelled_sums(labelled: Holder, model: PrototypeModel, pull: bool, zero: Tensor) -> Tensor:
+    """S (…, W, D), the class sums of labelled rows; with `pull` S + R, R = Σ (y − z) u: each row once more as far as
+    its class does not claim it. Labelled rows say nothing of the class sizes, hence without ℓ."""
+    model = replace(model, bias=torch.zeros_like(model.bias))
+
+    def sums(block: tuple[Tensor, Tensor]) -> tuple[Tensor]:
+        u, y = model.prepare(block[0]), block[1]
+        return ((2 * y - model.scores(u).softmax(-2) if pull else y) @ u,)
+
+    return labelled.sums(sums, (zero,))[0]
+
+
+def _fixed_centers(center: str, class_sums: Tensor, shots: Tensor, rows: Holder) -> tuple[Tensor, Tensor]:
+    """What is taken off labelled rows and off the others, each (…, 1, D). Where there are no others, they are centred
+    like the support."""
+    total, count = class_sums.sum(-2, keepdim=True), shots.sum(-2, keepdim=True)
+    if center == "none":
+        return torch.zeros_like(total), torch.zeros_like(total)
+    mean = total / count
+    if center == "support":
+        return mean, mean
+    more, n = rows.sums(
+        lambda x: (x.sum(-2, keepdim=True), torch.full_like(count, x.shape[-2])),
+        (torch.zeros_like(total), torch.zeros_like(count)),
+    )
+    if center == "joint":
+        return (total + more) / (count + n), (total + more) / (count + n)
+    return mean, torch.where(n > 0, more / n.clamp_min(1), mean)
+
+
+def matched(model: PrototypeModel, rows: Holder, mass: Tensor, prior: Tensor) -> PrototypeModel:
+    """The model after two rounds of Sinkhorn's iteration (Cuturi, 2013), ℓ_c ← ℓ_c + log(N π_c / n_c), where sizes are
+    known: given, or found equal. There every row is of a class, r = 0."""
+    known = mass == 0
+
+    def sizes(block: Calibrated) -> tuple[Tensor]:
+        return (model.scores(block[0]).softmax(-2).sum(-1, keepdim=True),)
+
+    for _ in range(ROUNDS if known.any() else 0):
+        (n,) = rows.sums(sizes, (torch.zeros_like(model.bias)[..., None],))
+        total = n.sum(-2, keepdim=True)
+        change = torch.where(known & (total > 0), (total * prior / n.clamp_min(TINY)).log(), 0)
+        model = replace(model, bias=model.bias + change[..., 0])
+    return model
+
+
+def transported(model: PrototypeModel, rows: Holder, prior: Tensor) -> PrototypeModel:
+    """The model after Sinkhorn's iteration from ℓ = 0 to its end: softmax_c(l) is a transport plan then.
+
+    Each episode stops by itself, when no row sum of its plan moved by more than SINKHORN_STOP in a round. A round
+    changes z by a factor per class, scaled per row to sum 1 again: so z is computed once, and the factors of the last
+    three rounds say how the row sums moved.
+    """
+    model = replace(model, bias=torch.zeros_like(model.bias))
+    z = kept(rows.each(lambda block: model.scores(block[0]).to(prior).softmax(-2)))
+    size = torch.ones_like(model.bias)[..., None]
+    grown, zeros = size.repeat_interleave(3, -1), (0 * size, 0 * size[..., :1, :])
+    running = torch.ones_like(zeros[1], dtype=torch.bool)
+    for step in range(SINKHORN_ROUNDS):
+        n, moved = z.sums(partial(_plan, grown=grown), zeros)
+        running = running & ((moved > 0) | (step < 2))
+        if step % 8 == 0 and not running.any():  # asking waits for the device; what has stopped stays as it is
+            break
+        change = torch.where(running & (n > 0), n.sum(-2, keepdim=True) * prior / n.clamp_min(TINY), 1)
+        grown = torch.cat([grown[..., :1] * change, grown[..., :2]], -1)
+    return replace(model, bias=grown[..., 0].log())
+
+
+def _plan(z: Tensor, grown: Tensor) -> tuple[Tensor, Tensor]:
+    """Of a block's z: n after it grew by the factors grown (…, W, 3), the last ones first, and how many row sums moved
+    in the last round."""
+    now, before, first = (grown.mT @ z).clamp_min(TINY**2).split(1, -2)
+    moved = (now / before - before / first).abs() > SINKHORN_STOP
+    return (grown[..., :1] * z / now).sum(-1, keepdim=True), moved.sum(-1, keepdim=True)
+
+
+def log_shares(n: Tensor) -> Tensor:
+    """ℓ (…, W, 1) of estimated sizes: Σ_a P(a | n) (ψ(n_c + a) − ψ(n̄ + a)), the expected logarithm of a class's share
+    beside that of a class of mean size, with the concentration a of the shares' Dirichlet averaged out over A.
+    P(a | n) is proportional to the Dirichlet-multinomial probability of n."""
+    a = n.new_tensor(CONCENTRATIONS).view(-1, *[1] * n.ndim)
+    n_way, total = n.shape[-2], n.sum(-2, keepdim=True)
+    evidence = ((n + a).lgamma() - a.lgamma()).sum(-2, keepdim=True)
+    evidence = evidence + (n_way * a).lgamma() - (total + n_way * a).lgamma()
+    return (evidence.softmax(0) * ((n + a).digamma() - (total / n_way + a).digamma())).sum(0)
+
+
+def sizes_are_equal(n: Tensor) -> Tensor:
+    """(…, 1, 1): whether sizes n (…, W, 1) differ no more than drawing rows makes equal classes differ: χ² below its
+    mean."""
+    mean = n.mean(-2, keepdim=True)
+    return (n - mean).square().sum(-2, keepdim=True) < (n.shape[-2] - 1) * mean
+
+
+def adapt(episodes: Episodes, rule: Rule) -> Tensor:
+    """(E, Q, W): the queries' class probabilities at the adapted prototypes."""
+    from protoadapt.core.methods import twin  # here: numba is slow to load, and `predict` needs no loop
+
+    if episodes.unlabeled_index is not None and rule.sizes == "given" and rule.center != "classes":
+        raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa or bapa")
+    if rule.similarity == "cosine" and not rule.l2:
+        episodes = episodes.each_row(_rescaled)
+    if raw_distances(rule):
+        check_contrast(float(episodes.each_row(_lengths).rows.max()), rule, episodes.rows.dtype)
+    if twin.takes(episodes):
+        return twin.adapt(episodes, rule)
+    return in_feature_space(episodes, rule)
+
+
+def prototype_path(episodes: Episodes, rule: Rule) -> Iterator[PrototypeModel]:
+    """`learn` on the rows of episodes, in torch on any device."""
+    y = episodes.membership.mT
+    rows = episodes.query if episodes.unlabeled_index is None else episodes.rows[episodes.unlabeled_index]
+    return learn(rule, Held([(episodes.support, y)]), Held([rows]), y.sum(-1, keepdim=True), rows.shape[-1])
+
+
+def in_feature_space(episodes: Episodes, rule: Rule) -> Tensor:
+    """(E, Q, W), without the twin. Beside unlabelled rows queries never see their own mean (inductive)."""
+    *_, model = prototype_path(episodes, rule)
+    if episodes.unlabeled_index is not None and rule.query_center == "none":
+        model = replace(model, center=torch.zeros_like(model.center))
+    return model.scores(model.prepare(episodes.query)).softmax(-2).mT
+
+
+def raw_distances(rule: Rule) -> bool:
+    return rule.similarity == "euclid" and not rule.l2
+
+
+def check_contrast(longest: float, rule: Rule, dtype: torch.dtype) -> None:
+    """Raises UserError where rows of at most this length are too short for their squared distances to tell classes
+    apart: the probabilities would differ by rounding errors alone. A small τ is the user's own choice."""
+    if raw_distances(rule) and 0 < 4 * max(rule.scale, 1) * longest**2 < 1e4 * torch.finfo(dtype).eps:
+        raise UserError(
+            f"the features are at most {longest:.3g} long, so their squared distances times tau = {rule.scale:g} are "
+            f"no more than rounding errors: scale the features up, raise tau, or set metric=cosine"
+        )
+
+
+def _lengths(rows: Tensor) -> Tensor:
+    return rows.norm(dim=1)
+
+
+def _rescaled(rows: Tensor) -> Tensor:
+    """Rows times the power of two that brings the largest entry near 1. Cosines do not depend on it, but the products
+    of very small or large rows leave the range of floats."""
+    largest = float(rows.abs().max()) if rows.numel() else 1.0
+    if largest == 0 or 1e-3 < largest < 1e3:
+        return rows
+    return rows * 2.0 ** -max(-120, min(120, round(math.log2(largest))))

@@ -1,0 +1,294 @@
+"""The prototype family: one law for its loop, its compiled twin and its row holders, and what its members are known by.
+
+That each member equals its slow loop, with every switch, is in tests/core/test_laws.py.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from helpers.cases import clouds
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import digamma, gammaln
+
+from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
+from protoadapt.core.methods import family, rows, twin
+from protoadapt.core.methods.bapa import bapa, mixture_rule
+from protoadapt.core.methods.cipa import cipa
+from protoadapt.core.methods.common import powered, unit
+from protoadapt.core.methods.family import Rule, learn, log_shares, sizes_are_equal
+from protoadapt.core.methods.protonet import protonet
+from protoadapt.core.methods.pt_map import pt_map, transport_rule
+from protoadapt.core.methods.rows import Held, Slices, Streamed, kept, powered_rows
+from protoadapt.core.methods.semi_protonet import semi_protonet
+from protoadapt.core.methods.settings import CENTERS
+from protoadapt.core.prototype_model import two_best
+
+PRIORS = st.sampled_from([None, "equal", "uneven"])
+
+
+@st.composite
+def rules(draw, way):
+    """A rule of any kind."""
+    steps, sigma = draw(st.integers(0, 6)), draw(st.floats(0, 1))
+    prior = {"uneven": list(range(1, way + 1))}.get(draw(PRIORS), draw(st.sampled_from([None, "equal"])))
+    kind = draw(st.sampled_from(["cosine", "euclid", "transport", "mixture"]))
+    if kind == "transport":
+        return transport_rule(steps, sigma, 10.0, prior)
+    if kind == "mixture":
+        return mixture_rule(2 * steps, sigma, 10.0, draw(st.floats(0, 5)), prior)
+    center, query = draw(st.sampled_from(CENTERS)), draw(st.sampled_from(["none", "unlabeled"]))
+    return Rule(kind, 10.0 if kind == "cosine" else 5.0, steps, sigma, center, draw(st.booleans()), query)
+
+
+@st.composite
+def tasks(draw):
+    """A rule, and episodes for it after the power transform."""
+    shots = draw(st.lists(st.integers(1, 4), min_size=2, max_size=6))
+    rule = draw(rules(len(shots)))
+    made = {"queries": draw(st.integers(1, 30)), "unlabeled": 0 if rule.transport else draw(st.integers(0, 12))}
+    made |= {"spread": draw(st.sampled_from([0.5, 1.5])), "seed": draw(st.integers(0, 99))}
+    return rule, powered(clouds(way=len(shots), shots=shots, **made)[0], 0.5, "strict")
+
+
+@settings(max_examples=150, deadline=None)
+@given(tasks(), st.integers(1, 41))
+def test_twin_body_and_holders_give_one_answer(task, size):
+    rule, episodes = task
+    body = family.in_feature_space(episodes, rule)
+    torch.testing.assert_close(twin.adapt(episodes, rule), body, atol=1e-6, rtol=0)
+    *_, model = family.prototype_path(episodes, rule)
+    helping = episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
+    for e in range(len(episodes)):
+        x, y = episodes.support[e], episodes.membership[e]
+        labelled = Held([(x[i : i + size], y[i : i + size].mT) for i in range(0, len(x), size)])
+        unlabelled = [part.numpy() for part in episodes.rows[helping[e]].split(size)]
+        for holder in (
+            Streamed(unlabelled, lambda rows: [torch.from_numpy(rows)]),
+            Held([*map(torch.from_numpy, unlabelled)]),
+        ):
+            *_, one = learn(rule, labelled, holder, y.sum(0)[:, None], x.shape[1])
+            for name in ("center", "prototypes", "bias"):
+                torch.testing.assert_close(getattr(one, name), getattr(model, name)[e], atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "rule", [mixture_rule(12, None, 10.0, None, None), transport_rule(20, 0.2, 10.0, None)], ids=str
+)
+@pytest.mark.parametrize("spread", [0.5, 2.5])
+def test_the_twin_answers_alike_in_float32(rule, spread):
+    episodes = powered(
+        clouds(episodes=40, queries=30, shots=(5, 1, 2), spread=spread, dtype=torch.float32)[0], 0.5, "auto"
+    )
+    close = {"atol": 5e-4, "rtol": 0}  # twenty steps carry rounding on, further where rows are unsure
+    torch.testing.assert_close(twin.adapt(episodes, rule), family.in_feature_space(episodes, rule), **close)
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_the_twin_takes_small_episodes_on_a_cpu(few, monkeypatch):
+    episodes, _ = clouds(queries=twin.SMALL + (not few), episodes=1, dtype=torch.float32)
+    assert twin.takes(episodes) == few
+    assert not twin.takes(replace(episodes, rows=episodes.rows.half()))
+    expected = cipa(episodes), pt_map(episodes)
+    monkeypatch.setattr(twin, "njit", None)  # where numba is missing torch answers the same
+    for run, answer in zip((cipa, pt_map), expected):
+        torch.testing.assert_close(run(episodes), answer, atol=1e-3, rtol=0)
+
+
+def test_sums_do_not_drift_with_many_float32_rows():
+    """100,000 rows in float32, one step: the float64 answer to seven digits, though a float32 sum has lost two."""
+    table = torch.rand(100_000, 4, generator=torch.Generator().manual_seed(0))
+    labelled = Held([(torch.zeros(2, 4), torch.eye(2))])
+    shots = torch.ones(2, 1, dtype=torch.float64)  # scale 0: every row counts the same for both classes
+    *_, model = learn(
+        Rule("euclid", 0.0, 1),
+        labelled,
+        powered_rows(Slices(table.numpy(), np.arange(len(table)), 64), 0.5, "off", torch.float32, "cpu"),
+        shots,
+        4,
+    )
+    expected = 0.5 * table.double().sum(0) / (1 + 50_000)
+    torch.testing.assert_close(model.prototypes, expected.expand(2, 4), atol=0, rtol=1e-7)
+
+
+def test_small_blocks_are_kept_and_large_ones_made_again(monkeypatch):
+    table, made = np.arange(40.0).reshape(10, 4), []
+
+    def make(array):
+        made.append(len(array))
+        return [torch.from_numpy(array)]
+
+    streamed = Streamed(Slices(table, np.arange(1, 10), 5), make)
+    held = kept(streamed)
+    assert isinstance(held, Held)
+    assert made == [5, 4]
+    zeros = (torch.zeros(4),)
+    for holder in (held, streamed):
+        (total,) = holder.each(lambda x: 2 * x).sums(lambda x: (x.sum(0),), zeros)
+        np.testing.assert_array_equal(total, 2 * table[1:].sum(0))
+    assert made == [5, 4] * 2
+    monkeypatch.setattr(rows, "KEPT_BYTES", 100)
+    assert kept(streamed) is streamed
+
+
+@given(
+    st.integers(1, 5).flatmap(
+        lambda way: st.lists(st.lists(st.integers(0, 3), min_size=way, max_size=way), min_size=1, max_size=6)
+    )
+)
+def test_two_best_are_the_first_of_the_largest(scores):
+    chosen, p = two_best(torch.tensor(scores, dtype=torch.float64))
+    for row, picked, value in zip(scores, chosen.tolist(), p.tolist()):
+        assert picked == sorted(range(len(row)), key=lambda c: -row[c])[:2]
+        total = sum(math.exp(v) for v in row)
+        assert value == pytest.approx([math.exp(row[c]) / total for c in picked])
+
+
+# ---------------------------------------------------------------------------------------------- members
+
+
+@pytest.mark.parametrize("name", ["cipa", "pt_map", "semi_protonet"])
+def test_each_step_goes_where_the_answers_before_it_pull(name):
+    run, power, rule = {
+        "cipa": (cipa, "strict", Rule("cosine", 10.0, 4, 0.2, "separate", True)),
+        "pt_map": (pt_map, "strict", transport_rule(4, 0.2, 10.0, None)),
+        "semi_protonet": (semi_protonet, "off", Rule("euclid", 1.0, 4)),
+    }[name]
+    episodes, _ = clouds(shots=(2, 1, 3))
+    prepared, y = powered(episodes, 0.5, power), episodes.membership
+    path = list(family.prototype_path(prepared, rule))
+    assert len(path) == 5
+    support = prepared.support
+    if rule.l2:
+        support = unit(support - support.mean(1, keepdim=True))
+    for k in range(4):
+        z, u = run(episodes, n_iter=k), path[k].prepare(prepared.query)
+        pulled = (y.mT @ support + z.mT @ u) / (y.sum(1) + z.sum(1))[..., None]
+        expected = rule.sigma * pulled + (1 - rule.sigma) * path[k].prototypes
+        torch.testing.assert_close(path[k + 1].prototypes, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("run", [pt_map, bapa])
+def test_given_sizes_are_kept(run):
+    episodes, _ = clouds(queries=60, spread=1.0)
+    prior = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    plan = run(episodes, class_prior=prior)
+    np.testing.assert_allclose(plan.mean(1), prior.expand(3, 3), atol=1e-4 if run is pt_map else 0.05)
+
+
+def test_a_negative_row_that_is_never_drawn_is_no_error():
+    """Only the rows of these episodes have to be rectified, whatever else is in the table."""
+    episodes, _ = clouds()
+    table = torch.cat([episodes.rows, torch.full_like(episodes.rows[:2], -1)])
+    made = replace(episodes, rows=table, memo={})
+    torch.testing.assert_close(cipa(made), cipa(episodes))
+    drawn = replace(made, query_index=made.query_index.clone())
+    drawn.query_index[1, 3] = len(table) - 1
+    with pytest.raises(UserError, match=r"lowest is -1: .*power=signed"):
+        cipa(drawn)
+    assert torch.isfinite(cipa(drawn, power="auto")).all()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-7, 1e12])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_cosines_do_not_depend_on_the_scale_of_the_features(scale, dtype):
+    episodes, _ = clouds(dtype=dtype)
+    scaled = replace(episodes, rows=episodes.rows * scale, memo={})
+    for run in (protonet, lambda e: semi_protonet(e, metric="cosine")):
+        torch.testing.assert_close(run(scaled), run(episodes), atol=1e-5, rtol=0)
+    torch.testing.assert_close(unit(scaled.rows), unit(episodes.rows), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("method", [cipa, bapa, pt_map, semi_protonet, lambda e: protonet(e, metric="euclid")])
+def test_features_too_small_to_compute_with_are_refused(method):
+    """By an offset of 1e-6, or in distances that are rounding errors: answers would be at chance without a word."""
+    episodes, truth = clouds(episodes=20, dtype=torch.float32)
+    right = (method(episodes).argmax(-1) == truth).float().mean()
+    for scale in 10.0 ** np.arange(-12, 1):
+        try:
+            answer = method(replace(episodes, rows=episodes.rows * scale, memo={}))
+        except UserError:
+            assert scale < 1e-2
+        else:
+            assert scale > 1e-6
+            assert (answer.argmax(-1) == truth).float().mean() > right - 0.1
+
+
+@pytest.mark.parametrize("method", [cipa, bapa], ids=["cipa", "bapa"])
+def test_a_row_at_the_centre_is_of_no_class_in_twin_and_body(method, monkeypatch):
+    """A row nearer to the centre than a millionth of its length is zero after centring, one further off is not."""
+    for apart, at_center in ((3e-7, True), (1e-5, False)):
+        support = torch.eye(4, dtype=torch.float64)[None, :2] + 1
+        query = torch.eye(4, dtype=torch.float64)[:, None].repeat(1, 2, 1).flatten(0, 1)[None] + 1
+        center = torch.full((1, 1, 4), 1.25) if method is cipa else support.mean(1, keepdim=True)
+        query = torch.cat([query, center.double()], 1)
+        query[0, -1, 0] += apart * 2.5 * 2
+        made = Episodes.from_tensors(support, torch.tensor([[0, 1]]), query, 2)
+        answer = method(made, power="off", n_iter=0)[0, -1]
+        monkeypatch.setattr(twin, "takes", lambda episodes: False)
+        torch.testing.assert_close(method(made, power="off", n_iter=0)[0, -1], answer, atol=1e-4, rtol=0)
+        monkeypatch.undo()
+        assert (abs(float(answer[0] - 0.5)) < 1e-3) == at_center
+
+
+# ---------------------------------------------------------------------------------------------- BAPA's sizes
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0, 300), min_size=2, max_size=8))
+def test_log_shares_are_averaged_over_the_concentrations_in_body_and_twin(sizes):
+    n, way, total = np.array(sizes), len(sizes), sum(sizes)
+    logs, terms = [], []
+    for a in family.CONCENTRATIONS:
+        logs.append(gammaln(way * a) - gammaln(total + way * a) + (gammaln(n + a) - gammaln(a)).sum())
+        terms.append(digamma(n + a) - digamma(n.mean() + a))
+    expected = np.average(terms, 0, np.exp(np.array(logs) - max(logs)))
+    body = log_shares(torch.from_numpy(n)[:, None])[:, 0]
+    np.testing.assert_allclose(body, expected, atol=1e-9)
+    grid = np.array([(a, math.lgamma(a), math.lgamma(way * a)) for a in family.CONCENTRATIONS])
+    bias = np.zeros(way)
+    twin._log_shares(n, grid, bias)
+    np.testing.assert_allclose(bias, expected, atol=1e-9)
+
+
+def test_sizes_of_equal_classes_are_taken_as_equal_about_as_often_as_chance_says():
+    """The mean of χ² with 4 degrees of freedom is exceeded in 41 % of draws, and far more often by unequal classes."""
+    rng = np.random.default_rng(0)
+    for shares, low, high in (([0.2] * 5, 0.55, 0.63), ([0.4, 0.3, 0.1, 0.1, 0.1], 0.0, 0.01)):
+        n = torch.from_numpy(rng.multinomial(75, shares, 4000)).double()[..., None]
+        assert low <= float(sizes_are_equal(n).double().mean()) <= high
+
+
+def test_new_rows_are_answered_like_those_it_learnt_from():
+    """Semi-supervised with the queries themselves as the unlabelled rows is the transductive answer."""
+    episodes, _ = clouds(queries=20)
+    made = Episodes.from_tensors(episodes.support, episodes.support_labels, episodes.query, 3, unlabeled=episodes.query)
+    torch.testing.assert_close(bapa(made), bapa(episodes))
+
+
+def test_a_class_without_labels_starts_at_the_centre_in_twin_and_body():
+    """There K_c = 0, and with κ = 0 its first prototype is 0/0."""
+    episodes, _ = clouds(shots=(2, 0, 3))
+    for kappa in (None, 0.0):
+        rule = mixture_rule(12, None, 10.0, kappa, None)
+        plain = powered(episodes, 0.5, "auto")
+        answer = twin.adapt(plain, rule)
+        assert torch.isfinite(answer).all()
+        torch.testing.assert_close(answer, family.in_feature_space(plain, rule), atol=1e-8, rtol=0)
+
+
+def test_given_sizes_are_kept_where_shares_are_tiny():
+    """Sharp logits: shares far below what the compiled exponential can tell apart."""
+    numbers = torch.Generator().manual_seed(0)
+    support, query = torch.randn(50, 3, 8, generator=numbers), torch.randn(50, 2, 8, generator=numbers)
+    episodes = powered(Episodes.from_tensors(support, torch.arange(3).expand(50, 3), query, 3), 0.5, "auto")
+    for lam in (30.0, 100.0):
+        for steps in (0, 12):
+            rule = mixture_rule(steps, None, lam, None, "equal")
+            torch.testing.assert_close(
+                twin.adapt(episodes, rule), family.in_feature_space(episodes, rule), atol=1e-3, rtol=0
+            )
