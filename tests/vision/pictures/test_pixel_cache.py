@@ -217,16 +217,6 @@ def test_a_killed_decode_is_not_taken_for_complete(mine: Path) -> None:
         np.testing.assert_array_equal(images.pixels[row], np.asarray(want).transpose(2, 0, 1))
 
 
-def test_folders_that_look_the_same_share_a_cache_without_being_mixed_up(tmp_path: Path) -> None:
-    """Bitmaps of one size have as many bytes, whatever they show."""
-    shown = []
-    for seed, name in enumerate(("one", "other")):
-        (tmp_path / name / "a").mkdir(parents=True)
-        painted(seed).save(tmp_path / name / "a" / "0.bmp")
-        shown.append(loaded(tmp_path / name, cache_dir=tmp_path / "cache").pixels)
-    assert not np.array_equal(*shown)
-
-
 def test_full_disk_and_unwritable_cache(mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):

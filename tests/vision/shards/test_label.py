@@ -148,19 +148,6 @@ def test_mistakes_are_one_sentence_and_leave_nothing(features, table, tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_class_that_nobody_can_see_is_said_and_other_broken_files_are_listed(features, archive, model, tmp_path):
-    for name in ("a/000.png", "b/001.jpg"):
-        copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / Path(name).name)
-    (tmp_path / "s" / "dark" / "broken.png").write_text("no picture")
-    (tmp_path / "s" / "stray.png").write_text("in no class")
-    result = label_features([tmp_path / "s"], features, tmp_path / "out", model=model)
-    assert {Path(one["file"]).name for one in result["skipped"]} >= {"broken.png", "stray.png"}
-    (tmp_path / "s" / "light").mkdir()
-    (tmp_path / "s" / "light" / "bad.png").write_text("no picture either")
-    with pytest.raises(UserError, match=r"no picture of the class 'light' can be read, such as .*bad\.png"):
-        label_features([tmp_path / "s"], features, tmp_path / "out", model=model)
-
-
 def test_a_name_of_several_rows_and_no_rows_at_all_are_said(archive, model, tmp_path):
     names = ["a/000.png", "b/001.jpg"]
     (tmp_path / "twice").write_text("".join(f"{archive / name}\n" for name in [*names, names[0]]))
