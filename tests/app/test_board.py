@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protoadapt import BAPAClassifier
-from protoadapt.app.board import Board, BoardPicture, add, change, class_name, labelling, name_board
+from protoadapt.app.board import (
+    Board,
+    BoardPicture,
+    change,
+    class_name,
+    difference,
+    labelling,
+    name_board,
+    with_pictures,
+)
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.outputs import COLUMNS, labels_csv_text
 from protoadapt.labeling.support import CORRECTED, IN_TABLE, read_support, table_examples
@@ -40,11 +49,11 @@ def cloud(count: int = 30, dim: int = 12) -> list[BoardPicture]:
 
 
 def labelled(board: Board, labels: dict[int, str | None]) -> Board:
-    return change(board, labelling(board, labels))[0]
+    return change(board, labelling(board, labels))
 
 
 def whole(shots: int = 1) -> Board:
-    return labelled(add(Board(), cloud())[0], {i: CLASSES[i % 3] for i in range(3 * shots)})
+    return labelled(with_pictures(Board(), cloud()), {i: CLASSES[i % 3] for i in range(3 * shots)})
 
 
 def answers(board: Board) -> dict[str, tuple]:
@@ -70,23 +79,23 @@ def test_everything_is_named_and_as_a_fresh_estimator_names_it():
 
 def test_a_correction_equals_having_known_it_from_the_start_and_can_be_undone():
     board = whole()
-    corrected, back = change(board, {"labels": {"7": "cat"}})
+    corrected = change(board, {"labels": {"7": "cat"}})
     labels = {7: "cat", 0: "ant", 1: "bee", 2: "cat"}
-    alike, fresh = labelled(add(Board(), cloud())[0], labels), add(Board(), cloud())[0]
-    known = change(fresh, labelling(fresh, labels, {7: CORRECTED}))[0]
+    alike, fresh = labelled(with_pictures(Board(), cloud()), labels), with_pictures(Board(), cloud())
+    known = change(fresh, labelling(fresh, labels, {7: CORRECTED}))
     assert answers(corrected) == answers(known)
     assert answers(corrected) != answers(alike), "people correct unusual pictures, which count less"
     assert answers(corrected) != answers(board)
-    assert change(corrected, back)[0] == board
+    assert change(corrected, difference(corrected, board)) == board
 
 
 def test_a_label_is_a_correction_once_there_are_names_and_stays_what_it_was():
-    first = labelled(add(Board(), cloud())[0], {0: "ant"})
+    first = labelled(with_pictures(Board(), cloud()), {0: "ant"})
     named = labelled(labelled(first, {1: "bee"}), {7: "cat", 2: "cat"})
     assert named.origins == {0: IN_TABLE, 1: IN_TABLE, 7: CORRECTED, 2: CORRECTED}
-    moved, back = change(named, {"labels": {0: "bee", 7: "ant", 2: None}})
+    moved = change(named, {"labels": {0: "bee", 7: "ant", 2: None}})
     assert moved.origins == {0: IN_TABLE, 1: IN_TABLE, 7: CORRECTED}
-    assert change(moved, back)[0] == named
+    assert change(moved, difference(moved, named)) == named
     marks = [
         row["guess"]
         for row in csv.DictReader(StringIO(labels_csv_text(name_board(named, METADATA).result), newline=""))
@@ -99,7 +108,7 @@ def test_a_label_is_a_correction_once_there_are_names_and_stays_what_it_was():
 def test_order_and_portions_do_not_matter(order, cut):
     pictures, board = cloud(), Board()
     for part in (order[:cut], order[cut:]):
-        board, _ = add(board, [pictures[i] for i in part])
+        board = with_pictures(board, [pictures[i] for i in part])
     place = {picture.key: i for i, picture in enumerate(board.pictures)}
     board = labelled(board, {place[pictures[i].key]: CLASSES[i] for i in range(3)})
     assert answers(board) == answers(whole())
@@ -118,8 +127,7 @@ steps = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(steps)
 def test_every_change_has_an_inverse(taken):
-    board, back = whole(), []
-    before = [board]
+    board = whole()
     for kind, one, other in taken:
         patch = labelling(board, {one: other}) if kind == "label" else {"gone": {str(one): other}}
         if kind == "rename":
@@ -129,20 +137,17 @@ def test_every_change_has_an_inverse(taken):
                 "labels": moved,
                 "classes": [*rest, other, *([one] if one not in (other, *rest) and not moved else [])],
             }
-        board, inverse = change(board, patch)
-        back.append(inverse)
-        before.append(board)
-    for inverse, expected in zip(back[::-1], before[-2::-1]):
-        board, _ = change(board, inverse)
-        assert board == expected
+        before, board = board, change(board, patch)
+        assert change(board, difference(board, before)) == before
+        assert change(before, difference(before, board)) == board
 
 
 def test_the_same_content_is_one_picture_and_a_name_is_unique():
     first, *_ = cloud()
-    board, places = add(Board(), [first, first._replace(name="copy.jpg")])
-    assert ([p.name for p in board.pictures], places) == (["ant-0.jpg"], [0, 0])
+    board = with_pictures(Board(), [first, first._replace(name="copy.jpg")])
+    assert [p.name for p in board.pictures] == ["ant-0.jpg"]
     same = [picture._replace(name="day/IMG 1.tar.jpg") for picture in cloud(3)]
-    names = [p.name for p in add(Board(), same)[0].pictures]
+    names = [p.name for p in with_pictures(Board(), same).pictures]
     assert names == ["day/IMG 1.tar.jpg", "day/IMG 1.tar (2).jpg", "day/IMG 1.tar (3).jpg"]
 
 
@@ -151,12 +156,12 @@ def test_below_two_classes_nothing_is_named_and_what_is_gone_counts_for_nothing(
     fewer = labelled(board, {0: None})
     assert (fewer.classes, fewer.used) == (CLASSES, ["bee", "cat"])
     assert {label for label, _ in answers(fewer).values()} == {"bee", "cat"}
-    without, _ = change(fewer, {"gone": {1: True}})
+    without = change(fewer, {"gone": {1: True}})
     assert (without.used, len(without.present)) == (["cat"], 29)
     assert name_board(without, METADATA) is None
     assert name_board(Board(), METADATA) is None
-    off, _ = change(board, {"gone": {29: True}})
-    assert answers(off) == answers(labelled(add(Board(), cloud()[:29])[0], {i: CLASSES[i] for i in range(3)}))
+    off = change(board, {"gone": {29: True}})
+    assert answers(off) == answers(labelled(with_pictures(Board(), cloud()[:29]), {i: CLASSES[i] for i in range(3)}))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +201,7 @@ def test_a_change_that_makes_no_sense_is_refused(patch):
 
 def test_a_picture_of_no_class_is_said_unknown_and_members_are_not():
     """The third class has no examples: by familiarity, however sure the name; without a calibration nothing is said."""
-    board = labelled(add(Board(), cloud())[0], {i: CLASSES[i % 3] for i in range(12) if i % 3 < 2})
+    board = labelled(with_pictures(Board(), cloud()), {i: CLASSES[i % 3] for i in range(12) if i % 3 < 2})
     result = name_board(board, METADATA | {"calibration": calibration()}).result
     assert [row["unknown"] for row in result["pictures"]] == [
         row["file"].startswith("cat") for row in result["pictures"]
@@ -211,7 +216,7 @@ def test_a_picture_of_no_class_is_said_unknown_and_members_are_not():
 
 
 def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class(tmp_path):
-    board = labelled(add(Board(), cloud(6))[0], {0: "bee", 1: "wasp", 2: "unknown"})
+    board = labelled(with_pictures(Board(), cloud(6)), {0: "bee", 1: "wasp", 2: "unknown"})
     result = name_board(labelled(board, {3: "unknown"}), METADATA).result
     rows = {row["file"]: row for row in csv.DictReader(StringIO(labels_csv_text(result), newline=""))}
     said = [rows[board.pictures[place].name] for place in (2, 3)]
@@ -233,7 +238,7 @@ def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class(tmp_path):
 
 def test_the_table_is_label_s_and_comes_back_as_support(tmp_path):
     nasty = ["=1+1.jpg", 'a,b;"c"\nd.jpg', "naïve \\ 😀.jpg", "@SUM(1).png", "<b>.jpg", "plain.jpg"]
-    board, _ = add(
+    board = with_pictures(
         Board(), [p._replace(name=name) for p, name in zip(cloud(6), nasty)], [Skipped("note.txt", "no picture")]
     )
     result = name_board(labelled(board, {0: "=cmd()", 1: 'bee, or wasp"'}), METADATA).result

@@ -10,9 +10,9 @@ changes; one that is taken off stays in its place, so that this can be undone. A
 
 A label whose origin the patch does not say, as those from browsers do not, is a correction if the pictures had names
 by then, and an example as of a table if not; a picture that is given another label keeps the origin of its first,
-which is how it came to be chosen. `change` also returns the patch that undoes it. Features are computed before a
-picture comes here; everything here takes milliseconds, and names depend on the pictures, their labels and the origins
-of these, not on the order in which they came.
+which is why it was chosen. `difference` is the patch between two boards, such as the one that undoes a change. Features
+are computed before a picture comes here; everything here takes milliseconds, and names depend on the pictures, their
+labels and the origins of these, not on the order in which they came.
 """
 
 import re
@@ -70,18 +70,16 @@ class Board:
         return sorted({label for place, label in self.labels.items() if place not in self.gone} - {UNKNOWN})
 
 
-def add(board: Board, added: Sequence[BoardPicture], skipped: Sequence[Skipped] = ()) -> tuple[Board, list[int]]:
-    """Adds pictures without a label; returns the board and the place of each, an old one for a known content."""
-    pictures, place_of = list(board.pictures), {picture.key: place for place, picture in enumerate(board.pictures)}
+def with_pictures(board: Board, added: Sequence[BoardPicture], skipped: Sequence[Skipped] = ()) -> Board:
+    """The board with further pictures, which have no label; of a content that is there already, none."""
+    pictures, keys = list(board.pictures), {picture.key for picture in board.pictures}
     names = {picture.name for picture in pictures}
-    places = []
     for picture in added:
-        if picture.key not in place_of:
-            place_of[picture.key] = len(pictures)
+        if picture.key not in keys:
             pictures.append(picture._replace(name=_free_name(picture.name, names)))
+            keys.add(picture.key)
             names.add(pictures[-1].name)
-        places.append(place_of[picture.key])
-    return replace(board, pictures=tuple(pictures), skipped=(*board.skipped, *skipped)), places
+    return replace(board, pictures=tuple(pictures), skipped=(*board.skipped, *skipped))
 
 
 def labelling(board: Board, labels: Mapping[int, str | None], origins: Mapping[int, int] | None = None) -> Patch:
@@ -97,15 +95,14 @@ def labelling(board: Board, labels: Mapping[int, str | None], origins: Mapping[i
     return patch | ({"gone": back} if back else {})
 
 
-def change(board: Board, patch: Patch) -> tuple[Board, Patch]:
-    """The board after a patch, and the patch that undoes it. Patches come from browsers: everything is checked."""
+def change(board: Board, patch: Patch) -> Board:
+    """The board after a patch. Patches come from browsers: everything is checked."""
     if not isinstance(patch, dict) or not patch.keys() <= {"labels", "classes", "gone", "origins"}:
         raise UserError("a change has labels, classes and gone: load the page again")
     classes = list(board.classes)
     if "classes" in patch:
-        names = _values(patch["classes"], list, str)
         classes = []
-        for name in names:
+        for name in _values(patch["classes"], list, str):
             classes.append(class_name(name, classes))
         if len({name.casefold() for name in classes}) < len(classes):
             raise UserError("two classes have the same name: choose another name for one")
@@ -115,17 +112,22 @@ def change(board: Board, patch: Patch) -> tuple[Board, Patch]:
     origins = _origins(board, given, labels, _places(board, patch.get("origins", {}), (int,)))
     if homeless := sorted(set(labels.values()) - {UNKNOWN, *classes}):
         raise UserError(f"there is no class {homeless[0][:LONGEST]!r}: make it first")
-    back: dict[str, Any] = {}
-    if given:
-        back["labels"] = {place: board.labels.get(place) for place in given}
-        back["origins"] = {place: board.origins[place] for place in given if place in board.origins}
-    if classes != list(board.classes):
-        back["classes"] = list(board.classes)
-    if gone:
-        back["gone"] = {place: place in board.gone for place in gone}
     away = (board.gone | {place for place, off in gone.items() if off}) - {p for p, off in gone.items() if not off}
-    after = replace(board, labels=labels, classes=tuple(classes), gone=frozenset(away), origins=origins)
-    return after, back
+    return replace(board, labels=labels, classes=tuple(classes), gone=frozenset(away), origins=origins)
+
+
+def difference(before: Board, after: Board) -> Patch:
+    """The patch that leads from one board to another. Pictures that a board does not have yet count as taken off."""
+    size = max(len(before.pictures), len(after.pictures))
+    away, absent = ({*board.gone, *range(len(board.pictures), size)} for board in (before, after))
+    changed = [place for place in range(size) if before.labels.get(place) != after.labels.get(place)]
+    patch: dict[str, Any] = {
+        "labels": {place: after.labels.get(place) for place in changed},
+        "origins": {place: origin for place, origin in after.origins.items() if before.origins.get(place) != origin},
+        "gone": {place: place in absent for place in away ^ absent},
+    }
+    classes = {"classes": list(after.classes)} if before.classes != after.classes else {}
+    return {key: part for key, part in patch.items() if part} | classes
 
 
 def _origins(board: Board, given: Mapping[int, Any], labels: Mapping[int, str], said: dict[int, int]) -> dict[int, int]:

@@ -25,7 +25,17 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save
 
-from protoadapt.app.board import Board, BoardPicture, Patch, add, change, first_pictures, labelling, name_board
+from protoadapt.app.board import (
+    Board,
+    BoardPicture,
+    Patch,
+    change,
+    difference,
+    first_pictures,
+    labelling,
+    name_board,
+    with_pictures,
+)
 from protoadapt.app.intake import LARGE, SMALL
 from protoadapt.app.worker import computed
 from protoadapt.core.errors import UserError
@@ -64,9 +74,9 @@ class Session:
     def change(self, patch: Patch, words: str) -> None:
         """A step that a person took; `words` name it where it can be undone."""
         with self.lock:
-            after, back = change(self.board, patch)
+            after = change(self.board, patch)
             self._write({"patch": patch, "words": words})
-            self._step(after, words, patch, back)
+            self._step(self.board, after, words)
 
     def undo(self) -> bool:
         with self.lock:
@@ -99,13 +109,13 @@ class Session:
             line: dict[str, Any] = {"add": [[one.name, one.key] for one in new], "piece": piece, "drop": drop}
             line |= {"there": [key for key in keys if key is not None], "labels": given}
             line |= {"skipped": [list(one) for one in skipped]} | ({"folder": folder} if folder else {})
-            entry = self._entry(line, new)  # first: a label that is no name is refused before anything is written
+            after = self._after(line, new)  # first: a label that is no name is refused before anything is written
             if new:
                 path = self.folder / "features" / piece
                 with written_whole(path) as partial:
                     write_synced(partial, save({"features": np.stack([one.feature for one in new])}))
             self._write(line)
-            self._enter(*entry, drop)
+            self._enter(after, drop)
             self.title = self.title or folder
 
     def keep(self, key: str, copies: Sequence[bytes]) -> None:
@@ -132,9 +142,9 @@ class Session:
                 self._first = self.revision, computed(first_pictures, self.board)
             return self._first[1]
 
-    def _step(self, board: Board, words: str, patch: Patch, back: Patch) -> None:
-        self.board = board
-        self.done.append((words, patch, back))
+    def _step(self, before: Board, after: Board, words: str) -> None:
+        self.board = after
+        self.done.append((words, difference(before, after), difference(after, before)))
         self.undone.clear()
         self.revision += 1
 
@@ -143,45 +153,38 @@ class Session:
             return False
         self._write({word: 1})
         words, patch, back = source.pop()
-        self.board, _ = change(self.board, back if word == "undo" else patch)
+        self.board = change(self.board, back if word == "undo" else patch)
         target.append((words, patch, back))
         self.revision += 1
         return True
 
-    def _entry(self, line: Mapping[str, Any], new: Sequence[BoardPicture]) -> tuple[Board, Board, Patch]:
-        """The board with the new pictures, the same after the labels, and the patch between the two."""
-        board, _ = add(self.board, new, [Skipped(*map(_text, one)) for one in line["skipped"]])
+    def _after(self, line: Mapping[str, Any], new: Sequence[BoardPicture]) -> Board:
+        """The board with the new pictures and the labels of a line."""
+        board = with_pictures(self.board, new, [Skipped(*map(_text, one)) for one in line["skipped"]])
         place_of = {picture.key: place for place, picture in enumerate(board.pictures)}
         given = {place_of[key]: label for key, label in line["labels"].items()}
         patch = dict(labelling(board, given, dict.fromkeys(given, IN_FOLDER))) if given else {}
         if "classes" in patch:  # portions of a drop arrive in any order, and its classes are to have one
-            before = self._before(line["drop"])
+            before = list(self._start_of(line["drop"]).classes)
             patch["classes"] = [*before, *sorted((c for c in patch["classes"] if c not in before), key=_by_numbers)]
         returned = {place_of[key]: False for key in line["there"] if place_of[key] in board.gone}
-        patch |= {"gone": {**returned, **patch.get("gone", {})}} if returned else {}
-        return board, change(board, patch)[0], patch
+        return change(board, patch | {"gone": {**returned, **patch.get("gone", {})}})
 
-    def _before(self, drop: str) -> list[str]:
-        """The classes of before a drop of which portions are there already."""
-        if drop and self.done and self.done[-1][0] == _words(drop):
-            return list(self.done[-1][2].get("classes", self.board.classes))
-        return list(self.board.classes)
+    def _start_of(self, drop: str) -> Board:
+        """The board before a drop of which portions are there already; else the present one."""
+        known = drop and self.done and self.done[-1][0] == _words(drop)
+        return change(self.board, self.done[-1][2]) if known else self.board
 
-    def _enter(self, added: Board, after: Board, patch: Patch, drop: str) -> None:
-        """New pictures are a step whose inverse takes them off again; of one drop it is one step."""
-        fresh = range(len(self.board.pictures), len(added.pictures))
-        _, back = change(added, patch)
-        patch, back = {**patch, "gone": {**patch.get("gone", {}), **{place: False for place in fresh}}}, dict(back)
-        back["gone"] = {**back.get("gone", {}), **{place: True for place in fresh}}
-        if not (fresh or patch.get("labels") or patch["gone"]):
-            self.board = after  # only files that were left out
+    def _enter(self, after: Board, drop: str) -> None:
+        """New pictures are a step, those of one drop the same one; files that were left out are none."""
+        if not difference(self.board, after):
+            self.board = after
             self.revision += 1
             return
-        words = _words(drop)
-        if drop and self.done and self.done[-1][0] == words:
-            _, before, before_back = self.done.pop()
-            patch, back = _joined(before, patch), _joined(back, before_back)
-        self._step(after, words, patch, back)
+        before = self._start_of(drop)
+        if before is not self.board:
+            self.done.pop()
+        self._step(before, after, _words(drop))
 
     def _write(self, line: Mapping[str, Any]) -> None:
         if self._replaying:
@@ -216,7 +219,7 @@ class Session:
             if "patch" in line:
                 self.change(line["patch"], _text(line["words"]))
             elif "add" in line:
-                self._enter(*self._entry(line, self._stored(line)), _text(line["drop"]))
+                self._enter(self._after(line, self._stored(line)), _text(line["drop"]))
                 self.title = self.title or _text(line.get("folder", ""))
             else:
                 {"undo": self.undo, "redo": self.redo}[next(iter(line))]()
@@ -274,10 +277,3 @@ def _words(drop: str) -> str:
 def _by_numbers(name: str) -> list[tuple[bool, int, str]]:
     """Sorts names as people do: "plot 2" before "plot 10"."""
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
-
-
-def _joined(first: Patch, second: Patch) -> Patch:
-    """One patch that does two, one after the other."""
-    parts = {key: {**first.get(key, {}), **second.get(key, {})} for key in ("labels", "gone", "origins")}
-    classes = second.get("classes", first.get("classes"))
-    return {key: part for key, part in parts.items() if part} | ({} if classes is None else {"classes": classes})
