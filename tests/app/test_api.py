@@ -14,7 +14,6 @@ pytest.importorskip("fastapi", reason="the extra `app` is not installed")
 
 from starlette.testclient import TestClient
 
-from protoadapt.app import label_table
 from protoadapt.app.api import Service, clean_path, static_files
 from protoadapt.app.boards import Boards
 from protoadapt.app.guard import Guard
@@ -218,7 +217,7 @@ def test_a_table_labels_pictures_by_path_or_by_name(client, filled):
 
 
 def test_a_table_of_endless_labels_is_refused_early(client, filled, monkeypatch):
-    monkeypatch.setattr(label_table, "MOST_ROWS", 3)
+    monkeypatch.setattr(intake, "MOST_ROWS", 3)
     fitting = b"file,label\n" + b"red 5.png,red\n" * 3
     assert client.post(f"{filled}/table", content=fitting).status_code == 200
     answer = client.post(f"{filled}/table", content=fitting + b"red 5.png,blue\n")

@@ -12,7 +12,7 @@ pytest.importorskip("uvicorn", reason="the extra `app` is not installed")
 import httpx
 import uvicorn
 
-from protoadapt.app.connections import LINES, MOST, SPARE, Few, most_connections, protocol
+from protoadapt.app.connections import LINES, MOST, SPARE, Few, listening_socket, most_connections, protocol
 
 
 async def inside(scope, receive, send):
@@ -26,7 +26,7 @@ def serving():
     servers = []
 
     def start(most, seconds):
-        listener = socket.create_server(("127.0.0.1", 0))
+        listener = listening_socket("127.0.0.1", 0)
         config = uvicorn.Config(inside, log_level="critical", http=protocol(most, seconds), lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)

@@ -1,10 +1,10 @@
 """What the page asks its server, as JSON over HTTP: boards, pictures, changes, the map, files to download."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
@@ -16,8 +16,7 @@ from protoadapt.app import bodies
 from protoadapt.app.board import LONGEST
 from protoadapt.app.boards import Boards
 from protoadapt.app.downloads import DOWNLOADS
-from protoadapt.app.intake import LARGE, SMALL, Limits, Upload, read_uploads
-from protoadapt.app.label_table import table_labels
+from protoadapt.app.intake import LARGE, SMALL, Limits, Upload, read_uploads, table_labels
 from protoadapt.app.map_points import Maps
 from protoadapt.app.session import Session
 from protoadapt.core.errors import UserError
@@ -209,9 +208,9 @@ def _add(
 
 
 def _add_table(session: Session, text: bytes) -> dict[str, Any]:
-    found = table_labels(session, text)
-    session.change(found.patch, "labels of a table")
-    return {"labelled": len(found.patch["labels"]), "missing": found.missing[:20], "n_missing": len(found.missing)}
+    patch, missing = table_labels(session.board, text)
+    session.change(patch, "labels of a table")
+    return {"labelled": len(patch["labels"]), "missing": missing[:20], "n_missing": len(missing)}
 
 
 def _label(label: str | None) -> str | None:
@@ -237,11 +236,9 @@ def _words(history: list[Any]) -> str | None:
 
 def static_files() -> dict[str, bytes]:
     """Every file of the page by name: the board's modules, which reports share, and those that speak to the server."""
-    own = resources.files("protoadapt.app").joinpath("static")
-    files: dict[str, Callable[[], bytes]] = {Path(str(one)).name: one.read_bytes for one in own.iterdir()}
     board = resources.files("protoadapt.report")
-    files |= {Path(name).name: board.joinpath(name).read_bytes for name in BOARD_FILES}
-    return {name: read() for name, read in files.items() if PurePosixPath(name).suffix in TYPES}
+    files = [*resources.files("protoadapt.app").joinpath("static").iterdir(), *map(board.joinpath, BOARD_FILES)]
+    return {file.name: file.read_bytes() for file in files if PurePosixPath(file.name).suffix in TYPES}
 
 
 def answer_error(request: Request, error: Exception) -> JSONResponse:

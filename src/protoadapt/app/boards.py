@@ -3,7 +3,6 @@
 import shutil
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +49,14 @@ class Boards:
             return session
 
     def kept(self) -> list[dict[str, Any]]:
-        """The sessions on the disk that have pictures, the last used first."""
+        """The sessions on the disk that have pictures, the last used first; none of them is opened."""
         found = []
-        for log in self._logs():
-            known = {"id": log.parent.name, "used": log.stat().st_mtime, "pictures": _count(log.parent)}
-            found.append(known | {"title": _title(log)})
-        return sorted((one for one in found if one["pictures"]), key=lambda one: -one["used"])
+        for log in self.home.glob(f"*/{LOG}") if self.keep else ():
+            pictures = sum(1 for _ in (log.parent / "pictures").glob("*-large.webp"))
+            if pictures and ID.fullmatch(log.parent.name):
+                known = {"id": log.parent.name, "used": log.stat().st_mtime, "pictures": pictures}
+                found.append(known | {"title": _title(log)})
+        return sorted(found, key=lambda one: -one["used"])
 
     def left(self) -> int:
         """How many more pictures all sessions together may take."""
@@ -78,10 +79,6 @@ class Boards:
                 if empty or not self.keep:
                     shutil.rmtree(session.folder, ignore_errors=True)
 
-    def _logs(self) -> Iterator[Path]:
-        if self.keep:
-            yield from (log for log in self.home.glob(f"*/{LOG}") if ID.fullmatch(log.parent.name))
-
 
 def _title(log: Path) -> str:
     """The name of the folder that a session began with, without opening it; empty where it is not known."""
@@ -93,8 +90,3 @@ def _title(log: Path) -> str:
     except (ValueError, AttributeError, RecursionError):
         return ""
     return title if isinstance(title, str) else ""
-
-
-def _count(folder: Path) -> int:
-    """Pictures of a session, without opening it: each has two copies."""
-    return sum(1 for _ in (folder / "pictures").glob("*-large.webp"))

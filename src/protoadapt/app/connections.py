@@ -4,10 +4,6 @@ uvicorn waits for the rest of a request's headers forever, and where sockets run
 failed `accept`, megabytes per second. So each connection has a time limit for the headers of a request, and where there
 are too many, the one that has been waiting longest for a request gives way to the new one: a visitor who sends a whole
 request is always served.
-
-An answer is sent as it is written. asyncio sees to that only for sockets that name their protocol, which those of
-`socket.create_server` do not: the second part of an answer then waits for the browser to acknowledge the first, which
-browsers put off by 40 ms.
 """
 
 import asyncio
@@ -18,7 +14,7 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0
-"""Time for the headers of a request, from the opening of the connection or the first byte."""
+"""Time for the headers of a request."""
 MOST = 120
 """Connections at once; fewer where the system allows fewer open files (`most_connections`)."""
 SPARE, BACKLOG = 100, 32
@@ -27,79 +23,60 @@ LINES = 20
 """Lines about failures of the network that are written."""
 
 
-class Crowd:
-    """The open connections, those that wait for a request in the order in which they began to."""
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address; port 0 takes any free port. Raises OSError or OverflowError.
 
-    def __init__(self, most: int):
-        self.most = most
-        self.all: set[Any] = set()
-        self.waiting: dict[Any, None] = {}
-
-    def enter(self, connection: Any) -> None:
-        self.all.add(connection)
-        if len(self.all) > self.most and self.waiting:
-            next(iter(self.waiting)).give_way()
-        elif len(self.all) > self.most:
-            return connection.give_way()  # everybody else is being served
-        self.wait(connection)
-
-    def wait(self, connection: Any) -> None:
-        self.waiting.pop(connection, None)
-        self.waiting[connection] = None
-
-    def leave(self, connection: Any) -> None:
-        self.all.discard(connection)
-        self.waiting.pop(connection, None)
+    It names its protocol, without which asyncio puts off the second part of an answer until the browser acknowledges
+    the first, 40 ms later.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
 
 
 def protocol(most: int = MOST, seconds: float = HEADER_SECONDS) -> type[asyncio.Protocol]:
-    """The class of connections for `uvicorn.Config(http=…)`, with a crowd of its own."""
-    crowd = Crowd(most)
+    """The class of connections for `uvicorn.Config(http=…)`, with limits of its own."""
+    waiting: dict[Any, asyncio.TimerHandle] = {}  # for a request, in the order in which they began to
 
     class Connection(H11Protocol):
         """A connection that is closed where no whole header comes in time."""
 
-        _timer: asyncio.TimerHandle | None = None
-
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._watch()
-            crowd.enter(self)
+            self._wait()
+            if len(self.connections) > most:
+                oldest = next(iter(waiting))  # the new one, where everybody else is being served
+                oldest._rest()
+                oldest.transport.abort()
 
         def data_received(self, data: bytes) -> None:
-            if self._timer is None and not self._serving():
-                self._watch()
             super().data_received(data)
-            if self._serving():
-                self._unwatch()
-                crowd.waiting.pop(self, None)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._rest()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            if not self._serving() and not self.transport.is_closing():
-                crowd.wait(self)  # uvicorn's own limit for a kept connection runs now
+            if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
+                self._wait()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._unwatch()
-            crowd.leave(self)
+            self._rest()
             super().connection_lost(exc)
 
-        def give_way(self) -> None:
-            crowd.leave(self)
-            self.transport.abort()
+        def _wait(self) -> None:
+            self._rest()
+            waiting[self] = self.loop.call_later(seconds, self.transport.abort)
 
-        def _serving(self) -> bool:
-            return self.cycle is not None and not self.cycle.response_complete
-
-        def _watch(self) -> None:
-            self._unwatch()
-            self._timer = self.loop.call_later(seconds, self.give_way)
-
-        def _unwatch(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+        def _rest(self) -> None:
+            if self in waiting:
+                waiting.pop(self).cancel()
 
     return Connection
 
@@ -117,9 +94,7 @@ def most_connections() -> int:
 class Few(logging.Filter):
     """Lets a limited number of records through."""
 
-    def __init__(self, most: int = LINES):
-        super().__init__()
-        self.left = most
+    left = LINES
 
     def filter(self, record: logging.LogRecord) -> bool:
         self.left -= 1

@@ -1,20 +1,30 @@
-"""Uploaded files → pictures with features. Files that are no pictures, too large or too many are listed as skipped."""
+"""What people drop on a board: pictures, which get features, and tables of labels.
+
+Files that are no pictures, too large or too many are listed as skipped.
+"""
 
 import hashlib
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from io import BytesIO, TextIOWrapper
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
 from torch import nn
 
-from protoadapt.app.board import BoardPicture
+from protoadapt.app.board import Board, BoardPicture, Patch, labelling
+from protoadapt.core.errors import UserError
 from protoadapt.core.threads import ahead
+from protoadapt.labeling.names import from_text, to_text
+from protoadapt.labeling.support import lines_of
 from protoadapt.vision.embed import batch_size, check_rows, embed_batches
 from protoadapt.vision.pictures.decode import decode_bytes, shrunk
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
 from protoadapt.vision.pictures.walk import Skipped
 
+MOST_ROWS = 200_000
+"""Labels in a table; a board holds a quarter of that at most."""
 LARGE, SMALL = 800, 192
 """Pixels per side of the pictures that the page shows: one at a time, and many."""
 _network_lock = threading.Lock()  # one batch at a time: the network uses all cores by itself
@@ -97,3 +107,32 @@ def _embedded(pixels: Sequence[Any], network: nn.Module, metadata: Mapping[str, 
     with _network_lock:
         for _, rows in embed_batches(network, metadata, batches):
             yield from check_rows(rows).numpy()
+
+
+def table_labels(board: Board, text: bytes) -> tuple[Patch, list[str]]:
+    """The patch of a csv of labels (`labeling.support`), and its files that are not on the board.
+
+    A line is matched with a picture by its path, or by its name where only one picture has that.
+    """
+    by_path = {to_text(board.pictures[place].name): place for place in board.present}
+    by_name: dict[str, list[int]] = {}
+    for path, place in by_path.items():
+        by_name.setdefault(PurePosixPath(path).name, []).append(place)
+    labels: dict[int, str | None] = {}
+    origins: dict[int, int] = {}
+    missing: list[str] = []
+    table = TextIOWrapper(BytesIO(text), "utf-8-sig", newline="")
+    for number, row in enumerate(filter(lambda row: row.is_example, lines_of(table, "the table"))):
+        if number >= MOST_ROWS:
+            raise UserError(f"the table labels more than {MOST_ROWS:,} pictures: give the lines of this board only")
+        path = to_text(from_text(row.file.removeprefix("./")))
+        alike = by_name.get(PurePosixPath(path).name, [])
+        found = by_path.get(path, alike[0] if len(alike) == 1 else None)
+        if found is None:
+            missing.append(row.file)
+        else:
+            labels[found], origins[found] = row.label, row.origin
+    if not labels:
+        first = f", such as {missing[0]!r}" if missing else ""
+        raise UserError(f"the table labels no picture of this board{first}: add the pictures first")
+    return labelling(board, labels, origins), missing

@@ -16,7 +16,7 @@ from torch import nn
 from protoadapt import __version__
 from protoadapt.app.api import ERRORS, Service, board_routes
 from protoadapt.app.boards import Boards
-from protoadapt.app.connections import BACKLOG, bounded_log, most_connections, protocol
+from protoadapt.app.connections import BACKLOG, bounded_log, listening_socket, most_connections, protocol
 from protoadapt.app.guard import Guard, is_loopback
 from protoadapt.app.intake import Limits
 from protoadapt.app.predict_api import Predictor, check_classifier, predict_routes
@@ -51,7 +51,7 @@ def serve(
     import uvicorn
 
     token = checked_token(host, token)
-    with _listening(host, port) as listener, _temporary_folder() as folder, kept_folder(keep, folder) as home:
+    with _listener(host, port) as listener, _temporary_folder() as folder, kept_folder(keep, folder) as home:
         boards = Boards(home, metadata["weights"], limits.pictures, keep is not None)
         app = page_app(Service(network, metadata, limits, boards, listed=token is None), classifier)
         place = f"[{host}]" if ":" in host else host
@@ -65,9 +65,14 @@ def serve(
 
 def page_app(service: Service, classifier: Classifier | None = None) -> FastAPI:
     """The page without its guard; with a classifier also the endpoint for programs and its OpenAPI description."""
-    described = "/openapi.json" if classifier else None
-    settings: dict[str, Any] = {"docs_url": None, "redoc_url": None, "exception_handlers": ERRORS}
-    app = FastAPI(title="protoadapt", version=__version__, openapi_url=described, **settings)
+    app = FastAPI(
+        title="protoadapt",
+        version=__version__,
+        openapi_url="/openapi.json" if classifier else None,
+        docs_url=None,
+        redoc_url=None,
+        exception_handlers=ERRORS,
+    )
     if classifier:  # first: its addresses are no boards
         check_classifier(classifier, service.metadata)
         predictor = Predictor(service.network, service.metadata, classifier)
@@ -112,17 +117,13 @@ def kept_folder(keep: Path | None, otherwise: Path) -> Iterator[Path]:
         yield keep.resolve()
 
 
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A listening socket, bound before anything is loaded. Port 0 takes any free port."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def _listener(host: str, port: int) -> socket.socket:
+    """The socket of the page, bound before anything is loaded."""
     try:
-        listener = socket.create_server((host, port), family=family)
+        return listening_socket(host, port)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(f"{host} port {port} cannot be used ({reason}): give another --port, or --host") from error
-    with listener:
-        yield listener
 
 
 @contextmanager
