@@ -14,6 +14,7 @@ pytest.importorskip("fastapi", reason="the extra `app` is not installed")
 
 from starlette.testclient import TestClient
 
+from protoadapt.app import intake
 from protoadapt.app.api import Service, clean_path, static_files
 from protoadapt.app.boards import Boards
 from protoadapt.app.guard import Guard
