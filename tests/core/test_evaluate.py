@@ -185,7 +185,6 @@ def test_wrong_answers_of_a_method_are_said(answer, words):
         (X, Y, {"base_mean": torch.zeros(3)}, "base_mean"),
         (X, Y, {"base_covariance": torch.ones(64, 64).triu()}, "base_covariance is not symmetric"),
         (X, Y, {"base_covariance": torch.diag(torch.tensor([-1.0] + 63 * [1.0]))}, "has negative variances"),
-        (X, Y, {"base_power_mean": 1000 * torch.ones(64)}, "is longer than 1"),
     ],
 )
 def test_bad_input_is_named(features, labels, options, words):

@@ -84,8 +84,8 @@ def test_rows_without_a_label_are_no_base_class(tmp_path):
 @pytest.mark.parametrize("kind", ["complex64", "bool", "int64"])
 def test_base_statistics_are_floating_point_numbers(tmp_path, kind):
     arrays = {"features": TABLE.features.numpy(), "labels": TABLE.labels.numpy()}
-    np.savez(tmp_path / "f.npz", **arrays, base_power_mean=np.ones(arrays["features"].shape[1], kind))
-    with pytest.raises(UserError, match="base_power_mean is no array of floating-point numbers"):
+    np.savez(tmp_path / "f.npz", **arrays, base_mean=np.ones(arrays["features"].shape[1], kind))
+    with pytest.raises(UserError, match="base_mean is no array of floating-point numbers"):
         load_features(tmp_path / "f.npz")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.features import BASE, power_mean
+from protoadapt.core.features import BASE
 
 
 def clouds(
@@ -40,7 +40,6 @@ def clouds(
     base = {
         "base_mean": mean,
         "base_covariance": within.T @ within,
-        "base_power_mean": power_mean(torch.from_numpy(centres[0])).to(dtype),
     }
     made = Episodes.from_tensors(
         rows(support_labels), torch.from_numpy(support_labels), rows(query_labels), way, extra, **base
@@ -60,7 +59,7 @@ def slow(reference, episodes: Episodes, **arguments) -> torch.Tensor:
         one = episodes[e : e + 1]
         extra = None if one.unlabeled is None else one.unlabeled[0].double().numpy()
         mean = None if one.base_mean is None else one.base_mean.double().numpy()
-        for name in {"base_covariance", "base_power_mean"} & inspect.signature(reference).parameters.keys():
+        for name in {"base_covariance"} & inspect.signature(reference).parameters.keys():
             arguments[name] = getattr(one, name).double().numpy()
         answers.append(
             reference(

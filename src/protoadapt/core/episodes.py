@@ -41,7 +41,6 @@ class Episodes:
     unlabeled_index: Tensor | None = None  # (E, U) into rows
     base_mean: Tensor | None = None  # (D), mean of the base classes' features
     base_covariance: Tensor | None = None  # (D, D), `features.within_class_covariance` of the base classes
-    base_power_mean: Tensor | None = None  # (D), `features.power_mean` of the base classes
     memo: dict[Hashable, "tuple[Tensor, dict]"] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod

@@ -47,7 +47,7 @@ def evaluate(
     protocol : Protocol, optional
         How episodes are drawn; default: 5-way 1-shot, 15 queries per class.
     **options
-        As in `compare`: episodes, seed, base_mean, base_covariance, base_power_mean, device, chunk, on_progress.
+        As in `compare`: episodes, seed, base_mean, base_covariance, device, chunk, on_progress.
 
     Returns
     -------
@@ -71,7 +71,6 @@ def compare(
     seed: int = 0,
     base_mean: Tensor | np.ndarray | None = None,
     base_covariance: Tensor | np.ndarray | None = None,
-    base_power_mean: Tensor | np.ndarray | None = None,
     device: torch.device | str = "cpu",
     chunk: int | None = None,
     on_progress: Callable[[int], None] = lambda done: None,
@@ -93,9 +92,7 @@ def compare(
     base_mean : array (D,), optional
         Mean of the base classes' features, for methods that centre by it.
     base_covariance : array (D, D), optional
-        Their covariance within classes (`features.within_class_covariance`), for bavardage and for bapa with whiten.
-    base_power_mean : array (D,), optional
-        Their mean after the power transform (`features.power_mean`), for bapa with base_rows.
+        Their covariance within classes (`features.within_class_covariance`), for bavardage and whiten.
     device : str or torch.device, default "cpu"
     chunk : int, optional
         Most episodes computed at a time. Default: as many as fit into 1 GiB (4 GiB on a GPU), 512 (2,560) at most.
@@ -119,7 +116,7 @@ def compare(
     if chunk is not None:
         whole_number("chunk", chunk, 1)
     rows = rows.to(checked_device(device))
-    given = {"base_mean": base_mean, "base_covariance": base_covariance, "base_power_mean": base_power_mean}
+    given = {"base_mean": base_mean, "base_covariance": base_covariance}
     base: dict[str, Any] = {name: _base(name, value, rows) for name, value in given.items() if value is not None}
     classes = np.unique(row_labels[row_labels >= 0])
     class_of_row = np.searchsorted(classes, row_labels)
@@ -187,8 +184,6 @@ def _base(name: str, value: Tensor | np.ndarray, rows: Tensor) -> Tensor:
         wrong = "holds NaN or infinite numbers"
     elif name == "base_covariance":
         wrong = _wrong_covariance(tensor)
-    elif name == "base_power_mean" and tensor.norm() > 1.001:
-        wrong = "is longer than 1, so it is no mean of rows of unit length"
     if wrong:
         raise UserError(f"{name} {wrong}: compute it again from the base classes' features")
     return tensor

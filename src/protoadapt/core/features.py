@@ -18,12 +18,9 @@ from torch import Tensor
 from protoadapt.core.arrays import checked_rows, class_indices
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, written_whole
-from protoadapt.core.prototype_model import power_transform
 from protoadapt.core.untrusted import BROKEN, clean_json, finite, for_terminal, whole
 
-BASE = ("base_mean", "base_covariance", "base_power_mean")
-BASE_BETA = 0.5
-"""The exponent with which `base_power_mean` is made."""
+BASE = ("base_mean", "base_covariance")
 ARRAYS = ("features", "labels", *BASE)
 MAPS = "maps"
 """The array of the rows before the mean over places; large, so it is read where it is asked for only."""
@@ -50,8 +47,6 @@ class Features:
         The same rows before the mean over the H × W places of the last stage, for heads that look at them.
     base_covariance : Tensor (D, D), optional
         Their covariance within classes, as `within_class_covariance` has it.
-    base_power_mean : Tensor (D,), optional
-        Their mean after BAPA's power transform, as `power_mean` has it.
     names : tuple of N str, optional
         The picture of each row.
     metadata : dict
@@ -69,7 +64,6 @@ class Features:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     maps: Tensor | None = None
     base_covariance: Tensor | None = None
-    base_power_mean: Tensor | None = None
     names: tuple[str, ...] | None = None
 
     @property
@@ -133,7 +127,7 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
     ----------
     path : str or Path
         .safetensors as written by `save_features`, or .npz with arrays features (N, D), labels (N,) and optionally
-        base_mean (D,), base_covariance (D, D) and base_power_mean (D,). Labels may be class names; they are numbered in
+        base_mean (D,) and base_covariance (D, D). Labels may be class names; they are numbered in
         sorted order and kept as `metadata["class_names"]`.
     maps : bool, default False
         Also read the features of every place, where a .safetensors file holds them (`extract --maps`).
@@ -208,15 +202,10 @@ def within_class_covariance(features: Tensor, labels: Tensor) -> Tensor:
     return total / len(norms) * (sum(norms) / len(norms))
 
 
-def power_mean(features: Tensor) -> Tensor:
-    """(D,): the mean of rows (N, D) of base classes after the power transform of BAPA's defaults, in float32."""
-    return power_transform(features.float(), beta=BASE_BETA, power="auto").mean(0)
-
-
 def base_statistics(features: Tensor, labels: Tensor) -> dict[str, Any]:
     """What methods use of base classes, from their rows (N, D) and labels (N,): the arrays of BASE."""
     covariance = within_class_covariance(features, labels)
-    return dict(zip(BASE, (features.mean(0), covariance, power_mean(features)), strict=True))
+    return dict(zip(BASE, (features.mean(0), covariance), strict=True))
 
 
 def with_base(table: Features, path: str | Path) -> Features:

@@ -239,7 +239,7 @@ def adapt(episodes: Episodes, rule: Rule) -> Tensor:
     if raw_distances(rule):
         check_contrast(float(episodes.each_row(_lengths).rows.max()), rule, episodes.rows.dtype)
     if twin.takes(episodes):
-        return twin.adapt(episodes, rule)
+        return twin.adapt_compiled(episodes, rule)
     return in_feature_space(episodes, rule)
 
 

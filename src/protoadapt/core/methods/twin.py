@@ -56,7 +56,7 @@ def takes(episodes: Episodes) -> bool:
     return njit is not None and few and rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)
 
 
-def adapt(episodes: Episodes, rule: Rule) -> Tensor:
+def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
     """(E, Q, W), as `family.adapt`; episodes are spread over torch's threads (the loop drops the GIL)."""
     rows, n_way = episodes.rows.contiguous(), episodes.n_way
     helping, apart = episodes.unlabeled_index, episodes.query_index
