@@ -2,11 +2,10 @@
 
 import os
 
-import numpy as np
 import pytest
 
 from protoadapt.core.errors import UserError
-from protoadapt.labeling.support import CORRECTED, IN_FOLDER, IN_TABLE, corrected_rows, read_support, table_examples
+from protoadapt.labeling.support import CORRECTED, IN_FOLDER, IN_TABLE, read_support, table_examples
 
 
 def labels_of(support, root):
@@ -179,7 +178,7 @@ def test_a_table_names_files_of_the_other_support_too(tmp_path, paint):
         read_support(both, photos)
 
 
-def test_corrections_represent_a_class_only_where_it_has_no_other_examples(tmp_path):
+def test_the_origin_of_a_label_comes_back(tmp_path):
     rows = ["a,x,", "b,x,y", "c,y,(table)", "d,y,(corrected)", "e,z,x", "f,x,(folder) x", "g,y,(page)", "h,x,x"]
     rows += ["i,x,(page folder)", "j,x,(page corrected)"]
     (tmp_path / "labels.csv").write_text("\n".join(["file,label,guess", *rows]))
@@ -188,8 +187,3 @@ def test_corrections_represent_a_class_only_where_it_has_no_other_examples(tmp_p
         **{"a": CORRECTED, "b": CORRECTED, "c": IN_TABLE, "d": CORRECTED},  # a guess that was emptied is confirmed
         **{"e": CORRECTED, "f": IN_FOLDER, "g": IN_TABLE, "i": IN_FOLDER, "j": CORRECTED},
     }
-    codes = np.array(["xyz".index(example.label) for example in examples] + [-1])
-    origin = np.array([example.origin for example in examples] + [IN_FOLDER])
-    found = [examples[i].file for i in np.flatnonzero(corrected_rows(codes, origin))]
-    assert found == ["a", "b", "d", "j"]  # e is all there is of its class
-    assert not corrected_rows(codes[:0], origin[:0]).size

@@ -152,6 +152,6 @@ def answer_task(table: np.ndarray, task: Drawn, way: int) -> TaskAnswers:
     codes = np.concatenate([task.codes, np.full(len(unlabeled), -1)])
     fitted = make_estimator(METHOD, {}).fit(np.concatenate([support, unlabeled]), codes)
     classifier = Classifier.of(fitted, list(map(str, range(way))), {}, support, task.codes)
-    classifier = replace(classifier, means=familiar_means(classifier, task.codes, unlabeled, None))
+    classifier = replace(classifier, means=familiar_means(classifier, task.codes, unlabeled))
     seen = seen_of(classifier, task.codes, unlabeled)
     return TaskAnswers(seen, classifier.familiarity(unlabeled), task.y >= 0)

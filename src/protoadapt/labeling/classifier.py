@@ -53,8 +53,6 @@ MAX_BYTES = 1 << 30
 LONGEST_NAME = 4096
 """Of a network: no path is longer."""
 SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
-CORRECTED_WEIGHT = 0.25
-"""What a corrected row counts in `means`, where labelled rows describe its class."""
 
 
 class Powered(NamedTuple):
@@ -110,12 +108,11 @@ class Classifier:
         model: dict[str, Any],
         rows: np.ndarray,
         codes: np.ndarray,
-        corrected: np.ndarray | None = None,
     ) -> "Classifier":
         """The classifier of a fitted estimator.
 
         rows (n, D), codes (n): the rows it was fitted on and their classes, negative where unlabelled; only the
-        labelled rows are used. corrected (n): rows that do not represent their class (`support.corrected_rows`).
+        labelled rows are used.
         """
         import torch
 
@@ -125,11 +122,8 @@ class Classifier:
         compared = (own.rule, float(own.scale), power, beta, own.l2)
         made = cls(classes, center, prototypes, bias, torch.zeros_like(prototypes), *compared, model)
         labels = torch.from_numpy(codes[codes >= 0])
-        weight = torch.ones(len(labels))
-        if corrected is not None:
-            weight[torch.from_numpy(corrected[codes >= 0])] = CORRECTED_WEIGHT
-        sums = made.means.index_add(0, labels, weight[:, None] * unit(made.prepare(rows[codes >= 0])))
-        return replace(made, means=sums / labels.bincount(weight, minlength=len(classes))[:, None])
+        sums = made.means.index_add(0, labels, unit(made.prepare(rows[codes >= 0])))
+        return replace(made, means=sums / labels.bincount(minlength=len(classes))[:, None])
 
     def powered(self, rows: Rows) -> Powered:
         """Rows (n, D) after the power transform."""

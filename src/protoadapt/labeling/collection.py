@@ -17,7 +17,7 @@ from protoadapt.labeling.label_methods import described
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, AnsweredBlock, result_head
 from protoadapt.labeling.prototype_paths import picture_map, prototype_paths
 from protoadapt.labeling.suggest import next_pictures
-from protoadapt.labeling.support import IN_FOLDER, Example, corrected_rows
+from protoadapt.labeling.support import IN_FOLDER, Example
 
 if TYPE_CHECKING:
     from protoadapt.core.estimators import PrototypeClassifier
@@ -45,7 +45,6 @@ class Collection:
     classes: list[str]
     support: np.ndarray  # (S, D): labelled rows
     labels: np.ndarray  # (S): their classes, as positions in `classes`
-    corrected: np.ndarray  # (S): whether a labelled row does not represent its class
     unlabeled: Iterable[np.ndarray]  # arrays (n, D), run through in every step
     sample: Callable[[], np.ndarray]  # some unlabelled rows, SAMPLE at most
     blocks: Callable[[Classifier], Iterator[AnsweredBlock]]  # the pictures, answered
@@ -90,7 +89,6 @@ class Collection:
                 names, codes[row], origin[row], answers, np.ones(len(row), bool), rows[some], first[some]
             )
 
-        more["corrected"] = corrected_rows(codes, origin)[support]
         more["unlabeled"] = Slices(rows, unlabeled)
         more["table"] = rows, np.maximum(codes, UNLABELED), row
         given = {"sample": lambda: rows[mixed[:SAMPLE]], "blocks": blocks, "network": network, **more}
@@ -117,9 +115,9 @@ class Collection:
         estimator.fit_rows(self.support, self.labels, self.unlabeled)
         about = {"name": network["model"]} | {key: network[key] for key in ("weights", "size", "mean", "std")}
         about |= {"views": network["views"]} if network.get("views", 1) > 1 else {}
-        classifier = Classifier.of(estimator, self.classes, about, self.support, self.labels, self.corrected)
+        classifier = Classifier.of(estimator, self.classes, about, self.support, self.labels)
         if calibration is not None:
-            classifier = with_threshold(classifier, calibration, self.labels, self.sample(), self.corrected, rate)
+            classifier = with_threshold(classifier, calibration, self.labels, self.sample(), rate)
         n_way, no_class = len(self.classes), 0
         found, unknown = np.zeros((2, n_way), np.int64)
         reported: list[dict[str, Any]] = []

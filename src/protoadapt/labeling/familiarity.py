@@ -24,7 +24,7 @@ from torch import Tensor
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import unit
 from protoadapt.core.untrusted import finite
-from protoadapt.labeling.classifier import CORRECTED_WEIGHT, Classifier, Rows
+from protoadapt.labeling.classifier import Classifier, Rows
 
 SAMPLE = 1000
 """Unlabelled pictures that are measured, at most."""
@@ -46,7 +46,7 @@ class Seen(NamedTuple):
     quartile: float  # q
 
 
-def familiar_means(classifier: Classifier, labels: np.ndarray, unlabeled: Rows, corrected: np.ndarray | None) -> Tensor:
+def familiar_means(classifier: Classifier, labels: np.ndarray, unlabeled: Rows) -> Tensor:
     """(W, D): what familiarity is measured by: the mean of each class's labelled rows, and what unlabelled rows add.
 
     Where a class has one example, that may be an odd one; the pictures around it say better where the class is. The
@@ -59,11 +59,10 @@ def familiar_means(classifier: Classifier, labels: np.ndarray, unlabeled: Rows, 
     alike at first, and in each of RANKINGS more rounds by their rank in familiarity: the least familiar row 1, the most
     familiar one 0. Where most rows are of one class, their mean is near that class and speaks against its own pictures;
     so the shift is multiplied by √(V/W), where V = n²/Σ_c n_c² is the effective number of classes among the rows, n_c
-    of which are nearest to the mean of class c. labels (S), corrected (S) as in `seen_of`; unlabeled (n, D).
+    of which are nearest to the mean of class c. labels (S): of the labelled rows; unlabeled (n, D).
     """
     rows = unit(classifier.prepare(unlabeled))
-    counts = np.ones(len(labels)) if corrected is None else np.where(corrected, CORRECTED_WEIGHT, 1.0)
-    weight = torch.from_numpy(np.bincount(labels, counts, len(classifier.classes))).float()[:, None]
+    weight = torch.from_numpy(np.bincount(labels, minlength=len(classifier.classes))).float()[:, None]
     means = classifier.means
     for _ in range(ROUNDS):
         cosine, near = (means @ rows.T).topk(min(NEAREST, len(rows)), 1)
@@ -82,11 +81,10 @@ def familiar_means(classifier: Classifier, labels: np.ndarray, unlabeled: Rows, 
     return means - common
 
 
-def seen_of(classifier: Classifier, labels: np.ndarray, unlabeled: Rows, corrected: np.ndarray | None = None) -> Seen:
-    """Measures a task. labels (S): classes of the labelled rows; unlabeled (n, D): a sample of the others; corrected
-    (S): labelled rows that do not represent their class, and so are left out here."""
+def seen_of(classifier: Classifier, labels: np.ndarray, unlabeled: Rows) -> Seen:
+    """Measures a task. labels (S): classes of the labelled rows; unlabeled (n, D): a sample of the others."""
     way = len(classifier.classes)
-    shots = np.bincount(labels if corrected is None else labels[~corrected], minlength=way)
+    shots = np.bincount(labels, minlength=way)
     inverse = float((1 / np.maximum(shots, 1)).mean())
     x = np.array([1, np.log(way), inverse, np.log(way) * inverse])
     if len(unlabeled) < 2:
@@ -149,7 +147,6 @@ def with_threshold(
     calibration: Mapping[str, Any] | None,
     labels: np.ndarray,
     unlabeled: Rows,
-    corrected: np.ndarray | None = None,
     rate: float | None = None,
 ) -> Classifier:
     """The classifier with the threshold of its own task; as it is where the network is not calibrated (None).
@@ -159,6 +156,6 @@ def with_threshold(
     if calibration is None:
         return classifier
     unlabeled = classifier.powered(unlabeled)  # once for all that follows
-    own = replace(classifier, means=familiar_means(classifier, labels, unlabeled, corrected))
-    seen = seen_of(own, labels, unlabeled, corrected)
+    own = replace(classifier, means=familiar_means(classifier, labels, unlabeled))
+    seen = seen_of(own, labels, unlabeled)
     return replace(own, threshold=NEVER if rate == 0 else threshold_of(calibration, seen, rate or RATE))

@@ -23,7 +23,7 @@ from protoadapt.labeling.familiarity import SAMPLE
 from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, AnsweredBlock, skipped_records
 from protoadapt.labeling.pictures import load_same
-from protoadapt.labeling.support import IN_FOLDER, Example, Examples, check_classes, corrected_rows, one_per_picture
+from protoadapt.labeling.support import IN_FOLDER, Example, Examples, check_classes, one_per_picture
 from protoadapt.labeling.thumbnails import Progress
 from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
@@ -75,7 +75,6 @@ def parts_collection(
         places.setdefault(part, {})[position] = number[example_of[name].label]
     codes = np.array([number[label] for label in labels])
     origins = {example.file: example.origin for example in listed if example.by_table}
-    origin = np.array([origins.get(name, IN_FOLDER) for name in names] + [IN_FOLDER] * len(embedded))
     table.check()
     leave = {part: np.array(list(positions)) for part, positions in places.items()}
     unlabeled = replace(table, leave=leave, tick=_counter(on_progress, passes * table.n_rows))
@@ -92,7 +91,6 @@ def parts_collection(
         classes,
         np.stack([*(found[name].row for name in names), *embedded.values()]),
         codes,
-        corrected_rows(codes, origin),
         unlabeled,
         lambda: np.concatenate([rows[:: -(-table.n_rows // SAMPLE)] for rows in unlabeled]).astype(np.float32),
         lambda classifier: _blocks(classifier, unlabeled, places, origins, every, device),

@@ -6,9 +6,6 @@ a row is an example if its label differs from its guess, or if its guess was emp
 labels that people gave, `guess` names their origin and they are examples again: "(folder) cat", "(table)",
 "(corrected)" where the classifier had guessed before, and the same three for the page in the browser
 (`PAGE`). A table without this column consists of examples only.
-
-People correct a classifier where it is wrong or in doubt. So corrected pictures are no fair sample of their class, and
-where a class has other examples, those describe it (`corrected_rows`).
 """
 
 import csv
@@ -18,8 +15,6 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TextIO, TypeVar
-
-import numpy as np
 
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.names import (
@@ -153,17 +148,6 @@ def _too_few(sources: Sequence[str | Path], classes: Sequence[str], left_out: Se
 
 def _named(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(map(repr, names[:most])) + f" and {len(names) - most:,} more" * (len(names) > most)
-
-
-def corrected_rows(codes: np.ndarray, origin: np.ndarray) -> np.ndarray:
-    """(N): the labelled rows that do not represent their class: those of which it has others of a fairer origin.
-
-    codes, origin (N): the class of each row, negative where it has none, and where its label comes from.
-    """
-    fairest = np.full(codes.max(initial=-1) + 1, CORRECTED)
-    labelled = codes >= 0
-    np.minimum.at(fairest, codes[labelled], origin[labelled])
-    return labelled & (origin > fairest[codes])
 
 
 def class_names(examples: Iterable[Example]) -> list[str]:
