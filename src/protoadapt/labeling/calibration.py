@@ -15,6 +15,7 @@ from torch import Tensor
 from protoadapt.core.arrays import checked_rows
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
+from protoadapt.core.prototype_model import as_numpy
 from protoadapt.labeling.classifier import METHOD, Classifier
 from protoadapt.labeling.familiarity import Seen, familiar_means, seen_of, usual_mixed
 from protoadapt.labeling.label_methods import make_estimator
@@ -154,4 +155,4 @@ def answer_task(table: np.ndarray, task: Drawn, way: int) -> TaskAnswers:
     classifier = Classifier.of(fitted, list(map(str, range(way))), {}, support, task.codes)
     classifier = replace(classifier, means=familiar_means(classifier, task.codes, unlabeled))
     seen = seen_of(classifier, task.codes, unlabeled)
-    return TaskAnswers(seen, classifier.familiarity(unlabeled), task.y >= 0)
+    return TaskAnswers(seen, as_numpy(classifier.scores(unlabeled)[1]), task.y >= 0)

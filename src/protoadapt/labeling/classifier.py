@@ -13,7 +13,6 @@ else is JSON in its metadata. No code runs on load.
 
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -53,16 +52,6 @@ MAX_BYTES = 1 << 30
 LONGEST_NAME = 4096
 """Of a network: no path is longer."""
 SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
-
-
-class Powered(NamedTuple):
-    """Rows (n, D) of features after the power transform."""
-
-    rows: Array
-
-
-Rows = Array | Powered
-"""Rows (n, D) of features as a network makes them, or after the power transform (`Classifier.powered`)."""
 LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
 
 
@@ -125,20 +114,11 @@ class Classifier:
         sums = made.means.index_add(0, labels, unit(made.prepare(rows[codes >= 0])))
         return replace(made, means=sums / labels.bincount(minlength=len(classes))[:, None])
 
-    def powered(self, rows: Rows) -> Powered:
-        """Rows (n, D) after the power transform."""
-        if isinstance(rows, Powered):
-            return rows
+    def prepare(self, rows: Array) -> Array:
+        """(n, D): rows (n, D) of features as they are compared with the prototypes: power, centre, unit length."""
         xp = library(self.center)
-        return Powered(power_transform(xp.asarray(rows, dtype=xp.float32), self.beta, self.power))
-
-    def prepare(self, rows: Rows) -> Array:
-        """(n, D): rows (n, D) as they are compared with the prototypes: power, centre, unit length."""
-        return prepared_rows(self.powered(rows).rows, self.center, self.l2)
-
-    def familiarity(self, rows: Rows) -> np.ndarray:
-        """(n): the largest product of rows (n, D) with `means`: the mean cosine to the labelled rows of a class."""
-        return as_numpy(self.scores(self.powered(rows).rows)[1])
+        rows = xp.asarray(rows, dtype=xp.float32, device=self.center.device)
+        return prepared_rows(power_transform(rows, self.beta, self.power), self.center, self.l2)
 
     def answer(self, rows: np.ndarray) -> Answers:
         """Names rows (n, D) of features, block by block."""
@@ -149,18 +129,13 @@ class Classifier:
             )
         size = block_size(*self.prototypes.shape)
         starts = range(0, max(len(rows), 1), size)
-        return self.answer_blocks(self.powered(rows[start : start + size]).rows for start in starts)
-
-    def answer_blocks(self, blocks: Iterable[Array]) -> Answers:
-        """Names blocks (n, D) of rows after the power transform, on the device of the tensors."""
-        parts = [self.decide(*self.scores(block)) for block in blocks]
+        parts = [self.decide(*self.scores(rows[start : start + size])) for start in starts]
         return Answers(*(np.concatenate(part) for part in zip(*parts)))
 
-    def scores(self, x: Array) -> tuple[Array, Array]:
-        """Logits (n, W) over the temperature, and familiarity (n), of rows x (n, D) after the power transform."""
+    def scores(self, rows: Array) -> tuple[Array, Array]:
+        """Logits (n, W) over the temperature, and familiarity (n), the largest product with `means`, of rows (n, D)."""
         model = PrototypeModel(self.center, self.prototypes, self.class_bias, self.rule, self.scale, self.l2)
-        u = model.prepare(x)
-        xp = library(self.means)
+        u, xp = self.prepare(rows), library(self.means)
         logits, familiarity = model.scores(u), xp.amax(self.means @ u.mT, axis=0)
         if not self.l2:
             familiarity = familiarity / xp.clip(xp.linalg.vector_norm(u, axis=1), TINY, None)

@@ -23,8 +23,9 @@ from torch import Tensor
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import unit
+from protoadapt.core.prototype_model import as_numpy
 from protoadapt.core.untrusted import finite
-from protoadapt.labeling.classifier import Classifier, Rows
+from protoadapt.labeling.classifier import Classifier
 
 SAMPLE = 1000
 """Unlabelled pictures that are measured, at most."""
@@ -46,7 +47,7 @@ class Seen(NamedTuple):
     quartile: float  # q
 
 
-def familiar_means(classifier: Classifier, labels: np.ndarray, unlabeled: Rows) -> Tensor:
+def familiar_means(classifier: Classifier, labels: np.ndarray, unlabeled: np.ndarray) -> Tensor:
     """(W, D): what familiarity is measured by: the mean of each class's labelled rows, and what unlabelled rows add.
 
     Where a class has one example, that may be an odd one; the pictures around it say better where the class is. The
@@ -81,7 +82,7 @@ def familiar_means(classifier: Classifier, labels: np.ndarray, unlabeled: Rows) 
     return means - common
 
 
-def seen_of(classifier: Classifier, labels: np.ndarray, unlabeled: Rows) -> Seen:
+def seen_of(classifier: Classifier, labels: np.ndarray, unlabeled: np.ndarray) -> Seen:
     """Measures a task. labels (S): classes of the labelled rows; unlabeled (n, D): a sample of the others."""
     way = len(classifier.classes)
     shots = np.bincount(labels, minlength=way)
@@ -89,7 +90,7 @@ def seen_of(classifier: Classifier, labels: np.ndarray, unlabeled: Rows) -> Seen
     x = np.array([1, np.log(way), inverse, np.log(way) * inverse])
     if len(unlabeled) < 2:
         return Seen(x, 0, 0.0)
-    return Seen(x, len(unlabeled), float(np.quantile(classifier.familiarity(unlabeled), QUARTILE)))
+    return Seen(x, len(unlabeled), float(np.quantile(as_numpy(classifier.scores(unlabeled)[1]), QUARTILE)))
 
 
 def usual_mixed(seen: Seen, usual: np.ndarray) -> float:
@@ -146,7 +147,7 @@ def with_threshold(
     classifier: Classifier,
     calibration: Mapping[str, Any] | None,
     labels: np.ndarray,
-    unlabeled: Rows,
+    unlabeled: np.ndarray,
     rate: float | None = None,
 ) -> Classifier:
     """The classifier with the threshold of its own task; as it is where the network is not calibrated (None).
@@ -155,7 +156,6 @@ def with_threshold(
     """
     if calibration is None:
         return classifier
-    unlabeled = classifier.powered(unlabeled)  # once for all that follows
     own = replace(classifier, means=familiar_means(classifier, labels, unlabeled))
     seen = seen_of(own, labels, unlabeled)
     return replace(own, threshold=NEVER if rate == 0 else threshold_of(calibration, seen, rate or RATE))

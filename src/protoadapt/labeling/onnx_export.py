@@ -57,7 +57,7 @@ class Head(nn.Module):
         self.classifier = classifier
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        logits, familiarity = self.classifier.scores(self.classifier.powered(rows).rows)
+        logits, familiarity = self.classifier.scores(rows)
         return logits.softmax(1), familiarity
 
 

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.methods.rows import powered_rows
 from protoadapt.core.parts import Part, PartsTable, read_lists
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.collection import Collection
@@ -159,8 +158,7 @@ def _blocks(
         sampled = ((np.arange(len(rows)) + starts[part.number]) % every == 0) & (codes < 0)
         origin = np.array([origins.get(name, IN_FOLDER) for name in lists["names"]])
         with torch.inference_mode():
-            powered = powered_rows([rows], classifier.beta, classifier.power, torch.float32, device)
-            answers = answering.answer_blocks(powered)
+            answers = answering.answer(rows)
         text, numbers = [to_text(name) for name in lists["names"]], np.array(lists["numbers"], np.int32)
         shown, featured = sampled | (codes != UNLABELED), np.flatnonzero(sampled)
         return AnsweredBlock(text, codes, origin, answers, shown, rows[sampled], featured, part.number, numbers)
