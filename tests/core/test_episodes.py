@@ -10,7 +10,7 @@ from protoadapt.core import episodes
 from protoadapt.core.episodes import BLOCK, Episodes, _dirichlet_counts, draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.protonet import protonet
-from protoadapt.core.protocol import Protocol
+from protoadapt.core.protocol import KINDS, Protocol
 
 LABELS = np.repeat(np.arange(8), 40)
 
@@ -21,75 +21,46 @@ def drawn(protocol, seed=0, episodes=BLOCK, labels=LABELS):
     return {name: join(name) for name in vars(blocks[0]) if getattr(blocks[0], name) is not None}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
-    kind=st.sampled_from(["balanced", "dirichlet", "semi"]),
-    way=st.integers(2, 6),
+    kind=st.sampled_from(KINDS),
+    way=st.integers(2, 4),
     shot=st.integers(1, 5),
     query=st.integers(1, 6),
     unlabeled=st.integers(1, 9),
     distractors=st.integers(0, 2),
-    seed=st.integers(0, 2**31),
-)
-def test_rows_never_overlap_and_labels_are_true(kind, way, shot, query, unlabeled, distractors, seed):
-    semi = {"unlabeled": unlabeled, "distractors": distractors} if kind == "semi" else {}
-    protocol = Protocol(kind, way, shot, query, **semi)
-    d = drawn(protocol, seed, episodes=20)
-    rng = np.random.default_rng(seed)
-    shuffled = rng.permutation(8)[LABELS]  # names of classes need not be sorted in the table
-    for labels in (LABELS, shuffled):
-        d = drawn(protocol, seed, 20, labels)
-        assert d["support"].shape == (20, way * shot)
-        assert d["query"].shape == (20, way * query)
-        parts = [d["support"], d["query"]] + ([d["unlabeled"]] if kind == "semi" else [])
-        for e in range(20):
-            rows = np.concatenate([part[e] for part in parts])
-            assert len(set(rows)) == len(rows)
-            names = [set(labels[d["support"][e][d["support_labels"][e] == c]]) for c in range(way)]
-            assert all(len(name) == 1 for name in names)
-            assert len(set.union(*names)) == way
-            for row, label in zip(d["query"][e], d["query_labels"][e]):
-                assert labels[row] in names[label]
-        if kind == "balanced":
-            assert (np.apply_along_axis(np.bincount, 1, d["query_labels"], minlength=way) == query).all()
-        if kind == "semi":
-            assert d["unlabeled"].shape == (20, (way + distractors) * unlabeled)
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    kind=st.sampled_from(["present", "one-class", "few", "open"]),
-    way=st.integers(2, 4),
-    shot=st.integers(1, 5),
-    query=st.integers(1, 9),
     present=st.integers(1, 4),
     foreign=st.floats(0.1, 0.6),
     seed=st.integers(0, 2**31),
 )
-def test_queries_of_some_classes_only_or_of_others_too(kind, way, shot, query, present, foreign, seed):
-    present = min(present, way)
-    own = {"present": {"present": present}, "open": {"foreign": foreign}}.get(kind, {})
+def test_rows_never_overlap_and_labels_are_true(kind, way, shot, query, unlabeled, distractors, present, foreign, seed):
+    present, strangers = min(present, way), max(way, round(way * query * foreign / (1 - foreign)))
+    semi = {"unlabeled": unlabeled, "distractors": distractors}
+    own = {"semi": semi, "present": {"present": present}, "open": {"foreign": foreign}}.get(kind, {})
+    labels = np.random.default_rng(seed).permutation(8)[LABELS]  # names of classes need not be sorted in the table
     protocol = Protocol(kind, way, shot, query, **own)
-    d = drawn(protocol, seed, episodes=20)
+    d = drawn(protocol, seed, 20, labels)
     known = d["query_labels"] >= 0
-    right = {"present": present * query, "one-class": query, "few": query, "open": way * query}[kind]
+    right = {"present": present * query, "one-class": query, "few": query}.get(kind, way * query)
     assert protocol.queries == right
     assert (known.sum(1) == right).all()
-    strangers = max(way, round(right * foreign / (1 - foreign))) if kind == "open" else 0
-    assert ((~known).sum(1) == strangers).all()
+    assert ((~known).sum(1) == (strangers if kind == "open" else 0)).all()
+    assert d["support"].shape == (20, way * shot)
+    assert kind != "semi" or d["unlabeled"].shape == (20, (way + distractors) * unlabeled)
     for e in range(20):
-        rows = np.concatenate([d["support"][e], d["query"][e]])
+        rows = np.concatenate([d[part][e] for part in ("support", "query", "unlabeled") if part in d])
         assert len(set(rows)) == len(rows)
-        names = [set(LABELS[d["support"][e][d["support_labels"][e] == c]]) for c in range(way)]
-        assert all(LABELS[row] in names[label] for row, label in zip(d["query"][e], d["query_labels"][e]) if label >= 0)
-        others = LABELS[d["query"][e][~known[e]]]
+        names = [set(labels[d["support"][e][d["support_labels"][e] == c]]) for c in range(way)]
+        assert all(len(name) == 1 for name in names)
+        assert len(set.union(*names)) == way
+        asked = list(zip(d["query"][e], d["query_labels"][e]))
+        assert all(labels[row] in names[label] for row, label in asked if label >= 0)
+        others, sizes = np.unique(labels[d["query"][e][~known[e]]], return_counts=True)
         assert not set(others) & set.union(*names)
-        if kind == "open":
-            sizes = np.unique(others, return_counts=True)[1]
-            assert len(sizes) == way
-            assert sizes.max() - sizes.min() <= 1
-        if kind in ("present", "one-class"):
-            assert len(set(d["query_labels"][e])) <= (present if kind == "present" else 1)
+        assert kind != "open" or (len(sizes) == way and np.ptp(sizes) <= 1)
+        counts = np.bincount(d["query_labels"][e][known[e]], minlength=way)
+        assert (counts > 0).sum() <= {"present": present, "one-class": 1}.get(kind, way)
+        assert kind not in ("balanced", "semi", "open") or (counts == query).all()
 
 
 def test_present_classes_are_any_and_their_rows_come_from_one_pool():
