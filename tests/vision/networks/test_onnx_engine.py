@@ -3,12 +3,11 @@
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from protoadapt.vision import networks
-from protoadapt.vision.embed import embed, embed_files
+from protoadapt.vision.embed import embed_files
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.networks import onnx_engine
 from protoadapt.vision.networks.engines import AGREE
@@ -65,15 +64,6 @@ def test_a_graph_of_another_version_is_not_read(kept, model, what, monkeypatch):
     assert not isinstance(networks.load_for_files(model)[0], OnnxEngine)
     assert isinstance(networks.load_for_files(model)[0], OnnxEngine)
     assert len(list(graph_folder().iterdir())) == 2
-
-
-def test_without_room_or_permission_the_network_works_all_the_same(model, tmp_path, monkeypatch):
-    (tmp_path / "protoadapt").write_text("a file where the folder would be")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for _ in range(2):
-        network, metadata = networks.load_for_files(model)
-        rows = embed(network, metadata, np.zeros((1, 3, 24, 24), np.uint8))
-        assert rows.isfinite().all()
 
 
 def test_a_graph_that_disagrees_with_torch_is_not_kept(model, tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.archive import CLASSES, copy_of, label_features, of, save_model, write_csv
+from helpers.archive import CLASSES, copy_of, label_features, of, write_csv
 from helpers.calibrated import calibration
 from helpers.label_files import almost_the_same
 
@@ -101,17 +101,6 @@ def test_pictures_of_no_class_are_unknown_as_in_memory(features, model, table, t
     assert {p["file"]: p["unknown"] for p in result["pictures"]} == {
         name: row["unknown"] for name, row in found.items()
     }
-
-
-def test_features_of_two_models_never_mix(features, archive, tmp_path):
-    other = save_model(tmp_path / "other.safetensors", seed=5)
-    (tmp_path / "s" / "x").mkdir(parents=True)
-    (tmp_path / "s" / "y").mkdir()
-    (tmp_path / "s" / "x" / "1.png").write_bytes((archive / "a" / "000.png").read_bytes())
-    (tmp_path / "s" / "y" / "1.png").write_bytes((archive / "b" / "004.png").read_bytes())
-    with pytest.raises(UserError, match="features of two models do not mix"):
-        label_features([tmp_path / "s"], features, tmp_path / "out", model=other)
-    assert not (tmp_path / "out").exists()
 
 
 def test_few_rows_have_a_csv_and_a_report_too(features, table, tmp_path, monkeypatch):

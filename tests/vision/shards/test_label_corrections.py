@@ -1,10 +1,7 @@
 """Corrections of labels that `label --features` wrote: they count when they come back and are never lost."""
 
-import csv
-from pathlib import Path
-
 import pytest
-from helpers.archive import CLASSES, copy_of, label_features, of, write_csv
+from helpers.archive import label_features, of, write_csv
 from helpers.label_files import correct
 
 from protoadapt import UserError
@@ -33,40 +30,6 @@ def test_corrections_are_not_lost_and_count_when_they_come_back(features, table,
     label_features([out / "labels.csv"], features, out)
     with pytest.raises(UserError, match="holds 1 correction that"):  # still people's work, runs later
         label_features([tmp_path / "s.csv"], features, out)
-
-
-def test_an_example_that_was_corrected_is_not_lost(hashed_features, archive, model, tmp_path):
-    """Its row says "(folder) dark"; the folder that would give it that label again is not what the user wrote since."""
-    for name in ("a/000.png", "b/001.jpg"):
-        copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / Path(name).name)
-    arguments, out = ([tmp_path / "s"], hashed_features, tmp_path / "out"), tmp_path / "out"
-    label_features(*arguments, model=model)
-    label_features(*arguments, model=model)  # a folder's labels are no corrections
-    correct(out / "labels.csv", "a/000.png", "mid")
-    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as 'a/000\.png'"):
-        label_features(*arguments, model=model)
-
-
-@pytest.mark.parametrize("word", ["unknown", "Unknown"])
-def test_unknown_is_a_correction_that_is_kept(word, features, table, tmp_path):
-    write_csv(tmp_path / "s.csv", table[0], shots=2)
-    out, none = tmp_path / "out", table[0][-1]
-    label_features([tmp_path / "s.csv"], features, out)
-    correct(out / "labels.csv", none, word)
-    with pytest.raises(UserError, match=f"holds 1 correction that would be lost, such as '{none}'"):
-        label_features([tmp_path / "s.csv"], features, out)
-    for _ in range(2):  # and it counts as well when it comes back a second time
-        result = label_features([tmp_path / "s.csv", out / "labels.csv"], features, out)
-        assert [one["support"] for one in result["classes"]] == [2, 2, 2]
-        with open(out / "labels.csv", newline="") as file:
-            row = next(row for row in csv.DictReader(file) if row["file"] == none)
-        assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", "(corrected)")
-        assert [of(out)[none][key] for key in ("label", "unknown", "support")] == ["unknown", True, False]
-        assert of(out)[none]["confidence"] == pytest.approx(float(row["confidence"]), abs=1e-4)
-        assert [p["file"] for p in result["pictures"] if p.get("no_class")] == [none]
-    (tmp_path / "t.csv").write_text(f"file,label\n{none},light\n")
-    with pytest.raises(UserError, match=rf"'{none}' is labelled 'unknown' .*, the same picture, 'light' .*: keep one"):
-        label_features([tmp_path / "s.csv", out / "labels.csv", tmp_path / "t.csv"], features, out)
 
 
 @pytest.mark.parametrize("few", [labelling.FEW, 10])

@@ -116,24 +116,22 @@ def keep_graph(graph: bytes, metadata: Mapping[str, Any]) -> None:
 
 def kept_network(weights: Path) -> tuple[OnnxEngine, dict[str, Any]] | None:
     """The network of a file of weights and its metadata; None where its graph is not kept. A broken one is removed."""
+    path = None
     try:
         digest = sha256_of(weights)[:16]
         path = _graph_file(digest)
         if not os.path.lexists(path):
             return None
-    except (OSError, RuntimeError, ImportError):  # no weights, no home, no onnxruntime: `load` says what is wrong
-        return None
-    try:
-        if not (path.is_file() and path.stat().st_size <= LARGEST):  # a pipe would never end
-            raise ValueError
-        engine = OnnxEngine(str(path), _threads())
-        metadata = network_metadata("a kept graph", "", **engine.metadata)
-        if metadata["weights"] != digest:
-            raise ValueError
-        return engine, metadata | {"engine": ENGINE}
-    except Exception:  # onnxruntime has no base class of its own for what can go wrong
+        if path.is_file() and path.stat().st_size <= LARGEST:  # a pipe would never end
+            engine = OnnxEngine(str(path), _threads())
+            metadata = network_metadata("a kept graph", "", **engine.metadata)
+            if metadata["weights"] == digest:
+                return engine, metadata | {"engine": ENGINE}
+    except Exception:  # no home, no onnxruntime, a damaged graph: `load` says what is wrong
+        pass
+    if path is not None:
         cleared(path)
-        return None
+    return None
 
 
 def _graph_file(weights: str) -> Path:
