@@ -61,7 +61,7 @@ def test_of_a_grid_the_best_is_taken(name):
 
 def test_defaults_are_in_every_grid_and_win_ties():
     easy = synthetic_features(classes=6, rows=30, dim=16, spread=0.01)  # every combination is right everywhere
-    assert tune(easy.features, easy.labels, "bapa", episodes=4) == {"lam": 10, "kappa": None}
+    assert tune(easy.features, easy.labels, "bapa", episodes=4) == {"lam": 11, "kappa": 2}
     for name, grid in GRIDS.items():
         assert all(method(name).settings[key] in values for key, values in grid.items())
 

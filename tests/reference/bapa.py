@@ -6,7 +6,7 @@ from scipy.special import digamma, gammaln
 from .common import one_hot, power_transform, resolve_power, rows, softmax, unit
 
 A = (0.3, 1.0, 3.0, 10.0, 30.0)  # concentrations of the Dirichlet that the class shares may come from
-O = 2.0  # what a labelled row counts in the centre  # noqa: E741
+O = 4.0  # what a labelled row counts in the centre  # noqa: E741
 
 
 def log_shares(n):
@@ -26,10 +26,10 @@ def bapa(
     *,
     unlabeled=None,
     base_mean=None,
-    n_iter=12,
-    sigma=None,
-    lam=10.0,
-    kappa=None,
+    n_iter=8,
+    sigma=0.35,
+    lam=11.0,
+    kappa=2.0,
     power="auto",
     beta=0.5,
     class_prior=None,
@@ -42,15 +42,12 @@ def bapa(
     known = class_prior is not None
     shares = np.full(n_way, 1 / n_way) if class_prior is None or isinstance(class_prior, str) else rows(class_prior)
     shares = shares / shares.sum()
-    sigma = sigma if sigma is not None else 0.35 if known else 0.25
-    kappa = kappa if kappa is not None else 1.0 if known else 2.0
     y = one_hot(support_labels, n_way)
     K = y.sum(axis=0)
     described = K > 0
     of_none = np.mean(K[described] ** -0.5)
     k = kappa * of_none
-    r = 0.0 if known else of_none
-    even, ell = known, np.zeros(n_way)
+    r, ell = 0.0 if known else of_none, np.zeros(n_way)
 
     def centre(z):
         sums, counts = O * y.T @ support + z.T @ q, O * K + z.sum(axis=0)
@@ -59,29 +56,18 @@ def bapa(
     def scores(x):
         return np.array([[lam * (2 * row @ p[c] - p[c] @ p[c]) for c in range(n_way)] for row in x])
 
-    def even_sizes(scores, ell):
-        """Two rounds of Sinkhorn's iteration: adds what would give each class its size if the others stayed."""
-        for _ in range(2):
-            ell = ell + np.log(len(scores) * shares / softmax(scores + ell).sum(axis=0))
-        return ell
-
     mu = centre(np.zeros((len(q), n_way)))
     p = y.T @ unit(support - mu) / np.maximum(K + k, 1e-12)[:, None]
-    for step in range(n_iter):
+    for _ in range(n_iter):
         s, u = unit(support - mu), unit(q - mu)
-        if even:
-            ell = even_sizes(scores(u), ell)
         e = np.exp(scores(u) + ell)
         z = e / (r + e.sum(axis=1, keepdims=True))
         n = z.sum(axis=0)
         pull_back = y - softmax(scores(s))
         p = (1 - sigma) * p + sigma * (y.T @ s + pull_back.T @ s + z.T @ u) / (K + k + n)[:, None]
-        if not known:
-            even = step >= n_iter // 2 and ((n - n.mean()) ** 2).sum() < (n_way - 1) * n.mean()
-            r = 0.0 if even else of_none
-            ell = ell if even else log_shares(n)
+        if known or ((n - n.mean()) ** 2).sum() < (n_way - 1) * n.mean():
+            ell, r = ell + np.log(len(q) * shares / n), 0.0
+        else:
+            ell, r = log_shares(n), of_none
         mu = centre(z)
-    u = unit(q - mu)
-    if even:
-        ell = even_sizes(scores(u), ell)
-    return softmax(scores(u if unlabeled is None else unit(asked - mu)) + ell)
+    return softmax(scores(unit((q if unlabeled is None else asked) - mu)) + ell)

@@ -182,7 +182,7 @@ DEFAULTS = {  # of the papers, in our methods' words
     "ilpc": {"n_neighbors": 15, "alpha": 0.8, "per_class": 3, "n_steps": 1000, "lr": 0.1, "momentum": 0.9},
     "paddle": {"n_iter": 100, "gamma": 1.0, "scale": None},
     "bavardage": {"n_iter": 5, "prior": 2.0, "beta": 10.0, "most": 5.0},
-    "bapa": {"lam": 10.0, "kappa": None, "n_iter": 12, "sigma": None},
+    "bapa": {"lam": 11.0, "kappa": 2.0, "n_iter": 8, "sigma": 0.35},
 }
 
 
@@ -201,7 +201,7 @@ def test_bapa_start_in_closed_form():
     s, q = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6))
     mu = s.mean(axis=0)
     p = 2 * means(unit(s - mu), y, 5) / (2 + 2 / np.sqrt(2))
-    expected = softened(-10 * ((unit(q - mu)[:, None] - p[None]) ** 2).sum(axis=2))  # ‖q‖ = 1 drops out of the softmax
+    expected = softened(-11 * ((unit(q - mu)[:, None] - p[None]) ** 2).sum(axis=2))  # ‖q‖ = 1 drops out of the softmax
     np.testing.assert_allclose(bapa(support, y, query, 5, n_iter=0), expected, atol=1e-12)
 
 
@@ -211,11 +211,11 @@ def test_bapa_first_step_query_by_query():
     s, q, r = unit(np.sqrt(support + 1e-6)), unit(np.sqrt(query + 1e-6)), 1 / np.sqrt(2)
 
     def likely(rows, p, mu):
-        return -10 * ((unit(rows - mu)[:, None] - p[None]) ** 2).sum(axis=2)
+        return -11 * ((unit(rows - mu)[:, None] - p[None]) ** 2).sum(axis=2)
 
     mu = s.mean(axis=0)
     start = 2 * means(unit(s - mu), y, 5) / (2 + 2 * r)
-    e = np.exp(10 + likely(q, start, mu))  # ‖q − p‖² is 1 more than ‖p‖² − 2 q·p
+    e = np.exp(11 + likely(q, start, mu))  # ‖q − p‖² is 1 more than ‖p‖² − 2 q·p
     z = np.array([row / (sum(row) + r) for row in e])  # what is nearer to the centre is of no class
     z_support = softened(likely(s, start, mu))
     moved, centers = start.copy(), []
@@ -225,8 +225,8 @@ def test_bapa_first_step_query_by_query():
             total = total + (2 * (label == c) - z_support[i, c]) * unit(s - mu)[i]
         for i in range(9):
             total, weight = total + z[i, c] * unit(q - mu)[i], weight + z[i, c]
-        moved[c] = 0.75 * start[c] + 0.25 * total / weight
-        centers.append((2 * s[y == c].sum(axis=0) + z[:, c] @ q) / (4 + z[:, c].sum()))
+        moved[c] = 0.65 * start[c] + 0.35 * total / weight
+        centers.append((4 * s[y == c].sum(axis=0) + z[:, c] @ q) / (8 + z[:, c].sum()))
     n = z.sum(axis=0)
     assert ((n - n.mean()) ** 2).sum() > 4 * n.mean()  # sizes are not taken to be equal
     a = np.array([0.3, 1, 3, 10, 30])[:, None]

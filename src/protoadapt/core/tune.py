@@ -16,7 +16,7 @@ from protoadapt.core.methods import method
 from protoadapt.core.protocol import Protocol
 
 GRIDS: dict[str, dict[str, tuple[float | None, ...]]] = {
-    "bapa": {"lam": (5, 7, 10, 14, 20), "kappa": (None, 0.5, 1, 3, 6)},
+    "bapa": {"lam": (5, 8, 11, 15, 20), "kappa": (0.5, 1, 2, 4)},
     "paddle": {"scale": (None, 6, 8, 10, 12, 16, 24)},
 }
 """Methods that try every combination of some values. The defaults are among them, and win ties."""

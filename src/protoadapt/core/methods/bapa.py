@@ -16,7 +16,7 @@ n_c = Σ_q z_qc, n̄ = mean_c n_c, r = mean_c K_c^(−½) and k = κ r, from z =
     p_c ← (1 − σ) p_c + σ (S_c + R_c + Σ_q z_qc q) / (K_c + k + n_c),   R_c = Σ_s (y_sc − softmax_c(l − ℓ)_s) s
     ℓ_c = Σ_{a∈A} P(a|n) (ψ(n_c + a) − ψ(n̄ + a)),   P(a|n) ∝ DirichletMultinomial(n|a)
 
-but, in the later half of the steps, where Σ_c (n_c − n̄)²/n̄ < C − 1, from then on before each z, twice, and with r = 0
+but where Σ_c (n_c − n̄)²/n̄ < C − 1, with r = 0 in the next z,
 
     ℓ_c ← ℓ_c + log(N π_c / n_c),   π_c = 1/C
 
@@ -30,11 +30,11 @@ class means get surer: their standard error falls with √K. p is the mean of it
 the gradient of the labels' log-likelihood: a labelled row that its class no longer claims draws the class back and
 pushes the others off; labelled rows were not drawn with the queries' class sizes, hence without ℓ. ℓ is the expected
 logarithm of a class's share, with the concentration averaged out, so that no strength of imbalance has to be assumed.
-Sizes that differ no more than drawing rows makes equal classes differ (χ² below its mean) are taken to be equal, and
-two rounds of Sinkhorn's iteration keep them so.
+Sizes that differ no more than drawing rows makes equal classes differ (χ² below its mean) are taken to be
+equal, and a round of Sinkhorn's iteration per step brings them there.
 
-**Class sizes given** (`class_prior`): the last line with the shares π_c in every step instead of the estimate, r = 0,
-κ = 1 and σ = 0.35; nothing else changes. Run to its end, this iteration is PT+MAP's transport.
+**Class sizes given** (`class_prior`): the last line with the shares π_c in every step, and r = 0; nothing else changes.
+Run to its end in each step, this iteration is PT+MAP's transport.
 
 `family` is the loop; o and A are its SUPPORT_WEIGHT and CONCENTRATIONS.
 """
@@ -47,29 +47,25 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import powered
 from protoadapt.core.methods.family import Rule, adapt
 from protoadapt.core.methods.settings import (
-    BalanceStep,
     ClassShares,
     DistanceScale,
     Exponent,
     Power,
     PseudoRows,
     Steps,
+    StepSize,
     checked,
 )
-
-SIGMA = 0.25, 0.35
-KAPPA = 2.0, 1.0
-"""Defaults where class sizes are estimated, and where they are given."""
 
 
 @checked
 def bapa(
     episodes: Episodes,
     *,
-    n_iter: Steps = 12,
-    sigma: BalanceStep = None,
-    lam: DistanceScale = 10.0,
-    kappa: PseudoRows = None,
+    n_iter: Steps = 8,
+    sigma: StepSize = 0.35,
+    lam: DistanceScale = 11.0,
+    kappa: PseudoRows = 2.0,
     beta: Exponent = 0.5,
     power: Power = "auto",
     class_prior: ClassShares = None,
@@ -85,22 +81,18 @@ def bapa(
 
 
 def mixture_rule(
-    n_iter: int,
-    sigma: float | None,
-    lam: float,
-    kappa: float | None,
-    class_prior: Sequence[float] | Tensor | str | None,
+    n_iter: int, sigma: float, lam: float, kappa: float, class_prior: Sequence[float] | Tensor | str | None
 ) -> Rule:
     """BAPA's choices."""
     given = class_prior is not None
     return Rule(
-        *("euclid", lam, n_iter, SIGMA[given] if sigma is None else sigma),
+        *("euclid", lam, n_iter, sigma),
         center="classes",
         l2=True,
         query_center="unlabeled",
         sizes="given" if given else "estimated",
         class_prior=class_prior,
-        kappa=KAPPA[given] if kappa is None else kappa,
+        kappa=kappa,
         labels_pull=True,
         nameless=not given,
     )

@@ -27,12 +27,11 @@ from protoadapt.core.methods.common import TINY, shares
 from protoadapt.core.methods.rows import Held, Holder, kept
 from protoadapt.core.prototype_model import PrototypeModel, about, like
 
-ROUNDS = 2
 SINKHORN_ROUNDS = 1000
 SINKHORN_STOP = 1e-6
 CONCENTRATIONS = (0.3, 1.0, 3.0, 10.0, 30.0)
 """A: the concentrations of the Dirichlet that class shares are drawn from, each as likely before rows are seen."""
-SUPPORT_WEIGHT = 2.0
+SUPPORT_WEIGHT = 4.0
 """o: what a labelled row counts in a moving centre, in unlabelled rows."""
 
 
@@ -51,9 +50,9 @@ class Rule:
     center: str = "none"  # μ: each set's own mean ("separate"), that of all rows ("joint"), the support's, or "classes"
     l2: bool = False  # calibrated rows have unit length
     query_center: str = "none"  # semi-supervised only: "unlabeled" calibrates the queries about μ, else about 0
-    sizes: str = "none"  # ℓ: 0, or of class sizes that are "given" (Sinkhorn's iteration) or "estimated"
+    sizes: str = "none"  # ℓ: 0, or of class sizes that are "given" or "estimated"
     class_prior: Sequence[float] | Tensor | str | None = None  # the given shares; None: equal
-    transport: bool = False  # Sinkhorn's iteration is run to its end in every step, from ℓ = 0; else two rounds of it
+    transport: bool = False  # Sinkhorn's iteration, from ℓ = 0 to its end in every step; else a round of it after one
     kappa: float = 0.0  # κ: k = κ r rows at the centre hold each prototype, r = mean_c K_c^(−½)
     labels_pull: bool = False  # labelled rows draw their class back where it does not claim them
     nameless: bool = False  # beside the classes one without a name stands at the centre, with the mass r
@@ -66,7 +65,7 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
     unlabelled ones; shots (…, W, 1): K. Sums are kept in the type of `shots`.
     """
     none, zero = torch.zeros_like(shots), shots.new_zeros(*shots.shape[:-1], dim)
-    known = (shots > 0).to(shots)
+    known = (shots > 0).to(shots)  # means over the classes are of those that have labelled rows
     r = (known * shots.clamp_min(1).rsqrt()).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
     held_by = shots + rule.kappa * r  # K + k
     mass = r if rule.nameless else torch.zeros_like(r)
@@ -84,14 +83,10 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
     own = _labelled_sums(labelled, model, False, zero)  # S
     model = replace(model, center=centers[1], prototypes=own / held_by.clamp_min(TINY))
     for step in range(rule.n_iter + 1):
-        if moves:
-            calibrated = rows.each(_about(model))
-        elif step == 0:
-            calibrated = kept(rows.each(_about(model)))
+        if moves or step == 0:
+            calibrated = rows.each(_about(model)) if moves else kept(rows.each(_about(model)))
         if rule.transport:
             model = transported(model, calibrated, prior)
-        elif rule.sizes != "none":
-            model = matched(model, calibrated, mass, prior)
         yield model
         if step == rule.n_iter:
             return
@@ -102,13 +97,11 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
         if rule.labels_pull:
             own = _labelled_sums(labelled, model, True, zero)  # S + R
         estimate = (own + pull) / (held_by + n).clamp_min(TINY)
-        center, bias = model.center, model.bias
-        if moves:
-            center = mean_of_classes(n, raw + n * center)
-        if rule.sizes == "estimated":
-            equal = sizes_are_equal(n) & (step >= rule.n_iter // 2)
-            bias, mass = torch.where(equal[..., 0], bias, log_shares(n)[..., 0]), torch.where(equal, 0, r)
         prototypes = (1 - rule.sigma) * model.prototypes + rule.sigma * estimate
+        center = mean_of_classes(n, raw + n * model.center) if moves else model.center
+        bias = model.bias
+        if rule.sizes != "none":
+            bias, mass = sizes(rule.sizes == "given", n, bias, prior, r)
         model = replace(model, center=center, prototypes=prototypes, bias=bias)
 
 
@@ -164,22 +157,6 @@ def _fixed_centers(center: str, class_sums: Tensor, shots: Tensor, rows: Holder)
     return mean, torch.where(n > 0, more / n.clamp_min(1), mean)
 
 
-def matched(model: PrototypeModel, rows: Holder, mass: Tensor, prior: Tensor) -> PrototypeModel:
-    """The model after two rounds of Sinkhorn's iteration (Cuturi, 2013), ℓ_c ← ℓ_c + log(N π_c / n_c), where sizes are
-    known: given, or found equal. There every row is of a class, r = 0."""
-    known = mass == 0
-
-    def sizes(block: Calibrated) -> tuple[Tensor]:
-        return (model.scores(block[0]).softmax(-2).sum(-1, keepdim=True),)
-
-    for _ in range(ROUNDS if known.any() else 0):
-        (n,) = rows.sums(sizes, (torch.zeros_like(model.bias)[..., None],))
-        total = n.sum(-2, keepdim=True)
-        change = torch.where(known & (total > 0), (total * prior / n.clamp_min(TINY)).log(), 0)
-        model = replace(model, bias=model.bias + change[..., 0])
-    return model
-
-
 def transported(model: PrototypeModel, rows: Holder, prior: Tensor) -> PrototypeModel:
     """The model after Sinkhorn's iteration from ℓ = 0 to its end: softmax_c(l) is a transport plan then.
 
@@ -208,6 +185,20 @@ def _plan(z: Tensor, grown: Tensor) -> tuple[Tensor, Tensor]:
     now, before, first = (grown.mT @ z).clamp_min(TINY**2).split(1, -2)
     moved = (now / before - before / first).abs() > SINKHORN_STOP
     return (grown[..., :1] * z / now).sum(-1, keepdim=True), moved.sum(-1, keepdim=True)
+
+
+def sizes(given: bool, n: Tensor, bias: Tensor, prior: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+    """ℓ (…, W) and the mass of the class without a name (…, 1, 1) after a step with sizes n (…, W, 1).
+
+    Where sizes are given, or found equal, a round of Sinkhorn's iteration (Cuturi, 2013) adds log(N π_c / n_c), and
+    every row is of a class; elsewhere they are estimated.
+    """
+    total = n.sum(-2, keepdim=True)
+    nearer = bias + torch.where(total > 0, total * prior / n.clamp_min(TINY), 1).clamp_min(TINY).log()[..., 0]
+    if given:
+        return nearer, torch.zeros_like(r)
+    equal = sizes_are_equal(n)
+    return torch.where(equal[..., 0], nearer, log_shares(n)[..., 0]), torch.where(equal, 0, r)
 
 
 def log_shares(n: Tensor) -> Tensor:

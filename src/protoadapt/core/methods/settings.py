@@ -68,15 +68,10 @@ QueryCenter = Annotated[
     ),
 ]
 UnitLength = Annotated[bool, Setting("scale centred rows to unit length")]
-BalanceStep = Annotated[
-    float | None,
-    Setting("step size σ: weight of the new estimate; none: 0.25, or 0.35 where class sizes are given", 0, 1),
-]
 PseudoRows = Annotated[
-    float | None,
+    float,
     Setting(
-        "κ: shrinks each prototype towards the centre, as κ/√K extra rows there would with K labelled rows per class; "
-        "none: 2, or 1 where class sizes are given",
+        "κ: shrinks each prototype towards the centre, as κ/√K extra rows there would with K labelled rows per class",
         0,
         1e6,
     ),

@@ -24,7 +24,6 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import shares
 from protoadapt.core.methods.family import (
     CONCENTRATIONS,
-    ROUNDS,
     SINKHORN_ROUNDS,
     SINKHORN_STOP,
     SUPPORT_WEIGHT,
@@ -42,7 +41,7 @@ SMALL = 256  # up to so many rows, or the rows' dimension if that is more, the G
 LANES = 4
 CENTERS = ("none", "separate", "joint", "support", "classes")
 SIZES = ("none", "given", "estimated")
-SEPARATE, JOINT, MOVING, GIVEN, ESTIMATED = 1, 2, 4, 1, 2
+SEPARATE, JOINT, MOVING, GIVEN = 1, 2, 4, 1
 TAYLOR = tuple(1 / factorial(k) for k in range(14))
 
 
@@ -151,11 +150,11 @@ if njit is not None:
         kind, transport, nameless, labels_pull = sizes
         n_iter, scale, sigma, kappa = numbers
         n_way, width, real, moves = len(shots), len(gram), gram.dtype.type, center == MOVING
-        tiny, known = real(1e-12), (shots > 0).sum()
+        tiny, known, asked = real(1e-12), (shots > 0).sum(), n_rows + len(labels)
         r = (real(1) / np.sqrt(shots[shots > 0])).sum() / real(known)
-        mass, even = r if nameless else real(0), kind == GIVEN
-        M, V = aligned(n_way + 1, width, gram), aligned(n_way + 1, width, gram)
-        t, z, logits = aligned(n_way, width, gram), aligned(n_way, width, gram), aligned(n_way, width, gram)
+        mass = r if nameless else real(0)
+        M, V = aligned(n_way + 2, width, gram), aligned(n_way + 2, width, gram)
+        t, z = aligned(n_way, width, gram), aligned(n_way, width, gram)
         n, bias = np.zeros(n_way, gram.dtype), np.zeros(n_way, gram.dtype)
         inverse, ones, m = np.empty(width, gram.dtype), np.ones(width, gram.dtype), M[n_way]
         factor = inverse if l2 else ones
@@ -166,24 +165,18 @@ if njit is not None:
             _mix(M[c], t[c], factor, m, real(0), real(1) / max(shots[c] + kappa * r, tiny))
         for step in range(n_iter + 1):
             V[:] = 0
-            add_weighted(M[: n_way + moves], gram, width, V)
+            add_weighted(M[: (n_way + moves + 1) // 2 * 2], gram, width, V)
             if moves:
                 _lengths(gram, length2, m, V[n_way], inverse)
             if transport:
                 bias[:] = 0
             for c in range(n_way):
                 along, pm = inverse if cosine else factor, dot(V[c], m) if moves else real(0)
-                _logits(V[c], along, pm, max(dot(M[c], V[c]), real(0)), cosine, scale, logits[c])
-            for left in range(ROUNDS if even and not transport else 0, -1, -1):
-                for c in range(n_way):
-                    size_term = bias[c]
-                    for j in range(width):
-                        z[c, j] = logits[c, j] + size_term
-                    for i in range(len(labels)):  # labelled rows: without ℓ
-                        z[c, n_rows + i] -= size_term
-                softmax(z, n_rows, mass if step < n_iter else real(0), transport)  # the answer names every row
-                for c in range(n_way if left else 0):
-                    bias[c] += real(math.log(real(n_rows) * prior[c] / max(z[c, :n_rows].sum(), tiny)))
+                _logits(V[c], along, pm, max(dot(M[c], V[c]), real(0)), cosine, scale, z[c])
+                size_term = bias[c]
+                for j in range(width):
+                    z[c, j] += size_term if j < n_rows or j >= asked else real(0)  # labelled rows: without ℓ
+            softmax(z, n_rows, mass if step < n_iter else real(0), transport)  # the answer names every row
             if transport:
                 _transport(z, n_rows, prior, bias)
             if step == n_iter:
@@ -199,12 +192,15 @@ if njit is not None:
                 _mix(M[c], t[c], factor, m, real(1) - sigma, sigma / max(shots[c] + kappa * r + n[c], tiny))
             if moves:
                 _mean_of_classes(z, labels, shots, n, n_rows, known, m)
-            if kind == ESTIMATED:
-                mean = n.sum() / real(n_way)
-                even = step >= n_iter // 2 and ((n - mean) ** 2).sum() < real(n_way - 1) * mean
-                mass = real(0) if even else r
-                if not even:
+            if kind:
+                total = n.sum()
+                spread, mass = ((n - total / n_way) ** 2).sum(), real(0)
+                if kind == GIVEN or spread < (n_way - 1) * total / n_way:
+                    for c in range(n_way):
+                        bias[c] += real(math.log(total * prior[c] / max(n[c], tiny)))
+                else:
                     _log_shares(n, grid, bias)
+                    mass = r
         return z
 
     @compiled
@@ -333,13 +329,16 @@ if njit is not None:
 
     @compiled
     def add_weighted(weights, x, n, out):
-        """out (W, ·) += weights (W, n) @ x (n, ·), four rows at a time: a sum is stored once."""
-        for c in range(len(weights)):
-            w, total = weights[c], out[c]
+        """out += weights (even number, n) @ x (n, ·), four rows and two sums at a time: what is read serves both."""
+        for c in range(0, len(weights), 2):
+            v, w, a, b = weights[c], weights[c + 1], out[c], out[c + 1]
             for i in range(0, n, 4):
+                v0, v1, v2, v3 = v[i], v[i + 1], v[i + 2], v[i + 3]
                 w0, w1, w2, w3 = w[i], w[i + 1], w[i + 2], w[i + 3]
-                for j in range(len(total)):
-                    total[j] += (w0 * x[i, j] + w1 * x[i + 1, j]) + (w2 * x[i + 2, j] + w3 * x[i + 3, j])
+                for j in range(len(a)):
+                    x0, x1, x2, x3 = x[i, j], x[i + 1, j], x[i + 2, j], x[i + 3, j]
+                    a[j] += (v0 * x0 + v1 * x1) + (v2 * x2 + v3 * x3)
+                    b[j] += (w0 * x0 + w1 * x1) + (w2 * x2 + w3 * x3)
 
     @compiled
     def gram_tiles(x, gram, first):
