@@ -1,100 +1,72 @@
-"""Which network for which pictures: accuracy with few labels, and the computing time per picture.
+"""Which network to take for pictures of one's own: several on the same pictures and episodes.
 
-    python benchmarks/embeddings.py pictures/* --models lite0 lite1 lite2 lite0+lite2 --cache DIR [--json FILE]
+    python -m benchmarks.embeddings FOLDER … --cache DIR [--models lite0 lite2 lite0+lite2] [--json FILE]
 
-Each folder holds one folder per class. The first classes and the first pictures of each are embedded on one core, and
-all networks answer the same episodes. A joined network's rows are made of its networks' own, as `networks.joined` does,
-but that each reads the file at its own size. Features are kept in --cache as NAME-FOLDER.npz; a NAME that is there
-already needs no network of that name.
+Each FOLDER holds one folder of pictures per class; features are kept in DIR. CPU time is that of one core.
 """
 
-import argparse
-import json
-import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
-from protoadapt import Protocol, evaluate
-from protoadapt.core.provenance import hardware, versions
+from benchmarks import measure
+from protoadapt.core.errors import UserError
+from protoadapt.core.evaluate import evaluate
+from protoadapt.core.features import Features, load_features, save_features
+from protoadapt.core.protocol import Protocol
+from protoadapt.training.datasets import load
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
-from protoadapt.vision.pictures.decode import Picture, decode
+from protoadapt.vision.extraction import extract_features
 
 
-def features(name: str, folder: Path, cache: Path, classes: int, pictures: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The rows (N, D) of one network and their classes (N), computed once."""
-    parts = [_own(part, folder, cache, classes, pictures) for part in name.split("+")]
-    rows = parts[0][0] if len(parts) == 1 else torch.cat([F.normalize(rows) for rows, _ in parts], 1)
-    return rows, parts[0][1]
-
-
-def _own(name: str, folder: Path, cache: Path, classes: int, pictures: int) -> tuple[torch.Tensor, torch.Tensor]:
-    file = cache / f"{name}-{folder.name}.npz"
-    if not file.exists():
-        chosen = [sorted(one.iterdir())[:pictures] for one in sorted(folder.iterdir())[:classes]]
+def features(name: str, folder: Path, cache: Path, per_class: int) -> Features:
+    """The features of a folder's pictures, from the cache where they are there."""
+    file = cache / f"{folder.name}-{name}.safetensors"
+    try:
+        return load_features(file)
+    except UserError:
         network, about = networks.load(name)
-        files = [str(path) for one in chosen for path in one]
-        rows = [
-            embed(
-                network, about, np.stack([decode(Picture("", "", path), about["size"]) for path in files[i : i + 16]])
-            )
-            for i in range(0, len(files), 16)
-        ]
-        labels = np.repeat(np.arange(len(chosen)), [len(one) for one in chosen])
-        np.savez(file, features=torch.cat(rows).numpy(), labels=labels)
-    with np.load(file) as table:
-        return torch.from_numpy(table["features"]), torch.from_numpy(table["labels"]).long()
+        images = load("folder", "all", folder, size=about["size"], per_class=per_class, cache_dir=cache)
+        save_features(file, extract_features(network, about, images))
+        return load_features(file)
 
 
 def milliseconds(name: str) -> float:
     """Of CPU time per picture: of ten times eight pictures, the quickest."""
     network, about = networks.load(name)
     pixels = np.zeros((8, 3, about["size"], about["size"]), np.uint8)
-    times = []
-    for _ in range(10):
-        start = time.process_time()
-        embed(network, about, pixels)
-        times.append(1000 * (time.process_time() - start) / len(pixels))
-    return min(times)
+    times = measure.by_turns({name: lambda: embed(network, about, pixels)}, 10)[name]
+    return 1000 * min(processor for _, processor in times) / len(pixels)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measure.arguments(__doc__, method="bapa", episodes=500, per_class=25)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--models", nargs="+", default=["lite0", "lite1", "lite2", "lite0+lite2"])
-    parser.add_argument("--method", default="bapa")
-    parser.add_argument("--classes", type=int, default=30)
-    parser.add_argument("--pictures", type=int, default=25)
-    parser.add_argument("--episodes", type=int, default=500, help="with 5 classes; fewer with more")
     parser.add_argument("--cache", type=Path, required=True)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(1)
     given.cache.mkdir(parents=True, exist_ok=True)
-    named = [name for name in given.models if {*name.split("+")} <= {*networks.names()}]
-    costs = {name: round(milliseconds(name), 2) for name in named}
-    print(costs, flush=True)
-    accuracies: dict[str, dict[str, dict[str, list[float]]]] = {}
-    sizes = {}
+    record: dict[str, Any] = {"method": given.method, "episodes": given.episodes, "seed": 0}
+    record |= {"cpu_ms_per_picture": {name: round(milliseconds(name), 2) for name in given.models}}
+    sizes, accuracies = record["classes_and_pictures"], record["accuracy"] = {}, {}
     for folder in given.folders:
+        cells = accuracies[folder.name] = {}
         for name in given.models:
-            rows, labels = features(name, folder, given.cache, given.classes, given.pictures)
-            sizes[folder.name] = [int(labels.max()) + 1, len(labels)]
-            for way in sorted({5, min(20, sizes[folder.name][0])}):
-                for shot in (1, 5):
-                    episodes = given.episodes * 5 // way  # as many queries with many classes as with few
-                    result = evaluate(rows, labels, given.method, Protocol(way=way, shot=shot), episodes=episodes)
-                    cell = [round(result.accuracy, 2), round(result.ci95, 2)]
-                    accuracies.setdefault(folder.name, {}).setdefault(f"{way}-way {shot}-shot", {})[name] = cell
-        print(folder.name, accuracies[folder.name], flush=True)
-    if given.json:
-        run = {"schema": "protoadapt-embeddings/1", "method": given.method, "episodes": given.episodes, "seed": 0}
-        run |= {"classes_and_pictures": sizes, "cpu_ms_per_picture": costs, "accuracy": accuracies}
-        run |= {"hardware": hardware(), "versions": versions()}
-        given.json.write_text(json.dumps(run) + "\n")
+            table = features(name, folder, given.cache, given.per_class)
+            classes = int(table.labels.max()) + 1
+            sizes[folder.name] = [classes, len(table.labels)]
+            for way, shot in ((way, shot) for way in sorted({5, min(20, classes)}) for shot in (1, 5)):
+                episodes = given.episodes * 5 // way  # as many queries with many classes as with few
+                drawn = Protocol(way=way, shot=shot)
+                result = evaluate(table.features, table.labels, given.method, drawn, episodes=episodes)
+                cell = cells.setdefault(f"{way}-way {shot}-shot", {})
+                cell[name] = [round(result.accuracy, 2), round(result.ci95, 2)]
+        print(folder.name, cells, flush=True)
+    measure.write(given.json, record)
 
 
 if __name__ == "__main__":

@@ -216,14 +216,21 @@ class World:
         """What is killed and doubled: each may run again."""
         place, model = self.place, self.place / "model.safetensors"
         named = ["--support", place / "support", "--images", place / "images", "--model", model, "--device", "cpu"]
-        fresh = ["hct_r", "--dataset", "folder", "--data", place / "classes", *TRAINING]
+        data = ["--data", place / "classes"]
+        fresh = ["hct_r", "--dataset", "folder", *TRAINING]
         return {
             "extract": ["extract", model, "--images", place / "images", "--out", out / "x.safetensors"],
             "label": ["label", *named, "--out", out / "named", "--sort", "copy"],
             "manifest": ["manifest", place / "images", "--out", out / "list.jsonl", "--shard-size", 5],
             "parts": ["extract", model, "--manifest", out / "list.jsonl", "--out", out / "parts", "--workers", 1],
             "suggest": ["suggest", *named, "--out", out / "next", "--n", 4],
-            "train": ["train", *(["--resume"] if (out / "run/checkpoints").exists() else fresh), "--out", out / "run"],
+            "train": [
+                "train",
+                *(["--resume"] if any(out.glob("run/checkpoints/step*")) else fresh),
+                *data,
+                "--out",
+                out / "run",
+            ],
         }
 
     def others(self) -> dict[str, list[Any]]:
@@ -309,7 +316,7 @@ def readers(world: World) -> dict[str, tuple[str, list[Any]]]:
         "result": ("result.json", ["report", "PATH", "--out", out / "report.html"]),
         "manifest": ("list.jsonl", ["extract", model, "--manifest", "PATH", "--out", out / "parts", "--workers", 1]),
         "parts": ("parts", [*label[:1], "--features", "PATH", "--support", place / "support", *label[3:]]),
-        "run": ("run", ["train", "--resume", "--out", "PATH"]),
+        "run": ("run", ["train", "--resume", "--data", place / "classes", "--out", "PATH"]),
         "model": (
             "model.safetensors",
             ["extract", "PATH", "--images", place / "images", "--out", out / "x.safetensors"],

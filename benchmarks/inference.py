@@ -1,35 +1,37 @@
 """Speed and memory of inference, side by side with a naive numpy loop, in one run.
 
-    python benchmarks/inference.py [--device cuda] [--json results/benchmark-inference.json]
+    python -m benchmarks.inference [--device cuda] [--only cipa bapa] [--json results/benchmark-inference-cpu.json]
 
 Features are 20 classes × 600 rows × 512 dimensions (the shape of mini-ImageNet's novel classes), episodes 5-way 1-shot
-with 15 queries a class; sampling is part of every time. "naive" is the usual numpy loop over episodes.
+with 15 queries a class; sampling is part of every time. "naive" is the usual numpy loop over episodes. Where the file
+is there, methods that are not measured this time stay in it.
 """
 
-import argparse
 import json
-import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import torch
-from slow_methods import EPISODES, GPU_EPISODES
 
-from protoadapt import Protocol, compare
+from benchmarks import measure
 from protoadapt.core.episodes import draw
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, method
-from protoadapt.core.provenance import provenance
+from protoadapt.core.protocol import Protocol
 from protoadapt.report.tables import markdown
 
-TARGETS = {"protonet": 1000, "semi_protonet": 1000, "simpleshot": 1000, "bd_cspn": 1000, "laplacian_shot": 1000}
-TARGETS |= {"pt_map": 1000, "cipa": 3334, "tim_adm": 100}
+EPISODES = {"tim_gd": 256, "alpha_tim": 256, "bavardage": 256, "ilpc": 64, "lr_ici": 64}
+EPISODES |= dict.fromkeys(("paddle", "tim_adm", "transductive_fine_tuning"), 2000)
+"""Episodes for about ten seconds; other methods take 10,000."""
+GPU_EPISODES = EPISODES | dict.fromkeys(("ilpc", "lr_ici", "tim_gd", "alpha_tim"), 2048)
+"""On a GPU, whose time for a batch of these hardly depends on how many episodes are in it."""
+SEMI = ("protonet", "semi_protonet", "cipa", "bapa")
+NAIVE = 400
 
 
 def table(rows: int = 600, dim: int = 512):
@@ -89,115 +91,88 @@ def naive_pt_map(X: np.ndarray, Y: np.ndarray, episodes: int, seed: int = 0) -> 
     return 100 * right / episodes
 
 
-def best_of(runs: int, work) -> float:
-    """The shortest of several times: other work on the machine only adds to it."""
-    times = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def speed(device: str, only: Sequence[str]) -> dict:
+def speed(device: str, only: Sequence[str], most: int) -> dict[str, Any]:
+    """Episodes per second: the best of three turns, of slow methods one."""
     features = table()
     X, Y = features.features, features.labels
-    naive = {
-        "cipa": 400 / best_of(3, lambda: naive_cipa(X.numpy(), Y.numpy(), 400)),
-        "pt_map": 100 / best_of(3, lambda: naive_pt_map(X.numpy(), Y.numpy(), 100)),
+    counts = {name: min(most, (EPISODES if device == "cpu" else GPU_EPISODES).get(name, 10_000)) for name in only}
+
+    def run(name: str, episodes: int, protocol: Protocol | None = None) -> Callable[[], object]:
+        return lambda: evaluate(X, Y, name, protocol, episodes=episodes, device=device, **features.base)
+
+    def best(work: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+        return {name: min(clock for clock, _ in times) for name, times in measure.by_turns(work, rounds).items()}
+
+    naive: dict[str, Callable[[], object]] = {
+        "naive cipa": lambda: naive_cipa(X.numpy(), Y.numpy(), min(most, NAIVE)),
+        "naive pt_map": lambda: naive_pt_map(X.numpy(), Y.numpy(), min(most, NAIVE) // 4),
     }
-    rates = {}
-    for name in only:
-        episodes = EPISODES.get(name, 10_000) if device == "cpu" else GPU_EPISODES.get(name, EPISODES.get(name, 10_000))
-        options = {"episodes": episodes, "base_mean": features.base_mean, "device": device}
-        options["base_covariance"] = features.base_covariance
-        runs = 3 if name not in EPISODES else 1
-        results = [evaluate(X, Y, name, **options) for _ in range(runs)]
-        best = min(results, key=lambda result: result.seconds)
-        rates[name] = {"episodes": episodes, "seconds": best.seconds, "episodes_per_s": episodes / best.seconds}
-        print(f"{name:26s} {rates[name]['episodes_per_s']:>10,.0f} episodes/s", flush=True)
-    options = {"protocol": Protocol("semi", unlabeled=20), "episodes": 10_000, "device": device}
-    semi = {
-        name: 10_000 / min(evaluate(X, Y, name, **options).seconds for _ in range(3))
-        for name in ("protonet", "semi_protonet", "cipa", "bapa")
+    for name in (*only, *SEMI):
+        run(name, 1)()  # compiles
+    seconds = best(naive | {name: run(name, counts[name]) for name in only if name not in EPISODES}, 3)
+    seconds |= best({name: run(name, counts[name]) for name in only if name in EPISODES}, 1)
+    rates = {
+        name: {"episodes": counts[name], "seconds": seconds[name], "episodes_per_s": counts[name] / seconds[name]}
+        for name in only
     }
-    print(f"with 20 unlabelled rows a class: {semi}", flush=True)
-    start = time.perf_counter()
-    drawn = sum(len(block.support) for block in draw(Y.numpy(), Protocol(), 0, 10_000))
-    sampling = time.perf_counter() - start
-    measured = {"naive_episodes_per_s": naive, "methods": rates, "semi_episodes_per_s": semi}
-    return {**measured, "drawing_10000_s": sampling, "drawn": drawn}
+    semi = best({name: run(name, most, Protocol("semi", unlabeled=20)) for name in SEMI}, 3)
+    [(drawing, _)] = measure.by_turns({"": lambda: list(draw(Y.numpy(), Protocol(), 0, most))}, 1)[""]
+    return {
+        "naive_episodes_per_s": {
+            "cipa": min(most, NAIVE) / seconds["naive cipa"],
+            "pt_map": min(most, NAIVE) // 4 / seconds["naive pt_map"],
+        },
+        "methods": rates,
+        "semi_episodes_per_s": {name: most / one for name, one in semi.items()},
+        "drawing_10000_s": drawing,
+    }
 
 
-def memory(episodes: int) -> float:
+def peak(episodes: int) -> float:
     """Peak resident memory (GB) of a process that evaluates CIPA on this many episodes."""
-    command = [sys.executable, __file__, "--peak", str(episodes)]
+    command = [sys.executable, "-m", "benchmarks.inference", "--peak", str(episodes)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
 
 
-def agreement(device: str) -> dict:
+def agreement(device: str) -> dict[str, Any]:
     """The share of predictions that are the same on the CPU and on `device`."""
-    features = table()
-    same = {}
+    features, same = table(), {}
     for name in METHODS:
-        run, blocks = method(name), min(4, -(-EPISODES.get(name, 1024) // 256))
-        equal = total = 0
-        for drawn in draw(
-            features.labels.numpy(), Protocol(), 0, min(64, EPISODES[name]) if name in EPISODES else 256 * blocks
-        ):
-            episodes = drawn.episodes(
-                features.features, 5, features.base_mean, base_covariance=features.base_covariance
-            )
+        run, equal, total = method(name), 0, 0
+        for drawn in draw(features.labels.numpy(), Protocol(), 0, 64 if name in EPISODES else 1024):
+            episodes = drawn.episodes(features.features, 5, **features.base)
             here, there = run(episodes).argmax(-1), run(episodes.to(device)).argmax(-1).cpu()
             equal, total = equal + int((here == there).sum()), total + here.numel()
         same[name] = {"equal": equal, "of": total, "share": equal / total}
-        print(f"{name:26s} {100 * equal / total:.4f} % of {total:,} predictions equal", flush=True)
     return same
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--only", nargs="+", choices=METHODS, help="measure these; the others stay in the file")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
+    parser = measure.arguments(__doc__, device="cpu", episodes=10_000)
+    parser.add_argument("--only", nargs="+", choices=METHODS, help="measure these")
+    parser.add_argument("--peak", type=int, help="print the peak memory of a process with so many episodes, and end")
     options = parser.parse_args()
     if options.peak:
         features = table()
-        compare(features.features, features.labels, ["cipa"], episodes=options.peak)
+        evaluate(features.features, features.labels, "cipa", episodes=options.peak)
         status = Path("/proc/self/status").read_text()  # getrusage would give the parent's peak where that is higher
-        print(int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1e6)
+        print(int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1e6)  # type: ignore[index]
         return
-    report = {"schema": "protoadapt-benchmark/1", **provenance(options.device), "load": os.getloadavg()[0]}
-    report |= {"threads": torch.get_num_threads(), "protocol": "5-way 1-shot, 15 queries a class, 512-d", "seed": 0}
-    report |= speed(options.device, options.only or list(METHODS))
-    if options.only:
-        before = json.loads(options.json.read_text())
-        write(options.json, before | report | {"methods": before["methods"] | report["methods"]})
-        return
-    write(options.json, report)  # what follows takes as long again
+    report: dict[str, Any] = {"protocol": "5-way 1-shot, 15 queries a class, 512-d", "seed": 0}
+    report |= speed(options.device, options.only or list(METHODS), options.episodes)
     if options.device == "cpu":
-        report["peak_gb"] = {str(n): memory(n) for n in (10_000, 100_000)}
-        print("peak memory (GB):", report["peak_gb"])
+        report["peak_gb"] = {str(n): peak(n) for n in (options.episodes, 10 * options.episodes)}
     else:
         report["cpu_agreement"] = agreement(options.device)
+    naive = report["naive_episodes_per_s"]
     rows = [
-        [name, f"{r['episodes_per_s']:,.0f}", _ratio(name, r, report), f"{TARGETS[name]:,}" if name in TARGETS else ""]
-        for name, r in report["methods"].items()
+        [name, f"{one['episodes_per_s']:,.0f}", f"{one['episodes_per_s'] / naive[name]:.1f}" if name in naive else ""]
+        for name, one in report["methods"].items()
     ]
-    print(markdown(["method", "episodes/s", "× naive numpy loop", "asked for"], rows))
-    write(options.json, report)
-
-
-def write(path: Path | None, report: dict) -> None:
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(report, indent=1) + "\n")
-
-
-def _ratio(name: str, rate: dict, report: dict) -> str:
-    naive = report["naive_episodes_per_s"].get(name)
-    return f"{rate['episodes_per_s'] / naive:.1f} × {naive:,.0f}" if naive else ""
+    print(markdown(["method", "episodes/s", "× naive numpy loop"], rows))
+    if options.json and options.json.exists():
+        report["methods"] = json.loads(options.json.read_text())["methods"] | report["methods"]
+    measure.write(options.json, report, options.device)
 
 
 if __name__ == "__main__":
