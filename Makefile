@@ -32,7 +32,7 @@ dist: $(READY)           ## sdist and wheel in dist/, checked, installed into em
 	bash .ci/try-wheel
 
 bench: $(READY)          ## speed, side by side with the naive way
-	$(BIN)/python benchmarks/inference.py
+	$(BIN)/python -m benchmarks.inference
 
 clean:
 	rm -rf .venv build dist demo site

@@ -3,13 +3,12 @@
     python -m benchmarks.comparators --data DIR --json results/comparators-cifar-fs.json
     python -m benchmarks.comparators --data DIR --systems 'feat;epnet'       several processes may run at a time
     python -m benchmarks.comparators --systems '' --json FILE                merge what they measured
-    python -m benchmarks.comparators … --json FILE --reference results/NAME  systems that FILE has and no part stay
 
 Each system is trained by its recipe and the settings below unless its run is finished, its features are extracted, and
-novel classes are answered by its own head and by protonet, CIPA and BAPA on the same features and episodes. --start
+novel classes are answered by its own head and by ProtoNet and CIPA on the same features and episodes. --start
 NAME=PATH names a run or model file that is there. A system's results, with the right answers of every episode, are one
-file in the folder of --parts; --json merges all of them into a small file with paired differences. Where hct_r has no
-part, --reference names the result files of its network on the same episodes (see `paper`).
+file in the folder of --parts; --json merges all of them into a small file with paired differences, beside the systems
+that it has.
 """
 
 import argparse
@@ -20,17 +19,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from benchmarks import measure
 from protoadapt.cli import main as run_command
 from protoadapt.core.comparisons import class_interval, paired_difference
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import stated
-from protoadapt.core.files import write_json, written_whole
+from protoadapt.core.files import write_json
 from protoadapt.core.heads import as_picture_method
 from protoadapt.core.methods import Method
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.results import document_of, read_results
-from protoadapt.core.untrusted import clean_json
 from protoadapt.training import TrainConfig, load_splits, train
 from protoadapt.training.datasets import load_images
 from protoadapt.training.recipes import recipe
@@ -39,7 +38,7 @@ from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.networks import film, model_files
 from protoadapt.vision.networks.head_files import TrainedHead, load_head
 
-METHODS = ("protonet", "protonet(metric=euclid)", "cipa", "bapa")
+METHODS = ("protonet", "protonet(metric=euclid)", "cipa")
 SHOTS = (1, 5)
 SLOW = {"deepemd": 600, "gnn": 600, "snail": 600, "tadam": 600, "relation": 2000, "metaopt_svm": 2000}
 """Episodes of heads that take long, the first of all; others as many as asked for."""
@@ -95,17 +94,14 @@ SYSTEMS = {
 }
 REFERENCE = ("hct_r", "cipa")
 """System and method that all others are compared with, episode by episode."""
-ORIGIN: dict[str, Any] = {"dataset": str, "versions": dict, "hardware": str, "commit": (str, type(None))}
-PART = {**ORIGIN, "system": str, "recipe": str, "start": str, "training": dict, "results": list}
-MERGED = {**ORIGIN, "systems": dict}
-"""Entries of the files and their types."""
+ORIGIN = ("dataset", "versions", "hardware", "commit")
 
 
 def trained(name: str, options: argparse.Namespace, places: dict[str, Path]) -> tuple[Path, dict[str, Any]]:
     """The run of a system and the record of its training; trained first where it is not finished."""
     if name in places:
         beside = places[name].with_name(f"{places[name].stem}-train.json")
-        return places[name], read(beside, {}) if beside.is_file() else {}
+        return places[name], json.loads(beside.read_text()) if beside.is_file() else {}
     out = options.runs / file_name(options.dataset, name)
     system = SYSTEMS[name]
     settings = [f"dataset={options.dataset}", f"seed={options.seed}", *system.settings, *options.set]
@@ -117,7 +113,7 @@ def trained(name: str, options: argparse.Namespace, places: dict[str, Path]) -> 
         resume = any((out / "checkpoints").glob("step-*"))
         accelerator = "cuda" if options.device == "cuda" else "cpu"
         train(config, base, val, out, resume=resume, accelerator=accelerator)
-    return out, read(out / "result.json", {})
+    return out, json.loads((out / "result.json").read_text())
 
 
 def measured(run: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -165,54 +161,6 @@ def cell(record: dict[str, Any]) -> str:
     return f"{features['split']} {record['protocol']['shot']}-shot{pooled}"
 
 
-def read(file: Path, kinds: dict[str, Any], dataset: str | None = None) -> dict[str, Any]:
-    """The JSON object in a file, with entries of these kinds that are sound, and of this dataset where one is given.
-
-    Raises UserError, which names the file.
-    """
-    try:
-        document = clean_json(file.read_bytes())
-        if not isinstance(document, dict):
-            raise ValueError("it is other JSON")
-        if wrong := [key for key, kind in kinds.items() if not isinstance(document.get(key, ...), kind)]:
-            raise ValueError(f"it has no valid {wrong[0]!r}")
-        if dataset is not None and document["dataset"] != dataset:
-            raise ValueError(f"it is of the dataset {document['dataset']!r}, not {dataset!r}")
-        names = [*document["systems"]] if "systems" in kinds else [document["system"]] if "system" in kinds else []
-        if unknown := [name for name in names if name not in SYSTEMS]:
-            raise ValueError(f"there is no system {unknown[0]!r}")
-        for record in read_results(document) if "results" in kinds else ():
-            cell(record)
-        if "config" in kinds:
-            training_record(document)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else getattr(error, "strerror", None) or str(error)
-        reason = reason.partition(": ")[0] if isinstance(error, UserError) else reason  # one way out is enough
-        raise UserError(
-            f"{str(file)!r} cannot be used ({reason}): write it again, move it away, or give another"
-        ) from error
-    return document
-
-
-def stored_reference(folder: Path) -> dict[str, Any]:
-    """The part of the reference system, from the result files of its network on the same episodes (10,000, seed 0).
-
-    BAPA is left out: files of earlier networks hold an earlier version.
-    """
-    files = [folder / f"novel-{shot}shot.json" for shot in SHOTS]
-    records = [record for file in files for record in read_results(read(file, {"results": list}))]
-    kept = [record for record in records if record["label"] in ("protonet", REFERENCE[1])]
-    datasets = {str(stated(record["features"], "dataset")) for record in kept}
-    if len(datasets) != 1:
-        raise UserError(f"{str(files[0])!r} and its neighbour hold no results of one dataset: give another --reference")
-    about = {"system": REFERENCE[0], **SYSTEMS[REFERENCE[0]]._asdict(), "dataset": datasets.pop()}
-    training = read(folder / "train.json", {"config": dict})
-    note = f"the network of results/{folder.name}, measured before"
-    if training["config"].get("init_from"):
-        note += "; it continues an earlier network, whose seconds are not counted here"
-    return document_of(kept, **about, training=training_record(training), stored=True, note=note)
-
-
 def merged(parts: list[dict[str, Any]], before: dict[str, Any] | None = None) -> dict[str, Any]:
     """The small document: accuracy, intervals and paired difference to the reference of every system, cell and method.
 
@@ -222,11 +170,9 @@ def merged(parts: list[dict[str, Any]], before: dict[str, Any] | None = None) ->
     records = {part["system"]: read_results(part) for part in parts}
     reference = {cell(r): r for r in records.get(REFERENCE[0], []) if r["label"] == REFERENCE[1]}
     systems: dict[str, Any] = dict(before["systems"]) if before else {}
-    first = before or next((part for part in parts if not part.get("stored")), None)
-    shared = {key: first[key] for key in ORIGIN} if first else {}
+    first = before or parts[0]
+    common = {key: first[key] for key in ORIGIN}
     for part in parts:
-        if part.get("stored") and part["system"] in systems:
-            continue
         results: dict[str, Any] = {}
         for record in records[part["system"]]:
             entry = {"accuracy": record["accuracy"], "ci95": record["ci95"], "episodes": record["episodes"]}
@@ -236,29 +182,22 @@ def merged(parts: list[dict[str, Any]], before: dict[str, Any] | None = None) ->
             results.setdefault(cell(record), {})[record["label"]] = entry
         about = {key: part[key] for key in ("recipe", "start", "training")}
         about |= {"note": part["note"]} if part.get("note") else {}
-        about |= {key: part[key] for key in ORIGIN if key in part and part[key] != shared[key]}
+        about |= {key: part[key] for key in ORIGIN if key in part and part[key] != common[key]}
         systems[part["system"]] = {**about, "results": results}
     return {
-        **{"schema": "protoadapt-benchmark/1", "benchmark": "comparators", "reference": REFERENCE, **shared},
+        **{"schema": "protoadapt-benchmark/1", "benchmark": "comparators", "reference": REFERENCE, **common},
         "systems": dict(sorted(systems.items(), key=lambda item: [*SYSTEMS].index(item[0]))),
     }
 
 
-def merged_files(file: Path, folder: Path, dataset: str, reference: Path | None) -> dict[str, Any]:
-    """The document for a file: what it holds and the parts of a dataset in a folder. Raises UserError."""
-    parts = [read(part, PART, dataset) for part in sorted(folder.glob(f"{dataset}-*.json"))]
+def merged_files(file: Path, folder: Path, dataset: str) -> dict[str, Any]:
+    """The document for a file: what it holds and the parts of a dataset in a folder."""
+    parts = [json.loads(part.read_text()) for part in sorted(folder.glob(f"{dataset}-*.json"))]
     if not parts:
         raise UserError(
             f"there is no part {dataset}-*.json in {str(folder)!r}: measure --systems, or give other --parts"
         )
-    if reference and REFERENCE[0] not in {part["system"] for part in parts}:
-        parts.append(stored_reference(reference))
-        if parts[-1]["dataset"] != dataset:
-            raise UserError(
-                f"the results in {str(reference)!r} are of the dataset {parts[-1]['dataset']!r}, not {dataset!r}: give "
-                f"another --reference"
-            )
-    return merged(parts, read(file, MERGED, dataset) if file.is_file() else None)
+    return merged(parts, json.loads(file.read_text()) if file.is_file() else None)
 
 
 def training_record(result: dict[str, Any]) -> dict[str, Any]:
@@ -276,24 +215,17 @@ def file_name(dataset: str, system: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=None)
-    parser.add_argument("--dataset", default="cifar-fs")
+    parser = measure.arguments(__doc__, dataset="cifar-fs", seed=0, episodes=10_000)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--splits", default="novel", help="separated by commas: novel, val")
     parser.add_argument("--poolings", default="1", help="exponents of the mean over places, separated by commas")
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--parts", type=Path, default=Path("runs/comparators"), help="one result file per system")
-    parser.add_argument("--keep", type=Path, default=None, help="folder for each network in half precision")
     parser.add_argument("--systems", default=";".join(SYSTEMS), help="names separated by semicolons")
     parser.add_argument("--start", action="append", default=[], metavar="NAME=PATH", help="a trained network to use")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="setting of every recipe")
-    parser.add_argument("--note", default=None, help="a sentence on the origin of these systems, for the file")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--episodes", type=int, default=10_000)
-    parser.add_argument("--per-class", type=int, default=None, help="use only so many pictures per class, to try it")
+    parser.add_argument("--per-class", type=int, help="use only so many pictures per class, to try it")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--json", type=Path, default=None, help="merge all parts of the dataset into this file")
-    parser.add_argument("--reference", type=Path, default=None, help="folder of results of hct_r's network")
     options = parser.parse_args()
     places = {name: Path(path) for name, _, path in (word.partition("=") for word in options.start)}
     systems = [name for name in options.systems.split(";") if name]
@@ -304,18 +236,12 @@ def main() -> None:
         if part.is_file():
             continue
         run, training = trained(name, options, places)
-        if options.keep:
-            backbone, about = model_files.load_model(run)
-            file = options.keep / f"{file_name(options.dataset, name)}.safetensors"
-            model_files.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
         records = measured(run, options)
-        about = {"system": name, **SYSTEMS[name]._asdict(), "dataset": options.dataset, "note": options.note}
+        about = {"system": name, **SYSTEMS[name]._asdict(), "dataset": options.dataset}
         write_json(part, document_of(records, **about, training=training_record(training)))
         print(name, *(f"{cell(r)} {r['label']} {r['accuracy']:.2f}" for r in records), sep="  ", flush=True)
     if options.json:
-        document = merged_files(options.json, options.parts, options.dataset, options.reference)
-        with written_whole(options.json) as partial:
-            partial.write_text(json.dumps(document))
+        write_json(options.json, merged_files(options.json, options.parts, options.dataset))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.features import Features, load_features, save_features
 from protoadapt.core.protocol import Protocol
-from protoadapt.training.datasets import load
+from protoadapt.training.datasets import load_images
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
 from protoadapt.vision.extraction import extract_features
@@ -29,7 +29,7 @@ def features(name: str, folder: Path, cache: Path, per_class: int) -> Features:
         return load_features(file)
     except UserError:
         network, about = networks.load(name)
-        images = load("folder", "all", folder, size=about["size"], per_class=per_class, cache_dir=cache)
+        images = load_images("folder", "all", folder, size=about["size"], per_class=per_class, cache_dir=cache)
         save_features(file, extract_features(network, about, images))
         return load_features(file)
 

@@ -1,6 +1,6 @@
 """Accuracy per label of `suggest`, beside random choice, the smallest margin and k-centre.
 
-    python benchmarks/suggest.py --features DIR --json results/suggest.json [--datasets cub dtd …] [--splits 12]
+    python -m benchmarks.suggest --features DIR --json results/suggest.json [--datasets cub dtd …] [--splits 12]
 
 DIR holds one feature file per dataset (`extract`). A split draws ten classes and puts half of their pictures into the
 pool that labels may be asked for. The other half is the test; like a user's folder, all pictures take part in the fit
@@ -9,7 +9,6 @@ again after each. Two beginnings: one random label per class ("one"), and no lab
 classifier to ask and begins at random. Strategies share their splits, so differences are paired.
 """
 
-import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +16,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from benchmarks import measure
 from protoadapt import BAPAClassifier, load_features
-from protoadapt.core.files import write_json
 from protoadapt.core.methods.common import unit
 from protoadapt.core.prototype_model import power_transform
-from protoadapt.core.provenance import commit, hardware, versions
 from protoadapt.core.statistics import half_width
 from protoadapt.labeling.suggest import suggest
 
@@ -69,26 +67,24 @@ def prepared(features: np.ndarray, center: np.ndarray | None) -> np.ndarray:
     return unit(rows - (rows.mean(0) if center is None else torch.from_numpy(center))).numpy()
 
 
-def curve(features, truth, pool, start, choose, rng) -> tuple[list[float], list[float]]:
-    """Accuracy on the test, and of the whole folder with given labels counted as right, after 0, 1, … rounds."""
+def curve(features, truth, pool, start, choose, rng) -> list[float]:
+    """Accuracy on the test after 0, 1, … rounds."""
     codes = np.full(len(truth), -1)
     codes[start] = truth[start]
-    test, folder = [], []
+    test = []
     for rounds in range(ROUNDS + 1):
         answer, margin, center = np.full(len(truth), -1), None, None
         if len(np.unique(codes[codes >= 0])) > 1:
             model = BAPAClassifier().fit(features, codes)
             p = np.sort(model.predict_proba(features), 1)
             answer, margin, center = model.transduction_, p[:, -1] - p[:, -2], model.center_
-        right = answer == truth
-        test.append(100 * float(right[~pool].mean()))
-        folder.append(100 * float((right | (codes >= 0)).mean()))
+        test.append(100 * float((answer == truth)[~pool].mean()))
         if rounds < ROUNDS:
             # every picture has a place among the rows, but only those of the pool may be chosen
             rows, among = prepared(features, center), np.flatnonzero(pool)
             chosen = among[choose(rows[among], codes[among], None if margin is None else margin[among], WAY, rng)]
             codes[chosen] = truth[chosen]
-    return test, folder
+    return test
 
 
 def split(features: np.ndarray, labels: np.ndarray, seed: int):
@@ -103,11 +99,9 @@ def split(features: np.ndarray, labels: np.ndarray, seed: int):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measure.arguments(__doc__, splits=12)
     parser.add_argument("--features", type=Path, required=True)
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--datasets", nargs="+", default=DATASETS)
-    parser.add_argument("--splits", type=int, default=12)
     asked = parser.parse_args()
     rows = []
     for dataset in asked.datasets:
@@ -117,36 +111,20 @@ def main() -> None:
             found: dict[str, list] = {name: [] for name in STRATEGIES}
             for seed in range(asked.splits):
                 *data, start = split(features, labels, seed)
+                first = start if beginning == "one" else start[:0]
                 for name, choose in STRATEGIES.items():
-                    first = start if beginning == "one" else start[:0]
                     found[name].append(curve(*data, first, choose, np.random.default_rng([seed, 1])))
             for name, of_splits in found.items():
-                curves, random = np.array(of_splits), np.array(found["random"])  # (splits, test or folder, rounds)
-                gain = curves - random
-                record = {
-                    "dataset": dataset,
-                    "start": beginning,
-                    "strategy": name,
-                    "weights": table.metadata["weights"],
-                }
-                for i, kind in enumerate(("test", "folder")):
-                    record[kind] = curves[:, i].mean(0).round(2).tolist()
-                    record[f"{kind}_gain"] = gain[:, i].mean(0).round(2).tolist()
-                    record[f"{kind}_gain_ci95"] = [round(half_width(gain[:, i, r]), 2) for r in range(ROUNDS + 1)]
+                curves = np.array(of_splits)  # (splits, rounds)
+                gain = curves - np.array(found["random"])
+                record = {"dataset": dataset, "start": beginning, "strategy": name}
+                record |= {"weights": table.metadata["weights"], "test": curves.mean(0).round(2).tolist()}
+                record["test_gain"] = gain.mean(0).round(2).tolist()
+                record["test_gain_ci95"] = [round(half_width(gain[:, r]), 2) for r in range(ROUNDS + 1)]
                 rows.append(record)
-                print(
-                    json.dumps(
-                        {
-                            key: record[key]
-                            for key in ("dataset", "start", "strategy", "test", "test_gain", "folder_gain")
-                        }
-                    ),
-                    flush=True,
-                )
-        if asked.json:  # after each dataset, as they take minutes
-            about = {"schema": "protoadapt-benchmark/1", "way": WAY, "splits": asked.splits, "seeds": "0 … splits − 1"}
-            about |= {"labels_per_class": list(range(ROUNDS + 1)), "versions": versions(), "hardware": hardware()}
-            write_json(asked.json, {**about, "commit": commit(), "rows": rows})
+                print(json.dumps(record), flush=True)
+        about = {"way": WAY, "splits": asked.splits, "labels_per_class": list(range(ROUNDS + 1))}
+        measure.write(asked.json, {**about, "rows": rows})  # after each dataset, as they take minutes
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """How much of the bare network's speed the whole training loop keeps, side by side in one run.
 
-    python benchmarks/training.py --json results/training-speed.json
-    python benchmarks/training.py --recipes all --json results/benchmark-recipes.json   every recipe, with its own steps
+    python -m benchmarks.training --json results/training-speed.json
+    python -m benchmarks.training --recipes all --json results/benchmark-recipes.json   every recipe, with its own steps
 
 bare   forward and backward of backbone and classifier alone: pictures ready on the device as floats, no augmentation,
        no optimiser, nothing logged
@@ -16,9 +16,7 @@ images/s counts rows that pass forward and backward.
 import argparse
 import statistics
 import tempfile
-import time
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,8 +24,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from protoadapt.core.files import write_json
-from protoadapt.core.provenance import provenance
+from benchmarks import measure
 from protoadapt.training import Phase, TrainConfig, train
 from protoadapt.training.plan import rows_per_epoch
 from protoadapt.training.recipes import RECIPES, earlier_run, recipe
@@ -37,42 +34,30 @@ PHASES = {
     "ce + rotation": {"ce": 1.0, "rotation": 1.0},
     "ce + rotation + hct": {"ce": 1.0, "rotation": 1.0, "hct": 1.0},
 }
-GOALS = {"ce + rotation": 0.95, "ce + rotation + hct": 0.85}
 
 
 def bare(options: argparse.Namespace, rows: int, device: torch.device, classes: int = 64) -> list[float]:
-    """Images/s of forward and backward, one number per repeat."""
+    """Images/s of forward and backward, one number per repeat; the first repeat compiles and is left out."""
     cuda = device.type == "cuda"
     network = build(options.backbone, options.width).to(device, memory_format=torch.channels_last)
     head = nn.Linear(network.dim, classes).to(device)
-    if cuda:
-        for stage in network.stages:
-            stage.compile(dynamic=False)
-    shape = (rows, 3, options.size, options.size)
-    x = torch.randn(shape, device=device).to(memory_format=torch.channels_last)
+    for stage in network.stages if cuda else ():
+        stage.compile(dynamic=False)
+    x = torch.randn((rows, 3, options.size, options.size), device=device).to(memory_format=torch.channels_last)
     y = torch.randint(0, classes, (rows,), device=device)
 
-    def step() -> None:
-        with torch.autocast(device.type, torch.bfloat16, enabled=cuda):
-            loss = nn.functional.cross_entropy(head(network(x)), y)
-        loss.backward()
-        for p in (*network.parameters(), *head.parameters()):
-            p.grad = None
-
-    def wait() -> None:
+    def steps() -> None:
+        for _ in range(options.steps):
+            with torch.autocast(device.type, torch.bfloat16, enabled=cuda):
+                loss = nn.functional.cross_entropy(head(network(x)), y)
+            loss.backward()
+            for p in (*network.parameters(), *head.parameters()):
+                p.grad = None
         if cuda:
             torch.cuda.synchronize()
 
-    speeds = []
-    for repeat in range(options.repeats + 1):  # the first one compiles and warms up
-        wait()
-        start = time.perf_counter()
-        for _ in range(options.steps):
-            step()
-        wait()
-        if repeat:
-            speeds.append(rows * options.steps / (time.perf_counter() - start))
-    return speeds
+    times = measure.by_turns({"bare": steps}, options.repeats + 1)["bare"]
+    return [rows * options.steps / clock for clock, _ in times[1:]]
 
 
 def noise(options: argparse.Namespace, count: int) -> SimpleNamespace:
@@ -110,42 +95,27 @@ def loop(options: argparse.Namespace, config: TrainConfig, device: torch.device)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backbone", default="resnet12")
-    parser.add_argument("--width", type=int, default=None)
-    parser.add_argument("--size", type=int, default=84)
-    parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=100, help="steps per repeat (an epoch of the loop)")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser = measure.arguments(__doc__, backbone="resnet12", size=84, batch=256, steps=100, repeats=3, recipes="")
+    parser.add_argument("--width", type=int)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--recipes", default="", help="names separated by commas, or all; default: HCT_R's two phases")
-    parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
     device = torch.device(options.device)
-
     configs = {name: TrainConfig(batch=options.batch, phases=(Phase(1.0, w),)) for name, w in PHASES.items()}
     if options.recipes:
         names = [*RECIPES] if options.recipes == "all" else options.recipes.split(",")
         configs = {name: recipe(name, [f"{key}=any"] if (key := earlier_run(name)) else []) for name in names}
     rows: list[dict[str, Any]] = []
     known: dict[int, list[float]] = {}  # rows a step → images/s of the bare network
-    print(f"{'':<22}{'rows a step':>12}{'bare':>12}{'loop':>12}{'kept':>8}{'goal':>8}")
     for name, config in configs.items():
         views, whole = loop(options, config, device)
         alone = known[views] = known.get(views) or bare(options, views, device)
-        kept = statistics.median(whole) / statistics.median(alone)
-        rows.append(
-            {
-                **{"phase": name, "rows_a_step": views, "bare_images_per_second": alone},
-                **{"loop_images_per_second": whole, "kept": kept, "goal": GOALS.get(name)},
-            }
-        )
-        speeds = f"{statistics.median(alone):>12,.0f}{statistics.median(whole):>12,.0f}"
-        print(f"{name:<22}{views:>12}{speeds}{kept:>8.1%}{GOALS.get(name, 0) or '':>8}", flush=True)
-        if options.json:  # after each, so that a run that is cut short leaves what it has
-            about = {k: str(v) if isinstance(v, Path) else v for k, v in vars(options).items() if k != "json"}
-            result = {"schema": "protoadapt-benchmark/1", "benchmark": "training", "settings": about, "rows": rows}
-            write_json(options.json, result | provenance(device))
+        row: dict[str, Any] = {"phase": name, "rows_a_step": views, "bare_images_per_second": alone}
+        row |= {"loop_images_per_second": whole, "kept": statistics.median(whole) / statistics.median(alone)}
+        rows.append(row)
+        print(f"{name}: {statistics.median(whole):,.0f} images/s, {row['kept']:.1%} of the bare network", flush=True)
+        about = {key: value for key, value in vars(options).items() if key != "json"}
+        # after each, so that a run that is cut short leaves what it has
+        measure.write(options.json, {"benchmark": "training", "settings": about, "rows": rows}, options.device)
 
 
 if __name__ == "__main__":

@@ -8,20 +8,16 @@ no foreign pictures or about 30 %. Shown are the share of known pictures that ar
 pictures that are found, and the AUROC of familiarity.
 """
 
-import argparse
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.metrics import roc_auc_score
 
+from benchmarks import measure
 from protoadapt.core.arrays import checked_rows
 from protoadapt.core.features import load_features
-from protoadapt.core.files import written_whole
-from protoadapt.core.provenance import hardware, versions
 from protoadapt.labeling.calibration import (
     SHOTS,
     TaskAnswers,
@@ -114,12 +110,8 @@ def by_kind(document: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = measure.arguments(__doc__, episodes=20, tasks=10, seed=1)
     parser.add_argument("files", nargs="+", metavar="NAME=FILE")
-    parser.add_argument("--episodes", type=int, default=20, help="calibration tasks of each kind and collection")
-    parser.add_argument("--tasks", type=int, default=10, help="test tasks of each kind and collection")
-    parser.add_argument("--seed", type=int, default=1, help="of the test tasks; calibration tasks have seed 0")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(1)
     fitted, tested = {}, {}
@@ -134,12 +126,9 @@ def main() -> None:
         calibration = fit_thresholds([tasks for name, tasks in fitted.items() if name != left])
         collections[left] = {"task": measured(kinds, calibration)}
     config = {"episodes": given.episodes, "tasks": given.tasks, "seed": given.seed, "rate": RATE}
-    document = {"schema": "protoadapt-unknown/1", "config": config | {"unlabelled_per_class": PER_CLASS}}
-    document |= {"collections": collections, "versions": versions(), "hardware": hardware()}
+    document = {"config": config | {"unlabelled_per_class": PER_CLASS}, "collections": collections}
     print(summary(document), by_kind(document), sep="\n\n")
-    if given.json:
-        with written_whole(given.json) as partial:
-            partial.write_text(json.dumps(document) + "\n")
+    measure.write(given.json, document)
 
 
 if __name__ == "__main__":

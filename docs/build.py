@@ -80,7 +80,7 @@ def speed_page() -> str:
         "# Speed",
         "Written by `docs/build.py` from `results/benchmark-*.json` and the training results.",
         "## Inference",
-        f"`python benchmarks/inference.py` on {cpu['hardware']}: {cpu['protocol']}, sampling included, synthetic "
+        f"`python -m benchmarks.inference` on {cpu['hardware']}: {cpu['protocol']}, sampling included, synthetic "
         f"features; best of three runs of {most:,} episodes ({', '.join(slow)}: one run of {min(slow.values())} to "
         f"{max(slow.values()):,}). The naive way is the usual numpy loop over episodes, measured in the same run."
         f"{filled_gpu}",
@@ -103,7 +103,7 @@ def speed_page() -> str:
         "HCT_R, ResNet-12, 84 pixels, batch 256, bf16. Start-up is everything before the first step, compilation "
         "included; images/s counts all views that pass forward and backward, augmentation included.",
         markdown(["data", "epochs", "start-up", "training", "images/s", "hardware"], training),
-        "`python benchmarks/training.py`: images/s of the bare network, forward and backward on data already on the "
+        "`python -m benchmarks.training`: images/s of the bare network, forward and backward on data already on the "
         "GPU, and of the whole loop with augmentation, optimiser and logging, side by side on one NVIDIA H200:",
         kept,
         "[Each recipe](training.md#speed-of-the-recipes) beside the bare network.",
@@ -147,7 +147,7 @@ def _labeling(run: Mapping[str, Any]) -> str:
     beside = "" if quiet else f", beside much other work (load {run['load']:.0f}), so that CPU time counts"
     share, both = ratios["files" if quiet else "files, CPU time"], wall if quiet else cpu
     words = (
-        f"`python benchmarks/labeling.py` on {run['hardware']}{beside}; medians of {run['rounds']} turns side by side. "
+        f"`python -m benchmarks.labeling` on {run['hardware']}{beside}; medians of {run['rounds']} turns side by side. "
         f"{run['model']} embeds {run['pictures']} JPEG files ({run['pictures_of']}) at {100 * share:.0f} % of the "
         f"speed of bare onnxruntime with its own settings on ready batches: {both['files']:.2f} s with reading and "
         f"decoding, {both['bare']:.2f} s without. Reading and decoding alone take {both['decoding']:.2f} s of the same "
@@ -328,7 +328,7 @@ def serve_page() -> str:
     ]
     first, last = record["flat"]
     words = (
-        f"`python benchmarks/serve.py` with {record['model']} on {record['hardware']}. The load generator runs on the "
+        f"`python -m benchmarks.serve` with {record['model']} on {record['hardware']}. The load generator runs on the "
         "same cores; the bare network computes ready batches of 16 right before each turn."
     )
     if record["load"] > 3:

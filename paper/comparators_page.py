@@ -52,7 +52,7 @@ REASONS = {
     "episodes leave CIPA better than before. The pictures are files of 84 pixels besides.",
 }
 """Why own inference misses a quoted number by more than two points, as far as it is known."""
-FEATURES = ("protonet", "cipa", "bapa")
+FEATURES = ("protonet", "cipa")
 EUCLID = "protonet(metric=euclid)"
 OWN = {"hct_r": "cipa", "protonet": EUCLID, "cc_rot": "protonet", "classifier_baseline": "protonet"}
 """Inference of systems without a head of their own."""
@@ -81,7 +81,7 @@ def comparators_section(folder: Path) -> list[str]:
         "`python -m benchmarks.comparators --data DIR --json results/comparators-cifar-fs.json`. One backbone "
         "(ResNet-12), one loop, one short budget (4,800 training episodes, from a classifier of 24 epochs) and the "
         "same episodes for all; what is learned is each paper's own ([training](training.md)). “Own” is the system's "
-        "own inference; ProtoNet, CIPA and BAPA answer on its features. Differences are paired: own inference minus "
+        "own inference; ProtoNet and CIPA answer on its features. Differences are paired: own inference minus "
         "HCT_R with CIPA. Quoted numbers are those of the paper's tables, with the backbone where it is another. Slow "
         "heads answer the first 600 or 2,000 episodes, and are paired on those.",
     ]
@@ -101,7 +101,7 @@ def comparators_section(folder: Path) -> list[str]:
 
 def systems_table(document: dict[str, Any], dataset: str, shot: int) -> str:
     """One line per system: quoted, own inference and methods on its features, on novel classes."""
-    header = ["system", "starts from", "quoted", "own", "ProtoNet", "CIPA", "BAPA", "own − (HCT_R + CIPA)", "training"]
+    header = ["system", "starts from", "quoted", "own", "ProtoNet", "CIPA", "own − (HCT_R + CIPA)", "training"]
     rows = []
     for name, system in document["systems"].items():
         found = system["results"][f"novel {shot}-shot"]
@@ -155,7 +155,7 @@ def meta_table(document: dict[str, Any]) -> list[str]:
             answers = [*(found.get(label) for label in FEATURES), own if words != META["hct_r"] else None]
             line = [_cell(entry) for entry in answers] + [_difference(found.get("cipa")), _difference(answers[-1])]
             rows.append([words, where, *line])
-    header = ["episodes of", "classes", "ProtoNet", "CIPA", "BAPA", "own head"]
+    header = ["episodes of", "classes", "ProtoNet", "CIPA", "own head"]
     header += ["CIPA − (HCT_R + CIPA)", "own head − (HCT_R + CIPA)"]
     about = (
         "Does meta-learning add anything to HCT_R + CIPA? The network of HCT_R, then episodes of another system "

@@ -21,9 +21,9 @@ def suggest_numbers(record: dict[str, Any]) -> str:
         rows.append([name, *(f"{own[s]['test'][TWO]:.1f}" for s in strategies), gain])
     return "\n\n".join(
         [
-            f"`python benchmarks/suggest.py`: accuracy in percent on pictures that could not be asked for, after two "
-            f"labels per class more; {record['way']} classes, mean over {record['splits']} splits, paired "
-            f"difference with its 95 % half-width over splits. Network: Lite0.",
+            f"`python -m benchmarks.suggest`: accuracy in percent on pictures that could not be asked for, after two "
+            f"labels per class more (BAPA as of November 2026); {record['way']} classes, mean over "
+            f"{record['splits']} splits, paired difference with its 95 % half-width over splits. Network: Lite0.",
             markdown(["dataset", *strategies, "suggest − random"], rows),
             "![Accuracy against labels per class: suggest, random, margin and k-centre](images/suggest.png)",
         ]

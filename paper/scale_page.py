@@ -10,7 +10,7 @@ MILLION = 1_000_000
 
 def numbers(record: Mapping[str, Any]) -> str:
     """Markdown; parts that are not measured are left out."""
-    parts = [f"Written from `results/benchmark-scale.json` (`python benchmarks/scale.py`), {record['hardware']}."]
+    parts = [f"Written from `results/benchmark-scale.json` (`python -m benchmarks.scale`), {record['hardware']}."]
     if "label" in record:
         parts.append(_label(record["label"]))
     if "extract" in record:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 from helpers.cases import bases, clouds, slow
+from helpers.slow_methods import shortened
 from reference import REFERENCE
 
-from benchmarks.slow_methods import shortened
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import PrototypeClassifier

@@ -1,13 +1,12 @@
 """The comparators: parts of several processes merged, and quoted and measured numbers in their places of the table."""
 
 import json
-import runpy
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.comparators import SYSTEMS, cell, merged, stored_reference, training_record
+from benchmarks.comparators import SYSTEMS, cell, merged, merged_files, training_record
 from paper.comparators_page import (
     EUCLID,
     NAMES,
@@ -19,9 +18,10 @@ from paper.comparators_page import (
     read_comparators,
 )
 from paper.quoted import LITERATURE
+from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.protocol import Protocol
-from protoadapt.core.results import document_of, read_results
+from protoadapt.core.results import document_of
 from protoadapt.training import TrainConfig
 from protoadapt.training.recipes import RECIPES, comparators, earlier_run, recipe
 
@@ -33,7 +33,7 @@ def entry(accuracy, difference=None):
     return own | ({"minus_reference": [difference, 0.1]} if difference is not None else {})
 
 
-METHODS = {"protonet": entry(60.0, -20.0), "cipa": entry(70.0), "bapa": entry(71.0)}
+METHODS = {"protonet": entry(60.0, -20.0), "cipa": entry(70.0)}
 
 
 def system(recipe, one, five, start="", **training):
@@ -64,7 +64,7 @@ def test_own_inference_is_the_head_or_what_the_paper_uses(tmp_path):
     lines = "\n".join(comparators_section(tmp_path)).splitlines()
     tpn, rotation = ([cells_of(line) for line in lines if line.startswith(f"| {name} |")] for name in systems)
     assert tpn[0][:4] == ["tpn", "classifier_baseline", "65.89", "66.00 ± 0.25"]
-    assert tpn[0][4:8] == ["60.00 ± 0.25", "70.00 ± 0.25", "71.00 ± 0.25", "-4.50 ± 0.10"]
+    assert tpn[0][4:7] == ["60.00 ± 0.25", "70.00 ± 0.25", "-4.50 ± 0.10"]
     assert tpn[1][2:4] == ["79.38", ""], "a head that cannot answer five shots has no number there"
     assert rotation[0][1:4] == ["random weights", "76.09 (WRN-28-10)", "60.00 ± 0.25"]
     assert rotation[0][-1] == "201 s"
@@ -134,7 +134,7 @@ def test_does_meta_learning_add_anything(tmp_path):
     lines = "\n".join(comparators_section(tmp_path)).splitlines()
     line = cells_of(next(line for line in lines if line.startswith("| EPNet |")))
     assert line[1] == "novel 1-shot"
-    assert line[3:] == ["72.50 ± 0.25", "71.00 ± 0.25", "74.00 ± 0.25", "+2.50 ± 0.10", "+4.00 ± 0.10"]
+    assert line[3:] == ["72.50 ± 0.25", "74.00 ± 0.25", "+2.50 ± 0.10", "+4.00 ± 0.10"]
 
 
 def test_a_row_of_the_literature_has_the_forms_of_both_shots(tmp_path):
@@ -179,119 +179,22 @@ def test_parts_are_merged_with_paired_differences():
     assert (found["bapa"]["episodes"], found["cipa"]["minus_reference"]) == (10, [0.0, 0.0])
 
 
-def test_systems_of_an_earlier_document_stay_and_are_compared_with_stored_results(tmp_path):
-    """A new part is paired with the reference network's result files; what had been measured keeps its numbers."""
-    labels = np.repeat(np.arange(6), 24)
-    features = np.random.default_rng(2).gamma(1.0, size=(6, 5))[labels] + np.random.default_rng(3).random((144, 5))
-    on = {"split": "novel", "dataset": "cifar-fs", "hash": "0"}  # from before files said their pooling
-    stored = {s: compare(features, labels, ["protonet", "cipa", "bapa"], Protocol(shot=s), episodes=30) for s in (1, 5)}
-    for shot, results in stored.items():
-        document = document_of([one.to_json(**on) for one in results], reference="protonet")
-        (tmp_path / f"novel-{shot}shot.json").write_text(json.dumps(document))
-    (tmp_path / "train.json").write_text(json.dumps({"config": {}, "seconds": 9.0}))
-    new = compare(features + 1, labels, ["protonet"], Protocol(shot=1), episodes=30)
-    origin = {"dataset": "cifar-fs", "versions": {}, "hardware": "another", "commit": "new"}
-    about = {"system": "tpn", "recipe": "tpn", "start": "", "training": {}, "note": "begun anew"}
-    part = {**document_of([one.to_json(**on) for one in new], **about), **origin}
-    reference = stored_reference(tmp_path)
-    assert {r["label"] for r in read_results(reference)} == {"protonet", "cipa"}, "BAPA may be of an earlier version"
-    before = {**origin, "hardware": "one", "commit": "old", "systems": {"gnn": {"results": 1}, "hct_r": {"results": 2}}}
-    document = merged([part, reference], before)
+def test_systems_of_an_earlier_document_stay(tmp_path):
+    rows, labels = np.random.default_rng(2).random((144, 5)), np.repeat(np.arange(6), 24)
+    [new] = compare(rows, labels, ["protonet"], Protocol(shot=1), episodes=9)
+    about = {"system": "tpn", "recipe": "tpn", "start": "", "dataset": "cifar-fs", "training": {}}
+    part = json.loads(json.dumps(document_of([new.to_json(split="novel")], **about)))
+    before = {key: part[key] for key in ("dataset", "versions", "hardware")} | {"commit": "old"}
+    before["systems"] = {"gnn": {"results": 1}, "hct_r": {"results": 2}}
+    (tmp_path / "cifar-fs-tpn.json").write_text(json.dumps(part | {"commit": "new"}))
+    (tmp_path / "all.json").write_text(json.dumps(before))
+    document = merged_files(tmp_path / "all.json", tmp_path, "cifar-fs")
     assert list(document["systems"]) == ["hct_r", "tpn", "gnn"]
     assert (document["systems"]["gnn"], document["systems"]["hct_r"]) == ({"results": 1}, {"results": 2})
-    found = document["systems"]["tpn"]
-    assert (found["commit"], found["hardware"], found["note"]) == ("new", "another", "begun anew")
-    assert (document["commit"], "versions" in found) == ("old", False), "what is the same is said once"
-    pair = found["results"]["novel 1-shot"]["protonet"]["minus_reference"]
-    assert pair == pytest.approx(new[0].minus(stored[1][1]), abs=1e-4)
-    alone = merged([part, reference])
-    assert alone["systems"]["hct_r"]["results"]["novel 5-shot"]["cipa"]["minus_reference"] == [0.0, 0.0]
-    assert (alone["commit"], alone["systems"]["hct_r"]["training"]["seconds"]) == ("new", 9.0)
-
-
-@pytest.fixture
-def files(tmp_path, monkeypatch, capsys):
-    """A part of tpn and results of the reference, and a function that merges them and returns what it says."""
-    monkeypatch.chdir(tmp_path)
-    labels, rows = np.repeat(np.arange(6), 24), np.random.default_rng(2).random((144, 5))
-    on = {"split": "novel", "dataset": "cifar-fs", "hash": "0"}
-    for folder in ("parts", "reference"):
-        (tmp_path / folder).mkdir()
-    for shot in (1, 5):
-        results = [
-            one.to_json(**on) for one in compare(rows, labels, ["protonet", "cipa"], Protocol(shot=shot), episodes=9)
-        ]
-        (tmp_path / "reference" / f"novel-{shot}shot.json").write_text(json.dumps(document_of(results)))
-    (tmp_path / "reference" / "train.json").write_text(json.dumps({"config": {}}))
-    about = {"system": "tpn", "recipe": "tpn", "start": "", "dataset": "cifar-fs", "training": {}}
-    (tmp_path / "parts" / "cifar-fs-tpn.json").write_text(json.dumps(document_of(results, **about)))
-
-    def merge(parts="parts", reference="reference"):
-        words = ["--systems", "", "--parts", parts, "--json", "all.json", "--reference", reference]
-        monkeypatch.setattr("sys.argv", ["comparators", *words])
-        try:
-            runpy.run_path(str(RESULTS.parent / "benchmarks" / "comparators.py"), run_name="__main__")
-        except SystemExit as stopped:
-            return stopped.code, capsys.readouterr().err
-        return 0, capsys.readouterr().err
-
-    return merge
-
-
-def changed(**entries):
-    return lambda text: json.dumps({k: v for k, v in (json.loads(text) | entries).items() if v is not ...})
-
-
-BAD = [lambda text: text[:-9], lambda text: "[1]", lambda text: "7", lambda text: "", lambda text: "[" * 100_000]
-PART, NOVEL, TRAIN = "parts/cifar-fs-tpn.json", "reference/novel-5shot.json", "reference/train.json"
-CASES = [(file, change, "cannot be used") for file in (PART, NOVEL, TRAIN, "all.json") for change in BAD]
-CASES += [(PART, changed(**{key: ...}), f"no valid '{key}'") for key in ("system", "recipe", "training", "commit")]
-CASES += [
-    (PART, changed(system="mine"), "there is no system 'mine'"),
-    (PART, changed(system=["tpn"]), "no valid 'system'"),
-    (PART, changed(dataset="cub"), "of the dataset 'cub', not 'cifar-fs'"),
-    (PART, changed(features={}), "it has no 'split'"),
-    (PART, changed(queries=7), "a result has no valid 'correct'"),
-    (TRAIN, changed(seconds="long"), "cannot be used"),
-    ("all.json", changed(dataset="cub"), "of the dataset 'cub', not 'cifar-fs'"),
-    ("all.json", changed(systems=[]), "no valid 'systems'"),
-    ("all.json", changed(systems={"mine": {}}), "there is no system 'mine'"),
-    ("all.json", changed(hardware=...), "no valid 'hardware'"),
-]
-
-
-@pytest.mark.parametrize(("file", "change", "words"), CASES)
-def test_a_file_that_cannot_be_merged_is_named_and_nothing_is_written(files, tmp_path, file, change, words):
-    if file == "all.json":
-        assert files() == (0, "")
-    (tmp_path / file).write_text(change((tmp_path / file).read_text()))
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
-    code, said = files()
-    assert (code, said.count("\n")) == (2, 1)
-    assert said.startswith(f"error: '{file}' cannot be used (")
-    assert words in said
-    assert said.endswith("): write it again, move it away, or give another\n")
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-
-
-def test_folders_without_parts_or_reference_are_named(files, tmp_path):
-    for where, words in (
-        ({"parts": "nowhere"}, "error: there is no part cifar-fs-*.json in 'nowhere': measure"),
-        ({"reference": "nodir"}, "error: 'nodir/novel-1shot.json' cannot be used (No such file or directory): "),
-    ):
-        code, said = files(**where)
-        assert (code, said.count("\n"), said.startswith(words)) == (2, 1, True), said
-    for shot in (1, 5):
-        file = tmp_path / "reference" / f"novel-{shot}shot.json"
-        document = json.loads(file.read_text())
-        file.write_text(json.dumps(document | {"features": document["features"] | {"dataset": "cub"}}))
-    assert files() == (
-        2,
-        "error: the results in 'reference' are of the dataset 'cub', not 'cifar-fs': give another --reference\n",
-    )
-    file.write_text(json.dumps(document))
-    assert "hold no results of one dataset: give another --reference" in files()[1]
-    assert not (tmp_path / "all.json").exists()
+    assert (document["commit"], document["systems"]["tpn"]["commit"]) == ("old", "new")
+    assert "versions" not in document["systems"]["tpn"], "what is the same is said once"
+    with pytest.raises(UserError, match=r"no part cub-\*\.json"):
+        merged_files(tmp_path / "all.json", tmp_path, "cub")
 
 
 def test_words_of_a_cell_and_what_is_kept_of_training():

@@ -4,10 +4,10 @@ import inspect
 
 import numpy as np
 import pytest
+from helpers.slow_methods import shortened
 from scipy.special import digamma
 from scipy.stats import dirichlet_multinomial
 
-from benchmarks.slow_methods import shortened
 from protoadapt.core.methods import method
 
 from . import REFERENCE, cipa, laplacian_shot, simpleshot, soft_kmeans

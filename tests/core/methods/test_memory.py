@@ -6,9 +6,9 @@ import weakref
 import pytest
 import torch
 from helpers.cases import clouds
+from helpers.slow_methods import shortened
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmarks.slow_methods import shortened
 from protoadapt.core.methods import METHODS, family, ilpc, twin
 from protoadapt.core.methods.memory import episode_bytes
 
