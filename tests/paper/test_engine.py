@@ -67,7 +67,7 @@ def forbid(monkeypatch, *names):
     def forbidden(*_, **__):
         raise AssertionError("this was there already")
 
-    for owner, name in ((networks, "train"), (engine, "extract"), (engine, "embed"), (engine, "compare")):
+    for owner, name in ((networks, "train"), (engine, "extract_features"), (engine, "embed"), (engine, "compare")):
         if name in names:
             monkeypatch.setattr(owner, name, forbidden)
 
@@ -101,7 +101,7 @@ def test_published_numbers_come_from_the_half_precision_file(made):
 
 def test_asked_again_nothing_is_done_again(home, monkeypatch):
     before = result(home)
-    forbid(monkeypatch, "train", "extract", "embed", "compare")
+    forbid(monkeypatch, "train", "extract_features", "embed", "compare")
     said = []
     assert reproduce(TABLE, work(home, say=said.append)) == {}
     assert said == ["tiny/novel: already there"]
@@ -116,7 +116,7 @@ def test_another_pooling_has_features_and_results_of_its_own(home, monkeypatch):
     told = result(home, "novel-pooling2-1shot")["results"][0]["features"]
     assert (own.metadata["pooling"], told["pooling"], told["hash"]) == (2.0, 2.0, own.hash)
     assert result(home) == before
-    forbid(monkeypatch, "train", "extract", "embed", "compare")
+    forbid(monkeypatch, "train", "extract_features", "embed", "compare")
     assert reproduce(pooled, work(home)) == {}
 
 
@@ -170,7 +170,7 @@ def test_a_network_is_trained_on_its_copy(tmp_path, monkeypatch):
 
 
 def test_a_new_method_joins_the_others_on_the_same_episodes(home, monkeypatch):
-    forbid(monkeypatch, "train", "extract", "embed")
+    forbid(monkeypatch, "train", "extract_features", "embed")
     before = result(home)["results"]
     more = table(methods=("protonet", "bapa", "cipa"))
     asked = []
@@ -237,7 +237,7 @@ def test_other_weights_make_everything_anew(home, made):
     ],
 )
 def test_a_trial_run_leaves_results_of_something_else_alone(home, monkeypatch, changes, said):
-    forbid(monkeypatch, "train", "extract", "embed", "compare")
+    forbid(monkeypatch, "train", "extract_features", "embed", "compare")
     before = result(home)
     mine = work(home, only_evaluate=True, episodes=2, **{k: v for k, v in changes.items() if k == "per_class"})
     missing = reproduce(table(**{k: v for k, v in changes.items() if k != "per_class"}), mine)
@@ -308,7 +308,7 @@ def test_lost_features_come_again_and_a_base_mean_is_added_to_those_there(home, 
     file = home / "runs" / "features" / "tiny-glyphs-none-views1.safetensors"
     before = load_features(file)
     assert before.base_mean is None
-    forbid(monkeypatch, "train", "extract")
+    forbid(monkeypatch, "train", "extract_features")
     assert reproduce(table(methods=("protonet", "simpleshot")), work(home)) == {}
     after = load_features(file)
     assert after.hash == before.hash
@@ -344,7 +344,7 @@ def test_what_is_not_there_is_told_and_the_rest_goes_on(home):
 
 
 def test_results_without_their_network_are_good_enough_to_show(home, monkeypatch):
-    forbid(monkeypatch, "train", "extract", "compare")
+    forbid(monkeypatch, "train", "extract_features", "compare")
     shutil.rmtree(home / "runs")
     assert reproduce(TABLE, work(home, only_evaluate=True)) == {}
 
