@@ -245,15 +245,15 @@ class World:
         return Path(shutil.copytree(source, target) if source.is_dir() else shutil.copy2(source, target))
 
 
-def started(words: list[Any], out: Path, before: Callable[[], None] = lambda: None) -> int:
-    """The number of a child that runs `protoadapt WORDS`; what it says is in out/said."""
+def started(words: list[Any], out: Path, before: Callable[[], None] = lambda: None, said: str = "said") -> int:
+    """The number of a child that runs `protoadapt WORDS`; what it says is in a file of `out`."""
     child = os.fork()
     if child:
         return child
     code = CRASHED
     try:
         os.setpgid(0, 0)
-        handle = os.open(out / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        handle = os.open(out / said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(handle, 1)
         os.dup2(handle, 2)
         sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
@@ -273,7 +273,7 @@ def started(words: list[Any], out: Path, before: Callable[[], None] = lambda: No
         os._exit(code)
 
 
-def ended(child: int, out: Path) -> tuple[int, str]:
+def ended(child: int, out: Path, name: str = "said") -> tuple[int, str]:
     """Exit code, −9 where it was killed, and what a child said; a finding where it hangs, dies, grows or raises."""
     begin = time.monotonic()
     while not (found := os.wait4(child, os.WNOHANG))[0]:
@@ -281,7 +281,7 @@ def ended(child: int, out: Path) -> tuple[int, str]:
             stop(child)
             raise Finding("it hangs")
         time.sleep(0.005)
-    code, said = os.waitstatus_to_exitcode(found[1]), (out / "said").read_text(errors="replace")
+    code, said = os.waitstatus_to_exitcode(found[1]), (out / name).read_text(errors="replace")
     check("Traceback" not in said and code in (0, 1, 2, -signal.SIGKILL), f"exit code {code}: {said[-2000:]}")
     check(found[2].ru_maxrss / 1e6 < MOST_GB, f"it took {found[2].ru_maxrss / 1e6:.1f} GB")
     errors = [line for line in said.splitlines() if line.startswith("error: ")]
@@ -415,10 +415,10 @@ def together(rng: Rng, world: World, number: int) -> str:
     name = list(OWN)[number % (len(OWN) - 1)]  # not training
     out = fresh(world)
     shutil.copy2(world.place / "list.jsonl", out)
-    children = [started(world.commands(out)[name], out)]
+    first = started(world.commands(out)[name], out, said="first")
     time.sleep(rng.uniform(0, 0.5))
-    children.append(started(world.commands(out)[name], out))
-    codes = [ended(child, out)[0] for child in children]
+    second = started(world.commands(out)[name], out, said="second")
+    codes = [ended(first, out, "first")[0], ended(second, out, "second")[0]]
     check(0 in codes, "neither ended well")
     undisturbed(world, name, out)
     return "both done" if codes == [0, 0] else "one refused"
