@@ -48,11 +48,11 @@ EVEN = {
     "BAPA, sizes given": "bapa(class_prior=equal)",
 }
 """Methods that take the classes to be equally frequent among the queries."""
-FITTED = {"PADDLE": "paddle", "UNEM": "unem", "BAPA, fitted": "bapa"}
+FITTED = {"PADDLE": "paddle", "UNEM": "paper.rivals.unem:unem", "BAPA, fitted": "bapa"}
 """Methods whose settings are found on validation tasks of the same kind."""
-BASED = {"BAPA, whitened": "bapa(whiten=true)"}
+BASED = {"BAPA, whitened": "whiten+bapa"}
 """Where the feature file has statistics of base classes."""
-SLOW = {"α-TIM": "alpha_tim", "BAVARDAGE": "bavardage", "α-AM": "alpha_am"}
+SLOW = {"α-TIM": "alpha_tim", "BAVARDAGE": "bavardage", "α-AM": "paper.rivals.alpha_am:alpha_am"}
 ALPHA_AM_PROTOCOLS = ("balanced", "Dirichlet(2)", "Dirichlet(0.5)", "5 of 20")
 """It takes a second per task."""
 LEAGUES = {

@@ -194,7 +194,7 @@ def _weights(net: Network | UserError) -> str | None:
 def _needs_base(spec: str) -> bool:
     """Whether a method uses the base classes' statistics."""
     named = method(spec)
-    return named.name in NEED_BASE_MEAN or any(named.arguments.get(key) for key in ("base_rows", "whiten"))
+    return named.name in NEED_BASE_MEAN or named.name.startswith("whiten")
 
 
 def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Work) -> str:

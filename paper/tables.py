@@ -67,7 +67,7 @@ def with_views(trial: Trial, views: int = 1, pooling: float = 1.0) -> Trial:
 # Inference alone, on the same features and episodes. Some have their balance built in and get it taken out where
 # queries are imbalanced, as in the study that brought Dirichlet queries up (Veilleux et al. 2021).
 SLOW = ("tim_gd", "alpha_tim", "lr_ici", "ilpc")
-ARENA = ("paddle", "unem", "bavardage", "alpha_am")
+ARENA = ("paddle", "bavardage")
 """Measured in the arena only."""
 IMBALANCED = {
     "cipa": ("cipa", "cipa(center=joint)"),

@@ -19,7 +19,11 @@ def document(tmp_path_factory):
     folder = tmp_path_factory.mktemp("arena")
     save_features(folder / "x-novel.safetensors", synthetic_features(classes=22, rows=60, dim=16, spread=0.6))
     save_features(folder / "x-val.safetensors", synthetic_features(classes=16, rows=60, dim=16, spread=0.6, seed=1))
-    slow = {"α-TIM": "alpha_tim(n_iter=2)", "BAVARDAGE": "bavardage", "α-AM": "alpha_am(n_iter=1)"}
+    slow = {
+        "α-TIM": "alpha_tim(n_iter=2)",
+        "BAVARDAGE": "bavardage",
+        "α-AM": "paper.rivals.alpha_am:alpha_am(n_iter=1)",
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arena, "TUNING_EPISODES", 2)
         patch.setattr(tune, "GRIDS", {"bapa": {"lam": (7, 10)}, "paddle": {"scale": (None, 8)}})

@@ -101,8 +101,6 @@ def test_asked_again_nothing_is_done_again(home, monkeypatch):
     assert result(home) == before
 
 
-
-
 @pytest.mark.parametrize(
     ("changes", "file"),
     [({"pooling": 2.0}, "tiny-glyphs-none-views1-pooling2"), ({"split": "val"}, "tiny-glyphs-none-views1-val")],
