@@ -55,26 +55,24 @@ class AnsweredBlock(NamedTuple):
     def records(self, classes: Sequence[str], chosen: np.ndarray | slice = slice(None)) -> list[dict[str, Any]]:
         """One dict per picture, of all pictures or of the chosen ones."""
         names = np.array(self.names, object)[chosen].tolist()
-        records = picture_records(names, self.answers.at(chosen), self.codes[chosen], classes)
-        for record, origin in zip(records, self.origin[chosen].tolist()):
-            said = record["support"] or "no_class" in record
-            record["by_table"] = said and origin != support.IN_FOLDER
-            record |= {"corrected": True} if said and origin == support.CORRECTED else {}
-        return records
+        return picture_records(names, self.answers.at(chosen), self.codes[chosen], classes, self.origin[chosen])
 
 
 def picture_records(
-    names: Sequence[str], answers: Answers, codes: np.ndarray, classes: Sequence[str]
+    names: Sequence[str], answers: Answers, codes: np.ndarray, classes: Sequence[str], origin: np.ndarray | None = None
 ) -> list[dict[str, Any]]:
-    """One dict per picture, of answers in which labels have their place; codes (n) as in `AnsweredBlock`."""
+    """One dict per picture, of answers in which labels have their place; codes, origin (n) as in `AnsweredBlock`."""
     records = []
-    columns = (part.tolist() for part in (*answers, codes))
-    for name, (first, second), (p, q), familiarity, unknown, code in zip(names, *columns):
+    columns = (part.tolist() for part in (*answers, codes, np.zeros_like(codes) if origin is None else origin))
+    for name, (first, second), (p, q), familiarity, unknown, code, source in zip(names, *columns):
         runner_up = "" if code != UNLABELED else classes[second]
         record = {"file": name, "label": classes[first], "confidence": round(p, 6), "runner_up": runner_up}
         record |= {"margin": round(p - q, 6), "familiarity": round(familiarity, 6), "unknown": unknown}
         record |= {"thumb": None, "support": code >= 0}
-        records.append(record | {"no_class": True} if code == NONE_OF_CLASSES else record)
+        record |= {"no_class": True} if code == NONE_OF_CLASSES else {}
+        given = source if code != UNLABELED else support.IN_FOLDER
+        record["by_table"] = given != support.IN_FOLDER
+        records.append(record | ({"corrected": True} if given == support.CORRECTED else {}))
     return records
 
 
