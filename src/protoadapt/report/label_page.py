@@ -56,11 +56,11 @@ def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -
     present = [(id_, words, part) for id_, words, part in sections if part is not None]
     title, lead = str(document.get("title") or "Labels"), labels_summary(document)
     unknown = any(p.unknown for p in records)
-    trust = CALIBRATED if document.get("calibrated") else UNCALIBRATED
-    trust += "" if document.get("calibrated") or unknown else " No picture is marked unknown."
-    trust += _threshold(document)
+    reliability = CALIBRATED if document.get("calibrated") else UNCALIBRATED
+    reliability += "" if document.get("calibrated") or unknown else " No picture is marked unknown."
+    reliability += _threshold(document)
     nav = tag("nav", [tag("a", words, href=f"#{id_}") for id_, words, _ in present], aria_label="Sections")
-    lines = [tag("p", lead, class_="lead"), tag("p", trust, class_="note"), _offline()]
+    lines = [tag("p", lead, class_="lead"), tag("p", reliability, class_="note"), _offline()]
     details = tag(
         "div",
         tag("header", tag("h1", name_of(title)), lines, nav),

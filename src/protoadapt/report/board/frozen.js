@@ -4,7 +4,7 @@ import { createBoard } from "./board.js";
 import { count, el, icon } from "./dom.js";
 import { download, labelsCsv } from "./label_csv.js";
 import { applyPatch } from "./operations.js";
-import { createStore, recall, remember } from "./store.js";
+import { createStore, remembered, remember } from "./store.js";
 
 function frozenBackend(data) {
   const memory = `protoadapt-corrections ${data.title} ${data.made}`;
@@ -12,7 +12,7 @@ function frozenBackend(data) {
   const kept = { labels: new Map(given), classes: [...data.classes], gone: new Set() };
   const [done, undone] = [[], []];
   const answers = Object.fromEntries(["label", "second", "confidence", "margin", "unknown"].map((key) => [key, data[key]]));
-  const saved = JSON.parse(recall(memory) ?? "null");
+  const saved = JSON.parse(remembered(memory) ?? "null");
   if (saved) applyPatch(kept, saved);
 
   const changes = () => [...new Set([...kept.labels.keys(), ...given.keys()])].filter((id) => kept.labels.get(id) !== given.get(id));

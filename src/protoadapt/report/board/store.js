@@ -16,7 +16,7 @@ export function createStore(backend) {
     unsaved: 0, lost: false, // steps that no server took, and whether the board is no longer there
   };
   const view = {
-    scope: "all", query: "", order: "unsure", mode: "grid", size: Number(recall(SIZE)) || 148,
+    scope: "all", query: "", order: "unsure", mode: "grid", size: Number(remembered(SIZE)) || 148,
     focus: null, anchor: null, selection: new Set(), many: false, moved: new Set(),
   };
   const listeners = new Set();
@@ -192,7 +192,7 @@ export function remember(key, value) {
   }
 }
 
-export function recall(key) {
+export function remembered(key) {
   try {
     return localStorage.getItem(key);
   } catch {
