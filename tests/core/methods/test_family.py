@@ -60,7 +60,7 @@ def tasks(draw):
 def test_twin_body_and_holders_give_one_answer(task, size):
     rule, episodes = task
     body = family.in_feature_space(episodes, rule)
-    torch.testing.assert_close(twin.adapt(episodes, rule), body, atol=1e-6, rtol=0)
+    torch.testing.assert_close(twin.adapt_compiled(episodes, rule), body, atol=1e-6, rtol=0)
     *_, model = family.prototype_path(episodes, rule)
     helping = episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
     for e in range(len(episodes)):
@@ -83,7 +83,7 @@ def test_the_twin_answers_alike_in_float32(rule, spread):
         clouds(episodes=40, queries=30, shots=(5, 1, 2), spread=spread, dtype=torch.float32)[0], 0.5, "auto"
     )
     close = {"atol": 5e-4, "rtol": 0}  # twenty steps carry rounding on, further where rows are unsure
-    torch.testing.assert_close(twin.adapt(episodes, rule), family.in_feature_space(episodes, rule), **close)
+    torch.testing.assert_close(twin.adapt_compiled(episodes, rule), family.in_feature_space(episodes, rule), **close)
 
 
 @pytest.mark.parametrize("few", [True, False])
@@ -276,7 +276,7 @@ def test_a_class_without_labels_starts_at_the_centre_in_twin_and_body():
     for kappa in (2.0, 0.0):
         rule = mixture_rule(8, 0.35, 11.0, kappa, None)
         plain = powered(episodes, 0.5, "auto")
-        answer = twin.adapt(plain, rule)
+        answer = twin.adapt_compiled(plain, rule)
         assert torch.isfinite(answer).all()
         torch.testing.assert_close(answer, family.in_feature_space(plain, rule), atol=1e-8, rtol=0)
 
@@ -290,5 +290,5 @@ def test_given_sizes_are_kept_where_shares_are_tiny():
         for steps in (0, 12):
             rule = mixture_rule(steps, 0.35, lam, 2.0, "equal")
             torch.testing.assert_close(
-                twin.adapt(episodes, rule), family.in_feature_space(episodes, rule), atol=1e-3, rtol=0
+                twin.adapt_compiled(episodes, rule), family.in_feature_space(episodes, rule), atol=1e-3, rtol=0
             )

@@ -25,7 +25,7 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import TINY, shares
 from protoadapt.core.methods.rows import Held, Holder, kept
-from protoadapt.core.prototype_model import PrototypeModel, about, like
+from protoadapt.core.prototype_model import PrototypeModel, like
 
 SINKHORN_ROUNDS = 1000
 SINKHORN_STOP = 1e-6
@@ -84,7 +84,8 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
     model = replace(model, center=centers[1], prototypes=own / held_by.clamp_min(TINY))
     for step in range(rule.n_iter + 1):
         if moves or step == 0:
-            calibrated = rows.each(_about(model)) if moves else kept(rows.each(_about(model)))
+            calibrated = rows.about(model.center, rule.l2)
+            calibrated = calibrated if moves else kept(calibrated)
         if rule.transport:
             model = transported(model, calibrated, prior)
         yield model
@@ -103,11 +104,6 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
         if rule.sizes != "none":
             bias, mass = sizes(rule.sizes == "given", n, bias, prior, r)
         model = replace(model, center=center, prototypes=prototypes, bias=bias)
-
-
-def _about(model: PrototypeModel) -> Callable[[Tensor], Calibrated]:
-    """Rows x as u and the factors with x = factor·u + μ."""
-    return lambda x: about(x, model.center, model.l2)
 
 
 def _one_pass(model: PrototypeModel, mass: Tensor, moves: bool) -> Callable[[Calibrated], tuple[Tensor, ...]]:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.core.prototype_model import power_transform
+from protoadapt.core.prototype_model import about, power_transform
 from protoadapt.core.threads import ahead, one_thread
 
 BLOCK_ROWS = 2048
@@ -37,6 +37,10 @@ class Held:
         """The holder of function(block)."""
         return Held([function(block) for block in self.blocks])
 
+    def about(self, center: Tensor, l2: bool) -> Held:
+        """The holder of what `prototype_model.about` makes of each block of rows."""
+        return self.each(lambda x: about(x, center, l2))
+
     def sums(self, function: Callable[[Any], Sums], zeros: Sums) -> Sums:
         """Σ function(block) over all blocks, in the types of `zeros`."""
         return _added(map(function, self.blocks), zeros)
@@ -48,6 +52,7 @@ class Streamed:
 
     arrays: Iterable[Any]
     make: Callable[[Any], Iterable[Any]]  # the blocks of an array
+    make_unit: Callable[[Any, Tensor], Iterable[Any]] | None = None  # of unit length about a centre, in one go
 
     def __iter__(self) -> Iterator[Any]:
         for array in self.arrays:
@@ -56,6 +61,12 @@ class Streamed:
     def each(self, function: Callable[[Any], Any]) -> Streamed:
         """The holder of function(block)."""
         return Streamed(self.arrays, lambda array: map(function, self.make(array)))
+
+    def about(self, center: Tensor, l2: bool) -> Streamed:
+        """The holder of what `prototype_model.about` makes of each block of rows."""
+        if (make := self.make_unit) and l2:
+            return Streamed(self.arrays, lambda array: make(array, center))
+        return self.each(lambda x: about(x, center, l2))
 
     def sums(self, function: Callable[[Any], Sums], zeros: Sums) -> Sums:
         """Σ function(block) over all blocks, in the types of `zeros`."""
@@ -87,11 +98,26 @@ def kept(rows: Holder) -> Holder:
 def powered_rows(arrays: Iterable[np.ndarray], beta: float, power: str, dtype: torch.dtype, device: str) -> Streamed:
     """The rows of arrays (n, D) of features after the power transform, in blocks."""
 
-    def blocks(array: np.ndarray) -> Iterator[Tensor]:
+    def copies(array: np.ndarray) -> Iterator[Tensor]:
         for rows in torch.from_numpy(array).split(BLOCK_ROWS):
-            yield power_transform(rows.to(device, dtype), beta, power)
+            yield rows.to(device, dtype, copy=True)
 
-    return Streamed(arrays, blocks)
+    def blocks(array: np.ndarray) -> Iterator[Tensor]:
+        for rows in copies(array):
+            yield power_transform(rows, beta, power)
+
+    def calibrated(array: np.ndarray, center: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        from protoadapt.core.methods import loops  # here: numba is slow to load
+
+        for rows in copies(array):
+            if loops.njit is None:
+                yield about(power_transform(rows, beta, power), center, True)
+                continue
+            factor = torch.empty_like(rows[:, :1])
+            loops.calibrate(rows.numpy(), center[0].to(dtype).numpy(), factor[:, 0].numpy())
+            yield rows, factor
+
+    return Streamed(arrays, blocks, calibrated if (device, beta, power) == ("cpu", 0.5, "auto") else None)
 
 
 @dataclass(frozen=True)
