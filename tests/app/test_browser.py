@@ -192,24 +192,6 @@ def test_corrections_by_keyboard_alone_with_undo_and_redo(filled):
     assert table(page) == after
 
 
-def test_keys_act_on_pictures_again_after_a_class_was_typed(filled):
-    page = filled
-    page.keyboard.press("s")
-    page.keyboard.press("c")
-    page.keyboard.type("sea")
-    page.keyboard.press("Enter")
-    page.keyboard.press("1")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("[data-scope=yours] .number:text('7')")
-    page.click(".tile >> nth=0")
-    page.fill(".new-class input", "sky")
-    page.press(".new-class input", "Enter")
-    page.keyboard.press("2")
-    settled(page)
-    names = page.locator(".classes li").evaluate_all("(all) => all.map((one) => one.dataset.name)")
-    assert names == ["blue", "red", "sea", "sky"]
-
-
 def test_new_names_leave_the_picture_that_is_answered_at_the_head_of_the_queue(filled):
     """The server may suggest others by then; its answer is altered here so that it does."""
     page = filled
@@ -350,27 +332,6 @@ def test_a_lasso_on_the_map_chooses_pictures(filled):
     page.wait_for_selector(".kinds button:has-text('t-SNE')[aria-pressed=true]")
 
 
-def test_bad_files_are_named_and_a_csv_gives_labels(page, painted):
-    files = [(f"{colour} {i}.png", list(painted(colour, i))) for colour in ("red", "blue") for i in range(3)]
-    wrong = [("note.png", list(b"no picture at all")), ("read me.txt", list(b"hello"))]
-    page.evaluate(DROP, [[*files, *wrong], ".start"])
-    page.wait_for_selector(".toast:has-text('2 files were left out')")
-    assert "note.png: it is no picture of a known kind" in page.inner_text(".toast")
-    assert "read me.txt: not a picture" in page.inner_text(".toast")
-    text = "file,label\nred 0.png,red\nblue 0.png,=blue\n"
-    page.evaluate(DROP, [[("labels.csv", list(text.encode()))], ".middle"])
-    page.wait_for_function("() => document.querySelector('.status-line').textContent.startsWith('4 pictures named')")
-    assert {row["label"] for row in table(page).values()} == {"red", "'=blue"}
-
-
-def test_files_dropped_on_a_class_are_its_examples(filled, painted):
-    new = [("new.png", list(painted("green", 30)))]
-    filled.evaluate(DROP, [new, ".classes li[data-name=red]"])
-    filled.wait_for_function("() => document.querySelector('.status-line').textContent.includes('from 5 labels')")
-    assert table(filled)["new.png"]["guess"] == "(page folder)"
-    assert table(filled)["new.png"]["label"] == "red"
-
-
 def test_the_large_picture_offers_its_class_and_then_the_runner_up(filled):
     page = filled
     page.fill("input[type=search]", "sea é 5")
@@ -387,15 +348,6 @@ def test_the_large_picture_offers_its_class_and_then_the_runner_up(filled):
     settled(page)
     page.keyboard.press("Escape")
     assert table(page)["sea é 5.png"]["label"] == other
-
-
-def test_visitors_do_not_see_each_other(filled, chromium, address):
-    other = chromium.new_page()
-    other.goto(address)
-    other.wait_for_selector(".start")
-    assert other.locator(".tile").count() == 0
-    assert other.url != filled.url
-    other.close()
 
 
 def accessibility(page) -> list[str]:

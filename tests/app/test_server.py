@@ -131,8 +131,3 @@ def test_mistakes_are_one_sentence(mistake, model, tmp_path):
     assert "cannot be used" in mistake("--model", model, "--port", 0, "--keep", tmp_path / "file")
     with kept_folder(tmp_path / "kept", tmp_path):  # a server of its own has it
         assert "in use by another" in mistake("--model", model, "--port", 0, "--keep", tmp_path / "kept")
-
-
-def test_without_the_extra_it_says_what_to_install(mistake, monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert "pip install -c constraints.txt '.[app]'" in mistake()

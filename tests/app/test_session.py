@@ -1,6 +1,5 @@
 """A session: every step can be undone, and what was answered survives a killed server."""
 
-import json
 import resource
 import time
 
@@ -228,11 +227,6 @@ def test_all_boards_together_have_a_limit(tmp_path):
     boards = Boards(tmp_path, WEIGHTS, 10)
     boards.new().add(cloud(), [], [None] * 30)
     assert boards.left() == boards_module.CROWD * 10 - 30
-
-
-def test_the_log_is_plain_json(session):
-    lines = [json.loads(line) for line in (session.folder / LOG).read_text().splitlines()]
-    assert [next(iter(line)) for line in lines] == ["weights", "add", "add"]
 
 
 def test_classes_of_a_drop_have_one_order_whatever_portion_comes_first(tmp_path):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.command import run
 from helpers.pages import Parsed, labels
 
 from paper.checks import sound
@@ -385,13 +384,6 @@ def test_a_table_is_printed_or_written_instead_of_a_page(told, tmp_path, capsys,
         report_command([write(tmp_path / "labels.json", labels())], form="text")
     with pytest.raises(UserError, match=r"bad.json: a result has no valid 'label'"):
         report_command([write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/2"}]})], form="csv")
-
-
-def test_the_command_is_there(tmp_path):
-    write(tmp_path / "labels.json", labels())
-    done = run("report", "labels.json", "--out", "page/report.html", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "page" / "report.html").read_text().startswith("<!doctype html>")
 
 
 def test_without_out_nothing_is_replaced_but_labels_made_anew(told, tmp_path, monkeypatch):
