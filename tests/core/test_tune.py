@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -177,3 +178,46 @@ def test_methods_that_need_the_base_covariance_ask_for_it():
     )
     with pytest.raises(UserError, match=r"bavardage needs the covariance .* --base FILE"):
         METHODS["bavardage"](without)
+
+
+# Whitening before a method
+
+
+def test_whitening_helps_where_rows_of_one_class_differ_along_few_directions():
+    rng = np.random.default_rng(0)
+    labels, loud = np.repeat(np.arange(40), 40), np.where(np.arange(24) < 4, 3.0, 1.0)
+    rows = 5 + 1.2 * rng.normal(size=(40, 24))[labels] + loud * rng.normal(size=(len(labels), 24))
+    table, base = torch.from_numpy(rows.clip(0)), labels < 20
+    covariance = within_class_covariance(table[base], torch.from_numpy(labels[base])).double()
+    for name in ("bapa", "cipa"):
+        assert method(f"whiten+{name}").settings["power"] == "off"
+        plain, better = (
+            evaluate(table[~base], labels[~base], spec, Protocol(), base_covariance=covariance, episodes=300)
+            for spec in (name, f"whiten+{name}")
+        )
+        mean, half = better.minus(plain)
+        assert mean - half > 1
+    assert method("whiten+protonet").settings.keys() == method("protonet").settings.keys()
+
+
+def test_whitening_depends_on_the_shape_of_the_covariance_alone():
+    """A multiple of the identity whitens nothing: rows are those after the power transform."""
+    episodes, _ = clouds(spread=1.0)
+    answer = method("whiten+bapa")(episodes)
+    scaled = replace(episodes, base_covariance=1e4 * episodes.base_covariance, memo={})
+    torch.testing.assert_close(method("whiten+bapa")(scaled), answer, atol=1e-9, rtol=1e-9)
+    like = replace(episodes, base_covariance=7 * torch.eye(16, dtype=torch.float64), memo={})
+    torch.testing.assert_close(method("whiten+bapa")(like), method("bapa")(episodes), atol=1e-9, rtol=1e-9)
+
+
+def test_a_covariance_that_is_missing_or_none_is_said():
+    episodes, _ = clouds()
+    negative = -torch.eye(16, dtype=torch.float64)
+    negative[0, 0] = 16
+    for covariance, words in (
+        (None, "whiten needs the covariance of the base classes' features, which is missing"),
+        (0 * negative, "whiten needs base classes whose rows differ"),
+        (20 * negative, "base_covariance is not a covariance"),
+    ):
+        with pytest.raises(UserError, match=words):
+            method("whiten+bapa")(replace(episodes, base_covariance=covariance, memo={}))

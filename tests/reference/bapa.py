@@ -27,7 +27,7 @@ def bapa(
     unlabeled=None,
     base_mean=None,
     n_iter=8,
-    sigma=0.35,
+    sigma=0.4,
     lam=11.0,
     kappa=2.0,
     power="auto",

@@ -182,7 +182,7 @@ DEFAULTS = {  # of the papers, in our methods' words
     "ilpc": {"n_neighbors": 15, "alpha": 0.8, "per_class": 3, "n_steps": 1000, "lr": 0.1, "momentum": 0.9},
     "paddle": {"n_iter": 100, "gamma": 1.0, "scale": None},
     "bavardage": {"n_iter": 5, "prior": 2.0, "beta": 10.0, "most": 5.0},
-    "bapa": {"lam": 11.0, "kappa": 2.0, "n_iter": 8, "sigma": 0.35},
+    "bapa": {"lam": 11.0, "kappa": 2.0, "n_iter": 8, "sigma": 0.4},
 }
 
 
@@ -225,7 +225,7 @@ def test_bapa_first_step_query_by_query():
             total = total + (2 * (label == c) - z_support[i, c]) * unit(s - mu)[i]
         for i in range(9):
             total, weight = total + z[i, c] * unit(q - mu)[i], weight + z[i, c]
-        moved[c] = 0.65 * start[c] + 0.35 * total / weight
+        moved[c] = 0.6 * start[c] + 0.4 * total / weight
         centers.append((4 * s[y == c].sum(axis=0) + z[:, c] @ q) / (8 + z[:, c].sum()))
     n = z.sum(axis=0)
     assert ((n - n.mean()) ** 2).sum() > 4 * n.mean()  # sizes are not taken to be equal

@@ -219,8 +219,8 @@ class BAPAClassifier(PrototypeClassifier):
 
     Unlabelled rows help whatever classes they are of: many or few, mixed, or all of one class. `center_` is the mean of
     the class means, and `class_bias_` holds the logarithm of the classes' estimated sizes, or what makes their sizes
-    those of `class_prior`. Without unlabelled rows it is the nearest class mean, centred by the support and shrunk by
-    kappa.
+    those of `class_prior`. Without unlabelled rows the labelled ones alone move the class means, so that each claims
+    its own.
     """
 
     method = staticmethod(bapa)
@@ -229,7 +229,7 @@ class BAPAClassifier(PrototypeClassifier):
         self,
         *,
         n_iter=8,
-        sigma=0.35,
+        sigma=0.4,
         lam=11.0,
         kappa=2.0,
         beta=0.5,

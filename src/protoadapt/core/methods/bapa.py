@@ -63,7 +63,7 @@ def bapa(
     episodes: Episodes,
     *,
     n_iter: Steps = 8,
-    sigma: StepSize = 0.35,
+    sigma: StepSize = 0.4,
     lam: DistanceScale = 11.0,
     kappa: PseudoRows = 2.0,
     beta: Exponent = 0.5,
