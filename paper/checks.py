@@ -4,26 +4,20 @@ from contextlib import suppress
 from typing import Any
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.results import CHART_LIMIT, Record, read_results
+from protoadapt.core.results import CHART_LIMIT, read_results
 from protoadapt.core.untrusted import finite, whole
 from protoadapt.report.motion import PATHS, paths_of
 from protoadapt.report.training_curves import RUN
 
 
 def sound(document: Any) -> dict[str, Any]:
-    """Return a document without the results that fail their check, for callers that can compute those again.
-
-    Empty where nothing is left; a training run or the paths of prototypes are kept whole or not at all.
-    """
+    """A document of results, of a training run or of the paths of prototypes; empty where its check fails."""
     if not isinstance(document, dict):
         return {}
-    if isinstance(document.get("results"), list):
-        about = {key: value for key, value in document.items() if key not in ("reference", "training")}
-        good: list[Record] = []
-        for record in document["results"]:
-            with suppress(UserError):
-                good += read_results({**about, "results": [record]})
-        return {**document, "results": good} if good else {}
+    if "results" in document:
+        with suppress(UserError):
+            return {**document, "results": read_results(document)}
+        return {}
     checks = {RUN: _is_run, PATHS: _has_paths}
     check = checks.get(str(document.get("schema")))
     return document if check and check(document) else {}

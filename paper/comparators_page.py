@@ -29,29 +29,6 @@ NOT_TRAINED = {
     "TEAM": "there is no public code that an implementation could be checked against",
 }
 """Why a row of the paper's tables is quoted only."""
-REASONS = {
-    "CIFAR-FS": "At 1-shot two are more than two points below it. *ProtoNet* learns by squared distances, which suit "
-    "these features less than cosines at 1-shot: on the classifier that it starts from they have 67.96, and cosines "
-    "71.83; after 1-shot episodes 68.08 and 69.25. So by its own inference it ends where it began. Of its 5-shot "
-    "training episodes 99 % are answered rightly from the beginning, since the classifier knows all base classes: they "
-    "have next to nothing to teach. Harder ones, 20-way, are worse (64.01 and 67.79). Its authors train from random "
-    "weights, for longer; so trained here (`protoadapt train protonet`), it ends as low. The row of 5-shot episodes "
-    "was measured by cosines only. CIPA on the same features loses nothing. *MetaOptNet-SVM* has less than a hundredth "
-    "of its authors' episodes, and its episodes of fifteen shots teach little for one; with five it has 70.92: "
-    "within two points. *TADAM* has no quoted number here; after its episodes the network is worse than the classifier "
-    "with every method.",
-    "mini-ImageNet": "All are below, by three to eight points, and the common start is why: the classifier has 24 "
-    "epochs and ends at 56.45 / 75.59 with plain prototypes, where HCT_R after two cycles has 60.79 / 80.08. From the "
-    "network that ships, with the same episodes, FEAT reaches 64.80 / 80.62 beside 59.51 / 75.76 from the classifier "
-    "(its authors have 66.78 / 82.05) and DeepEMD 64.54 / 80.06 beside 59.70 / 75.19 (65.91 / 82.41): within two "
-    "points but for DeepEMD at 5-shot (2.4). ProtoNet has 54.47 / 77.57 (59.25 / 75.60) and MetaOptNet with ridge "
-    "regression 58.80 / 77.97 (with its SVM 62.64 / 78.63): above or near it at 5-shot, below it at 1-shot, as their "
-    "training episodes have five and fifteen shots, and for ProtoNet for the reason given for CIFAR-FS. EPNet shows "
-    "the same: the mean of its own head at 1-shot and 5-shot is 75.98 on validation classes when it starts from "
-    "HCT_R (the main row, 6,000 episodes), 70.44 when it starts from this classifier. Of all heads only EPNet's "
-    "episodes leave CIPA better than before. The pictures are files of 84 pixels besides.",
-}
-"""Why own inference misses a quoted number by more than two points, as far as it is known."""
 FEATURES = ("protonet", "cipa")
 EUCLID = "protonet(metric=euclid)"
 OWN = {"hct_r": "cipa", "protonet": EUCLID, "cc_rot": "protonet", "classifier_baseline": "protonet"}
@@ -94,7 +71,7 @@ def comparators_section(folder: Path) -> list[str]:
             f"Trained on {document['hardware']}, several at a time: do not compare the seconds.",
             *notes(document),
         ]
-        parts += [*beside_published(document, dataset), *meta_table(document)]
+        parts += meta_table(document)
     reasons = "; ".join(f"{name}: {reason}" for name, reason in NOT_TRAINED.items())
     return [*parts, f"Not trained here: {reasons}."]
 
@@ -119,26 +96,6 @@ def notes(document: dict[str, Any]) -> list[str]:
         if system.get("note"):
             by_note.setdefault(system["note"], []).append(f"“{name}”")
     return [f"{', '.join(names)}: {note}." for note, names in by_note.items()]
-
-
-def beside_published(document: dict[str, Any], dataset: str) -> list[str]:
-    """Own inference minus the quoted number, of rows that have the same backbone; none where there are none."""
-    apart = []
-    for name, system in document["systems"].items():
-        row = next((q for q in LITERATURE.get(dataset, ()) if q.method == NAMES.get(system["recipe"])), None)
-        if row is None or row.backbone != "ResNet-12" or system["start"] == "hct_r" or system["recipe"] == "hct_r":
-            continue
-        found = [system["results"][f"novel {shot}-shot"] for shot in (1, 5)]
-        own = [results.get(own_label(system, results)) for results in found]
-        points = [f"{o['accuracy'] - q:+.1f}" for o, q in zip(own, row.accuracy) if o and q is not None]
-        form = name.removeprefix(system["recipe"]).removeprefix(", ")  # "1-shot": of its training episodes
-        apart.append(f"{row.method} {f'({form} episodes) ' if form else ''}{' / '.join(points)}")
-    if not apart:
-        return []
-    words = (
-        f"Own inference minus the quoted number, ResNet-12, in points: {'; '.join(apart)}. {REASONS.get(dataset, '')}"
-    )
-    return [words.rstrip()]
 
 
 def meta_table(document: dict[str, Any]) -> list[str]:

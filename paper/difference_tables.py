@@ -1,9 +1,8 @@
 """Tables of differences: between two trials on the same episodes, and between a row and the paper's."""
 
-from paper.cub_plans import BOXES, FULL, PAPER_CUB, SMALL_FILES, WHOLE, WHOLE_INFERENCE
+from paper.cub_plans import FULL, SMALL_FILES
 from paper.plan import Table
 from paper.stored_results import NOT_MEASURED, SHOTS, Results
-from paper.training_plans import TRAINED
 from protoadapt.core.comparisons import class_interval, paired_difference
 from protoadapt.core.results import Record
 from protoadapt.report.tables import markdown
@@ -31,24 +30,6 @@ def paired(one: Record | None, other: Record | None) -> str:
     over_classes = class_interval(one, other)
     classes = f" (± {over_classes:.2f})" if over_classes is not None else ""
     return "{:+.2f} ± {:.2f}".format(*paired_difference(one, other)) + classes
-
-
-def fit_table(results: Results) -> list[str]:
-    """How far the paper's CUB rows of Table 5 are from ours on whole pictures and on boxes."""
-    where = {"whole": WHOLE, "boxes": BOXES}
-    lines = []
-    for key in WHOLE:
-        line = [TRAINED[key[0]]]
-        for spec, column in WHOLE_INFERENCE.values():
-            for trials in where.values():
-                records = [results.get(trials[key], shot, spec) for shot in SHOTS]
-                pairs = zip(records, PAPER_CUB[key][column])
-                gaps = [f"{r['accuracy'] - paper:+.2f}" for r, paper in pairs if r and paper is not None]
-                line.append(" / ".join(gaps) or NOT_MEASURED)
-        lines.append(line)
-    about = "Ours minus the paper's, at 1-shot / 5-shot, on whole pictures and on boxes (the rows of Table 5 above):"
-    header = ["trained with", *(f"{words}: {pictures}" for words in WHOLE_INFERENCE for pictures in where)]
-    return [about, markdown(header, lines)]
 
 
 def small_files_note(results: Results) -> list[str]:

@@ -12,12 +12,10 @@ overwritten: that part of the table is refused.
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 
 from paper.networks import MissingNetwork, Network, Work, folder_of, network, read
 from paper.plan import SLOW_EPISODES, Run, Table, Task, Trial, unique
@@ -36,7 +34,6 @@ from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
 from protoadapt.vision.extraction import extract_features
-from protoadapt.vision.pictures.split import Images
 
 SEED = 0
 SLOW_CHUNK = 32
@@ -114,7 +111,7 @@ def features_of(trial: Trial, net: Network, work: Work, base: bool) -> Features:
         title = f"{trial.run.name}: embedding {len(images):,} {trial.dataset} pictures, {_views(trial)}"
         with work.progress(title, len(images) * trial.views) as done:
             table = extract_features(backbone, about, images, **how, on_progress=done)
-        metadata = {**table.metadata, "per_class": work.per_class, "source_side": _source_side(images)}
+        metadata = {**table.metadata, "per_class": work.per_class}
         table = replace(table, metadata=metadata | ({"copy": trial.copy} if trial.copy else {}))
     if base:
         others = load_images(trial.dataset, "base", data, **options)
@@ -150,19 +147,6 @@ def _identity(trial: Trial, weights: str | None, work: Work) -> dict[str, Any]:
     own |= {"copy": trial.copy} if trial.copy else {}
     pictures = {"dataset": trial.dataset, "split": trial.split, "crop": trial.crop, "views": trial.views}
     return {**own, **pictures, "pooling": trial.pooling, "per_class": work.per_class}
-
-
-def _source_side(images: Images) -> int | None:
-    """Median short side of the picture files in pixels, which shows reduced copies of a dataset."""
-    files = [images.root / name for name in images.paths[:: max(1, len(images) // 50)]]
-    sides = []
-    for file in files:
-        try:
-            with Image.open(file) as image:
-                sides.append(min(image.size))
-        except OSError:  # datasets in one pickle have no picture files
-            return None
-    return int(median(sides))
 
 
 # Trials: from result files, or evaluated.

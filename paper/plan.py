@@ -126,7 +126,6 @@ class Table:
     tasks: tuple[Task, ...] = ()
     differences: tuple[Difference, ...] = ()
     answer: str = ""  # what the differences say
-    first: int | None = None  # also show the accuracy over the first so many episodes, the paper's number
 
     @property
     def trials(self) -> list[Trial]:

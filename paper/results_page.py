@@ -9,11 +9,11 @@ import numpy as np
 from paper.choice import choice_section, winner
 from paper.choice_plans import CHOICES, MAIN_VIEWS
 from paper.comparators_page import NOT_TRAINED, comparators_section, here, read_comparators
-from paper.difference_tables import differences_table, fit_table, small_files_note
+from paper.difference_tables import differences_table, small_files_note
 from paper.plan import Row, Run, Table, Trial, unique
 from paper.quoted import LITERATURE, Quoted
 from paper.records_page import records_section
-from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy, first_episodes
+from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy
 from paper.tables import COMPARED, MAIN, SEMI, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED, all_methods, with_views
 from paper.training_plans import ABLATED, SEEDS
 from paper.trends import Curve, trends
@@ -62,7 +62,6 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         "inference": _inference,
         "semi": _semi,
         "figure3": _figure3,
-        "paper_schedule": _paper_schedule,
         "cub_whole": _cub_whole,
         **dict.fromkeys(CHOICES, lambda _, results: choice_section(CHOICES[name], results)),
     }
@@ -83,24 +82,19 @@ def paper_table(table: Table, rows: Iterable[Row], results: Results) -> str:
     """The paper's numbers, ours, the difference; seconds, epochs, seed and hardware of training."""
     header = [*table.columns]
     for shot in SHOTS:
-        header += [f"{shot}-shot: paper", "here", "difference"] + ([f"first {table.first}"] if table.first else [])
+        header += [f"{shot}-shot: paper", "here", "difference"]
     header += ["training", "epochs", "seed", "hardware"]
-    cells = [
-        [*row.words, *_accuracy_cells(row, table.first, results), *_training_cells(row.trial.run, results)]
-        for row in rows
-    ]
+    cells = [[*row.words, *_accuracy_cells(row, results), *_training_cells(row.trial.run, results)] for row in rows]
     return markdown(header, cells)
 
 
-def _accuracy_cells(row: Row, some: int | None, results: Results) -> list[str]:
+def _accuracy_cells(row: Row, results: Results) -> list[str]:
     cells = []
     for shot, paper in zip(SHOTS, row.paper):
         record = results.get(row.trial, shot, row.method)
         cells.append(f"{paper:.2f}" if paper else "")
         cells.append(accuracy(record))
         cells.append(f"{record['accuracy'] - paper:+.2f}" if record and paper else "")
-        if some:
-            cells.append(accuracy(first_episodes(record, some)) if record else "")
     return cells
 
 
@@ -179,16 +173,12 @@ def _main(table: Table, results: Results) -> list[str]:
         header = ["setting", "method", "backbone", "1-shot", "5-shot", "source", "here: 1-shot", "here: 5-shot"]
         parts += [f"#### {data}", markdown(header, rows)]
     parts.append("### Other methods on the same features and episodes")
-    parts.append("Where no file size is given, it was not recorded; the pictures are the same.")
     for words, (_, trial) in MAIN.items():
         for views, pooling in MAIN_VIEWS:
             one = with_views(trial, views, pooling)
-            records = [r for shot in SHOTS for r in results.of(one, shot)]
-            if records:
-                side = records[0]["features"].get("source_side")
-                files = f" (files with a short side of usually {side} pixels)" if side else ""
+            if any(results.of(one, shot) for shot in SHOTS):
                 how = "one view" if views == 1 else f"{views} views"
-                how += f" per picture, pooling {pooling:g}{files}"
+                how += f" per picture, pooling {pooling:g}"
                 parts += [f"{words}, {how}:", methods_table(one, results)]
     return parts
 
@@ -238,7 +228,7 @@ def _by_data(table: Table, results: Results) -> list[str]:
 
 
 def _cub_whole(table: Table, results: Results) -> list[str]:
-    return [_by_training(table.rows, results), *fit_table(results)]
+    return [_by_training(table.rows, results)]
 
 
 def _by_training(rows: Sequence[Row], results: Results) -> str:
@@ -319,10 +309,3 @@ def _figure3(table: Table, results: Results) -> list[str]:
     if not any(results.file(task.files[0]) for task in table.tasks):
         return ["The picture in the README is of an early run."]
     return ["![path of the prototypes](images/adaptation.png)"]
-
-
-def _paper_schedule(table: Table, results: Results) -> list[str]:
-    best = [results.training(row.trial.run).get("best") for row in table.rows]
-    words = [f"{row.words[1]}: epoch {b['epoch']}" for row, b in zip(table.rows, best) if b]
-    epochs = [f"Best epoch by validation: {', '.join(words)}."] if words else []
-    return [paper_table(table, table.rows, results), *epochs]

@@ -1,4 +1,4 @@
-"""The numbers of docs/scale.md, from what benchmarks/scale.py wrote, and the arithmetic from them to 64 GPUs."""
+"""The numbers of docs/scale.md, from what benchmarks/scale.py wrote."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -67,38 +67,20 @@ def _extract(record: Mapping[str, Any], gpu: Mapping[str, Any] | None, small: Ma
             f"{100 * small['extract_steady'] / small['network']:.0f} % of the forward pass alone on a ready batch "
             f"({small['network']:,.0f}/s)."
         )
-    return parts if gpu is None else [*parts, *_gpus(gpu)]
+    return parts if gpu is None else [*parts, _gpu(gpu)]
 
 
-def _gpus(record: Mapping[str, Any]) -> list[str]:
-    """One GPU as measured, and the estimate for more."""
-    rate, forward, cores = record["extract_steady"], record["network"], record["cores"]
-    each = record["decoding_per_core"]
-    decoding = each * cores
-    limit = _limit(decoding, forward)
-    transfer = "" if "of" in record else ", together with the transfer of pictures"  # which is overlapped since
-    more = f"; {forward / rate:.1f} times as many cores would keep the GPU busy" if decoding < forward else ""
-    rows = [
-        [str(gpus), f"{gpus * cores:,}", f"{gpus * rate:,.0f}"]
-        + [_time(pictures * MILLION / gpus / rate) for pictures in (1, 10, 100)]
-        for gpus in (1, 8, 64)
-    ]
-    header = ["GPUs", "CPU cores", "pictures/s", "1 million", "10 million", "100 million"]
-    return [
+def _gpu(record: Mapping[str, Any]) -> str:
+    rate, forward, cores, each = (record[key] for key in ("extract_steady", "network", "cores", "decoding_per_core"))
+    more = f"; {forward / rate:.1f} times as many cores would keep the GPU busy" if each * cores < forward else ""
+    return (
         f"On {record['hardware']} with {cores} cores: {rate:,.0f} pictures/s in steady state, "
         f"{100 * rate / forward:.0f} % of the network alone ({forward:,.0f}/s). Decoding alone reaches {each:,.0f} "
-        f"pictures/s per core, {decoding:,.0f}/s in all: {limit} limits{transfer}{more}.",
-        "Estimate for more GPUs with as many cores each: shards are independent, so the measured pictures/s are "
-        "multiplied by the number of GPUs. The disk must keep up: at 40 kB per picture a GPU reads"
-        f" {rate * 0.04:,.0f} MB/s.\n\n{markdown(header, rows)}",
-    ]
+        f"pictures/s per core, {each * cores:,.0f}/s in all: {_limit(each * cores, forward)} limits{more}. Parts are "
+        f"independent, so more GPUs with as many cores each multiply this; the disk must keep up: at 40 kB per picture "
+        f"a GPU reads {rate * 0.04:,.0f} MB/s."
+    )
 
 
 def _limit(decoding: float, network: float) -> str:
     return "decoding" if decoding < network else "the network"
-
-
-def _time(seconds: float) -> str:
-    if seconds > 5400:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"

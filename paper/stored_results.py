@@ -8,8 +8,7 @@ from paper.networks import read
 from paper.plan import Run, Trial
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import method
-from protoadapt.core.results import Record, pack, right_answers
-from protoadapt.core.statistics import half_width
+from protoadapt.core.results import Record
 
 NOT_MEASURED = "not measured"
 SHOTS = (1, 5)
@@ -55,11 +54,3 @@ def is_of_today(record: Record) -> bool:
 def accuracy(record: Record | None) -> str:
     """Accuracy and 95 % half-width, or that it is not measured."""
     return f"{record['accuracy']:.2f} ± {record['ci95']:.2f}" if record else NOT_MEASURED
-
-
-def first_episodes(record: Record, episodes: int) -> Record:
-    """The record as if only its first episodes had been drawn: episode i does not depend on how many follow."""
-    correct = right_answers(record)[:episodes]
-    accuracies = 100 * correct / record["queries"]
-    shorter = {"accuracy": float(accuracies.mean()), "ci95": half_width(accuracies), "episodes": len(correct)}
-    return {**record, **shorter, "correct": pack(correct), "classes": None}

@@ -8,10 +8,8 @@ import pytest
 
 from benchmarks.comparators import SYSTEMS, cell, merged, merged_files, training_record
 from paper.comparators_page import (
-    EUCLID,
     NAMES,
     NOT_TRAINED,
-    REASONS,
     comparators_section,
     here,
     own_label,
@@ -68,51 +66,6 @@ def test_own_inference_is_the_head_or_what_the_paper_uses(tmp_path):
     assert tpn[1][2:4] == ["79.38", ""], "a head that cannot answer five shots has no number there"
     assert rotation[0][1:4] == ["random weights", "76.09 (WRN-28-10)", "60.00 ± 0.25"]
     assert rotation[0][-1] == "201 s"
-
-
-def test_published_numbers_of_the_same_backbone_are_subtracted(tmp_path):
-    cases = {"tpn": system("tpn", {"tpn": entry(66.89)}, {}, start="x"), "cc_rot": system("cc_rot", {}, {})}
-    text = "\n".join(comparators_section(written(tmp_path, cases) and tmp_path))
-    assert "in points: TPN +1.0. " in text, "CC+rot is quoted with another backbone"
-
-
-def test_a_form_of_other_episodes_is_named_and_an_origin_is_said(tmp_path):
-    one = {"protonet": entry(70.2)}
-    forms = {"protonet": system("protonet", {}, {}), "protonet, 1-shot": system("protonet", one, {}, start="x")}
-    forms["protonet, 1-shot"]["note"] = "begun anew"
-    text = "\n".join(comparators_section(written(tmp_path, forms) and tmp_path))
-    assert "in points: ProtoNet -12.2 / -23.5; ProtoNet (1-shot episodes) -2.0 / -23.5." in text
-    assert "“protonet, 1-shot”: begun anew." in text
-
-
-def test_reasons_state_what_was_measured():
-    measured = {d["dataset"]: d["systems"] for d in read_comparators(RESULTS)}
-
-    def accuracies(dataset, name, label="protonet"):
-        return [measured[dataset][name]["results"][f"novel {shot}-shot"][label]["accuracy"] for shot in (1, 5)]
-
-    words = REASONS["CIFAR-FS"]
-    for name, between in {"classifier_baseline": ", and cosines ", "protonet, 1-shot": " and "}.items():
-        squared, cosine = (accuracies("cifar-fs", name, label)[0] for label in (EUCLID, "protonet"))
-        assert f"{squared:.2f}{between}{cosine:.2f}" in words
-    harder = [accuracies("cifar-fs", "protonet, 20-way", label)[0] for label in (EUCLID, "protonet")]
-    assert "are worse ({:.2f} and {:.2f})".format(*harder) in words
-    assert f"with five it has {accuracies('cifar-fs', 'metaoptnet_svm, 5-shot', 'metaopt_svm')[0]:.2f}" in words
-    words = REASONS["mini-ImageNet"]
-    for name in ("classifier_baseline", "hct_r"):
-        assert "{:.2f} / {:.2f}".format(*accuracies("mini-imagenet", name)) in words
-    assert f"{measured['mini-imagenet']['epnet']['training']['best']['score']:.2f} when it starts from this" in words
-    main = json.loads((RESULTS / "mini-imagenet-epnet" / "train.json").read_text())["best"]["score"]
-    assert f"{main:.2f} on validation classes when it starts from HCT_R" in words
-    start = accuracies("mini-imagenet", "classifier_baseline")
-    own = {"feat": "feat", "feat from hct_r": "feat", "deepemd": "deepemd", "deepemd from hct_r": "deepemd"}
-    own |= {"protonet from hct_r": EUCLID, "metaoptnet from hct_r": "metaopt_ridge"}
-    for name, label in own.items():
-        assert "{:.2f} / {:.2f}".format(*accuracies("mini-imagenet", name, label)) in words, name
-    for name in ("feat", "epnet", "deepemd"):
-        gain = np.subtract(accuracies("mini-imagenet", name, name), start)
-        assert 3 <= gain[0] <= 5
-        assert gain[1] <= 0.2
 
 
 def test_recipes_state_what_was_measured():
