@@ -7,8 +7,8 @@ READY  := .venv/.ready
 demo: $(READY)           ## see it work: tables, report.html and a labelled folder under demo/
 	$(BIN)/protoadapt demo --out demo
 
-test: $(READY)           ## the whole test suite
-	$(BIN)/pytest -n 2 --dist worksteal
+test: $(READY)           ## the whole test suite; ends with its slowest tests and its duration
+	$(BIN)/pytest -n 2 --dist worksteal --durations 10
 
 check: format lint types test
 

@@ -1,6 +1,6 @@
 """A campaign against protoadapt, run by hand: changed files, odd numbers, odd requests, killed and doubled commands.
 
-    python -m benchmarks.faults --out results/faults.json        every part
+    python -m benchmarks.faults --json results/faults.json       every part, some hours
     python -m benchmarks.faults --part files --case 17           one case again, with what it said
 
 Commands run as users run them, each in a fork of this process, which has loaded everything. A case is a *finding* if it
@@ -480,7 +480,6 @@ def requests(rng: Rng, world: World, number: int) -> str:
         path = f"/api/boards/{board}"
         pictures = {f"{i}.png": file.read_bytes() for i, file in enumerate(sorted(world.place.glob("images/*/0.png")))}
         check(ask(address, "POST", f"{path}/pictures", *form(pictures))[0] == 200, "the board takes no pictures")
-        ended_as = Counter[str]()
         for _ in range(20):
             revision = json.loads(ask(address, "GET", path)[1])["revision"]
             step = {"patch": {"labels": {"0": "a", "1": "b"}, "gone": {"2": True}}, "words": "x"}
@@ -497,7 +496,6 @@ def requests(rng: Rng, world: World, number: int) -> str:
             ][rng.integers(6)]
             status, said = ask(address, verb, where, body, kind)
             check(status < 500, f"{verb} {where}: {status} {said[:500]!r}")
-            ended_as["answered" if status < 400 else "refused"] += 1
         before = json.loads(ask(address, "GET", path)[1])
     finally:
         stop(child)
@@ -509,7 +507,7 @@ def requests(rng: Rng, world: World, number: int) -> str:
     lost = [key for key in ("pictures", "classes", "labels", "gone") if key in before and before[key] != after[key]]
     check(not lost, f"{lost} are lost or changed")
     check("Traceback" not in (out / "said").read_text(), (out / "said").read_text()[-2000:])
-    return f"{ended_as['refused']} of 20 refused"
+    return "every step is kept"
 
 
 def serving(words: list[Any], out: Path) -> tuple[str, int]:
@@ -559,7 +557,7 @@ def run() -> None:
     parser = measure.arguments(__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--part", choices=PARTS, action="append", help="these parts only; repeatable")
-    parser.add_argument("--cases", type=int, help="cases of each part")
+    parser.add_argument("--share", type=float, default=1.0, help="of each part's cases")
     parser.add_argument("--case", type=int, help="one case again")
     parser.add_argument("--place", type=Path, help="folder for the files of the campaign")
     chosen = parser.parse_args()
@@ -571,7 +569,7 @@ def run() -> None:
     parts: dict[str, Any] = {}
     for part in chosen.part or PARTS:
         ends, findings, begin = Counter[str](), [], time.monotonic()
-        for number in range(chosen.cases or PARTS[part][1]):
+        for number in range(round(chosen.share * PARTS[part][1])):
             how, finding = run_case(part, chosen.seed, number, world)
             ends[how] += 1
             if finding:
