@@ -117,12 +117,12 @@ def _board_data(
         "classes": list(names),
         "files": [p.file for p in records],
         "label": [p.class_ for p in records],
-        "second": [p.runner_up_class for p in records],
+        "second": [p.second for p in records],
         "confidence": [p.confidence for p in records],
         "margin": [p.margin for p in records],
         "unknown": [int(p.unknown) for p in records],
         "given": [_given(p, names) for p in records],
-        "origin": [_origin(p) for p in records],
+        "origin": [p.origin for p in records],
         "small": [p.thumb or "" for p in records],
         "large": {i: p.preview for i, p in enumerate(records) if p.preview and p.preview != p.thumb},
         "links": {i: p.link for i, p in enumerate(records) if p.link},
@@ -136,13 +136,6 @@ def _board_data(
 def _given(p: LabelledPicture, names: Sequence[str]) -> str | None:
     """What a person said of the picture, if anybody did."""
     return "unknown" if p.no_class else names[p.class_] if p.support and p.class_ >= 0 else None
-
-
-def _origin(p: LabelledPicture) -> str | None:
-    """What the column `guess` of a csv says of a label that no folder holds; None for all others."""
-    if p.by_page:
-        return "(page corrected)" if p.corrected else "(page)" if p.by_table else "(page folder)"
-    return "(corrected)" if p.corrected else "(table)" if p.by_table or p.no_class else None
 
 
 def _is_map(value: Any, size: int) -> bool:

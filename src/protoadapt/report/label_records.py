@@ -16,21 +16,18 @@ class LabelledPicture(NamedTuple):
     """One picture and the label it was given."""
 
     file: str
-    label: str
     class_: int  # number of its class, −1 for none
+    second: int  # of the second likeliest class
     confidence: float | None
-    runner_up: str
-    runner_up_class: int
     margin: float | None
     support: bool
     unknown: bool
+    no_class: bool  # a person says that it belongs to none of the classes
+    by_page: bool  # the page in the browser gave the label
+    origin: str | None  # what the column `guess` of a csv says of a label that no folder holds
     thumb: str | None
     preview: str | None  # the same, larger, where there is one
     link: str | None  # to the file itself
-    by_table: bool  # who gave the label: a table,
-    by_page: bool  # the page in the browser,
-    corrected: bool  # either of them after the classifier had guessed,
-    no_class: bool  # or a person who says that it belongs to none of the classes
 
 
 class Total(NamedTuple):
@@ -51,21 +48,33 @@ def read_records(document: dict[str, Any]) -> tuple[list[LabelledPicture], list[
     labels = [str(p.get("label")) for p in rows if not p.get("unknown") and p.get("label") is not None]
     names = list(dict.fromkeys([str(c.get("name")) for c in document["classes"]] + labels))
     index = {name: k for k, name in enumerate(names)}
-    records = []
-    for p in rows:
-        label, second = (str(p.get(key)) if p.get(key) is not None else "" for key in ("label", "runner_up"))
-        thumb, preview = (picture(p.get(key)) for key in ("thumb", "preview"))
-        file = str(p.get("file"))
-        records.append(
-            LabelledPicture(
-                *(file, label, index.get(label, -1), number(p.get("confidence"))),
-                *(second, index.get(second, -1), number(p.get("margin"))),
-                *(bool(p.get("support")), bool(p.get("unknown")) or label not in index),
-                *(thumb or preview, preview or thumb, link(document.get("folder"), file)),
-                *(bool(p.get(key)) for key in ("by_table", "by_page", "corrected", "no_class")),
-            )
-        )
-    return records, names
+    return [_record(p, index, document.get("folder")) for p in rows], names
+
+
+def _record(p: dict[str, Any], index: dict[str, int], folder: object) -> LabelledPicture:
+    label, second = (index.get(str(p[key]), -1) if p.get(key) is not None else -1 for key in ("label", "runner_up"))
+    thumb, preview = (picture(p.get(key)) for key in ("thumb", "preview"))
+    return LabelledPicture(
+        file=str(p.get("file")),
+        class_=label,
+        second=second,
+        confidence=number(p.get("confidence")),
+        margin=number(p.get("margin")),
+        support=bool(p.get("support")),
+        unknown=bool(p.get("unknown")) or label < 0,
+        no_class=bool(p.get("no_class")),
+        by_page=bool(p.get("by_page")),
+        origin=_origin(p),
+        thumb=thumb or preview,
+        preview=preview or thumb,
+        link=link(folder, str(p.get("file"))),
+    )
+
+
+def _origin(p: dict[str, Any]) -> str | None:
+    if p.get("by_page"):
+        return "(page corrected)" if p.get("corrected") else "(page)" if p.get("by_table") else "(page folder)"
+    return "(corrected)" if p.get("corrected") else "(table)" if p.get("by_table") or p.get("no_class") else None
 
 
 def read_totals(document: dict[str, Any], names: Sequence[str], records: Sequence[LabelledPicture]) -> list[Total]:
