@@ -35,7 +35,7 @@ def test_the_json_is_the_contract(folder, named, model):
     assert "device" not in result["method"]["settings"]
     assert (result["calibrated"], result["threshold"], result["skipped"]) == (False, None, [])
     paths = result["paths"]
-    assert np.array(paths["steps"]).shape == (3, 13, 2)
+    assert np.array(paths["steps"]).shape == (3, 9, 2)
     assert np.array(paths["rows"]).shape == (24, 2)
     assert sum(paths["support"]) == 6
     assert sorted(paths["row_label"]) == [0] * 8 + [1] * 8 + [2] * 8

@@ -194,12 +194,12 @@ def test_counts_and_bars_are_what_was_told():
     assert lead == "5 pictures labelled with 2 classes from 2 examples. 1 may belong to no class."
 
 
-def test_confidence_is_a_probability_only_where_it_was_calibrated():
+def test_the_page_says_whether_unknown_pictures_are_found():
     sure, unsure = parsed(labels()), parsed(labels(calibrated=False, threshold=None))
     assert "resembles none of the examples is marked unknown" in sure.all("header")[0][1]
     assert "unknown below familiarity 0.3" in sure.all("div", "details")[0][1]
-    assert "This model is not calibrated" in unsure.all("header")[0][1]
-    assert "%" not in unsure.all("div", "details")[0][1]
+    assert "does not find pictures of none of the classes, as it is not calibrated" in unsure.all("header")[0][1]
+    assert all("about 80 % are right" in page.all("header")[0][1] for page in (sure, unsure))
     assert (shown(labels())["calibrated"], shown(labels(calibrated=False))["calibrated"]) == (True, False)
 
 

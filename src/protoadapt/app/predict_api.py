@@ -36,7 +36,7 @@ class Prediction(BaseModel):
 
     name: str = Field(description="file name, as sent")
     label: str = Field(description="likeliest class")
-    confidence: float = Field(description="its probability, 0 to 1; a score for sorting if not calibrated")
+    confidence: float = Field(description="its probability, 0 to 1")
     runner_up: str = Field(description="second likeliest class")
     margin: float = Field(description="difference of the two probabilities")
     unknown: bool = Field(description="the picture resembles no example; always false if not calibrated")

@@ -27,15 +27,12 @@ MODULES = tuple(
 """The modules that both homes of the board share, each before those that import it."""
 BOARD_FILES = ("palette.css", "board/board.css", *MODULES)
 LISTED = 2000  # pictures in the table for browsers without scripts
-CALIBRATED = (
-    "Confidences are calibrated on other classes: of the pictures labelled with 80 % confidence, about 80 % are right, "
-    "provided that they belong to one of your classes. A picture that resembles none of the examples is marked "
-    "unknown, whatever its confidence."
+CONFIDENCE = (
+    "Confidences have one temperature for all models, chosen on collections of different kinds: of the pictures "
+    "labelled with 80 % confidence about 80 % are right, fewer where a class has one odd example or looks like another."
 )
-UNCALIBRATED = (
-    "This model is not calibrated. Use confidences to sort the pictures, not as probabilities; protoadapt calibrate "
-    "lets it find pictures of none of the classes."
-)
+CALIBRATED = " A picture that resembles none of the examples is marked unknown, whatever its confidence."
+UNCALIBRATED = " This model does not find pictures of none of the classes, as it is not calibrated: see protoadapt calibrate."
 
 
 def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -> str:
@@ -55,12 +52,9 @@ def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -
     ]
     present = [(id_, words, part) for id_, words, part in sections if part is not None]
     title, lead = str(document.get("title") or "Labels"), labels_summary(document)
-    unknown = any(p.unknown for p in records)
-    reliability = CALIBRATED if document.get("calibrated") else UNCALIBRATED
-    reliability += "" if document.get("calibrated") or unknown else " No picture is marked unknown."
-    reliability += _threshold(document)
+    note = CONFIDENCE + (CALIBRATED if document.get("calibrated") else UNCALIBRATED) + _threshold(document)
     nav = tag("nav", [tag("a", words, href=f"#{id_}") for id_, words, _ in present], aria_label="Sections")
-    lines = [tag("p", lead, class_="lead"), tag("p", reliability, class_="note"), _offline()]
+    lines = [tag("p", lead, class_="lead"), tag("p", note, class_="note"), _offline()]
     details = tag(
         "div",
         tag("header", tag("h1", name_of(title)), lines, nav),
@@ -225,11 +219,8 @@ def _threshold(document: dict[str, Any]) -> str:
 def _provenance(document: dict[str, Any]) -> Html:
     model, method = (part if isinstance(part, dict) else {} for part in (document.get("model"), document.get("method")))
     data, size = model.get("dataset"), model.get("size")
-    calibration = "none"
-    if document.get("calibrated"):
-        calibration = f"temperature {document.get('temperature')}"
-        if number(document.get("threshold")) is not None:
-            calibration += f", unknown below familiarity {round(document['threshold'], 3)}"
+    threshold, temperature = number(document.get("threshold")), number(document.get("temperature"))
+    calibration = "none" if threshold is None else f"unknown below familiarity {round(threshold, 3)}"
     known = [
         ("written", str(document.get("made") or "").replace("T", " ")[:16]),
         ("model", inner(model.get("name"), ", trained on ", data) if data else model.get("name")),
@@ -237,6 +228,7 @@ def _provenance(document: dict[str, Any]) -> Html:
         ("input", f"{size} pixels" if size else None),
         ("method", method.get("name")),
         ("settings", pairs(method.get("settings"))),
+        ("confidence", None if temperature is None else f"temperature {temperature:g}"),
         ("calibration", calibration),
         ("versions", pairs(document.get("versions"))),
     ]

@@ -193,8 +193,8 @@ export function createBoard(store, { title, buttons = [], start = null, details 
       return `${count(present, "picture")}. Name one picture of ${state.classes.length === 1 ? "one more class" : "each of two classes"}: choose it and type its class. All others are named then.`;
     }
     const moved = view.moved.size ? ` ${count(view.moved.size, "picture")} changed class with your last step.` : "";
-    const scores = state.calibrated ? "" : " Scores of this model rank pictures; they are no probabilities.";
-    return `${count(present - labelled, "picture")} named from ${count(labelled, "label")} of ${count(state.classes.length, "class", "classes")}.${moved}${scores}`;
+    const unmarked = state.calibrated ? "" : " This model marks no picture as unknown.";
+    return `${count(present - labelled, "picture")} named from ${count(labelled, "label")} of ${count(state.classes.length, "class", "classes")}.${moved}${unmarked}`;
   }
 
   let grouped = null;

@@ -138,7 +138,7 @@ export function createGrid(store, { pick, open }) {
     const facts = factsOf(known, id);
     const { name } = known.pictures[id];
     const index = known.classes.indexOf(facts.label);
-    const sure = facts.unknown ? "" : sureness(known, facts.confidence);
+    const sure = facts.unknown ? "" : sureness(facts.confidence);
     const image = picture({ src: store.backend.picture(id).small, decoding: "async", draggable: "false" });
     const words = facts.unknown ? (facts.given ? "none of these" : `${facts.label}?`) : facts.label ?? "not named";
     const spoken = [visible(name), facts.unknown ? `unknown${facts.label ? `, perhaps ${facts.label}` : ""}` : words,

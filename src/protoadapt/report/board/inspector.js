@@ -76,7 +76,7 @@ export function createInspector(store, act) {
     const typed = input.value.trim().toLowerCase();
     const first = many || facts.given || typed ? [] : [facts.label, facts.second].filter((one) => one !== null && one !== undefined);
     const second = facts.second && state.answers ? Math.max(0, facts.confidence - facts.margin) : null;
-    const notes = { [facts.second ?? ""]: sureness(state, second), [facts.label ?? ""]: sureness(state, facts.confidence) };
+    const notes = { [facts.second ?? ""]: sureness(second), [facts.label ?? ""]: sureness(facts.confidence) };
     const rest = state.classes.filter((one) => !first.includes(one) && (!typed || one.toLowerCase().startsWith(typed)));
     const inside = typed ? state.classes.filter((one) => !rest.includes(one) && one.toLowerCase().includes(typed)) : [];
     choices.replaceChildren(...first.map((one) => choice(one, notes[one], true, one === facts.label ? "Enter" : "R")), ...[...rest, ...inside].map((one) => choice(one)));

@@ -169,9 +169,8 @@ export function factsOf(state, id) {
   };
 }
 
-export function sureness(state, confidence) {
+export function sureness(confidence) {
   if (confidence === null) return "";
-  if (!state.calibrated) return confidence.toFixed(2);
   if (confidence < 0.005) return "< 1\u00a0%";
   return confidence >= 0.995 && confidence < 1 ? "> 99\u00a0%" : `${Math.round(100 * confidence)}\u00a0%`;
 }
@@ -179,7 +178,7 @@ export function sureness(state, confidence) {
 /** What to say of a picture: its label, and how sure that is. */
 export function wordsOn(state, facts) {
   if (facts.given) return facts.unknown ? ["None of the classes", "as you said"] : [facts.label, "labelled by you"];
-  return facts.unknown ? [`Unknown, perhaps ${facts.label}`, ""] : [facts.label ?? "Not named yet", sureness(state, facts.confidence)];
+  return facts.unknown ? [`Unknown, perhaps ${facts.label}`, ""] : [facts.label ?? "Not named yet", sureness(facts.confidence)];
 }
 
 /** Storage may be refused to a page (a private window, a file): then nothing is remembered. */
