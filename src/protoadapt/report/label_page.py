@@ -32,7 +32,9 @@ CONFIDENCE = (
     "labelled with 80 % confidence about 80 % are right, fewer where a class has one odd example or looks like another."
 )
 CALIBRATED = " A picture that resembles none of the examples is marked unknown, whatever its confidence."
-UNCALIBRATED = " This model does not find pictures of none of the classes, as it is not calibrated: see protoadapt calibrate."
+UNCALIBRATED = (
+    " This model does not find pictures of none of the classes, as it is not calibrated: see protoadapt calibrate."
+)
 
 
 def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -> str:
