@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from protoadapt.labeling import label, predict
-from protoadapt.training.datasets.glyphs import draw
+from protoadapt.training.datasets.glyphs import draw_glyph
 
 CHARACTERS = {"ay": "A", "double-u": "W", "euro": "€", "oh": "O", "zhe": "Ж"}
 
@@ -25,19 +25,21 @@ with tempfile.TemporaryDirectory() as home:
     for name, character in CHARACTERS.items():
         (support / name).mkdir(parents=True)
         for i in range(3):
-            draw(character, i, seed=0, size=224).save(support / name / f"{i}.png")
+            draw_glyph(character, i, seed=0, size=224).save(support / name / f"{i}.png")
         for i in range(3, 13):
-            draw(character, i, seed=0, size=224).save(images / f"{name} {i}.png")  # the name is how we know the truth
+            draw_glyph(character, i, seed=0, size=224).save(
+                images / f"{name} {i}.png"
+            )  # the name is how we know the truth
 
-    def accuracy(told: dict) -> float:
-        guesses = [picture for picture in told["pictures"] if not picture["support"]]
+    def accuracy(named: dict) -> float:
+        guesses = [picture for picture in named["pictures"] if not picture["support"]]
         return sum(picture["file"].startswith(picture["label"]) for picture in guesses) / len(guesses)
 
     # Unlabelled pictures help: ProtoNet learns from the labelled ones alone.
     alone = label([support], images, Path(home, "alone"), model="lite0", method="protonet", cache=Path(home, "cache"))
-    told = label([support], images, out, model="lite0", cache=Path(home, "cache"))
-    print(f"{len(told['pictures'])} pictures")
-    print(f"right from the labelled ones alone: {accuracy(alone):.0%}, with the help of all: {accuracy(told):.0%}")
+    named = label([support], images, out, model="lite0", cache=Path(home, "cache"))
+    print(f"{len(named['pictures'])} pictures")
+    print(f"right from the labelled ones alone: {accuracy(alone):.0%}, with the help of all: {accuracy(named):.0%}")
 
     # The least certain ones are worth a look. A corrected labels.csv is itself a support: the changed rows count.
     with open(out / "labels.csv", newline="") as file:
@@ -55,6 +57,6 @@ with tempfile.TemporaryDirectory() as home:
     print(f"after a look at these {len(doubtful)}: {accuracy(again):.0%} of the others right")
 
     # What was fitted names a new picture by itself.
-    draw("€", 99, seed=0, size=224).save(Path(home, "new.png"))
+    draw_glyph("€", 99, seed=0, size=224).save(Path(home, "new.png"))
     (new,) = predict(out / "classifier.safetensors", [Path(home, "new.png")])["pictures"]
     print(f"a new picture: {new['label']}, confidence {new['confidence']:.2f}, then {new['runner_up']}")

@@ -14,8 +14,8 @@ from protoadapt.vision.embed import embed
 
 # Put yours here. It takes (B, 3, size, size) floats and returns (B, D); `about` says how to make the floats: the side
 # of the pictures, and the mean and deviation of their colours in [0, 1], as in training.
-network, told = networks.load("cifar-fs")
-about = {"size": told["size"], "mean": told["mean"], "std": told["std"]}
+network, metadata = networks.load("cifar-fs")
+about = {"size": metadata["size"], "mean": metadata["mean"], "std": metadata["std"]}
 
 # Your own pictures in class folders are load_images("folder", "all", "pictures", size=about["size"]).
 images = load_images("glyphs", "novel", per_class=20, size=about["size"])

@@ -73,11 +73,11 @@ def forbid(monkeypatch, *names):
 
 def test_results_say_how_they_came_about(made):
     for shot in (1, 5):
-        told = result(made, f"novel-{shot}shot")
-        assert [r["label"] for r in told["results"]] == ["protonet", "cipa"]
-        assert told["training"]["config"]["seed"] == 0
-        assert told["training"]["config"]["epochs"] == 1
-        for r in told["results"]:
+        found = result(made, f"novel-{shot}shot")
+        assert [r["label"] for r in found["results"]] == ["protonet", "cipa"]
+        assert found["training"]["config"]["seed"] == 0
+        assert found["training"]["config"]["epochs"] == 1
+        for r in found["results"]:
             assert r["protocol"]["shot"] == shot
             assert (r["episodes"], len(right_answers(r)), r["seed"]) == (8, 8, 0)
             assert {"versions", "hardware", "seconds", "commit"} <= r.keys()
@@ -109,8 +109,12 @@ def test_another_pooling_or_split_has_features_and_results_of_its_own(home, monk
     other = table(**changes, stem="other")
     assert reproduce(other, work(home)) == {}
     own = load_features(home / "runs" / "features" / f"{file}.safetensors")
-    told = result(home, "other-1shot")["results"][0]["features"]
-    assert (told["hash"], told["split"], told["pooling"]) == (own.hash, own.metadata["split"], own.metadata["pooling"])
+    found = result(home, "other-1shot")["results"][0]["features"]
+    assert (found["hash"], found["split"], found["pooling"]) == (
+        own.hash,
+        own.metadata["split"],
+        own.metadata["pooling"],
+    )
     assert result(home) == before
     forbid(monkeypatch, "train", "extract_features", "embed", "compare")
     assert reproduce(other, work(home)) == {}
@@ -133,9 +137,9 @@ def test_a_copy_of_a_dataset_has_its_own_folder_features_and_results(home, monke
     assert not opened
     assert reproduce(copied, replace(work(home), data={"small": [home / "small"]})) == {}
     assert opened == [home / "small"]
-    told = result(home, "novel-small-1shot")["results"][0]["features"]
+    found = result(home, "novel-small-1shot")["results"][0]["features"]
     own = load_features(home / "runs" / "features" / "tiny-glyphs-none-views1-small.safetensors")
-    assert (told["copy"], told["hash"]) == ("small", own.hash)
+    assert (found["copy"], found["hash"]) == ("small", own.hash)
     assert "copy" not in result(home)["results"][0]["features"]
 
 
@@ -148,17 +152,17 @@ def test_a_new_method_joins_the_others_on_the_same_episodes(home, monkeypatch):
     monkeypatch.setattr(engine, "compare", lambda *a, **k: asked.append(a[2]) or original(*a, **k))
     assert reproduce(more, work(home)) == {}
     assert asked == [["bapa"], ["bapa"]]
-    told = result(home)["results"]
-    assert [told[0], told[2]] == before
-    assert told[1]["label"] == "bapa"
+    found = result(home)["results"]
+    assert [found[0], found[2]] == before
+    assert found[1]["label"] == "bapa"
 
 
 def test_more_episodes_are_drawn_and_fewer_are_there(home, monkeypatch):
     before = right_answers(result(home)["results"][1])
     reproduce(TABLE, work(home, episodes=12))
-    told = result(home)["results"][1]
-    assert told["episodes"] == 12
-    assert np.array_equal(right_answers(told)[:8], before), "the first episodes are the same"
+    found = result(home)["results"][1]
+    assert found["episodes"] == 12
+    assert np.array_equal(right_answers(found)[:8], before), "the first episodes are the same"
     forbid(monkeypatch, "compare")
     reproduce(TABLE, work(home, episodes=8))
     assert result(home)["results"][1]["episodes"] == 12
@@ -211,8 +215,8 @@ def test_results_of_more_episodes_stay(home, monkeypatch):
     """A new method gets as few as are asked for; where all had to be made again for it, that is refused."""
     more, before = table(methods=("protonet", "bapa", "cipa")), result(home)
     assert reproduce(more, work(home, episodes=4)) == {}
-    told = result(home)["results"]
-    assert [r["episodes"] for r in told] == [8, 4, 8]
+    found = result(home)["results"]
+    assert [r["episodes"] for r in found] == [8, 4, 8]
     write_json(home / "results" / "tiny" / "novel-1shot.json", before)
     file = home / "runs" / "features" / "tiny-glyphs-none-views1.safetensors"
     features = load_features(file)
@@ -287,7 +291,7 @@ def test_weights_from_elsewhere_are_taken_as_they_are(home, made, monkeypatch):
     assert result(home, "train")["config"]["epochs"] == 1
 
 
-def test_what_is_not_there_is_told_and_the_rest_goes_on(home):
+def test_what_is_not_there_is_said_and_the_rest_goes_on(home):
     other = replace(TRIAL, run=Run("other", "hct_r", ("dataset=glyphs",)))
     far = replace(TRIAL, run=Run("far", "hct_r", ("dataset=tiered-imagenet",), absent="for want of pictures"))
     both = Table("two", "", ("x",), tuple(Row(("CIPA",), t) for t in (other, far, replace(TRIAL, stem="late"))))
@@ -328,20 +332,20 @@ def test_an_interrupted_run_is_gone_on_with(made, tmp_path, monkeypatch):
 def test_a_task_becomes_a_picture(home, monkeypatch):
     task = Table("task", "", tasks=(Task(RUN, "glyphs", way=4),))
     assert reproduce(task, work(home)) == {}
-    told = json.loads((home / "results" / "tiny" / "adaptation.json").read_text())
-    assert [len(path) for path in told["steps"]] == [21] * 4
-    assert sum(told["support"]) == len(told["class_names"]) == 4
-    assert len(told["rows"]) == len(told["row_label"]) == 4 + 4 * 15
-    assert "<polyline" in evaluation_page([told])
+    found = json.loads((home / "results" / "tiny" / "adaptation.json").read_text())
+    assert [len(path) for path in found["steps"]] == [21] * 4
+    assert sum(found["support"]) == len(found["class_names"]) == 4
+    assert len(found["rows"]) == len(found["row_label"]) == 4 + 4 * 15
+    assert "<polyline" in evaluation_page([found])
     with monkeypatch.context() as patch:
         patch.setattr(engine, "episode_paths", None)
         assert reproduce(task, work(home)) == {}, "it is there already"
     (home / "results" / "tiny" / "adaptation.json").write_text('{"weights": "x"}')
     assert reproduce(task, work(home)) == {}
-    assert json.loads((home / "results" / "tiny" / "adaptation.json").read_text()) == told
+    assert json.loads((home / "results" / "tiny" / "adaptation.json").read_text()) == found
     with_noise(home)
     (reason,) = reproduce(task, work(home)).values()
-    assert f"is a picture of weights {told['weights']}: give another --results" in reason
+    assert f"is a picture of weights {found['weights']}: give another --results" in reason
 
 
 def test_a_second_cycle_learns_from_the_first(home, monkeypatch):

@@ -11,7 +11,7 @@ from five rounds of soft k-means, five times
     μ_c = Σ r x̂/(β + n_c),   r = softmax_c(ψ(a + n_c − K_c) − λ‖x̂ − μ_c‖² − (W−1)/(2(β + n_c)))
 
 with r fixed at the support rows. The prior a = 2 of the class sizes is the Dirichlet(2) that the usual benchmark of
-imbalanced queries draws them from: there the method is told something that others are not.
+imbalanced queries draws them from: there the method knows something that others do not.
 Axes: E episodes, W classes, S support rows, Q queries, N = S + Q, D.
 """
 
