@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from protoadapt.core.comparisons import class_interval
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, load_features
@@ -167,12 +168,15 @@ def _numbers(result: Result, bapa: Result, peer: Result) -> dict[str, Any]:
     def rounded(*values: float | None) -> list[float | None]:
         return [None if value is None else round(value, 2) for value in values]
 
+    def over_classes(ours: Result) -> float | None:
+        return class_interval(ours.to_json(), result.to_json())
+
     row: dict[str, Any] = {
         "accuracy": rounded(result.accuracy, result.ci95, result.ci95_classes),
-        "bapa": rounded(*bapa.minus(result), bapa.minus_classes(result)),
+        "bapa": rounded(*bapa.minus(result), over_classes(bapa)),
     }
     if peer is not bapa:
-        row["peer"] = rounded(*peer.minus(result), peer.minus_classes(result))
+        row["peer"] = rounded(*peer.minus(result), over_classes(peer))
     if result.unknown_auroc is not None:
         row["auroc"] = round(100 * float(result.unknown_auroc.mean()), 2)
     return row

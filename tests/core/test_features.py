@@ -81,11 +81,10 @@ def test_rows_without_a_label_are_no_base_class(tmp_path):
         with_base(TABLE, tmp_path / "b.safetensors")
 
 
-@pytest.mark.parametrize("kind", ["complex64", "bool", "int64"])
-def test_base_statistics_are_floating_point_numbers(tmp_path, kind):
+def test_a_complex_base_mean_is_refused(tmp_path):
     arrays = {"features": TABLE.features.numpy(), "labels": TABLE.labels.numpy()}
-    np.savez(tmp_path / "f.npz", **arrays, base_mean=np.ones(arrays["features"].shape[1], kind))
-    with pytest.raises(UserError, match="base_mean is no array of floating-point numbers"):
+    np.savez(tmp_path / "f.npz", **arrays, base_mean=np.ones(6, complex))
+    with pytest.raises(UserError, match=r"f\.npz: base_mean cannot be read as an array of numbers .*complex"):
         load_features(tmp_path / "f.npz")
 
 

@@ -64,7 +64,7 @@ def as_tensor(values: Any, name: str) -> Tensor:
     if not isinstance(values, Tensor):
         array = as_array(values, name)
         try:
-            values = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+            values = torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
         except (TypeError, ValueError) as error:
             raise _not_an_array(name, error) from error
     if values.is_complex() or values.is_meta or values.layout != torch.strided:

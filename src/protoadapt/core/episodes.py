@@ -7,6 +7,7 @@ Q queries, U unlabelled rows, N rows of a feature table, D dimensions.
 import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from protoadapt.core.protocol import Protocol
 
 BLOCK = 256
 """Episodes drawn from one seed. Blocks, not chunks, are seeded, so that episode i does not depend on the chunk size."""
+SHUFFLED = 2**22
+"""Numbers that are shuffled at a time: 16 MB."""
 
 
 @dataclass(frozen=True)
@@ -59,23 +62,21 @@ class Episodes:
         Integers become float32.
         """
         parts = [part for part in (support, query, unlabeled) if part is not None]
-        if any(part.is_complex() for part in parts):
-            raise UserError("support, query or unlabeled rows are complex: they must be real numbers")
-        parts = [part if part.is_floating_point() else part.float() for part in parts]
         shapes = [tuple(part.shape) for part in parts]
-        if any(len(shape) != 3 or shape[::2] != shapes[0][::2] or not all(shape) for shape in shapes):
+        alike = all(len(shape) == 3 and all(shape) and shape[::2] == shapes[0][::2] for shape in shapes)
+        if not alike or any(part.is_complex() for part in parts):
+            found = ", ".join(f"{tuple(part.shape)} of {part.dtype}" for part in parts)
             raise UserError(
-                f"support, query and unlabeled have shapes {shapes}: each needs three axes (episode, row, dimension), "
-                f"none of them empty, and the same episodes and dimensions"
+                f"support, query and unlabeled are {found}: each needs real numbers in three axes (episode, row, "
+                f"dimension), none of them empty, and the same episodes and dimensions"
             )
-        whole = not (support_labels.is_floating_point() or support_labels.is_complex())
-        if not whole or support_labels.min() < 0 or support_labels.max() >= n_way:
+        fractions = support_labels.is_floating_point() or support_labels.is_complex()
+        if fractions or support_labels.min() < 0 or support_labels.max() >= n_way:
             raise UserError(f"support_labels must be whole numbers from 0 to n_way − 1 = {n_way - 1}")
-        rows = torch.cat([part.flatten(0, 1) for part in parts])
-        places = torch.arange(len(rows), device=rows.device).split([part.shape[0] * part.shape[1] for part in parts])
-        index = [place.view(part.shape[:2]) for place, part in zip(places, parts)]
-        third = index[2] if unlabeled is not None else None
-        return cls(rows, index[0], support_labels.long(), index[1], n_way, third, **base)
+        rows = torch.cat([(part if part.is_floating_point() else part.float()).flatten(0, 1) for part in parts])
+        places = torch.arange(len(rows), device=rows.device).split([shape[0] * shape[1] for shape in shapes])
+        index = [place.view(shape[:2]) for place, shape in zip(places, shapes)]
+        return cls(rows, index[0], support_labels.long(), index[1], n_way, *index[2:], **base)
 
     def __post_init__(self) -> None:
         if self.support_labels.shape != self.support_index.shape:
@@ -150,12 +151,11 @@ class Draw:
         """The episodes over a table of rows (N, D); `options` are further fields of `Episodes`."""
         parts = (self.support, self.support_labels, self.query, self.unlabeled)
         index: list[Any] = [None if part is None else torch.from_numpy(part).to(rows.device) for part in parts]
-        support, labels, query, unlabeled = index
-        return Episodes(rows, support, labels, query, n_way, unlabeled, **options)
+        return Episodes(rows, *index[:3], n_way, index[3], **options)
 
 
-def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int) -> Iterator[Draw]:
-    """Draws episodes in blocks of at most BLOCK; block b depends on (seed, b) alone.
+def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int, chunk: int = BLOCK) -> Iterator[Draw]:
+    """Draws episodes, at most `chunk` at a time; episode i depends on the seed alone.
 
     Support, query and unlabelled rows of an episode never overlap, and queries are in random order. Rows whose label
     (N,) is −1 are never drawn.
@@ -164,95 +164,115 @@ def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int) -> It
     (100, 25)
     """
     whole_number("seed", seed, 0, 2**32 - 1)  # numpy would take a longer one for a small seed with a later block
-    pools = _Pools(np.asarray(labels), protocol, seed)
-    for block, start in enumerate(range(0, episodes, BLOCK)):
-        yield pools.block(np.random.default_rng([seed, block]))[: episodes - start]
+    known, spare = _pools(np.asarray(labels), protocol, seed)
+    blocks = (
+        _block(np.random.default_rng([seed, block]), protocol, known, spare)[: episodes - start]
+        for block, start in enumerate(range(0, episodes, BLOCK))
+    )
+    while group := list(islice(blocks, max(1, chunk // BLOCK))):
+        parts = zip(*(vars(block).values() for block in group))
+        joined = Draw(*(None if part[0] is None else np.concatenate(part) for part in parts))  # type: ignore[arg-type]
+        for start in range(0, len(joined.support), chunk):
+            yield joined[start : start + chunk]
 
 
-class _Pools:
-    """The rows of each class, sorted once: `table[c, :size[c]]` are the rows of class c."""
+@dataclass(frozen=True)
+class _Pool:
+    """Rows to draw from, class by class: those of class c are the `size[c]` rows from `start[c]` on."""
 
-    def __init__(self, labels: np.ndarray, protocol: Protocol, seed: int):
-        self.protocol = p = protocol
-        classes, sizes = np.unique(labels, return_counts=True)
-        by_class = np.split(np.argsort(labels, kind="stable"), sizes.cumsum()[:-1])
-        by_class = [rows for c, rows in zip(classes, by_class) if c >= 0]
-        self.rows_per_class = sizes[classes >= 0]
-        if p.classes > len(by_class):
-            most = len(by_class) // 2 if p.kind == "open" else len(by_class) - p.others
-            way_out = "lower --distractors" if p.distractors else "label more classes"
-            raise UserError(
-                f"an episode needs {p.classes} classes (way {p.way} + {p.others} others), the features have "
-                f"{len(by_class)}: {f'lower --way to {most} or less' if most >= 2 else way_out}"
-            )
-        part, share = 1.0, ""
-        if p.kind == "semi":
-            # The seed fixes this split once, before any episode, so that no row is support here and unlabelled there.
-            rng, part = np.random.default_rng([seed, 0, 1]), p.labeled_fraction
-            by_class = [rng.permutation(rows) for rows in by_class]
-            cuts = [round(part * len(rows)) for rows in by_class]
-            spare = [rows[cut:] for rows, cut in zip(by_class, cuts)]
-            needs = f"{p.unlabeled} unlabelled rows per class, from {1 - part:.0%} of each class that are set aside"
-            self._require(spare, p.unlabeled, needs, "--unlabeled", 1 - part)
-            self.spare, self.spare_size = _ragged(spare)
-            by_class = [rows[:cut] for rows, cut in zip(by_class, cuts)]
-            share = f", from {part:.0%} of each class"
-        # Dirichlet counts that do not fit are drawn again; those of pooled rows never exceed what there is.
-        query = 1 if p.kind in ("dirichlet", "present", "few") else p.query
-        needs = f"{p.shot + query} rows per class (shot {p.shot} + query {query}{share})"
-        self._require(by_class, p.shot + query, needs, "--shot or --query", part)
-        if p.foreign_queries:
-            most = math.ceil(p.foreign_queries / p.others)
-            self._require(by_class, most, f"{most} rows of each foreign class", "--foreign or --query")
-        self.table, self.size = _ragged(by_class)
-        if np.sort(self.size - p.shot)[: p.candidates].sum() < p.queries:
-            raise UserError(
-                f"{p.queries} queries do not fit into the smallest {p.candidates} classes after {p.shot} support "
-                f"rows each: lower --query"
-            )
+    rows: np.ndarray
+    start: np.ndarray
+    size: np.ndarray
 
-    def _require(self, pools: list[np.ndarray], least: int, needs: str, lower: str, part: float = 1.0) -> None:
-        """Raises UserError where the pool of some class, a `part` of its rows, has fewer than `least`.
+    def pick(self, rng: np.random.Generator, classes: np.ndarray, k: int) -> np.ndarray:
+        """(E, W, k): k rows of each class in `classes` (E, W), by the first k steps of a Fisher–Yates shuffle.
 
-        It advises to leave small classes out only where enough classes would remain.
+        Step j takes the number in a random place r ≥ j, and puts the number of place j there. Each class of each
+        episode is a lane of one array, and all lanes make a step at once. Of a class with fewer than k rows the last
+        picks are any rows; callers take no more than it has.
         """
-        sizes = [len(rows) for rows in pools]
-        enough = math.ceil((least + (part < 1) / 2) / part)  # whichever way the part is rounded
-        remain = sum(self.rows_per_class >= enough) >= self.protocol.classes
-        if min(sizes) < least:
+        lane_class = classes.ravel()
+        sizes, width = self.size[lane_class], int(self.size.max())
+        uniform, step = rng.random((k, len(sizes))), np.arange(k)[:, None]
+        target = np.clip(step + (uniform * (sizes - step)).astype(np.int64), 0, sizes - 1)
+        picked = np.empty((len(sizes), k), np.int64)
+        at_once = max(1, SHUFFLED // width)
+        for start in range(0, len(sizes), at_once):
+            lanes = slice(start, start + at_once)
+            first = np.arange(len(picked[lanes])) * width
+            numbers = np.tile(np.arange(width, dtype=np.int32), len(first))
+            for j, place in enumerate(target[:, lanes] + first):
+                picked[lanes, j] = numbers[place]
+                numbers[place] = numbers[first + j]
+        return self.rows.take(self.start[lane_class, None] + picked, mode="clip").reshape(*classes.shape, k)
+
+
+def _pools(labels: np.ndarray, p: Protocol, seed: int) -> tuple[_Pool, _Pool]:
+    """The rows for support and queries, and those for unlabelled rows. Raises UserError where there are too few."""
+    classes, size = np.unique(labels[labels >= 0], return_counts=True)
+    if p.classes > len(classes):
+        most = len(classes) // 2 if p.kind == "open" else len(classes) - p.others
+        way_out = "lower --distractors" if p.distractors else "label more classes"
+        raise UserError(
+            f"an episode needs {p.classes} classes (way {p.way} + {p.others} others), the features have "
+            f"{len(classes)}: {f'lower --way to {most} or less' if most >= 2 else way_out}"
+        )
+    rows, start = np.argsort(labels, kind="stable")[(labels < 0).sum() :], size.cumsum() - size
+    part, share, cut = 1.0, "", size
+    if p.kind == "semi":
+        # The seed fixes this split once, before any episode, so that no row is support here and unlabelled there.
+        rng, part = np.random.default_rng([seed, 0, 1]), p.labeled_fraction
+        rows = np.concatenate([rng.permutation(own) for own in np.split(rows, start[1:])])
+        cut, share = np.rint(part * size).astype(np.int64), f", from {part:.0%} of each class"
+    known, spare = _Pool(rows, start, cut), _Pool(rows, start + cut, size - cut)
+
+    def require(pool: _Pool, least: int, needs: str, lower: str, part: float) -> None:
+        """Advises to leave small classes out only where enough classes remain, whichever way the part is rounded."""
+        if pool.size.min() < least:
+            enough = math.ceil((least + (part < 1) / 2) / part)
             raise UserError(
-                f"an episode needs {needs}; the classes have {min(sizes)} to {max(sizes)}: lower {lower}"
-                f"{f', or leave small classes out (--min-rows {enough})' if remain else ''}"
+                f"an episode needs {needs}; the classes have {pool.size.min()} to {pool.size.max()}: lower {lower}"
+                + f", or leave small classes out (--min-rows {enough})" * bool((size >= enough).sum() >= p.classes)
             )
 
-    def block(self, rng: np.random.Generator) -> Draw:
-        p = self.protocol
-        chosen = rng.random((BLOCK, len(self.size))).argsort(1)[:, : p.classes]
-        targets = chosen[:, : p.way]
-        counts = _query_counts(rng, p, self.size[targets] - p.shot)
-        picked = _without_replacement(rng, self.table, self.size, targets, p.shot + counts.max())
-        support, rest = picked[..., : p.shot], picked[..., p.shot :]
-        taken = np.arange(rest.shape[2]) < counts[..., None]  # (E, W, ·): each class's first `counts` rows
-        label = np.broadcast_to(np.arange(p.way)[:, None], rest.shape)
-        query, query_labels = (part[taken].reshape(BLOCK, -1) for part in (rest, label))
-        if p.foreign_queries:  # as equal parts of the foreign classes as the number allows
-            each = math.ceil(p.foreign_queries / p.others)
-            strange = _without_replacement(rng, self.table, self.size, chosen[:, p.way :], each)
-            strange = strange.swapaxes(1, 2).reshape(BLOCK, -1)[:, : p.foreign_queries]
-            query = np.concatenate([query, strange], 1)
-            query_labels = np.concatenate([query_labels, np.full_like(strange, -1)], 1)
-        order = rng.random(query.shape).argsort(1)
-        unlabeled = None
-        if p.kind == "semi":
-            unlabeled = _without_replacement(rng, self.spare, self.spare_size, chosen, p.unlabeled)
-            unlabeled = unlabeled.reshape(BLOCK, -1)
-        return Draw(
-            support.reshape(BLOCK, -1),
-            np.tile(np.repeat(np.arange(p.way), p.shot), (BLOCK, 1)),
-            np.take_along_axis(query, order, 1),
-            np.take_along_axis(query_labels, order, 1),
-            unlabeled,
+    if p.kind == "semi":
+        needs = f"{p.unlabeled} unlabelled rows per class, from {1 - part:.0%} of each class that are set aside"
+        require(spare, p.unlabeled, needs, "--unlabeled", 1 - part)
+    # Dirichlet counts that do not fit are drawn again; those of pooled rows never exceed what there is.
+    query = 1 if p.kind in ("dirichlet", "present", "few") else p.query
+    needs = f"{p.shot + query} rows per class (shot {p.shot} + query {query}{share})"
+    require(known, p.shot + query, needs, "--shot or --query", part)
+    require(known, p.foreign_rows, f"{p.foreign_rows} rows of each foreign class", "--foreign or --query", 1.0)
+    if np.sort(cut - p.shot)[: p.candidates].sum() < p.queries:
+        raise UserError(
+            f"{p.queries} queries do not fit into the smallest {p.candidates} classes after {p.shot} support "
+            f"rows each: lower --query"
         )
+    return known, spare
+
+
+def _block(rng: np.random.Generator, p: Protocol, known: _Pool, spare: _Pool) -> Draw:
+    chosen = rng.random((BLOCK, len(known.size))).argsort(1)[:, : p.classes]
+    targets = chosen[:, : p.way]
+    counts = _query_counts(rng, p, known.size[targets] - p.shot)
+    picked = known.pick(rng, targets, p.shot + counts.max())
+    support, rest = picked[..., : p.shot], picked[..., p.shot :]
+    taken = np.arange(rest.shape[2]) < counts[..., None]  # (E, W, ·): each class's first `counts` rows
+    label = np.broadcast_to(np.arange(p.way)[:, None], rest.shape)
+    query, query_labels = (part[taken].reshape(BLOCK, -1) for part in (rest, label))
+    if p.kind == "open":  # as equal parts of the foreign classes as the number allows
+        strange = known.pick(rng, chosen[:, p.way :], p.foreign_rows)
+        strange = strange.swapaxes(1, 2).reshape(BLOCK, -1)[:, : p.foreign_queries]
+        query = np.concatenate([query, strange], 1)
+        query_labels = np.concatenate([query_labels, np.full_like(strange, -1)], 1)
+    order = rng.random(query.shape).argsort(1)
+    return Draw(
+        support.reshape(BLOCK, -1),
+        np.tile(np.repeat(np.arange(p.way), p.shot), (BLOCK, 1)),
+        np.take_along_axis(query, order, 1),
+        np.take_along_axis(query_labels, order, 1),
+        spare.pick(rng, chosen, p.unlabeled).reshape(BLOCK, -1) if p.kind == "semi" else None,
+    )
 
 
 def _query_counts(rng: np.random.Generator, p: Protocol, free: np.ndarray) -> np.ndarray:
@@ -299,38 +319,3 @@ def redrawn(labels: np.ndarray, protocol: Protocol) -> float:
     chosen = rng.random((2000, len(sizes))).argsort(1)[:, : protocol.way]
     shares = rng.dirichlet(np.full(protocol.way, protocol.alpha), size=len(chosen))
     return float(np.any(np.round(total * shares) > sizes[chosen] - protocol.shot, axis=1).mean())
-
-
-def _ragged(pools: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    size = np.array([len(rows) for rows in pools])
-    table = np.zeros((len(pools), size.max()), dtype=np.int64)
-    for c, rows in enumerate(pools):
-        table[c, : len(rows)] = rows
-    return table, size
-
-
-SHUFFLED = 2**22
-"""Numbers that are shuffled at a time: 16 MB."""
-
-
-def _without_replacement(rng, table, size, classes, k: int) -> np.ndarray:
-    """(E, W, k): k rows of each class in `classes` (E, W), by the first k steps of a Fisher–Yates shuffle.
-
-    Step j takes the number in a random place r ≥ j, and puts the number of place j there. Each class of each episode is
-    a lane of one array, and all lanes make a step at once. A class with fewer than k rows repeats some at the end;
-    callers take no more than it has.
-    """
-    lane_class = classes.ravel()
-    sizes, width = size[lane_class], int(size.max())
-    uniform, step = rng.random((k, len(sizes))), np.arange(k)[:, None]
-    target = np.clip(step + (uniform * (sizes - step)).astype(np.int64), 0, sizes - 1)
-    picked = np.empty((len(sizes), k), np.int64)
-    at_once = max(1, SHUFFLED // width)
-    for start in range(0, len(sizes), at_once):
-        lanes = slice(start, start + at_once)
-        first = np.arange(len(picked[lanes])) * width
-        numbers = np.tile(np.arange(width, dtype=np.int32), len(first))
-        for j, place in enumerate(target[:, lanes] + first):
-            picked[lanes, j] = numbers[place]
-            numbers[place] = numbers[first + j]
-    return table[lane_class[:, None], picked].reshape(*classes.shape, k)

@@ -2,8 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.arrays import as_tensor, checked_device, checked_rows
-from protoadapt.core.episodes import BLOCK, Draw, Episodes, draw
+from protoadapt.core.episodes import Episodes, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.methods import Method, method
 from protoadapt.core.methods.common import TINY
@@ -130,7 +129,7 @@ def compare(
         first = next(draw(row_labels, protocol, seed, 1)).episodes(rows, protocol.way, **base)
         for run in methods:  # before the clock starts: this compiles inner loops, and mistakes show at once
             _answers(run, first)
-        chunks = _chunks(draw(row_labels, protocol, seed, episodes), chunk or _chunk_size(methods, first))
+        chunks = draw(row_labels, protocol, seed, episodes, chunk or _chunk_size(methods, first))
         base["memo"] = {}  # work on single rows, done once for all chunks
         # A thread draws the next chunk while methods compute, which leaves it a core wherever they drop Python's lock.
         start, coming = time.perf_counter(), pool.submit(next, chunks)
@@ -241,12 +240,3 @@ def _answers(run: Method, batch: Episodes) -> tuple[np.ndarray, np.ndarray]:
     if not np.isfinite(probabilities).all():
         raise UserError(f"method {run.label} returned NaN or infinite probabilities: check its arguments")
     return probabilities.argmax(-1), probabilities.max(-1)
-
-
-def _chunks(blocks: Iterator[Draw], size: int) -> Iterator[Draw]:
-    """Blocks of episodes joined, or cut, to chunks of at most `size`."""
-    while group := list(islice(blocks, max(1, size // BLOCK))):
-        parts = zip(*(vars(block).values() for block in group))
-        joined = Draw(*(None if part[0] is None else np.concatenate(part) for part in parts))  # type: ignore[arg-type]
-        for start in range(0, len(joined.support), size):
-            yield joined[start : start + size]

@@ -3,9 +3,8 @@
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from protoadapt.core.arrays import checked_rows, class_indices
+from protoadapt.core.arrays import as_tensor, checked_rows, class_indices
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, written_whole
 from protoadapt.core.untrusted import BROKEN, clean_json, finite, for_terminal, whole
@@ -148,37 +147,73 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
         raise UserError(f"{str(path)!r} is a folder: give a feature file, which protoadapt extract makes of pictures")
     if not path.is_file():
         raise UserError(f"there is no feature file {str(path)!r}: check the path, or make one with protoadapt extract")
-    readers: dict[str, Callable[[Path], tuple[dict[str, Any], dict[str, Any], Any]]]
-    readers = {".safetensors": partial(_read_safetensors, maps=maps), ".npz": _read_npz}
-    if path.suffix not in readers:
+    if path.suffix not in (".safetensors", ".npz"):
         raise UserError(f"{path.name!r} is not a feature file: give a .safetensors or .npz file")
-    arrays, metadata, names = readers[path.suffix](path)
-    missing = {"features", "labels"} - arrays.keys()
-    if missing:
-        raise UserError(
-            f"{path.name!r} has no array {sorted(missing)[0]!r}: a feature file holds features (N, D) and labels (N)"
-        )
     try:
-        rows, labels = checked_rows(arrays["features"], arrays["labels"])
+        read = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path, maps)
+        return _checked_table(*read)
     except UserError as error:
         raise UserError(f"{path.name}: {error}") from error
-    if not len(rows):
-        raise UserError(f"{path.name!r} has no rows: give a feature file with one row per picture")
-    places = arrays.get(MAPS)
-    if places is not None and (places.ndim != 2 or len(places) != len(rows) or places.shape[1] % rows.shape[1]):
+    except (*BROKEN, MemoryError, SafetensorError) as error:
         raise UserError(
-            f"{path.name}: maps have shape {tuple(places.shape)}, features {tuple(rows.shape)}: extract again"
+            f"{path.name!r} cannot be read as {path.suffix[1:]}: it is truncated, damaged or of another kind; write it "
+            f"again"
+        ) from error
+
+
+def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    asked = (*ARRAYS, MAPS) if maps else ARRAYS
+    with open_tensors(path, framework="pt") as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys() if name in asked}  # noqa: SIM118
+        texts = file.metadata() or {}
+    metadata = clean_json(texts.get("protoadapt", "{}"))
+    return arrays, metadata if isinstance(metadata, dict) else {}, json.loads(texts.get("names", "null"))
+
+
+def _read_npz(path: Path) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    with zipfile.ZipFile(path) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    if size > max(UNPACKED, RATIO * path.stat().st_size):
+        raise UserError(
+            f"it unpacks to {size / 2**30:,.1f} GiB, more than {RATIO} times its size: write it with np.savez, "
+            f"uncompressed"
         )
-    if names is not None and not (
-        isinstance(names, list) and len(names) == len(rows) and all(isinstance(name, str) for name in names)
-    ):
-        raise UserError(f"{path.name}: its names are not one text per row: extract again")
-    base = {name: array for name in BASE if (array := arrays.get(name)) is not None}
-    if wrong := [name for name, array in base.items() if not array.is_floating_point()]:
-        raise UserError(f"{path.name}: {wrong[0]} is no array of floating-point numbers: compute it again")
-    base = {name: array.to(rows.dtype) for name, array in base.items()}
-    named = None if names is None else tuple(names)
-    return Features(rows, torch.from_numpy(labels), metadata=metadata, maps=places, names=named, **base)
+    with np.load(path, allow_pickle=False) as file:
+        try:
+            return {name: file[name] for name in ARRAYS if name in file}, {}, None
+        except ValueError as error:
+            if "Object arrays" not in str(error):
+                raise
+            raise UserError("an array holds Python objects: save numbers, or class names as text") from error
+
+
+def _checked_table(arrays: dict[str, Any], metadata: dict[str, Any], names: Any) -> Features:
+    """The table that a file holds. Raises UserError where its parts do not fit, or its metadata cannot be compared."""
+    if missing := sorted({"features", "labels"} - arrays.keys()):
+        raise UserError(f"it has no array {missing[0]!r}: a feature file holds features (N, D) and labels (N)")
+    labels, class_names = class_indices(arrays["labels"])
+    rows, labels = checked_rows(arrays["features"], labels)
+    if not len(rows):
+        raise UserError("it has no rows: give a feature file with one row per picture")
+    maps = arrays.get(MAPS)
+    if maps is not None and (maps.ndim != 2 or len(maps) != len(rows) or maps.shape[1] % rows.shape[1]):
+        raise UserError(f"maps have shape {tuple(maps.shape)}, features {tuple(rows.shape)}: extract again")
+    if names is not None:
+        if not isinstance(names, list) or len(names) != len(rows) or {*map(type, names)} != {str}:
+            raise UserError("its names are not one text per row: extract again")
+        names = tuple(names)
+    valid = {key: metadata.get(key) is None or isinstance(metadata[key], str) for key in TEXTS}
+    valid |= {"views": whole(metadata.get("views", 1), 1), "pooling": finite(metadata.get("pooling", 1), 1, 8)}
+    valid["store"] = metadata.get("store") is None or whole(metadata["store"], 1)
+    if wrong := [key for key in valid if not valid[key]]:
+        raise UserError(
+            f"its metadata has {wrong[0]} = {metadata[wrong[0]]!r:.60}, which is not valid: extract the features again"
+        )
+    if class_names:
+        metadata = {"class_names": [for_terminal(name[:LONGEST]) for name in class_names]}
+    metadata = {k: for_terminal(v[:LONGEST]) if isinstance(v, str) else v for k, v in metadata.items()}
+    base = {name: as_tensor(arrays[name], name).to(rows.dtype) for name in BASE if name in arrays}
+    return Features(rows, torch.from_numpy(labels), metadata=metadata, maps=maps, names=names, **base)
 
 
 def stated(metadata: Mapping[str, Any], key: str) -> Any:
@@ -231,66 +266,3 @@ def with_base(table: Features, path: str | Path) -> Features:
         raise UserError(f"{Path(path).name!r} has no labelled rows: give a feature file of base classes")
     statistics = base_statistics(base.features, base.labels)
     return replace(table, **{name: one.to(table.features.dtype) for name, one in statistics.items()})
-
-
-def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Tensor], dict[str, Any], Any]:
-    asked = (*ARRAYS, MAPS) if maps else ARRAYS
-    try:
-        with open_tensors(path, framework="pt") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys() if name in asked}  # noqa: SIM118
-            texts = file.metadata() or {}
-            metadata, names = clean_json(texts.get("protoadapt", "{}")), json.loads(texts.get("names", "null"))
-    except (*BROKEN, SafetensorError) as error:
-        raise _unreadable(path, "safetensors") from error
-    return arrays, _checked_metadata(metadata, path) if isinstance(metadata, dict) else {}, names
-
-
-def _checked_metadata(metadata: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Metadata that can be compared and printed."""
-    valid = {key: metadata.get(key) is None or isinstance(metadata[key], str) for key in TEXTS}
-    valid |= {"views": whole(metadata.get("views", 1), 1), "pooling": finite(metadata.get("pooling", 1), 1, 8)}
-    valid["store"] = metadata.get("store") is None or whole(metadata["store"], 1)
-    for key in valid:
-        if not valid[key]:
-            raise UserError(
-                f"the metadata of {path.name!r} has {key} = {metadata[key]!r:.60}, which is not valid: extract the "
-                f"features again"
-            )
-    return {k: for_terminal(v[:LONGEST]) if isinstance(v, str) else v for k, v in metadata.items()}
-
-
-def _read_npz(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], None]:
-    about: dict[str, Any] = {}
-    arrays: dict[str, np.ndarray] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size > max(UNPACKED, RATIO * path.stat().st_size):
-            raise UserError(
-                f"it unpacks to {size / 2**30:,.1f} GiB, more than {RATIO} times its size: write it with np.savez, "
-                f"uncompressed"
-            )
-        with np.load(path, allow_pickle=False) as file:
-            for name in {f"{name}.npy" for name in ARRAYS} & {member.filename for member in file.zip.infolist()}:
-                array = file[name]
-                arrays[name.removesuffix(".npy")] = np.require(array, array.dtype.newbyteorder("="), ["C", "W"])
-        if "labels" in arrays and arrays["labels"].dtype.kind in "US":
-            arrays["labels"], names = class_indices(arrays["labels"])
-            about["class_names"] = [for_terminal(name[:LONGEST]) for name in names or ()]
-        if text := [name for name, array in arrays.items() if array.dtype.kind in "US"]:
-            raise UserError(f"{text[0]} holds text: it must hold numbers")
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}, about, None
-    except UserError as error:
-        raise UserError(f"{path.name}: {error}") from error
-    except (*BROKEN, MemoryError) as error:
-        if "Object arrays" in str(error):
-            raise UserError(
-                f"{path.name}: an array holds Python objects: save numbers, or class names as text"
-            ) from error
-        raise _unreadable(path, "npz") from error
-
-
-def _unreadable(path: Path, kind: str) -> UserError:
-    return UserError(
-        f"{path.name!r} cannot be read as {kind}: it is truncated, damaged or of another kind; write it again"
-    )

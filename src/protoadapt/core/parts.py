@@ -13,10 +13,12 @@ picture's bytes, "" where it is not known; absent where none is.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import zip_longest
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
@@ -90,15 +92,16 @@ def read_part(folder: Path, number: int) -> Part:
         with open(path.with_suffix(".jsonl"), "rb") as file:
             record = json.loads(file.readline(RECORD_LIMIT))
         rows = _mapped(path)
-        fine = record["schema"] == SCHEMA and whole(record["part"], 0) and rows.dtype == "<f2" and rows.ndim == 2
-        if not (fine and record["shape"] == [*rows.shape] and rows.shape[1]):
+        fine = rows.dtype == "<f2" and rows.ndim == 2 and rows.shape[1] and record["shape"] == [*rows.shape]
+        for one in record["broken"]:
+            fine = fine and type(one["name"]) is type(one["reason"]) is str and whole(one["row"], 0)
+        if not fine or record["schema"] != SCHEMA:
             raise ValueError("it is not described by the file beside it")
+        if record["part"] != number:
+            raise ValueError(f"it is a copy of part {record['part']}")
         if (length := path.stat().st_size) != rows.offset + rows.nbytes:
             raise ValueError(f"it has {length:,} bytes instead of {rows.offset + rows.nbytes:,}")
-        for one in record["broken"]:
-            if not (isinstance(one["name"], str) and isinstance(one["reason"], str) and whole(one["row"], 0)):
-                raise ValueError("its list of unreadable pictures is none")
-        return Part(path, record["part"], rows.shape, record)
+        return Part(path, number, rows.shape, record)
 
 
 def read_rows(part: Part) -> np.ndarray:
@@ -124,8 +127,6 @@ def check_part(folder: Path, number: int) -> Part:
         record, second, rows = dict(part.record), _second_line(part), read_rows(part)
         if record.pop("sha256", None) != _digest(record, second, rows):
             raise ValueError("its checksum does not fit")
-        if any(len(one) != len(rows) for one in json.loads(second).values()):
-            raise ValueError("its names do not fit its rows")
         if not np.isfinite(rows).all():
             raise ValueError("it holds NaN or infinite features")
     return part
@@ -144,8 +145,8 @@ def read_index(folder: Path) -> dict[str, Any]:
     try:
         index = json.loads(path.read_bytes())
         texts = (*(index[key] for key in ("weights", "engine", "manifest", "root")), index["model"]["model"])
-        numbers = whole(index["parts"], 1) and whole(index["pictures"], 0) and whole(index["views"], 1)
-        if index["schema"] != SCHEMA or not numbers or any(not isinstance(t, str) or "\0" in t for t in texts):
+        fine = all(isinstance(text, str) and "\0" not in text for text in texts) and index["schema"] == SCHEMA
+        if not (fine and whole(index["parts"], 1) and whole(index["pictures"], 0) and whole(index["views"], 1)):
             raise ValueError
     except BROKEN as error:
         raise UserError(f"{str(path)!r} is damaged: remove it and run protoadapt extract again") from error
@@ -175,65 +176,52 @@ class PartsTable:
 
     def __iter__(self) -> Iterator[np.ndarray]:
         for part, rows in ahead(self._read, self.parts, 2, 1):
-            yield self._asked(part, rows)
+            leave = self.leave.get(part.number)
+            yield rows if leave is None else np.delete(rows, leave, 0)
             self.tick(len(rows))
 
-    def each(self, function: Callable[[Part, np.ndarray], B], everything: bool = False) -> Iterator[B]:
-        """Yields function(part, rows) per part, in order, computed by threads; `everything`: no row is left out."""
-
-        def work(pair: tuple[Part, np.ndarray]) -> B:
-            return function(pair[0], pair[1] if everything else self._asked(*pair))
-
+    def each(self, function: Callable[[Part, np.ndarray], B]) -> Iterator[B]:
+        """Yields function(part, rows) per part, in order, computed by threads; no row is left out."""
         with one_thread() as threads:  # a core per part: threads that share one product wait for each other
-            answers = ahead(work, ahead(self._read, self.parts, 2, 1), 2 * threads, threads)
-            for part, answer in zip(self.parts, answers):
+            read = ahead(self._read, self.parts, 2, 1)
+            for part, answer in zip(self.parts, ahead(lambda pair: function(*pair), read, 2 * threads, threads)):
                 yield answer
                 self.tick(part.shape[0])
 
     def _read(self, part: Part) -> tuple[Part, np.ndarray]:
         return part, read_rows(part)
 
-    def _asked(self, part: Part, rows: np.ndarray) -> np.ndarray:
-        leave = self.leave.get(part.number)
-        return rows if leave is None else np.delete(rows, leave, 0)
-
     def check(self) -> None:
         """Compares every byte of every part with its checksum. Raises UserError."""
+        try:
+            deque(ahead(lambda part: check_part(part.path.parent, part.number), self.parts, 2 * cores()), 0)
+        except Damaged as error:
+            raise UserError(f"a part of the table is damaged, {error}: {AGAIN} to make it") from error
 
-        def damage(part: Part) -> str:
-            try:
-                check_part(part.path.parent, part.number)
-                return ""
-            except Damaged as error:
-                return str(error)
-
-        for damaged in filter(None, ahead(damage, self.parts, 2 * cores())):
-            raise UserError(f"a part of the table is damaged, {damaged}: {AGAIN} to make it")
-
-    def find_names(self, wanted: Iterable[str]) -> dict[str, Place]:
-        """The places of those of these pictures that have rows, by name."""
-        wanted, places = set(wanted), dict[str, Place]()
-        for part in self.parts if wanted else ():
-            here = [(name, at) for at, name in enumerate(read_lists(part)["names"]) if name in wanted]
-            rows = read_rows(part) if here else None
-            for name, at in here:
-                if name in places:
+    def find(
+        self, names: Collection[str], contents: Collection[bytes]
+    ) -> tuple[dict[str, Place], list[tuple[bytes, str, Place]]]:
+        """The places of the rows with these names, and (sha256, name, place) of those whose pictures have these
+        contents, where they are known."""
+        by_hex, by_name, copies = {content.hex(): content for content in contents}, dict[str, Place](), []
+        for part in self.parts if names or contents else ():
+            lists = read_lists(part)
+            rows = None
+            for at, (name, content) in enumerate(zip_longest(lists["names"], lists.get("contents", ()))):
+                if name not in names and content not in by_hex:
+                    continue
+                rows = read_rows(part) if rows is None else rows
+                place = Place(part.number, at, rows[at].copy())
+                if content in by_hex:
+                    copies.append((by_hex[content], name, place))
+                if name in by_name:
                     raise UserError(
                         f"several rows have the name {name!r}, so it is ambiguous: list each picture once, and make "
                         f"the manifest and the features again"
                     )
-                places[name] = Place(part.number, at, rows[at].copy())  # type: ignore[index]
-        return places
-
-    def find_contents(self, wanted: Iterable[bytes]) -> list[tuple[bytes, str, tuple[int, int]]]:
-        """(sha256, name, (part, position)) of the rows whose pictures have these contents, where they are known."""
-        by_hex, copies = {content.hex(): content for content in wanted}, []
-        for part in self.parts if by_hex else ():
-            lists = read_lists(part)
-            for at, content in enumerate(lists.get("contents", ())):
-                if content in by_hex:
-                    copies.append((by_hex[content], lists["names"][at], (part.number, at)))
-        return copies
+                if name in names:
+                    by_name[name] = place
+        return by_name, copies
 
 
 def open_parts(folder: Path) -> PartsTable:
@@ -255,11 +243,9 @@ def open_parts(folder: Path) -> PartsTable:
             f"{len(missing):,} of {count(index['parts'], 'part')} in {str(folder)!r} {are} missing or damaged, such as "
             f"{missing[0]}: {AGAIN} to make them"
         )
-    for number, part in enumerate(parts):
+    for part in parts:
         if [part.record.get(key) for key in MADE] != [index[key] for key in MADE] or part.shape[1] != parts[0].shape[1]:
             raise UserError(f"{str(part.path)!r} belongs to another model or manifest than its folder: remove it")
-        if part.number != number:
-            raise UserError(f"{str(part.path)!r} is a copy of part {part.number}: remove it, and {AGAIN}")
     listed = sum(part.shape[0] + len(part.record["broken"]) for part in parts)
     if listed != index["pictures"] or part_file(folder, index["parts"]).exists():
         raise UserError(

@@ -120,3 +120,8 @@ class Protocol:
         if self.kind != "open":
             return 0
         return max(self.way, round(self.queries * self.foreign / (1 - self.foreign)))
+
+    @property
+    def foreign_rows(self) -> int:
+        """Rows of each foreign class that these are drawn from."""
+        return -(-self.foreign_queries // self.way)

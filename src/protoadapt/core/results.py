@@ -10,19 +10,18 @@ A record says what was run, on what, and how many answers were right in each epi
 
 import base64
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import Method
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.provenance import provenance
 from protoadapt.core.statistics import class_half_width, half_width
-from protoadapt.core.untrusted import finite, whole
+from protoadapt.core.untrusted import BROKEN, finite, whole
 
 Record = dict[str, Any]
 """The JSON form of one result."""
@@ -71,19 +70,11 @@ class Result:
 
     def minus(self, reference: "Result") -> tuple[float, float]:
         """Paired difference to a result on the same episodes, in points, and its 95 % half-width over episodes."""
-        difference = self._difference(reference)
-        return float(difference.mean()), half_width(difference)
-
-    def minus_classes(self, reference: "Result") -> float | None:
-        """95 % half-width of the same difference over classes."""
-        sums = 100 * (self.class_correct - reference.class_correct) / self.queries
-        return class_half_width(self._difference(reference), self.class_episodes, sums)
-
-    def _difference(self, reference: "Result") -> np.ndarray:
         drawn = [(len(r.correct), r.seed, r.protocol, r.class_episodes.tolist()) for r in (self, reference)]
         if drawn[0] != drawn[1]:
             raise UserError("the results are not of the same episodes: evaluate both with one seed and protocol")
-        return self.accuracies - reference.accuracies
+        difference = self.accuracies - reference.accuracies
+        return float(difference.mean()), half_width(difference)
 
     def to_json(self, /, **features: Any) -> Record:
         """The record of this result: a plain dict that json.dumps accepts.
@@ -98,12 +89,10 @@ class Result:
         >>> record = evaluate(table.features, table.labels).to_json(**table.about)
         >>> right_answers(record).mean() / record["queries"]
         """
-        over_classes = self.ci95_classes
+        settings = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in self.method.settings.items()}
+        about = {"schema": RESULT, "method": self.method.name, "label": self.method.label, "arguments": settings}
         record = {
-            "schema": RESULT,
-            "method": self.method.name,
-            "label": self.method.label,
-            "arguments": {name: _plain(value) for name, value in self.method.settings.items()},
+            **about,
             "protocol": asdict(self.protocol),
             "seed": int(self.seed),
             "features": features,
@@ -114,7 +103,7 @@ class Result:
             "seconds": round(self.seconds, 4),
             "correct": pack(self.correct),
             "classes": {
-                "ci95": None if over_classes is None else round(over_classes, 4),
+                "ci95": None if self.ci95_classes is None else round(self.ci95_classes, 4),
                 "episodes": self.class_episodes.tolist(),
                 "correct": self.class_correct.tolist(),
             },
@@ -123,10 +112,6 @@ class Result:
             percent = 100 * self.unknown_auroc
             record["unknown_auroc"] = {"mean": round(float(percent.mean()), 4), "ci95": round(half_width(percent), 4)}
         return record | provenance(self.device)
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, (Tensor, np.ndarray, np.generic)) else value
 
 
 def pack(correct: np.ndarray) -> str:
@@ -191,60 +176,51 @@ def read_results(document: Record) -> list[Record]:
     return [_checked({**common, **record}) for record in records]
 
 
-VALID = {
-    "label": lambda value: isinstance(value, str),
-    "protocol": lambda value: isinstance(value, dict),
-    "features": lambda value: isinstance(value, dict),
-    "seed": lambda value: type(value) is int,  # numpy takes seeds of any length
-    "episodes": lambda value: whole(value, 1, MOST_EPISODES),
-    "queries": lambda value: whole(value, 1),
-    "seconds": lambda value: finite(value, 0, CHART_LIMIT),
-    "accuracy": lambda value: finite(value, 0, 100),
-    "ci95": lambda value: finite(value, 0, 100),
-    "unknown_auroc": lambda value: (
-        value is None or (isinstance(value, dict) and all(finite(value.get(key), 0, 100) for key in ("mean", "ci95")))
-    ),
+VALID: dict[str, Callable[[Record], bool]] = {
+    "label": lambda r: isinstance(r["label"], str),
+    "protocol": lambda r: bool(Protocol(**r["protocol"])),
+    "features": lambda r: isinstance(r["features"], dict),
+    "seed": lambda r: type(r["seed"]) is int,  # numpy takes seeds of any length
+    "episodes": lambda r: whole(r["episodes"], 1, MOST_EPISODES),
+    "queries": lambda r: whole(r["queries"], 1),
+    "seconds": lambda r: finite(r["seconds"], 0, CHART_LIMIT),
+    "accuracy": lambda r: finite(r["accuracy"], 0, 100),
+    "ci95": lambda r: finite(r["ci95"], 0, 100),
+    "unknown_auroc": lambda r: all(finite(r["unknown_auroc"][key], 0, 100) for key in ("mean", "ci95")),
+    "correct": lambda r: _answers_fit(r),
+    "classes": lambda r: _classes_fit(r),
 }
-"""Whether a record's value of each name is one, looked at alone."""
+"""Whether the value of a name is one, in a record whose earlier ones are."""
+OPTIONAL = ("unknown_auroc", "classes")
 
 
 def _checked(record: Record) -> Record:
-    wrong = [key for key, valid in VALID.items() if not valid(record.get(key))]
-    if wrong or not _answers_fit(record):
-        raise UserError(f"a result has no valid {[*wrong, 'correct'][0]!r}: write it again with --json")
-    try:
-        protocol = Protocol(**record["protocol"])
-    except (TypeError, ValueError) as error:
-        raise UserError(f"a result's protocol is not valid ({error}): write it again with --json") from error
-    if record.get("classes") is not None and not _classes_fit(record, protocol):
-        raise UserError("a result has no valid 'classes': write it again with --json")
-    return {**record, "protocol": asdict(protocol)}
+    for key, valid in VALID.items():
+        try:
+            fine, reason = valid(record) if key not in OPTIONAL or record.get(key) is not None else True, ""
+        except BROKEN as error:
+            fine, reason = False, f" ({error})" if isinstance(error, UserError) else ""
+        if not fine:
+            raise UserError(f"a result has no valid {key!r}{reason}: write it again with --json")
+    return {**record, "protocol": asdict(Protocol(**record["protocol"]))}
 
 
 def _answers_fit(record: Record) -> bool:
     """Whether the right answers are those of so many queries, and give the stated accuracy."""
-    try:
-        accuracies = 100 * right_answers(record) / record["queries"]
-    except (KeyError, ValueError):
-        return False
+    accuracies = 100 * right_answers(record) / record["queries"]
     computed, stated = (accuracies.mean(), half_width(accuracies)), (record["accuracy"], record["ci95"])
     return accuracies.max() <= 100 and np.allclose(computed, stated, rtol=0, atol=1e-3)  # files hold four digits
 
 
-def _classes_fit(record: Record, protocol: Protocol) -> bool:
+def _classes_fit(record: Record) -> bool:
     """Whether every episode is counted for as many classes as it has, and the stated interval follows."""
-    try:
-        stated = record["classes"]["ci95"]
-        counts = np.array([record["classes"]["episodes"], record["classes"]["correct"]])  # (2, C)
-    except (KeyError, TypeError, ValueError):
-        return False
-    correct = right_answers(record)
+    counts = np.array([record["classes"]["episodes"], record["classes"]["correct"]])  # (2, C)
+    correct, scale = right_answers(record), 100 / record["queries"]
     totals = np.array([[len(correct)], [correct.sum()]])
-    whole_counts = counts.dtype.kind in "iu" and counts.ndim == 2 and bool(((counts >= 0) & (counts <= totals)).all())
-    if not whole_counts or (counts.sum(1, keepdims=True) != protocol.classes * totals).any():
+    whole_counts = counts.dtype.kind in "iu" and counts.ndim == 2 and ((counts >= 0) & (counts <= totals)).all()
+    if not whole_counts or (counts.sum(1, keepdims=True) != Protocol(**record["protocol"]).classes * totals).any():
         return False
-    scale = 100 / record["queries"]
-    computed = class_half_width(scale * correct, counts[0], scale * counts[1])
+    computed, stated = class_half_width(scale * correct, counts[0], scale * counts[1]), record["classes"]["ci95"]
     if computed is None or stated is None:
         return computed is stated
     return finite(stated, 0, CHART_LIMIT) and abs(computed - stated) < 1e-3

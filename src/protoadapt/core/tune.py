@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.arrays import checked_device, checked_rows
-from protoadapt.core.episodes import Draw, draw
+from protoadapt.core.episodes import draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.evaluate import compare
 from protoadapt.core.methods import method
@@ -78,7 +78,6 @@ def tune(
         return {key: best.settings[key] for key in GRIDS[name]}
     rows, classes = checked_rows(features, labels)
     rows = rows.float().to(checked_device(device))
-    parts = [(b.support, b.support_labels, b.query, b.query_labels) for b in draw(classes, protocol, seed, episodes)]
-    whole = Draw(*(np.concatenate(blocks) for blocks in zip(*parts)))
+    whole = next(draw(classes, protocol, seed, episodes, chunk=episodes))
     answers = torch.from_numpy(whole.query_labels).to(rows.device)
     return fit(whole.episodes(rows, protocol.way), answers, on_progress=on_progress)

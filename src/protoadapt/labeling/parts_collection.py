@@ -50,15 +50,14 @@ def parts_collection(
         raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
     listed = [example for example in support.examples if not example.source.is_dir()]
     in_folders = [example for example in support.examples if example.source.is_dir()]
-    found = table.find_names(example.file for example in listed)
+    pictures = one_per_picture((_sha256(example.file), example) for example in in_folders)
+    found, copies = table.find({example.file for example in listed}, pictures)
     if missing := [example for example in listed if example.file not in found]:
         raise UserError(
             f"{str(missing[0].source)!r} names {count(len({one.file for one in missing}), 'picture')} without a row, "
             f"such as {to_text(missing[0].file)!r}: write names as the manifest has them, relative to the folder it "
             f"was made from"
         )
-    pictures = one_per_picture((_sha256(example.file), example) for example in in_folders)
-    copies = table.find_contents(pictures)
     by_name = [(example.file, example) for example in listed]
     example_of = one_per_picture([*by_name, *((name, pictures[content]) for content, name, _ in copies)])
     counted = {content for content, name, _ in copies if name in found}  # with the tables already
@@ -70,7 +69,9 @@ def parts_collection(
     check_classes(in_folders, classes, skipped)
     number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
     places: dict[int, dict[int, int]] = {}  # part → position → class or NONE_OF_CLASSES
-    for name, (part, position) in [(name, place[:2]) for name, place in found.items()] + [copy[1:] for copy in copies]:
+    for name, (part, position) in [(name, place[:2]) for name, place in found.items()] + [
+        (name, place[:2]) for _, name, place in copies
+    ]:
         places.setdefault(part, {})[position] = number[example_of[name].label]
     codes = np.array([number[label] for label in labels])
     origins = {example.file: example.origin for example in listed if example.by_table}
@@ -163,4 +164,4 @@ def _blocks(
         shown, featured = sampled | (codes != UNLABELED), np.flatnonzero(sampled)
         return AnsweredBlock(text, codes, origin, answers, shown, rows[sampled], featured, part.number, numbers)
 
-    return table.each(block, everything=True)
+    return table.each(block)
