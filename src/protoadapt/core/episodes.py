@@ -151,7 +151,8 @@ class Draw:
         """The episodes over a table of rows (N, D); `options` are further fields of `Episodes`."""
         parts = (self.support, self.support_labels, self.query, self.unlabeled)
         index: list[Any] = [None if part is None else torch.from_numpy(part).to(rows.device) for part in parts]
-        return Episodes(rows, *index[:3], n_way, index[3], **options)
+        support, labels, query, unlabeled = index
+        return Episodes(rows, support, labels, query, n_way, unlabeled, **options)
 
 
 def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int, chunk: int = BLOCK) -> Iterator[Draw]:
