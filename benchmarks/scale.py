@@ -190,7 +190,7 @@ def extract(home: Path, options: argparse.Namespace) -> dict[str, Any]:
     listed = write_manifest(home / "photographs.jsonl", root, list(found)[:count], shard_size=size)
     entries = listed.read(0)[:BATCH]
     torch.set_num_threads(1)
-    decoding = rate(lambda: decode_batch(listed.root, entries, 84), len(entries))
+    decoding = rate(lambda: decode_batch(listed.root, entries, {"size": 84}), len(entries))
     torch.set_num_threads(options.threads)
     network, about = networks.load(model, device)
     pixels = np.random.default_rng(0).integers(0, 256, (BATCH, 3, 84, 84), dtype=np.uint8)

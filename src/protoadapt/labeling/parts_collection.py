@@ -29,7 +29,7 @@ from protoadapt.vision.networks.cards import calibration_of, card_file, trained_
 from protoadapt.vision.networks.engines import ONNXRUNTIME
 from protoadapt.vision.pictures.walk import Skipped, size_of
 from protoadapt.vision.shards import Entry, open_features
-from protoadapt.vision.shards.make import decode_entries, embed_decoded, rows_of
+from protoadapt.vision.shards.make import embed_entries
 
 REPORTED = 2000
 """Pictures in the report, beside the examples."""
@@ -113,8 +113,7 @@ def _embedded(
     load: Callable[[str | Path], Any] = lambda name: networks.load(name, place, index["engine"])  # noqa: E731
     network, own = load_same(model, index["model"]["model"], index["weights"], "the features were", load)
     entries = [Entry(os.path.abspath(example.file), size_of(example.file)) for example in examples]
-    batches = decode_entries(Path(), entries, own["size"], own.get("resize"))
-    rows, broken = rows_of(embed_decoded(batches, network, own, index["views"]), len(entries))
+    rows, broken = embed_entries(entries, network, own, index["views"])
     skipped = [Skipped(examples[row].file, reason) for row, reason in broken.items()]
     return {row: rows[row] for row in range(len(examples)) if row not in broken}, skipped
 

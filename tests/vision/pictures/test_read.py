@@ -207,7 +207,7 @@ def test_a_transient_error_is_tried_again_and_stops_a_manifest(tmp_path, paint, 
 
 
 def test_a_drive_that_is_away_is_no_fault_of_its_pictures(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(UserError, match="is not there now"):
         read_entry(tmp_path / "away", Entry("a.png", 10))
     with pytest.raises(formats.UnreadablePicture):
         read_entry(tmp_path, Entry("a.png", 10))

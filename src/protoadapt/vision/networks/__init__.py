@@ -32,7 +32,7 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
     -------
     network : maps normalised pixels (B, 3, H, W) to float32 features (B, D).
     metadata : what it is and how its input is made: backbone, width, dim, weights (hash), size, mean and std (of pixels
-        in [0, 1]), resize (only for timm), engine (not of ONNX files), crop, dataset (what it was trained on;
+        in [0, 1]), resize (only for timm), engine, crop, dataset (what it was trained on;
         `trained_on` in words), model (the name it was loaded by) and calibration (dict or None, see
         `labeling.familiarity`).
 
@@ -42,7 +42,6 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
     """
     from protoadapt.vision.networks.engines import chosen_engine
     from protoadapt.vision.networks.joined import join
-    from protoadapt.vision.networks.onnx_file import OnnxFeatures
 
     if isinstance(name, str) and "+" in name and {*name.split("+")} <= {*names()}:
         if name.count("+") >= MOST_JOINED:
@@ -50,7 +49,7 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
         return join(name, [load(part, device, engine) for part in name.split("+")])
     network, metadata = _open(name)
     metadata |= _of_card(name, metadata)
-    if not isinstance(network, OnnxFeatures):
+    if "engine" not in metadata:  # an ONNX file has no other
         network, metadata["engine"] = chosen_engine(network, metadata, device, engine, _weights_of(name) is not None)
     return network, metadata
 

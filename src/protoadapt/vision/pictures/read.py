@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from protoadapt.core.errors import UserError
 from protoadapt.vision.pictures.formats import UnreadablePicture, transient
 from protoadapt.vision.pictures.walk import Entry
 
@@ -39,8 +40,8 @@ def read_file(path: str, offset: int = 0, size: int | None = None) -> bytes:
 def read_entry(root: str | Path, entry: Entry) -> bytes:
     """Read a picture of a manifest, with the bytes that it had when the manifest was written.
 
-    Raises UnreadablePicture where it is missing or changed, and OSError only for transient errors: a row lost to a busy
-    file server would stay lost, so the run stops instead.
+    Raises UnreadablePicture where it is missing or changed; OSError for transient errors, and UserError where `root` is
+    away: a row lost to a busy file server would stay lost, so the run stops instead.
     """
     if entry.size < 0:
         raise UnreadablePicture("it was listed and not there")
@@ -50,8 +51,11 @@ def read_entry(root: str | Path, entry: Entry) -> bytes:
         # Of a whole file one byte more, which must not be there.
         content = read_file(os.path.join(root, entry.path), entry.offset, entry.size + (not entry.member))
     except OSError as error:
-        if transient(error) or not os.path.isdir(root):  # a drive that is not there now
+        if transient(error):
             raise
+        if not os.path.isdir(root):  # a drive that is not there now
+            sentence = f"the folder {str(root)!r} is not there now: run the same command again when it is"
+            raise UserError(sentence) from error
         raise UnreadablePicture(f"it cannot be opened ({os.strerror(error.errno or 0)})") from error
     if len(content) != entry.size or (entry.sha256 and hashlib.sha256(content).hexdigest() != entry.sha256):
         raise UnreadablePicture("it changed after the manifest was written")

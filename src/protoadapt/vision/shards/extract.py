@@ -1,44 +1,48 @@
 """A manifest becomes a table of features, a part per shard. Parts that are there and correct are kept."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from protoadapt.core import parts
 from protoadapt.core.errors import UserError, no_such, whole_number
 from protoadapt.core.files import check_ours, csv_text, file_cell, sweep, written_whole
-from protoadapt.core.parts import INDEX, Damaged, Part
+from protoadapt.core.parts import INDEX, Damaged
 from protoadapt.vision import networks
 from protoadapt.vision.network_metadata import MOST_VIEWS, input_errors
 from protoadapt.vision.networks.engines import TORCH
 from protoadapt.vision.shards.local import make_locally
-from protoadapt.vision.shards.make import Job, Made, made_by
+from protoadapt.vision.shards.make import Job
 from protoadapt.vision.shards.manifest import Manifest
 from protoadapt.vision.shards.ray_engine import make_on_ray
 
 BROKEN = ("name", "reason", "shard", "row")
 OURS = re.compile(rf"\A{','.join(BROKEN)}\r?\n".encode())
-ENGINES: dict[str, Callable[[Job, Sequence[int], int | None], Iterator[Made]]] = {
+ENGINES: dict[str, Callable[[Job, Sequence[int], int | None], Iterator[int]]] = {
     "local": make_locally,
     "ray": make_on_ray,
 }
+MATCHES = {
+    "weights": "another model",
+    "manifest": "another manifest",
+    "views": "other --views",
+    "engine": "another engine",
+}
+"""In what a table must agree with the run that continues it."""
 
 
 @dataclass
 class Done:
     """The progress of an extraction; `damaged` lists parts that were incomplete and are made again."""
 
-    shards: int  # of this share
-    pictures: int
+    pictures: int  # of this share
     kept: int = 0  # parts that were there and correct
     kept_pictures: int = 0
     made: int = 0
     made_pictures: int = 0
-    broken: int = 0  # unreadable pictures, in all shards of this share
     damaged: list[str] = field(default_factory=list)
 
 
@@ -67,67 +71,61 @@ def extract_parts(
     whole_number("--views", views, 1, MOST_VIEWS)
     if workers is not None:
         whole_number("--workers", workers, 1)
-    first, of = share
-    if not 0 <= first < of:
-        raise UserError(f"--shard is {first}/{of}: give a part from 0 to {of - 1}")
     # A folder is continued by the engine that began it.
     begun = parts.read_index(out)["engine"] if (out / INDEX).exists() else None
     _, metadata = networks.load(model, "cpu", begun if torch.device(device).type == "cpu" else TORCH)
-    made_so = made_by(metadata, manifest, views)
-    _claim(out, made_so, metadata, manifest)
+    job = Job(model, metadata, manifest, out, views, device)
+    _claim(job)
     sweep(out)
-    job = Job(model, manifest, out, views, device, metadata["size"], metadata.get("resize"), metadata.get("engine"))
-    numbers = range(first, len(manifest.shards), of)
-    done = Done(len(numbers), sum(manifest.shards[n].pictures for n in numbers))
-    missing = []
-    for number in numbers:
-        part = _existing(job, number, made_so, done.damaged)
-        if part is None:
-            missing.append(number)
-        else:
+    pictures = {
+        number: manifest.shards[number].pictures for number in range(len(manifest.shards))[share[0] :: share[1]]
+    }
+    done, missing = Done(sum(pictures.values())), []
+    for number in pictures:
+        if _is_made(job, number, done.damaged):
             done.kept += 1
-            done.kept_pictures += manifest.shards[number].pictures
-            done.broken += len(part.record["broken"])
+            done.kept_pictures += pictures[number]
+        else:
+            missing.append(number)
         on_progress(done)
-    for made in ENGINES[engine](job, missing, workers) if missing else ():
+    for number in ENGINES[engine](job, missing, workers) if missing else ():
         done.made += 1
-        done.made_pictures += made.pictures
-        done.broken += made.broken
+        done.made_pictures += pictures[number]
         on_progress(done)
     return done
 
 
-def _claim(out: Path, made_so: Mapping[str, Any], metadata: Mapping[str, Any], manifest: Manifest) -> None:
+def _claim(job: Job) -> None:
     """Writes the index of a new folder. Raises UserError where the folder holds features made in another way."""
-    if not (out / INDEX).exists():
+    made_so, manifest = job.made_so, job.manifest
+    if not (job.out / INDEX).exists():
         keys = ("model", "weights", "backbone", "size", "mean", "std", "dataset")
-        about = {"model": {key: metadata.get(key) for key in keys}, "root": str(manifest.root)}
-        parts.write_index(out, {**made_so, **about, "pictures": manifest.pictures, "parts": len(manifest.shards)})
-    before = parts.read_index(out)
-    kinds = {"weights": "another model", "manifest": "another manifest", "views": "other --views"}
-    for key, what in (kinds | {"engine": "another engine"}).items():
+        about = {"model": {key: job.metadata.get(key) for key in keys}, "root": str(manifest.root)}
+        parts.write_index(job.out, {**made_so, **about, "pictures": manifest.pictures, "parts": len(manifest.shards)})
+    before = parts.read_index(job.out)
+    for key, what in MATCHES.items():
         if before[key] != made_so[key]:
             other = "use another --out" + (", or the --device of before" if key == "engine" else "")
-            raise UserError(f"{str(out)!r} holds features of {what} ({before[key]}, now {made_so[key]}): {other}")
+            raise UserError(f"{str(job.out)!r} holds features of {what} ({before[key]}, now {made_so[key]}): {other}")
 
 
-def _existing(job: Job, number: int, made_so: Mapping[str, Any], damaged: list[str]) -> Part | None:
-    """The part of a shard if it is there and correct; None if it has to be made."""
+def _is_made(job: Job, number: int, damaged: list[str]) -> bool:
+    """Whether the part of a shard is there and correct."""
     path = parts.part_file(job.out, number)
     if not path.with_suffix(".jsonl").exists():  # written last
-        return None
+        return False
     try:
-        part = parts.check_part(job.out, number)
+        record = parts.check_part(job.out, number).record
     except Damaged as error:
         damaged.append(str(error))
-        return None
-    for key, value in {**made_so, "of": job.manifest.shards[number].sha256, "part": number}.items():
-        if part.record.get(key) != value:
+        return False
+    for key, value in {**job.made_so, "of": job.manifest.shards[number].sha256, "part": number}.items():
+        if record.get(key) != value:
             raise UserError(
-                f"{str(path)!r} is of another model or manifest ({key} {part.record.get(key)}, not {value}): remove "
-                f"it, or use another --out"
+                f"{str(path)!r} is of another model or manifest ({key} {record.get(key)}, not {value}): remove it, or "
+                f"use another --out"
             )
-    return part
+    return True
 
 
 def open_features(folder: Path) -> parts.PartsTable:

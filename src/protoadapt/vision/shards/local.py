@@ -1,57 +1,63 @@
-"""The local engine: parts on one machine, made by the worker processes of torch's DataLoader.
+"""The local engine: parts on one machine, made by worker processes.
 
-The DataLoader notices when a worker is killed, and its workers end with their parent. On a CPU each worker makes whole
-shards. On a GPU workers decode into memory that the GPU reads by itself, and the one network embeds what is there.
+On a CPU each worker makes whole shards. On a GPU workers decode into memory that the GPU reads by itself, and the one
+network embeds what is there.
 """
 
-import warnings
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
 
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.threads import ahead, cores, descriptors_left, one_thread
-from protoadapt.vision import networks
+from protoadapt.core.threads import ahead, cores, descriptors_left
 from protoadapt.vision.embed import IN_FLIGHT
-from protoadapt.vision.shards.make import BATCH, Decoded, Job, Made, embed_decoded, embed_shard, make_part
+from protoadapt.vision.shards.make import BATCH, Decoded, Job, embed_decoded
 
 PREFETCH = 2
-"""Batches that each worker may be ahead."""
+"""Batches or shards that each worker may be ahead."""
+_own: dict[str, Any] = {}
+"""Of a worker process: its `job`, and the `slots` that it decodes into."""
 
 
-def make_locally(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
-    """Yields the part of each of these shards when it is done, in order; one worker per core by default."""
+def make_locally(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[int]:
+    """Yields the number of each of these shards when its part is written, in order; one worker per core by default."""
     workers = min(workers or cores(), len(numbers))
     if job.device == "cpu":
-        yield from _by_workers(partial(_make, job), numbers, workers)
+        yield from _by_workers(_make, numbers, workers, job)
         return
-    network, metadata = networks.load(job.model, job.device, job.engine)
+    network = job.network()
     places = [(number, batch) for number in numbers for batch in range(job.batches(number))]
     # One stream of batches through all shards: the GPU has the next one before a shard is whole, and threads write.
-    batches = iter(embed_decoded(decoded(job, places, workers), network, metadata, job.views))
+    batches = iter(embed_decoded(decoded(job, places, workers), network, job.metadata, job.views))
     shards = ((number, list(islice(batches, job.batches(number)))) for number in numbers)
-    yield from ahead(lambda shard: make_part(job, *shard, metadata), shards, 4, threads=2)
+    yield from ahead(lambda shard: job.write(*shard), shards, 4, threads=2)
 
 
 def decoded(job: Job, places: Sequence[tuple[int, int]], workers: int) -> Iterator[Decoded]:
     """The batches at these places (shard, batch), in order, decoded by worker processes.
 
-    Batch i lies in slot i mod S of one block of shared memory, and nothing is copied on the way to the GPU. When the
-    loader hands out batch i, a worker begins with batch i + P, P = PREFETCH × workers, and the batches from
-    i - IN_FLIGHT on may still be under way to the GPU (`embed_batches`). So S = P + IN_FLIGHT + 1 slots suffice.
+    Batch i lies in slot i mod S of one block of shared memory, and nothing is copied on the way to the GPU. When batch
+    i is handed out, workers may have begun with batch i + P, P = PREFETCH × workers, and the batches from i - IN_FLIGHT
+    on may still be under way to the GPU (`embed_batches`). So S = P + IN_FLIGHT + 1 slots suffice.
     """
-    slots = torch.empty(PREFETCH * workers + IN_FLIGHT + 1, BATCH, 3, job.size, job.size, dtype=torch.uint8)
+    size = job.metadata["size"]
+    slots = torch.empty(PREFETCH * workers + IN_FLIGHT + 1, BATCH, 3, size, size, dtype=torch.uint8)
     slots.share_memory_()
     with _read_by_gpu(slots, job.device):
-        errors = _by_workers(partial(_decode, job, slots), list(enumerate(places)), workers)
-        for position, wrong in enumerate(errors):
-            yield Decoded(slots[position % len(slots)], wrong)
+        items = [(position % len(slots), place) for position, place in enumerate(places)]
+        for (slot, _), errors in zip(items, _by_workers(_decode, items, workers, job, slots)):
+            yield Decoded(slots[slot], errors)
 
 
 @contextmanager
@@ -70,69 +76,46 @@ def _read_by_gpu(memory: torch.Tensor, device: str) -> Iterator[None]:
             runtime.cudaHostUnregister(memory.data_ptr())
 
 
-def _make(job: Job, number: int) -> Made:
-    network, metadata = _network(job.model, job.engine)
-    with one_thread():
-        return make_part(job, number, embed_shard(job, number, network, metadata), metadata)
-
-
-@cache
-def _network(model: Any, engine: str | None) -> tuple[nn.Module, dict[str, Any]]:
-    """Each worker process loads it once."""
-    return networks.load(model, "cpu", engine)
-
-
-def _decode(job: Job, slots: torch.Tensor, item: tuple[int, tuple[int, int]]) -> dict[int, str]:
-    position, place = item
-    return job.decode(*place, slots[position % len(slots)].numpy()).errors
-
-
-class _Failed(NamedTuple):
-    """An error of a worker, as its text: the loader would wrap the error itself in a traceback."""
-
-    text: str
-
-
-class _Items(Dataset):
-    """Item i is function(items[i])."""
-
-    def __init__(self, function: Callable[[Any], Any], items: Sequence[Any]):
-        self.function, self.items = function, items
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, place: int) -> Any:
-        try:
-            return self.function(self.items[place])
-        except (UserError, OSError) as error:
-            return _Failed(str(error))
-
-
-def _by_workers(function: Callable[[Any], Any], items: Sequence[Any], workers: int) -> Iterator[Any]:
-    """function(item) of each item, in order, computed by worker processes."""
-    if not descriptors_left(16 + 16 * workers):  # halfway into starting them torch would fail without a sentence
+def _by_workers(function: Callable[[Any], Any], items: Sequence[Any], workers: int, *own: Any) -> Iterator[Any]:
+    """function(item) of each item, in order, computed by worker processes, which begin with `own` (`_begin`)."""
+    if not descriptors_left(16 + 16 * workers):  # halfway into starting them it would fail without a sentence
         raise UserError(f"{count(workers, 'worker')} need more file descriptors: raise the limit (ulimit -n 1024)")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)  # the user chose the number
-        loader = DataLoader(
-            _Items(function, items), None, num_workers=workers, prefetch_factor=PREFETCH, collate_fn=_as_is
-        )
-        answers = iter(loader)
+    pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=own)
     try:
-        for answer in answers:
-            if isinstance(answer, _Failed):
-                raise UserError(answer.text)
-            yield answer
-    except RuntimeError as error:
-        if "DataLoader worker" not in str(error):
-            raise
-        reason = " ".join(str(error).splitlines()[0].split())
+        yield from ahead(function, items, PREFETCH * workers, pool)
+    except BrokenProcessPool as error:
         raise UserError(
-            f"a worker process was killed ({reason}): give it more memory or use fewer --workers, and run the same "
-            f"command again; finished shards are kept"
+            "a worker process was killed: give it more memory or use fewer --workers, and run the same command again; "
+            "finished shards are kept"
         ) from error
 
 
-def _as_is(item: Any) -> Any:
-    return item
+def _begin(job: Job, slots: torch.Tensor | None = None) -> None:
+    """In a new worker. It ends at once when it is interrupted, and when its parent has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    _own.update(job=job, slots=slots)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _make(number: int) -> int:
+    job = _own["job"]
+    return job.write(number, job.embed(_network(), number))
+
+
+@cache
+def _network() -> nn.Module:
+    """Each worker process loads it once."""
+    return _own["job"].network()
+
+
+def _decode(item: tuple[int, tuple[int, int]]) -> dict[int, str]:
+    slot, place = item
+    return _own["job"].decode(*place, _own["slots"][slot].numpy()).errors

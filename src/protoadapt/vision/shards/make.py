@@ -6,7 +6,7 @@ workers, each with shards of its own. Features of a CPU and of a GPU differ in t
 why pictures cannot be read are part of the file, so they hold no addresses and no paths of a machine.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from protoadapt.core.errors import UserError
 from protoadapt.core.parts import write_part
 from protoadapt.core.threads import ahead
+from protoadapt.vision import networks
 from protoadapt.vision.embed import embed_batches, to_half
-from protoadapt.vision.pictures.decode import Resize, decode_bytes
-from protoadapt.vision.pictures.formats import UnreadablePicture, quiet_pillow, reason
+from protoadapt.vision.pictures.decode import decode_bytes
+from protoadapt.vision.pictures.formats import quiet_pillow, reason
 from protoadapt.vision.pictures.read import read_entry
 from protoadapt.vision.pictures.walk import Entry
 from protoadapt.vision.shards.manifest import Manifest
@@ -37,12 +39,8 @@ class Decoded(NamedTuple):
     errors: dict[int, str]
 
 
-class Made(NamedTuple):
-    """A finished part."""
-
-    number: int
-    pictures: int
-    broken: int
+Embedded = Iterable[tuple[dict[int, str], torch.Tensor]]
+"""The errors of each batch, and its features."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +48,23 @@ class Job:
     """What is extracted, and where to. Small: it is sent to every worker."""
 
     model: str | Path
+    metadata: Mapping[
+        str, Any
+    ]  # of the network; every worker must use its engine, or the parts of a table would differ
     manifest: Manifest
     out: Path
-    views: int
-    device: str
-    size: int  # of the network's input
-    resize: Resize | None = None
-    engine: str | None = None  # that every worker must use, or the parts of a table would differ
+    views: int = 1
+    device: str = "cpu"
+
+    @property
+    def made_so(self) -> dict[str, Any]:
+        """How the rows are made (`parts.MADE`). Engines differ in their last bits, so it names the engine."""
+        network = {key: self.metadata[key] for key in ("weights", "engine")}
+        return {**network, "views": self.views, "manifest": self.manifest.sha256}
+
+    def network(self) -> nn.Module:
+        """The network on the device of the job."""
+        return networks.load(self.model, self.device, self.metadata["engine"])[0]
 
     def batches(self, number: int) -> int:
         """How many batches a shard has."""
@@ -65,47 +73,52 @@ class Job:
     def decode(self, number: int, batch: int, into: np.ndarray | None = None) -> Decoded:
         """One batch of a shard."""
         entries = self.manifest.read(number, batch * BATCH, (batch + 1) * BATCH)
-        return decode_batch(self.manifest.root, entries, self.size, self.resize, into)
+        return decode_batch(self.manifest.root, entries, self.metadata, into)
+
+    def embed(self, network: nn.Module, number: int, threads: int = 1) -> Embedded:
+        """The embedded batches of a shard, decoded by threads."""
+        batches = ahead(partial(self.decode, number), range(self.batches(number)), 2 * threads, threads)
+        return embed_decoded(batches, network, self.metadata, self.views)
+
+    def write(self, number: int, embedded: Embedded) -> int:
+        """Writes the part of a shard from its embedded batches. Whoever makes parts calls this; returns the number."""
+        entries = self.manifest.read(number)
+        features, errors = rows_of(embedded, len(entries))
+        good = [row for row in range(len(entries)) if row not in errors]
+        lists: dict[str, list[Any]] = {"names": [entries[row].name for row in good], "numbers": good}
+        if any(entry.sha256 for entry in entries):
+            lists["contents"] = [entries[row].sha256 for row in good]
+        broken = [{"row": row, "name": entries[row].name, "reason": why} for row, why in sorted(errors.items())]
+        record = {"of": self.manifest.shards[number].sha256, **self.made_so, "broken": broken}
+        write_part(self.out, number, features[good], lists, record)
+        return number
 
 
 def decode_batch(
-    root: Path, entries: Sequence[Entry], size: int, resize: Resize | None = None, into: np.ndarray | None = None
+    root: Path, entries: Sequence[Entry], metadata: Mapping[str, Any], into: np.ndarray | None = None
 ) -> Decoded:
-    """Reads and decodes at most BATCH pictures, into an array (BATCH, 3, size, size) uint8 where one is given."""
+    """Reads and decodes at most BATCH pictures for a network, into an array (BATCH, 3, size, size) if one is given."""
+    size, errors = metadata["size"], {}
     pixels = np.empty((BATCH, 3, size, size), np.uint8) if into is None else into
     pixels[:] = 0
-    errors = {}
     with quiet_pillow():
         for row, entry in enumerate(entries):
             try:
-                content = read_entry(root, entry)
-            except UnreadablePicture as error:
-                errors[row] = str(error)
-                continue
-            try:
-                pixels[row] = decode_bytes(content, size, resize)
+                pixels[row] = decode_bytes(read_entry(root, entry), size, metadata.get("resize"))
+            except UserError:
+                raise
             except Exception as error:  # a broken file may fail in any way
                 errors[row] = reason(error, entry.name)
     return Decoded(pixels, errors)
 
 
-def decode_entries(root: Path, entries: Sequence[Entry], size: int, resize: Resize | None = None) -> Iterator[Decoded]:
-    """Batch after batch of any number of pictures."""
-    for start in range(0, len(entries), BATCH):
-        yield decode_batch(root, entries[start : start + BATCH], size, resize)
-
-
-Embedded = Iterable[tuple[dict[int, str], torch.Tensor]]
-"""The errors of each batch, and its features."""
-
-
 def embed_decoded(batches: Iterable[Decoded], network: nn.Module, metadata: Mapping[str, Any], views: int) -> Embedded:
-    """Embeds decoded batches exactly as the rows of parts are: the same batches and views."""
+    """Embeds decoded batches."""
     return embed_batches(network, metadata, ((batch.errors, batch.pixels) for batch in batches), views=views)
 
 
 def rows_of(batches: Embedded, n: int) -> tuple[np.ndarray, dict[int, str]]:
-    """The first n rows of embedded batches, rounded as the rows of parts are.
+    """The first n rows of embedded batches.
 
     Returns features (n, D) float16, those of unreadable pictures without meaning; and the reasons, by row.
     """
@@ -117,27 +130,10 @@ def rows_of(batches: Embedded, n: int) -> tuple[np.ndarray, dict[int, str]]:
     return np.concatenate(parts)[:n], errors
 
 
-def made_by(metadata: Mapping[str, Any], manifest: Manifest, views: int) -> dict[str, Any]:
-    """How the rows of a table are made (`parts.MADE`). Engines differ in their last bits, so it names the engine."""
-    engine = metadata.get("engine") or "onnxruntime"  # an ONNX file has no other
-    return {"weights": metadata["weights"], "engine": engine, "views": views, "manifest": manifest.sha256}
-
-
-def make_part(job: Job, number: int, embedded: Embedded, metadata: Mapping[str, Any]) -> Made:
-    """Writes the part of a shard from its embedded batches (`embed_decoded`). Whoever makes parts calls this."""
-    entries = job.manifest.read(number)
-    features, errors = rows_of(embedded, len(entries))
-    good = [row for row in range(len(entries)) if row not in errors]
-    lists: dict[str, list[Any]] = {"names": [entries[row].name for row in good], "numbers": good}
-    if any(entry.sha256 for entry in entries):
-        lists["contents"] = [entries[row].sha256 for row in good]
-    broken = [{"row": row, "name": entries[row].name, "reason": why} for row, why in sorted(errors.items())]
-    record = {"of": job.manifest.shards[number].sha256, **made_by(metadata, job.manifest, job.views), "broken": broken}
-    write_part(job.out, number, features[good], lists, record)
-    return Made(number, len(entries), len(errors))
-
-
-def embed_shard(job: Job, number: int, network: nn.Module, metadata: Mapping[str, Any], threads: int = 1) -> Embedded:
-    """The embedded batches of a shard, decoded by threads."""
-    batches = ahead(partial(job.decode, number), range(job.batches(number)), 2 * threads, threads)
-    return embed_decoded(batches, network, metadata, job.views)
+def embed_entries(
+    entries: Sequence[Entry], network: nn.Module, metadata: Mapping[str, Any], views: int
+) -> tuple[np.ndarray, dict[int, str]]:
+    """Pictures with absolute paths, embedded exactly as the rows of parts are; returns as `rows_of`."""
+    starts = range(0, len(entries), BATCH)
+    batches = (decode_batch(Path(), entries[start : start + BATCH], metadata) for start in starts)
+    return rows_of(embed_decoded(batches, network, metadata, views), len(entries))

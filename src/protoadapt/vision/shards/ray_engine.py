@@ -13,12 +13,11 @@ from typing import Any
 import torch
 
 from protoadapt.core.errors import UserError, install
-from protoadapt.vision import networks
-from protoadapt.vision.shards.make import Job, Made, embed_shard, make_part
+from protoadapt.vision.shards.make import Job
 
 
-def make_on_ray(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[Made]:
-    """Yields the part of each of these shards when it is done, in any order.
+def make_on_ray(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[int]:
+    """Yields the number of each of these shards when its part is written, in any order.
 
     `workers`: how many actors, each with a core or a GPU of its own; the cluster's own limit by default.
     """
@@ -38,7 +37,7 @@ def make_on_ray(job: Job, numbers: Sequence[int], workers: int | None) -> Iterat
         for row in rows.iter_rows():
             if row["error"]:
                 raise UserError(row["error"])
-            yield Made(int(row["number"]), int(row["pictures"]), int(row["broken"]))
+            yield int(row["number"])
 
 
 class _Maker:
@@ -47,17 +46,15 @@ class _Maker:
     def __init__(self, job: Job, threads: int):
         if job.device == "cpu":
             torch.set_num_threads(1)
-        self.job, self.threads = job, threads
-        self.network, self.metadata = networks.load(job.model, job.device, job.engine)
+        self.job, self.threads, self.network = job, threads, job.network()
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         number = int(row["number"])
         try:
-            embedded = embed_shard(self.job, number, self.network, self.metadata, self.threads)
-            made = make_part(self.job, number, embedded, self.metadata)
-            return {**made._asdict(), "error": ""}
+            self.job.write(number, self.job.embed(self.network, number, self.threads))
         except (UserError, OSError) as error:  # as text: Ray would wrap it in a traceback
-            return {**Made(number, 0, 0)._asdict(), "error": str(error)}
+            return {"number": number, "error": str(error)}
+        return {"number": number, "error": ""}
 
 
 @contextmanager
