@@ -26,7 +26,7 @@ from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import stated
 from protoadapt.core.files import write_json
-from protoadapt.core.heads import as_picture_method
+from protoadapt.core.heads import as_method
 from protoadapt.core.methods import Method
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.results import document_of, read_results
@@ -150,7 +150,7 @@ def from_pictures(head: TrainedHead, images: Any, device: str) -> tuple[Tensor, 
     network.to(device).eval()
     mean, std = (255 * torch.tensor(metadata[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
     embed_again = film.embedder(network, lambda pixels: (pixels - mean) / std, images.pixels)
-    method = Method(head.name, as_picture_method(head.name, head.module, embed_again), {})
+    method = Method(head.name, as_method(head.name, head.module, embed_again), {})
     return torch.arange(float(len(images)))[:, None], method
 
 

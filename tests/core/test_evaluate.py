@@ -64,7 +64,7 @@ def test_foreign_queries_are_not_scored_and_their_auroc_is_that_of_scikit_learn(
     drawn = next(draw(Y.numpy(), protocol, 2, 30))
     answer = METHODS["protonet"](drawn.episodes(X, 3), tau=3).numpy()
     known = drawn.query_labels >= 0
-    assert result.queries == 15
+    assert result.protocol.queries == 15
     assert drawn.query.shape[1] == 25
     right = ((answer.argmax(-1) == drawn.query_labels) & known).sum(1)
     assert np.array_equal(result.correct, right)

@@ -31,12 +31,11 @@ def class_interval(record: Record, reference: Record | None = None) -> float | N
     both = [record, reference] if reference else [record]
     if not all(r.get("classes") for r in both):
         return None
-    one, *other = ([r["protocol"], r["seed"], r["episodes"], r["classes"]["episodes"]] for r in both)
-    if other not in ([], [one]):
+    drawn = [[r["protocol"], r["seed"], r["episodes"], r["classes"]["episodes"]] for r in both]
+    if drawn[0] != drawn[-1]:
         return None
-    scale = 100 / record["queries"]
-    values = [scale * right_answers(r) for r in both]
-    sums = [scale * np.array(r["classes"]["correct"]) for r in both]
+    values = [100 / r["queries"] * right_answers(r) for r in both]
+    sums = [100 / r["queries"] * np.array(r["classes"]["correct"]) for r in both]
     if reference:
         values, sums = [values[0] - values[1]], [sums[0] - sums[1]]
     return class_half_width(values[0], np.array(record["classes"]["episodes"]), sums[0])
@@ -76,10 +75,8 @@ def compare_runs(records: Sequence[Record], reference: str | None = None) -> lis
             raise UserError(f"{record['label']} has two results with seed {record['seed']} on the same features")
         same_run[record["label"]] = record
     labels = list(dict.fromkeys(record["label"] for record in records))
-    for run in runs.values():
-        missing = [label for label in labels if label not in run]
-        if missing:
-            raise UserError(f"{missing[0]} has no result for some run: evaluate every method with every seed and file")
+    if missing := [label for run in runs.values() for label in labels if label not in run]:
+        raise UserError(f"{missing[0]} has no result for some run: evaluate every method with every seed and file")
     if reference is not None and reference not in labels:
         raise UserError(f"the reference {reference!r} is not among the methods {', '.join(labels)}")
     summaries = []

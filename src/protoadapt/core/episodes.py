@@ -147,6 +147,12 @@ class Draw:
     def __getitem__(self, which: slice) -> "Draw":
         return Draw(*(None if part is None else part[which] for part in vars(self).values()))  # type: ignore[arg-type]
 
+    @property
+    def rows(self) -> np.ndarray:
+        """(E, ·): all rows of each episode."""
+        parts = (self.support, self.query, self.unlabeled)
+        return np.concatenate([part for part in parts if part is not None], 1)
+
     def episodes(self, rows: Tensor, n_way: int, **options) -> Episodes:
         """The episodes over a table of rows (N, D); `options` are further fields of `Episodes`."""
         parts = (self.support, self.support_labels, self.query, self.unlabeled)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.arrays import as_tensor, checked_device, checked_rows
-from protoadapt.core.episodes import Episodes, draw
+from protoadapt.core.episodes import Draw, Episodes, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.methods import Method, method
 from protoadapt.core.methods.common import TINY
@@ -20,10 +20,8 @@ from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.results import Result
 from protoadapt.core.threads import thread_pool
 
-CHUNK_BYTES = {"cpu": 2**30, "cuda": 4 * 2**30}
-"""Memory that the episodes of a chunk may take by estimate; other devices count as cuda."""
-MOST_IN_CHUNK = {"cpu": 512, "cuda": 2560}
-"""Larger chunks are no faster."""
+CHUNK = {"cpu": (2**30, 512), "gpu": (4 * 2**30, 2560)}
+"""Memory that the episodes of a chunk may take by estimate, and their number: larger chunks are no faster."""
 
 
 def evaluate(
@@ -126,10 +124,11 @@ def compare(
     seconds = np.zeros(len(methods))
     done = 0
     with torch.no_grad(), thread_pool(1) as pool:
-        first = next(draw(row_labels, protocol, seed, 1)).episodes(rows, protocol.way, **base)
+        first = next(draw(row_labels, protocol, seed, 1))
         for run in methods:  # before the clock starts: this compiles inner loops, and mistakes show at once
-            _answers(run, first)
-        chunks = draw(row_labels, protocol, seed, episodes, chunk or _chunk_size(methods, first))
+            _answers(run, first.episodes(rows, protocol.way, **base))
+        chunk = chunk or _chunk_size(methods, first, rows, protocol.way)
+        chunks = draw(row_labels, protocol, seed, episodes, chunk)
         base["memo"] = {}  # work on single rows, done once for all chunks
         # A thread draws the next chunk while methods compute, which leaves it a core wherever they drop Python's lock.
         start, coming = time.perf_counter(), pool.submit(next, chunks)
@@ -146,10 +145,8 @@ def compare(
                 seconds[m] += time.perf_counter() - start
                 if auroc is not None:
                     auroc[m, now] = _auroc(sure, drawn.query_labels >= 0)
-            members = np.zeros((len(batch), len(classes)), bool)
-            for index in (drawn.support, drawn.unlabeled, drawn.query):  # classes without support are among the others
-                if index is not None:
-                    np.put_along_axis(members, class_of_row[index], True, 1)
+            members = np.zeros((len(batch), len(classes)), bool)  # classes without support are among the others
+            np.put_along_axis(members, class_of_row[drawn.rows], True, 1)
             class_episodes += members.sum(0)
             class_correct += correct[:, now] @ members
             done += len(batch)
@@ -161,7 +158,6 @@ def compare(
             protocol=protocol,
             seed=seed,
             correct=correct[m],
-            queries=protocol.queries,
             seconds=float(seconds[m]),
             device=str(rows.device),
             class_episodes=class_episodes,
@@ -174,38 +170,31 @@ def compare(
 
 def _base(name: str, value: Tensor | np.ndarray, rows: Tensor) -> Tensor:
     """A statistic of the base classes' features, in the rows' type and place."""
-    tensor = as_tensor(value, name).to(rows)
-    dim, wrong = rows.shape[1], ""
-    shape = (dim, dim) if name == "base_covariance" else (dim,)
+    tensor, dim = as_tensor(value, name).to(rows), rows.shape[1]
+    shape, wrong = (dim, dim) if name == "base_covariance" else (dim,), ""
     if tensor.shape != shape:
         wrong = f"has shape {tuple(tensor.shape)} and must have {shape}, for features of {dim} dimensions"
     elif not torch.isfinite(tensor).all():
         wrong = "holds NaN or infinite numbers"
     elif name == "base_covariance":
-        wrong = _wrong_covariance(tensor)
+        scale = float(tensor.abs().max())
+        # Cholesky's factor exists where no variance is below −1/1000 of the scale, in a third of the eigenvalues' time.
+        lifted = tensor.double() + 1e-3 * max(scale, TINY) * torch.eye(dim, device=tensor.device)
+        if not torch.allclose(tensor, tensor.mT, rtol=0, atol=1e-3 * scale):
+            wrong = "is not symmetric, so it is no covariance"
+        elif torch.linalg.cholesky_ex(lifted).info:
+            wrong = "has negative variances, so it is no covariance"
     if wrong:
         raise UserError(f"{name} {wrong}: compute it again from the base classes' features")
     return tensor
 
 
-def _wrong_covariance(covariance: Tensor) -> str:
-    """What is wrong with a covariance, in words; empty: nothing."""
-    scale = float(covariance.abs().max())
-    if not torch.allclose(covariance, covariance.mT, rtol=0, atol=1e-3 * scale):
-        return "is not symmetric, so it is no covariance"
-    # Cholesky's factor exists where no variance lies below −1/1000 of the scale, in a third of the eigenvalues' time.
-    lifted = covariance.double() + 1e-3 * max(scale, TINY) * torch.eye(len(covariance)).to(covariance.device)
-    return "has negative variances, so it is no covariance" if torch.linalg.cholesky_ex(lifted).info else ""
-
-
-def _chunk_size(methods: Sequence[Method], episodes: Episodes) -> int:
+def _chunk_size(methods: Sequence[Method], drawn: Draw, rows: Tensor, n_way: int) -> int:
     """As many episodes as fit into memory in the most demanding method."""
-    unlabeled = 0 if episodes.unlabeled_index is None else episodes.unlabeled_index.shape[1]
-    n_rows = episodes.support_index.shape[1] + episodes.query_index.shape[1] + unlabeled
-    shape = n_rows, episodes.n_way, episodes.rows.shape[1], episodes.rows.dtype.itemsize
+    shape = drawn.rows.shape[1], n_way, rows.shape[1], rows.dtype.itemsize
+    memory, most = CHUNK["cpu" if rows.device.type == "cpu" else "gpu"]
     largest = max((episode_bytes(run.function, *shape) for run in methods), default=1)
-    kind = "cpu" if episodes.rows.device.type == "cpu" else "cuda"
-    return max(1, min(MOST_IN_CHUNK[kind], CHUNK_BYTES[kind] // largest))
+    return max(1, min(most, memory // largest))
 
 
 def _auroc(sure: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -234,9 +223,7 @@ def _answers(run: Method, batch: Episodes) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(answer, Tensor) or tuple(answer.shape) != shape:
         got = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
         raise UserError(f"method {run.label} returned {got}: it must return (episodes, queries, way) = {shape}")
-    if answer.is_complex():
-        raise UserError(f"method {run.label} returned complex numbers: it must return probabilities")
     probabilities = answer.detach().to("cpu", torch.promote_types(answer.dtype, torch.float32)).numpy()
-    if not np.isfinite(probabilities).all():
-        raise UserError(f"method {run.label} returned NaN or infinite probabilities: check its arguments")
+    if answer.is_complex() or not np.isfinite(probabilities).all():
+        raise UserError(f"method {run.label} returned NaN, infinite or complex probabilities: check its arguments")
     return probabilities.argmax(-1), probabilities.max(-1)

@@ -66,11 +66,10 @@ def unchanged_since_now(path: Path) -> Callable[[], None]:
 
     It compares contents, not times, which a quick edit may leave as they are.
     """
-    content = lambda: path.read_bytes() if path.is_file() else None  # noqa: E731
-    before = content()
+    before = path.read_bytes() if path.is_file() else None
 
     def check() -> None:
-        if content() != before:
+        if before != (path.read_bytes() if path.is_file() else None):
             raise UserError(
                 f"{str(path)!r} was changed while this ran, and is left as it is: run the same command again"
             )
@@ -99,14 +98,14 @@ def sweep(folder: Path) -> None:
 
 
 def _ended(machine: str, process: str) -> bool:
-    """Whether a process is known to have ended: one of another machine never is."""
-    if machine == _machine():
-        try:
-            os.kill(int(process), 0)
-        except ProcessLookupError:
-            return True
-        except (OSError, OverflowError):
-            pass
+    """Whether a process is known to have ended: one of another machine never is, nor any where signals do more than
+    ask (Windows)."""
+    if machine != _machine() or os.name != "posix":
+        return False
+    try:
+        os.kill(int(process), 0)
+    except (OSError, OverflowError) as error:
+        return isinstance(error, ProcessLookupError)
     return False
 
 
@@ -183,8 +182,10 @@ def open_tensors(path: str | Path, framework: str) -> Iterator[Any]:
     """`safetensors.safe_open` for a file of any name: the library itself takes none that is not UTF-8."""
     from safetensors import safe_open  # help is shown without it
 
-    with open(path, "rb") as file, safe_open(f"/dev/fd/{file.fileno()}", framework) as tensors:
-        yield tensors
+    with open(path, "rb") as file:
+        utf8 = str(path).encode(errors="replace").decode() == str(path)
+        with safe_open(str(path) if utf8 else f"/dev/fd/{file.fileno()}", framework) as tensors:
+            yield tensors
 
 
 def sha256_of(path: str | Path) -> str:

@@ -10,14 +10,9 @@ MOST_EPISODES = 10**8
 KINDS = ("balanced", "dirichlet", "semi", "present", "one-class", "few", "open")
 
 
-def _whole(default: int, least: int, kind: str = "") -> Any:
-    """A setting that is a whole number, `least` or more; one `kind` of protocol uses it, or all."""
-    return field(default=default, metadata={"least": least, "kind": kind})
-
-
-def _between(default: float, most: float, kind: str) -> Any:
-    """A setting that is a number above 0 and below `most`."""
-    return field(default=default, metadata={"most": most, "kind": kind})
+def _setting(default: float, kind: str = "", least: int | None = None, below: float | None = None) -> Any:
+    """A setting that one `kind` of protocol uses, or all: a whole number from `least`, or one between 0 and `below`."""
+    return field(default=default, metadata={"kind": kind, "least": least, "below": below})
 
 
 @dataclass(frozen=True)
@@ -59,26 +54,27 @@ class Protocol:
     """
 
     kind: str = "balanced"
-    way: int = _whole(5, 2)
-    shot: int = _whole(1, 1)
-    query: int = _whole(15, 1)
-    alpha: float = _between(2.0, 1e6, "dirichlet")
-    unlabeled: int = _whole(0, 0, "semi")
-    distractors: int = _whole(0, 0, "semi")
-    labeled_fraction: float = _between(0.6, 1, "semi")
-    present: int = _whole(5, 1, "present")
-    foreign: float = _between(0.3, 1, "open")
+    way: int = _setting(5, least=2)
+    shot: int = _setting(1, least=1)
+    query: int = _setting(15, least=1)
+    alpha: float = _setting(2.0, "dirichlet", below=1e6)
+    unlabeled: int = _setting(0, "semi", least=0)
+    distractors: int = _setting(0, "semi", least=0)
+    labeled_fraction: float = _setting(0.6, "semi", below=1)
+    present: int = _setting(5, "present", least=1)
+    foreign: float = _setting(0.3, "open", below=1)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise UserError(f"protocol {self.kind!r} is unknown: choose {', '.join(KINDS)}")
         for each in fields(self)[1:]:
-            name, value, kind = each.name, getattr(self, each.name), each.metadata["kind"]
-            if whole := "least" in each.metadata:
-                whole_number(name, value, each.metadata["least"])
-            elif not finite(value, 0, most := each.metadata["most"]) or value in (0, most):
-                raise UserError(f"{name} is {value}: it must lie between 0 and {most:,.0f}")
-            object.__setattr__(self, name, int(value) if whole else float(value))  # numpy's numbers are not JSON
+            name, value = each.name, getattr(self, each.name)
+            kind, least, below = each.metadata.values()
+            if least is not None:
+                whole_number(name, value, least)
+            elif not finite(value, 0, below) or value in (0, below):
+                raise UserError(f"{name} is {value}: it must lie between 0 and {below:,.0f}")
+            object.__setattr__(self, name, type(each.default)(value))  # numpy's numbers are not JSON
             if kind not in ("", self.kind) and value != each.default:
                 raise UserError(
                     f"{name} is {value} but the {self.kind} protocol does not use it: choose the {kind} protocol, or "

@@ -41,7 +41,6 @@ class Result:
     protocol: Protocol
     seed: int
     correct: np.ndarray  # (E,) right answers in each episode
-    queries: int  # per episode, foreign ones not counted
     seconds: float  # wall time including sampling, after one episode of warm-up
     device: str
     class_episodes: np.ndarray  # (C,) episodes that contain each class
@@ -51,7 +50,7 @@ class Result:
     @property
     def accuracies(self) -> np.ndarray:
         """(E,) in percent."""
-        return 100 * self.correct / self.queries
+        return 100 * self.correct / self.protocol.queries
 
     @property
     def accuracy(self) -> float:
@@ -66,7 +65,7 @@ class Result:
     @property
     def ci95_classes(self) -> float | None:
         """95 % half-width over classes (`class_half_width`); None where every episode has all classes."""
-        return class_half_width(self.accuracies, self.class_episodes, 100 * self.class_correct / self.queries)
+        return class_half_width(self.accuracies, self.class_episodes, 100 * self.class_correct / self.protocol.queries)
 
     def minus(self, reference: "Result") -> tuple[float, float]:
         """Paired difference to a result on the same episodes, in points, and its 95 % half-width over episodes."""
@@ -99,7 +98,7 @@ class Result:
             "accuracy": round(self.accuracy, 4),
             "ci95": round(self.ci95, 4),
             "episodes": len(self.correct),
-            "queries": int(self.queries),
+            "queries": self.protocol.queries,
             "seconds": round(self.seconds, 4),
             "correct": pack(self.correct),
             "classes": {

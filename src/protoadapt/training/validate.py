@@ -12,7 +12,7 @@ from torch import Tensor
 from protoadapt.core.episodes import Protocol
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
-from protoadapt.core.heads import as_method, as_picture_method
+from protoadapt.core.heads import as_method
 from protoadapt.training.learner import Learner
 from protoadapt.vision.embed import embed_batches
 from protoadapt.vision.networks import film
@@ -64,7 +64,7 @@ def validate(
         fits = head and (protocol.way == head.shape.way or not head.fixed_way)
         if name and head and fits and (shot == head.shape.shot or not head.fixed_shot):
             pictures = film.embedder(learner.backbone, learner.normalise, pixels)
-            method = as_picture_method(name, head, pictures) if head.conditions else as_method(name, head)
+            method = as_method(name, head, pictures if head.conditions else None)
             results += run(rows, labels, [method], protocol)
         for result in results:
             scores[f"{result.method.name}_{shot}"] = result.accuracy

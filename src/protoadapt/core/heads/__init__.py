@@ -11,7 +11,6 @@ from protoadapt.core.heads.gnn import GNN
 from protoadapt.core.heads.head import EpisodeHead as EpisodeHead
 from protoadapt.core.heads.head import HeadShape as HeadShape
 from protoadapt.core.heads.head import as_method as as_method
-from protoadapt.core.heads.head import as_picture_method as as_picture_method
 from protoadapt.core.heads.leo import LEO
 from protoadapt.core.heads.matching import MatchingNet, MatchingNetFCE
 from protoadapt.core.heads.metaoptnet import MetaOptNetRidge, MetaOptNetSVM

@@ -90,7 +90,9 @@ class EpisodeHead(nn.Module):
         return rows.unflatten(-1, (self.shape.dim, self.shape.side, self.shape.side))
 
 
-def as_method(name: str, head: EpisodeHead) -> Callable[[Episodes], Tensor]:
+def as_method(
+    name: str, head: EpisodeHead, embed: Callable[[Tensor, list[Film] | None], Tensor] | None = None
+) -> Callable[[Episodes], Tensor]:
     """A trained head as an inference method: Episodes → probabilities (E, Q, W).
 
     Parameters
@@ -99,71 +101,43 @@ def as_method(name: str, head: EpisodeHead) -> Callable[[Episodes], Tensor]:
         Its name in `HEADS`, for errors.
     head : EpisodeHead
         Not changed, but computed in evaluation mode.
+    embed : function, optional
+        For a head that `conditions` its network: numbers (E, n) and the conditions of the episodes (None: without) →
+        features (E, n, D). The rows of the episodes are then the numbers of the pictures,
+        `torch.arange(n)[:, None]`.
 
     Examples
     --------
     >>> evaluate(table.features, table.labels, as_method("feat", head), Protocol(shot=5))
+    >>> method = as_method("tadam", head, film.embedder(network, metadata, pixels))
+    >>> evaluate(torch.arange(len(labels))[:, None], labels, method, Protocol(shot=5))
     """
 
     def run(episodes: Episodes) -> Tensor:
-        _check_episodes(name, head, episodes)
-        parts = (episodes.support, episodes.membership, episodes.query)
+        _check_episodes(name, head.eval(), episodes, pictures=embed is not None)
         own = next(head.parameters(), episodes.rows)
-        with torch.autocast(episodes.rows.device.type, enabled=False):
-            logits = head.eval()(*(part.to(own.dtype) for part in parts))
-        return logits.to(episodes.rows.dtype).softmax(-1)
+        support, membership, query = episodes.support, episodes.membership.to(own), episodes.query
+        with torch.autocast(own.device.type, enabled=False):
+            if embed:
+                numbers = torch.cat([support, query], 1)[..., 0].long()
+                films = head.film(embed(numbers[:, : support.shape[1]], None).to(own), membership)
+                support, query = embed(numbers, films).split([support.shape[1], query.shape[1]], 1)
+            logits = head(support.to(own), membership, query.to(own))
+        return logits.to(episodes.rows).softmax(-1)
 
     run.__name__ = run.__qualname__ = name
     run.episode_numbers = head.episode_numbers  # type: ignore[attr-defined]  # for `methods.memory`
     return run
 
 
-def as_picture_method(
-    name: str, head: EpisodeHead, embed: Callable[[Tensor, list[Film] | None], Tensor]
-) -> Callable[[Episodes], Tensor]:
-    """A head that conditions its network, as an inference method: Episodes of picture numbers → (E, Q, W).
-
-    The rows of the episodes have one dimension, the number of the picture (`torch.arange(n)[:, None]`).
-
-    Parameters
-    ----------
-    name : str
-        Its name in `HEADS`.
-    head : EpisodeHead
-        One that `conditions`.
-    embed : function
-        Numbers (E, n) and the conditions of the episodes (None: without) → features (E, n, D).
-
-    Examples
-    --------
-    >>> method = as_picture_method("tadam", head, film.embedder(network, metadata, pixels))
-    >>> evaluate(torch.arange(len(labels))[:, None], labels, method, Protocol(shot=5))
-    """
-
-    def run(episodes: Episodes) -> Tensor:
-        transductive_only(episodes, name)
-        support, query = (rows[..., 0].long() for rows in (episodes.support, episodes.query))
-        own = next(head.parameters())
-        membership = episodes.membership.to(own)
-        with torch.autocast(own.device.type, enabled=False):
-            films = head.eval().film(embed(support, None).to(own), membership)
-            rows = embed(torch.cat([support, query], 1), films).to(own)
-            known, asked = rows.split([support.shape[1], query.shape[1]], 1)
-            return head(known, membership, asked).to(episodes.rows).softmax(-1)
-
-    run.__name__ = run.__qualname__ = name
-    return run
-
-
-def _check_episodes(name: str, head: EpisodeHead, episodes: Episodes) -> None:
+def _check_episodes(name: str, head: EpisodeHead, episodes: Episodes, pictures: bool) -> None:
     """Raises UserError where a head cannot answer these episodes."""
     transductive_only(episodes, name)
     shape, dims, shots = head.shape, episodes.rows.shape[1], episodes.shots
     expected = shape.dim * shape.side**2 if head.places else shape.dim
-    if dims != expected:
-        holds_places = dims % shape.dim == 0 and isqrt(dims // shape.dim) ** 2 * shape.dim == dims
+    if dims != expected and not pictures:
         way_out = "with the network of the same run"
-        if holds_places:
+        if dims % shape.dim == 0 and isqrt(dims // shape.dim) ** 2 * shape.dim == dims:  # rows that hold places
             way_out = "with --maps, as it looks at the places of the last stage" if head.places else "without --maps"
         raise UserError(
             f"{name} was trained with rows of {expected} numbers and the features have {dims}: extract them {way_out}"

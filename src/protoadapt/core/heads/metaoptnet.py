@@ -70,7 +70,7 @@ def svm_dual(kernel: Tensor, membership: Tensor) -> Tensor:
     lam = torch.ones_like(y)
     for _ in range(STEPS):
         mu = (lam * (h - z)).mean(1, keepdim=True) / 10
-        step = _newton(G, z, lam, nu, h, mu, _gradient(G, z, y), n_way)
+        step = _newton(G, z, lam, nu, h, mu, (G @ z[..., None])[..., 0] - y, n_way)
         length = 0.99 * _longest(z - h, step[0]).minimum(_longest(-lam, -step[1]))
         z, lam, nu = (x + length.minimum(torch.ones_like(length)) * dx for x, dx in zip((z, lam, nu), step))
     # One step more, its matrix held fixed: K z carries the gradient.
@@ -78,10 +78,6 @@ def svm_dual(kernel: Tensor, membership: Tensor) -> Tensor:
     mu = (lam * (h - z)).mean(1, keepdim=True)
     change = _newton(G, z, lam, nu, h, mu, pull, n_way)[0]
     return (z + change - change.detach()).unflatten(1, (-1, n_way)).to(kernel.dtype)
-
-
-def _gradient(G: Tensor, z: Tensor, y: Tensor) -> Tensor:
-    return (G @ z[..., None])[..., 0] - y
 
 
 def _newton(

@@ -24,7 +24,7 @@ class TADAM(EpisodeHead):
 
     g and b have three linear layers each, with ReLU between and a shortcut around each but the first; γ₀ and β₀ are
     learned from 0 with a weight decay of 0.01. So rows depend on the episode: the network is run again for each one,
-    from pictures (`as_picture_method`). The co-task of the authors, classification of the base classes, is the
+    from pictures (`as_method`). The co-task of the authors, classification of the base classes, is the
     objective ce of the same phase, on rows without conditions.
     """
 

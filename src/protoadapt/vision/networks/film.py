@@ -44,7 +44,7 @@ def _hook(gamma: Tensor, beta: Tensor) -> Callable[[nn.Module, Any, Tensor], Ten
 def embedder(
     backbone: Staged, normalise: Callable[[Tensor], Tensor], pixels: Any
 ) -> Callable[[Tensor, list[Film] | None], Tensor]:
-    """The `embed` of `heads.as_picture_method`, for pixels (N, 3, H, H) uint8 and what the network takes of them.
+    """The `embed` of `heads.as_method`, for pixels (N, 3, H, H) uint8 and what the network takes of them.
 
     One episode at a time, so that memory does not grow with their number.
     """
