@@ -74,7 +74,9 @@ class Protocol:
                 whole_number(name, value, least)
             elif not finite(value, 0, below) or value in (0, below):
                 raise UserError(f"{name} is {value}: it must lie between 0 and {below:,.0f}")
-            object.__setattr__(self, name, float(value) if least is None else int(value))  # numpy's numbers are not JSON
+            object.__setattr__(
+                self, name, float(value) if least is None else int(value)
+            )  # numpy's numbers are not JSON
             if kind not in ("", self.kind) and value != each.default:
                 raise UserError(
                     f"{name} is {value} but the {self.kind} protocol does not use it: choose the {kind} protocol, or "
