@@ -53,11 +53,11 @@ def test_planted_faults_are_found_and_nothing_else():
     rows, codes = np.concatenate([rows, copy, stray]), np.append(codes, [0, 1, 2])  # one copy has another label
     codes[[2, 45]] = 2, 0
     faults = find_faults(rows, codes)
-    assert {(one.row, one.likely) for one in faults.suspects if one.row < 60} == {(2, 0), (45, 2)}
-    assert {one.row for one in faults.suspects} <= {2, 45, 61, 62}
+    assert {(row, likely) for row, likely, *_ in faults.suspects if row < 60} == {(2, 0), (45, 2)}
+    assert {row for row, *_ in faults.suspects} <= {2, 45, 61, 62}
     assert faults.duplicates == [[5, 60, 61]]
-    assert [one.row for one in faults.outliers] == [62]
-    assert [one.p_label for one in faults.suspects] == sorted(one.p_label for one in faults.suspects)
+    assert [row for row, _ in faults.outliers] == [62]
+    assert [one[2] for one in faults.suspects] == sorted(one[2] for one in faults.suspects)
 
 
 def test_confused_classes_are_named_by_pairs():
@@ -65,12 +65,12 @@ def test_confused_classes_are_named_by_pairs():
     rng = np.random.default_rng(0)
     mixed = codes < 2  # nobody can tell these two apart
     rows[mixed] = unit(np.eye(24)[np.zeros(40, int)] + 0.15 * rng.normal(size=(40, 24)))
-    (pair,) = find_faults(rows, codes).confused
-    assert pair.classes == (0, 1)
-    assert pair.share == len(pair.rows) / 40 > 0.25
+    ((pair, members, share),) = find_faults(rows, codes).confused
+    assert pair == (0, 1)
+    assert share == len(members) / 40 > 0.25
     p = probabilities(leave_one_out(rows.astype(np.float32), codes), codes)
-    own = p[pair.rows, codes[pair.rows]]
-    assert set(pair.rows) == {i for i in range(40) if p[i].argmax() == 1 - codes[i]}
+    own = p[members, codes[members]]
+    assert set(members) == {i for i in range(40) if p[i].argmax() == 1 - codes[i]}
     assert own.tolist() == sorted(own)
 
 
@@ -90,7 +90,7 @@ def test_rows_without_a_label_and_classes_of_one_row():
     codes[[1, 13]] = -1
     codes[3] = 1
     faults = find_faults(rows, codes)
-    assert [one.row for one in faults.suspects] == [3], "nothing is known of a class with one row"
+    assert [row for row, *_ in faults.suspects] == [3], "nothing is known of a class with one row"
     assert find_faults(rows, np.full(25, -1)).suspects == []
     assert find_faults(rows, np.zeros(25, int)).suspects == []
     assert find_faults(rows, np.arange(25))[0] == []
@@ -103,9 +103,9 @@ def test_any_data_has_an_answer(n, n_classes, seed):
     rows = rng.integers(-1, 2, (n, 3)).astype(np.float32)  # many are equal, some are zero
     codes = rng.integers(-1, n_classes, n)
     faults = find_faults(rows, codes)
-    assert all(codes[one.row] >= 0 and one.likely != codes[one.row] and one.likely in codes for one in faults.suspects)
-    assert all(np.isfinite(one.p_label) and one.p_label <= one.p_likely <= 1 for one in faults.suspects)
+    assert all(codes[row] >= 0 and likely != codes[row] and likely in codes for row, likely, *_ in faults.suspects)
+    assert all(np.isfinite(own) and own <= best <= 1 for *_, own, best in faults.suspects)
     members = [row for group in faults.duplicates for row in group]
     assert len(members) == len(set(members)) <= n
     assert all(len(group) > 1 for group in faults.duplicates)
-    assert all(0 < one.share <= 1 for one in faults.confused)
+    assert all(0 < share <= 1 for *_, share in faults.confused)

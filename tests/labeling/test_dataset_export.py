@@ -140,7 +140,7 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path)
         less = {key: value for key, value in first.items() if key != lacking}
         with pytest.raises(UserError, match=r"is no labels.json of `label`"):
             export_labels(changed(pictures=[less, *others]), "fiftyone", tmp_path / "o")
-    with pytest.raises(UserError, match="holds a sample of 24 of 3,000,00"):
+    with pytest.raises(UserError, match="has 24 of 3,000,00"):
         export_labels(changed(classes=sample), "fiftyone", tmp_path / "o")
     assert not (tmp_path / "o").exists()
     assert [*(tmp_path / "full").iterdir()] == [tmp_path / "full" / "mine.txt"]

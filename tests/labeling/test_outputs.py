@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from helpers.pages import board_data
 
-from protoadapt.labeling import outputs, with_images
+from protoadapt.labeling import outputs
 from protoadapt.labeling.collection import Collection
 from protoadapt.labeling.label_methods import make_estimator
+from protoadapt.labeling.thumbnails import with_images
 from protoadapt.report.label_page import labels_page
 
 
@@ -59,7 +60,7 @@ def test_pictures_that_are_all_the_same_have_no_paths(model):
 def test_a_table_is_written_where_its_path_says(tmp_path, monkeypatch, folder):
     """pyarrow itself takes ~ for the user's home, and some names for addresses of file systems."""
     parquet = pytest.importorskip("pyarrow.parquet", reason="the extra `scale` is not installed")
-    from protoadapt.labeling.parquet_table import parquet_writer
+    from protoadapt.labeling.outputs import parquet_writer
 
     monkeypatch.chdir(tmp_path)
     place = Path(os.fsdecode(folder), "labels.parquet")

@@ -30,7 +30,7 @@ from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, skipped_records
 from protoadapt.labeling.suggest import next_record, suggest_first
-from protoadapt.labeling.support import CORRECTED, IN_TABLE, PAGE
+from protoadapt.labeling.support import CORRECTED, IN_FOLDER, IN_TABLE
 from protoadapt.vision.pictures.walk import Skipped
 
 NAMED = 2
@@ -132,7 +132,7 @@ def difference(before: Board, after: Board) -> Patch:
 
 def _origins(board: Board, given: Mapping[int, Any], labels: Mapping[int, str], said: dict[int, int]) -> dict[int, int]:
     """The origin of each label after labels were given."""
-    if not set(said.values()) <= set(PAGE):
+    if not set(said.values()) <= {IN_FOLDER, IN_TABLE, CORRECTED}:
         raise UserError(f"{max(said.values())} is no origin of a label: load the page again")
     default = CORRECTED if len(board.used) >= NAMED else IN_TABLE
     new = {place: board.origins.get(place, default) for place in given} | said

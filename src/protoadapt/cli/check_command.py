@@ -1,21 +1,12 @@
 """`protoadapt check`."""
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
 from protoadapt.cli.options import DEFAULT_MODEL, Device, FeatureCache, ModelName, argument, find_device, option
 from protoadapt.cli.progress import bars, say_notes, say_skipped, shortened
 from protoadapt.core.errors import count
-from protoadapt.core.files import check_ours, check_output_folder, write_json, write_text
 from protoadapt.core.untrusted import for_terminal
-
-OURS = {
-    "check.csv": re.compile(rb"file,label,fault,detail"),
-    "check.html": re.compile(rb'content="protoadapt, check"'),
-    "check.json": re.compile(rb'"schema": *"protoadapt-check/'),
-}
-"""What shows that a file was written by this command."""
 
 
 def check_command(
@@ -34,18 +25,13 @@ def check_command(
 
     Finds labels that are probably wrong, near-duplicates, outliers, and classes that are confused with each other.
     """
-    check_output_folder(out)
-    table, page, document = (check_ours(out / name, mark) for name, mark in OURS.items())
-    from protoadapt.labeling.check_folder import check_folder, check_table
-    from protoadapt.labeling.thumbnails import with_images
+    from protoadapt.labeling.check import check_folder
     from protoadapt.report.picture_pages import check_page
 
     with bars() as report:
-        where = find_device(device)
-        result = check_folder(labelled, out, images=images, model=model, cache=cache, device=where, on_progress=report)
-    write_text(table, check_table(result))
-    write_json(document, result)
-    write_text(page, check_page(with_images(result, out)))
+        given: dict[str, Any] = {"images": images, "model": model, "cache": cache, "device": find_device(device)}
+        result = check_folder(labelled, out, **given, page=check_page, on_progress=report)
+    document = out / "check.json"
     print(f"{count(result['checked'], 'picture')} of {count(len(result['classes']), 'class', 'classes')}")
     for (one, many), found in _faults(result).items():
         print(count(len(found), one, many))
@@ -53,7 +39,7 @@ def check_command(
             print(f"  {for_terminal(text)}")
     say_notes(result["notes"], document)
     say_skipped(result["skipped"], document)
-    print(f"{table}, {page}")
+    print(f"{out / 'check.csv'}, {out / 'check.html'}")
 
 
 def _faults(result: dict[str, Any]) -> dict[tuple[str, str], list[str]]:

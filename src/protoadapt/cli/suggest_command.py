@@ -1,21 +1,12 @@
 """`protoadapt suggest`."""
 
-import re
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from protoadapt.cli.options import DEFAULT_MODEL, Device, FeatureCache, ModelName, find_device, option
 from protoadapt.cli.progress import bars, say_notes, say_skipped, shortened
-from protoadapt.core.files import check_ours, check_output_folder, unchanged_since_now, write_json, write_text
 from protoadapt.core.untrusted import for_terminal
-
-OURS = {
-    "next.csv": re.compile(rb"file[,;\t]label[,;\t]likely"),
-    "next.html": re.compile(rb'content="protoadapt, next"'),
-    "next.json": re.compile(rb'"schema": *"protoadapt-next/'),
-}
-"""What shows that a file was written by this command."""
 
 
 def suggest_command(
@@ -34,20 +25,14 @@ def suggest_command(
     Without labels, the most typical picture of each cluster; later those that would teach the classifier most. Fill in
     the column label of next.csv and pass it to `label` as --support.
     """
-    check_output_folder(out)
-    table, page, document = (check_ours(out / name, mark) for name, mark in OURS.items())
-    unchanged = unchanged_since_now(table)
-    from protoadapt.labeling.suggest_folder import next_table, suggest_folder
-    from protoadapt.labeling.thumbnails import with_images
+    from protoadapt.labeling.suggest import suggest_folder
     from protoadapt.report.picture_pages import next_page
 
     sources = support or []
     with bars() as report:
-        where = find_device(device)
-        result = suggest_folder(images, out, sources, n=n, model=model, cache=cache, device=where, on_progress=report)
-    write_text(table, next_table(result, images, table, sources), unchanged)
-    write_json(document, result)
-    write_text(page, next_page(with_images(result, out)))
+        options: dict[str, Any] = {"n": n, "model": model, "cache": cache, "device": find_device(device)}
+        result = suggest_folder(images, out, sources, **options, page=next_page, on_progress=report)
+    table, page, document = (out / f"next.{kind}" for kind in ("csv", "html", "json"))
     lines = [f"{for_terminal(one['file'])}: {for_terminal(one['reason'])}" for one in result["pictures"]]
     print(*shortened(lines, table, most=20), sep="\n")
     say_notes(result["notes"], document)

@@ -1,33 +1,21 @@
 """Names for pictures from a few examples of each class: the commands `label` and `predict`, as functions.
 
-The names below are loaded when they are first used: `predict` needs neither scikit-learn nor numba.
+The names below are loaded when they are first used: `predict` needs neither torch nor scikit-learn, and what works on
+features needs no pillow.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from protoadapt.labeling.classifier import Classifier as Classifier
-    from protoadapt.labeling.classifier import load_classifier as load_classifier
-    from protoadapt.labeling.classifier import save_classifier as save_classifier
-    from protoadapt.labeling.label_methods import ESTIMATORS as ESTIMATORS
-    from protoadapt.labeling.label_pictures import label as label
-    from protoadapt.labeling.predict_pictures import predict as predict
-    from protoadapt.labeling.thumbnails import with_images as with_images
+    from protoadapt.labeling.classifier import Classifier, load_classifier, save_classifier
+    from protoadapt.labeling.label_pictures import label, predict
 
-HOME = {
-    "ESTIMATORS": "label_methods",
-    "Classifier": "classifier",
-    "label": "label_pictures",
-    "load_classifier": "classifier",
-    "predict": "predict_pictures",
-    "save_classifier": "classifier",
-    "with_images": "thumbnails",
-}
-__all__ = list(HOME)
+__all__ = ["Classifier", "label", "load_classifier", "predict", "save_classifier"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in HOME:
+    if name not in __all__:
         raise AttributeError(f"module 'protoadapt.labeling' has no attribute {name!r}")
-    return getattr(import_module(f"protoadapt.labeling.{HOME[name]}"), name)
+    home = "label_pictures" if name in ("label", "predict") else "classifier"
+    return getattr(import_module(f"protoadapt.labeling.{home}"), name)

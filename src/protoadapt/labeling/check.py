@@ -1,4 +1,4 @@
-"""Faults of labelled data: labels that are probably wrong, near-duplicates, outliers, classes that are confused.
+"""`check`: labels that are probably wrong, near-duplicates, outliers, and classes that are confused with each other.
 
 *Suspect labels.* Each picture is judged by a classifier that never saw its label: ridge regression of the class
 indicators, whose leave-one-out answers follow from one fit. With the rows Z (N, D) about their mean, Z = U S Vᵀ, the
@@ -11,15 +11,43 @@ probabilities. A label is suspect if it is less than half as likely as a blind g
 their nearest pictures far less than is usual here. *Confused classes* are those whose pictures get each other's label.
 """
 
-from typing import NamedTuple
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from torch import Tensor
 
+from protoadapt.core.errors import UserError, count
+from protoadapt.core.files import csv_text, file_cell
+from protoadapt.core.provenance import made_now
+from protoadapt.labeling.names import UNKNOWN, class_cell, to_text
+from protoadapt.labeling.outputs import Output, Page, name_in, skipped_records
+from protoadapt.labeling.pictures import embed_pictures
+from protoadapt.labeling.suggest import centred
+from protoadapt.labeling.support import class_names, read_support, table_rows
+from protoadapt.labeling.thumbnails import Progress, write_thumbnails
+from protoadapt.vision import networks
+from protoadapt.vision.pictures.decode import THUMB
+from protoadapt.vision.pictures.walk import Listing
+
+SCHEMA = "protoadapt-check/1"
+CHECK_FILES = {
+    "check.csv": re.compile(rb"file,label,fault,detail"),
+    "check.json": re.compile(rb'"schema": *"protoadapt-check/'),
+    "check.html": re.compile(rb'content="protoadapt, check"'),
+}
+COLUMNS = ("file", "label", "fault", "detail", "score", "group")
+EXAMPLES = 12
+"""Pictures of a pair of confused classes that are named."""
+PICTURED = 500
+"""Pictures with a fault that the page shows; check.csv has all."""
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 SUSPECT = 0.5
 """Probability, as a multiple of a blind guess, below which a label is suspect."""
@@ -35,37 +63,143 @@ TEMPERED = 5000
 """Rows that the temperature is fitted on, at most."""
 
 
-class Suspect(NamedTuple):
-    """A row whose label is probably wrong."""
-
-    row: int
-    likely: int  # the likeliest class
-    p_label: float  # leave-one-out probability of its own label
-    p_likely: float
-
-
-class Outlier(NamedTuple):
-    """A row that resembles no other."""
-
-    row: int
-    similarity: float  # mean cosine to its nearest rows
-
-
-class Confusion(NamedTuple):
-    """Two classes that get each other's label."""
-
-    classes: tuple[int, int]
-    rows: list[int]  # of either class whose likeliest answer is the other, the least like their own class first
-    share: float  # of all rows of both
-
-
 class Faults(NamedTuple):
-    """All that was found, the worst first."""
+    """All that was found, the worst first, by rows and numbers of classes."""
 
-    suspects: list[Suspect]
+    suspects: list[tuple[int, int, float, float]]  # row, likeliest class, leave-one-out p of its label, p of that class
     duplicates: list[list[int]]  # groups of two or more rows, the largest first
-    outliers: list[Outlier]
-    confused: list[Confusion]
+    outliers: list[tuple[int, float]]  # row, mean cosine to its nearest rows
+    confused: list[tuple[tuple[int, int], list[int], float]]
+    """Two classes, the rows of either whose likeliest answer is the other, the least like their own class first, and
+    their share of all rows of both."""
+
+
+def check_folder(
+    sources: Sequence[str | Path],
+    out: str | Path,
+    *,
+    images: str | Path | None = None,
+    model: str | Path,
+    cache: str | Path | None = None,
+    device: str = "cpu",
+    page: Page | None = None,
+    on_progress: Progress = lambda stage, done, total: None,
+) -> dict[str, Any]:
+    """Looks for faults in labelled pictures (`find_faults`) and writes check.csv and check.json.
+
+    Parameters
+    ----------
+    sources : folders with one folder of pictures per class, and csv files with the columns `file` and `label`.
+    out : the folder that gets them, with small pictures and features.
+    images : the folder in which files of tables are looked up; by default that of the table.
+    model, cache, device, on_progress : as in `label`.
+    page : makes `out`/check.html, such as `protoadapt.report.picture_pages.check_page`; None: no page.
+
+    Returns
+    -------
+    What check.json holds: `suspects` (file, label, likely, p_label, p_likely), `duplicates` (files, identical,
+    contradicts), `outliers` (file, label, similarity), `confused` (classes, pictures: how many, share, files: the first
+    of them), each the worst first;
+    `checked`, the number of pictures; `classes`; `pictures`, one record for each with a fault; `skipped`, `notes`.
+
+    Examples
+    --------
+    >>> check_folder(["pictures"], "checked", model="lite0")["suspects"][0]["likely"]
+    'oak'
+    """
+    if images is not None and not os.path.isdir(images):
+        raise UserError(f"there is no folder {str(images)!r}: give the one that the files of the table are in")
+    output = Output(out, CHECK_FILES, page)
+    base = Path(images or (sources[0] if os.path.isdir(sources[0]) else Path(sources[0]).parent))
+    examples = read_support(sources, base, least=1, option="--images")
+    network = networks.load_for_files(model, device)
+    embedded = embed_pictures(Listing([], []), examples, network, cache or output.folder / ".features", on_progress)
+    labels: dict[bytes, dict[str, str]] = {}  # of each content: labels by file
+    for example in examples.examples:
+        if (content := embedded.content_of[example.file]) is not None and example.label != UNKNOWN:
+            labels.setdefault(content, {})[example.file] = example.label
+    if not labels:
+        why = f" ({to_text(embedded.skipped[-1].file)!r}: {embedded.skipped[-1].reason})" if embedded.skipped else ""
+        raise UserError(f"no labelled picture can be read{why}: give other pictures")
+    classes = class_names(examples.examples)
+    number = {name: code for code, name in enumerate(classes)}
+    codes = np.array([number[next(iter(of.values()))] if len({*of.values()}) == 1 else -1 for of in labels.values()])
+    faults = find_faults(centred(embedded.store.rows(list(labels))), codes)
+    files = {name_in(base, file): (file, content) for content, of in labels.items() for file in of}
+    found = _document(faults, [{name_in(base, file): of[file] for file in of} for of in labels.values()], classes)
+    shown = found["pictures"][:PICTURED]
+    wanted = [(*files[one["file"]], THUMB) for one in shown]
+    for record, small in zip(shown, write_thumbnails(wanted, output.folder)):
+        record["thumb"] = small
+    notes, tables = examples.notes(), (Path(source) for source in sources if os.path.isfile(source))
+    if guesses := sum(bool(row.label) and not row.is_example for table in tables for row in table_rows(table)):
+        notes.append(f"{count(guesses, 'label is', 'labels are')} a guess of `label` that nobody changed: not checked")
+    if single := [classes[code] for code in np.flatnonzero(np.bincount(codes[codes >= 0]) == 1)]:
+        alone = f"{count(len(single), 'class has', 'classes have')} one picture only, whose label cannot be checked"
+        notes.append(f"{alone}, such as {single[0]!r}")
+    document = {
+        "schema": SCHEMA,
+        "title": to_text(base.resolve().name),
+        **made_now(),
+        "model": {key: embedded.metadata[key] for key in ("model", "weights", "size")},
+        **found,
+        "skipped": skipped_records(embedded.skipped, lambda file: name_in(base, file)),
+        "notes": notes,
+    }
+    output.write_table(check_table(document))
+    output.write_document(document)
+    return document
+
+
+def _document(faults: Faults, labels: Sequence[Mapping[str, str]], classes: Sequence[str]) -> dict[str, Any]:
+    """Faults of rows as faults of files. labels: of each row the labels by file."""
+    duplicates: list[dict[str, Any]] = []
+    confused: list[dict[str, Any]] = []
+    first = [{"file": file, "label": of[file]} for of in labels for file in [next(iter(of))]]
+    suspects = [
+        first[row] | {"likely": classes[likely], "p_label": round(p_label, 5), "p_likely": round(p_likely, 5)}
+        for row, likely, p_label, p_likely in faults.suspects
+    ]
+    outliers = [first[row] | {"similarity": round(similarity, 4)} for row, similarity in faults.outliers]
+    grouped = {row for group in faults.duplicates for row in group}
+    identical = [[row] for row, of in enumerate(labels) if len(of) > 1 and row not in grouped]
+    for group in [*faults.duplicates, *identical]:
+        files = [{"file": file, "label": label} for row in group for file, label in labels[row].items()]
+        contradicts = len({one["label"] for one in files}) > 1
+        duplicates.append({"files": files, "identical": len(group) == 1, "contradicts": contradicts})
+    duplicates.sort(key=lambda one: (not one["contradicts"], -len(one["files"])))
+    for pair, rows, share in faults.confused:
+        files, names = [first[row] for row in rows[:EXAMPLES]], [classes[code] for code in pair]
+        confused.append({"classes": names, "pictures": len(rows), "share": round(share, 4), "files": files})
+    copies, mixed = ([file for one in kind for file in one["files"]] for kind in (duplicates, confused))
+    found = [*suspects, *copies, *outliers, *mixed]
+    pictures = {one["file"]: {"file": one["file"], "label": one["label"], "thumb": None} for one in found}
+    sizes = Counter(label for of in labels for label in of.values())
+    return {
+        "checked": sizes.total(),
+        "classes": [{"name": name, "pictures": sizes[name]} for name in classes],
+        **{"suspects": suspects, "duplicates": duplicates, "outliers": outliers, "confused": confused},
+        "pictures": list(pictures.values()),
+    }
+
+
+def check_table(document: Mapping[str, Any]) -> str:
+    """check.csv: a line per picture and fault (`label`, `duplicate` or `outlier`), the worst first."""
+    rows: list[Sequence[str]] = [COLUMNS]
+
+    def line(one: Mapping[str, Any], fault: str, detail: str, score: float | None = None, group: str = "") -> None:
+        number = "" if score is None else f"{score:.4f}"
+        rows.append([file_cell(one["file"]), class_cell(one["label"]), fault, class_cell(detail), number, group])
+
+    for one in document["suspects"]:
+        line(one, "label", one["likely"], one["p_label"])
+    for group, of in enumerate(document["duplicates"], 1):
+        kind = "identical" if of["identical"] else "near-duplicate"
+        for one in of["files"]:
+            line(one, "duplicate", kind + (", other label" if of["contradicts"] else ""), group=str(group))
+    for one in document["outliers"]:
+        line(one, "outlier", "resembles no other picture", one["similarity"])
+    return csv_text(rows)
 
 
 def find_faults(rows: np.ndarray, codes: np.ndarray) -> Faults:
@@ -88,7 +222,7 @@ def find_faults(rows: np.ndarray, codes: np.ndarray) -> Faults:
     >>> rows = np.eye(8)[codes] + 0.1 * rng.normal(size=(40, 8))
     >>> rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     >>> codes[3] = 1
-    >>> [one.row for one in find_faults(rows, codes).suspects]
+    >>> [row for row, *_ in find_faults(rows, codes).suspects]
     [3]
     """
     rows = np.ascontiguousarray(rows, np.float32)
@@ -100,12 +234,12 @@ def find_faults(rows: np.ndarray, codes: np.ndarray) -> Faults:
     if several.any() and len(present) > 1:
         p = probabilities(leave_one_out(rows[labelled], numbers), numbers)
         own, best = p[np.arange(len(p)), numbers], p.argmax(1)
-        wrong = several & (best != numbers)
-        for i in np.flatnonzero(wrong & (own < SUSPECT / len(present))):
-            suspects.append(Suspect(int(labelled[i]), int(present[best[i]]), float(own[i]), float(p[i, best[i]])))
-        order = np.flatnonzero(wrong)[np.argsort(own[wrong], kind="stable")]
-        confused = _confusions(labelled[order], numbers[order], best[order], sizes, present)
-    return Faults(sorted(suspects, key=lambda one: one.p_label), duplicates, outliers(nearest), confused)
+        wrong = np.flatnonzero(several & (best != numbers))
+        wrong = wrong[np.argsort(own[wrong], kind="stable")]
+        for i in wrong[own[wrong] < SUSPECT / len(present)]:
+            suspects.append((int(labelled[i]), int(present[best[i]]), float(own[i]), float(p[i, best[i]])))
+        confused = _confusions(labelled[wrong], numbers[wrong], best[wrong], sizes, present)
+    return Faults(suspects, duplicates, outliers(nearest), confused)
 
 
 def leave_one_out(rows: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -154,36 +288,32 @@ def near_duplicates(rows: np.ndarray) -> tuple[list[list[int]], np.ndarray]:
         cosine[torch.arange(len(cosine)), torch.arange(start, start + len(cosine))] = -1
         nearest.append(cosine.topk(min(NEAREST, n)).values[:, : max(1, min(NEAREST, n - 1))].mean(1))
         pairs.append((cosine > DUPLICATE).nonzero() + torch.tensor([start, 0]))
-    return _groups(torch.cat(pairs) if pairs else torch.empty(0, 2, dtype=torch.long), n), torch.cat(nearest).numpy()
-
-
-def _groups(pairs: Tensor, n: int) -> list[list[int]]:
-    one, other = pairs.numpy().T
+    one, other = torch.cat(pairs).numpy().T if pairs else np.empty((2, 0), int)
     _, group = connected_components(coo_array((np.ones(len(one)), (one, other)), shape=(n, n)), directed=False)
     order = np.argsort(group, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
-    return sorted((part.tolist() for part in members if len(part) > 1), key=lambda part: (-len(part), part))
+    groups = sorted((part.tolist() for part in members if len(part) > 1), key=lambda part: (-len(part), part))
+    return groups, torch.cat(nearest).numpy()
 
 
-def outliers(nearest: np.ndarray) -> list[Outlier]:
+def outliers(nearest: np.ndarray) -> list[tuple[int, float]]:
     """Rows far below the usual resemblance to their nearest rows (N)."""
     if len(nearest) < NEAREST + 2:
         return []
     low, high = np.quantile(nearest, [0.25, 0.75])
     found = np.flatnonzero(nearest < low - FENCE * (high - low))
-    return [Outlier(int(row), float(nearest[row])) for row in found[np.argsort(nearest[found])]]
+    return [(int(row), float(nearest[row])) for row in found[np.argsort(nearest[found])]]
 
 
 def _confusions(
     rows: np.ndarray, codes: np.ndarray, best: np.ndarray, sizes: np.ndarray, present: np.ndarray
-) -> list[Confusion]:
+) -> list[tuple[tuple[int, int], list[int], float]]:
     """Pairs of classes by the share of their rows whose likeliest class is the other."""
     pairs: dict[tuple[int, int], list[int]] = {}
     for row, *pair in zip(rows.tolist(), codes.tolist(), best.tolist()):
         pairs.setdefault((min(pair), max(pair)), []).append(row)
-    found = [
-        Confusion((int(present[a]), int(present[b])), inside, float(len(inside) / (sizes[a] + sizes[b])))
-        for (a, b), inside in pairs.items()
-        if len(inside) > 1
-    ]
-    return sorted(found, key=lambda one: (-one.share, one.classes))
+    found = []
+    for (a, b), inside in pairs.items():
+        if len(inside) > 1:
+            found.append(((int(present[a]), int(present[b])), inside, float(len(inside) / (sizes[a] + sizes[b]))))
+    return sorted(found, key=lambda one: (-one[2], one[0]))

@@ -19,10 +19,10 @@ from xml.sax.saxutils import quoteattr
 
 from protoadapt.core.errors import UserError, count, no_such
 from protoadapt.core.files import csv_text, json_text, write_text
-from protoadapt.core.untrusted import clean_json, finite
+from protoadapt.core.untrusted import BROKEN, clean_json, finite
 from protoadapt.labeling.names import UNKNOWN, from_text, to_folder
 from protoadapt.labeling.outputs import SCHEMA
-from protoadapt.labeling.sorting import check_way, sort_pictures
+from protoadapt.labeling.sorting import LIST, check_way, sort_pictures
 from protoadapt.labeling.support import table_rows
 from protoadapt.vision.pictures.formats import is_picture
 
@@ -108,64 +108,64 @@ def export_labels(
         raise UserError(f"{str(out)!r} exists and is not an empty folder: give the export a folder of its own")
     folder = given if given.is_dir() else given.parent
     table = given if given.suffix == ".csv" else folder / "labels.csv"
-    document = _document(given if given.suffix == ".json" else folder / "labels.json")
-    root = images if images is not None else folder / from_text(document.get("folder") or "")
+    document, listed = _read(given if given.suffix == ".json" else folder / "labels.json")
     if images is None and not isinstance(document.get("folder"), str):
         raise UserError(f"the labels in {str(folder)!r} do not say where their pictures are: give --images DIR")
+    root = images if images is not None else folder / from_text(document["folder"])
     rows = table_rows(table) if table.is_file() else ()
-    corrections = {os.path.normpath(row.file): row for row in rows if row.is_example}
+    corrections = {os.path.normpath(row.file): row.label for row in rows if row.is_example}
     files, skipped, changed = [], [], 0
-    for record in document["pictures"]:
-        path = os.path.normpath(os.path.join(root, from_text(record["file"])))
-        file = _labelled(record, path)
-        if row := corrections.pop(os.path.normpath(record["file"]), None):
-            changed += row.label != file.label
-            file = file._replace(label=row.label, confidence=1.0, unknown=row.label == UNKNOWN, by_person=True)
+    for file in listed:
+        if label := corrections.pop(os.path.normpath(file.name), None):
+            changed += label != file.label
+            file = file._replace(label=label, confidence=1.0, unknown=label == UNKNOWN, by_person=True)
+        path = os.path.normpath(os.path.join(root, file.path))
         if os.path.isfile(path) and is_picture(path):  # a labels.json from elsewhere might name any file
-            files.append(file)
+            files.append(file._replace(path=path))
         else:
-            skipped.append({"file": record["file"], "reason": "there is no such picture any more"})
+            skipped.append({"file": file.name, "reason": "there is no such picture any more"})
     if not files:
         raise UserError(f"none of the labelled pictures is in {str(root)!r}: give their folder with --images")
     skipped += [{"file": name, "reason": "labels.json does not have it: label again"} for name in corrections]
     here = os.path.realpath(out)
     if form == "imagefolder":
-        beside = _link_pictures(out, files, sort)
+        placed = _link_pictures(out, files, sort)
     else:
-        beside = [file._replace(path=os.path.relpath(os.path.realpath(file.path), here)) for file in files]
-    for name, text in FORMS[form](_classes(document, files), beside, url).items():
+        placed = [file._replace(path=os.path.relpath(os.path.realpath(file.path), here)) for file in files]
+    for name, text in FORMS[form](_classes(document, files), placed, url).items():
         write_text(out / name, text)
     return {"pictures": len(files), "corrected": changed, "skipped": skipped}
 
 
-def _document(labels: Path) -> dict[str, Any]:
+def _read(labels: Path) -> tuple[dict[str, Any], list[LabelledFile]]:
     """A labels.json of all pictures, checked."""
     try:
         if labels.stat().st_size > MOST_BYTES:
             raise ValueError("it is too large")
         document = clean_json(labels.read_bytes())
-        records, classes = document["pictures"], {one["name"] for one in document["classes"]}
-        if document["schema"] != SCHEMA or not all(isinstance(name, str) for name in classes):
-            raise ValueError("it is of another kind")
+        files, names = _files(document), {UNKNOWN, *(one["name"] for one in document["classes"])}
         total = sum(one["found"] + one["support"] for one in document["classes"]) + document.get("no_class", 0)
-        for one in records:
-            fine = one["label"] in classes and isinstance(one["file"], str) and finite(one["confidence"], 0, 1)
-            if not (fine and one.keys() >= {"unknown", "support"}):
-                raise ValueError("a picture has no valid name, label or confidence")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        right = (file.label in names and isinstance(file.name, str) and finite(file.confidence, 0, 1) for file in files)
+        if document["schema"] != SCHEMA or not all(right) or not all(isinstance(name, str) for name in names):
+            raise ValueError("of another kind, or a picture lacks its name, label or confidence")
+    except BROKEN as error:
         raise UserError(f"{str(labels)!r} is no labels.json of `label` ({error}): give the one in its --out") from error
-    if len(records) < total:
+    if len(files) < total:
         raise UserError(
-            f"{str(labels)!r} holds a sample of {len(records):,} of {count(total, 'picture')}: read labels.parquet "
-            f"instead"
+            f"{str(labels)!r} has {len(files):,} of {count(total, 'picture')} only: read labels.parquet instead"
         )
-    return document
+    return document, files
 
 
-def _labelled(record: Mapping[str, Any], path: str) -> LabelledFile:
-    label = UNKNOWN if record.get("no_class") else record["label"]
-    by_person = bool(record["support"] or record.get("no_class"))
-    return LabelledFile(path, record["file"], label, float(record["confidence"]), bool(record["unknown"]), by_person)
+def _files(document: Mapping[str, Any]) -> list[LabelledFile]:
+    """The pictures of a labels.json, their paths relative to its folder of pictures."""
+    files = []
+    for one in document["pictures"]:
+        label = UNKNOWN if one.get("no_class") else one["label"]
+        by_person = bool(one["support"] or label == UNKNOWN)
+        path = from_text(one["file"])
+        files.append(LabelledFile(path, one["file"], label, one["confidence"], bool(one["unknown"]), by_person))
+    return files
 
 
 def _classes(document: Mapping[str, Any], files: Sequence[LabelledFile]) -> list[str]:
@@ -191,7 +191,7 @@ def dataset_files(result: Mapping[str, Any], form: str, url: str = LOCAL) -> dic
     >>> [*dataset_files(result, "imagefolder")]
     ['metadata.csv', 'README.md']
     """
-    files = [_labelled(record, from_text(record["file"])) for record in result["pictures"]]
+    files = _files(result)
     return FORMS[form](_classes(result, files), files, url)
 
 
@@ -201,21 +201,21 @@ def _link_pictures(out: Path, files: Sequence[LabelledFile], way: str) -> list[L
     A place is in the folder of the class, at the path below the pictures, of an example from elsewhere its name alone.
     Where two would meet, the second is numbered; a disk may not tell A.png from a.png.
     """
-    places: dict[str, str] = {}
+    placed: dict[str, LabelledFile] = {}
     for file in files:
         # Bytes that are no text have a backslash in their names, which other tools take for a folder.
         inside = os.path.normpath(file.name.replace("\\", "_"))
         inside = os.path.basename(inside) if inside.startswith("..") or os.path.isabs(inside) else inside
-        place, number = f"{to_folder(file.label)}/{inside}", 1
-        stem, suffix = os.path.splitext(place)
-        while place.casefold() in places:
-            place, number = f"{stem}-{number + 1}{suffix}", number + 1
-        places[place.casefold()] = place
-    done = sort_pictures(out, {place: file.path for place, file in zip(places.values(), files)}, way)
-    (out / ".sorted.json").unlink(missing_ok=True)  # the folder is complete: nothing will update it
-    failed = {os.path.realpath(one.file) for one in done.failed}
-    pairs = zip(places.values(), files)
-    return [file._replace(path=place) for place, file in pairs if os.path.realpath(file.path) not in failed]
+        stem, suffix = os.path.splitext(f"{to_folder(file.label)}/{inside}")
+        place, number = stem + suffix, 1
+        while place.casefold() in placed:
+            number += 1
+            place = f"{stem}-{number}{suffix}"
+        placed[place.casefold()] = file._replace(path=place)
+    pictures = {one.path: file.path for one, file in zip(placed.values(), files)}
+    failed = {one.file for one in sort_pictures(out, pictures, way).failed}
+    (out / LIST).unlink(missing_ok=True)  # the folder is complete: nothing will update it
+    return [one for one in placed.values() if pictures[one.path] not in failed]
 
 
 def _imagefolder(classes: Sequence[str], files: Sequence[LabelledFile], url: str) -> dict[str, str]:

@@ -1,22 +1,33 @@
-"""`label`: names for the pictures of a folder, or the rows of a table, from a few examples of each class."""
+"""`label`: names for the pictures of a folder, or the rows of a table, from a few examples of each class. `predict`:
+names for pictures one by one, by a classifier that `label` wrote.
+
+`predict` loads no torch where the network's graph is in the user's cache (`networks.load_for_files`): a picture is
+named in the time that loading torch would take.
+"""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_ours
 from protoadapt.core.threads import thread_pool
-from protoadapt.labeling.classifier import METHOD
-from protoadapt.labeling.outputs import Output
-from protoadapt.labeling.parquet_table import OURS, PARQUET, check_pyarrow, parquet_writer
-from protoadapt.labeling.pictures import embed_folder, pictures_collection
+from protoadapt.labeling import outputs
+from protoadapt.labeling.classifier import METHOD, load_classifier
+from protoadapt.labeling.names import to_text
+from protoadapt.labeling.outputs import PARQUET, UNLABELED, LabelOutput, Page, name_in, picture_records, skipped_records
+from protoadapt.labeling.pictures import embed_folder, embed_pictures, load_same, pictures_collection, pictures_of
 from protoadapt.labeling.sorting import check_way
-from protoadapt.labeling.support import class_names, read_support
+from protoadapt.labeling.support import Examples, class_names, read_support
 from protoadapt.labeling.thumbnails import Progress, thumbnails_ahead
+from protoadapt.vision import networks
+from protoadapt.vision.pictures.walk import Listing
 
 MODEL = "lite0"
 """The network of `label` unless another is asked for."""
@@ -38,7 +49,7 @@ def label(
     unknown: str | float | None = None,
     cache: str | Path | None = None,
     device: str = "cpu",
-    page: Callable[[dict[str, Any]], str] | None = None,
+    page: Page | None = None,
     on_progress: Progress = lambda stage, done, total: None,
 ) -> dict[str, Any]:
     """Names pictures from a few examples; the unlabelled pictures shape the classifier too.
@@ -78,11 +89,12 @@ def label(
     >>> result["pictures"][0]["label"]
     'oak'
     """
-    output = Output(out, sort, sort_unknown, page)
+    output = LabelOutput(out, sort, sort_unknown, page)
     _check_places(output.folder, images, support, sort)
     if features:
-        check_pyarrow()
-        check_ours(output.folder / PARQUET, OURS)
+        import pyarrow.parquet  # noqa: F401  (where it is absent, that is said before the work)
+
+        check_ours(output.folder / PARQUET, outputs.OURS[PARQUET])
         if method == "pt_map":
             raise UserError("--features with --method pt_map would read all rows thousands of times: choose bapa")
     libraries = thread_pool(1).submit(_load_libraries)
@@ -110,14 +122,17 @@ def label(
         passes = estimator.get_params().get("n_iter", 0) + 2
         collection = parts_collection(str(features), examples, model, device, passes, on_progress)
     output.check_corrections(collection.knows, images, support)
-    parquet = parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
-    with thread_pool(1) as pool, parquet if features else nullcontext(lambda block: None) as each:
+    if features:
+        writer = outputs.parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
+    with thread_pool(1) as pool, writer if features else nullcontext(lambda block: None) as each:
         pool.submit(thumbnails_ahead, collection.root, collection.contents, output.folder)
         named = collection.name(estimator, rate=rate, keep=collection.rows_on_disk <= FEW, each=each)
     result = named.result
     if features:
         result["title"] += f": {len(result['pictures']):,} of {count(collection.rows_on_disk, 'picture')}"
-    output.write(result, named.records, named.classifier, collection, support, on_progress)
+    pictures = (collection.root, collection.files, collection.contents)
+    given: dict[str, Any] = {"classifier": named.classifier, "sources": support, "on_progress": on_progress}
+    output.write(result, named.records, *pictures, **given)
     return result
 
 
@@ -143,3 +158,86 @@ def _check_places(out: Path, images: str | Path | None, support: Sequence[str | 
         raise UserError(
             f"{str(out / PARQUET)!r} holds labels of label --features: remove it, or choose another folder for --out"
         )
+
+
+def predict(
+    classifier: str | Path,
+    images: Sequence[str | Path],
+    *,
+    out: str | Path | None = None,
+    sort: str | None = None,
+    sort_unknown: str | None = None,
+    model: str | Path | None = None,
+    device: str = "cpu",
+    page: Page | None = None,
+    on_progress: Progress = lambda stage, done, total: None,
+) -> dict[str, Any]:
+    """Names pictures one by one with a classifier that `label` wrote; nothing is fitted.
+
+    Parameters
+    ----------
+    classifier : classifier.safetensors.
+    images : pictures, and folders of pictures.
+    out : a folder that gets labels.csv and labels.json as `label` writes them, not that of `label`; None: no file.
+    sort, sort_unknown, page : with `out`, as in `label`.
+    model : the network, where it is not found under the name that the classifier keeps; its weights must be the same.
+    device : "cpu", "cuda", …
+    on_progress : called with "pictures embedded", how many are done, and of how many.
+
+    Returns
+    -------
+    `pictures`: one record per picture with file, label, confidence, runner_up, margin and unknown; `classes`, `model`,
+    `calibrated`, and `skipped` files with reasons. With `out`, what labels.json holds, as `label` returns it: files are
+    relative to the folder that all pictures have in common.
+
+    Examples
+    --------
+    >>> predict("named/classifier.safetensors", ["new.jpg"])["pictures"][0]["label"]
+    'oak'
+    """
+    fitted, output = (
+        load_classifier(classifier),
+        LabelOutput(out, sort, sort_unknown, page) if out is not None else None,
+    )
+    check_way(sort, sort_unknown, fitted.classes)
+    if output and output.classifier.exists():
+        raise UserError(
+            f"{str(out)!r} holds results of label, which would be replaced: choose another folder for --out"
+        )
+    given = Listing([], [])
+    for path in map(str, images):
+        if not os.path.lexists(path):
+            raise UserError(f"there is no picture {to_text(path)!r}: check the name")
+        found = pictures_of(path) if os.path.isdir(path) else Listing([path], [])
+        given = Listing([*given.files, *found.files], [*given.skipped, *found.skipped])
+    views = fitted.model.get("views", 1)
+    load = networks.load_for_files if views == 1 else networks.load
+    network = load_same(
+        model, fitted.model["name"], fitted.model["weights"], "the classifier was", lambda name: load(name, device)
+    )
+    _, content_of, store, _, skipped = embed_pictures(given, Examples([], [], []), network, None, on_progress, views)
+    content = {file: one for file in given.files if (one := content_of[file]) is not None}
+    answers, codes = fitted.answer(store.rows(list(content.values()))), np.full(len(content), UNLABELED)
+    if output is None:
+        return {
+            "schema": "protoadapt-predictions/1",
+            "model": fitted.model,
+            "calibrated": fitted.threshold is not None,
+            "classes": fitted.classes,
+            "pictures": picture_records(list(map(to_text, content)), answers, codes, fitted.classes),
+            "skipped": skipped_records(skipped),
+        }
+    files = [os.path.abspath(file) for file in content]
+    base = os.path.commonpath([os.path.dirname(file) for file in files])
+    output.check_corrections(lambda example: False, base)  # they teach nothing here, but are somebody's work
+    names = [name_in(base, file) for file in files]
+    records = picture_records(names, answers, codes, fitted.classes)
+    result = outputs.result_head(Path(base).name, fitted, {"name": "predict", "settings": {}})
+    named = Counter(record["label"] for record in records)
+    unknown = Counter(record["label"] for record in records if record["unknown"])
+    result["classes"] = [
+        {"name": name, "support": 0, "found": named[name], "unknown": unknown[name]} for name in fitted.classes
+    ]
+    result |= {"pictures": records, "skipped": skipped_records(skipped), "notes": []}
+    output.write(result, records, base, files, dict(zip(names, content.values())), on_progress=on_progress)
+    return result

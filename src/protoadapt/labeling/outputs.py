@@ -1,9 +1,13 @@
-"""What `label` and `predict` write: one record per picture, in labels.csv and labels.json, and all that lies beside."""
+"""What the verbs write: a csv for people, a json, a page, each whole or not at all, and all that lies beside.
+
+`label` and `predict` have one record per picture, in labels.csv and labels.json; with --features in labels.parquet.
+"""
 
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,12 +23,16 @@ from protoadapt.vision.pictures.walk import Skipped
 
 SCHEMA = "protoadapt-labels/1"
 COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "familiarity", "unknown", "guess")
-OURS = {
+LABEL_FILES = {
+    "labels.csv": re.compile(rb""),  # any: what people wrote into it is compared later
     "labels.json": re.compile(rb'"schema": *"protoadapt-labels/'),
-    "classifier.safetensors": re.compile(rb"protoadapt-classifier/"),
     "report.html": re.compile(rb'content="protoadapt, labels'),
 }
+CLASSIFIER, PARQUET = "classifier.safetensors", "labels.parquet"
+OURS = {CLASSIFIER: re.compile(rb"protoadapt-classifier/"), PARQUET: re.compile(rb"\APAR1.*runner_up", re.DOTALL)}
 """What shows that a file was written by `label`, for those that it replaces."""
+Page = Callable[[dict[str, Any]], str]
+"""Makes the html file of a verb from what its json file holds and the small pictures beside that."""
 UNLABELED, NONE_OF_CLASSES = -1, -2
 """In place of a class number: nobody labelled the picture; a person says that it belongs to none of the classes.
 (`unknown` is what the classifier suspects.)"""
@@ -88,7 +96,7 @@ def name_in(images: str | Path, file: str) -> str:
 
 def labels_csv_text(result: Mapping[str, Any]) -> str:
     """labels.csv of a result. The column `guess` holds the label before anybody corrects it (see `support`)."""
-    rows = []
+    rows: list[Sequence[object]] = [COLUMNS]
     for record in result["pictures"]:
         label, runner_up = class_cell(record["label"]), class_cell(record["runner_up"])
         answered = result["calibrated"] or record["support"]
@@ -97,17 +105,17 @@ def labels_csv_text(result: Mapping[str, Any]) -> str:
         guess = origin_mark(record) if record["support"] else label
         if record.get("no_class"):  # a person's word needs no calibration
             label, unknown, guess = UNKNOWN, "yes", origin_mark(record)
-        rows.append(
-            [files.file_cell(record["file"]), label, confidence, runner_up, margin, familiarity, unknown, guess]
-        )
-    return files.csv_text([COLUMNS, *rows])
+        file = files.file_cell(record["file"])
+        rows.append([file, label, confidence, runner_up, margin, familiarity, unknown, guess])
+    return files.csv_text(rows)
 
 
 def origin_mark(record: Mapping[str, Any]) -> str:
     """What `guess` says of an example, so that it comes back with the same origin."""
     origin = support.CORRECTED if record.get("corrected") else int(record.get("by_table", False))
-    label = UNKNOWN if record.get("no_class") else record["label"]
-    return support.guess_of(origin, label, record.get("by_page", False))
+    marks = support.marks(UNKNOWN if record.get("no_class") else record["label"])
+    ours, of_page = (mark for mark, other in marks.items() if other == origin)
+    return of_page if record.get("by_page") else ours
 
 
 def result_head(title: str, classifier: Classifier, method: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,37 +145,49 @@ def link_between(out: Path, folder: str | Path) -> str | None:
 
 
 class Output:
-    """The folder that a verb writes into: what can be refused is refused before the work, and `write` writes it all.
+    """The folder that a verb writes into: what can be refused is refused before the work.
 
-    out: the folder. sort, sort_unknown: as in `label`. page: makes report.html of a result with its small pictures.
+    out: the folder. ours: the names of the verb's csv, json and html file and, for each, what shows that a file there
+    was written by it and may be replaced. page: None: no html file.
     """
 
-    def __init__(
-        self,
-        out: str | Path,
-        sort: str | None = None,
-        sort_unknown: str | None = None,
-        page: Callable[[dict[str, Any]], str] | None = None,
-    ):
-        self.folder, self.sort, self.apart, self.page = Path(out), sort, sort_unknown == APART, page
-        check_way(sort, sort_unknown)
+    def __init__(self, out: str | Path, ours: Mapping[str, re.Pattern[bytes]], page: Page | None = None):
+        self.folder, self.page = Path(out), page
         files.check_output_folder(self.folder)
-        self.labels_csv = files.check_output(self.folder / "labels.csv")  # whose labels are compared later
-        for name, mark in OURS.items():
-            files.check_ours(self.folder / name, mark)
-        self.unchanged = files.unchanged_since_now(self.labels_csv)
+        self.csv, self.json, self.html = (files.check_ours(self.folder / name, mark) for name, mark in ours.items())
+        self.unchanged = files.unchanged_since_now(self.csv)
+
+    def write_table(self, text: str) -> None:
+        """The csv file, first of all files: if it was edited meanwhile, all stays as it was."""
+        files.write_text(self.csv, text, self.unchanged)
+
+    def write_document(self, document: dict[str, Any]) -> None:
+        """The json and the html file."""
+        files.write_text(self.json, json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")
+        if self.page:
+            files.write_text(self.html, self.page(thumbnails.with_images(document, self.folder)))
+
+
+class LabelOutput(Output):
+    """That of `label` and `predict`; sort, sort_unknown as in `label`."""
+
+    def __init__(self, out: str | Path, sort: str | None, sort_unknown: str | None, page: Page | None):
+        check_way(sort, sort_unknown)
+        super().__init__(out, LABEL_FILES, page)
+        self.sort, self.apart = sort, sort_unknown == APART
+        self.classifier = files.check_ours(self.folder / CLASSIFIER, OURS[CLASSIFIER])
 
     def check_corrections(
         self, knows: Callable[[support.Example], bool], images: str | Path | None, sources: Sequence[str | Path] = ()
     ) -> None:
         """Corrections in a labels.csv that is about to be replaced must be among the labels of this run (`knows`)."""
         self.unchanged()  # or the next lines would speak of corrections that were made since
-        if not self.labels_csv.is_file():
+        if not self.csv.is_file():
             return
-        examples = support.table_examples(self.labels_csv, images, sources, strict=False)
+        examples = support.table_examples(self.csv, images, sources, strict=False)
         if lost := [one.file for one in examples if one.by_table and not knows(one)]:
             raise UserError(
-                f"{str(self.labels_csv)!r} holds {count(len(lost), 'correction')} that would be lost, such as "
+                f"{str(self.csv)!r} holds {count(len(lost), 'correction')} that would be lost, such as "
                 f"{to_text(lost[0])!r}: add this table as --support, or move it away"
             )
 
@@ -175,35 +195,37 @@ class Output:
         self,
         result: dict[str, Any],
         records: Sequence[Mapping[str, Any]] | None,
-        classifier: Classifier | None,
-        pictures: Any,
+        root: str,
+        pictures: Sequence[str],
+        contents: Mapping[str, bytes],
+        *,
+        classifier: Classifier | None = None,
         sources: Sequence[str | Path] = (),
-        on_progress: thumbnails.Progress = lambda stage, done, total: None,
+        on_progress: thumbnails.Progress,
     ) -> None:
-        """Writes the small pictures, labels.csv, labels.json, the classifier, the sorted pictures and report.html.
+        """Writes the small pictures, labels.csv, the classifier, the sorted pictures, labels.json and report.html.
 
         records: of all pictures; None where they are too many for labels.csv. Then that of an earlier run is removed,
-        as it would contradict the other files, unless it is one of the `sources` of examples. pictures: `root`, `files`
-        and `contents` as a `Collection` has them. Sorting adds `left_alone` and `skipped` files to the result.
+        as it would contradict the other files, unless it is one of the `sources` of examples. root, pictures, contents:
+        the `root`, `files` and `contents` of a `Collection`. Sorting adds `left_alone` and `skipped` files to the
+        result.
         """
-        out, root = self.folder, pictures.root
-        result["folder"] = link_between(out, root)
-        thumbnails.add_thumbnails(result, root, pictures.contents, out, on_progress)
-        if records is not None:  # first: if it refuses, all is as it was
-            files.write_text(self.labels_csv, labels_csv_text(result | {"pictures": records}), self.unchanged)
-        elif not any(self.labels_csv.exists() and Path(source).samefile(self.labels_csv) for source in sources):
+        result["folder"] = link_between(self.folder, root)
+        thumbnails.add_thumbnails(result, root, contents, self.folder, on_progress)
+        if records is not None:
+            self.write_table(labels_csv_text(result | {"pictures": records}))
+        elif not any(self.csv.exists() and Path(source).samefile(self.csv) for source in sources):
             self.unchanged()
-            self.labels_csv.unlink(missing_ok=True)
-        files.write_text(out / "labels.json", json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
+            self.csv.unlink(missing_ok=True)
         if classifier is not None:
-            save_classifier(out / "classifier.safetensors", classifier)
-        thumbnails.remove_unused(result, out)
+            save_classifier(self.classifier, classifier)
         if self.sort:
-            done = sort_pictures(out / "sorted", self._places(result["pictures"], pictures.files, root), self.sort)
+            places = self._places(result["pictures"], pictures, root)
+            done = sort_pictures(self.folder / "sorted", places, self.sort)
             result["left_alone"] = done.left_alone
             result["skipped"] += skipped_records(done.failed, lambda file: name_in(root, file))
-        if self.page:
-            files.write_text(out / "report.html", self.page(thumbnails.with_images(result, out)))
+        self.write_document(result)
+        thumbnails.remove_unused(result, self.folder)
 
     def _places(self, records: Sequence[Mapping[str, Any]], files: Sequence[str], root: str | Path) -> dict[str, str]:
         """Where in sorted/ each picture below `root` goes: below its class, at the same path as below `root`; with
@@ -215,3 +237,43 @@ class Output:
                 nowhere = record.get("no_class") or (self.apart and record["unknown"])
                 places[os.path.join(UNKNOWN if nowhere else to_folder(record["label"]), inside)] = file
         return places
+
+
+@contextmanager
+def parquet_writer(
+    path: Path, classes: Sequence[str], check: Callable[[], None] = lambda: None
+) -> Iterator[Callable[[AnsweredBlock], None]]:
+    """Yields a function that appends a block (`AnsweredBlock.labelled`); the file is written whole or not at all.
+
+    One row per picture: file, label, confidence, runner_up, margin, familiarity, unknown, support, and its shard and
+    row there. `check` may still refuse right before the file is replaced.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name, number = pa.dictionary(pa.int32(), pa.string()), pa.float32()
+    kinds = {"file": pa.string(), "label": name, "confidence": number, "runner_up": name, "margin": number}
+    kinds |= {"familiarity": number, "unknown": pa.bool_(), "support": pa.bool_(), "shard": pa.int32()}
+    schema, labels = pa.schema(kinds | {"row": pa.int32()}), pa.array([*classes, UNKNOWN], pa.string())
+
+    def named(codes: np.ndarray, none: np.ndarray | None = None) -> Any:
+        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=none), labels)
+
+    # An open file: of a name pyarrow expands a ~, and refuses one that is not text.
+    with (
+        files.written_whole(path) as partial,
+        open(partial, "wb") as opened,
+        pq.ParquetWriter(opened, schema, compression="zstd") as file,
+    ):
+
+        def add(block: AnsweredBlock) -> None:
+            best, probability, familiarity, unknown = block.answers
+            p, q = probability.T
+            label = named(np.where(block.codes == NONE_OF_CLASSES, len(classes), best[:, 0]))
+            runner_up = named(best[:, 1], block.codes != UNLABELED)
+            place = np.full(len(p), block.part), block.numbers
+            columns = (block.names, label, p, runner_up, p - q, familiarity, unknown, block.codes >= 0, *place)
+            file.write_table(pa.Table.from_pydict(dict(zip(schema.names, columns)), schema))
+
+        yield add
+        check()

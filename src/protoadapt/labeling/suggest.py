@@ -1,4 +1,4 @@
-"""What to label next: the pictures whose labels would teach the most, in order, each with a reason.
+"""`suggest`, what to label next: the pictures whose labels would teach the most, in order, each with a reason.
 
 Without any label, the most typical picture of each cluster (TypiClust: Hacohen, Dekel, Weinshall, Active Learning on a
 Budget, 2022): with few labels, typical pictures teach more than unusual ones.
@@ -15,17 +15,36 @@ each time the one that adds most: as F is submodular, this comes within 1 − 1/
 (`benchmarks/suggest.py` has the comparison).
 """
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from protoadapt.core.errors import count
+from protoadapt.core.errors import UserError, count, whole_number
+from protoadapt.core.files import csv_text, file_cell
 from protoadapt.core.methods.common import unit
 from protoadapt.core.prototype_model import power_transform
-from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.classifier import METHOD, Classifier
+from protoadapt.labeling.label_methods import make_estimator
+from protoadapt.labeling.names import class_cell
+from protoadapt.labeling.outputs import Output, Page, name_in, skipped_records
+from protoadapt.labeling.pictures import Embedded, embed_folder, pictures_collection
+from protoadapt.labeling.support import Examples, class_names, one_per_picture, read_support, table_examples
+from protoadapt.labeling.thumbnails import Progress, write_thumbnails
+from protoadapt.vision.pictures.decode import PREVIEW
 
+SCHEMA = "protoadapt-next/1"
+NEXT_FILES = {
+    "next.csv": re.compile(rb"file[,;\t]label[,;\t]likely"),
+    "next.json": re.compile(rb'"schema": *"protoadapt-next/'),
+    "next.html": re.compile(rb'content="protoadapt, next"'),
+}
+COLUMNS = ("file", "label", "likely", "runner-up", "reason")
+MOST = 1000
+"""Pictures that can be suggested at once; nobody labels more before looking again."""
 POOL = 4000
 """Unlabelled pictures that are considered, at most; a sample of more. Their similarities take 64 MB."""
 NEIGHBOURS = 20
@@ -100,8 +119,13 @@ def suggest_first(rows: np.ndarray, codes: np.ndarray, n: int) -> list[Suggestio
 
     rows (N, D): features as they come from a network; codes (N): negative for unlabelled rows.
     """
+    return suggest(centred(rows), codes, n)
+
+
+def centred(rows: np.ndarray) -> np.ndarray:
+    """(N, D): features as they come from a network, about their mean and of unit length."""
     flat = power_transform(torch.from_numpy(rows).float(), 0.5, "auto")
-    return suggest(unit(flat - flat.mean(0)).numpy(), codes, n)
+    return unit(flat - flat.mean(0)).numpy()
 
 
 def cover(pool: np.ndarray, labelled: np.ndarray, doubt: np.ndarray, n: int) -> tuple[list[int], list[int]]:
@@ -189,3 +213,99 @@ def next_record(suggestion: Suggestion, record: Mapping[str, Any]) -> dict[str, 
     }[kind]
     like = f"; {count(stands_for - 1, 'similar picture')} without a label" if stands_for > 1 else ""
     return {"file": record["file"], "kind": kind, "stands_for": stands_for, "reason": why + like}
+
+
+def suggest_folder(
+    images: str | Path,
+    out: str | Path,
+    support: Sequence[str | Path] = (),
+    *,
+    n: int = 20,
+    model: str | Path,
+    cache: str | Path | None = None,
+    device: str = "cpu",
+    page: Page | None = None,
+    on_progress: Progress = lambda stage, done, total: None,
+) -> dict[str, Any]:
+    """Finds the pictures of a folder whose labels would teach most (`suggest`) and writes next.csv and next.json.
+
+    Parameters
+    ----------
+    images : the folder of pictures, at any depth.
+    out : the folder that gets them, with small pictures and features.
+    support : labels so far, as in `label`; any number of classes, or none.
+    n : number of pictures, 1 to 1,000.
+    model, cache, device, on_progress : as in `label`.
+    page : makes `out`/next.html, such as `protoadapt.report.picture_pages.next_page`; None: no page.
+
+    Returns
+    -------
+    What next.json holds: `pictures`, the most useful first: `file`, `label` and `runner_up` (the likely classes, where
+    there are two), `kind`, `stands_for`, `reason` and `preview`, the name of a small picture; `skipped` files with
+    reasons; `notes` as in `label`.
+
+    Examples
+    --------
+    >>> suggest_folder("photos", "named", n=3, model="lite0")["pictures"][0]["reason"]
+    'typical of its group; 41 similar pictures without a label'
+    """
+    whole_number("n", n, 1, MOST)
+    output = Output(out, NEXT_FILES, page)
+    examples = read_support(support, images, least=0)
+    embedded = embed_folder(images, output.folder, examples, model, cache, device, on_progress)
+    if len(class_names(examples.examples)) < 2:
+        records = _first_labels(images, examples, embedded, n)
+    else:
+        collection = pictures_collection(images, examples, embedded, device)
+        result = collection.name(make_estimator(METHOD, {}, device), paths=False, n_next=n).result
+        likely = {one["file"]: {key: one[key] for key in ("label", "runner_up")} for one in result["pictures"]}
+        records = [one | likely[one["file"]] for one in result["next"]]
+    if not records:
+        raise UserError(f"there is nothing left to learn in {str(images)!r}: every picture is labelled or certain")
+    notes = examples.notes()
+    if len(records) < n:
+        fewer = count(len(records), "picture is", "pictures are")
+        notes.append(f"{fewer} suggested and not {n:,}: the others are labelled, certain, unreadable or copies")
+    file_of = {name_in(images, file): file for file in embedded.files}
+    files = [file_of[one["file"]] for one in records]
+    wanted = [(file, embedded.content_of[file], PREVIEW) for file in files]
+    for record, small in zip(records, write_thumbnails(wanted, output.folder)):
+        record["preview"] = small
+    document = {
+        "schema": SCHEMA,
+        "title": Path(images).resolve().name,
+        "pictures": records,
+        "skipped": skipped_records(embedded.skipped, lambda file: name_in(images, file)),
+        "notes": notes,
+    }
+    output.write_table(next_table(document, images, output.csv, support))
+    output.write_document(document)
+    return document
+
+
+def _first_labels(images: str | Path, examples: Examples, embedded: Embedded, n: int) -> list[dict[str, Any]]:
+    """Suggestions while there are labels of fewer than two classes, and so no classifier."""
+    files, content_of, store, *_ = embedded
+    labelled = one_per_picture((content_of[example.file], example) for example in examples.examples)
+    file_of = {content: file for file in reversed(files) if (content := content_of[file]) is not None}
+    contents = [*file_of, *(content for content in labelled if content not in file_of)]
+    codes = np.array([0 if content in labelled else -1 for content in contents])
+    found = suggest_first(store.rows(contents), codes, n)
+    return [next_record(one, {"file": name_in(images, file_of[contents[one.row]])}) for one in found]
+
+
+def next_table(result: Mapping[str, Any], images: str | Path, table: Path, support: Sequence[str | Path] = ()) -> str:
+    """next.csv: a line per suggestion with an empty label to fill in.
+
+    Lines of the table that is about to be replaced stay if somebody wrote a label into them.
+    """
+    kept: dict[str, str] = {}
+    if table.is_file():
+        for example in table_examples(table, images, support, strict=False):
+            kept[name_in(images, example.file)] = example.label
+    rows = [[file_cell(file), class_cell(label), "", "", "labelled"] for file, label in kept.items()]
+    for one in result["pictures"]:
+        if one["file"] not in kept:
+            likely = [class_cell(one.get(key) or "") for key in ("label", "runner_up")]
+            rows.append([file_cell(one["file"]), "", *likely, one["reason"]])
+    return csv_text([COLUMNS, *rows])

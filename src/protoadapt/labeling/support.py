@@ -5,11 +5,11 @@ comes back as truth would teach its own mistakes. So labels.csv has a column `gu
 a row is an example if its label differs from its guess, or if its guess was emptied, which confirms the label. For
 labels that people gave, `guess` names their origin and they are examples again: "(folder) cat", "(table)",
 "(corrected)" where the classifier had guessed before, and the same three for the page in the browser
-(`PAGE`). A table without this column consists of examples only.
+(`marks`). A table without this column consists of examples only.
 """
 
 import csv
-import filecmp
+import hashlib
 import os
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -17,24 +17,14 @@ from pathlib import Path
 from typing import NamedTuple, TextIO, TypeVar
 
 from protoadapt.core.errors import UserError
-from protoadapt.labeling.names import (
-    UNKNOWN,
-    class_cell,
-    class_of_cell,
-    composed,
-    from_folder,
-    from_text,
-    slips,
-    to_text,
-)
+from protoadapt.labeling import names
+from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.sorting import LIST as SORTED
 from protoadapt.vision.pictures.walk import Skipped, find_pictures
 
-BY_FOLDER, BY_TABLE, BY_CORRECTION = "(folder)", "(table)", "(corrected)"
 IN_FOLDER, IN_TABLE, CORRECTED = 0, 1, 2
 """Origins of a label, the fairest sample of a class first: a class folder; a table; a table's correction of a guess."""
-PAGE = {IN_FOLDER: "(page folder)", IN_TABLE: "(page)", CORRECTED: "(page corrected)"}
-"""What `guess` says of a label that was given in the page, by origin."""
+OF_PAGE = "(page"
 DELIMITERS = ",;\t"  # spreadsheets use one or another, depending on the country
 
 Key = TypeVar("Key", bound=Hashable)
@@ -67,7 +57,7 @@ class Examples(NamedTuple):
             class_names(example for example in self.examples if example.by_table == table) for table in (True, False)
         )
         left_out = (f"the folder {name!r} was left out: pictures of no class are no examples" for name in self.left_out)
-        return [*slips(by_table, by_folder), *left_out]
+        return [*names.slips(by_table, by_folder), *left_out]
 
 
 class Row(NamedTuple):
@@ -80,25 +70,21 @@ class Row(NamedTuple):
 
     @property
     def is_example(self) -> bool:
-        if self.label in ("", UNKNOWN):
-            return bool(self.label)
-        return self.guess != self.label or self.guess in (BY_TABLE, BY_CORRECTION, *PAGE.values())
+        changed = self.guess != self.label or self.guess in marks(self.label)
+        return bool(self.label) and (self.label == UNKNOWN or changed)
 
     @property
     def origin(self) -> int:
-        if self.guess in (by_folder(self.label), PAGE[IN_FOLDER]):
-            return IN_FOLDER
-        return IN_TABLE if self.guess in (None, BY_TABLE, PAGE[IN_TABLE]) else CORRECTED
+        return IN_TABLE if self.guess is None else marks(self.label).get(self.guess, CORRECTED)
 
 
-def by_folder(label: str) -> str:
-    """The `guess` of an example from a class folder. It names the class, so that a changed label is noticed."""
-    return f"{BY_FOLDER} {class_cell(label)}"
+def marks(label: str) -> dict[str, int]:
+    """What `guess` can say of an example with this label, by `label` and by the page, and the origin that it has then.
 
-
-def guess_of(origin: int, label: str, by_page: bool = False) -> str:
-    """What `guess` says of an example, which gives it this origin when it is read."""
-    return PAGE[origin] if by_page else (by_folder(label), BY_TABLE, BY_CORRECTION)[origin]
+    A class folder is named, so that a changed label is noticed.
+    """
+    ours = {f"(folder) {names.class_cell(label)}": IN_FOLDER, "(table)": IN_TABLE, "(corrected)": CORRECTED}
+    return ours | {"(page folder)": IN_FOLDER, "(page)": IN_TABLE, "(page corrected)": CORRECTED}
 
 
 def read_support(
@@ -121,33 +107,28 @@ def read_support(
         else:
             raise UserError(f"there is no {str(source)!r}: give a folder with one folder per class, or a csv file")
     if len(classes := class_names(found.examples)) < least:
-        raise UserError(_too_few(sources, classes, found.left_out))
+        raise UserError(_too_few(list(map(Path, sources)), classes, found.left_out))
     return found
 
 
-def _too_few(sources: Sequence[str | Path], classes: Sequence[str], left_out: Sequence[str]) -> str:
+def _too_few(sources: Sequence[Path], classes: Sequence[str], left_out: Sequence[str]) -> str:
     """What to do where fewer classes than needed have an example."""
-    folders = (entry for source in sources if os.path.isdir(source) for entry in os.scandir(source) if entry.is_dir())
-    visible = (entry for entry in folders if not entry.name.startswith("."))
-    empty = sorted(to_text(entry.name) for entry in visible if not find_pictures(entry.path).files)
-    aside = [f"no picture in the folder {_named(empty)}"] if empty else []
-    aside += [f"the folder {_named(left_out)} was left out"] if left_out else []
-    where = " and ".join(repr(str(source)) for source in sources)
-    bare = f" ({'; '.join(aside)})" if aside else ""
+    folders = [entry for source in sources if source.is_dir() for entry in sorted(source.iterdir()) if entry.is_dir()]
+    visible = [entry for entry in folders if not entry.name.startswith(".")]
+    empty = [to_text(entry.name) for entry in visible if not find_pictures(entry).files]
+    aside = [f"no picture in the folder {', '.join(map(repr, empty[:5]))}"] if empty else []
+    aside += [f"the folder {', '.join(map(repr, left_out[:5]))} was left out"] if left_out else []
+    gives = " and ".join(repr(str(source)) for source in sources)
+    gives += f" gives one class only, {classes[0]!r}" if classes else " gives no labels"
+    gives += f" ({'; '.join(aside)})" if aside else ""
     if classes:
-        return f"{where} gives one class only, {classes[0]!r}{bare}: add examples of at least one other class"
-    tables = [str(source) for source in sources if os.path.isfile(source)]
-    fill = (
-        f"write the class of some pictures into the column label of {tables[0]!r}, at least one of each of two "
-        f"classes, and run the same command again (guesses that nobody changed do not count)"
-        if tables
-        else "make one folder per class with pictures inside, or a csv with file and label"
-    )
-    return f"{where} gives no labels{bare}: {fill}"
-
-
-def _named(names: Sequence[str], most: int = 5) -> str:
-    return ", ".join(map(repr, names[:most])) + f" and {len(names) - most:,} more" * (len(names) > most)
+        return f"{gives}: add examples of at least one other class"
+    for table in filter(Path.is_file, sources):
+        return (
+            f"{gives}: write the class of some pictures into the column label of {str(table)!r}, at least one "
+            f"of each of two classes, and run the same command again (guesses that nobody changed do not count)"
+        )
+    return f"{gives}: make one folder per class with pictures inside, or a csv with file and label"
 
 
 def class_names(examples: Iterable[Example]) -> list[str]:
@@ -165,7 +146,9 @@ def folder_examples(root: Path) -> Examples:
     examples, left_out, (files, skipped) = [], [], find_pictures(root)
     for file in files:
         first, *deeper = os.path.relpath(file, root).split(os.sep)
-        label = composed(from_folder(to_text(first))).strip()  # as in tables, where a space at the end is not visible
+        label = names.composed(
+            names.from_folder(to_text(first))
+        ).strip()  # as in tables, where a space at the end is not visible
         if not (deeper and label):
             skipped.append(Skipped(file, "in no class folder"))
         elif label.casefold() != UNKNOWN:
@@ -196,20 +179,20 @@ def table_examples(
     Without `images` names stay as they are: a manifest's.
     """
     folders = [] if images is None else [images, *filter(os.path.isdir, support)]
-    anywhere: dict[str, list[str]] | None = None
+    anywhere: dict[str, list[str]] = {}
     for row in filter(lambda row: row.is_example, table_rows(table)):
         line, name, label, guess = row
         if images is None:
-            yield Example(os.path.normpath(from_text(name)), label, table, row.origin)
+            yield Example(os.path.normpath(names.from_text(name)), label, table, row.origin)
             continue
         near = (table.parent, images) if guess is None else (images, table.parent)
         files = list(_places(name, *near))[: 1 if guess is None else None] or list(_places(name, *folders[1:]))
         bare = not os.path.dirname(os.path.normpath(name))
-        if bare and (not files or guess in PAGE.values()):
-            anywhere = _by_name(folders) if anywhere is None else anywhere
-            spellings = map(os.path.normpath, (name, from_text(name)))
+        if bare and (not files or (guess or "").startswith(OF_PAGE)):
+            anywhere = anywhere or _by_name(folders)
+            spellings = map(os.path.normpath, (name, names.from_text(name)))
             files += next((anywhere[spelling] for spelling in spellings if spelling in anywhere), [])
-        other = next((file for file in files[1:] if not _same(files[0], file)), None)
+        other = next((file for file in files[1:] if digest_of(file) != digest_of(files[0])), None)
         if other is not None and strict:
             raise UserError(
                 f"line {line} of {str(table)!r} names {name!r}, which is {to_text(files[0])!r} and, another file, "
@@ -256,15 +239,17 @@ def check_classes(examples: Iterable[Example], classes: Sequence[str], skipped: 
 def _places(name: str, *folders: str | Path) -> Iterator[str]:
     """For each folder the first spelling of the name that is a file."""
     for folder in folders:
-        spellings = (os.path.join(folder, spelling) for spelling in (name, from_text(name)))
+        spellings = (os.path.join(folder, spelling) for spelling in (name, names.from_text(name)))
         yield from islice(filter(os.path.isfile, spellings), 1)
 
 
-def _same(one: str, other: str) -> bool:
+def digest_of(file: str) -> bytes | None:
+    """What identifies a picture; None where it cannot be read."""
     try:
-        return filecmp.cmp(one, other, shallow=False)
+        with open(file, "rb") as opened:
+            return hashlib.file_digest(opened, "sha256").digest()
     except OSError:
-        return False
+        return None
 
 
 def _by_name(folders: Iterable[str | Path]) -> dict[str, list[str]]:
@@ -294,14 +279,15 @@ def lines_of(file: TextIO, table: str) -> Iterator[Row]:
                 f"{table} has no columns file and label, each once: name them in its first line, with a comma, "
                 f"semicolon or tab between, write the class of some pictures into label and leave it empty for others"
             )
-        place = {name: columns.index(name) for name in ("file", "label", "guess") if name in columns}
+        place = {name: at for at, name in enumerate(columns)}
+        guess = [place["guess"]] if "guess" in place else []
         for cells in reader:
             if len(cells) <= max(place["file"], place["label"]):
                 continue  # an empty line
-            label = class_of_cell(composed(cells[place["label"]]).strip())
-            guess = composed(cells[place["guess"]]).strip() if place.get("guess", len(cells)) < len(cells) else None
+            texts = [names.composed(cells[at]).strip() for at in (place["label"], *guess) if at < len(cells)]
+            label, *said = map(names.class_of_cell, texts)
             label = UNKNOWN if label.casefold() == UNKNOWN else label
-            yield Row(reader.line_num, cells[place["file"]], label, guess and class_of_cell(guess))
+            yield Row(reader.line_num, cells[place["file"]], label, said[0] if said else None)
     except (csv.Error, UnicodeDecodeError) as error:  # an open quotation would take all lines after it for one name
         raise UserError(
             f"{table} cannot be read as csv ({error}): check its quotation marks, and save it as csv in UTF-8"
