@@ -37,7 +37,7 @@ def test_rows_never_overlap_and_labels_are_true(kind, way, shot, query, unlabele
     present, strangers = min(present, way), max(way, round(way * query * foreign / (1 - foreign)))
     semi = {"unlabeled": unlabeled, "distractors": distractors}
     own = {"semi": semi, "present": {"present": present}, "open": {"foreign": foreign}}.get(kind, {})
-    labels = np.random.default_rng(seed).permutation(8)[LABELS]  # names of classes need not be sorted in the table
+    labels = np.random.default_rng(seed).permutation(10)[np.repeat(np.arange(10), 40)] - 2  # −1, −2: never drawn
     protocol = Protocol(kind, way, shot, query, **own)
     d = drawn(protocol, seed, 20, labels)
     known = d["query_labels"] >= 0
@@ -51,7 +51,7 @@ def test_rows_never_overlap_and_labels_are_true(kind, way, shot, query, unlabele
         rows = np.concatenate([d[part][e] for part in ("support", "query", "unlabeled") if part in d])
         assert len(set(rows)) == len(rows)
         names = [set(labels[d["support"][e][d["support_labels"][e] == c]]) for c in range(way)]
-        assert all(len(name) == 1 for name in names)
+        assert all(len(name) == 1 and min(name) >= 0 for name in names)
         assert len(set.union(*names)) == way
         asked = list(zip(d["query"][e], d["query_labels"][e]))
         assert all(labels[row] in names[label] for row, label in asked if label >= 0)
@@ -119,28 +119,12 @@ def test_dirichlet_counts_have_the_distributions_moments():
     np.testing.assert_allclose(share.var(0), 0.2 * 0.8 / 11, atol=0.001)  # Dir(2,…,2): a(A−a)/(A²(A+1)), A = 10
 
 
-def test_dirichlet_counts_are_the_nearest_whole_numbers():
-    rng, again = np.random.default_rng(1), np.random.default_rng(1)
-    counts = _dirichlet_counts(rng, 75, 2.0, np.full((500, 5), 75))
-    shares = 75 * again.dirichlet(np.full(5, 2.0), 500)
-    assert np.abs(counts - shares).max() < 1
-    exact = np.round(shares).sum(1) == 75
-    assert np.array_equal(counts[exact], np.round(shares[exact]))
-
-
 def test_semi_supervised_rows_come_from_a_split_that_the_seed_fixes():
     d = drawn(Protocol("semi", unlabeled=10), 5, 6 * BLOCK)
     labelled, spare = set(d["support"].ravel()) | set(d["query"].ravel()), set(d["unlabeled"].ravel())
     assert not labelled & spare
     assert len(labelled) == 8 * 24
     assert len(spare) == 8 * 16
-
-
-def test_unlabelled_rows_of_the_table_are_never_drawn():
-    labels = np.where(np.arange(320) % 2, -1, LABELS)
-    d = drawn(Protocol(), labels=labels)
-    assert (labels[d["support"]] >= 0).all()
-    assert (labels[d["query"]] >= 0).all()
 
 
 @pytest.mark.parametrize(
@@ -176,39 +160,23 @@ def test_what_cannot_be_drawn_is_said(protocol, labels, words):
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"kind": "odd"},
-        {"way": 1},
-        {"shot": 0},
-        {"query": None},
-        {"alpha": "2"},
-        {"alpha": float("inf")},
-        {"kind": "semi"},
-        {"labeled_fraction": 1.0},
-        {"kind": "present", "present": 6},
-        {"kind": "open", "foreign": 0.0},
-    ],
-    ids=str,
-)
-def test_wrong_protocols_are_refused(wrong):
-    with pytest.raises(UserError):
-        Protocol(**wrong)
-
-
-@pytest.mark.parametrize(
     ("settings", "words"),
     [
+        ({"kind": "odd"}, "protocol 'odd' is unknown"),
+        ({"way": 1}, "way is 1: it must be a whole number, 2 or more"),
+        ({"query": None}, "query is None"),
+        ({"alpha": "2"}, "alpha is 2: it must lie between"),
+        ({"alpha": float("inf")}, "alpha is inf"),
+        ({"labeled_fraction": 1.0}, "labeled_fraction is 1.0"),
+        ({"kind": "open", "foreign": 0.0}, "foreign is 0.0"),
+        ({"kind": "present", "present": 6}, "present is 6 but an episode has 5 classes"),
         ({"unlabeled": 20}, "unlabeled is 20 but the balanced protocol does not use it: choose the semi protocol"),
-        ({"alpha": 1.0}, "alpha is 1.0 but the balanced protocol does not use it: choose the dirichlet protocol"),
         ({"kind": "semi", "unlabeled": 5, "alpha": 1.0}, "alpha is 1.0 but the semi protocol"),
-        ({"kind": "few", "foreign": 0.5}, "foreign is 0.5 but the few protocol"),
         ({"kind": "semi", "unlabeled": 0}, "unlabeled is 0 .*: set --unlabeled to 1 or more per class, or .* balanced"),
     ],
     ids=str,
 )
-def test_settings_that_a_protocol_does_not_use_are_refused(settings, words):
-    """They were once ignored and recorded all the same."""
+def test_wrong_protocols_are_refused(settings, words):
     with pytest.raises(UserError, match=words):
         Protocol(**settings)
 
@@ -230,8 +198,7 @@ def test_episodes_from_a_table_are_episodes_from_tensors():
     tensors = Episodes.from_tensors(table.support, table.support_labels, table.query, 5, table.unlabeled)
     for name in ("support", "query", "unlabeled", "shots", "membership"):
         assert torch.equal(getattr(table, name), getattr(tensors, name))
-    assert torch.equal(table[2:4].query, table.query[2:4])
-    assert torch.equal(table.support[0, 0], rows[d.support[0, 0]])
+    assert torch.equal(table[2:4].query, rows[torch.from_numpy(d.query[2:4])])
 
 
 def test_row_work_is_done_once_a_table():

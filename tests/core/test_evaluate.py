@@ -44,18 +44,11 @@ def test_chunks_change_nothing(chunk):
 def test_methods_share_their_episodes_and_differences_are_paired():
     first, second = compare(X, Y, ["protonet", "cipa"], episodes=300)
     assert np.array_equal(second.correct, evaluate(X, Y, "cipa", episodes=300).correct)
-    mean, half = second.minus(first)
     difference = second.accuracies - first.accuracies
-    assert mean == pytest.approx(difference.mean())
-    assert half == pytest.approx(1.96 * difference.std(ddof=1) / np.sqrt(300))
-    assert half < np.hypot(first.ci95, second.ci95)  # pairing must pay on the same episodes
-
-
-@pytest.mark.parametrize("other", [{"seed": 1}, {"episodes": 9}, {"protocol": Protocol(shot=2)}], ids=str)
-def test_results_on_other_episodes_have_no_paired_difference(other):
-    first, second = evaluate(X, Y, "cipa", episodes=8), evaluate(X, Y, "cipa", **{"episodes": 8, **other})
-    with pytest.raises(UserError, match="same episodes"):
-        second.minus(first)
+    assert second.minus(first) == pytest.approx((difference.mean(), 1.96 * difference.std(ddof=1) / np.sqrt(300)))
+    for other in ({"seed": 1}, {"episodes": 9}, {"protocol": Protocol(shot=2)}):
+        with pytest.raises(UserError, match="same episodes"):
+            second.minus(evaluate(X, Y, "cipa", **{"episodes": 300, **other}))
 
 
 def test_foreign_queries_are_not_scored_and_their_auroc_is_that_of_scikit_learn():
@@ -75,13 +68,6 @@ def test_foreign_queries_are_not_scored_and_their_auroc_is_that_of_scikit_learn(
     assert read_results(record) == [record]
     with pytest.raises(UserError, match="unknown_auroc"):
         read_results({**record, "unknown_auroc": {"mean": 120, "ci95": 1}})
-
-
-@pytest.mark.parametrize("protocol", [Protocol("present", way=6, present=2), Protocol("few", query=3)], ids=str)
-def test_results_of_every_protocol_are_read_back(protocol):
-    record = evaluate(X, Y, "protonet", protocol, episodes=40).to_json()
-    assert read_results(record) == [record]
-    assert record["queries"] == protocol.queries
 
 
 # Uncertainty over classes (jackknife)
@@ -137,37 +123,17 @@ def test_rows_without_a_class_are_no_class_and_without_other_classes_there_is_no
     assert result.to_json()["classes"] == classes
 
 
-def test_one_episode_has_no_spread():
-    assert evaluate(X, Y, "protonet", episodes=1).ci95 == 0
-
-
-def test_a_function_of_ones_own_is_a_method():
-    def first_class(episodes):
-        answer = torch.zeros(*episodes.query_index.shape, episodes.n_way)
-        answer[..., 0] = 1
-        return answer
-
-    assert evaluate(X, Y, first_class, episodes=50).accuracy == pytest.approx(20)
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (lambda e: e.query, "returned"),
-        (lambda e: None, "NoneType"),
-        (lambda e: torch.full((*e.query_index.shape, e.n_way), float("nan")), "NaN"),
-    ],
-)
-def test_wrong_answers_of_a_method_are_said(answer, words):
-    with pytest.raises(UserError, match=words):
-        evaluate(X, Y, answer, episodes=3)
+def test_wrong_answers_of_a_method_are_said():
+    nan = lambda e: torch.full((*e.query_index.shape, e.n_way), float("nan"))  # noqa: E731
+    for answer, words in ((lambda e: e.query, "returned"), (lambda e: None, "NoneType"), (nan, "NaN")):
+        with pytest.raises(UserError, match=words):
+            evaluate(X, Y, answer, episodes=3)
 
 
 @pytest.mark.parametrize(
     ("features", "labels", "options", "words"),
     [
         (X[:, 0], Y, {}, r"must be a real \(n_rows, n_dims\) array"),
-        (X.to(torch.complex64), Y, {}, "complex64"),
         (X, Y.numpy().astype(np.uint64) + 2**63, {}, "fit int64"),
         (X, Y, {"chunk": -1}, "chunk is -1"),
         (X, Y, {"base_mean": torch.full((64,), float("nan"))}, "finite"),
@@ -180,7 +146,6 @@ def test_wrong_answers_of_a_method_are_said(answer, words):
         (X, Y, {"seed": None}, "seed is None: it must be a whole number from 0 to"),
         (X, Y, {"device": "junk"}, "device is 'junk', on which torch cannot compute"),
         (X, Y, {"base_mean": [["a"]]}, "base_mean cannot be read as an array of numbers"),
-        ([[1], [1, 2]], [0, 1], {}, "features cannot be read as an array of numbers"),
         (np.ma.masked_less(X.numpy(), 0.1), Y, {}, "features are partly masked"),
         (X, np.ma.masked_equal(Y.numpy(), 3), {}, "labels are partly masked"),
         (X, Y, {"base_mean": torch.zeros(3)}, "base_mean"),

@@ -13,9 +13,6 @@ import torch
 from protoadapt import UserError, load_features, save_features
 from protoadapt.core import features
 from protoadapt.core.features import synthetic_features, with_base, within_class_covariance
-from protoadapt.vision.extraction import extract_features
-from protoadapt.vision.networks.backbones import Staged, build
-from protoadapt.vision.pictures.split import Images
 
 TABLE = synthetic_features(classes=4, rows=10, dim=6)
 
@@ -35,13 +32,13 @@ def test_safetensors_come_back_whole(tmp_path):
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["f.safetensors"]
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ">f4"])
 def test_npz_of_any_float_type(tmp_path, dtype):
     np.savez(
-        tmp_path / "f.npz", features=TABLE.features.numpy().astype(dtype), labels=TABLE.labels.numpy().astype(np.int32)
+        tmp_path / "f.npz", features=TABLE.features.numpy().astype(dtype), labels=TABLE.labels.numpy().astype(">i4")
     )
     back = load_features(tmp_path / "f.npz")
-    assert back.features.dtype == (torch.float64 if dtype is np.float64 else torch.float32)
+    assert back.features.dtype == (torch.float64 if dtype == "float64" else torch.float32)
     torch.testing.assert_close(back.features.float(), TABLE.features, atol=1e-2, rtol=1e-3)
     assert back.base_mean is None
 
@@ -81,57 +78,6 @@ def test_rows_without_a_label_are_no_base_class(tmp_path):
         with_base(TABLE, tmp_path / "b.safetensors")
 
 
-def test_a_complex_base_mean_is_refused(tmp_path):
-    arrays = {"features": TABLE.features.numpy(), "labels": TABLE.labels.numpy()}
-    np.savez(tmp_path / "f.npz", **arrays, base_mean=np.ones(6, complex))
-    with pytest.raises(UserError, match=r"f\.npz: base_mean cannot be read as an array of numbers .*complex"):
-        load_features(tmp_path / "f.npz")
-
-
-def test_pooling_changes_rows_and_base_mean_and_is_told(tmp_path):
-    network, about = build("conv4", 4).eval(), {"mean": [0.5] * 3, "std": [0.25] * 3, "size": 32}
-    pixels = np.random.default_rng(0).integers(0, 256, (6, 3, 32, 32), dtype=np.uint8)
-    images = Images(pixels, np.zeros(6, int), ["a"], list("abcdef"), [], "x", "novel", "none", tmp_path)
-    table = extract_features(network, about, images, images, pooling=2.0)
-    with torch.no_grad():
-        wanted = network.forward_to((torch.from_numpy(pixels) / 255 - 0.5) / 0.25, 4).pow(2).mean((2, 3)).sqrt()
-    assert torch.allclose(table.features, wanted, rtol=1e-4, atol=1e-5)
-    assert torch.allclose(table.base_mean, wanted.mean(0), rtol=1e-4, atol=1e-5)
-    assert table.metadata["pooling"] == 2
-    assert not torch.allclose(extract_features(network, about, images).features, wanted, rtol=0.01)
-    for exponent in (0.5, 9.0, float("nan")):
-        with pytest.raises(UserError, match="give 1 for the mean"):
-            extract_features(network, about, images, pooling=exponent)
-    with pytest.raises(UserError, match="pools its features itself"):
-        extract_features(torch.nn.Flatten(), about, images, pooling=2.0)
-
-
-class Strong(torch.nn.Module):
-    """Features as large as asked for."""
-
-    def __init__(self, factor):
-        super().__init__()
-        self.factor = torch.nn.Parameter(torch.tensor(factor))
-
-    def forward(self, x):
-        return self.factor * x.abs()
-
-
-def test_rows_that_cannot_be_kept_are_refused_with_the_reason(tmp_path):
-    about = {"mean": [0.5] * 3, "std": [0.25] * 3, "size": 8}
-    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 8, 8), dtype=np.uint8)
-    images = Images(pixels, np.arange(2), ["a"], list("ab"), [], "x", "novel", "none", tmp_path)
-    strong, damaged = (Staged([Strong(factor)], dim=3).eval() for factor in (1e6, float("nan")))
-    assert torch.isfinite(extract_features(strong, about, images, images, pooling=2.0).features).all()
-    with pytest.raises(UserError, match=r"features up to 2e\+06, too large for float16: scale them"):
-        extract_features(strong, about, images, maps=True)
-    with pytest.raises(UserError, match="raised to the power 8: lower pooling"):
-        extract_features(strong, about, images, pooling=8.0)
-    for pooling in (1.0, 8.0):
-        with pytest.raises(UserError, match="its weights are damaged"):
-            extract_features(damaged, about, images, pooling=pooling)
-
-
 def test_every_cut_of_a_file_is_refused(tmp_path):
     whole = tmp_path / "f.safetensors"
     save_features(whole, TABLE)
@@ -145,34 +91,26 @@ def test_every_cut_of_a_file_is_refused(tmp_path):
                 load_features(cut)
 
 
-def test_an_npz_runs_no_code(tmp_path):
-    class Evil:
-        def __reduce__(self):
-            return (open, (str(tmp_path / "pwned"), "w"))
-
-    np.savez(tmp_path / "e.npz", features=np.array([Evil()], dtype=object), labels=np.zeros(1, int))
-    with pytest.raises(UserError, match=r"e\.npz: an array holds Python objects: save numbers"):
-        load_features(tmp_path / "e.npz")
-    assert not (tmp_path / "pwned").exists()
+class Evil:
+    def __reduce__(self):
+        return (pytest.fail, ("it ran",))
 
 
-def test_missing_arrays_and_bad_rows_are_named(tmp_path):
-    np.savez(tmp_path / "a.npz", features=TABLE.features.numpy())
-    with pytest.raises(UserError, match="no array 'labels'"):
-        load_features(tmp_path / "a.npz")
-    np.savez(tmp_path / "b.npz", features=np.full((3, 2), np.nan), labels=np.zeros(3, int))
-    with pytest.raises(UserError, match=r"b\.npz: .*NaN"):
-        load_features(tmp_path / "b.npz")
-
-
-def test_headers_that_lie_are_refused(tmp_path):
-    """A claim of 291 TiB must be an error, not an attempt."""
-    header = b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little")
-    header += repr({"descr": "<f8", "fortran_order": False, "shape": (10**10, 4000)}).encode().ljust(117) + b"\n"
-    with zipfile.ZipFile(tmp_path / "f.npz", "w") as archive:
-        archive.writestr("features.npy", header + bytes(64))
-        archive.writestr("labels.npy", header + bytes(64))
-    with pytest.raises(UserError, match="cannot be read"):
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"features": np.array([Evil()], dtype=object), "labels": [0]}, "an array holds Python objects: save numbers"),
+        ({"features": TABLE.features}, "it has no array 'labels'"),
+        ({"features": np.full((3, 2), np.nan), "labels": [0, 0, 0]}, "3 feature rows hold NaN"),
+        ({"features": np.zeros((0, 2)), "labels": np.zeros(0, int)}, "it has no rows"),
+        ({"features": [["a"]], "labels": [0]}, "features cannot be read as an array of numbers"),
+        ({"features": [[1.0]], "labels": [0], "base_mean": [1j]}, "base_mean cannot be read as an array of numbers"),
+        *(({"features": [[1.0]], "labels": [n]}, "labels .* whole numbers") for n in (0.5, np.nan, np.inf, 1e300)),
+    ],
+)
+def test_bad_arrays_are_named(tmp_path, arrays, words):
+    np.savez(tmp_path / "f.npz", **arrays)
+    with pytest.raises(UserError, match=rf"^f\.npz: {words}"):
         load_features(tmp_path / "f.npz")
 
 
@@ -216,15 +154,6 @@ def test_class_names_as_labels_are_numbered_and_kept(tmp_path, kind):
     assert load_features(tmp_path / "f.safetensors").metadata == back.metadata
 
 
-def test_whole_labels_of_any_type_are_read(tmp_path):
-    np.savez(tmp_path / "f.npz", features=TABLE.features.numpy(), labels=TABLE.labels.numpy().astype(np.float32) - 1)
-    assert torch.equal(load_features(tmp_path / "f.npz").labels, TABLE.labels - 1)
-    for wrong in (0.5, np.nan, np.inf, 1e300):
-        np.savez(tmp_path / "f.npz", features=TABLE.features.numpy(), labels=np.full(40, wrong))
-        with pytest.raises(UserError, match=r"f\.npz: labels .* whole numbers"):
-            load_features(tmp_path / "f.npz")
-
-
 def npz(path, content=None, **archive):
     """An .npz file of float32 rows; `content` changes the bytes of its features."""
     whole = io.BytesIO()
@@ -247,8 +176,9 @@ def test_damaged_archives_are_one_sentence(tmp_path):
         for offset in (place[0], content.index(b"PK\x01\x02") + place[1]):
             content[offset] = 1 if name == "encrypted" else 97
         (tmp_path / f"{name}.npz").write_bytes(content)
+    npz(tmp_path / "huge.npz", lambda data: data.replace(b"(40, 6)", b"(10000000000, 4000)").replace(b" " * 12, b"", 1))
     files = sorted(tmp_path.glob("*.npz"))
-    assert len(files) == 5
+    assert len(files) == 6
     for file in files:
         with pytest.raises(UserError, match=f"'{file.name}' cannot be read as npz: it is truncated, damaged"):
             load_features(file)
@@ -266,10 +196,3 @@ def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_does(tmp_pa
         load_features(tmp_path / "f.npz")
     assert tracemalloc.get_traced_memory()[1] < 2**22
     tracemalloc.stop()
-
-
-def test_other_byte_orders_are_read(tmp_path):
-    np.savez(
-        tmp_path / "f.npz", features=TABLE.features.numpy().astype(">f4"), labels=TABLE.labels.numpy().astype(">i8")
-    )
-    assert torch.equal(load_features(tmp_path / "f.npz").features, TABLE.features)
