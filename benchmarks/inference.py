@@ -25,10 +25,10 @@ from protoadapt.core.methods import METHODS, method
 from protoadapt.core.protocol import Protocol
 from protoadapt.report.tables import markdown
 
-EPISODES = {"tim_gd": 256, "alpha_tim": 256, "bavardage": 256, "ilpc": 64, "lr_ici": 64}
+EPISODES = {"tim_gd": 256, "alpha_tim": 256, "bavardage": 256}
 EPISODES |= dict.fromkeys(("paddle", "tim_adm", "transductive_fine_tuning"), 2000)
 """Episodes for about ten seconds; other methods take 10,000."""
-GPU_EPISODES = EPISODES | dict.fromkeys(("ilpc", "lr_ici", "tim_gd", "alpha_tim"), 2048)
+GPU_EPISODES = EPISODES | dict.fromkeys(("tim_gd", "alpha_tim"), 2048)
 """On a GPU, whose time for a batch of these hardly depends on how many episodes are in it."""
 SEMI = ("protonet", "semi_protonet", "cipa", "bapa")
 NAIVE = 400

@@ -71,7 +71,7 @@ def speed_page() -> str:
     kept = kept_table("objectives", read("benchmark-training.json"))
     named = read("benchmark-labeling.json")
     most = max(rate["episodes"] for rate in cpu["methods"].values())
-    slow = {name: rate["episodes"] for name, rate in cpu["methods"].items() if rate["episodes"] < most}
+    slow = {n: r["episodes"] for n, r in cpu["methods"].items() if n in METHODS and r["episodes"] < most}
     compiled = {name: rate["episodes_per_s"] for name, rate in cpu["methods"].items()}
     more = [name for name in slow if name in gpu["methods"] and gpu["methods"][name]["episodes"] > slow[name]]
     filled_gpu = f" On the GPU {', '.join(more)} had more episodes: a few leave it idle." if more else ""

@@ -19,13 +19,14 @@ import torch
 
 from paper.networks import MissingNetwork, Network, Work, folder_of, network, read
 from paper.plan import SLOW_EPISODES, Run, Table, Task, Trial, unique
+from paper.rivals import planned_method
 from paper.stored_results import is_of_today
 from protoadapt.core.episodes import draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, base_statistics, load_features, save_features, stated
 from protoadapt.core.files import write_json
-from protoadapt.core.methods import NEED_BASE_MEAN, method
+from protoadapt.core.methods import NEED_BASE_MEAN
 from protoadapt.core.projection import episode_paths
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.results import document_of
@@ -177,7 +178,7 @@ def _weights(net: Network | UserError) -> str | None:
 
 def _needs_base(spec: str) -> bool:
     """Whether a method uses the base classes' statistics."""
-    named = method(spec)
+    named = planned_method(spec)
     return named.name in NEED_BASE_MEAN or named.name.startswith("whiten")
 
 
@@ -186,17 +187,17 @@ def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Wor
     about, file = table.about, work.results / trial.file(shot)
     _check_no_loss(trial, shot, net.weights, work, about["hash"])
     kept = {r["label"]: r for r in _valid_results(trial, shot, net.weights, work, about["hash"])}
-    left = [spec for spec in (*trial.methods, *trial.slow) if method(spec).label not in kept]
+    left = [spec for spec in (*trial.methods, *trial.slow) if planned_method(spec).label not in kept]
     groups = [[s for s in left if s in trial.methods], *([s] for s in left if s in trial.slow)]
     order = _labels((*trial.methods, *trial.slow))
     training = {key: net.record.get(key) for key in ("run", "config", "best", "seconds", "hardware", "commit")}
     for specs in filter(None, groups):
         slow = specs[0] in trial.slow
-        count = _episodes(trial, method(specs[0]).label, work)
+        count = _episodes(trial, planned_method(specs[0]).label, work)
         words = specs[0] if slow else f"{len(specs)} methods"
         with work.progress(f"{trial.file(shot)}: {words}, {count:,} episodes", count) as done:
             results = compare(
-                *(table.features, table.labels, specs, trial.protocol(shot)),
+                *(table.features, table.labels, [*map(planned_method, specs)], trial.protocol(shot)),
                 **{"episodes": count, "seed": SEED, "device": work.device, **table.base},  # type: ignore[arg-type]
                 chunk=SLOW_CHUNK if slow else None,
                 on_progress=done,
@@ -214,12 +215,12 @@ def _episodes(trial: Trial, label: str, work: Work) -> int:
 
 
 def _labels(specs: Sequence[str]) -> list[str]:
-    return [method(spec).label for spec in specs]
+    return [planned_method(spec).label for spec in specs]
 
 
 def _missing_methods(trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]:
     there = {result["label"] for result in _valid_results(trial, shot, weights, work)}
-    return [spec for spec in (*trial.methods, *trial.slow) if method(spec).label not in there]
+    return [spec for spec in (*trial.methods, *trial.slow) if planned_method(spec).label not in there]
 
 
 def _valid_results(
@@ -229,7 +230,7 @@ def _valid_results(
 
     Where the hash of the features is known, with the same features.
     """
-    chosen = {method(spec).label: method(spec) for spec in (*trial.methods, *trial.slow)}
+    chosen = {planned_method(spec).label: planned_method(spec) for spec in (*trial.methods, *trial.slow)}
 
     def holds(r: dict[str, Any]) -> bool:
         run = chosen.get(r["label"])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from paper.networks import read
 from paper.plan import Run, Trial
+from paper.rivals import planned_method
 from protoadapt.core.errors import UserError
-from protoadapt.core.methods import method
 from protoadapt.core.results import Record
 
 NOT_MEASURED = "not measured"
@@ -31,7 +31,7 @@ class Results:
         return list(filter(is_of_today, self.file(trial.file(shot)).get("results", [])))
 
     def get(self, trial: Trial, shot: int, spec: str) -> Record | None:
-        label = method(spec).label
+        label = planned_method(spec).label
         return next((r for r in self.of(trial, shot) if r["label"] == label), None)
 
     def training(self, run: Run) -> Record:
@@ -42,7 +42,9 @@ def is_of_today(record: Record) -> bool:
     """Whether a record's method still is there, with its settings, and those that its label does not name have the
     defaults that it was run with."""
     try:
-        defaults = json.loads(json.dumps(method(record.get("method", record["label"])).settings))  # lists, not tuples
+        defaults = json.loads(
+            json.dumps(planned_method(record.get("method", record["label"])).settings)
+        )  # lists, not tuples
     except UserError:
         return False
     return all(

@@ -5,11 +5,8 @@ from typing import Any
 STEPS = {
     "tim_gd": "n_iter",
     "alpha_tim": "n_iter",
-    "alpha_am": "n_iter",
     "tim_adm": "n_iter",
     "transductive_fine_tuning": "n_epochs",
-    "ilpc": "n_steps",
-    "lr_ici": "n_lambdas",
 }
 """The setting that counts the steps of a method."""
 

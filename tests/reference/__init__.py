@@ -12,9 +12,7 @@ from .bavardage import bavardage
 from .bd_cspn import bd_cspn
 from .cipa import cipa
 from .embedding_propagation import embedding_propagation
-from .ilpc import ilpc
 from .laplacian_shot import laplacian_shot
-from .lr_ici import lr_ici
 from .matching_net import matching_net
 from .paddle import paddle
 from .protonet import protonet
@@ -34,8 +32,6 @@ REFERENCE = {
     "bd_cspn": bd_cspn,
     "cipa": cipa,
     "transductive_fine_tuning": transductive_fine_tuning,
-    "lr_ici": lr_ici,
-    "ilpc": ilpc,
     "laplacian_shot": laplacian_shot,
     "protonet": protonet,
     "pt_map": pt_map,

@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression, enet_path
 
 from . import alpha_tim, pt_map, tim_adm, tim_gd, transductive_fine_tuning
 from .cases import episode, means, softened
-from .common import Adam, one_hot, sinkhorn, softmax, unit
-from .ilpc import average_losses, ilpc
-from .lr_ici import credibility, huber_regression, logistic_regression, principal_basis
+from .common import Adam, one_hot, sinkhorn, unit
 from .tim import adm_step, probabilities, tim_loss
 
 # ---------------------------------------------------------------------------------------------- transport
@@ -131,69 +128,3 @@ def test_fine_tune_is_a_torch_linear_layer_under_one_adam():
     np.testing.assert_allclose(
         transductive_fine_tuning(support, y, query, 5, lr=1e-2), softened(head(q).detach()), atol=1e-10
     )
-
-
-# ---------------------------------------------------------------------------------------------- ICI, iLPC
-
-
-def test_logistic_regression_is_scikit_learns():
-    support, y, query, _, _ = episode(9, shot=3)
-    ours = logistic_regression(support, one_hot(y, 5), 10.0)
-    theirs = LogisticRegression(C=10.0, tol=1e-10, max_iter=100000).fit(support, y)
-    np.testing.assert_allclose(softmax(ours(query)), theirs.predict_proba(query), atol=1e-5)
-
-
-def test_huber_form_is_scikit_learns_group_lasso():
-    support, y, query, truth, _ = episode(10, shot=2, noise=1.0)
-    x = unit(np.concatenate([support, query]))
-    labels = one_hot(np.concatenate([y, np.where(np.arange(30) % 4 == 0, (truth + 1) % 5, truth)]), 5)
-    basis = principal_basis(x, 5)
-    n = len(x)
-    rest = np.eye(n) - basis @ basis.T
-    lambdas, g, _ = enet_path(rest, rest @ labels, l1_ratio=1.0, eps=1e-3, tol=1e-12, max_iter=100000)
-    b = basis.T @ labels
-    first_zero = np.full(n, len(lambdas) - 1)
-    for k, lam in enumerate(lambdas):
-        if k == 0:
-            continue
-        b = huber_regression(basis, labels, n * lam, b)
-        residual = labels - basis @ b
-        norm = np.linalg.norm(residual, axis=1, keepdims=True)
-        ours = residual * np.maximum(0.0, 1 - n * lam / norm)
-        np.testing.assert_allclose(ours, g[:, :, k].T, atol=1e-6)
-        first_zero[np.abs(g[:, :, k]).sum(axis=0) == 0] = len(lambdas) - 1 - k
-    np.testing.assert_array_equal(credibility(basis, labels, 100, 1e-3)[:, 0], first_zero)
-
-
-def test_credibility_puts_wrong_labels_last():
-    support, y, query, truth, _ = episode(11, shot=2, n_query=10, noise=0.3)
-    wrong = np.arange(50) % 10 == 0
-    labels = one_hot(np.concatenate([y, np.where(wrong, (truth + 1) % 5, truth)]), 5)
-    key = credibility(principal_basis(unit(np.concatenate([support, query])), 5), labels, 100, 1e-3)[10:]
-    order = sorted(range(50), key=lambda i: tuple(key[i]))
-    assert set(order[-5:]) == set(np.flatnonzero(wrong))
-
-
-def test_ilpc_head_is_trained_as_torch_does():
-    support, y, _, _, _ = episode(12, shot=4)
-    x, labels = unit(support), one_hot(y, 5)
-    start = unit(means(x, y, 5))
-    w = torch.from_numpy(start.copy()).requires_grad_()
-    b = torch.zeros(5, dtype=torch.float64, requires_grad=True)
-    sgd = torch.optim.SGD([w, b], lr=0.1, momentum=0.9, weight_decay=5e-4)
-    total = torch.zeros(len(x), dtype=torch.float64)
-    for _ in range(50):
-        loss = torch.nn.functional.cross_entropy(torch.from_numpy(x) @ w.T + b, torch.from_numpy(y), reduction="none")
-        total += loss.detach() / 50
-        sgd.zero_grad()
-        loss.mean().backward()
-        sgd.step()
-    np.testing.assert_allclose(average_losses(x, labels, start, 50, 0.1, 0.9, 5e-4), total.numpy(), atol=1e-12)
-
-
-def test_ilpc_balances_when_asked():
-    support, y, query, _, _ = episode(13, noise=1.5, n_query=12)
-    sizes = ilpc(support, y, query, 5, n_steps=50).sum(axis=0)
-    free = ilpc(support, y, query, 5, n_steps=50, sinkhorn=False).sum(axis=0)
-    assert np.abs(sizes - 12).max() < np.abs(free - 12).max()
-    assert np.abs(sizes - 12).max() <= 4

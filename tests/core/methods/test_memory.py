@@ -1,6 +1,5 @@
 """The estimate of an episode's memory against the tensors that a method really holds."""
 
-import sys
 import weakref
 
 import pytest
@@ -9,7 +8,7 @@ from helpers.cases import clouds
 from helpers.slow_methods import shortened
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from protoadapt.core.methods import METHODS, family, ilpc, twin
+from protoadapt.core.methods import METHODS, family, twin
 from protoadapt.core.methods.memory import episode_bytes
 
 
@@ -41,7 +40,7 @@ class Peak(TorchDispatchMode):
         self.now -= size
 
 
-ONE_ROUND = {"lr_ici": {"per_class": 300}, "pt_map": {"n_iter": 1}}
+ONE_ROUND = {"pt_map": {"n_iter": 1}}
 
 
 def peak(name, episodes):
@@ -60,8 +59,7 @@ def peak(name, episodes):
 def test_the_estimate_is_an_upper_bound_and_not_a_wild_one(name, shape, monkeypatch):
     """Per episode, beyond what one more episode adds to the table of rows."""
     monkeypatch.setattr(twin, "njit", None)  # the compiled loop holds next to nothing
-    for module in (family, sys.modules[ilpc.__module__]):
-        monkeypatch.setattr(module, "SINKHORN_ROUNDS", 2)  # a round holds as much as any other
+    monkeypatch.setattr(family, "SINKHORN_ROUNDS", 2)  # a round holds as much as any other
     shape = {"shots": 1, "dtype": torch.float32, "way": 3, **shape}
     few, many = (peak(name, clouds(episodes=e, **shape)[0]) for e in (2, 6))
     table = (shape["way"] + shape["queries"]) * shape["dim"] * 4  # per-row work is done once for the table

@@ -18,8 +18,6 @@ from protoadapt.core.methods.bd_cspn import bd_cspn
 from protoadapt.core.methods.cipa import cipa
 from protoadapt.core.methods.embedding_propagation import embedding_propagation
 from protoadapt.core.methods.fine_tune import transductive_fine_tuning
-from protoadapt.core.methods.ici import lr_ici
-from protoadapt.core.methods.ilpc import ilpc
 from protoadapt.core.methods.laplacian_shot import laplacian_shot
 from protoadapt.core.methods.matching_net import matching_net
 from protoadapt.core.methods.paddle import paddle
@@ -54,8 +52,6 @@ METHODS: dict[str, Callable[..., Tensor]] = {
     "paddle": paddle,
     "bavardage": bavardage,
     "transductive_fine_tuning": transductive_fine_tuning,
-    "lr_ici": lr_ici,
-    "ilpc": ilpc,
     "matching_net": matching_net,
     "ridge": ridge,
     "embedding_propagation": embedding_propagation,

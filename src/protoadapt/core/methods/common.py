@@ -117,13 +117,3 @@ def neighbours(distance: Tensor, k: int) -> Tensor:
     nearer = (distance < last - width).to(distance.dtype)
     tied = ((distance - last).abs() <= width).to(distance.dtype)
     return nearer + tied * (k - nearer.sum(-1, keepdim=True)) / tied.sum(-1, keepdim=True)
-
-
-def lowest_of_each_class(cost: Tensor, labels: Tensor, k: int) -> Tensor:
-    """(E, N) bool: for each class the k rows of lowest cost (E, N), and every row that ties with the k-th.
-
-    labels (E, N, W): a row belongs to the classes where it is positive, and to none if it is zero.
-    """
-    cost = torch.where(labels.mT > 0, cost[:, None], torch.inf)  # (E, W, N)
-    last = cost.topk(min(k, cost.shape[-1]), largest=False).values[..., -1:]
-    return ((cost <= last + slack(last)) & cost.isfinite()).any(1)

@@ -14,24 +14,19 @@ class Copies(NamedTuple):
     scores: float = 12  # (W, N)
     prototypes: float = 8  # (W, D)
     always_gram: bool = False  # of large episodes too
-    double: bool = False  # computed in float64 whatever the features' type
 
 
 COPIES = {
     "bd_cspn": Copies(rows=2, gram=6, always_gram=True),
     "laplacian_shot": Copies(rows=2, gram=8, always_gram=True),
-    "lr_ici": Copies(rows=4, gram=6, scores=40, always_gram=True, double=True),
     "bavardage": Copies(rows=10, gram=0),
-    "ilpc": Copies(rows=4, gram=8, always_gram=True, double=True),
     "embedding_propagation": Copies(rows=4, gram=10, always_gram=True),
     "ridge": Copies(rows=4, gram=2),
 }
 """By the function's name; `Copies()` for all others, a user's own methods too."""
 
 
-def episode_bytes(
-    function: Callable[..., Tensor], n_rows: int, n_way: int, dim: int, itemsize: int = 4, n_components: int = 5
-) -> int:
+def episode_bytes(function: Callable[..., Tensor], n_rows: int, n_way: int, dim: int, itemsize: int = 4) -> int:
     """An upper estimate of the bytes that one episode of N = S + Q + U rows takes in a method, in torch on any device.
 
     Compiled loops on the CPU take far less.
@@ -41,8 +36,6 @@ def episode_bytes(
     if copies.always_gram or n_rows <= dim + n_way:
         numbers += copies.gram * n_rows**2
     numbers += copies.scores * n_way * n_rows + copies.prototypes * n_way * dim
-    if copies is COPIES["lr_ici"]:  # its group Lasso: a d × d and a W × W matrix per row, and a dW × dW one
-        numbers += 3 * n_rows * (n_components**2 + n_way**2) + 4 * (n_components * n_way) ** 2
     if more := getattr(function, "episode_numbers", None):  # a trained head knows its own
         numbers += more(n_rows, n_way)
-    return int(numbers * (8 if copies.double else itemsize))
+    return int(numbers * itemsize)

@@ -95,7 +95,6 @@ LossWeights = Annotated[
 ]
 LearningRate = Annotated[float, Setting("learning rate", 1e-9, 10)]
 LogitScale = Annotated[float, Setting("inverse temperature τ: factor of the logits", 1e-6, 1e6)]
-PerClass = Annotated[int, Setting("queries per class that join the support in each round", 1, 100_000)]
 
 
 @dataclass(frozen=True)
