@@ -341,6 +341,19 @@ def serve_page() -> str:
     return filled("docs/serve.md", f"{words}\n\n{table}\n\n{memory}")
 
 
+def bapa_page() -> str:
+    """docs/bapa.md with the cells that its constants were chosen on, and novel classes read afterwards."""
+    shown = ("cipa", "bapa of c60763e", "bapa")
+    header, columns = ["queries"], []
+    for file, words in (("bapa-choice.json", "validation"), ("bapa-novel.json", "novel")):
+        means = {(r["cell"], r["method"].replace("(power=auto)", ""), r["shot"]): r["mean"] for r in read(file)["rows"]}
+        header += [f"{name}, {words}" for name in ("CIPA", "BAPA before", "BAPA")]
+        columns += [(means, name) for name in shown]
+    cells = dict.fromkeys(cell for cell, *_ in columns[0][0])
+    rows = [[cell, *(f"{m[cell, name, 1]:.1f} / {m[cell, name, 5]:.1f}" for m, name in columns)] for cell in cells]
+    return filled("docs/bapa.md", markdown(header, rows))
+
+
 def arena_text() -> str:
     """docs/arena.md with its tables between the two marks."""
     return filled("docs/arena.md", arena_page.numbers(read("arena.json")))
@@ -376,6 +389,7 @@ PAGES = {
     "docs/models.md": models_page,
     "docs/labeling.md": labeling_page,
     "docs/arena.md": arena_text,
+    "docs/bapa.md": bapa_page,
     "docs/scale.md": scale_text,
     "docs/faults.md": faults_page,
     "docs/training.md": training_page,
