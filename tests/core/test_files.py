@@ -5,39 +5,23 @@ import json
 import os
 import subprocess
 import sys
-import threading
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import sweep, write_json, write_text, written_whole
+from protoadapt.core.files import open_tensors, sweep, write_json, write_text, written_whole
 
 
-def test_threads_that_write_the_same_file_do_not_meet(tmp_path):
-    both = threading.Barrier(2)
-    wrong = []
-
-    def write(letter):
-        try:
-            with written_whole(tmp_path / "a") as partial:
-                both.wait(30)
-                partial.write_text(letter * 1000)
-                both.wait(30)
-                wrong.extend({letter} ^ set(partial.read_text()))
-                both.wait(30)
-        except Exception as error:
-            both.abort()
-            wrong.append(error)
-
-    threads = [threading.Thread(target=write, args=letter) for letter in "xy"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-    assert (tmp_path / "a").read_text() in ("x" * 1000, "y" * 1000)
+def test_writers_of_the_same_file_do_not_meet(tmp_path):
+    with written_whole(tmp_path / "a") as one, written_whole(tmp_path / "a") as two:
+        one.write_text("x" * 1000)
+        two.write_text("y" * 1000)
+        assert one.read_text() == "x" * 1000
+    assert (tmp_path / "a").read_text() == "x" * 1000
     assert os.listdir(tmp_path) == ["a"]
 
 
@@ -45,6 +29,14 @@ def test_a_name_as_long_as_can_be(tmp_path):
     with written_whole(tmp_path / ("é" * 125 + ".json")) as partial:
         partial.write_text("whole")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["whole"]
+
+
+@pytest.mark.parametrize("name", [b"plain", "\N{SNOWMAN}".encode(), b"\xff\xfe"])
+def test_tensors_are_read_under_any_name(tmp_path, name):
+    path = tmp_path / os.fsdecode(name)
+    path.write_bytes(save({"x": np.arange(3)}, {"about": "this"}))
+    with open_tensors(path, "numpy") as file:
+        assert (file.get_tensor("x").tolist(), file.metadata()) == ([0, 1, 2], {"about": "this"})
 
 
 def test_only_what_is_about_the_file_is_said_of_it(tmp_path):

@@ -3,6 +3,7 @@
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from protoadapt.core.methods.common import TINY
 from protoadapt.core.methods.memory import episode_bytes
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.results import Result
-from protoadapt.core.threads import thread_pool
+from protoadapt.core.threads import ahead
 
 CHUNK = {"cpu": (2**30, 512), "gpu": (4 * 2**30, 2560)}
 """Memory that the episodes of a chunk may take by estimate, and their number: larger chunks are no faster."""
@@ -123,7 +124,7 @@ def compare(
     class_correct = np.zeros((len(methods), len(classes)), np.int64)
     seconds = np.zeros(len(methods))
     done = 0
-    with torch.no_grad(), thread_pool(1) as pool:
+    with torch.no_grad():
         first = next(draw(row_labels, protocol, seed, 1))
         for run in methods:  # before the clock starts: this compiles inner loops, and mistakes show at once
             _answers(run, first.episodes(rows, protocol.way, **base))
@@ -131,10 +132,8 @@ def compare(
         chunks = draw(row_labels, protocol, seed, episodes, chunk)
         base["memo"] = {}  # work on single rows, done once for all chunks
         # A thread draws the next chunk while methods compute, which leaves it a core wherever they drop Python's lock.
-        start, coming = time.perf_counter(), pool.submit(next, chunks)
-        while done < episodes:
-            drawn = coming.result()
-            coming = pool.submit(next, chunks, None)  # type: ignore[arg-type]
+        coming, start = ahead(lambda _: next(chunks, None), count(), 1, threads=1), time.perf_counter()
+        while drawn := next(coming):
             batch = drawn.episodes(rows, protocol.way, **base)
             seconds += time.perf_counter() - start
             now = slice(done, done + len(batch))

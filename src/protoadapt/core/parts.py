@@ -175,7 +175,7 @@ class PartsTable:
         return sum(part.shape[0] for part in self.parts)
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        for part, rows in ahead(self._read, self.parts, 2, 1):
+        for part, rows in self._read():
             leave = self.leave.get(part.number)
             yield rows if leave is None else np.delete(rows, leave, 0)
             self.tick(len(rows))
@@ -183,13 +183,13 @@ class PartsTable:
     def each(self, function: Callable[[Part, np.ndarray], B]) -> Iterator[B]:
         """Yields function(part, rows) per part, in order, computed by threads; no row is left out."""
         with one_thread() as threads:  # a core per part: threads that share one product wait for each other
-            read = ahead(self._read, self.parts, 2, 1)
-            for part, answer in zip(self.parts, ahead(lambda pair: function(*pair), read, 2 * threads, threads)):
+            answers = ahead(lambda pair: function(*pair), self._read(), 2 * threads, threads)
+            for part, answer in zip(self.parts, answers):
                 yield answer
                 self.tick(part.shape[0])
 
-    def _read(self, part: Part) -> tuple[Part, np.ndarray]:
-        return part, read_rows(part)
+    def _read(self) -> Iterator[tuple[Part, np.ndarray]]:
+        return ahead(lambda part: (part, read_rows(part)), self.parts, 2, 1)
 
     def check(self) -> None:
         """Compares every byte of every part with its checksum. Raises UserError."""

@@ -28,9 +28,8 @@ def plane_paths(
     vectors = np.concatenate([rows, steps.reshape(-1, steps.shape[-1])]).astype(np.float64)
     # Classes differ by direction, so everything goes to the unit sphere: a prototype lies inside it.
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
-    if (
-        not np.isfinite(vectors).all() or np.ptp(vectors, axis=0).max() < 1e-6
-    ):  # scikit-learn's t-SNE crashes on equal rows
+    # scikit-learn's t-SNE crashes on equal rows
+    if not np.isfinite(vectors).all() or np.ptp(vectors, axis=0).max() < 1e-6:
         return None
     # Neighbourhoods reach beyond one class: with small ones the classes fly apart, and what moves inside a class
     # shrinks to a dot.
@@ -85,7 +84,6 @@ def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) ->
         query = path[-1].prepare(one.query)[0]
     steps = np.stack([model.prototypes[0].numpy() for model in path])
     labels = np.concatenate([one.support_labels[0].numpy(), query_labels])
-    points = plane_paths(
-        torch.cat([support, query]).numpy(), labels, np.arange(len(labels)) < len(support), steps, seed
-    )
+    rows, is_support = torch.cat([support, query]).numpy(), np.arange(len(labels)) < len(support)
+    points = plane_paths(rows, labels, is_support, steps, seed)
     return {"schema": SCHEMA, **points} if points else None

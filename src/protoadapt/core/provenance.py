@@ -48,10 +48,10 @@ def commit() -> str | None:
 
     def git(*words: str) -> str | None:
         try:
-            done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=20, check=False)
+            done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=20, check=True)
         except (OSError, subprocess.SubprocessError):
             return None
-        return done.stdout.strip() if done.returncode == 0 else None
+        return done.stdout.strip()
 
     if git("ls-files", "--error-unmatch", "__init__.py") is None:
         return os.environ.get("PROTOADAPT_COMMIT") or None

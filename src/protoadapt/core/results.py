@@ -89,9 +89,11 @@ class Result:
         >>> right_answers(record).mean() / record["queries"]
         """
         settings = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in self.method.settings.items()}
-        about = {"schema": RESULT, "method": self.method.name, "label": self.method.label, "arguments": settings}
         record = {
-            **about,
+            "schema": RESULT,
+            "method": self.method.name,
+            "label": self.method.label,
+            "arguments": settings,
             "protocol": asdict(self.protocol),
             "seed": int(self.seed),
             "features": features,

@@ -44,11 +44,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    adjusted, largest = [1.0] * len(p_values), 0.0
-    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        adjusted[i] = largest
-    return adjusted
+    p, order = np.array(p_values), np.argsort(p_values)
+    p[order] = np.maximum.accumulate(np.minimum(1, p[order] * np.arange(len(p), 0, -1)))
+    return p.tolist()
 
 
 def mean_over_runs(runs: Sequence[np.ndarray]) -> tuple[float, float, float | None]:

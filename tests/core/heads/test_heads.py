@@ -149,29 +149,16 @@ def test_dropout_keeps_the_mean_and_is_off_without_noise():
 
 
 @pytest.mark.parametrize("size", [0.1, 1.0, 30.0])
-def test_the_machine_is_at_its_optimum_and_has_its_gradient(size):
-    """Constraints hold; no feasible direction is better; derivatives are those of finite differences."""
+def test_the_gradient_of_the_machine_is_that_of_finite_differences(size):
+    """That it is at its optimum is seen from its slow loop, which asks another solver."""
     rng = np.random.default_rng(0)
-    rows = torch.from_numpy(size * rng.normal(size=(1, 6, 9)))
+    rows, direction = (torch.from_numpy(size * rng.normal(size=(1, 6, 9))) for _ in range(2))
     y = torch.eye(3, dtype=torch.float64).repeat_interleave(2, 0)[None]
-    alpha = svm_dual(rows @ rows.mT, y)
-    assert (alpha <= 0.1 * y + 1e-6).all()
-    torch.testing.assert_close(alpha.sum(-1), torch.zeros(1, 6, dtype=torch.float64), atol=1e-6, rtol=0)
-
-    def cost(a):
-        return float(0.5 * (a * (rows @ (rows.mT @ a))).sum() + 0.5 * (a * a).sum() - (y * a).sum())
-
-    for _ in range(50):
-        other = torch.minimum(torch.from_numpy(rng.normal(size=(1, 6, 3))) * 0.1, torch.zeros(()))
-        other = other - y * other.sum(-1, keepdim=True)  # sums to 0, and the own class takes what is left …
-        other = other * (0.1 / (other * y).sum(-1, keepdim=True)).clamp_max(1)  # … but no more than C
-        assert cost(alpha) <= cost(alpha + 0.1 * (other - alpha)) + 1e-9
-    direction = torch.from_numpy(rng.normal(size=rows.shape)) * size
-    weight = torch.from_numpy(rng.normal(size=alpha.shape))
+    weight = torch.from_numpy(rng.normal(size=y.shape))
+    value = lambda rows: (svm_dual(rows @ rows.mT, y) * weight).sum()  # noqa: E731
     tracked = rows.clone().requires_grad_()
-    (svm_dual(tracked @ tracked.mT, y) * weight).sum().backward()
-    ahead, behind = (rows + step * direction for step in (1e-5, -1e-5))
-    numeric = float(((svm_dual(ahead @ ahead.mT, y) - svm_dual(behind @ behind.mT, y)) * weight).sum()) / 2e-5
+    value(tracked).backward()
+    numeric = float(value(rows + 1e-5 * direction) - value(rows - 1e-5 * direction)) / 2e-5
     assert float((tracked.grad * direction).sum()) == pytest.approx(numeric, rel=1e-3, abs=1e-6)
 
 
