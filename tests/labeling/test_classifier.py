@@ -63,7 +63,7 @@ def test_numpy_and_torch_answer_alike(power, rule, l2):
 def test_blocks_do_not_show(monkeypatch):
     _, classifier = fitted()
     whole = classifier.answer(X)
-    monkeypatch.setattr("protoadapt.labeling.classifier.block_size", lambda *_: 7)
+    monkeypatch.setattr("protoadapt.core.prototype_model.block_size", lambda *_: 7)
     for part, expected in zip(classifier.answer(X), whole):
         np.testing.assert_allclose(part, expected, atol=1e-6)
     assert [len(part) for part in classifier.answer(X[:0])] == [0, 0, 0, 0]
@@ -199,10 +199,10 @@ def test_no_code_runs(tmp_path):
     assert not (tmp_path / "pwned").exists()
 
 
-def test_a_file_too_large_is_not_opened(tmp_path):
+def test_a_file_of_nothing_is_no_classifier(tmp_path):
     with open(tmp_path / "c.safetensors", "wb") as file:
         file.truncate(2 << 30)  # sparse
-    with pytest.raises(UserError, match="too large"):
+    with pytest.raises(UserError, match="no classifier, or is damaged"):
         load_classifier(tmp_path / "c.safetensors")
 
 

@@ -338,7 +338,7 @@ def test_every_row_is_answered_once(named, monkeypatch):
         counts.append(len(logits))
         return two_best(logits)
 
-    for module in ("core.estimators", "labeling.classifier"):
+    for module in ("core.estimators", "core.prototype_model"):
         monkeypatch.setattr(f"protoadapt.{module}.two_best", counted)
     named()
     assert sum(counts) == 24

@@ -17,10 +17,9 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import unit
 from protoadapt.core.projection import plane_paths, principal_plane
 from protoadapt.labeling.classifier import METHOD
-from protoadapt.labeling.collection import Named
+from protoadapt.labeling.collection import Named, prepared_steps
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.outputs import UNLABELED
-from protoadapt.labeling.prototype_paths import prepared_steps
 
 LARGEST = 6000
 """Pictures up to which t-SNE is computed."""

@@ -21,20 +21,10 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save
 
+from protoadapt.core import prototype_model
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, written_whole
-from protoadapt.core.prototype_model import (
-    TINY,
-    Array,
-    PrototypeModel,
-    as_numpy,
-    block_size,
-    library,
-    power_transform,
-    prepared_rows,
-    two_best,
-    unit,
-)
+from protoadapt.core.prototype_model import Array, PrototypeModel, as_numpy, library, power_transform, unit
 from protoadapt.core.untrusted import finite, whole
 from protoadapt.labeling.names import UNKNOWN
 from protoadapt.vision.network_metadata import MOST_VIEWS, input_errors
@@ -48,7 +38,6 @@ METHOD = "bapa"
 TEMPERATURE = 0.85
 """Of all class probabilities, softmax(logits / T): that of BAPA with the smallest calibration error over collections of
 different kinds. An estimate from a task's own pictures is no better, and worse where labels were suggested."""
-MAX_BYTES = 1 << 30
 LONGEST_NAME = 4096
 """Of a network: no path is longer."""
 SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
@@ -118,7 +107,7 @@ class Classifier:
         """(n, D): rows (n, D) of features as they are compared with the prototypes: power, centre, unit length."""
         xp = library(self.center)
         rows = xp.asarray(rows, dtype=xp.float32, device=self.center.device)
-        return prepared_rows(power_transform(rows, self.beta, self.power), self.center, self.l2)
+        return self._model().prepare(power_transform(rows, self.beta, self.power))
 
     def answer(self, rows: np.ndarray) -> Answers:
         """Names rows (n, D) of features, block by block."""
@@ -127,23 +116,23 @@ class Classifier:
                 f"the model gives features of {rows.shape[1]} dimensions, the classifier was made with "
                 f"{len(self.center)}: give its own model with --model"
             )
-        size = block_size(*self.prototypes.shape)
+        size = prototype_model.block_size(*self.prototypes.shape)
         starts = range(0, max(len(rows), 1), size)
         parts = [self.decide(*self.scores(rows[start : start + size])) for start in starts]
         return Answers(*(np.concatenate(part) for part in zip(*parts)))
 
     def scores(self, rows: Array) -> tuple[Array, Array]:
         """Logits (n, W) over the temperature, and familiarity (n), the largest product with `means`, of rows (n, D)."""
-        model = PrototypeModel(self.center, self.prototypes, self.class_bias, self.rule, self.scale, self.l2)
-        u, xp = self.prepare(rows), library(self.means)
-        logits, familiarity = model.scores(u), xp.amax(self.means @ u.mT, axis=0)
-        if not self.l2:
-            familiarity = familiarity / xp.clip(xp.linalg.vector_norm(u, axis=1), TINY, None)
-        return logits.mT / self.temperature, familiarity
+        u = self.prepare(rows)
+        familiarity = library(u).amax(self.means @ (u if self.l2 else unit(u)).mT, axis=0)
+        return self._model().scores(u).mT / self.temperature, familiarity
+
+    def _model(self) -> PrototypeModel:
+        return PrototypeModel(self.center, self.prototypes, self.class_bias, self.rule, self.scale, self.l2)
 
     def decide(self, logits: Array, familiarity: Array) -> Answers:
         """The answers from logits (n, W) over the temperature, and familiarity (n)."""
-        best, probability = two_best(logits)
+        best, probability = prototype_model.two_best(logits)
         if not library(probability).isfinite(probability).all():
             raise UserError("the classifier's answers are not numbers: its file is damaged, label again to make it")
         unknown = familiarity < (-math.inf if self.threshold is None else self.threshold)
@@ -185,8 +174,6 @@ def load_classifier(path: str | Path) -> Classifier:
     if not path.is_file():
         raise UserError(f"there is no classifier {str(path)!r}: `protoadapt label` writes one, classifier.safetensors")
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ValueError("the file is too large")
         with open_tensors(path, framework="numpy") as file:
             metadata = json.loads((file.metadata() or {}).get("protoadapt", "null"))
             if not isinstance(metadata, dict) or metadata.pop("schema", None) != SCHEMA:

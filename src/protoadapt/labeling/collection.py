@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from protoadapt.core.methods.rows import Slices
+from protoadapt.core.projection import plane_paths, principal_plane
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.familiarity import RATE, SAMPLE, check_calibration, with_threshold
 from protoadapt.labeling.label_methods import described
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, AnsweredBlock, result_head
-from protoadapt.labeling.prototype_paths import picture_map, prototype_paths
 from protoadapt.labeling.suggest import next_pictures
 from protoadapt.labeling.support import IN_FOLDER, Example
 
@@ -26,6 +26,11 @@ FEATURED = 10_000
 """Unlabelled rows that the report draws from and suggestions come from, at most."""
 NEXT = 18
 """Pictures that a result suggests to label next."""
+ROWS = 500
+POINTS = 400
+"""Of prototypes, all steps together; with more classes than fit, only the start and the end are drawn."""
+STEPS = 5
+"""Positions of a prototype on the map of all pictures, the first and the last among them."""
 
 
 class Named(NamedTuple):
@@ -41,7 +46,6 @@ class Collection:
     """Examples, unlabelled rows and the pictures to be named, wherever the rows are. S labelled rows of D features."""
 
     title: str
-    root: str  # the folder that the pictures' names start from
     classes: list[str]
     support: np.ndarray  # (S, D): labelled rows
     labels: np.ndarray  # (S): their classes, as positions in `classes`
@@ -49,6 +53,7 @@ class Collection:
     sample: Callable[[], np.ndarray]  # some unlabelled rows, SAMPLE at most
     blocks: Callable[[Classifier], Iterator[AnsweredBlock]]  # the pictures, answered
     network: Mapping[str, Any]  # metadata of the network that made the features, with `views` where there are several
+    root: str = ""  # the folder that the pictures' names start from
     skipped: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     table: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # rows, codes and each picture's row, in memory
@@ -67,8 +72,6 @@ class Collection:
         codes: np.ndarray,
         classes: list[str],
         network: Mapping[str, Any],
-        *,
-        root: str = "",
         origin: np.ndarray | None = None,
         **more: Any,
     ) -> "Collection":
@@ -89,10 +92,9 @@ class Collection:
                 names, codes[row], origin[row], answers, np.ones(len(row), bool), rows[some], first[some]
             )
 
-        more["unlabeled"] = Slices(rows, unlabeled)
-        more["table"] = rows, np.maximum(codes, UNLABELED), row
-        given = {"sample": lambda: rows[mixed[:SAMPLE]], "blocks": blocks, "network": network, **more}
-        return cls(title, root, classes, rows[support], codes[support], **given)
+        arrays, table = Slices(rows, unlabeled), (rows, np.maximum(codes, UNLABELED), row)
+        given = (lambda: rows[mixed[:SAMPLE]], blocks, network)
+        return cls(title, classes, rows[support], codes[support], arrays, *given, table=table, **more)
 
     def name(
         self,
@@ -155,3 +157,57 @@ class Collection:
             result["paths"] = prototype_paths(estimator, classifier, drawn, codes)
             result["map"] = picture_map(estimator, classifier, *self.table) if self.table else None
         return Named(result, classifier, records if keep else None)
+
+
+def prepared_steps(
+    estimator: "PrototypeClassifier", classifier: Classifier, rows: np.ndarray, codes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (n, D) as the classifier compares them, and STEPS positions (W, STEPS, D) of its prototypes among them.
+
+    codes (n): the class of a labelled row, negative for the others.
+    """
+    from sklearn.base import clone
+
+    path = clone(estimator).path(rows, np.maximum(codes, -1))
+    chosen = np.linspace(0, len(path) - 1, STEPS).round().astype(int)
+    return classifier.prepare(rows).numpy(), path[chosen].swapaxes(0, 1)
+
+
+def picture_map(
+    estimator: "PrototypeClassifier", classifier: Classifier, rows: np.ndarray, codes: np.ndarray, row: np.ndarray
+) -> dict[str, Any]:
+    """All pictures in the plane of their first two principal components, for the board.
+
+    row (n): the row of each picture. Returns `points` [[x, y] per picture] and `paths` {class: [[x, y] per step]}.
+    """
+    points, steps = principal_plane(*prepared_steps(estimator, classifier, rows, codes))
+    return {"points": points[row].round(4).tolist(), "paths": dict(zip(classifier.classes, steps.round(4).tolist()))}
+
+
+def prototype_paths(
+    estimator: "PrototypeClassifier", classifier: Classifier, rows: np.ndarray, codes: np.ndarray
+) -> dict[str, Any] | None:
+    """Plane positions of at most ROWS rows (n, D) and of every step of the prototypes, as `plane_paths` returns them.
+
+    codes (n): the class of a labelled row, −1 for the others. Steps before the last are those of a fit on the drawn
+    rows alone; the last is the classifier's. None where rows are too few or classes too many for a chart.
+    """
+    from sklearn.base import clone
+
+    n_way, n_iter = len(classifier.classes), estimator.get_params().get("n_iter", 0)
+    if 2 * n_way > POINTS or len(rows) < 5:
+        return None
+    rng = np.random.default_rng(0)
+    labelled, others = (rng.permutation(np.flatnonzero(chosen)) for chosen in (codes >= 0, codes < 0))
+    _, first = np.unique(codes[labelled], return_index=True)  # one of each class, without which nothing can be fitted
+    rest = np.delete(labelled, first)[: max(0, ROWS // 2 - n_way)]
+    kept = np.concatenate([labelled[first], rest, others])[:ROWS]
+    sample, labels = rows[kept], codes[kept]
+    last = classifier.prototypes.numpy()
+    start = last[None]  # a method without steps stays where it is
+    if n_iter:
+        drawn = n_iter if n_iter <= 20 and 22 * n_way <= POINTS else 1
+        start = clone(estimator).set_params(n_iter=drawn - 1).path(sample, labels).astype(np.float32)
+    best = classifier.answer(sample).best[:, 0]
+    prepared = classifier.prepare(sample).numpy()
+    return plane_paths(prepared, np.where(labels >= 0, labels, best), labels >= 0, np.stack([*start, last]))

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from protoadapt.core.errors import UserError, install
+from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, written_whole
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.vision import networks
@@ -34,29 +34,21 @@ KEPT = ("size", "mean", "std", "backbone", "dataset", "crop", "weights")
 
 
 class FromPixels(nn.Module):
-    """A network behind the normalisation of decoded pixels."""
+    """A network behind the normalisation of decoded pixels, and a classifier behind the network, if there is one."""
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, network: nn.Module, metadata: Mapping[str, Any]):
+    def __init__(self, network: nn.Module, metadata: Mapping[str, Any], classifier: Classifier | None):
         super().__init__()
-        self.network = network
+        self.network, self.classifier = network, classifier
         for key in ("mean", "std"):
             self.register_buffer(key, 255 * torch.tensor(metadata[key]).view(3, 1, 1))
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        return self.network((pixels.float() - self.mean) / self.std)
-
-
-class Head(nn.Module):
-    """Features (N, D) to a classifier's probabilities (N, W) and familiarity (N)."""
-
-    def __init__(self, classifier: Classifier):
-        super().__init__()
-        self.classifier = classifier
-
-    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, pixels: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        rows = self.network((pixels.float() - self.mean) / self.std)
+        if self.classifier is None:
+            return rows
         logits, familiarity = self.classifier.scores(rows)
         return logits.softmax(1), familiarity
 
@@ -90,12 +82,12 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     metadata = {key: about[key] for key in KEPT}
     if about.get("resize"):
         metadata["resize"] = about["resize"]
-    module: nn.Module = FromPixels(network, about)
     outputs = ["features"]
     if classifier is not None:
+        classifier, outputs = classifier.to("cpu"), ["probabilities", "familiarity"]
         _check_pair(classifier, name, about)
-        module, outputs = nn.Sequential(module, Head(classifier.to("cpu"))), ["probabilities", "familiarity"]
         metadata |= {key: getattr(classifier, key) for key in ("classes", "temperature", "threshold")}
+    module = FromPixels(network, about, classifier)
     module.eval()
     with written_whole(out) as partial:
         partial.write_bytes(_onnx(module, about["size"], outputs, metadata))
@@ -117,11 +109,9 @@ def _check_pair(classifier: Classifier, name: str | Path, metadata: Mapping[str,
 
 def _onnx(network: nn.Module, size: int, outputs: list[str], metadata: Mapping[str, Any]) -> bytes:
     """The network as a serialised graph with a free batch size."""
-    try:
-        import onnx
-        import onnxscript  # noqa: F401  (what torch's exporter needs)
-    except ImportError as error:
-        raise UserError(f"export needs onnx and onnxscript: {install('onnx')}") from error
+    import onnx
+    import onnxscript  # noqa: F401  (what torch's exporter needs)
+
     # The exporter warns of torchvision, which is not needed, and of deprecated code of its own.
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with torch.no_grad(), warnings.catch_warnings(action="ignore"):

@@ -3,7 +3,6 @@
 Rows are read once per step of the estimator and never held.
 """
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from protoadapt.labeling.familiarity import SAMPLE
 from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, AnsweredBlock, skipped_records
 from protoadapt.labeling.pictures import load_same
-from protoadapt.labeling.support import IN_FOLDER, Example, Examples, check_classes, one_per_picture
+from protoadapt.labeling.support import IN_FOLDER, Example, Examples, check_classes, digest_of, one_per_picture
 from protoadapt.labeling.thumbnails import Progress
 from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
@@ -50,7 +49,7 @@ def parts_collection(
         raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
     listed = [example for example in support.examples if not example.source.is_dir()]
     in_folders = [example for example in support.examples if example.source.is_dir()]
-    pictures = one_per_picture((_sha256(example.file), example) for example in in_folders)
+    pictures = one_per_picture((digest_of(example.file), example) for example in in_folders)
     found, copies = table.find({example.file for example in listed}, pictures)
     if missing := [example for example in listed if example.file not in found]:
         raise UserError(
@@ -87,7 +86,6 @@ def parts_collection(
     every = -(-table.n_rows // REPORTED)
     return Collection(
         to_text(Path(features).resolve().name),
-        index["root"],
         classes,
         np.stack([*(found[name].row for name in names), *embedded.values()]),
         codes,
@@ -95,8 +93,9 @@ def parts_collection(
         lambda: np.concatenate([rows[:: -(-table.n_rows // SAMPLE)] for rows in unlabeled]).astype(np.float32),
         lambda classifier: _blocks(classifier, unlabeled, places, origins, every, device),
         made_with | own,
-        skipped_records([*skipped, *(Skipped(one["name"], one["reason"]) for one in unread)]),
-        support.notes(),
+        root=index["root"],
+        skipped=skipped_records([*skipped, *(Skipped(one["name"], one["reason"]) for one in unread)]),
+        notes=support.notes(),
         rows_on_disk=table.n_rows,
         knows=lambda one: one.file in example_of and example_of[one.file].label == one.label,
     )
@@ -116,14 +115,6 @@ def _embedded(
     rows, broken = embed_entries(entries, network, own, index["views"])
     skipped = [Skipped(examples[row].file, reason) for row, reason in broken.items()]
     return {row: rows[row] for row in range(len(examples)) if row not in broken}, skipped
-
-
-def _sha256(file: str) -> bytes | None:
-    try:
-        with open(file, "rb") as opened:
-            return hashlib.file_digest(opened, "sha256").digest()
-    except OSError:
-        return None
 
 
 def _counter(on_progress: Progress, total: int) -> Callable[[int], None]:

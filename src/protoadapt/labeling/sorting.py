@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,7 +60,8 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
     for place, mark in made.items():
         if place not in wanted and _mark(folder / place) == mark:
             (folder / place).unlink()
-            _remove_empty(folder, (folder / place).parent)
+            with suppress(OSError):  # up to a folder that holds something, such as the list
+                os.removedirs((folder / place).parent)
     new = {place: _mark_after(folder / place, source, way) for place, source in wanted.items()}
     # The list is written first, so that the files of an interrupted run are known.
     _write(folder, made | {place: mark for place, mark in new.items() if mark})
@@ -130,9 +132,3 @@ def _read(folder: Path) -> dict[str, str]:
 def _write(folder: Path, made: Mapping[str, str]) -> None:
     with written_whole(folder / LIST) as partial:
         partial.write_text(json.dumps({to_text(place): mark for place, mark in made.items()}, ensure_ascii=False))
-
-
-def _remove_empty(root: Path, folder: Path) -> None:
-    while folder != root and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent
