@@ -149,7 +149,9 @@ def test_a_new_method_joins_the_others_on_the_same_episodes(home, monkeypatch):
     more = table(methods=("protonet", "bapa", "cipa"))
     asked = []
     original = engine.compare
-    monkeypatch.setattr(engine, "compare", lambda *a, **k: asked.append(a[2]) or original(*a, **k))
+    monkeypatch.setattr(
+        engine, "compare", lambda *a, **k: asked.append([run.label for run in a[2]]) or original(*a, **k)
+    )
     assert reproduce(more, work(home)) == {}
     assert asked == [["bapa"], ["bapa"]]
     found = result(home)["results"]

@@ -72,7 +72,7 @@ def test_methods_on_the_same_episodes_are_paired(some):
     one, other = (Results(some).get(TRIAL, 1, spec) for spec in ("cipa", "protonet"))
     gain = "{:+.2f} ± {:.2f}".format(*paired_difference(one, other))
     assert any(line.startswith("| cipa |") and gain in line for line in section("main", Results(some)).splitlines())
-    long, short = record("cipa", [60, 50, 40, 75]), record("ilpc", [59, 52])
+    long, short = record("cipa", [60, 50, 40, 75]), record("paddle", [59, 52])
     assert paired_difference(short, long)[0] == pytest.approx(100 * np.mean([-1, 2]) / 75)
 
 
