@@ -238,7 +238,7 @@ def test_two_processes_equal_one(tmp_path):
 
         def share(rank):
             os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0", **torchrun}
-            toy.train_and_die(tmp_path / "two", settings, {}, devices=2, strategy="ddp")
+            toy.train_and_die(tmp_path / "two", settings, {}, devices=2)
 
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

@@ -75,7 +75,7 @@ def load_teacher(path: str, n_classes: int) -> Learner:
     return learner.eval().requires_grad_(False)
 
 
-def launch(accelerator: str, devices: int | str, num_nodes: int, strategy: str) -> "Fabric":
+def launch(accelerator: str, devices: int | str, num_nodes: int) -> "Fabric":
     """The processes of a run: started here, or recognised when torchrun or SLURM started them.
 
     Arguments as in lightning-fabric. The precision is bf16-mixed on a GPU, 32-true elsewhere.
@@ -85,15 +85,11 @@ def launch(accelerator: str, devices: int | str, num_nodes: int, strategy: str) 
     except ImportError as error:
         raise UserError(f"training needs lightning-fabric, which is not installed: {install('train')}") from error
     gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
-    options: Any = {"accelerator": accelerator, "devices": devices, "num_nodes": num_nodes, "strategy": strategy}
+    precision: Any = "bf16-mixed" if gpu else "32-true"
     try:
-        fabric = Fabric(**options, precision="bf16-mixed" if gpu else "32-true")
+        fabric = Fabric(accelerator, devices=devices, num_nodes=num_nodes, precision=precision)
     except (ValueError, TypeError, RuntimeError) as error:
-        if "invalid strategy name" in str(error):
-            raise UserError(f"--strategy {strategy!r} is unknown: give auto, ddp or fsdp") from error
-        raise UserError(
-            f"accelerator={accelerator}, devices={devices}, nodes={num_nodes}, strategy={strategy} do not work here: "
-            f"{' '.join(str(error).split())[:200]}"
-        ) from error
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"{devices} × {accelerator} on {num_nodes} machines does not work here: {reason}") from error
     fabric.launch()
     return fabric

@@ -46,7 +46,6 @@ def train(
     accelerator: str = "auto",
     devices: int | str = 1,
     num_nodes: int = 1,
-    strategy: str = "auto",
     compiled: bool | None = None,
 ) -> dict[str, Any]:
     """Train on the base classes and keep the network with the best accuracy on the validation classes.
@@ -60,7 +59,7 @@ def train(
         out_dir      folder of the run: checkpoints/, best.json, log.csv, result.json
         resume       continue from the last checkpoint in out_dir; the config must be the same
         on_event     called with an `Event` when an epoch starts or ends, after each step, and with notes
-        accelerator, devices, num_nodes, strategy
+        accelerator, devices, num_nodes
                      as in lightning-fabric; processes started by torchrun or SLURM are recognised
         compiled     use torch.compile; None: on a GPU
 
@@ -69,7 +68,7 @@ def train(
 
     Example: `train(config, *load_splits(config, None), "runs/glyphs")`.
     """
-    fabric = launch(accelerator, devices, num_nodes, strategy)
+    fabric = launch(accelerator, devices, num_nodes)
     return Run(fabric, config, base, val, Path(out_dir), compiled).go(resume, on_event)
 
 
