@@ -87,7 +87,7 @@ def launch(accelerator: str, devices: int | str, num_nodes: int) -> "Fabric":
     gpu = accelerator in ("auto", "gpu", "cuda") and torch.cuda.is_available()
     precision: Any = "bf16-mixed" if gpu else "32-true"
     try:
-        fabric = Fabric(accelerator, devices=devices, num_nodes=num_nodes, precision=precision)
+        fabric = Fabric(accelerator=accelerator, devices=devices, num_nodes=num_nodes, precision=precision)
     except (ValueError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"{devices} × {accelerator} on {num_nodes} machines does not work here: {reason}") from error
