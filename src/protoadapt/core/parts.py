@@ -41,8 +41,8 @@ HEADERS = Lock()
 AGAIN = "run protoadapt extract --manifest again"
 
 
-class Damaged(Exception):
-    """A part that is incomplete or changed; the text says how."""
+class Damaged(UserError):
+    """A part that is missing, incomplete or changed; its cause says how."""
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,12 @@ def read_part(folder: Path, number: int) -> Part:
 
 
 def read_rows(part: Part) -> np.ndarray:
-    """The rows (n, D) float16 of a part, in memory. `check_part` compares them with their checksum."""
-    try:
+    """The rows (n, D) float16 of a part, in memory; `check_part` compares them with their checksum. Raises Damaged."""
+    with _damage(part.path):
         rows = np.array(_mapped(part.path))
         if rows.shape != part.shape:
             raise ValueError("its shape changed")
         return rows
-    except BROKEN as error:
-        raise UserError(f"{str(part.path)!r} changed while it was read ({error}): {AGAIN}") from error
 
 
 def read_lists(part: Part) -> dict[str, Any]:
@@ -123,9 +121,10 @@ def read_lists(part: Part) -> dict[str, Any]:
 def check_part(folder: Path, number: int) -> Part:
     """Reads a part and compares every byte with its checksum. Raises Damaged."""
     part = read_part(folder, number)
+    rows = read_rows(part)
     with _damage(part.path):
-        record, second, rows = dict(part.record), _second_line(part), read_rows(part)
-        if record.pop("sha256", None) != _digest(record, second, rows):
+        record = dict(part.record)
+        if record.pop("sha256", None) != _digest(record, _second_line(part), rows):
             raise ValueError("its checksum does not fit")
         if not np.isfinite(rows).all():
             raise ValueError("it holds NaN or infinite features")
@@ -192,11 +191,8 @@ class PartsTable:
         return ahead(lambda part: (part, read_rows(part)), self.parts, 2, 1)
 
     def check(self) -> None:
-        """Compares every byte of every part with its checksum. Raises UserError."""
-        try:
-            deque(ahead(lambda part: check_part(part.path.parent, part.number), self.parts, 2 * cores()), 0)
-        except Damaged as error:
-            raise UserError(f"a part of the table is damaged, {error}: {AGAIN} to make it") from error
+        """Compares every byte of every part with its checksum. Raises Damaged."""
+        deque(ahead(lambda part: check_part(part.path.parent, part.number), self.parts, 2 * cores()), 0)
 
     def find(
         self, names: Collection[str], contents: Collection[bytes]
@@ -236,13 +232,10 @@ def open_parts(folder: Path) -> PartsTable:
         try:
             parts.append(read_part(folder, number))
         except Damaged as error:
-            missing.append(str(error))
+            missing.append(error)
     if missing:
-        are = "is" if len(missing) == 1 else "are"
-        raise UserError(
-            f"{len(missing):,} of {count(index['parts'], 'part')} in {str(folder)!r} {are} missing or damaged, such as "
-            f"{missing[0]}: {AGAIN} to make them"
-        )
+        lacking = f"{len(missing):,} of {count(index['parts'], 'part')} in {str(folder)!r}"
+        raise UserError(f"{lacking} cannot be read; {missing[0]}") from missing[0]
     for part in parts:
         if [part.record.get(key) for key in MADE] != [index[key] for key in MADE] or part.shape[1] != parts[0].shape[1]:
             raise UserError(f"{str(part.path)!r} belongs to another model or manifest than its folder: remove it")
@@ -282,4 +275,4 @@ def _damage(path: Path) -> Iterator[None]:
     try:
         yield
     except BROKEN as error:
-        raise Damaged(f"{path.name}: {error}") from error
+        raise Damaged(f"{path.name} is missing or damaged ({error}): {AGAIN} to make it") from error

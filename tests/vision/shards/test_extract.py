@@ -106,7 +106,7 @@ def test_broken_pictures_are_listed_by_name(reference, tmp_path):
 def test_a_shard_that_is_removed_while_extract_runs_is_named(reference, tmp_path):
     shutil.copytree(reference, tmp_path / "out")
     part_file(tmp_path / "out", 5).unlink()
-    with pytest.raises(UserError, match=r"part-000005.npy.*: run the same command again"):
+    with pytest.raises(UserError, match=r"part-000005.npy .*it is not there.*: run protoadapt extract"):
         list_broken(tmp_path / "out", range(12), tmp_path / "broken.csv")
 
 

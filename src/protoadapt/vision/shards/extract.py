@@ -117,9 +117,9 @@ def _is_made(job: Job, number: int, damaged: list[str]) -> bool:
     try:
         record = parts.check_part(job.out, number).record
     except Damaged as error:
-        damaged.append(str(error))
+        damaged.append(f"{path.name}: {error.__cause__}")
         return False
-    for key, value in {**job.made_so, "of": job.manifest.shards[number].sha256, "part": number}.items():
+    for key, value in {**job.made_so, "of": job.manifest.shards[number].sha256}.items():
         if record.get(key) != value:
             raise UserError(
                 f"{str(path)!r} is of another model or manifest ({key} {record.get(key)}, not {value}): remove it, or "
@@ -142,16 +142,11 @@ def open_features(folder: Path) -> parts.PartsTable:
 
 def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:
     """Writes a csv of the unreadable pictures: name, reason, shard and row. Returns how many; without any, no file."""
-    try:
-        pictures = [
-            (file_cell(broken["name"]), broken["reason"], number, broken["row"])
-            for number in numbers
-            for broken in parts.read_part(out, number).record["broken"]
-        ]
-    except Damaged as error:
-        raise UserError(
-            f"a part in {str(out)!r} was removed or damaged while this ran, {error}: run the same command again"
-        ) from error
+    pictures = [
+        (file_cell(broken["name"]), broken["reason"], number, broken["row"])
+        for number in numbers
+        for broken in parts.read_part(out, number).record["broken"]
+    ]
     if pictures:
         check_ours(path, OURS)
         with written_whole(path) as partial:
