@@ -17,7 +17,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from benchmarks import unknown
+from benchmarks import bapa_choice, unknown
 from paper import arena_page, scale_page
 from paper.drawing import draw_bars
 from paper.figures import draw_figures
@@ -343,15 +343,7 @@ def serve_page() -> str:
 
 def bapa_page() -> str:
     """docs/bapa.md with the cells that its constants were chosen on, and novel classes read afterwards."""
-    shown = ("cipa", "bapa of c60763e", "bapa")
-    header, columns = ["queries"], []
-    for file, words in (("bapa-choice.json", "validation"), ("bapa-novel.json", "novel")):
-        means = {(r["cell"], r["method"].replace("(power=auto)", ""), r["shot"]): r["mean"] for r in read(file)["rows"]}
-        header += [f"{name}, {words}" for name in ("CIPA", "BAPA before", "BAPA")]
-        columns += [(means, name) for name in shown]
-    cells = dict.fromkeys(cell for cell, *_ in columns[0][0])
-    rows = [[cell, *(f"{m[cell, name, 1]:.1f} / {m[cell, name, 5]:.1f}" for m, name in columns)] for cell in cells]
-    return filled("docs/bapa.md", markdown(header, rows))
+    return filled("docs/bapa.md", bapa_choice.beside(read("bapa-choice.json"), read("bapa-novel.json")))
 
 
 def arena_text() -> str:
