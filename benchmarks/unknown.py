@@ -18,7 +18,8 @@ from sklearn.metrics import roc_auc_score
 from benchmarks import measure
 from protoadapt.core.arrays import checked_rows
 from protoadapt.core.features import load_features
-from protoadapt.labeling.calibration import (
+from protoadapt.labeling.familiarity import (
+    RATE,
     SHOTS,
     TaskAnswers,
     answer_task,
@@ -26,8 +27,8 @@ from protoadapt.labeling.calibration import (
     draw_task,
     fit_thresholds,
     n_foreign,
+    threshold_of,
 )
-from protoadapt.labeling.familiarity import RATE, threshold_of
 from protoadapt.report.tables import markdown
 
 WAYS, PER_CLASS = (3, 5, 10, 20), 15

@@ -8,13 +8,17 @@ from sklearn.metrics import roc_auc_score
 from protoadapt import UserError
 from protoadapt.core.arrays import checked_rows
 from protoadapt.core.features import synthetic_features
-from protoadapt.labeling.calibration import answer_task, answered_tasks, calibrate, draw_task, n_foreign
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.familiarity import (
     NEVER,
+    answer_task,
+    answered_tasks,
+    calibrate,
     check_calibration,
     checked_rate,
+    draw_task,
     familiar_means,
+    n_foreign,
     threshold_of,
     with_threshold,
 )

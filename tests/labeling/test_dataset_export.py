@@ -126,7 +126,11 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path)
             "nowhere' holds no labels: give the folder that `label`",
         ),
         ((folder / "out" / "cub", "fiftyone", tmp_path / "o"), {}, "cub' holds no labels"),
-        ((labels, "fiftyone", tmp_path / "o"), {"images": tmp_path / "nowhere"}, "there is no folder .*nowhere'"),
+        (
+            (labels, "fiftyone", tmp_path / "o"),
+            {"images": tmp_path / "nowhere"},
+            "there is no folder .*nowhere'",
+        ),
         ((changed(folder=None), "fiftyone", tmp_path / "o"), {}, "do not say where their pictures are"),
         ((labels, "fiftyone", tmp_path / "o"), {"images": tmp_path}, "give their folder with --images"),
     ):

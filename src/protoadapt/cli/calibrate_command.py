@@ -37,7 +37,7 @@ def calibrate_command(
     a task, and stores it in the model card, where `label` reads it. All collections count the same.
     """
     from protoadapt.core.features import load_features
-    from protoadapt.labeling.calibration import calibrate
+    from protoadapt.labeling.familiarity import calibrate
     from protoadapt.report.captions import origin
     from protoadapt.vision.networks.cards import SCHEMA, read_card
 

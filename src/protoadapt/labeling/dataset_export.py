@@ -26,7 +26,6 @@ from protoadapt.labeling.sorting import LIST, check_way, sort_pictures
 from protoadapt.labeling.support import table_rows
 from protoadapt.vision.pictures.formats import is_picture
 
-MOST_BYTES = 1 << 29  # of a labels.json
 LOCAL = "/data/local-files/?d="
 """Address of a picture in Label Studio's local storage, before its path in LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
 BUCKETS = ("s3://", "gs://", "azure-blob://")
@@ -140,8 +139,6 @@ def export_labels(
 def _read(labels: Path) -> tuple[dict[str, Any], list[LabelledFile]]:
     """A labels.json of all pictures, checked."""
     try:
-        if labels.stat().st_size > MOST_BYTES:
-            raise ValueError("it is too large")
         document = clean_json(labels.read_bytes())
         files, names = _files(document), {UNKNOWN, *(one["name"] for one in document["classes"])}
         total = sum(one["found"] + one["support"] for one in document["classes"]) + document.get("no_class", 0)
