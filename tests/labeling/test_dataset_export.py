@@ -115,35 +115,25 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path)
         return folder / "out" / "other.json"
 
     sample = [one | {"found": 10**6} for one in document["classes"]]
-    for arguments, options, words in (
-        ((labels, "imagefolder", tmp_path / "full"), {}, "is not an empty folder"),
-        ((labels, "imagefoldr", tmp_path / "o"), {}, "did you mean 'imagefolder'"),
-        ((labels, "imagefolder", tmp_path / "o"), {"sort": "move"}, "choose copy or link"),
-        ((folder / "none.csv", "fiftyone", tmp_path / "o"), {}, "is no labels.json of `label`"),
-        (
-            (folder / "nowhere", "fiftyone", tmp_path / "o"),
-            {},
-            "nowhere' holds no labels: give the folder that `label`",
-        ),
-        ((folder / "out" / "cub", "fiftyone", tmp_path / "o"), {}, "cub' holds no labels"),
-        (
-            (labels, "fiftyone", tmp_path / "o"),
-            {"images": tmp_path / "nowhere"},
-            "there is no folder .*nowhere'",
-        ),
-        ((changed(folder=None), "fiftyone", tmp_path / "o"), {}, "do not say where their pictures are"),
-        ((labels, "fiftyone", tmp_path / "o"), {"images": tmp_path}, "give their folder with --images"),
+    new, gone = tmp_path / "o", folder / "nowhere"
+    for given, form, out, options, words in (
+        (labels, "imagefolder", tmp_path / "full", {}, "is not an empty folder"),
+        (labels, "imagefoldr", new, {}, "did you mean 'imagefolder'"),
+        (labels, "imagefolder", new, {"sort": "move"}, "choose copy or link"),
+        (folder / "none.csv", "fiftyone", new, {}, "is no labels.json of `label`"),
+        (gone, "fiftyone", new, {}, "nowhere' holds no labels: give the folder that `label`"),
+        (labels, "fiftyone", new, {"images": gone}, "there is no folder .*nowhere'"),
+        (changed(folder=None), "fiftyone", new, {}, "do not say where their pictures are"),
+        (labels, "fiftyone", new, {"images": tmp_path}, "give their folder with --images"),
     ):
         with pytest.raises(UserError, match=words):
-            export_labels(*arguments, **options)
+            export_labels(given, form, out, **options)
     first, *others = document["pictures"]
-    for wrong in ({"confidence": []}, {"confidence": None}, {"confidence": float("nan")}, {"file": 7}, {"label": "x"}):
+    odd = [{"confidence": []}, {"confidence": None}, {"confidence": float("nan")}, {"file": 7}, {"label": "x"}]
+    less = [{key: first[key] for key in first if key != lacking} for lacking in ("confidence", "unknown", "support")]
+    for wrong in (*(first | one for one in odd), *less):
         with pytest.raises(UserError, match=r"is no labels.json of `label`"):
-            export_labels(changed(pictures=[first | wrong, *others]), "fiftyone", tmp_path / "o")
-    for lacking in ("confidence", "unknown", "support"):
-        less = {key: value for key, value in first.items() if key != lacking}
-        with pytest.raises(UserError, match=r"is no labels.json of `label`"):
-            export_labels(changed(pictures=[less, *others]), "fiftyone", tmp_path / "o")
+            export_labels(changed(pictures=[wrong, *others]), "fiftyone", new)
     with pytest.raises(UserError, match="has 24 of 3,000,00"):
         export_labels(changed(classes=sample), "fiftyone", tmp_path / "o")
     assert not (tmp_path / "o").exists()
