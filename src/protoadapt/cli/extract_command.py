@@ -103,9 +103,7 @@ def extract_command(
             f"--store is for windows, and --views {views} has none: give --views 3 or more, or leave it out"
         )
     network, metadata = networks.load(model, find_device(device))
-    embed.check_pooling(network, pooling)  # before pictures are decoded
-    if maps:
-        extraction.check_maps(network, pooling)
+    embed.check_pooling(network, pooling, maps)  # before pictures are decoded
     if images:
         dataset, split, data_dir, no_base_mean = "folder", "all", images, True
         cache = cache or out.parent / ".protoadapt-cache"  # nothing is written among a user's own pictures

@@ -27,7 +27,7 @@ from protoadapt.core.files import open_tensors, written_whole
 from protoadapt.core.prototype_model import Array, PrototypeModel, as_numpy, library, power_transform, unit
 from protoadapt.core.untrusted import finite, whole
 from protoadapt.labeling.names import UNKNOWN
-from protoadapt.vision.network_metadata import MOST_VIEWS, input_errors
+from protoadapt.vision.networks.cards import MOST_VIEWS, input_errors
 
 if TYPE_CHECKING:
     from protoadapt.core.estimators import PrototypeClassifier

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_synced
-from protoadapt.vision.networks.model_files import MODEL, all_of, damaged, latest, plain
+from protoadapt.vision.networks.model_files import MODEL, all_of, latest, plain
 
 Json = Mapping[str, Any]
 Tensors = Mapping[str, Tensor]
@@ -121,3 +121,11 @@ def _sync_folder(path: Path) -> None:
 
 def _sum(name: str, content: bytes) -> str:
     return f"{hashlib.sha256(content).hexdigest()}  {name}\n"
+
+
+def damaged(path: Path) -> UserError:
+    """The error for a file of a checkpoint that cannot be read."""
+    return UserError(
+        f"{str(path)!r} is missing, truncated or damaged: remove the folder {path.parent.name!r} to continue from "
+        f"the checkpoint before it"
+    )

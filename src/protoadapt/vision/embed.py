@@ -76,17 +76,13 @@ def embed_batches(
     """
     if isinstance(network, OnnxEngine):
         return ((key, network.features(pixels)) for key, pixels, *_ in batches)
-    check_pooling(network, pooling)
+    check_pooling(network, pooling, maps)
     forward: Callable[[Tensor], Tensor] = network if pooling == 1 else partial(network, pooling=pooling)
     if maps:
-        forward = partial(_all_places, network)
+        forward = lambda x: network.maps_from(x, 0).flatten(1)  # type: ignore[operator]  # noqa: E731
     device = device_of(network)
     launched = _launched(network, forward, metadata, batches, views, device)
     return _finished(launched, device) if device.type == "cuda" else launched
-
-
-def _all_places(network: nn.Module, x: Tensor) -> Tensor:
-    return network.maps_from(x, 0).flatten(1)  # type: ignore[operator]
 
 
 def _launched(
@@ -103,6 +99,7 @@ def _launched(
     from protoadapt.vision.networks.engines import OnnxNetwork, engine_threads
 
     mean, std = (255 * torch.tensor(metadata[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
+    threads = engine_threads(network)
     for key, pixels, *wide in batches:
         with torch.inference_mode():
             images, *wider = (_to_device(part, device) for part in (pixels, *wide))
@@ -111,26 +108,20 @@ def _launched(
                 x = view(images, number, *wider)
                 if not isinstance(network, OnnxNetwork):  # which normalises by itself
                     x = (x - mean) / std
-                parts: Sequence[Tensor] = [x]
-                if not engine_threads(network):
+                if not threads:
                     x = x.contiguous(memory_format=torch.channels_last)
-                    parts = x.split(FORWARD if device.type == "cpu" else len(x))
-                total = total + torch.cat([forward(part).float() for part in parts])
+                step = FORWARD if device.type == "cpu" and not threads else len(x)
+                total = total + torch.cat([forward(part).float() for part in x.split(step)])
             rows = (total / views).to("cpu", non_blocking=device.type == "cuda")
         yield key, rows
 
 
 def _to_device(pixels: np.ndarray | Tensor, device: torch.device) -> Tensor:
-    """A copy of uint8 pixels. To a GPU it goes through memory that its own copier reads while this process goes on."""
+    """Pixels on the device. To a GPU they go through memory that its own copier reads while this process goes on."""
     import torch
 
-    tensor = pixels if isinstance(pixels, torch.Tensor) else None
-    if device.type != "cuda":
-        return (torch.from_numpy(np.array(pixels)) if tensor is None else tensor.clone()).to(device)
-    if tensor is None or not tensor.is_pinned():
-        tensor = torch.empty(pixels.shape, dtype=torch.uint8, pin_memory=True)
-        tensor.numpy()[...] = pixels
-    return tensor.to(device, non_blocking=True)
+    tensor = pixels if isinstance(pixels, torch.Tensor) else torch.from_numpy(np.array(pixels))
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def _finished(launched: Iterator[tuple[K, Tensor]], device: torch.device) -> Iterator[tuple[K, Tensor]]:
@@ -314,8 +305,8 @@ def check_rows(rows: Array, pooling: float = 1.0) -> Array:
     raise UserError("the network gives NaN or infinite features: its weights are damaged, download it again")
 
 
-def check_pooling(network: nn.Module, exponent: float) -> None:
-    """Raises UserError unless this network can pool with this exponent."""
+def check_pooling(network: nn.Module, exponent: float, maps: bool = False) -> None:
+    """Raises UserError unless this network can pool with this exponent, and give the features of every place if asked."""
     from protoadapt.vision.networks.staged import Staged
 
     if not 1 <= exponent <= 8:
@@ -324,6 +315,12 @@ def check_pooling(network: nn.Module, exponent: float) -> None:
         )
     if exponent != 1 and not isinstance(network, Staged):
         raise UserError("this network pools its features itself: leave pooling at 1, or use one of protoadapt's own")
+    if maps and not isinstance(network, Staged):
+        raise UserError("this network gives no features of single places: leave out --maps, or use one you trained")
+    if maps and exponent != 1:
+        raise UserError(
+            f"maps belong to features that are their plain mean, and pooling is {exponent:g}: leave one out"
+        )
 
 
 def to_half(rows: Tensor) -> Tensor:

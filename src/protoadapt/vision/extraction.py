@@ -8,11 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from protoadapt.core.errors import UserError, whole_number
+from protoadapt.core.errors import whole_number
 from protoadapt.core.features import Features, base_statistics
 from protoadapt.vision.embed import check_rows, embed, to_half
-from protoadapt.vision.network_metadata import MOST_VIEWS
-from protoadapt.vision.networks.staged import Staged
+from protoadapt.vision.networks.cards import MOST_VIEWS
 from protoadapt.vision.pictures.split import Images
 
 
@@ -72,11 +71,3 @@ def extract_features(
     places = embed(network, metadata, images.pixels, **half) if maps else None  # type: ignore[arg-type]
     labels = torch.from_numpy(np.array(images.labels)).long()
     return Features(rows, labels, metadata=about, maps=places, names=tuple(images.paths), **statistics)
-
-
-def check_maps(network: nn.Module, pooling: float) -> None:
-    """Raises UserError unless this network gives the features of every place."""
-    if not isinstance(network, Staged):
-        raise UserError("this network gives no features of single places: leave out --maps, or use one you trained")
-    if pooling != 1:
-        raise UserError(f"maps belong to features that are their plain mean, and pooling is {pooling:g}: leave one out")

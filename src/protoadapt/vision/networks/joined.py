@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError
-from protoadapt.vision.network_metadata import network_metadata
+from protoadapt.vision.networks.cards import network_metadata
 
 
 class Joined(nn.Module):

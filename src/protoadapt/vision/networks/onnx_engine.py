@@ -18,7 +18,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.files import cleared, sha256_of, written_whole
 from protoadapt.core.threads import cores, thread_pool
 from protoadapt.core.untrusted import clean_json
-from protoadapt.vision.network_metadata import network_metadata
+from protoadapt.vision.networks.cards import network_metadata
 
 ENGINE = "onnxruntime"
 LARGEST = 1 << 31

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.files import sha256_of
-from protoadapt.vision.network_metadata import first_line, network_metadata
+from protoadapt.vision.networks.cards import first_line, network_metadata
 from protoadapt.vision.networks.onnx_engine import ENGINE, onnx_session, stored_metadata
 from protoadapt.vision.pictures.decode import Resize
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
-from protoadapt.vision.network_metadata import first_line, network_metadata
+from protoadapt.vision.networks.cards import first_line, network_metadata
 from protoadapt.vision.pictures.decode import Resize
 
 

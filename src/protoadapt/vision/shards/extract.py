@@ -12,7 +12,7 @@ from protoadapt.core.errors import UserError, no_such, whole_number
 from protoadapt.core.files import check_ours, csv_text, file_cell, sweep, written_whole
 from protoadapt.core.parts import INDEX, Damaged
 from protoadapt.vision import networks
-from protoadapt.vision.network_metadata import MOST_VIEWS, input_errors
+from protoadapt.vision.networks.cards import MOST_VIEWS, input_errors
 from protoadapt.vision.networks.engines import TORCH
 from protoadapt.vision.shards.local import make_locally
 from protoadapt.vision.shards.make import Job
