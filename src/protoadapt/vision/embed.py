@@ -306,7 +306,7 @@ def check_rows(rows: Array, pooling: float = 1.0) -> Array:
 
 
 def check_pooling(network: nn.Module, exponent: float, maps: bool = False) -> None:
-    """Raises UserError unless this network can pool with this exponent, and give the features of every place if asked."""
+    """Raises UserError unless this network can pool with this exponent, and give the features of places if asked."""
     from protoadapt.vision.networks.staged import Staged
 
     if not 1 <= exponent <= 8:

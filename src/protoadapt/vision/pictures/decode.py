@@ -14,7 +14,6 @@ from PIL import Image, ImageOps
 from protoadapt.vision.pictures.formats import MAX_PIXELS, UnreadablePicture, open_image
 from protoadapt.vision.pictures.read import read_file
 
-ORIENTATION = 0x0112  # the EXIF tag
 THUMB, PREVIEW = 96, 256
 """Pixels per side of the pictures in galleries, and of those that a person looks at closely."""
 
@@ -57,14 +56,21 @@ def decode(picture: Picture, size: int, resize: Resize | None = None) -> np.ndar
     [255, 0, 0]
     """
     if isinstance(picture.content, str):
-        return _decoded(read_file(picture.content), picture.box, size, resize)
+        return decode_bytes(read_file(picture.content), size, resize, picture.box)
     drawn = Image.fromarray(picture.content) if isinstance(picture.content, np.ndarray) else picture.content(size)
     return _pixels(drawn, picture.box, size, resize)
 
 
-def decode_bytes(content: bytes, size: int, resize: Resize | None = None) -> np.ndarray:
+def decode_bytes(content: bytes, size: int, resize: Resize | None = None, box: Box | None = None) -> np.ndarray:
     """Decode the bytes of a picture file; see `decode`."""
-    return _decoded(content, None, size, resize)
+    for again in (True, False):
+        try:
+            with open_image(content) as image:
+                return _pixels(image, box, size, resize)
+        except Exception as error:  # decoders may fail in any way, also for memory that other threads take
+            if isinstance(error, UnreadablePicture) or not again:
+                raise
+    raise AssertionError("unreachable")
 
 
 def thumbnail(content: bytes, side: int = THUMB, largest: int | None = None) -> bytes:
@@ -84,7 +90,8 @@ def shrunk(content: bytes, *sides: int, largest: int | None = None) -> list[byte
     with open_image(content) as image, _room.of(image):
         share = sides[0] / max(image.size)
         image.draft("RGB", (ceil(share * image.width), ceil(share * image.height)))  # a JPEG decodes to no less
-        small = rgb(ImageOps.exif_transpose(image))
+        ImageOps.exif_transpose(image, in_place=True)
+        small = _rgb(image, _white(image))
     copies = []
     for side in sides:
         small.thumbnail((side, side), Image.Resampling.BILINEAR)
@@ -113,20 +120,6 @@ def data_url(content: bytes) -> str:
     return f"data:image/{kind};base64,{b64encode(content).decode()}"
 
 
-def _decoded(content: bytes, box: Box | None, size: int, resize: Resize | None) -> np.ndarray:
-    """A picture that fails is decoded a second time: memory may have been short while other threads decoded."""
-    for again in (True, False):
-        try:
-            with open_image(content) as image:
-                return _pixels(image, box, size, resize)
-        except UnreadablePicture:
-            raise
-        except Exception:  # decoders may fail in any way
-            if not again:
-                raise
-    raise AssertionError("unreachable")
-
-
 def _pixels(image: Image.Image, box: Box | None, size: int, resize: Resize | None) -> np.ndarray:
     width, height = image.size
     x0, y0, x1, y1 = _corners(box, width, height) if box else (0.0, 0.0, width, height)
@@ -140,8 +133,7 @@ def _pixels(image: Image.Image, box: Box | None, size: int, resize: Resize | Non
             left, right = _span(x0 * across, x1 * across, image.width)
             top, bottom = _span(y0 * down, y1 * down, image.height)
             image = image.crop((left, top, right, bottom))
-        if image.getexif().get(ORIENTATION, 1) != 1:
-            image = ImageOps.exif_transpose(image)
+        ImageOps.exif_transpose(image, in_place=True)
         image = _rgb(image, white)
     if resize:
         image = _resized_and_cut(image, size, resize)
@@ -161,19 +153,12 @@ def _resized_and_cut(image: Image.Image, size: int, resize: Resize) -> Image.Ima
     return image.crop((left, top, left + size, top + size))
 
 
-def rgb(image: Image.Image) -> Image.Image:
+def _rgb(image: Image.Image, white: float | None) -> Image.Image:
     """Convert a picture of any mode to RGB with 8 bits. Pillow alone would clip deeper grey values at 255.
 
     A transparent picture is laid on white, as browsers and printers show it: what its transparent pixels hold is
     whatever a program left there.
-
-    The value that is white: 65535 in 16 bits; in 32 bits, whose files do not say it, the first of 255 and 65535 (of
-    floats: 1, 255 and 65535) that no pixel exceeds. Other values are refused.
     """
-    return _rgb(image, _white(image))
-
-
-def _rgb(image: Image.Image, white: float | None) -> Image.Image:
     if white is not None:
         scale = 255 / white
         image = image.convert("F").point(lambda value: value * scale + 0.5).convert("L")
@@ -185,7 +170,11 @@ def _rgb(image: Image.Image, white: float | None) -> Image.Image:
 
 
 def _white(image: Image.Image) -> float | None:
-    """None for modes of 8 bits."""
+    """The value that is white; None for modes of 8 bits.
+
+    It is 65535 in 16 bits; in 32 bits, whose files do not say it, the first of 255 and 65535 (of floats: 1, 255 and
+    65535) that no pixel exceeds. Other values are refused.
+    """
     if image.mode.startswith("I;16"):
         return 65535.0
     if image.mode not in ("I", "F"):

@@ -4,17 +4,18 @@ A folder tree comes in the order of its full paths as bytes, the same on every m
 folder at a time are in memory, of a list or a tar file one.
 """
 
+import mmap
 import os
+import re
 import tarfile
 from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from protoadapt.core.errors import UserError
 from protoadapt.vision.pictures.formats import is_picture
 
-BLOCK = 1 << 20
 LONGEST_PATH = 1 << 16
 COMPRESSED = {".gz", ".tgz", ".zip", ".bz2", ".xz", ".zst"}
 
@@ -166,30 +167,21 @@ def is_label_output(folder: str | bytes) -> bool:
 
 def listed_files(file: Path) -> Iterator[Entry]:
     """Yield the files that a list names; relative paths start at the folder of the list."""
-    with open(file, "rb") as lines:
-        begin = lines.read(LONGEST_PATH)
+    with open(file, "rb") as opened:
+        begin = opened.read(LONGEST_PATH)
         if begin.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise UserError(f"{file.name!r} is written in UTF-16: save the list as UTF-8")
         if begin.startswith(b'{"schema":"protoadapt'):
             raise UserError(f"{file.name!r} is a manifest already: give it to extract --manifest")
-        lines.seek(3 if begin.startswith(b"\xef\xbb\xbf") else 0)
-        by_line = (line.rstrip(b"\r\n") for line in iter(lambda: lines.readline(LONGEST_PATH + 3), b""))
-        for line in _pieces(lines) if b"\0" in begin else by_line:
-            if len(line) > LONGEST_PATH:
+        content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if begin else b""
+        end = b"\0" if b"\0" in begin else b"\n"
+        for name in re.compile(b"[^" + end + b"]+").finditer(content, 3 * begin.startswith(b"\xef\xbb\xbf")):
+            if name.end() - name.start() > LONGEST_PATH:
                 raise UserError(f"a name is longer than {LONGEST_PATH:,} bytes: this is not a list of files")
-            path = os.fsdecode(line)
+            path = os.fsdecode(name[0].rstrip(b"\r") if end == b"\n" else name[0])
             if path and "\0" not in path:
                 full = os.path.join(file.parent, path)
                 yield Entry(path, -1 if os.path.isdir(full) else size_of(full))
-
-
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """The parts of a file between NULs; the last one may lack its own."""
-    rest = b""
-    while len(rest) <= LONGEST_PATH and (block := file.read(BLOCK)):
-        *whole, rest = (rest + block).split(b"\0")
-        yield from whole
-    yield rest
 
 
 def tar_members(root: Path, file: Path) -> Iterator[Entry]:
