@@ -68,80 +68,11 @@ def resnet12_wide(width: int = 64) -> Staged:
     return Staged([ResNet12Block(*pair) for pair in pairwise(widths)], dim=widths[-1])
 
 
-class ResNet18Block(nn.Module):
-    """Two 3×3 conv-BN and a shortcut, which is a 1×1 conv-BN where the shape changes."""
-
-    def __init__(self, inputs: int, outputs: int, stride: int):
-        super().__init__()
-        self.conv1, self.bn1 = conv(inputs, outputs, 3, stride), nn.BatchNorm2d(outputs)
-        self.conv2, self.bn2 = conv(outputs, outputs, 3), nn.BatchNorm2d(outputs)
-        same = stride == 1 and inputs == outputs
-        self.shortcut = (
-            nn.Identity() if same else nn.Sequential(conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = torch.relu(self.bn1(self.conv1(x)))
-        return torch.relu(self.bn2(self.conv2(h)) + self.shortcut(x))
-
-
-def resnet18(width: int = 64) -> Staged:
-    """ResNet-18 (He et al. 2016) in its form for 84-pixel pictures (as in SimpleShot, Wang et al. 2019).
-
-    4 stages of two blocks, width to 8·width channels; 512-d and 11.2 M parameters at width 64.
-
-    The stem is one 3×3 convolution of stride 1 without max-pool, since 84 pixels are too few to downsample early;
-    it belongs to the first stage.
-    """
-    widths = [width, width, 2 * width, 4 * width, 8 * width]
-    stages = [
-        Stage(ResNet18Block(inputs, outputs, stride), ResNet18Block(outputs, outputs, 1))
-        for inputs, outputs, stride in zip(widths, widths[1:], (1, 2, 2, 2))
-    ]
-    stem = nn.Sequential(conv(3, width, 3), nn.BatchNorm2d(width), nn.ReLU())
-    return Staged([Stage(stem, stages[0]), *stages[1:]], dim=widths[-1])
-
-
-class WideBlock(nn.Module):
-    """BN and ReLU before each of two 3×3 convolutions; a 1×1 convolution as shortcut where the shape changes."""
-
-    def __init__(self, inputs: int, outputs: int, stride: int):
-        super().__init__()
-        self.bn1, self.conv1 = nn.BatchNorm2d(inputs), conv(inputs, outputs, 3, stride)
-        self.bn2, self.conv2 = nn.BatchNorm2d(outputs), conv(outputs, outputs, 3)
-        self.shortcut = None if inputs == outputs and stride == 1 else conv(inputs, outputs, 1, stride)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = torch.relu(self.bn1(x))
-        # A shortcut that changes the shape starts after the activation, as in the authors' code.
-        rest = x if self.shortcut is None else self.shortcut(h)
-        return rest + self.conv2(torch.relu(self.bn2(self.conv1(h))))
-
-
-def wrn_28_10(width: int = 160) -> Staged:
-    """WRN-28-10 (Zagoruyko and Komodakis 2016), the large network of the few-shot literature.
-
-    3 stages of four blocks, width to 4·width channels; 640-d and 36.5 M parameters at width 160.
-
-    The stem (3×3, 16 channels) belongs to the first stage, the last BN and ReLU to the third, so that features are
-    non-negative.
-    """
-    widths = [16, width, 2 * width, 4 * width]
-    groups = [
-        Stage(WideBlock(inputs, outputs, stride), *(WideBlock(outputs, outputs, 1) for _ in range(3)))
-        for inputs, outputs, stride in zip(widths, widths[1:], (1, 2, 2))
-    ]
-    last = Stage(groups[2], nn.BatchNorm2d(widths[-1]), nn.ReLU())
-    return Staged([Stage(conv(3, 16, 3), groups[0]), groups[1], last], dim=widths[-1])
-
-
 BACKBONES: dict[str, Callable[..., Staged]] = {
     "conv4": conv4,
     "resnet12": resnet12,
     "resnet12-wide": resnet12_wide,
     "resnet12-tiny": partial(resnet12, width=16),
-    "resnet18": resnet18,
-    "wrn-28-10": wrn_28_10,
 }
 
 
