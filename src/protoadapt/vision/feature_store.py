@@ -5,8 +5,8 @@ next run finds what an interrupted one has done:
 
     content (n, 32)   sha256 of the files' bytes
     features (n, D)   float32
-    stamp (m, 16)     hash of a file's path, size and time of writing, with
-    meant (m, 32)     the content it had: an unchanged file is not read again
+    files (m, 48)     hash of a file's path, size and time of writing (16), and the content it had (32): an unchanged
+                      file is not read again
 
 and in its metadata the sha256 of the features and of the other tables. Rows stay on disk until they are needed, and
 are compared with their checksum then.
@@ -26,9 +26,9 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.files import cleared, open_tensors, written_whole
 from protoadapt.core.untrusted import BROKEN
 
-FORMAT = 5  # raised when the pieces or the decoding of pictures change
+FORMAT = 6  # raised when the pieces or the decoding of pictures change
 
-INDEX = ("stamp", "meant", "content")
+INDEX = ("files", "content")
 
 
 def stamp(file: str) -> bytes:
@@ -80,12 +80,10 @@ class Store:
         """Write what is new as a piece, under a name made of its contents."""
         if self.folder is None or not (self._new or self._new_stamps):
             return
-        dim = len(next(iter(self._new.values()), ()))
         piece = {
-            "stamp": _table(self._new_stamps.keys(), 16),
-            "meant": _table(self._new_stamps.values(), 32),
-            "content": _table(self._new.keys(), 32),
-            "features": np.array(list(self._new.values()), np.float32).reshape(-1, max(dim, 1)),
+            "files": _table((stamp + content for stamp, content in self._new_stamps.items()), 48),
+            "content": _table(self._new, 32),
+            "features": np.array([*self._new.values()], np.float32).reshape(len(self._new), -1 if self._new else 1),
         }
         sums = {"index": _checksum(*(piece[name] for name in INDEX)), "features": _checksum(piece["features"])}
         path = self.folder / f"{sums['index'][:24]}.safetensors"
@@ -124,7 +122,7 @@ class Store:
             if not piece.is_file():  # a pipe would never end
                 raise ValueError("it is no file")
             with open_tensors(piece, framework="numpy") as file:
-                stamps, meant, contents = index = [file.get_tensor(name) for name in INDEX]
+                files, contents = index = [file.get_tensor(name) for name in INDEX]
                 features = file.get_slice("features")
                 if _checksum(*index) != (file.metadata() or {}).get("index"):
                     raise ValueError("it does not match its checksum")
@@ -137,7 +135,7 @@ class Store:
             way_out = "embedding again" if cleared(piece) else f"remove {str(piece)!r}"
             warnings.warn(f"{piece.name} of the feature cache is broken ({error}): {way_out}", stacklevel=4)
             return
-        self.content_of |= dict(zip(map(bytes, stamps), map(bytes, meant)))
+        self.content_of |= {bytes(file[:16]): bytes(file[16:]) for file in files}
         self._place |= {bytes(content): (piece, row) for row, content in enumerate(contents)}
 
 
