@@ -4,6 +4,8 @@
 Axes: E episodes, S support rows, W classes, Z = 64 latent dimensions, D dimensions of a row.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -39,10 +41,12 @@ class LEO(EpisodeHead):
         self.weight_rate = nn.Parameter(torch.full((shape.dim,), 1e-3))
 
     def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
-        return self.adapt(support, membership, noise)[0](query)
+        return self.adapt(support, membership, query, noise)[0]
 
-    def adapt(self, support: Tensor, membership: Tensor, noise: Noise = None):
-        """The adapted classifier, a function of rows (E, n, D) → (E, n, W), and the parts of its penalty."""
+    def adapt(
+        self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None
+    ) -> tuple[Tensor, list[Any]]:
+        """The logits (E, Q, W) of the adapted classifier, and the penalties () of the training loss."""
         learning = torch.is_grad_enabled()
         rows = F.normalize(support, dim=-1)
         per_class = membership.sum(1).clamp_min(1)[..., None]  # (E, W, 1)
@@ -65,11 +69,12 @@ class LEO(EpisodeHead):
                 weights = sample(self.decode(z), fan, noise)[0]
             for _ in range(STEPS):
                 weights = weights - self.weight_rate * slope(weights, weights)
-        return (
-            lambda query: logits(weights, F.normalize(query, dim=-1)),
-            divergence,
-            (z.detach() - start).square().mean(),
-        )
+        decoder = F.normalize(self.decode.weight.T, dim=-1)  # (Z, 2D)
+        crossing = (decoder @ decoder.T - torch.eye(LATENT, dtype=decoder.dtype, device=decoder.device)).square().mean()
+        size = sum(p.square().sum() for p in (self.encode.weight, self.decode.weight, *self.relate.parameters())) / 2
+        moved = (z.detach() - start).square().mean()
+        penalties = [DIVERGENCE * divergence, ENCODING * moved, ORTHOGONALITY * crossing, DECAY * size]
+        return logits(weights, F.normalize(query, dim=-1)), penalties
 
     def _codes(self, rows: Tensor, membership: Tensor, noise: Noise) -> Tensor:
         """Parameters (E, W, 2Z) of the codes' distributions."""
@@ -84,13 +89,8 @@ class LEO(EpisodeHead):
     def train_step(
         self, parts: Parts, targets: Tensor, smoothing: float = 0.0, noise: Noise = None
     ) -> tuple[Tensor, Tensor]:
-        classifier, divergence, encoding = self.adapt(*parts[:2], noise)
-        logits = classifier(parts[2])
-        loss = self.loss(logits, targets, smoothing)
-        decoder = F.normalize(self.decode.weight.T, dim=-1)  # (Z, 2D)
-        crossing = (decoder @ decoder.T - torch.eye(LATENT, dtype=decoder.dtype, device=decoder.device)).square().mean()
-        size = sum(p.square().sum() for p in (self.encode.weight, self.decode.weight, *self.relate.parameters())) / 2
-        return logits, loss + DIVERGENCE * divergence + ENCODING * encoding + ORTHOGONALITY * crossing + DECAY * size
+        logits, penalties = self.adapt(*parts, noise)
+        return logits, sum(penalties, self.loss(logits, targets, smoothing))
 
 
 def sample(parameters: Tensor, offset: float, noise: Noise) -> tuple[Tensor, Tensor]:
