@@ -16,10 +16,10 @@ from starlette.testclient import TestClient
 
 from protoadapt.app import intake
 from protoadapt.app.api import Service, clean_path, static_files
-from protoadapt.app.boards import Boards
 from protoadapt.app.guard import Guard
 from protoadapt.app.intake import Limits
 from protoadapt.app.server import page_app
+from protoadapt.app.session import Boards
 from protoadapt.labeling.classifier import load_classifier
 from protoadapt.report.documents import is_labels_page
 

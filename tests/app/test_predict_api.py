@@ -10,13 +10,12 @@ pytest.importorskip("fastapi", reason="the extra `app` is not installed")
 
 from starlette.testclient import TestClient
 
-from protoadapt.app import predict_api
 from protoadapt.app.api import Service
-from protoadapt.app.boards import Boards
 from protoadapt.app.guard import Guard
-from protoadapt.app.intake import Limits
+from protoadapt.app.intake import FILES, Limits
 from protoadapt.app.predict_api import Predictor
 from protoadapt.app.server import page_app
+from protoadapt.app.session import Boards
 from protoadapt.core.errors import UserError
 from protoadapt.labeling import label, load_classifier, predict
 
@@ -75,7 +74,7 @@ def test_what_waits_is_bounded(client, painted, monkeypatch):
     monkeypatch.setattr(Predictor, "ask", full)
     answer = client.post("/api/predict", content=painted("red"))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
-    many = [("files", (f"{i}.png", painted("red"))) for i in range(predict_api.FILES + 1)]
+    many = [("files", (f"{i}.png", painted("red"))) for i in range(FILES + 1)]
     assert client.post("/api/predict", files=many).status_code == 400
 
 

@@ -1,19 +1,22 @@
 """A session: every step can be undone, and what was answered survives a killed server."""
 
 import resource
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 from app.test_board import cloud
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from protoadapt.app import boards as boards_module
-from protoadapt.app.boards import Boards
-from protoadapt.app.session import LOG, new_session, open_session
+from protoadapt.app import session as session_module
+from protoadapt.app.session import CROWD, EMPTY_IDLE, IDLE, LOG, Boards, computed, new_session, open_session
 from protoadapt.core.errors import UserError
+from protoadapt.core.threads import cores
 from protoadapt.vision.pictures.walk import Skipped
 
 WEIGHTS = "0" * 16
@@ -184,7 +187,7 @@ def test_another_model_is_refused(session):
 
 
 def test_a_full_server_refuses_a_newcomer_and_erases_nobody(tmp_path, monkeypatch):
-    monkeypatch.setattr(boards_module, "MOST", 2)
+    monkeypatch.setattr(session_module, "MOST", 2)
     boards = Boards(tmp_path, WEIGHTS, 100)
     one, two = boards.new(), boards.new()
     one.add(cloud(), [], [None] * 30)
@@ -192,12 +195,12 @@ def test_a_full_server_refuses_a_newcomer_and_erases_nobody(tmp_path, monkeypatc
         boards.new()
     assert boards.get(one.id) is one
     assert boards.get(two.id) is two
-    two.seen = time.monotonic() - boards_module.EMPTY_IDLE - 1
+    two.seen = time.monotonic() - EMPTY_IDLE - 1
     assert boards.new().id != two.id, "an empty board that nobody looks at gives way"
     assert boards.get(two.id) is None
     assert not two.folder.exists()
     assert boards.get(one.id) is one
-    one.seen = time.monotonic() - boards_module.IDLE - 1
+    one.seen = time.monotonic() - IDLE - 1
     boards.new()
     assert boards.get(one.id) is None
     assert not one.folder.exists(), "a board is forgotten with all its pictures"
@@ -208,7 +211,7 @@ def test_a_kept_board_leaves_the_memory_only(tmp_path):
     session = boards.new()
     session.add(cloud(), [], [None] * 30, folder="birds é")
     session.keep(session.board.pictures[0].key, [b"large", b"small"])
-    session.seen = time.monotonic() - boards_module.IDLE - 1
+    session.seen = time.monotonic() - IDLE - 1
     boards.new()
     again = boards.get(session.id)
     assert again is not session
@@ -226,7 +229,7 @@ def test_a_board_s_name_leads_nowhere_else(tmp_path, name):
 def test_all_boards_together_have_a_limit(tmp_path):
     boards = Boards(tmp_path, WEIGHTS, 10)
     boards.new().add(cloud(), [], [None] * 30)
-    assert boards.left() == boards_module.CROWD * 10 - 30
+    assert boards.left() == CROWD * 10 - 30
 
 
 def test_classes_of_a_drop_have_one_order_whatever_portion_comes_first(tmp_path):
@@ -241,3 +244,15 @@ def test_classes_of_a_drop_have_one_order_whatever_portion_comes_first(tmp_path)
         session.undo()
         assert session.board.classes == ("zebra",)
     assert seen == [("zebra", "ant", "plot 2", "plot 10")] * 2
+
+
+def test_whoever_asks_one_thread_computes_with_half_of_the_cores():
+    before = torch.get_num_threads()
+    with ThreadPoolExecutor(8) as asking:
+        found = set(asking.map(lambda _: computed(threading.get_ident), range(8)))
+    assert found == {computed(threading.get_ident)}
+    assert threading.get_ident() not in found
+    assert computed(torch.get_num_threads) == max(1, cores() // 2)
+    assert torch.get_num_threads() == before, "other threads keep theirs"
+    with pytest.raises(ZeroDivisionError):
+        computed(divmod, 1, 0)

@@ -1,6 +1,6 @@
 """A page in the browser for naming pictures.
 
-`board` is its state, `session` its memory, `api` what the page asks, `guard` and `connections` who is answered.
+`board` is its state, `session` its memory, `api` what the page asks, `server` and `guard` who is answered.
 """
 
 from protoadapt.app.intake import Limits

@@ -5,27 +5,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from torch import nn
 
-from protoadapt.app import bodies
 from protoadapt.app.board import LONGEST
-from protoadapt.app.boards import Boards
-from protoadapt.app.downloads import DOWNLOADS
-from protoadapt.app.intake import LARGE, SMALL, Limits, Upload, read_uploads, table_labels
+from protoadapt.app.downloads import KINDS, download
+from protoadapt.app.guard import too_much
+from protoadapt.app.intake import FILES, LARGE, SMALL, Limits, Upload, read_form, read_uploads, table_labels
 from protoadapt.app.map_points import Maps
-from protoadapt.app.session import Session
+from protoadapt.app.session import Boards, Session
 from protoadapt.core.errors import UserError
+from protoadapt.core.untrusted import clean_json
 from protoadapt.labeling.names import UNKNOWN, from_folder
 from protoadapt.report.label_page import BOARD_FILES
 from protoadapt.vision.pictures.formats import SUFFIXES, readable
 
-FILES = 64
-"""Files per request."""
+LONGEST_TEXT = 16 << 20
+"""Bytes of JSON or of a table: labels of 50,000 pictures, and to spare. Either takes many times that in memory."""
+STEPS = 1000
+"""Steps in one request; each waits for the disk."""
 SIDES = {"small": SMALL, "large": LARGE}
 FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 NO_BOARD = "This board is no longer on the server."
@@ -53,6 +54,8 @@ def board_routes(service: Service) -> APIRouter:
             raise HTTPException(404, NO_BOARD)
         return found
 
+    Here = Annotated[Session, Depends(session)]
+
     @routes.get("/")
     def page() -> Response:
         return Response(pages["index.html"], media_type="text/html", headers={"Cache-Control": "no-cache"})
@@ -77,58 +80,50 @@ def board_routes(service: Service) -> APIRouter:
         return {"id": service.boards.new().id}
 
     @routes.delete("/api/boards/{board}")
-    def remove_board(board: str) -> dict[str, bool]:
-        service.boards.remove(session(board).id)
+    def remove_board(here: Here) -> dict[str, bool]:
+        service.boards.remove(here.id)
         return {"removed": True}
 
     @routes.get("/api/boards/{board}")
-    def whole_board(board: str, since: int = 0, names: bool = True) -> dict[str, Any]:
-        return state(session(board), service.metadata, since, names)
+    def whole_board(here: Here, since: int = 0, names: bool = True) -> dict[str, Any]:
+        return state(here, service.metadata, since, names)
 
     @routes.post("/api/boards/{board}/pictures")
-    async def add_pictures(board: str, request: Request) -> dict[str, Any]:
-        """A form with `files`, and `paths` and `labels`, JSON lists with one entry per file."""
-        here = session(board)
-        if not bodies.is_form(request):
-            raise UserError(bodies.NO_FORM)
-        async with request.form(max_files=FILES, max_fields=8) as form:
-            if not (files := bodies.files_of(form)):
-                raise UserError(bodies.NO_FORM)
-            names = bodies.texts(form, "paths", [part.filename for part in files])
-            labels = bodies.texts(form, "labels", [None] * len(files))
-            uploads = [Upload(clean_path(name), await part.read()) for name, part in zip(names, files)]
-            drop, folder = str(form.get("drop") or "")[:40], _title(str(form.get("folder") or ""))
-        return await run_in_threadpool(_add, service, here, uploads, labels, drop, folder)
+    def add_pictures(here: Here, sent: Annotated[Sent, Depends(sent_pictures)]) -> dict[str, Any]:
+        known = {picture.key for picture in here.board.pictures}
+        room = max(0, min(service.limits.pictures - len(known), service.boards.left()))
+        options = service.network, service.metadata, service.limits, here.keep
+        answers, skipped = read_uploads(sent.uploads, known, room, *options)
+        here.add(answers, skipped, sent.labels, sent.drop, sent.folder)
+        return {"revision": here.revision, "skipped": [list(one) for one in skipped]}
 
     @routes.post("/api/boards/{board}/table")
-    async def add_table(board: str, request: Request) -> dict[str, Any]:
+    def add_table(here: Here, text: Annotated[bytes, Depends(text_body)]) -> dict[str, Any]:
         """The text of a csv with the columns file and label."""
-        here, text = session(board), await bodies.text_body(request)
-        return await run_in_threadpool(_add_table, here, text)
+        patch, missing = table_labels(here.board, text)
+        here.change(patch, "labels of a table")
+        return {"labelled": len(patch["labels"]), "missing": missing[:20], "n_missing": len(missing)}
 
     @routes.post("/api/boards/{board}/changes")
     def changes(
-        board: str, revision: int, steps: Annotated[list[Any], Depends(bodies.steps)], since: int = 0
+        here: Here, revision: int, steps: Annotated[list[Any], Depends(sent_steps)], since: int = 0
     ) -> Response:
         """Patches {patch, words} in order, or {"undo": 1}, {"redo": 1}; the answer is the board after them.
 
         Where the board has another revision than the page knows, nothing is changed and the answer is 409.
         """
-        here = session(board)
         with here.lock:
-            if here.revision != revision:
-                return JSONResponse(state(here, service.metadata, since), 409)
-            for step in steps:
+            stale = here.revision != revision
+            for step in [] if stale else steps:
                 if "undo" in step or "redo" in step:
                     (here.undo if "undo" in step else here.redo)()
                 else:
                     words = step.get("words")
                     here.change(step.get("patch") or {}, words[:200] if isinstance(words, str) else "change")
-            return JSONResponse(state(here, service.metadata, since))
+            return JSONResponse(state(here, service.metadata, since), 409 if stale else 200)
 
     @routes.get("/api/boards/{board}/{size}/{place}")
-    def copy(board: str, size: str, place: int) -> Response:
-        here = session(board)
+    def copy(here: Here, size: str, place: int) -> Response:
         if size not in SIDES or not 0 <= place < len(here.board.pictures):
             raise HTTPException(404)
         try:
@@ -138,19 +133,72 @@ def board_routes(service: Service) -> APIRouter:
         return Response(content, media_type="image/webp", headers=FOREVER)
 
     @routes.get("/api/boards/{board}/map")
-    def plane(board: str, kind: str = "pca") -> dict[str, Any]:
-        return maps.points(session(board), service.metadata, kind)
+    def plane(here: Here, kind: str = "pca") -> dict[str, Any]:
+        return maps.points(here, service.metadata, kind)
 
     @routes.get("/api/boards/{board}/{name}")
-    def download(board: str, name: str) -> Response:
-        here = session(board)
-        if name not in DOWNLOADS:
+    def saved(here: Here, name: str) -> Response:
+        if name not in KINDS:
             raise HTTPException(404)
-        content, kind = DOWNLOADS[name](here, service.metadata)
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
-        return Response(content, media_type=kind, headers=headers)
+        return Response(download(here, service.metadata, name), media_type=KINDS[name], headers=headers)
 
     return routes
+
+
+class Sent(NamedTuple):
+    """The pictures of a form with `files`, and `paths` and `labels`, JSON lists with one entry per file."""
+
+    uploads: list[Upload]
+    labels: list[str | None]
+    drop: str
+    folder: str  # its name as one line of text
+
+
+async def sent_pictures(request: Request) -> Sent:
+    """What a page sends when pictures are dropped on it."""
+    form, files = await read_form(request) or ({}, [])
+    if not files:
+        raise UserError("the pictures must come as a form (multipart/form-data) with at least one part named files")
+
+    def texts(name: str, default: list[Any]) -> list[Any]:
+        found = _parsed(form[name]) if name in form else default
+        if not isinstance(found, list) or len(found) != len(files) or {type(one) for one in found} - {str, type(None)}:
+            raise UserError(f"{name} must be a JSON list with a text or null for each of the {len(files)} files")
+        return found
+
+    names = texts("paths", [one.name for one in files])
+    uploads = [Upload(clean_path(name), one.content) for name, one in zip(names, files)]
+    labels = [_label(label) for label in texts("labels", [None] * len(files))]
+    return Sent(uploads, labels, form.get("drop", "")[:40], _printable(form.get("folder", "")))
+
+
+async def text_body(request: Request) -> bytes:
+    """The body of a request that holds text."""
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > LONGEST_TEXT:
+            raise too_much(f"this request is larger than {LONGEST_TEXT >> 20} MB")
+    return bytes(content)
+
+
+async def sent_steps(request: Request) -> list[dict[str, Any]]:
+    """The changes that a page sends, a JSON list of objects."""
+    if not request.headers.get("content-type", "").lower().startswith("application/json"):
+        raise UserError("changes are sent as application/json, which no form of another site can do")
+    found = _parsed(await text_body(request))
+    if not isinstance(found, list) or len(found) > STEPS or not all(isinstance(one, dict) for one in found):
+        raise UserError(f"changes are a JSON list of up to {STEPS:,} objects: load the page again")
+    return found
+
+
+def _parsed(text: str | bytes) -> Any:
+    """JSON that anyone may have sent; None where it is none."""
+    try:
+        return clean_json(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: bool = True) -> dict[str, Any]:
@@ -195,33 +243,14 @@ def _answers(session: Session, result: Mapping[str, Any]) -> dict[str, Any]:
     return {"answers": columns, "next": [*reasons, *rest], "suggested": len(reasons), "reasons": reasons}
 
 
-def _add(
-    service: Service, session: Session, uploads: list[Upload], labels: list[str | None], drop: str, folder: str
-) -> dict[str, Any]:
-    known = {picture.key for picture in session.board.pictures}
-    room = min(service.limits.pictures - len(known), service.boards.left())
-    answers, skipped = read_uploads(
-        uploads, known, max(0, room), service.network, service.metadata, service.limits, session.keep
-    )
-    session.add(answers, skipped, [_label(label) for label in labels], drop, folder)
-    return {"revision": session.revision, "skipped": [list(one) for one in skipped]}
-
-
-def _add_table(session: Session, text: bytes) -> dict[str, Any]:
-    patch, missing = table_labels(session.board, text)
-    session.change(patch, "labels of a table")
-    return {"labelled": len(patch["labels"]), "missing": missing[:20], "n_missing": len(missing)}
-
-
 def _label(label: str | None) -> str | None:
     """The label of a folder; pictures of a folder `unknown` have none, as in `label --support`."""
-    name = "".join(c for c in from_folder(label or "") if c.isprintable()).strip()[:LONGEST]
+    name = _printable(from_folder(label or ""))
     return None if name.casefold() in ("", UNKNOWN) else name
 
 
-def _title(folder: str) -> str:
-    """The name of a folder as one line of text."""
-    return "".join(c for c in folder if c.isprintable()).strip()[:LONGEST]
+def _printable(text: str) -> str:
+    return "".join(c for c in text if c.isprintable()).strip()[:LONGEST]
 
 
 def clean_path(name: str | None) -> str:

@@ -1,7 +1,6 @@
 """The files that a board can be saved as."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -12,32 +11,52 @@ from protoadapt.app.session import Session
 from protoadapt.core.errors import UserError
 from protoadapt.core.threads import ahead
 from protoadapt.labeling.classifier import classifier_bytes
-from protoadapt.labeling.collection import Named
 from protoadapt.labeling.dataset_export import FORMS, dataset_files
 from protoadapt.labeling.outputs import labels_csv_text
 from protoadapt.labeling.thumbnails import LARGEST_FOR, side_for
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision.pictures.decode import THUMB, data_url, thumbnail
 
-Content = tuple[bytes, str]
-NOTHING = "there is nothing to save yet: give a picture of each of two classes its name"
+KINDS = {
+    "labels.csv": "text/csv; charset=utf-8",
+    "report.html": "text/html; charset=utf-8",
+    "classifier.safetensors": "application/octet-stream",
+    **{f"{form}.zip": "application/zip" for form in FORMS},
+}
+"""Every file that a board can be saved as, and its media type."""
 
 
-def _csv(session: Session, metadata: Mapping[str, Any]) -> Content:
-    return labels_csv_text(_named(session.named(metadata)).result).encode(), "text/csv; charset=utf-8"
+def download(session: Session, metadata: Mapping[str, Any], name: str) -> bytes:
+    """The content of one of KINDS."""
+    named = session.named(metadata)
+    if named is None:
+        raise UserError("there is nothing to save yet: give a picture of each of two classes its name")
+    if name == "labels.csv":
+        return labels_csv_text(named.result).encode()
+    if name == "classifier.safetensors":
+        return classifier_bytes(named.classifier)
+    if name == "report.html":
+        return _report(session, metadata).encode()
+    # A dataset of another tool without the pictures, of which the page has small copies only: unpack it beside them.
+    packed = BytesIO()
+    with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
+        for file, text in dataset_files(named.result, name.removesuffix(".zip")).items():
+            archive.writestr(file, text)
+    return packed.getvalue()
 
 
-def _report(session: Session, metadata: Mapping[str, Any]) -> Content:
+def _report(session: Session, metadata: Mapping[str, Any]) -> str:
     with session.lock:
         board = session.board
-    result = _in_order(_named(name_board(board, metadata, paths=True)).result, board.classes)
+    named = name_board(board, metadata, paths=True)
+    result = _in_order(named.result, board.classes)  # type: ignore[union-attr]
     result["title"] = session.title or result["title"]
     side = side_for(len(board.present)) or THUMB
     files = [session.copy(board.pictures[place].key, LARGE) for place in board.present]
     copies = ahead(lambda file: thumbnail(file.read_bytes(), side, LARGEST_FOR[side]), files, 64)
     for record, small in zip(result["pictures"], copies):
         record["thumb"] = data_url(small)
-    return labels_page(result).encode(), "text/html; charset=utf-8"
+    return labels_page(result)
 
 
 def _in_order(result: dict[str, Any], classes: Sequence[str]) -> dict[str, Any]:
@@ -50,31 +69,3 @@ def _in_order(result: dict[str, Any], classes: Sequence[str]) -> dict[str, Any]:
         paths["row_label"] = [place.get(k, -1) for k in paths["row_label"]]
         paths["steps"] = [paths["steps"][k] for k in order]
     return result
-
-
-def _classifier(session: Session, metadata: Mapping[str, Any]) -> Content:
-    return classifier_bytes(_named(session.named(metadata)).classifier), "application/octet-stream"
-
-
-def _export(form: str, session: Session, metadata: Mapping[str, Any]) -> Content:
-    """A dataset of another tool without the pictures, of which the page has small copies only: a zip file to be
-    unpacked into their folder."""
-    packed = BytesIO()
-    with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
-        for name, text in dataset_files(_named(session.named(metadata)).result, form).items():
-            archive.writestr(name, text)
-    return packed.getvalue(), "application/zip"
-
-
-def _named(named: Named | None) -> Named:
-    if named is None:
-        raise UserError(NOTHING)
-    return named
-
-
-DOWNLOADS: dict[str, Callable[[Session, Mapping[str, Any]], Content]] = {
-    "labels.csv": _csv,
-    "report.html": _report,
-    "classifier.safetensors": _classifier,
-    **{f"{form}.zip": partial(_export, form) for form in FORMS},
-}

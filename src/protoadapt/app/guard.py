@@ -6,7 +6,7 @@ computer are answered, and requests sent by other sites never. A page that liste
 with the address once and is then a cookie, which keeps it out of later histories and logs; programs send it as
 `Authorization: Bearer`.
 
-A request has a limited size and must keep coming: `connections` bounds the time for its headers, this one the body.
+A request has a limited size and must keep coming: `server` bounds the time for its headers, this one the body.
 """
 
 import asyncio
@@ -47,11 +47,9 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class TooMuch(HTTPException):
+def too_much(words: str) -> HTTPException:
     """A body is too long, or stopped coming. The rest of it is not read: the connection ends."""
-
-    def __init__(self, words: str):
-        super().__init__(413, words, {"Connection": "close"})
+    return HTTPException(413, words, {"Connection": "close"})
 
 
 class Guard:
@@ -70,23 +68,14 @@ class Guard:
             return await self.app(scope, receive, send)
         if scope["type"] != "http":
             return await send({"type": "websocket.close", "code": 1008})  # the page uses none
-        begun = False
 
         async def stricter(message: Message) -> None:
-            nonlocal begun
             if message["type"] == "http.response.start":
-                begun = True
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        request = Request(scope, receive)
-        if (refusal := self._refusal(request)) is not None:
-            return await refusal(scope, receive, stricter)
-        try:
-            await self.app(scope, self._bounded(receive), stricter)
-        except TooMuch as error:
-            if not begun:
-                await PlainTextResponse(f"{error.detail}\n", 413, error.headers)(scope, receive, stricter)
+        answer = self._refusal(Request(scope, receive)) or self.app
+        await answer(scope, self._bounded(receive), stricter)
 
     def _bounded(self, receive: Receive) -> Receive:
         """Counts the bytes of a body, and waits for each part of it for a limited time."""
@@ -97,11 +86,11 @@ class Guard:
             try:
                 message = await asyncio.wait_for(receive(), None if whole else PAUSE)
             except TimeoutError:
-                raise TooMuch(f"Nothing more came for {PAUSE:.0f} seconds.") from None
+                raise too_much(f"Nothing more came for {PAUSE:.0f} seconds.") from None
             taken += len(message.get("body", b""))
             whole = not message.get("more_body", False)
             if taken > self.largest:
-                raise TooMuch(f"This request is larger than {self.largest >> 20} MB.")
+                raise too_much(f"This request is larger than {self.largest >> 20} MB.")
             return message
 
         return bounded
@@ -110,9 +99,8 @@ class Guard:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if self.token is None and not is_loopback(_hostname(host)):
             return PlainTextResponse("This page answers to 127.0.0.1 and localhost only.\n", 403)
-        if origin is not None and origin.partition("://")[2] != host:
-            return PlainTextResponse("Another site sent this request.\n", 403)
-        if request.headers.get("sec-fetch-site") == "cross-site" and request.method not in ("GET", "HEAD"):
+        foreign = request.headers.get("sec-fetch-site") == "cross-site" and request.method not in ("GET", "HEAD")
+        if foreign or (origin is not None and origin.partition("://")[2] != host):
             return PlainTextResponse("Another site sent this request.\n", 403)
         return None if self.token is None else self._without_token(request, self.token)
 

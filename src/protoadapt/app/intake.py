@@ -5,12 +5,14 @@ Files that are no pictures, too large or too many are listed as skipped.
 
 import hashlib
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from io import BytesIO, TextIOWrapper
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
+from starlette.requests import Request
 from torch import nn
 
 from protoadapt.app.board import Board, BoardPicture, Patch, labelling
@@ -20,9 +22,11 @@ from protoadapt.labeling.names import from_text, to_text
 from protoadapt.labeling.support import lines_of
 from protoadapt.vision.embed import batch_size, check_rows, embed_batches
 from protoadapt.vision.pictures.decode import decode_bytes, shrunk
-from protoadapt.vision.pictures.formats import quiet_pillow, reason
+from protoadapt.vision.pictures.formats import reason
 from protoadapt.vision.pictures.walk import Skipped
 
+FILES, FIELDS = 64, 8
+"""Files per request, and other fields of its form."""
 MOST_ROWS = 200_000
 """Labels in a table; a board holds a quarter of that at most."""
 LARGE, SMALL = 800, 192
@@ -45,12 +49,38 @@ class Limits(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What became of an upload: its content and, where it is new, pixels and two small pictures; or an error."""
+    """What became of an upload: its content (sha256) and, where it is new, pixels and copies; or an error."""
 
     key: str = ""
     pixels: np.ndarray | None = None
     copies: Sequence[bytes] = ()
     error: str = ""
+
+
+async def read_form(request: Request) -> tuple[dict[str, str], list[Upload]] | None:
+    """The fields of a form, and its parts named `files`; None where the request is no form."""
+    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+        return None
+    async with request.form(max_files=FILES, max_fields=FIELDS) as form:
+        parts = [part for part in form.getlist("files") if not isinstance(part, str)]
+        uploads = [Upload(part.filename or f"picture {i}", await part.read()) for i, part in enumerate(parts)]
+        return {name: value for name, value in form.items() if isinstance(value, str)}, uploads
+
+
+def read_upload(
+    upload: Upload, metadata: Mapping[str, Any], limits: Limits, known: Collection[str] = (), sides: Sequence[int] = ()
+) -> Read:
+    """The pixels of a picture as the network takes them, and copies in WebP whose larger sides are `sides`."""
+    if len(upload.content) > limits.bytes:
+        return Read(error=f"{len(upload.content) / (1 << 20):,.0f} MB; the limit is {limits.bytes >> 20} MB")
+    key = hashlib.sha256(upload.content).hexdigest()
+    if key in known:
+        return Read(key)
+    try:
+        pixels = decode_bytes(upload.content, metadata["size"], metadata.get("resize"))
+        return Read(key, pixels, shrunk(upload.content, *sides) if sides else ())
+    except Exception as error:  # a broken file may fail in any way
+        return Read(error=reason(error, upload.name))
 
 
 def read_uploads(
@@ -69,23 +99,16 @@ def read_uploads(
     each file its picture, its content where that is known, or None where it is left out; and the files left out.
     """
 
-    def read(upload: Upload) -> Read:
-        if len(upload.content) > limits.bytes:
-            return Read(error=f"{len(upload.content) / (1 << 20):,.0f} MB; the limit is {limits.bytes >> 20} MB")
-        key = hashlib.sha256(upload.content).hexdigest()
-        if key in known:
-            return Read(key)
-        try:
-            pixels = decode_bytes(upload.content, metadata["size"], metadata.get("resize"))
-            return Read(key, pixels, shrunk(upload.content, LARGE, SMALL))
-        except Exception as error:  # a broken file may fail in any way
-            return Read(error=reason(error, upload.name))
-
-    with quiet_pillow():
-        reads = list(ahead(read, uploads, 16))
+    read = partial(read_upload, metadata=metadata, limits=limits, known=known, sides=(LARGE, SMALL))
+    reads = list(ahead(read, uploads, 16))
     fresh = {one.key: one for one in reads if one.pixels is not None}
     fitting = dict(list(fresh.items())[:room])
-    rows = dict(zip(fitting, _embedded([one.pixels for one in fitting.values()], network, metadata)))
+    pixels = [one.pixels for one in fitting.values()]
+    size = batch_size(network)
+    batches = ((start, np.stack(pixels[start : start + size])) for start in range(0, len(pixels), size))  # type: ignore[arg-type]
+    with _network_lock:
+        embedded = [row for _, rows in embed_batches(network, metadata, batches) for row in check_rows(rows).numpy()]
+    rows = dict(zip(fitting, embedded))
     for key, one in fitting.items():
         keep(key, one.copies)
     answers: list[BoardPicture | str | None] = []
@@ -98,15 +121,6 @@ def read_uploads(
         else:
             answers.append(BoardPicture(upload.name, one.key, rows[one.key]) if one.key in rows else one.key)
     return answers, skipped
-
-
-def _embedded(pixels: Sequence[Any], network: nn.Module, metadata: Mapping[str, Any]) -> Iterator[np.ndarray]:
-    size = batch_size(network)
-    starts = range(0, len(pixels), size)
-    batches = ((start, np.stack(pixels[start : start + size])) for start in starts)
-    with _network_lock:
-        for _, rows in embed_batches(network, metadata, batches):
-            yield from check_rows(rows).numpy()
 
 
 def table_labels(board: Board, text: bytes) -> tuple[Patch, list[str]]:

@@ -5,14 +5,15 @@ asked for again until it is ready.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from protoadapt.app.session import Session
-from protoadapt.app.worker import computed
+from protoadapt.app.session import Session, computed
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import unit
 from protoadapt.core.projection import plane_paths, principal_plane
@@ -29,8 +30,7 @@ class Maps:
     """The maps of all sessions; of each the newest t-SNE."""
 
     def __init__(self) -> None:
-        self._ready: dict[str, tuple[frozenset[int], int, dict[str, Any]]] = {}
-        self._busy: set[str] = set()
+        self._known: dict[str, tuple[list[int], Future[dict[str, Any]]]] = {}
         self._lock = threading.Lock()
 
     def points(self, session: Session, metadata: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -41,34 +41,26 @@ class Maps:
         if len(present) < 3:
             raise UserError("a map needs three pictures: add more")
         rows, steps, classes = computed(_prepared, board, present, named)
+        answer = partial(_answer, len(board.pictures), present, classes)
         if kind != "tsne":
-            points, paths = computed(principal_plane, rows, steps)
-            return _answer(len(board.pictures), present, points, paths, classes)
+            return answer(*computed(principal_plane, rows, steps))
         if len(present) > LARGEST:
             raise UserError(f"t-SNE is computed for up to {LARGEST:,} pictures: use PCA for {len(present):,}")
-        state = frozenset(present), session.revision
         with self._lock:
-            ready = self._ready.get(session.id)
-            if ready is not None and ready[0] == state[0]:
-                return ready[2]  # corrections do not move the pictures: only new pictures need a new map
-            if session.id not in self._busy:
-                self._busy.add(session.id)
-                work = (session.id, state, len(board.pictures), present, rows, steps, classes)
-                threading.Thread(target=self._compute, args=work, daemon=True).start()
-        return {"ready": False}
+            known, future = self._known.get(session.id, (None, None))
+            if future is None or (future.done() and known != present):
+                known, future = self._known[session.id] = present, Future()
+                work = (future, rows, steps, answer)
+                threading.Thread(target=_compute, args=work, daemon=True).start()
+        # corrections do not move the pictures: only new pictures need a new map
+        return future.result() if future.done() and known == present else {"ready": False}
 
-    def _compute(self, id_: str, state: Any, size: int, present: Any, rows: Any, steps: Any, classes: Any) -> None:
-        try:
-            few, codes = np.zeros(len(rows), bool), np.full(len(rows), UNLABELED)
-            plane = plane_paths(rows, codes, few, steps.swapaxes(0, 1))
-            if plane is not None:
-                paths = np.array(plane["steps"]).reshape(len(classes), -1, 2)
-                answer = _answer(size, present, np.array(plane["rows"]), paths, classes)
-                with self._lock:
-                    self._ready[id_] = (*state, answer)
-        finally:
-            with self._lock:
-                self._busy.discard(id_)
+
+def _compute(future: "Future[dict[str, Any]]", rows: Any, steps: Any, answer: Callable[..., dict[str, Any]]) -> None:
+    few, codes = np.zeros(len(rows), bool), np.full(len(rows), UNLABELED)
+    plane = plane_paths(rows, codes, few, steps.swapaxes(0, 1))
+    paths = None if plane is None else np.array(plane["steps"]).reshape(len(steps), -1, 2)
+    future.set_result({"ready": False} if plane is None else answer(np.array(plane["rows"]), paths))
 
 
 def _prepared(board: Any, present: list[int], named: Named | None) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -82,7 +74,7 @@ def _prepared(board: Any, present: list[int], named: Named | None) -> tuple[np.n
     return *prepared_steps(make_estimator(METHOD, {}), classifier, rows, codes), classes
 
 
-def _answer(size: int, present: list[int], points: np.ndarray, paths: np.ndarray, classes: list[str]) -> dict[str, Any]:
+def _answer(size: int, present: list[int], classes: list[str], points: np.ndarray, paths: np.ndarray) -> dict[str, Any]:
     every: list[list[float] | None] = [None] * size
     for place, point in zip(present, points.round(4).tolist()):
         every[place] = point

@@ -17,17 +17,13 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 from torch import nn
 
-from protoadapt.app.bodies import files_of, is_form
-from protoadapt.app.intake import Limits
-from protoadapt.core.errors import UserError
+from protoadapt.app.intake import Limits, Upload, read_form, read_upload
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.outputs import UNLABELED, picture_records
 from protoadapt.vision.embed import FORWARD, check_rows, embed_batches
-from protoadapt.vision.pictures.decode import decode_bytes
-from protoadapt.vision.pictures.formats import quiet_pillow, reason
 
-FILES, WAITING, DECODERS = 64, 512, 4
-"""Pictures per request, pictures that may wait for the network, and pictures that are decoded at once."""
+WAITING, DECODERS = 512, 4
+"""Pictures that may wait for the network, and pictures that are decoded at once."""
 BUSY = "too many pictures are waiting: try again in a moment"
 
 
@@ -81,10 +77,6 @@ class Predictor:
         self._waiting.put_nowait((pixels, future))
         return future
 
-    def decode(self, content: bytes) -> np.ndarray:
-        with quiet_pillow():
-            return decode_bytes(content, self.metadata["size"], self.metadata.get("resize"))
-
     def answer(self, names: Sequence[str], rows: Sequence[np.ndarray]) -> list[Prediction]:
         answers = self.classifier.answer(np.stack(rows))
         self.answered += len(rows)
@@ -113,17 +105,14 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
     """POST /api/predict and GET /health."""
     routes, decoders = APIRouter(tags=["predict"]), asyncio.Semaphore(DECODERS)
 
-    async def features(name: str, content: bytes) -> "asyncio.Future[np.ndarray] | str":
+    async def features(upload: Upload) -> "asyncio.Future[np.ndarray] | Unreadable":
         """The features to come, or why there are none."""
-        if len(content) > limits.bytes:
-            return f"{len(content) / (1 << 20):,.0f} MB; the limit is {limits.bytes >> 20} MB"
+        async with decoders:
+            one = await run_in_threadpool(read_upload, upload, predictor.metadata, limits)
+        if one.pixels is None:
+            return Unreadable(name=upload.name, reason=one.error)
         try:
-            async with decoders:
-                pixels = await run_in_threadpool(predictor.decode, content)
-        except Exception as error:  # a broken file may fail in any way
-            return reason(error, name)
-        try:
-            return asyncio.wrap_future(predictor.ask(pixels))
+            return asyncio.wrap_future(predictor.ask(one.pixels))
         except queue.Full:
             raise HTTPException(503, BUSY, {"Retry-After": "1"}) from None
 
@@ -131,13 +120,13 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
     async def predict(request: Request) -> Predictions:
         """Name one or many pictures: a form with `files`, or one picture as the body."""
         uploads = await _uploads(request)
-        found = await asyncio.gather(*(features(*upload) for upload in uploads))
-        skipped = [Unreadable(name=name, reason=one) for (name, _), one in zip(uploads, found) if isinstance(one, str)]
+        found = await asyncio.gather(*map(features, uploads))
+        skipped = [one for one in found if isinstance(one, Unreadable)]
         if len(skipped) == len(uploads):
             why = f"{skipped[0].name!r}: {skipped[0].reason}" if skipped else "the request holds none"
             raise HTTPException(422, f"there is no picture that can be read ({why})")
-        names = [name for (name, _), one in zip(uploads, found) if not isinstance(one, str)]
-        rows = await asyncio.gather(*(one for one in found if not isinstance(one, str)))
+        names = [upload.name for upload, one in zip(uploads, found) if not isinstance(one, Unreadable)]
+        rows = await asyncio.gather(*(one for one in found if not isinstance(one, Unreadable)))
         pictures = await run_in_threadpool(predictor.answer, names, rows)
         calibrated = predictor.classifier.threshold is not None
         return Predictions(pictures=pictures, skipped=skipped, calibrated=calibrated)
@@ -154,19 +143,11 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
     return routes
 
 
-async def _uploads(request: Request) -> list[tuple[str, bytes]]:
-    if is_form(request):
-        async with request.form(max_files=FILES, max_fields=1) as form:
-            parts = enumerate(files_of(form))
-            return [((part.filename or f"picture {i}")[-255:], await part.read()) for i, part in parts]
+async def _uploads(request: Request) -> list[Upload]:
+    if (form := await read_form(request)) is not None:
+        return [one._replace(name=one.name[-255:]) for one in form[1]]
     content = await request.body()
-    return [("picture", content)] if content else []
-
-
-def check_classifier(classifier: Classifier, metadata: Mapping[str, Any]) -> None:
-    """Raises UserError where the network is not the one that the classifier was made with."""
-    if classifier.model["weights"] != metadata["weights"]:
-        raise UserError("the classifier was made with another network: give that one with --model")
+    return [Upload("picture", content)] if content else []
 
 
 _FILE = {"type": "string", "format": "binary"}

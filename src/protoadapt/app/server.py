@@ -1,5 +1,13 @@
-"""The server of the page: one process with one temporary folder that is removed at the end; no network access."""
+"""The server of the page: one process with one temporary folder that is removed at the end; no network access.
 
+uvicorn waits for the rest of a request's headers forever, and where sockets run out Python writes a traceback for every
+failed `accept`, megabytes per second. So each connection has a time limit for the headers of a request, and where there
+are too many, the one that has been waiting longest for a request gives way to the new one: a visitor who sends a whole
+request is always served.
+"""
+
+import asyncio
+import logging
 import re
 import secrets
 import signal
@@ -12,22 +20,28 @@ from typing import Any
 
 from fastapi import FastAPI
 from torch import nn
+from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from protoadapt import __version__
 from protoadapt.app.api import ERRORS, Service, board_routes
-from protoadapt.app.boards import Boards
-from protoadapt.app.connections import BACKLOG, bounded_log, listening_socket, most_connections, protocol
 from protoadapt.app.guard import Guard, is_loopback
 from protoadapt.app.intake import Limits
-from protoadapt.app.predict_api import Predictor, check_classifier, predict_routes
+from protoadapt.app.predict_api import Predictor, predict_routes
+from protoadapt.app.session import Boards
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.classifier import Classifier
+from protoadapt.vision.pictures.formats import quiet_pillow
 
 MOST_REQUEST = 4
 """A request, which may hold many files, is cut off at so many times the limit of one file."""
 LOCK = ".lock"
-GRACE = 10
-"""Seconds that requests have to end when the server is stopped."""
+HEADER_SECONDS, GRACE = 10.0, 10
+"""Seconds for the headers of a request, and those that requests have to end when the server is stopped."""
+MOST = 120
+"""Connections at once; fewer where the system allows fewer open files (`most_connections`)."""
+SPARE, BACKLOG = 100, 32
+"""Files that the server needs beside its connections, and connections that are accepted before one is closed."""
 
 
 def serve(
@@ -48,19 +62,23 @@ def serve(
     generated where `host` is not this computer only. keep: a folder in which boards outlive the server. classifier: of
     the same network; adds the endpoint for programs (`predict_api`).
     """
-    import uvicorn
-
     token = checked_token(host, token)
-    with _listener(host, port) as listener, _temporary_folder() as folder, kept_folder(keep, folder) as home:
+    with (
+        quiet_pillow(),
+        listening_socket(host, port) as listener,
+        _temporary_folder() as folder,
+        kept_folder(keep, folder) as home,
+    ):
         boards = Boards(home, metadata["weights"], limits.pictures, keep is not None)
         app = page_app(Service(network, metadata, limits, boards, listed=token is None), classifier)
         place = f"[{host}]" if ":" in host else host
         on_ready(f"http://{place}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else ""))
-        bounded_log()
+        for name in ("asyncio", "python_multipart"):  # which write of every socket or form that fails
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         guarded = Guard(app, token, MOST_REQUEST * limits.bytes)
         settings = {"log_level": "critical", "ws": "none", "server_header": False, "timeout_graceful_shutdown": GRACE}
         settings |= {"http": protocol(most_connections()), "timeout_keep_alive": 5, "backlog": BACKLOG}
-        uvicorn.Server(uvicorn.Config(guarded, **settings)).run(sockets=[listener])  # type: ignore[arg-type]
+        Server(Config(guarded, **settings)).run(sockets=[listener])  # type: ignore[arg-type]
 
 
 def page_app(service: Service, classifier: Classifier | None = None) -> FastAPI:
@@ -74,7 +92,8 @@ def page_app(service: Service, classifier: Classifier | None = None) -> FastAPI:
         exception_handlers=ERRORS,
     )
     if classifier:  # first: its addresses are no boards
-        check_classifier(classifier, service.metadata)
+        if classifier.model["weights"] != service.metadata["weights"]:
+            raise UserError("the classifier was made with another network: give that one with --model")
         predictor = Predictor(service.network, service.metadata, classifier)
         app.include_router(predict_routes(predictor, service.limits))
     app.include_router(board_routes(service))
@@ -117,13 +136,73 @@ def kept_folder(keep: Path | None, otherwise: Path) -> Iterator[Path]:
         yield keep.resolve()
 
 
-def _listener(host: str, port: int) -> socket.socket:
-    """The socket of the page, bound before anything is loaded."""
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens at an address, bound before anything is loaded; port 0 takes any free port.
+
+    It names its protocol, without which asyncio puts off the second part of an answer until the browser acknowledges
+    the first, 40 ms later.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        return listening_socket(host, port)
+        listener.bind((host, port))
     except (OSError, OverflowError) as error:
+        listener.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(f"{host} port {port} cannot be used ({reason}): give another --port, or --host") from error
+    listener.listen(BACKLOG)
+    return listener
+
+
+def protocol(most: int = MOST, seconds: float = HEADER_SECONDS) -> type[asyncio.Protocol]:
+    """The class of connections for `uvicorn.Config(http=…)`, with limits of its own."""
+    waiting: dict[Any, asyncio.TimerHandle] = {}  # for a request, in the order in which they began to
+
+    class Connection(H11Protocol):
+        """A connection that is closed where no whole header comes in time."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._wait()
+            if len(self.connections) > most:
+                oldest = next(iter(waiting))  # the new one, where everybody else is being served
+                oldest._rest()
+                oldest.transport.abort()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._rest()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
+                self._wait()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._rest()
+            super().connection_lost(exc)
+
+        def _wait(self) -> None:
+            self._rest()
+            waiting[self] = self.loop.call_later(seconds, self.transport.abort)
+
+        def _rest(self) -> None:
+            if self in waiting:
+                waiting.pop(self).cancel()
+
+    return Connection
+
+
+def most_connections() -> int:
+    """MOST, or as many as the limit on open files leaves room for."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return MOST
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST if soft == resource.RLIM_INFINITY else max(4, min(MOST, soft - SPARE))
 
 
 @contextmanager
@@ -134,8 +213,8 @@ def _temporary_folder() -> Iterator[Path]:
         raise SystemExit(128 + number)
 
     # uvicorn handles signals while it runs and raises them again when it has finished: then these are called.
-    ends = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {number: signal.signal(number, end) for number in ends}
+    ends = [one for one in signal.Signals if one.name in ("SIGTERM", "SIGHUP")]
+    before = {one: signal.signal(one, end) for one in ends}
     kept = tempfile.tempdir
     try:
         with tempfile.TemporaryDirectory(prefix="protoadapt-", ignore_cleanup_errors=True) as folder:
@@ -143,5 +222,5 @@ def _temporary_folder() -> Iterator[Path]:
             yield Path(folder).resolve()
     finally:
         tempfile.tempdir = kept
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -1,5 +1,7 @@
 """A board that remembers: every change is a line of a log, so undo, redo and opening it again are the same thing.
 
+`Boards` are all sessions of one server: made, found by name, forgotten when nobody looks at them any more.
+
 A session is a folder:
 
     operations.jsonl   one line per step: {"add": …}, {"patch": …, "words": …}, {"undo": 1} or {"redo": 1}
@@ -14,16 +16,19 @@ import json
 import os
 import re
 import secrets
+import shutil
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save
+from threadpoolctl import threadpool_limits
 
 from protoadapt.app.board import (
     Board,
@@ -37,9 +42,9 @@ from protoadapt.app.board import (
     with_pictures,
 )
 from protoadapt.app.intake import LARGE, SMALL
-from protoadapt.app.worker import computed
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import open_tensors, write_synced, written_whole
+from protoadapt.core.threads import cores
 from protoadapt.core.untrusted import clean_json
 from protoadapt.labeling.collection import Named
 from protoadapt.labeling.support import IN_FOLDER
@@ -48,6 +53,40 @@ from protoadapt.vision.pictures.walk import Skipped
 LOG, ID = "operations.jsonl", re.compile(r"[A-Za-z0-9_-]{16}")
 PIECE, KEY = re.compile(r"\d{6,9}\.safetensors"), re.compile(r"[0-9a-f]{64}")
 SUFFIX = {LARGE: "-large.webp", SMALL: ".webp"}
+MOST = 50
+"""Sessions in memory at once."""
+IDLE, EMPTY_IDLE = 3600.0, 120.0
+"""Seconds without a sign of its page after which a session is forgotten; of one without pictures."""
+CROWD = 10
+"""All sessions together hold so many times the pictures that one may hold."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _limit() -> None:
+    """Half of the cores for torch in this thread; others, such as those that run a network, keep theirs."""
+    import torch
+
+    torch.get_num_threads()  # which sets this thread's number the first time
+    threadpool_limits(max(1, cores() // 2), user_api="openmp")
+
+
+_worker = ThreadPoolExecutor(1, initializer=_limit)
+"""One thread for everything that the page computes with tensors.
+
+Requests are answered by many threads. If each of them computed, each would start torch's threads for itself and keep
+memory of its own for the next time, hundreds of megabytes with thousands of pictures.
+
+A step of BAPA is a dozen short operations. Split over all cores, each of them waits for the slowest core, and the
+browser needs one of them: beside another program, naming a thousand pictures took seconds in place of 0.2. So half of
+the cores take part. The two large products of a naming are numpy's, which has threads of its own.
+"""
+
+
+def computed(function: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
+    """function(…), computed by the one thread after what others asked for before. Must not be called by that thread."""
+    return _worker.submit(function, *arguments, **more).result()
 
 
 @dataclass
@@ -63,8 +102,7 @@ class Session:
     title: str = ""  # the name of the first folder that was added
     seen: float = field(default_factory=time.monotonic)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    _named: tuple[int, Named | None] = (-1, None)
-    _first: tuple[int, dict[int, str]] = (-1, {})
+    _followed: dict[Callable[..., Any], tuple[int, Any]] = field(default_factory=dict)
     _replaying: bool = False
 
     @property
@@ -130,17 +168,17 @@ class Session:
 
     def named(self, metadata: Mapping[str, Any]) -> Named | None:
         """`name_board` of the present board, computed once per change."""
-        with self.lock:
-            if self._named[0] != self.revision:
-                self._named = self.revision, computed(name_board, self.board, metadata)
-            return self._named[1]
+        return self._once(name_board, metadata)
 
     def first(self) -> dict[int, str]:
         """`first_pictures` of the present board, computed once per change."""
+        return self._once(first_pictures)
+
+    def _once(self, function: Callable[..., Any], *arguments: Any) -> Any:
         with self.lock:
-            if self._first[0] != self.revision:
-                self._first = self.revision, computed(first_pictures, self.board)
-            return self._first[1]
+            if self._followed.get(function, (-1, None))[0] != self.revision:
+                self._followed[function] = self.revision, computed(function, self.board, *arguments)
+            return self._followed[function][1]
 
     def _step(self, before: Board, after: Board, words: str) -> None:
         self.board = after
@@ -200,12 +238,6 @@ class Session:
                 file.truncate(whole)  # the next line would continue half of this one
                 raise
 
-    def start(self) -> None:
-        """Makes the folder and the first line of the log."""
-        for name in ("features", "pictures"):
-            (self.folder / name).mkdir(parents=True)
-        self._write({"weights": self.weights})
-
     def replay(self) -> None:
         """Takes every step of the log again."""
         path = self.folder / LOG
@@ -247,7 +279,9 @@ DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, StopItera
 def new_session(home: Path, weights: str) -> Session:
     """A session in a new folder below `home`, whose name nobody can guess."""
     session = Session(home / secrets.token_urlsafe(12), weights)
-    session.start()
+    for name in ("features", "pictures"):
+        (session.folder / name).mkdir(parents=True)
+    session._write({"weights": weights})
     return session
 
 
@@ -277,3 +311,77 @@ def _words(drop: str) -> str:
 def _by_numbers(name: str) -> list[tuple[bool, int, str]]:
     """Sorts names as people do: "plot 2" before "plot 10"."""
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
+
+
+class Boards:
+    """The sessions below a folder. With `keep` they stay on the disk, and leave the memory only."""
+
+    def __init__(self, home: Path, weights: str, most_pictures: int, keep: bool = False):
+        self.home, self.weights, self.keep, self.room = home, weights, keep, CROWD * most_pictures
+        self._open: dict[str, Session] = {}
+        self._lock = threading.Lock()
+
+    def new(self) -> Session:
+        """A new session. Nobody's board gives way to it: a server that is full says so."""
+        with self._lock:
+            self._forget()
+            if len(self._open) >= MOST:
+                raise UserError(f"this server already holds {MOST} boards: close one that is not needed, or try later")
+            session = new_session(self.home, self.weights)
+            self._open[session.id] = session
+            return session
+
+    def get(self, name: str) -> Session | None:
+        """The session of this name, from the disk where it is kept there; None where there is none."""
+        if not ID.fullmatch(name):
+            return None
+        with self._lock:
+            if name not in self._open and self.keep and (self.home / name / LOG).is_file():
+                self._forget()
+                self._open[name] = open_session(self.home / name, self.weights)
+            if (session := self._open.get(name)) is not None:
+                session.seen = time.monotonic()
+            return session
+
+    def kept(self) -> list[dict[str, Any]]:
+        """The sessions on the disk that have pictures, the last used first; none of them is opened."""
+        found = []
+        for log in self.home.glob(f"*/{LOG}") if self.keep else ():
+            pictures = sum(1 for _ in (log.parent / "pictures").glob("*-large.webp"))
+            if pictures and ID.fullmatch(log.parent.name):
+                known = {"id": log.parent.name, "used": log.stat().st_mtime, "pictures": pictures}
+                found.append(known | {"title": _title(log)})
+        return sorted(found, key=lambda one: -one["used"])
+
+    def left(self) -> int:
+        """How many more pictures all sessions together may take."""
+        with self._lock:
+            return self.room - sum(len(session.board.pictures) for session in self._open.values())
+
+    def remove(self, name: str) -> None:
+        """Forgets a session and deletes its folder."""
+        with self._lock:
+            session = self._open.pop(name, None)
+            if session is not None:
+                shutil.rmtree(session.folder, ignore_errors=True)
+
+    def _forget(self) -> None:
+        now = time.monotonic()
+        for name, session in list(self._open.items()):
+            empty = not session.board.pictures
+            if now - session.seen > (EMPTY_IDLE if empty else IDLE):
+                del self._open[name]
+                if empty or not self.keep:
+                    shutil.rmtree(session.folder, ignore_errors=True)
+
+
+def _title(log: Path) -> str:
+    """The name of the folder that a session began with, without opening it; empty where it is not known."""
+    with open(log, "rb") as file:
+        file.readline()
+        first = file.readline(1 << 20)
+    try:
+        title = clean_json(first).get("folder", "")
+    except (ValueError, AttributeError, RecursionError):
+        return ""
+    return title if isinstance(title, str) else ""
