@@ -61,7 +61,7 @@ def test_a_session_opened_again_is_the_same(tmp_path, taken):
     session.add(cloud(), [], ["ant", "bee", *[None] * 28])
     for kind, place, value in taken:
         if kind in ("undo", "redo"):
-            getattr(session, kind)()
+            session.turn(kind)
         elif place < len(session.board.pictures) and {"ant", "bee"} <= set(session.board.classes):
             session.change({"labels" if kind == "label" else "gone": {str(place): value}}, f"{kind} {place}")
     assert same(open_session(session.folder, WEIGHTS), session)
@@ -72,17 +72,17 @@ def test_undo_and_redo_of_everything(session):
     session.change({"labels": {5: "cat"}}, "5 is a cat")
     session.change({"classes": ["ant", "bee", "cat", "dog"]}, "new class")
     whole = session.board
-    while session.undo():
+    while session.turn("undo"):
         pass
     assert (len(session.board.present), session.board.labels, session.board.classes) == (0, {}, ())
-    assert not session.undo(), "nothing is left to undo"
-    while session.redo():
+    assert not session.turn("undo"), "nothing is left to undo"
+    while session.turn("redo"):
         pass
     assert session.board == whole
     assert session.board.pictures == empty_again
-    session.undo()
+    session.turn("undo")
     session.change({"labels": {4: "bee"}}, "another way")
-    assert not session.redo(), "a new step leaves the old way"
+    assert not session.turn("redo"), "a new step leaves the old way"
 
 
 def test_batches_of_one_drop_are_one_step(tmp_path):
@@ -90,10 +90,10 @@ def test_batches_of_one_drop_are_one_step(tmp_path):
     for start in (0, 10, 20):
         session.add(cloud()[start : start + 10], [], ["ant"] + [None] * 9, "drop")
     assert len(session.done) == 1
-    session.undo()
+    session.turn("undo")
     assert session.board.present == []
     assert session.board.classes == ()
-    session.redo()
+    session.turn("redo")
     assert (len(session.board.present), session.board.labels) == (30, {0: "ant", 10: "ant", 20: "ant"})
 
 
@@ -216,7 +216,6 @@ def test_a_kept_board_leaves_the_memory_only(tmp_path):
     again = boards.get(session.id)
     assert again is not session
     assert same(again, session)
-    assert again.title == "birds é"
     assert [(one["id"], one["pictures"], one["title"]) for one in boards.kept()] == [(session.id, 1, "birds é")]
 
 
@@ -241,7 +240,7 @@ def test_classes_of_a_drop_have_one_order_whatever_portion_comes_first(tmp_path)
             session.add([pictures[portion]], [], [("plot 2", "plot 10", "ant")[portion]], "drop")
         seen.append(session.board.classes)
         assert open_session(session.folder, WEIGHTS).board.classes == session.board.classes
-        session.undo()
+        session.turn("undo")
         assert session.board.classes == ("zebra",)
     assert seen == [("zebra", "ant", "plot 2", "plot 10")] * 2
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from torch import nn
 
-from protoadapt.app.board import LONGEST
+from protoadapt.app.board import LONGEST, Board
 from protoadapt.app.downloads import KINDS, download
 from protoadapt.app.guard import too_much
 from protoadapt.app.intake import FILES, LARGE, SMALL, Limits, Upload, read_form, read_uploads, table_labels
@@ -58,7 +58,7 @@ def board_routes(service: Service) -> APIRouter:
 
     @routes.get("/")
     def page() -> Response:
-        return Response(pages["index.html"], media_type="text/html", headers={"Cache-Control": "no-cache"})
+        return static("index.html")
 
     @routes.get("/static/{name}")
     def static(name: str) -> Response:
@@ -116,7 +116,7 @@ def board_routes(service: Service) -> APIRouter:
             stale = here.revision != revision
             for step in [] if stale else steps:
                 if "undo" in step or "redo" in step:
-                    (here.undo if "undo" in step else here.redo)()
+                    here.turn("undo" if "undo" in step else "redo")
                 else:
                     words = step.get("words")
                     here.change(step.get("patch") or {}, words[:200] if isinstance(words, str) else "change")
@@ -215,32 +215,29 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
         known |= {"undo": _words(session.done), "redo": _words(session.undone)}
         if not names:
             return known
-        result = None if named is None else named.result
-        known |= {"calibrated": bool(result and result["calibrated"])}
-        if result is not None:
-            return known | _answers(session, result)
-        first = session.first()
-        rest = [place for place in board.present if place not in board.labels and place not in first]
-        return known | {"answers": None, "next": [*first, *rest], "suggested": len(first), "reasons": first}
+        known |= {"answers": None, "calibrated": bool(named and named.result["calibrated"])}
+        reasons, margins = session.first() if named is None else {}, {}
+    if named is not None:
+        record_of = dict(zip(board.present, named.result["pictures"]))
+        known["answers"] = _columns(board, record_of)
+        margins = {place: round(record["margin"], 4) for place, record in record_of.items()}
+        place_of = {record["file"]: place for place, record in record_of.items()}
+        reasons = {place_of[one["file"]]: one["reason"] for one in named.result["next"]}
+    rest = [place for place in board.present if place not in board.labels and place not in reasons]
+    rest.sort(key=lambda place: (margins.get(place, 0), place))
+    return known | {"next": [*reasons, *rest], "suggested": len(reasons), "reasons": reasons}
 
 
-def _answers(session: Session, result: Mapping[str, Any]) -> dict[str, Any]:
+def _columns(board: Board, record_of: Mapping[int, Mapping[str, Any]]) -> dict[str, list[Any]]:
     """One list per value, with an entry per picture: short in JSON, and quick to read."""
-    board, number = session.board, {name: place for place, name in enumerate(session.board.classes)}
-    size = len(board.pictures)
-    columns: dict[str, list[Any]] = {"label": [-1] * size, "second": [-1] * size}
-    columns |= {key: [0.0] * size for key in ("confidence", "margin")} | {"unknown": [0] * size}
-    for place, record in zip(board.present, result["pictures"]):
-        columns["label"][place] = number[record["label"]]
-        columns["second"][place] = number.get(record["runner_up"], -1)
-        columns["confidence"][place] = round(record["confidence"], 4)
-        columns["margin"][place] = round(record["margin"], 4)
-        columns["unknown"][place] = int(record["unknown"])
-    place_of = {record["file"]: place for place, record in zip(board.present, result["pictures"])}
-    reasons = {place_of[one["file"]]: one["reason"] for one in result["next"]}
-    asked = [place for place in board.present if place not in board.labels and place not in reasons]
-    rest = sorted(asked, key=lambda place: (columns["margin"][place], place))
-    return {"answers": columns, "next": [*reasons, *rest], "suggested": len(reasons), "reasons": reasons}
+    number = {name: place for place, name in enumerate(board.classes)}
+    none = {"label": -1, "second": -1, "confidence": 0.0, "margin": 0.0, "unknown": 0}
+    rows = [none] * len(board.pictures)
+    for place, record in record_of.items():
+        sure = {key: round(record[key], 4) for key in ("confidence", "margin")}
+        said = {"label": number[record["label"]], "second": number.get(record["runner_up"], -1)}
+        rows[place] = said | sure | {"unknown": int(record["unknown"])}
+    return {key: [row[key] for row in rows] for key in none}
 
 
 def _label(label: str | None) -> str | None:

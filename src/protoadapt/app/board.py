@@ -15,13 +15,13 @@ are computed before a picture comes here; everything here takes milliseconds, an
 labels and the origins of these, not on the order in which they came.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel, Field, ValidationError
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.labeling.classifier import METHOD
@@ -38,6 +38,7 @@ NAMED = 2
 LONGEST = 80
 """Characters of a class name."""
 Patch = Mapping[str, Any]
+Place = Annotated[int, Field(ge=0, strict=False)]
 
 
 class BoardPicture(NamedTuple):
@@ -95,25 +96,40 @@ def labelling(board: Board, labels: Mapping[int, str | None], origins: Mapping[i
     return patch | ({"gone": back} if back else {})
 
 
+class Change(BaseModel, extra="forbid", strict=True):
+    """A patch as it may come from a browser, whose keys are text in JSON."""
+
+    labels: dict[Place, str | None] = {}
+    classes: list[str] | None = None
+    gone: dict[Place, bool] = {}
+    origins: dict[Place, Literal[IN_FOLDER, IN_TABLE, CORRECTED]] = {}  # type: ignore[valid-type]
+
+
 def change(board: Board, patch: Patch) -> Board:
     """The board after a patch. Patches come from browsers: everything is checked."""
-    if not isinstance(patch, dict) or not patch.keys() <= {"labels", "classes", "gone", "origins"}:
-        raise UserError("a change has labels, classes and gone: load the page again")
-    classes = list(board.classes)
-    if "classes" in patch:
-        classes = []
-        for name in _values(patch["classes"], list, str):
-            classes.append(class_name(name, classes))
-        if len({name.casefold() for name in classes}) < len(classes):
-            raise UserError("two classes have the same name: choose another name for one")
-    given = _places(board, patch.get("labels", {}), (str, type(None)))
-    gone = _places(board, patch.get("gone", {}), (bool,))
-    labels = {place: label for place, label in {**board.labels, **given}.items() if label is not None}
-    origins = _origins(board, given, labels, _places(board, patch.get("origins", {}), (int,)))
+    try:
+        given = Change.model_validate(patch)
+    except ValidationError as error:
+        raise UserError(f"this is no change of a board ({error.errors()[0]['msg']:.80}): load the page again") from None
+    last = max([*given.labels, *given.gone, *given.origins], default=-1)
+    if last >= len(board.pictures):
+        raise UserError(
+            f"there is no picture {last} among {count(len(board.pictures), 'picture')}: load the page again"
+        )
+    classes: list[str] = []
+    for name in board.classes if given.classes is None else given.classes:
+        classes.append(class_name(name, classes))
+    if len({name.casefold() for name in classes}) < len(classes):
+        raise UserError("two classes have the same name: choose another name for one")
+    labels = {place: label for place, label in {**board.labels, **given.labels}.items() if label is not None}
     if homeless := sorted(set(labels.values()) - {UNKNOWN, *classes}):
         raise UserError(f"there is no class {homeless[0][:LONGEST]!r}: make it first")
-    away = (board.gone | {place for place, off in gone.items() if off}) - {p for p, off in gone.items() if not off}
-    return replace(board, labels=labels, classes=tuple(classes), gone=frozenset(away), origins=origins)
+    away = {**dict.fromkeys(board.gone, True), **given.gone}
+    default = CORRECTED if len(board.used) >= NAMED else IN_TABLE
+    new = {place: board.origins.get(place, default) for place in given.labels} | given.origins
+    origins = {place: origin for place, origin in {**board.origins, **new}.items() if place in labels}
+    gone = frozenset(place for place, off in away.items() if off)
+    return replace(board, labels=labels, classes=tuple(classes), gone=gone, origins=origins)
 
 
 def difference(before: Board, after: Board) -> Patch:
@@ -128,15 +144,6 @@ def difference(before: Board, after: Board) -> Patch:
     }
     classes = {"classes": list(after.classes)} if before.classes != after.classes else {}
     return {key: part for key, part in patch.items() if part} | classes
-
-
-def _origins(board: Board, given: Mapping[int, Any], labels: Mapping[int, str], said: dict[int, int]) -> dict[int, int]:
-    """The origin of each label after labels were given."""
-    if not set(said.values()) <= {IN_FOLDER, IN_TABLE, CORRECTED}:
-        raise UserError(f"{max(said.values())} is no origin of a label: load the page again")
-    default = CORRECTED if len(board.used) >= NAMED else IN_TABLE
-    new = {place: board.origins.get(place, default) for place in given} | said
-    return {place: origin for place, origin in {**board.origins, **new}.items() if place in labels}
 
 
 def class_name(text: str, classes: Iterable[str]) -> str:
@@ -158,21 +165,18 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     metadata: of the network. `result` is that of `label` (labels.json), with the pictures in the board's order. `paths`
     adds the prototypes' paths for the report, which takes seconds.
     """
-    classes, present = board.used, board.present
+    classes = board.used
     if len(classes) < NAMED:
         return None
-    # Sums in one order, whatever the order of arrival: the same pictures get the same answers to the last bit.
-    ordered = sorted(present, key=lambda place: board.pictures[place].key)
+    ordered, rows = _ordered(board)
     row = np.empty(len(board.pictures), np.int64)
     row[ordered] = np.arange(len(ordered))
-    rows = np.stack([board.pictures[place].feature for place in ordered])
     number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
     codes = np.array([number.get(board.labels.get(place, ""), UNLABELED) for place in ordered])
-    names = [to_text(board.pictures[place].name) for place in present]
-    skipped = skipped_records(board.skipped)
+    names = [to_text(board.pictures[place].name) for place in board.present]
     origin = np.array([board.origins.get(place, IN_TABLE) for place in ordered])
-    table = (row[present], rows, codes)
-    collection = Collection.of_rows("Pictures", names, *table, classes, metadata, origin=origin, skipped=skipped)
+    table = (row[board.present], rows, codes, classes, metadata)
+    collection = Collection.of_rows("Pictures", names, *table, origin=origin, skipped=skipped_records(board.skipped))
     named = collection.name(make_estimator(METHOD, {}), paths=paths)
     for record in named.result["pictures"]:
         record["by_page"] = True
@@ -181,13 +185,20 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
 
 def first_pictures(board: Board, n: int = NEXT) -> dict[int, str]:
     """{place: reason} of the pictures to label first, while nothing is named: the most typical of each cluster."""
-    ordered = sorted(board.present, key=lambda place: board.pictures[place].key)
-    if len(ordered) < NAMED:
+    if len(board.present) < NAMED:
         return {}
-    rows = np.stack([board.pictures[place].feature for place in ordered])
+    ordered, rows = _ordered(board)
     codes = np.array([0 if place in board.labels else UNLABELED for place in ordered])
-    records = {ordered[one.row]: next_record(one, {"file": ""}) for one in suggest_first(rows, codes, n)}
-    return {place: record["reason"] for place, record in records.items()}
+    return {ordered[one.row]: next_record(one, {"file": ""})["reason"] for one in suggest_first(rows, codes, n)}
+
+
+def _ordered(board: Board) -> tuple[list[int], np.ndarray]:
+    """The present places and their features (N, D), in one order whatever the order of arrival.
+
+    So the same pictures get the same answers to the last bit.
+    """
+    ordered = sorted(board.present, key=lambda place: board.pictures[place].key)
+    return ordered, np.stack([board.pictures[place].feature for place in ordered])
 
 
 def _free_name(name: str, names: Iterable[str]) -> str:
@@ -197,24 +208,3 @@ def _free_name(name: str, names: Iterable[str]) -> str:
         number += 1
         free = str(path.with_name(f"{path.stem} ({number}){path.suffix}"))
     return free
-
-
-def _places(board: Board, values: Any, kinds: tuple[type, ...]) -> dict[int, Any]:
-    """{place: value} of a patch, whose keys are text when they come as JSON."""
-    most, checked = len(board.pictures), {}
-    for key, value in _values(values, dict).items():
-        place = int(key) if re.fullmatch("[0-9]{1,9}", str(key)) else most
-        if place >= most:
-            raise UserError(
-                f"there is no picture {str(key)[:20]!r} among {count(most, 'picture')}: load the page again"
-            )
-        if not isinstance(value, kinds):
-            raise UserError(f"a {type(value).__name__} is no value of a change: load the page again")
-        checked[place] = value
-    return checked
-
-
-def _values(values: Any, kind: Any, inside: type = object) -> Any:
-    if not isinstance(values, kind) or not all(isinstance(value, inside) for value in (values if kind is list else ())):
-        raise UserError(f"a {type(values).__name__} is no part of a change here: load the page again")
-    return values

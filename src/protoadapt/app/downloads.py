@@ -7,7 +7,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from protoadapt.app.board import name_board
 from protoadapt.app.intake import LARGE
-from protoadapt.app.session import Session
+from protoadapt.app.session import Session, title_of
 from protoadapt.core.errors import UserError
 from protoadapt.core.threads import ahead
 from protoadapt.labeling.classifier import classifier_bytes
@@ -50,7 +50,7 @@ def _report(session: Session, metadata: Mapping[str, Any]) -> str:
         board = session.board
     named = name_board(board, metadata, paths=True)
     result = _in_order(named.result, board.classes)  # type: ignore[union-attr]
-    result["title"] = session.title or result["title"]
+    result["title"] = title_of(session.folder) or result["title"]
     side = side_for(len(board.present)) or THUMB
     files = [session.copy(board.pictures[place].key, LARGE) for place in board.present]
     copies = ahead(lambda file: thumbnail(file.read_bytes(), side, LARGEST_FOR[side]), files, 64)

@@ -7,6 +7,7 @@ A session is a folder:
     operations.jsonl   one line per step: {"add": …}, {"patch": …, "words": …}, {"undo": 1} or {"redo": 1}
     features/          the features of each batch of pictures, which is written before its line
     pictures/          two small copies of each picture
+    title              the name of the first folder that was added
 
 Lines are only ever added, and each is on the disk before the step is answered: a session whose server was killed is
 whole up to its last answered step. A last line that was cut off is removed.
@@ -50,7 +51,7 @@ from protoadapt.labeling.collection import Named
 from protoadapt.labeling.support import IN_FOLDER
 from protoadapt.vision.pictures.walk import Skipped
 
-LOG, ID = "operations.jsonl", re.compile(r"[A-Za-z0-9_-]{16}")
+LOG, TITLE, ID = "operations.jsonl", "title", re.compile(r"[A-Za-z0-9_-]{16}")
 PIECE, KEY = re.compile(r"\d{6,9}\.safetensors"), re.compile(r"[0-9a-f]{64}")
 SUFFIX = {LARGE: "-large.webp", SMALL: ".webp"}
 MOST = 50
@@ -99,7 +100,6 @@ class Session:
     done: list[tuple[str, Patch, Patch]] = field(default_factory=list)  # (words, patch, its inverse), to be undone
     undone: list[tuple[str, Patch, Patch]] = field(default_factory=list)
     revision: int = 0
-    title: str = ""  # the name of the first folder that was added
     seen: float = field(default_factory=time.monotonic)
     lock: threading.RLock = field(default_factory=threading.RLock)
     _followed: dict[Callable[..., Any], tuple[int, Any]] = field(default_factory=dict)
@@ -116,13 +116,18 @@ class Session:
             self._write({"patch": patch, "words": words})
             self._step(self.board, after, words)
 
-    def undo(self) -> bool:
+    def turn(self, word: str) -> bool:
+        """Takes the last step back, "undo", or takes it again, "redo"; False where there is none."""
+        source, target = {"undo": (self.done, self.undone), "redo": (self.undone, self.done)}[word]
         with self.lock:
-            return self._turn("undo", self.done, self.undone)
-
-    def redo(self) -> bool:
-        with self.lock:
-            return self._turn("redo", self.undone, self.done)
+            if not source:
+                return False
+            self._write({word: 1})
+            words, patch, back = source.pop()
+            self.board = change(self.board, back if word == "undo" else patch)
+            target.append((words, patch, back))
+            self.revision += 1
+            return True
 
     def add(
         self,
@@ -138,15 +143,14 @@ class Session:
         """
         with self.lock:
             known = {picture.key for picture in self.board.pictures}
-            new = list(
-                {one.key: one for one in answers if isinstance(one, BoardPicture) and one.key not in known}.values()
-            )
+            read = {one.key: one for one in answers if isinstance(one, BoardPicture)}
+            new = [one for key, one in read.items() if key not in known]
             keys = [one.key if isinstance(one, BoardPicture) else one for one in answers]
             given = {key: label for key, label in zip(keys, labels) if key is not None and label is not None}
             piece = f"{len(self.board.pictures):06d}.safetensors"
             line: dict[str, Any] = {"add": [[one.name, one.key] for one in new], "piece": piece, "drop": drop}
             line |= {"there": [key for key in keys if key is not None], "labels": given}
-            line |= {"skipped": [list(one) for one in skipped]} | ({"folder": folder} if folder else {})
+            line |= {"skipped": [list(one) for one in skipped]}
             after = self._after(line, new)  # first: a label that is no name is refused before anything is written
             if new:
                 path = self.folder / "features" / piece
@@ -154,7 +158,8 @@ class Session:
                     write_synced(partial, save({"features": np.stack([one.feature for one in new])}))
             self._write(line)
             self._enter(after, drop)
-            self.title = self.title or folder
+            if folder and not title_of(self.folder):
+                (self.folder / TITLE).write_text(folder, "utf-8")
 
     def keep(self, key: str, copies: Sequence[bytes]) -> None:
         """Stores the copies of a picture for the page; `intake.read_uploads` calls it."""
@@ -185,16 +190,6 @@ class Session:
         self.done.append((words, difference(before, after), difference(after, before)))
         self.undone.clear()
         self.revision += 1
-
-    def _turn(self, word: str, source: list[Any], target: list[Any]) -> bool:
-        if not source:
-            return False
-        self._write({word: 1})
-        words, patch, back = source.pop()
-        self.board = change(self.board, back if word == "undo" else patch)
-        target.append((words, patch, back))
-        self.revision += 1
-        return True
 
     def _after(self, line: Mapping[str, Any], new: Sequence[BoardPicture]) -> Board:
         """The board with the new pictures and the labels of a line."""
@@ -252,9 +247,8 @@ class Session:
                 self.change(line["patch"], _text(line["words"]))
             elif "add" in line:
                 self._enter(self._after(line, self._stored(line)), _text(line["drop"]))
-                self.title = self.title or _text(line.get("folder", ""))
             else:
-                {"undo": self.undo, "redo": self.redo}[next(iter(line))]()
+                self.turn(next(iter(line)))
         self._replaying = False
         os.truncate(path, len(whole))
 
@@ -296,6 +290,12 @@ def open_session(folder: Path, weights: str) -> Session:
         what = f"{type(error).__name__}: {error}"[:200]
         raise UserError(f"the session {folder.name} is damaged ({what}): move its folder away") from error
     return session
+
+
+def title_of(folder: Path) -> str:
+    """The name of the first folder that was added to a session; empty where there was none."""
+    file = folder / TITLE
+    return file.read_text("utf-8", "replace")[:80] if file.is_file() else ""
 
 
 def _text(value: Any) -> str:
@@ -350,7 +350,7 @@ class Boards:
             pictures = sum(1 for _ in (log.parent / "pictures").glob("*-large.webp"))
             if pictures and ID.fullmatch(log.parent.name):
                 known = {"id": log.parent.name, "used": log.stat().st_mtime, "pictures": pictures}
-                found.append(known | {"title": _title(log)})
+                found.append(known | {"title": title_of(log.parent)})
         return sorted(found, key=lambda one: -one["used"])
 
     def left(self) -> int:
@@ -373,15 +373,3 @@ class Boards:
                 del self._open[name]
                 if empty or not self.keep:
                     shutil.rmtree(session.folder, ignore_errors=True)
-
-
-def _title(log: Path) -> str:
-    """The name of the folder that a session began with, without opening it; empty where it is not known."""
-    with open(log, "rb") as file:
-        file.readline()
-        first = file.readline(1 << 20)
-    try:
-        title = clean_json(first).get("folder", "")
-    except (ValueError, AttributeError, RecursionError):
-        return ""
-    return title if isinstance(title, str) else ""
