@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from torch import nn
 
 from protoadapt.app.board import LONGEST, Board
-from protoadapt.app.downloads import KINDS, download
+from protoadapt.app.downloads import KINDS, saved_file
 from protoadapt.app.guard import too_much
 from protoadapt.app.intake import FILES, LARGE, SMALL, Limits, Upload, read_form, read_uploads, table_labels
 from protoadapt.app.map_points import Maps
@@ -141,7 +141,7 @@ def board_routes(service: Service) -> APIRouter:
         if name not in KINDS:
             raise HTTPException(404)
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
-        return Response(download(here, service.metadata, name), media_type=KINDS[name], headers=headers)
+        return Response(saved_file(here, service.metadata, name), media_type=KINDS[name], headers=headers)
 
     return routes
 

@@ -26,7 +26,7 @@ KINDS = {
 """Every file that a board can be saved as, and its media type."""
 
 
-def download(session: Session, metadata: Mapping[str, Any], name: str) -> bytes:
+def saved_file(session: Session, metadata: Mapping[str, Any], name: str) -> bytes:
     """The content of one of KINDS."""
     named = session.named(metadata)
     if named is None:
