@@ -15,7 +15,7 @@ from benchmarks import measure
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import load_features
-from protoadapt.core.methods.specs import split_specs
+from protoadapt.core.methods.by_name import split_specs
 from protoadapt.core.protocol import Protocol
 from protoadapt.report.tables import markdown
 

@@ -126,7 +126,7 @@ def as_method(
         return logits.to(episodes.rows).softmax(-1)
 
     run.__name__ = run.__qualname__ = name
-    run.episode_numbers = head.episode_numbers  # type: ignore[attr-defined]  # for `methods.memory`
+    run.episode_numbers = head.episode_numbers  # type: ignore[attr-defined]  # for `evaluate.episode_bytes`
     return run
 
 

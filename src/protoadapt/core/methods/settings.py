@@ -109,23 +109,19 @@ class Declaration:
     @property
     def range(self) -> str:
         """What values fit, in words."""
-        s, words = self.setting, []
+        s = self.setting
         bounds = f" from {s.low:g} to {'below ' * s.below}{s.high:g}" if s.high < math.inf else ""
-        if s.choices:
-            words.append(f"one of {', '.join(s.choices)}" if len(s.choices) > 1 else s.choices[0])
-        if Sequence in self.kinds:
-            words.append(f"{s.length or 'a list of'} numbers{bounds}")
-        elif s.choices:
-            pass
-        elif float in self.kinds:
-            words.append(f"a number{bounds}")
-        elif int in self.kinds:
-            words.append(f"a whole number{bounds.replace(f'{s.high:g}', f'{s.high:,.0f}')}")
-        elif bool in self.kinds:
-            words.append("true or false")
-        elif str in self.kinds:
-            words.append("a word")
-        return " or ".join(words + ["none"] * (types.NoneType in self.kinds))
+        whole = f" from {s.low:g} to {s.high:,.0f}" if bounds else ""
+        word = f"one of {', '.join(s.choices)}" if len(s.choices) > 1 else "".join(s.choices) or "a word"
+        words = {
+            str: word,
+            Sequence: f"{s.length or 'a list of'} numbers{bounds}",
+            float: f"a number{bounds}",
+            int: f"a whole number{whole}",
+            bool: "true or false",
+            types.NoneType: "none",
+        }
+        return " or ".join(words[kind] for kind in words if kind in self.kinds)
 
     def check(self, value: Any) -> None:
         """Raises UserError where the value does not fit."""
@@ -135,26 +131,20 @@ class Declaration:
             raise UserError(f"{self.name} is {shown}: it must be {self.range}")
 
     def _fits(self, value: Any, kind: Any) -> bool:
-        low, high = self.setting.low, self.setting.high
-        if self.setting.below:
-            high = math.nextafter(high, low)
+        s = self.setting
         if kind is types.NoneType:
             return value is None
-        if kind is bool:
-            return isinstance(value, (bool, np.bool_))
         if kind is str:
-            return isinstance(value, str) and (not self.setting.choices or value in self.setting.choices)
+            return isinstance(value, str) and (not s.choices or value in s.choices)
         if kind is Sequence:
             numbers = value.tolist() if isinstance(value, (np.ndarray, Tensor)) else value
-            fits = isinstance(numbers, (list, tuple)) and len(numbers) == (self.setting.length or len(numbers))
-            return fits and all(_number(each, Real, low, high) for each in numbers)
-        return _number(value, Integral if kind is int else Real, low, high)
-
-
-def _number(value: Any, kind: Any, low: float, high: float) -> bool:
-    """Whole numbers are numbers too; truth values, NaN, infinity and what is too long for a float are not."""
-    fits = isinstance(value, kind) and not isinstance(value, (bool, np.bool_)) and low <= value <= high
-    return bool(fits) and abs(value) < 1e300
+            fits = isinstance(numbers, (list, tuple)) and len(numbers) == (s.length or len(numbers))
+            return fits and all(self._fits(each, float) for each in numbers)
+        truth = isinstance(value, (bool, np.bool_))
+        if kind is bool or truth:  # a truth value is no number
+            return truth and kind is bool
+        number: Any = value if isinstance(value, Integral if kind is int else Real) else math.nan  # which fits nowhere
+        return bool(s.low <= number <= s.high and abs(number) < 1e300 and not (s.below and number == s.high))
 
 
 def declarations(function: Callable[..., Any]) -> dict[str, Declaration]:
@@ -165,61 +155,49 @@ def declarations(function: Callable[..., Any]) -> dict[str, Declaration]:
     'a number from 0 to 1'
     """
     try:
-        parameters = list(inspect.signature(function).parameters.values())[1:]
+        parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as error:
         raise UserError(f"{function!r} has no readable signature: a method is a function of Episodes") from error
+    if all(p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters[:1]):
+        name = getattr(function, "__name__", function)
+        raise UserError(f"{name} takes no episodes: it must take episodes and return (E, Q, W) probabilities")
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception:  # a user's annotations may be any text
         hints = {}
-    return {
-        p.name: Declaration(p.name, p.default, *_parts(hints.get(p.name)))
-        for p in parameters
-        if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
-    }
+    named = [p for p in parameters[1:] if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return {p.name: declaration(p.name, p.default, hints.get(p.name)) for p in named}
 
 
-def declaration(name: str, default: Any, hint: Any, setting: Setting) -> Declaration:
-    """The declaration of a setting that is not a method's parameter, such as a field of a dataclass."""
-    return Declaration(name, default, _parts(hint)[0], setting)
-
-
-def _parts(hint: Any) -> tuple[tuple[Any, ...], Setting]:
-    """The plain types and the Setting of an annotation."""
-    setting = Setting()
+def declaration(name: str, default: Any, hint: Any, setting: Setting | None = None) -> Declaration:
+    """The declaration of a setting whose annotation is `hint`; its Setting is there, or given."""
     if typing.get_origin(hint) is Annotated:
         hint, *more = typing.get_args(hint)
         setting = next((one for one in more if isinstance(one, Setting)), setting)
     kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    kinds = tuple(Sequence if typing.get_origin(kind) in (Sequence, list, tuple) else kind for kind in kinds)
-    kinds = tuple(kind for kind in kinds if not (kind is Tensor and Sequence in kinds))
+    lists = (Sequence, list, tuple)
+    kinds = tuple(Sequence if typing.get_origin(kind) in lists or kind is Tensor else kind for kind in kinds)
     known = {int, float, bool, str, types.NoneType, Sequence}
-    return (kinds if set(kinds) <= known else ()), setting
+    return Declaration(name, default, kinds if known.issuperset(kinds) else (), setting or Setting())
 
 
 def check_arguments(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     """Raises UserError for an argument that the method does not take, or a value out of its range."""
-    declared = declarations(function)
-    parameters = list(inspect.signature(function).parameters.values())
-    if not any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters[:1]):
-        raise UserError(f"{name} takes no episodes: it must take episodes and return (E, Q, W) probabilities")
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        arguments = {key: value for key, value in arguments.items() if key in declared}
+    declared, parameters = declarations(function), inspect.signature(function).parameters.values()
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
     for key, value in arguments.items():
-        if key not in declared:
+        if key in declared:
+            declared[key].check(value)
+        elif not takes_any:
             raise no_such("setting", key, declared, of=name)
-        declared[key].check(value)
 
 
 def checked(function: F) -> F:
     """A method that checks its arguments against their declarations before it runs."""
-    declared = declarations(function)
 
     @functools.wraps(function)
     def run(episodes: Any, **arguments: Any) -> Any:
-        for key, value in arguments.items():
-            if key in declared:  # Python refuses the others
-                declared[key].check(value)
+        check_arguments(function.__name__, function, arguments)
         return function(episodes, **arguments)
 
     return typing.cast(F, run)

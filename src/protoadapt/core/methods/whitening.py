@@ -48,4 +48,4 @@ def _whitened(rows: Tensor, covariance: Tensor) -> Tensor:
     return rows @ torch.linalg.solve_triangular(factor, identity, upper=False).mT
 
 
-whiten.settles = {"power": "off"}  # type: ignore[attr-defined]  # settings that a method behind it takes by default
+whiten.implies = {"power": "off"}  # type: ignore[attr-defined]  # settings that a method behind it takes by default

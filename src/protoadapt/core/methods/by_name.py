@@ -17,9 +17,53 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError, no_such
+from protoadapt.core.methods.affinities import bpa
+from protoadapt.core.methods.alpha_tim import alpha_tim
+from protoadapt.core.methods.bapa import bapa
+from protoadapt.core.methods.bavardage import bavardage
+from protoadapt.core.methods.bd_cspn import bd_cspn
+from protoadapt.core.methods.cipa import cipa
+from protoadapt.core.methods.embedding_propagation import embedding_propagation
+from protoadapt.core.methods.fine_tune import transductive_fine_tuning
+from protoadapt.core.methods.laplacian_shot import laplacian_shot
+from protoadapt.core.methods.matching_net import matching_net
+from protoadapt.core.methods.paddle import paddle
+from protoadapt.core.methods.protonet import protonet
+from protoadapt.core.methods.pt_map import pt_map
+from protoadapt.core.methods.ridge import ridge
+from protoadapt.core.methods.semi_protonet import semi_protonet
 from protoadapt.core.methods.settings import check_arguments, declarations
+from protoadapt.core.methods.simpleshot import simpleshot
+from protoadapt.core.methods.soft_kmeans import soft_kmeans
+from protoadapt.core.methods.tim import tim_adm, tim_gd
+from protoadapt.core.methods.whitening import whiten
 from protoadapt.core.untrusted import clean_json
 
+METHODS: dict[str, Callable[..., Tensor]] = {
+    "protonet": protonet,
+    "simpleshot": simpleshot,
+    "semi_protonet": semi_protonet,
+    "cipa": cipa,
+    "bapa": bapa,
+    "pt_map": pt_map,
+    "soft_kmeans": soft_kmeans,
+    "bd_cspn": bd_cspn,
+    "laplacian_shot": laplacian_shot,
+    "tim_adm": tim_adm,
+    "tim_gd": tim_gd,
+    "alpha_tim": alpha_tim,
+    "paddle": paddle,
+    "bavardage": bavardage,
+    "transductive_fine_tuning": transductive_fine_tuning,
+    "matching_net": matching_net,
+    "ridge": ridge,
+    "embedding_propagation": embedding_propagation,
+}
+
+TRANSFORMS: dict[str, Callable[..., Episodes]] = {"bpa": bpa, "whiten": whiten}
+"""What can stand before a method: "bpa+cipa"."""
+NEED_BASE_MEAN = frozenset({"simpleshot", "bd_cspn", "laplacian_shot", "bavardage"})
+"""Methods that centre by the mean of the base classes' features."""
 LARGEST_FILE = 2**20
 """Bytes of a file of settings, at most."""
 
@@ -47,30 +91,35 @@ class Method:
         return f"{self.name}({arguments})" if arguments else self.name
 
 
-def resolve(
-    spec: str | Callable[..., Tensor] | Method,
-    arguments: Mapping[str, Any],
-    registry: Mapping[str, Callable[..., Tensor]],
-    transforms: Mapping[str, Callable[..., Episodes]],
-) -> Method:
-    """The method that `spec` names, its arguments checked (`methods.method`)."""
-    if isinstance(spec, str) and spec.strip().endswith(".json"):
-        name, stored = _stored(Path(spec.strip()))
-        return resolve(name, {**stored, **arguments}, registry, transforms)
-    if isinstance(spec, str) and len(parts := split_specs(spec, "+")) > 1:
-        first, rest = _parsed(parts[0], {}, transforms, "transform"), "+".join(parts[1:])
-        return _after(first, resolve(rest, arguments, registry, transforms))
-    if isinstance(spec, Method):
-        found = Method(spec.name, spec.function, {**spec.arguments, **arguments})
-    elif callable(spec):
-        found = Method(getattr(spec, "__name__", "method"), spec, dict(arguments))
-    else:
-        found = _parsed(spec, arguments, registry, "method")
-    check_arguments(found.name, found.function, found.arguments)
-    return found
+def method(spec: str | Callable[..., Tensor] | Method, **arguments: Any) -> Method:
+    """A method with its arguments fixed and checked, to be called with `Episodes`.
+
+    `spec` is a name ("cipa"), a name with arguments ("cipa(sigma=1, tau=15)"), a transform and a method ("bpa+cipa"), a
+    user's function or its place ("package.module:function"), a file of settings, or a `Method`; `arguments` win over
+    those in `spec`.
+
+    >>> method("cipa(sigma=1)", tau=15).label
+    'cipa(sigma=1, tau=15)'
+    """
+    if isinstance(spec, str):
+        if spec.strip().endswith(".json"):
+            name, stored = _stored(Path(spec.strip()))
+            return method(name, **{**stored, **arguments})
+        *transforms, last = split_specs(spec, "+") or [spec]
+        found = _parsed(last, METHODS, "method", arguments)
+        for transform in reversed(transforms):
+            found = _after(_parsed(transform, TRANSFORMS, "transform", {}), found)
+        return found
+    own = spec if isinstance(spec, Method) else Method(getattr(spec, "__name__", "method"), spec, {})
+    return _checked(own.name, own.function, {**own.arguments, **arguments})
 
 
-def _parsed(spec: str, arguments: Mapping[str, Any], registry: Mapping[str, Callable[..., Any]], kind: str) -> Method:
+def _checked(name: str, function: Callable[..., Any], arguments: dict[str, Any]) -> Method:
+    check_arguments(name, function, arguments)
+    return Method(name, function, arguments)
+
+
+def _parsed(spec: str, registry: Mapping[str, Callable[..., Any]], kind: str, arguments: Mapping[str, Any]) -> Method:
     """A name with settings in brackets: of a method, or of a transform as if it were one."""
     match = re.fullmatch(r"\s*([\w.:]+)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
     if not match:
@@ -79,22 +128,20 @@ def _parsed(spec: str, arguments: Mapping[str, Any], registry: Mapping[str, Call
             f"methods by commas"
         )
     name, inside = match.groups()
-    settings = {**parse_assignments(split_specs(inside or "")), **arguments}
-    return Method(name, _find(name, registry, kind), settings)
+    return _checked(name, _find(name, registry, kind), {**parse_assignments(split_specs(inside or "")), **arguments})
 
 
 def _after(transform: Method, method: Method) -> Method:
     """The method on transformed episodes, with its own settings; those of the transform are part of the name."""
-    check_arguments(transform.name, transform.function, transform.arguments)
-    settled = getattr(transform.function, "settles", {})
-    settled = {key: settled[key] for key in settled if key in declarations(method.function)}
+    implied = getattr(transform.function, "implies", {})
+    implied = {key: implied[key] for key in implied if key in declarations(method.function)}
 
     @functools.wraps(method.function)
     def run(episodes: Episodes, **arguments: Any) -> Tensor:
         changed: Any = transform(episodes)
         return method.function(changed, **arguments)
 
-    return Method(f"{transform.label}+{method.name}", run, settled | method.arguments)
+    return Method(f"{transform.label}+{method.name}", run, implied | method.arguments)
 
 
 def _stored(path: Path) -> tuple[str, dict[str, Any]]:
@@ -129,7 +176,6 @@ def split_specs(text: str, separator: str = ",") -> list[str]:
 
 def parse_value(text: str) -> Any:
     """A number, a truth value, None, a list of numbers, or else the word itself."""
-    text = text.strip()
     try:
         return ast.literal_eval({"true": "True", "false": "False", "none": "None"}.get(text, text))
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -142,13 +188,15 @@ def parse_assignments(pairs: list[str]) -> dict[str, Any]:
     >>> parse_assignments(["tau=15", "l2=false"])
     {'tau': 15, 'l2': False}
     """
+    settings: dict[str, Any] = {}
     for pair in pairs:
-        if not re.fullmatch(r"\s*\w+\s*=.*", pair, re.DOTALL):
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or not re.fullmatch(r"\w+", name):
             raise UserError(f"{pair!r} is not of the form name=value: write for example tau=15")
-    names = [pair.split("=", 1)[0].strip() for pair in pairs]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise UserError(f"the setting {twice[0]!r} is given twice: keep one")
-    return {name: parse_value(pair.split("=", 1)[1]) for name, pair in zip(names, pairs)}
+        if name in settings:
+            raise UserError(f"the setting {name!r} is given twice: keep one")
+        settings[name] = parse_value(value)
+    return settings
 
 
 def _find(name: str, registry: Mapping[str, Callable[..., Any]], kind: str) -> Callable[..., Any]:
