@@ -12,13 +12,7 @@ import torch
 
 from protoadapt import UserError
 from protoadapt.cli.export_command import export_command as command
-from protoadapt.core.estimators import (
-    BAPAClassifier,
-    CIPAClassifier,
-    ProtoNetClassifier,
-    PTMAPClassifier,
-    SoftKMeansClassifier,
-)
+from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.prototype_model import power_transform
 from protoadapt.labeling import onnx_export
 from protoadapt.labeling.classifier import Classifier, save_classifier
@@ -71,18 +65,14 @@ def test_the_file_answers_as_torch_does_for_any_batch(model, written):
     assert [path.name for path in out.parent.glob("*.onnx*")] == ["toy.onnx"]  # no second file with the weights
 
 
-def test_the_file_says_what_it_is(written):
-    metadata = {p.key: json.loads(p.value) for p in onnx.load(written[0]).metadata_props}
-    assert (metadata["size"], metadata["mean"], metadata["std"]) == (SIZE, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4])
-    assert (metadata["backbone"], metadata["dataset"]) == ("conv4", "toy")
-
-
 def test_the_file_is_a_model_again(model, written):
     network, about = networks.load(str(written[0]))
     np.testing.assert_allclose(
         embed(network, about, PIXELS, views=3), embed(*networks.load(model[0]), PIXELS, views=3), rtol=1e-4, atol=1e-4
     )
     assert (about["size"], about["dim"], about["backbone"], about["dataset"]) == (SIZE, 8, "conv4", "toy")
+    said = {p.key: json.loads(p.value) for p in onnx.load(written[0]).metadata_props}
+    assert (said["size"], said["mean"], said["std"]) == (SIZE, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4])
     with pytest.raises(UserError, match="ONNX file already"):
         onnx_export.export(written[0], written[0].with_name("again.onnx"))
 
@@ -97,29 +87,6 @@ def test_the_power_of_an_exported_graph_is_the_methods(power, monkeypatch):
     want = power_transform(rows, 0.5, power)
     monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
     torch.testing.assert_close(power_transform(rows, 0.5, power), want)
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        BAPAClassifier(),
-        CIPAClassifier(power="signed"),
-        ProtoNetClassifier(),
-        ProtoNetClassifier(metric="euclid"),
-        SoftKMeansClassifier(),
-        PTMAPClassifier(),
-    ],
-    ids=lambda e: type(e).__name__,
-)
-def test_the_head_answers_as_the_estimator_does(estimator):
-    rows = RNG.normal(size=(60, 10)).astype(np.float32) + np.eye(3, 10, dtype=np.float32)[np.arange(60) % 3] * 3
-    classifier = fitted(estimator, rows)
-    new = RNG.normal(size=(9, 10)).astype(np.float32)
-    logits, close = classifier.scores(torch.from_numpy(new))
-    np.testing.assert_allclose(logits.softmax(1), estimator.predict_proba(new), rtol=1e-3, atol=1e-5)
-    for least in (-0.5, 0.0, 0.5):
-        unknown = replace(classifier, threshold=least).answer(new).unknown
-        np.testing.assert_array_equal(close < least, unknown)
 
 
 def test_a_classifier_goes_from_pixels_to_named_probabilities(model, tmp_path, capsys):

@@ -93,14 +93,6 @@ def test_accents_in_two_spellings_are_one_class(tmp_path, paint):
     assert not next(example for example in support.examples if example.file.endswith("4.png")).by_table
 
 
-def test_several_sources_add_up(tmp_path, paint):
-    paint(tmp_path / "s" / "cat" / "1.png", "red")
-    paint(tmp_path / "2.png", "red")
-    (tmp_path / "t.csv").write_text("file,label\n2.png,dog\n")
-    support = read_support([tmp_path / "s", tmp_path / "t.csv"], tmp_path)
-    assert labels_of(support, tmp_path) == [("2.png", "dog"), ("s/cat/1.png", "cat")]
-
-
 def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path, paint):
     table = tmp_path / "t.csv"
     (tmp_path / "empty").mkdir()

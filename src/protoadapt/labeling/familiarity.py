@@ -157,17 +157,15 @@ def check_calibration(calibration: Any, rate: float | None, model: str) -> None:
 
 def with_threshold(
     classifier: Classifier,
-    calibration: Mapping[str, Any] | None,
+    calibration: Mapping[str, Any],
     labels: np.ndarray,
     unlabeled: np.ndarray,
     rate: float | None = None,
 ) -> Classifier:
-    """The classifier with the threshold of its own task; as it is where the network is not calibrated (None).
+    """The classifier with the threshold of its own task.
 
     calibration: of the network's card (`check_calibration`); rate as in `checked_rate`; others as in `seen_of`.
     """
-    if calibration is None:
-        return classifier
     own = replace(classifier, means=familiar_means(classifier, labels, unlabeled))
     seen = seen_of(own, labels, unlabeled)
     return replace(own, threshold=NEVER if rate == 0 else threshold_of(calibration, seen, rate or RATE))

@@ -68,9 +68,7 @@ def parts_collection(
     check_classes(in_folders, classes, skipped)
     number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
     places: dict[int, dict[int, int]] = {}  # part → position → class or NONE_OF_CLASSES
-    for name, (part, position) in [(name, place[:2]) for name, place in found.items()] + [
-        (name, place[:2]) for _, name, place in copies
-    ]:
+    for name, (part, position, *_) in (*found.items(), *(copy[1:] for copy in copies)):
         places.setdefault(part, {})[position] = number[example_of[name].label]
     codes = np.array([number[label] for label in labels])
     origins = {example.file: example.origin for example in listed if example.by_table}
