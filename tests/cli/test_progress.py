@@ -24,9 +24,9 @@ def ten_seconds(monkeypatch):
 
 
 def test_a_line_tells_rate_and_time_left():
-    assert progress_line("pictures", 1500, 10_000, 1000, 20.0) == "1,500 of 10,000 pictures, 50/s, 0:02:50 left"
-    assert progress_line("pictures", 3, 0, 3, 2.0) == "3 pictures, 1.5/s"
-    assert progress_line("pictures", 0, 5, 0, 0.0) == "0 of 5 pictures"
+    assert progress_line("pictures", 1500, 10_000, 50.0) == "1,500 of 10,000 pictures, 50/s, 0:02:50 left"
+    assert progress_line("pictures", 3, 0, 1.5) == "3 pictures, 1.5/s"
+    assert progress_line("pictures", 0, 5, 0.0) == "0 of 5 pictures"
 
 
 def test_a_terminal_shows_a_bar_per_stage(monkeypatch):
@@ -57,7 +57,7 @@ def test_a_log_file_gets_nothing_or_now_and_then_a_line(capsys, ten_seconds):
 def test_what_an_earlier_run_made_does_not_count_for_the_rate(capsys, ten_seconds):
     with bars(lines=True) as report:
         for done in range(1, 5):
-            report("pictures", 500 + 10 * done, 1000, 10 * done)
+            report("pictures", 500 + 10 * done, 1000)
     assert capsys.readouterr().err == "540 of 1,000 pictures, 1/s, 0:07:40 left\n"
 
 

@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
 LISTED = 5  # lines of a list that are printed
 LINE_EVERY = 30.0  # seconds between lines in a log file
-# of an epoch's record
-NOT_PRINTED = ("epoch", "step", "lr", "seconds", "images_per_second", "loss", "accuracy")
+NOT_PRINTED = ("epoch", "step", "lr", "seconds", "images_per_second", "loss", "accuracy")  # of an epoch's record
 
 Report = Callable[..., None]
-"""report(what, done, total=0, fresh=None): `done` of `total` (0: unknown) `what`; `fresh` of them in this run (default:
-all), which gives the rate and the time left."""
+"""report(what, done, total=0): `done` of `total` (0: unknown) `what`."""
 
 
 def say(words: str) -> None:
@@ -33,24 +31,23 @@ def say(words: str) -> None:
 
 
 def shortened(lines: Sequence[str], where: object, most: int = LISTED) -> list[str]:
-    """The first lines of a list, and how many more there are; `where` lists all of them."""
+    """The first lines of a list, and how many more there are; `where` lists all of them (None: this is the list)."""
     more = len(lines) - most
-    return [*lines[:most], *([f"… and {more:,} more, which {where} lists"] if more > 0 else [])]
+    return [*lines[:most], f"… and {more:,} more, which {where} lists"] if more > 0 and where else [*lines]
 
 
 def say_notes(notes: Sequence[str], where: object) -> None:
     """What a person should look at; `where` lists all notes."""
-    for line in shortened([for_terminal(note) for note in notes], where):
-        say(f"note: {line}")
+    for line in shortened(notes, where):
+        say(f"note: {for_terminal(line)}")
 
 
 def say_skipped(skipped: Sequence[Mapping[str, Any]], where: object = None) -> None:
     """The first few files that could not be used, and why; `where` lists them all (None: this is the only list)."""
     if skipped:
         say(f"{count(len(skipped), 'file')} {'was' if len(skipped) == 1 else 'were'} skipped:")
-    lines = [f"{for_terminal(one['file'])}: {for_terminal(one['reason'])}" for one in skipped]
-    for line in shortened(lines, where, len(lines) if where is None else LISTED):
-        say(f"  {line}")
+    for line in shortened([f"{one['file']}: {one['reason']}" for one in skipped], where):
+        say(f"  {for_terminal(line)}")
 
 
 def say_unread(images: "Images") -> None:
@@ -69,21 +66,21 @@ def say_unread(images: "Images") -> None:
 def bars(lines: bool = False) -> Iterator[Report]:
     """One bar per `what` on a terminal. Elsewhere nothing, or with `lines` (for long jobs) a line every 30 seconds."""
     bar = _bar() if sys.stderr.isatty() else None
-    began: dict[str, float] = {}
+    began: dict[str, tuple[int, float]] = {}
     tasks: dict[str, TaskID] = {}
-    latest = printed = time.monotonic()
+    printed = time.monotonic()
 
-    def report(what: str, done: int, total: int = 0, fresh: int | None = None) -> None:
-        nonlocal latest, printed
-        began.setdefault(what, latest)  # each stage begins where the one before it was last heard of
-        latest = time.monotonic()
-        text = progress_line(what, done, total, done if fresh is None else fresh, latest - began[what])
+    def report(what: str, done: int, total: int = 0) -> None:
+        nonlocal printed
+        now = time.monotonic()
+        before, start = began.setdefault(what, (done, now))  # what an earlier run made does not count for the rate
+        text = progress_line(what, done, total, (done - before) / max(now - start, 1e-9))
         if bar:
             if what not in tasks:
                 tasks[what] = bar.add_task("")
             bar.update(tasks[what], completed=done, total=total or None, description=text)
-        elif lines and latest - printed > LINE_EVERY:
-            printed = latest
+        elif lines and now - printed > LINE_EVERY:
+            printed = now
             say(text)
 
     with bar or nullcontext():
@@ -97,11 +94,10 @@ def _bar() -> "Progress":
     return Progress(BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True)
 
 
-def progress_line(what: str, done: int, total: int, fresh: int, seconds: float) -> str:
+def progress_line(what: str, done: int, total: int, rate: float) -> str:
     """ "1,500 of 10,000 pictures, 50/s, 0:02:50 left" """
-    rate = fresh / seconds if seconds > 0 else 0.0
     text = f"{done:,} of {total:,} {what}" if total else f"{done:,} {what}"
-    if rate:
+    if rate > 0:
         text += f", {rate:,.0f}/s" if rate >= 10 else f", {rate:.2g}/s"
         text += f", {timedelta(seconds=round((total - done) / rate))} left" if total else ""
     return text
@@ -111,27 +107,23 @@ def progress_line(what: str, done: int, total: int, fresh: int, seconds: float) 
 def training_progress() -> "Iterator[Callable[[Event], None]]":
     """The callback `on_event` of `train`."""
     with bars() as report:
-        before = None
 
         def show(event: "Event") -> None:
-            nonlocal before
             if event.kind == "note":
                 say(event.text)
             elif event.kind == "epoch ends":
                 say(epoch_line(event.record, event.epochs, event.seconds_left))
             else:
-                before = event.images if before is None else before
-                report("images", event.images, event.total_images, event.images - before)
+                report("images", event.images, event.total_images)
 
         yield show
 
 
 def epoch_line(record: Mapping[str, Any], epochs: int, seconds_left: float) -> str:
     """ "epoch 3/40  ce 0.812  base 71.2 %  9,100 images/s  3:12 left  |  validation  cipa 72.10 / 81.35 …" """
-    parts = [f"{n} {v:.3f}" for n, v in record.items() if n not in NOT_PRINTED and not n.startswith("val_")]
-    text = f"epoch {record['epoch']}/{epochs}  " + "  ".join(parts)
-    text += f"  base {record['accuracy']:.1f} %  {record['images_per_second']:,.0f} images/s"
-    text += f"  {clock(seconds_left)} left"
+    losses = [f"{n} {v:.3f}" for n, v in record.items() if n not in NOT_PRINTED and not n.startswith("val_")]
+    text = f"epoch {record['epoch']}/{epochs}  {'  '.join(losses)}  base {record['accuracy']:.1f} %"
+    text += f"  {record['images_per_second']:,.0f} images/s  {clock(seconds_left)} left"
     if "val_score" in record:
         text += "  |  validation"
         for method in ("cipa", "protonet"):
@@ -141,5 +133,5 @@ def epoch_line(record: Mapping[str, Any], epochs: int, seconds_left: float) -> s
 
 def clock(seconds: float) -> str:
     """59 → "0:59", 3,661 → "1:01:01"."""
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
