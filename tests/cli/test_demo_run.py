@@ -99,20 +99,16 @@ def test_results_say_how_they_came_about(done):
         assert result["features"]["split"] == "novel"
         assert result["features"]["hash"] == load_features(done / "features.safetensors").hash
         assert (result["seed"], result["episodes"], len(right_answers(result))) == (0, 8, 8)
-        assert result["training"]["config"]["epochs"] == 1
-        assert result["training"]["config"]["seed"] == 0
-        assert {"ce", "rotation", "hct"} == set(result["training"]["config"]["phases"][1]["weights"])
         assert result["versions"]["torch"]
         assert "cores" in result["hardware"]
 
 
-def test_a_network_whose_features_are_all_the_same_has_no_plane(done, monkeypatch):
+def test_a_network_whose_features_are_all_the_same_has_no_plane(done):
     table = load_features(done / "features.safetensors")
     novel = load_images("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
-    records = [json.loads((done / "results" / f"1-shot-{name}.json").read_text()) for name in ("cipa", "protonet")]
-    assert demo_run.pictured_task(table, novel, records).keys() == {"task", "paths"}
     dead = replace(table, features=torch.zeros_like(table.features))
-    assert demo_run.pictured_task(dead, novel, records).keys() == {"task"}
+    assert demo_run.pictured_task(table, novel, np.arange(3)).keys() == {"task.json", "paths.json"}
+    assert demo_run.pictured_task(dead, novel, np.arange(3)).keys() == {"task.json"}
 
 
 def test_once_more_evaluates_the_same_network(done, capsys):

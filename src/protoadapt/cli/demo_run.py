@@ -75,23 +75,19 @@ def run_demo(out: Path, overrides: Iterable[str] = (), *, per_class: int | None 
     save_features(out / "features.safetensors", table)
 
     say_when(f"evaluating {episodes:,} episodes of five characters, with 1 and with 5 labelled pictures of each")
-    about = {key: training[key] for key in ("config", "best", "seconds", "versions", "hardware")}
     length = f"{config.epochs} epochs, {clock(training['seconds'])} of training"
     words = ["# Characters that were not in training", f"HCT_R: {config.backbone} of width {config.width}, {length}."]
-    documents: list[dict[str, Any]] = []
+    files: dict[str, dict[str, Any]] = {}
     for shot in SHOTS:
-        measured = measure(table, METHODS_SHOWN, Protocol(shot=shot), episodes, seed=0, device="cpu")
-        results = [{**result, "training": about} for result in measured]
-        for result in results:
-            write_json(out / "results" / f"{shot}-shot-{result['method']}.json", result)
+        results = measure(table, METHODS_SHOWN, Protocol(shot=shot), episodes, seed=0, device="cpu")
+        files |= {f"results/{shot}-shot-{result['method']}.json": result for result in results}
         print(f"\n{render(results, METHODS_SHOWN[0], 'text')}\n", flush=True)
         words.append(render(results, METHODS_SHOWN[0], "markdown"))
-        documents += results
-    one_task = pictured_task(table, novel, documents[: len(METHODS_SHOWN)])
-    for name, document in one_task.items():
-        write_json(out / f"{name}.json", document)
+    files |= pictured_task(table, novel, right_answers(files["results/1-shot-cipa.json"]))
+    for name, document in files.items():
+        write_json(out / name, document)
     write_text(out / "results.md", "\n\n".join([*words, "Charts: report.html."]) + "\n")
-    write_text(out / "report.html", evaluation_page([*documents, *one_task.values(), training]))
+    write_text(out / "report.html", evaluation_page([*files.values(), training]))
     say_when("labelling a folder of pictures from three examples per character")
     say_when(label_some(novel, out))
     say_when(
@@ -105,49 +101,46 @@ def label_some(novel: Images, out: Path) -> str:
     truth = {}
     for code, name in enumerate(novel.class_names[:CHARACTERS]):
         for i, row in enumerate(np.flatnonzero(novel.labels == code)[: EXAMPLES + OTHERS]):
-            png = png_bytes(novel.pixels[row])
-            # neither the name nor the order of the other pictures tells their class
-            other = out / "photos" / f"{zlib.crc32(png):08x}.png"
-            place = out / "examples" / to_folder(name) / f"{i}.png" if i < EXAMPLES else other
-            place.parent.mkdir(parents=True, exist_ok=True)
+            png, place = png_bytes(novel.pixels[row]), out / "examples" / to_folder(name) / f"{i}.png"
+            if i >= EXAMPLES:  # neither the name nor the order of these pictures tells their class
+                place = out / "photos" / f"{zlib.crc32(png):08x}.png"
+                truth[place.name] = name
             with written_whole(place) as partial:
                 partial.write_bytes(png)
-            truth[place.name] = name
     result = labeling.label([out / "examples"], out / "photos", out / "named", model=out / "run", page=labels_page)
-    asked = [one for one in result["pictures"] if not one["support"]]
-    right = sum(one["label"] == truth[one["file"]] for one in asked)
-    return f"{right} of {len(asked)} pictures in {out / 'photos'} are named correctly: {out / 'named'}"
+    right = sum(truth.get(one["file"]) == one["label"] for one in result["pictures"])
+    return f"{right} of {len(truth)} pictures in {out / 'photos'} are named correctly: {out / 'named'}"
 
 
-def pictured_task(table: Features, novel: Images, results: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """One 1-shot task of `results`: `task`, its pictures, and `paths`, its plane, unless all rows are the same."""
-    first = next(draw(table.labels.numpy(), Protocol(), results[0]["seed"], results[0]["episodes"]))
-    # Neither the prettiest nor the ugliest task: the one where every method comes nearest to its average.
-    correct = np.array([right_answers(result) for result in results])
-    index = int(np.abs(correct - correct.mean(1, keepdims=True))[:, : len(first.query)].sum(0).argmin())
+def pictured_task(table: Features, novel: Images, correct: np.ndarray) -> dict[str, dict[str, Any]]:
+    """One 1-shot task by file name: its pictures, and its plane, unless all rows are the same.
+
+    correct: CIPA's right answers per episode. Neither the prettiest nor the ugliest task is shown: the one that comes
+    nearest to their average.
+    """
+    first = next(draw(table.labels.numpy(), Protocol(), 0, len(correct)))
+    index = int(np.abs(correct - correct.mean())[: len(first.query)].argmin())
     drawn = first[index : index + 1]
     episode, truth = drawn.episodes(table.features, 5), drawn.query_labels[0]
     with torch.no_grad():
         answers = {name: method(name)(episode)[0].argmax(-1).tolist() for name in ("protonet", "cipa")}
 
-    def items(rows: np.ndarray, classes: np.ndarray) -> list[dict[str, Any]]:
-        urls = ["data:image/png;base64," + base64.b64encode(png_bytes(novel.pixels[row])).decode() for row in rows]
-        return [{"class": int(c), "picture": url} for c, url in zip(classes, urls)]
+    def items(rows: np.ndarray, classes: Sequence[int]) -> list[dict[str, Any]]:
+        texts = [base64.b64encode(png_bytes(novel.pixels[row])).decode() for row in rows]
+        return [{"class": int(c), "picture": f"data:image/png;base64,{text}"} for c, text in zip(classes, texts)]
 
-    query = items(drawn.query[0], truth)
-    for i, item in enumerate(query):
-        item["answers"] = {name: classes[i] for name, classes in answers.items()}
+    asked = [dict(zip(answers, each)) for each in zip(*answers.values())]
     names = [novel.class_names[novel.labels[row]] for row in drawn.support[0]]
     task = {
         "schema": TASK,
         "protocol": "A 5-way 1-shot task, the one nearest to the average accuracies",
         "class_names": names,
         "support": items(drawn.support[0], drawn.support_labels[0]),
-        "query": query,
+        "query": [item | {"answers": each} for item, each in zip(items(drawn.query[0], truth), asked)],
     }
     paths = episode_paths(episode, truth)
     same = {"protocol": "The same task, with the prototypes of CIPA", "class_names": names}
-    return {"task": task, "paths": {**paths, **same}} if paths else {"task": task}
+    return {"task.json": task} | ({"paths.json": paths | same} if paths else {})
 
 
 def png_bytes(pixels: np.ndarray) -> bytes:
