@@ -18,7 +18,6 @@ from protoadapt.core.features import synthetic_features
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.results import pack, read_results
 from protoadapt.report.captions import embedding
-from protoadapt.report.documents import is_labels_page
 from protoadapt.report.result_page import evaluation_page
 from protoadapt.report.tables import OVER_CLASSES, comparison, render
 
@@ -385,26 +384,25 @@ def test_a_table_is_printed_or_written_instead_of_a_page(told, tmp_path, capsys,
         report_command([write(tmp_path / "bad.json", {"results": [{"schema": "protoadapt-result/2"}]})], form="csv")
 
 
-def test_without_out_nothing_is_replaced_but_labels_made_anew(told, tmp_path, monkeypatch):
+def test_without_out_only_a_page_of_the_same_kind_is_replaced(told, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mine, other = write(tmp_path / "named" / "labels.json", labels()), write(tmp_path / "r.json", told)
     for _ in range(2):
         report_command([mine])
-        assert is_labels_page((tmp_path / "named" / "report.html").read_bytes())
+        assert 'content="protoadapt, labels"' in (tmp_path / "named" / "report.html").read_text()
     assert not (tmp_path / "report.html").exists()
-    report_command([other])
+    for _ in range(2):
+        report_command([other])
     before = (tmp_path / "report.html").read_bytes()
-    assert not is_labels_page(before)
     here = write(tmp_path / "labels.json", labels())
-    for given in (other, here):
-        with pytest.raises(UserError, match=r"'.*report.html' exists: give --out .*report.html to replace"):
-            report_command([given])
+    with pytest.raises(UserError, match=r"'.*report.html' was not written by this command"):
+        report_command([here])
     assert (tmp_path / "report.html").read_bytes() == before
     report_command([here], tmp_path / "report.html")
-    report_command([tmp_path / "named"])
-    assert is_labels_page((tmp_path / "report.html").read_bytes())
+    with pytest.raises(UserError, match=r"'report.html' was not written by this command"):
+        report_command([other])
     (tmp_path / "named" / "report.html").write_text("notes of mine")
-    with pytest.raises(UserError, match="exists"):
+    with pytest.raises(UserError, match="move it, or choose another --out"):
         report_command([mine])
 
 

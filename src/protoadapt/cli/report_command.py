@@ -1,30 +1,28 @@
 """`protoadapt report`."""
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from protoadapt.cli.options import argument, option
 from protoadapt.cli.progress import say
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.files import check_output, write_text
+from protoadapt.core.files import check_ours, check_output, write_text
 
 LARGEST = 1 << 29  # bytes of a JSON file
 WAY_OUT = "give a file that `evaluate --json` or `compare --json` wrote"
+SOURCES_HELP = "result JSON files, a labels.json or check.json, training runs, or directories of them"
 
 
 def report_command(
-    sources: Annotated[
-        list[Path],
-        argument("result JSON files, a labels.json or check.json, training runs, or directories of them", "FILE|DIR"),
-    ],
+    sources: Annotated[list[Path], argument(SOURCES_HELP, "FILE|DIR")],
     out: Annotated[
-        Path | None, option("the HTML page (default: report.html; for labels, beside labels.json)", "FILE")
+        Path | None, option("the page (default: report.html; of labels, beside labels.json)", "FILE")
     ] = None,
     form: Annotated[
-        str | None,
-        option("a table of the results instead: text, markdown, csv or latex (for booktabs)", flag="--format"),
+        str | None, option("a table of the results instead: text, markdown, csv or latex", flag="--format")
     ] = None,
 ) -> None:
     """Make one HTML page from results or labels.
@@ -36,7 +34,7 @@ def report_command(
 
     if out is not None:
         check_output(out, *sources)
-    documents = {str(file): document for path in sources for file, document in _documents(path)}
+    documents = {str(file): document for path in sources for file, document in _documents(path).items()}
     if form is not None:
         content = results_table(documents, form) + "\n"
         if out is None:
@@ -45,45 +43,35 @@ def report_command(
         out = out or _usual_place(documents)
         for name, document in documents.items():
             if document.get("schema") in OF_PICTURES:
-                documents[name] = _with_pictures(document, Path(name).parent, out.parent)
+                from protoadapt.labeling.thumbnails import with_images  # needs pillow, which results do not
+
+                documents[name] = document = with_images(document, folder := Path(name).parent)
+                if folder.resolve() != out.parent.resolve():
+                    document.pop("folder", None)  # links to the pictures start at the labels' own folder
         content = report_page(documents)
     write_text(out, content)
     print(f"{count(len(documents), 'file')} → {out}")
 
 
-def _with_pictures(document: dict[str, Any], folder: Path, page: Path) -> dict[str, Any]:
-    """Labels with the small pictures beside them, and links to the pictures, which start at the labels' own folder."""
-    from protoadapt.labeling.thumbnails import with_images
-
-    document = with_images(document, folder)
-    if folder.resolve() != page.resolve():
-        document.pop("folder", None)
-    return document
-
-
 def _usual_place(documents: Mapping[str, Any]) -> Path:
-    """The page's default path. As the user did not name it, it replaces nothing but a page of labels."""
-    from protoadapt.report.documents import LABELS, is_labels_page
+    """The page's default path. As the user did not name it, it replaces nothing but a page of the same kind."""
+    from protoadapt.report.documents import CHECK, LABELS
 
     first, document = next(iter(documents.items()))
-    labels = document.get("schema") == LABELS  # labels are never mixed with results
-    out = check_output(Path(first).with_name("report.html") if labels else Path("report.html"))
-    if out.exists() and not (labels and is_labels_page(out.read_bytes())):
-        raise UserError(f"{str(out)!r} exists: give --out {out} to replace it, or another name")
-    return out
+    kind = {LABELS: "labels", CHECK: "check"}.get(document.get("schema"), "results")
+    page = Path(first).with_name("report.html") if kind == "labels" else Path("report.html")
+    return check_ours(page, re.compile(f'content="protoadapt, {kind}"'.encode()))
 
 
-def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _documents(path: Path) -> dict[Path, dict[str, Any]]:
     """The file, or all readable results below the directory; where there are none, the labels."""
     from protoadapt.report.documents import CHECK, LABELS, is_readable
 
     if not path.is_dir():
-        document = _read(path)
-        if not is_readable(document):
+        if not is_readable(document := _read(path)):
             raise UserError(f"{str(path)!r} is not a result, run or labels file of protoadapt: {WAY_OUT}")
-        yield path, document
-        return
-    found: dict[bool, dict[Path, Any]] = {True: {}, False: {}}  # labels, and all others
+        return {path: document}
+    found = {}
     for file in sorted(path.rglob("*.json")):
         try:
             document = _read(file)
@@ -91,12 +79,14 @@ def _documents(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             say(f"skipped: {error}")
             continue
         if is_readable(document) and document.get("schema") != CHECK:  # which has a page of its own
-            found[document.get("schema") == LABELS][file] = document
-    if not (found[True] or found[False]):
+            found[file] = document
+    if not found:
         raise UserError(f"no result in {str(path)!r}: `evaluate --json` writes them, and `train` at the end of a run")
-    for file in found[True] if found[False] else ():
+    labels = [file for file, document in found.items() if document.get("schema") == LABELS]
+    for file in labels if len(labels) < len(found) else ():
         say(f"skipped: {str(file)!r} holds labels, which have a report of their own")
-    yield from (found[False] or found[True]).items()
+        del found[file]
+    return found
 
 
 def _read(file: Path) -> Any:

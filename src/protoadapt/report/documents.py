@@ -1,6 +1,6 @@
 """Which files a report is made of, and the page or table of any number of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from protoadapt.report.tables import check_format, render
 from protoadapt.report.task import TASK
 from protoadapt.report.training_curves import RUN
 
-OF_PICTURES = {LABELS: labels_page, CHECK: check_page}
+OF_PICTURES: dict[str, Callable[..., str]] = {LABELS: labels_page, CHECK: check_page}
 """Documents that have a page of their own."""
 
 
@@ -27,25 +27,17 @@ def is_readable(document: Any) -> bool:
     return several or document.get("schema") in (*OF_PICTURES, RESULT, RUN, TASK, PATHS)
 
 
-def is_labels_page(page: bytes) -> bool:
-    """Whether `labels_page` wrote this page; its beginning is enough."""
-    return b'content="protoadapt, labels"' in page.partition(b"<style>")[0]
-
-
 def report_page(documents: Mapping[str, Any]) -> str:
     """The HTML page on parsed JSON files by name: one labels document, one check, both, or any number of the others."""
-    alone = {documents[name].get("schema"): name for name in documents if documents[name].get("schema") in OF_PICTURES}
-    if len(alone) == len(documents) == 2:
-        labels, check = alone[LABELS], alone[CHECK]
-        with _named(f"{labels} with {check}"):
-            return labels_page(documents[labels], documents[check])
-    if alone and len(documents) > 1:
+    alone = {schema: name for name in documents if (schema := documents[name].get("schema")) in OF_PICTURES}
+    if alone and len(documents) > len(alone):
         name = next(iter(alone.values()))
         other = next(one for one in documents if one != name)
         raise UserError(f"{name} holds labels, which need a report of their own: leave out {other}")
-    for schema, name in alone.items():
-        with _named(name):
-            return OF_PICTURES[schema](documents[name])
+    if alone:
+        with _named(" with ".join(alone.values())):
+            page = OF_PICTURES[LABELS if LABELS in alone else CHECK]
+            return page(*(documents[alone[schema]] for schema in OF_PICTURES if schema in alone))
     _results(documents)
     return evaluation_page(list(documents.values()))
 
