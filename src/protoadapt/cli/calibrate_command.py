@@ -12,24 +12,14 @@ from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, write_text
 
+SOURCES_HELP = "feature files of classes that the network was not trained on, best of several different collections"
+EPISODES_HELP = "tasks of each kind (four numbers of classes from 3 to 20; 1, 3 and 5 shots) per collection"
+
 
 def calibrate_command(
-    sources: Annotated[
-        list[Path],
-        argument(
-            "feature files of classes that the network was not trained on, best of several collections of different "
-            "kinds",
-            "FILE …",
-        ),
-    ],
+    sources: Annotated[list[Path], argument(SOURCES_HELP, "FILE …")],
     card: Annotated[Path, option("model card beside the model file; created or updated", "MODEL.json")],
-    episodes: Annotated[
-        int,
-        option(
-            "tasks of each kind (four numbers of classes from 3 to 20; 1, 3 and 5 shots) per collection",
-            min=2,  # every second one has pictures of other classes
-        ),
-    ] = 40,
+    episodes: Annotated[int, option(EPISODES_HELP, min=2)] = 40,  # every second one has pictures of other classes
 ) -> None:
     """Calibrate which pictures a model calls unknown.
 
@@ -60,9 +50,8 @@ def calibrate_command(
         pairs = [(table.features, table.labels) for table in tables]
         calibration = calibrate(pairs, episodes=episodes, on_progress=on_progress)
     calibration["features"] = ", ".join(table.metadata.get("folder") or origin(table.metadata) for table in tables)
-    content = dict(content or {}) | {"calibration": calibration}
-    write_text(card, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    print(describe_calibration(content["calibration"]))
+    write_text(card, json.dumps({**(content or {}), "calibration": calibration}, indent=1, ensure_ascii=False) + "\n")
+    print(describe_calibration(calibration))
 
 
 def _weights(name: str, metadata: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """`protoadapt compare`."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -9,14 +10,14 @@ from protoadapt.cli.progress import say
 from protoadapt.core.errors import UserError
 from protoadapt.core.protocol import Protocol
 
+DEFAULT = "protonet,semi_protonet,cipa,pt_map"
+
 
 @options.protocol_options
 def compare_command(
     files: Annotated[list[Path], options.argument("feature files, .safetensors or .npz", "FILE")],
     protocol: Protocol,
-    methods: Annotated[
-        str, options.option("names separated by commas, settings in brackets: protonet,cipa(sigma=1)")
-    ] = "protonet,semi_protonet,cipa,pt_map",
+    methods: Annotated[str, options.option("names separated by commas: protonet,cipa(sigma=1)")] = DEFAULT,
     head: options.Head = None,
     episodes: options.EpisodeCount = 10_000,
     seed: options.Seed = 0,
@@ -49,11 +50,7 @@ def compare_command(
         say("note: a method that is named twice runs once")
     if len(dims := sorted({table.features.shape[1] for table in tables})) > 1:
         say(f"note: the files have features of {' and '.join(map(str, dims))} dimensions")
-    results = [
-        result
-        for table in tables
-        for result in measure(table, [*chosen.values()], protocol, episodes, seed, device, trained)
-    ]
-    reference = next(iter(chosen))
-    several = len(chosen) + bool(trained) > 1
-    show(results, reference if several else None, form, json_out, document_of(results, reference=reference))
+    measured = [measure(table, [*chosen.values()], protocol, episodes, seed, device, trained) for table in tables]
+    reference, results = next(iter(chosen)), list(chain.from_iterable(measured))
+    document = document_of(results, reference=reference)
+    show(results, reference if len(measured[0]) > 1 else None, form, json_out, document)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from protoadapt.cli import options
 from protoadapt.cli.progress import bars, say
@@ -12,8 +12,6 @@ from protoadapt.core.files import check_output
 from protoadapt.core.protocol import Protocol
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from protoadapt.core.features import Features
     from protoadapt.core.methods import Method
     from protoadapt.vision.networks.head_files import TrainedHead
@@ -24,10 +22,7 @@ def evaluate_command(
     file: Annotated[Path, options.argument("feature file, .safetensors or .npz", "FILE")],
     protocol: Protocol,
     method_name: Annotated[
-        str,
-        options.option(
-            "a name that `protoadapt methods` lists, or package.module:function (default: cipa)", flag="--method"
-        ),
+        str, options.option("name from `protoadapt methods`, or module:function (default: cipa)", flag="--method")
     ] = "",
     head: options.Head = None,
     episodes: options.EpisodeCount = 10_000,
@@ -86,8 +81,8 @@ def read_table(file: Path, base: Path | None, min_rows: int, head: "TrainedHead 
         head.check(table)
     classes, place, rows = np.unique(table.labels.numpy(), return_inverse=True, return_counts=True)
     if (small := (classes >= 0) & (rows < min_rows)).any():
-        if not (rows[classes >= 0] >= min_rows).any():
-            raise UserError(f"no class has {min_rows} rows, the largest {rows[classes >= 0].max()}: lower --min-rows")
+        if small.sum() == (classes >= 0).sum():
+            raise UserError(f"no class has {min_rows} rows, the largest {rows[small].max()}: lower --min-rows")
         say(f"left out: {count(small.sum(), 'class', 'classes')} with fewer than {min_rows} rows")
         labels = table.labels.masked_fill(torch.from_numpy(small[place]), -1)
         table = replace(table, labels=labels, metadata={**table.metadata, "min_rows": min_rows})
@@ -113,17 +108,20 @@ def measure(
             f"note: {share:.0%} of Dirichlet({protocol.alpha:g}) draws need more rows than a class has and are drawn "
             f"again, so classes are less imbalanced than requested: lower --query"
         )
-    run = partial(compare, episodes=episodes, seed=seed, device=device)
+    parts: list[tuple[str, Any, Any, dict[str, Any]]] = []
+    if methods:
+        parts.append(("episodes", table.features, methods, table.base))
+    if head:
+        rows = table.maps if head.module.places else table.features
+        head.module.to(device)
+        parts.append((f"episodes of {head.name}", rows, [head.method], {}))
     results = []
     with bars() as report:
-        if methods:
-            of_base = partial(run, **table.base, on_progress=partial(report, "episodes", total=episodes))
-            results += of_base(table.features, table.labels, methods, protocol)
-        if head:
-            rows = cast("Tensor", table.maps) if head.module.places else table.features
-            head.module.to(device)
-            done = partial(report, f"episodes of {head.name}", total=episodes)
-            results += run(rows, table.labels, [head.method], protocol, on_progress=done)
+        for what, rows, chosen, given in parts:
+            given = {**given, "on_progress": partial(report, what, total=episodes)}
+            results += compare(
+                rows, table.labels, chosen, protocol, episodes=episodes, seed=seed, device=device, **given
+            )
     return [result.to_json(**table.about) for result in results]
 
 

@@ -8,32 +8,22 @@ from protoadapt.cli.progress import say_skipped
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output
 
+FORMAT_HELP = (
+    "onnx; of labels: imagefolder (a folder per class; Hugging Face), fiftyone or label-studio "
+    "(default: onnx of a model, imagefolder of labels)"
+)
+CLASSIFIER_HELP = "classifier.safetensors from `label`: the ONNX file then gives class probabilities"
+URL_HELP = "with label-studio: address before a picture's path, such as https:// or s3:// (default: its local files)"
+
 
 def export_command(
     source: Annotated[str, argument(f"{MODEL_HELP}; or the output directory of `label`", "MODEL|LABELS")],
     out: Annotated[Path, option("the ONNX file, or a new folder for the labels", "FILE.onnx|DIR")],
-    form: Annotated[
-        str | None,
-        option(
-            "onnx; of labels: imagefolder (a folder per class; Hugging Face), fiftyone or label-studio "
-            "(default: onnx of a model, imagefolder of labels)",
-            flag="--format",
-        ),
-    ] = None,
-    classifier: Annotated[
-        Path | None, option("classifier.safetensors from `label`: the ONNX file then gives class probabilities", "FILE")
-    ] = None,
-    images: Annotated[
-        Path | None, option("of labels: the pictures, where labels.json does not lead there", "DIR")
-    ] = None,
+    form: Annotated[str | None, option(FORMAT_HELP, flag="--format")] = None,
+    classifier: Annotated[Path | None, option(CLASSIFIER_HELP, "FILE")] = None,
+    images: Annotated[Path | None, option("of labels: the pictures, if labels.json does not lead there", "DIR")] = None,
     sort: Annotated[str | None, option("with imagefolder: link (default) or copy the pictures", "link|copy")] = None,
-    url: Annotated[
-        str | None,
-        option(
-            "with label-studio: address before a picture's path, http(s)://, s3://, gs://, azure-blob:// or /"
-            " (default: its local files)"
-        ),
-    ] = None,
+    url: Annotated[str | None, option(URL_HELP)] = None,
 ) -> None:
     """Write a model as ONNX, or labels for other tools.
 

@@ -3,51 +3,30 @@
 from pathlib import Path
 from typing import Annotated
 
-from protoadapt.cli.options import (
-    DEFAULT_MODEL,
-    MODEL_HELP,
-    Device,
-    FeatureCache,
-    Settings,
-    Sort,
-    SortUnknown,
-    find_device,
-    option,
-    refuse_unused,
-)
+from protoadapt.cli import options
+from protoadapt.cli.options import DEFAULT_MODEL, MODEL_HELP, option
 from protoadapt.cli.progress import bars, say_notes, say_skipped
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.untrusted import for_terminal
 
+EXAMPLES_HELP = "labelled examples: one folder per class, or a csv with the columns file and label; repeatable"
+MODEL_OR_FEATURES_HELP = f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --features, the one that made them)"
+UNKNOWN_HELP = "share of known pictures that may be called unknown, up to 0.5 (default: 0.1); off: none"
+
 
 def label_command(
     out: Annotated[Path, option("directory for labels.csv, report.html, classifier, …", "DIR")],
-    support: Annotated[
-        list[Path] | None,
-        option(
-            "labelled examples: one folder per class, or a csv with the columns file and label; repeatable", "DIR|CSV"
-        ),
-    ] = None,
+    support: Annotated[list[Path] | None, option(EXAMPLES_HELP, "DIR|CSV")] = None,
     images: Annotated[Path | None, option("pictures to name, in this directory and those below it", "DIR")] = None,
-    features: Annotated[
-        Path | None, option("directory of feature shards from `extract --manifest`; replaces --images", "DIR")
-    ] = None,
-    model: Annotated[
-        str | None, option(f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --features, the one that made them)")
-    ] = None,
+    features: Annotated[Path | None, option("shards from `extract --manifest`; replaces --images", "DIR")] = None,
+    model: Annotated[str | None, option(MODEL_OR_FEATURES_HELP)] = None,
     method: Annotated[str, option("bapa, cipa, protonet, semi_protonet, soft_kmeans or pt_map")] = "bapa",
-    settings: Settings = None,
-    sort: Sort = None,
-    sort_unknown: SortUnknown = None,
-    unknown: Annotated[
-        str | None,
-        option(
-            "share of known pictures that may be called unknown, up to 0.5 (default: 0.1); off: no picture is",
-            "off|RATE",
-        ),
-    ] = None,
-    cache: FeatureCache = None,
-    device: Device = "auto",
+    settings: options.Settings = None,
+    sort: options.Sort = None,
+    sort_unknown: options.SortUnknown = None,
+    unknown: Annotated[str | None, option(UNKNOWN_HELP, "off|RATE")] = None,
+    cache: options.FeatureCache = None,
+    device: options.Device = "auto",
 ) -> None:
     """Name pictures from a few labelled examples per class.
 
@@ -56,7 +35,7 @@ def label_command(
     """
     of_images = {"--images": images, "--sort": sort, "--sort-unknown": sort_unknown, "--cache": cache}
     if features:
-        refuse_unused(of_images, "with --features")
+        options.refuse_unused(of_images, "with --features")
     elif not images:
         raise UserError("there are no pictures to name: give --images DIR, or --features DIR from extract --manifest")
     if not support:
@@ -82,7 +61,7 @@ def label_command(
             sort_unknown=sort_unknown,
             unknown=unknown,
             cache=cache,
-            device=find_device(device),
+            device=options.find_device(device),
             on_progress=report,
             page=labels_page,
         )
@@ -91,9 +70,8 @@ def label_command(
         print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')}{maybe})")
     print(labels_summary(result))
     say_notes(result["notes"], out / "labels.json")
-    if images:
-        say_skipped(result["skipped"], out / "report.html")
+    say_skipped(result.get("skipped", ()) if images else (), out / "report.html")
     if result.get("left_alone"):
         print(f"not written by protoadapt and left as is: {count(result['left_alone'], 'file')} in {out / 'sorted'}")
-    parquet = [] if images else [out / "labels.parquet"]
-    print(", ".join(map(str, [*parquet, *out.glob("labels.csv"), out / "report.html"])))
+    written = [*([] if images else ["labels.parquet"]), "labels.csv", "report.html"]
+    print(", ".join(str(out / name) for name in written if name != "labels.csv" or (out / name).exists()))

@@ -17,9 +17,7 @@ SHARD_SIZE = 1024
 
 
 def manifest_command(
-    sources: Annotated[
-        list[Path], argument("one directory, one text file with a path per line, or tar files", "DIR|LIST|TAR")
-    ],
+    sources: Annotated[list[Path], argument("a directory, a text file of paths, or tar files", "DIR|LIST|TAR")],
     out: Annotated[Path, option("the manifest, as JSON lines", "FILE")],
     sha256: Annotated[bool, option("store a checksum per picture; reads every byte", flag="--sha256")] = False,
     shard_size: Annotated[int, option("pictures per shard; a shard is the unit of work")] = SHARD_SIZE,

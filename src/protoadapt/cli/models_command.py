@@ -33,16 +33,12 @@ def models_command(
 def _row(card: dict[str, Any]) -> list[str]:
     numbers = [n for n in card.get("numbers") or [] if n["way"] == 5]
     measured = [f"{n.get('data')} ({n.get('method')})" for n in numbers]
-    accuracy: dict[int, str] = {}
-    for number, on in zip(numbers, measured):
-        if on == measured[0]:
-            accuracy.setdefault(number["shot"], f"{number['accuracy']:.1f}")
-    plain = [card.get(key) for key in ("name", "trained_on", "backbone", "size", "dim")]
-    size = f"{card['mb']:.1f}" if card["mb"] else None
-    calibrated = "yes" if card.get("calibration") else "no"
-    row = [*plain, size, accuracy.get(1), accuracy.get(5), measured[0] if measured else None]
-    row += [calibrated if card.get("numbers") or card.get("calibration") else None, card["state"]]
-    return ["–" if value is None else str(value) for value in row]
+    accuracy = {n["shot"]: f"{n['accuracy']:.1f}" for n, on in zip(numbers, measured) if on == measured[0]}
+    row = [card.get(key) for key in ("name", "trained_on", "backbone", "size", "dim")]
+    row += [f"{card['mb']:.1f}" if card["mb"] else None, accuracy.get(1), accuracy.get(5)]
+    row.append(measured[0] if measured else None)
+    calibrated = "yes" if card.get("calibration") else "no" if numbers else None
+    return ["–" if value is None else str(value) for value in (*row, calibrated, card["state"])]
 
 
 def _card(card: dict[str, Any]) -> list[str]:
@@ -61,13 +57,18 @@ def _card(card: dict[str, Any]) -> list[str]:
 def _numbers(numbers: list[dict[str, Any]]) -> str:
     from protoadapt.report.tables import text
 
-    header = ["pictures", "method", "way", "shot", "accuracy", "episodes"]
     rows = [
-        [n["data"], n["method"], str(n["way"]), str(n["shot"]), f"{n['accuracy']:.2f} ± {n['ci95']:.2f}"]
-        + [f"{n['episodes']:,}"]
+        [
+            n["data"],
+            n["method"],
+            str(n["way"]),
+            str(n["shot"]),
+            f"{n['accuracy']:.2f} ± {n['ci95']:.2f}",
+            f"{n['episodes']:,}",
+        ]
         for n in numbers
     ]
-    return text(header, rows)
+    return text(["pictures", "method", "way", "shot", "accuracy", "episodes"], rows)
 
 
 def describe_calibration(calibration: dict[str, Any]) -> str:

@@ -3,8 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,21 +45,16 @@ def protocol_options(verb: Callable[..., None]) -> Callable[..., None]:
         protocol = Protocol(**{name: given.pop(name) for name in PROTOCOL_HELP})
         verb(protocol=protocol, **given)
 
-    own = [each for each in signature(verb, eval_str=True).parameters.values() if each.name != "protocol"]
-    settings = [
-        Parameter(
-            each.name,
-            Parameter.KEYWORD_ONLY,
-            default=each.default,
-            annotation=Annotated[type(each.default), option(help, flag="--protocol" if each.name == "kind" else None)],
-        )
-        for each in fields(Protocol)
-        if (help := PROTOCOL_HELP.get(each.name))
-    ]
-    parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own] + settings
-    command.__signature__ = signature(verb).replace(parameters=parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
-    command.__name__, command.__doc__ = verb.__name__, verb.__doc__
+    own = signature(verb, eval_str=True).parameters.values()
+    options = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own if each.name != "protocol"]
+    for name, help in PROTOCOL_HELP.items():
+        default = getattr(Protocol, name)
+        spelling = option(help, flag="--protocol" if name == "kind" else None)
+        declared: Any = Annotated[type(default), spelling]
+        options.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=declared))
+    command.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in options}
+    command.__doc__ = verb.__doc__
     return command
 
 
@@ -69,25 +63,20 @@ MODEL_HELP = "network: a name that `protoadapt models` lists, NAME+NAME, timm:NA
 Model = Annotated[str, argument(MODEL_HELP, "MODEL")]
 ModelName = Annotated[str, option(MODEL_HELP)]
 Device = Annotated[str, option("cpu, cuda, cuda:1, …; auto: a GPU if there is one")]
-DatasetName = Annotated[
-    str,
-    option("dataset: mini-imagenet, tiered-imagenet, cifar-fs, fc100, cub, glyphs or folder", "NAME", flag="--dataset"),
-]
+DATASETS_HELP = "dataset: mini-imagenet, tiered-imagenet, cifar-fs, fc100, cub, glyphs or folder"
+DatasetName = Annotated[str, option(DATASETS_HELP, "NAME", flag="--dataset")]
 DataDir = Annotated[Path | None, option("directory that holds the dataset", "DIR", flag="--data")]
 Cache = Annotated[Path | None, option("directory for decoded pictures (default: in --data, else beside --out)", "DIR")]
 FeatureCache = Annotated[Path | None, option("directory for computed features (default: OUT/.features)", "DIR")]
 SkipCorrupt = Annotated[bool, option("skip unreadable pictures instead of stopping", flag="--skip-corrupt")]
 Settings = Annotated[
     list[str] | None,
-    option("change a setting of the method (`protoadapt methods`); repeatable", "NAME=VALUE", flag="--set"),
+    option("setting of the method (`protoadapt methods`); repeatable", "NAME=VALUE", flag="--set"),
 ]
 Sort = Annotated[str | None, option("copy or link the pictures into OUT/sorted/CLASS/", "copy|link")]
 SortUnknown = Annotated[
     str | None,
-    option(
-        "with --sort: unknown pictures go to the folder of their likeliest class (default), or to sorted/unknown/",
-        "together|apart",
-    ),
+    option("with --sort: unknown pictures go to their likeliest class (default), or sorted/unknown/", "together|apart"),
 ]
 Head = Annotated[Path | None, option("run whose trained few-shot head answers, on features of its own network", "RUN")]
 EpisodeCount = Annotated[int, option("number of episodes", flag="--episodes")]
@@ -95,11 +84,7 @@ Seed = Annotated[int, option("random seed: the same seed draws the same episodes
 MinRows = Annotated[int, option("leave out classes with fewer than this many rows", min=0)]
 Base = Annotated[
     Path | None,
-    option(
-        "feature file of the base classes, whose mean or covariance simpleshot, bd_cspn, laplacian_shot "
-        "and bavardage use",
-        "FILE",
-    ),
+    option("features of the base classes, which simpleshot, bd_cspn, laplacian_shot and bavardage use", "FILE"),
 ]
 Json = Annotated[Path | None, option("also write the result as JSON", "FILE", flag="--json")]
 Format = Annotated[str, option("format of the printed table: text, markdown, csv or latex", flag="--format")]

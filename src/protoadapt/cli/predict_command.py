@@ -15,9 +15,7 @@ FORMATS = ("text", "csv", "json")
 def predict_command(
     classifier: Annotated[Path, argument("classifier.safetensors from `protoadapt label`", "CLASSIFIER")],
     images: Annotated[list[Path], argument("pictures, or directories of them", "IMAGE|DIR")],
-    form: Annotated[
-        str, option("text; csv: the columns of labels.csv; json: everything there is", flag="--format")
-    ] = "text",
+    form: Annotated[str, option("text; csv: as labels.csv; json: everything there is", flag="--format")] = "text",
     out: Annotated[Path | None, option("directory for labels.csv, labels.json and report.html as well", "DIR")] = None,
     sort: Sort = None,
     sort_unknown: SortUnknown = None,
@@ -37,13 +35,13 @@ def predict_command(
     check_way(sort, sort_unknown)
     if sort and out is None:
         raise UserError("--sort needs a folder for the sorted pictures: give --out DIR")
-    with bars() as report:
-        options: dict[str, Any] = {"model": model, "device": find_device(device), "on_progress": report}
-        if out is not None:
-            from protoadapt.report.label_page import labels_page
+    given: dict[str, Any] = {"model": model, "out": out, "sort": sort, "sort_unknown": sort_unknown}
+    if out is not None:
+        from protoadapt.report.label_page import labels_page
 
-            options |= {"out": out, "sort": sort, "sort_unknown": sort_unknown, "page": labels_page}
-        result = labeling.predict(classifier, images, **options)
+        given["page"] = labels_page
+    with bars() as report:
+        result = labeling.predict(classifier, images, **given, device=find_device(device), on_progress=report)
     if form == "json":
         print(json.dumps(result))
     elif form == "csv":

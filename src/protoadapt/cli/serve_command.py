@@ -6,24 +6,19 @@ from typing import Annotated
 
 from protoadapt.cli.options import DEFAULT_MODEL, MODEL_HELP, Device, find_device, option
 
+MODEL_OR_CLASSIFIER_HELP = f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --classifier, the one that made it)"
+TOKEN_HELP = "access token; generated when --host is not local"
+
 
 def serve_command(
-    model: Annotated[
-        str | None, option(f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --classifier, the one that made it)")
-    ] = None,
-    classifier: Annotated[
-        Path | None, option("classifier.safetensors: adds POST /api/predict, for programs", "FILE")
-    ] = None,
+    model: Annotated[str | None, option(MODEL_OR_CLASSIFIER_HELP)] = None,
+    classifier: Annotated[Path | None, option("classifier.safetensors: adds POST /api/predict", "FILE")] = None,
     host: Annotated[str, option("address to listen on; 0.0.0.0 lets other computers in, with the token")] = "127.0.0.1",
     port: Annotated[int, option("port to listen on; 0: any free one", min=0, max=65535)] = 7860,
-    token: Annotated[
-        str | None, option("access token; generated when --host is not local", envvar="PROTOADAPT_TOKEN")
-    ] = None,
+    token: Annotated[str | None, option(TOKEN_HELP, envvar="PROTOADAPT_TOKEN")] = None,
     max_mb: Annotated[int, option("largest size of one uploaded file, in MB", min=1, max=512)] = 20,
     max_pictures: Annotated[int, option("most pictures per open page", min=2, max=50000)] = 5000,
-    keep: Annotated[
-        Path | None, option("directory that keeps the boards for the next time; without it, nothing is", "DIR")
-    ] = None,
+    keep: Annotated[Path | None, option("directory that keeps the boards; without it, nothing is kept", "DIR")] = None,
     device: Device = "auto",
 ) -> None:
     """Name pictures on a page in the browser.
@@ -50,14 +45,6 @@ def serve_command(
         if fitted:
             print("Programs: POST pictures to /api/predict; /openapi.json describes it, /health answers.", flush=True)
 
-    app.serve(
-        network,
-        metadata,
-        limits=app.Limits(max_mb << 20, max_pictures),
-        host=host,
-        port=port,
-        token=token,
-        keep=keep,
-        classifier=fitted,
-        on_ready=announce,
-    )
+    limits = app.Limits(max_mb << 20, max_pictures)
+    place = {"host": host, "port": port, "token": token, "keep": keep}
+    app.serve(network, metadata, limits=limits, **place, classifier=fitted, on_ready=announce)  # type: ignore[arg-type]

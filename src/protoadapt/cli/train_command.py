@@ -4,7 +4,7 @@ import re
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt, argument, option
 from protoadapt.cli.progress import bars, say_unread, training_progress
@@ -17,19 +17,15 @@ if TYPE_CHECKING:
 STOPPED = 143
 """Exit code after SIGTERM, as shells report it: a checkpoint is saved, and the run can be resumed."""
 
+SETTINGS_HELP = "change a setting, such as epochs=40; repeatable"
+
 
 def train_command(
     out: Annotated[Path, option("directory for the run: checkpoints, log, network", "DIR")],
-    recipe_name: Annotated[
-        str, argument("a name that `protoadapt recipes` lists; not needed with --resume", "RECIPE")
-    ] = "",
-    dataset: Annotated[
-        str, option("train on another dataset than the recipe's, with that dataset's default settings", "NAME")
-    ] = "",
+    recipe_name: Annotated[str, argument("name from `protoadapt recipes`; not needed with --resume", "RECIPE")] = "",
+    dataset: Annotated[str, option("train on this dataset, with its default settings", "NAME")] = "",
     data_dir: DataDir = None,
-    settings: Annotated[
-        list[str] | None, option("change a setting, such as epochs=40; repeatable", "NAME=VALUE", flag="--set")
-    ] = None,
+    settings: Annotated[list[str] | None, option(SETTINGS_HELP, "NAME=VALUE", flag="--set")] = None,
     seed: Annotated[int | None, option("random seed of the run (default: the recipe's)")] = None,
     cache: Cache = None,
     skip_corrupt: SkipCorrupt = False,
@@ -46,22 +42,21 @@ def train_command(
     from protoadapt.training import load_splits, train
 
     check_output_folder(out)  # before pictures are decoded
-    given = [*([f"dataset={dataset}"] if dataset else []), *(settings or [])]
-    given += [] if seed is None else [f"seed={seed}"]
+    options = {"dataset": dataset or None, "seed": seed}
+    given = [f"{name}={value}" for name, value in options.items() if value is not None] + (settings or [])
     names = [text.partition("=")[0].strip() for text in given]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"the setting {twice[0]!r} is given twice: keep one")
     config = _config(recipe_name, given, out if resume else None)
     kind, places = _devices(device, devices)
-    on_corrupt = "skip" if skip_corrupt else "fatal"
+    reading: dict[str, Any] = {"cache_dir": cache, "on_corrupt": "skip" if skip_corrupt else "fatal"}
     with bars() as report:
-        on_progress = partial(report, "pictures decoded")
-        base, val = load_splits(config, data_dir, cache_dir=cache, on_corrupt=on_corrupt, on_progress=on_progress)
-    for images in (base, val):
+        splits = load_splits(config, data_dir, **reading, on_progress=partial(report, "pictures decoded"))
+    for images in splits:
         say_unread(images)
     with training_progress() as show:
-        place = {"accelerator": kind, "devices": places, "num_nodes": nodes}
-        result = train(config, base, val, out, resume=resume, on_event=show, **place)  # type: ignore[arg-type]
+        place: dict[str, Any] = {"accelerator": kind, "devices": places, "num_nodes": nodes}
+        result = train(config, *splits, out, resume=resume, on_event=show, **place)
     if not result["finished"]:
         print(f"stopped before the end: continue with `protoadapt train --resume --out {out}`")
         sys.exit(STOPPED)

@@ -337,13 +337,17 @@ def test_not_one_picture_that_can_be_read_is_an_error(model, tmp_path, capsys):
     capsys.readouterr()
     for _ in range(2):  # as well when the shards are there already
         with pytest.raises(SystemExit) as ended:
-            extract_command.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "0/1", "local", 1, 1, "cpu")
+            extract_command.extract_command(
+                model, tmp_path / "f", manifest=tmp_path / "m.jsonl", workers=1, device="cpu"
+            )
         out, err = capsys.readouterr()
         assert (ended.value.code, out) == (1, "")
         assert err.startswith(f"error: not one picture can be read, see {tmp_path / 'f' / 'broken.csv'}: repair them")
         assert err.count("\n") == 1
         assert "2.png" in (tmp_path / "f" / "broken.csv").read_text()
-    extract_command.extract_manifest(model, tmp_path / "m.jsonl", tmp_path / "f", "1/2", "local", 1, 1, "cpu")
+    extract_command.extract_command(
+        model, tmp_path / "f", manifest=tmp_path / "m.jsonl", shard="1/2", workers=1, device="cpu"
+    )
     assert "1 of 1 picture cannot be read and has no row" in capsys.readouterr().err
     assert "2.png" in (tmp_path / "f" / "broken-1-of-2.csv").read_text()
 
@@ -351,7 +355,7 @@ def test_not_one_picture_that_can_be_read_is_an_error(model, tmp_path, capsys):
 def test_bad_arguments_are_one_sentence(model, manifest, tmp_path):
     for text in ("3/3", "1", "a/b", "-1/2", "1/0"):
         with pytest.raises(UserError, match="i from 0 to n - 1"):
-            extract_command.parse_part(text)
+            extract_command.extract_command(str(model), tmp_path / "out", manifest=manifest.path, shard=text)
     with pytest.raises(UserError, match="--dataset and --manifest are given together"):
         extract_command.extract_command(str(model), tmp_path / "out", dataset="cub", manifest=manifest.path)
     with pytest.raises(UserError, match="--pooling has no effect with --manifest"):

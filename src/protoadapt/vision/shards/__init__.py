@@ -3,6 +3,7 @@
 from protoadapt.vision.pictures.read import hashed as hashed
 from protoadapt.vision.pictures.walk import Entry as Entry
 from protoadapt.vision.pictures.walk import find as find
+from protoadapt.vision.shards.extract import Done as Done
 from protoadapt.vision.shards.extract import extract_parts as extract_parts
 from protoadapt.vision.shards.extract import list_broken as list_broken
 from protoadapt.vision.shards.extract import open_features as open_features
