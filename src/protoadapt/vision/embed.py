@@ -136,9 +136,7 @@ def _finished(launched: Iterator[tuple[K, Tensor]], device: torch.device) -> Ite
         return key, rows
 
     for key, rows in launched:
-        done = torch.cuda.Event()
-        done.record(torch.cuda.current_stream(device))
-        waiting.append((key, rows, done))
+        waiting.append((key, rows, torch.cuda.current_stream(device).record_event()))
         if len(waiting) > IN_FLIGHT:
             yield first()
     while waiting:

@@ -19,7 +19,7 @@ def test_three_numbers_fix_a_picture() -> None:
 
 
 def test_load_draws_what_draw_draws(tmp_path: Path) -> None:
-    images = load_images("glyphs", "val", cache_dir=tmp_path, per_class=3, workers=4)
+    images = load_images("glyphs", "val", cache_dir=tmp_path, per_class=3)
     assert images.pixels.shape == (180, 3, 32, 32)
     assert images.class_names == class_list("glyphs", "val")
     for row in range(180):  # threads share the fonts, and must not disturb each other

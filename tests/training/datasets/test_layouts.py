@@ -21,7 +21,7 @@ SPLITS = ("base", "val", "novel")
 
 
 def loaded(name: str, split: str, folder: Path, size: int = 16, **more: object):
-    return load_images(name, split, folder, size=size, workers=1, **more)
+    return load_images(name, split, folder, size=size, **more)
 
 
 def cifar(folder: Path, python2: bool) -> dict[str, np.ndarray]:

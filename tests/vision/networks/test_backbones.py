@@ -7,10 +7,8 @@ from protoadapt.core.errors import UserError
 from protoadapt.vision.networks.backbones import BACKBONES, build, initialise
 from protoadapt.vision.networks.timm_features import load_timm
 
-PARAMETERS = {"resnet12": 7.99, "conv4": 0.11, "resnet12-tiny": 0.50}
-PARAMETERS |= {"resnet12-wide": 12.42}
-DIMENSIONS = {"resnet12": 512, "conv4": 64, "resnet12-tiny": 128}
-DIMENSIONS |= {"resnet12-wide": 640}
+PARAMETERS = {"resnet12": 7.99, "conv4": 0.11, "resnet12-wide": 12.42}
+DIMENSIONS = {"resnet12": 512, "conv4": 64, "resnet12-wide": 640}
 
 
 @pytest.mark.parametrize("name", BACKBONES)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,12 +15,12 @@ from PIL import Image
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import load_images
 from protoadapt.training.datasets.layouts import class_files, source_of_files
-from protoadapt.vision.pictures import formats, pixel_cache
+from protoadapt.vision.pictures import pixel_cache
 from protoadapt.vision.pictures.split import Images
 
 
 def loaded(folder: Path, **more: object) -> Images:
-    return load_images("folder", "all", folder, **{"size": 16, "workers": 2} | more)  # type: ignore[arg-type]
+    return load_images("folder", "all", folder, **{"size": 16} | more)  # type: ignore[arg-type]
 
 
 def entries(folder: Path) -> list[str]:
@@ -59,17 +58,6 @@ def test_decoded_once_then_read(mine: Path, counted: list[str]) -> None:
     for row, path in enumerate(first.paths):
         want = Image.open(mine / path).resize((16, 16), Image.Resampling.BICUBIC)
         np.testing.assert_array_equal(first.pixels[row], np.asarray(want).transpose(2, 0, 1))
-
-
-def test_an_entry_of_another_side_is_not_misread(mine: Path, counted: list[str]) -> None:
-    """Neither found under the other's name, nor read there when somebody renamed it."""
-    small, large = loaded(mine), np.array(loaded(mine, size=20).pixels)
-    assert len(counted) == 2 * len(small)
-    of_side = {side: next(name for name in entries(mine) if f"-{side}-" in name) for side in (16, 20)}
-    cache = mine / ".protoadapt-cache"
-    shutil.copy2(cache / of_side[16], cache / of_side[20])
-    with pytest.warns(UserWarning, match="its files do not fit each other"):
-        np.testing.assert_array_equal(loaded(mine, size=20).pixels, large)
 
 
 def test_a_changed_folder_is_decoded_anew(mine: Path) -> None:
@@ -121,18 +109,6 @@ def test_a_class_of_unreadable_pictures_is_left_out_unless_the_classes_are_fixed
     with pytest.raises(UserError, match=r"no picture of the class 'kind3' can be read, such as kind3/kind3_000.png"):
         pixel_cache.write_pixels(mine / "entry", pictures, classes, 16, skip=True, fixed=True)
     assert not (mine / "entry").exists()
-
-
-def test_a_machine_out_of_memory_marks_no_picture_as_damaged(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def short(*_: object) -> None:
-        raise MemoryError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(pixel_cache, "decode", short)
-        patch.setattr(formats, "MAX_PIXELS", 1 << 60)  # more than any machine has
-        with pytest.raises(UserError, match="not enough memory"):
-            loaded(mine, on_corrupt="skip")
-    assert (len(loaded(mine, on_corrupt="skip")), loaded(mine).skipped) == (24, [])
 
 
 def break_some(folder: Path) -> set[str]:
@@ -199,7 +175,7 @@ def slow(picture, *how):
         threading.Event().wait()
     return plain(picture, *how)
 pixel_cache.decode = slow
-load_images("folder", "all", sys.argv[1], size=16, workers=1)
+load_images("folder", "all", sys.argv[1], size=16)
 """
 
 

@@ -73,17 +73,6 @@ def test_rows_are_the_networks_answer_to_each_picture_alone(model, archive, mani
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_the_way_of_a_gpu_gives_the_same_rows(model, manifest, reference, tmp_path, workers):
-    # "cpu:0" is no GPU, but another name than "cpu": workers decode, and this process embeds.
-    job = make.Job(model, networks.load(model, engine="torch")[1], manifest, tmp_path, device="cpu:0")
-    assert list(local.make_locally(job, range(12), workers)) == list(range(12))
-    for number in range(12):
-        here, there = (check_part(folder, number) for folder in (tmp_path, reference))
-        assert read_lists(here) == read_lists(there)
-        torch.testing.assert_close(*(torch.from_numpy(read_rows(one)) for one in (here, there)))
-
-
-@pytest.mark.parametrize("workers", [1, 3])
 def test_no_slot_is_overwritten_while_a_gpu_may_read_it(model, manifest, tmp_path, workers):
     job = make.Job(model, {"size": 16}, manifest, tmp_path, device="cpu:0")
     places = [(number, 0) for number in [*range(12)] * 4]

@@ -27,7 +27,6 @@ def load_images(
     per_class: int | None = None,
     cache_dir: str | Path | None = None,
     on_corrupt: Literal["fatal", "skip"] = "fatal",
-    workers: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Images:
     """One split of a dataset as uint8 pixels, from the cache or decoded into it first.
@@ -46,7 +45,6 @@ def load_images(
         cache_dir    folder of decoded pictures; None: `.protoadapt-cache` in the data folder
         on_corrupt   a picture that cannot be read is an error that names it ("fatal"), or it is left out and listed in
                      `skipped` ("skip")
-        workers      decoding threads; None: one per core
         on_progress  called with the number of pictures decoded and their total; not called where they are cached
 
     Returns `Images`: pixels (N, 3, size, size) uint8, labels (N), class_names, paths.
@@ -77,7 +75,7 @@ def load_images(
         cached = read_pixels(entry, side)
         if cached is None:
             pictures, classes = in_order(source, per_class, known)
-            options: dict[str, Any] = {"workers": workers, "on_progress": on_progress}
+            options: dict[str, Any] = {"on_progress": on_progress}
             options |= {"resize": resize, "skip": on_corrupt == "skip", "fixed": known > 0}
             write_pixels(entry, pictures, classes, side, **options)
             cached = read_pixels(entry, side)

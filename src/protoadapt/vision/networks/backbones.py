@@ -1,6 +1,6 @@
 """The networks that protoadapt trains: images (B, 3, H, W) → non-negative features (B, D). BACKBONES lists them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -46,33 +46,22 @@ class ResNet12Block(nn.Module):
         return nn.functional.max_pool2d(torch.relu(h), 2)
 
 
-def resnet12(width: int = 64) -> Staged:
+def resnet12(width: int = 64, growth: Sequence[float] = (1, 2, 4, 8)) -> Staged:
     """ResNet-12, the network of the few-shot literature (Oreshkin et al. 2018, TADAM; Lee et al. 2019, MetaOptNet).
 
-    4 blocks of width, 2·width, 4·width and 8·width channels; 512-d and 7.99 M parameters at width 64.
+    4 blocks of width, 2·width, 4·width and 8·width channels (`growth`); 512-d and 7.99 M parameters at width 64. The
+    wide one of most results since MetaOptNet grows by 1, 5/2, 5 and 10: 640-d and 12.4 M parameters.
 
     Plain ReLU, no dropblock. Needs at least 16 pixels per side.
     """
-    widths = [3, width, 2 * width, 4 * width, 8 * width]
-    return Staged([ResNet12Block(*pair) for pair in pairwise(widths)], dim=widths[-1])
-
-
-def resnet12_wide(width: int = 64) -> Staged:
-    """The wide ResNet-12 of most results since Lee et al. (2019, MetaOptNet).
-
-    4 blocks of width, 5/2·width, 5·width and 10·width channels; 640-d and 12.4 M parameters at width 64.
-
-    As `resnet12` otherwise. Needs at least 16 pixels per side.
-    """
-    widths = [3, width, 5 * width // 2, 5 * width, 10 * width]
+    widths = [3, *(int(factor * width) for factor in growth)]
     return Staged([ResNet12Block(*pair) for pair in pairwise(widths)], dim=widths[-1])
 
 
 BACKBONES: dict[str, Callable[..., Staged]] = {
     "conv4": conv4,
     "resnet12": resnet12,
-    "resnet12-wide": resnet12_wide,
-    "resnet12-tiny": partial(resnet12, width=16),
+    "resnet12-wide": partial(resnet12, growth=(1, 2.5, 5, 10)),
 }
 
 

@@ -76,7 +76,6 @@ def write_pixels(
     resize: Resize | None = None,
     skip: bool = False,
     fixed: bool = False,
-    workers: int | None = None,
     on_progress: Progress = lambda done, total: None,
 ) -> None:
     """Decodes pictures, as `in_order` returns them, into a new entry, whole or not at all.
@@ -86,7 +85,7 @@ def write_pixels(
     """
     with written_whole(entry) as partial:
         pixels = _allocate(partial, (len(pictures), 3, size, size))
-        bad = _decode_all(pictures, pixels, resize, skip, workers, on_progress)
+        bad = _decode_all(pictures, pixels, resize, skip, on_progress)
         kept = [row for row in range(len(pictures)) if row not in bad]
         if not kept:
             raise unreadable(bad[0])
@@ -115,7 +114,6 @@ def _decode_all(
     pixels: np.ndarray,
     resize: Resize | None,
     skip: bool,
-    workers: int | None,
     on_progress: Progress,
 ) -> dict[int, str]:
     """Decodes every picture into its row of pixels; returns the rows that could not be read, with the reason.
@@ -137,7 +135,7 @@ def _decode_all(
     chunks = [range(start, min(start + CHUNK, len(pictures))) for start in range(0, len(pictures), CHUNK)]
     bad: dict[int, str] = {}
     with quiet_pillow():
-        for rows, wrong in zip(chunks, ahead(work, chunks, 4 * (workers or cores()), workers)):
+        for rows, wrong in zip(chunks, ahead(work, chunks, 4 * cores())):
             bad |= wrong
             if bad and not skip:
                 raise unreadable(bad[min(bad)])
