@@ -219,7 +219,7 @@ def test_row_work_is_done_once_a_table():
 @pytest.mark.parametrize(
     ("support", "labels", "query", "words"),
     [
-        (torch.rand(1, 5, 3), torch.zeros(1, 4).long(), torch.rand(1, 2, 3), "one label per row"),
+        (torch.rand(1, 5, 3), torch.zeros(1, 4).long(), torch.rand(1, 2, 3), "one label per support row"),
         (torch.rand(1, 2, 3), torch.tensor([[0, 5]]), torch.rand(1, 2, 3), "from 0 to n_way"),
         (torch.rand(1, 2, 3), torch.tensor([[0, -1]]), torch.rand(1, 2, 3), "from 0 to n_way"),
         (torch.rand(1, 2, 3), torch.tensor([[0.0, 1.0]]), torch.rand(1, 2, 3), "whole numbers"),

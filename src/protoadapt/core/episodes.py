@@ -70,20 +70,17 @@ class Episodes:
                 f"support, query and unlabeled are {found}: each needs real numbers in three axes (episode, row, "
                 f"dimension), none of them empty, and the same episodes and dimensions"
             )
-        fractions = support_labels.is_floating_point() or support_labels.is_complex()
-        if fractions or support_labels.min() < 0 or support_labels.max() >= n_way:
-            raise UserError(f"support_labels must be whole numbers from 0 to n_way − 1 = {n_way - 1}")
+        whole = not (support_labels.is_floating_point() or support_labels.is_complex())
+        right = whole and support_labels.shape == support.shape[:2]
+        if not right or support_labels.min() < 0 or support_labels.max() >= n_way:
+            raise UserError(
+                f"support_labels are {tuple(support_labels.shape)} of {support_labels.dtype}: give one label per "
+                f"support row, whole numbers from 0 to n_way − 1 = {n_way - 1}"
+            )
         rows = torch.cat([(part if part.is_floating_point() else part.float()).flatten(0, 1) for part in parts])
         places = torch.arange(len(rows), device=rows.device).split([shape[0] * shape[1] for shape in shapes])
         index = [place.view(shape[:2]) for place, shape in zip(places, shapes)]
         return cls(rows, index[0], support_labels.long(), index[1], n_way, *index[2:], **base)
-
-    def __post_init__(self) -> None:
-        if self.support_labels.shape != self.support_index.shape:
-            raise UserError(
-                f"support_labels has shape {tuple(self.support_labels.shape)}, "
-                f"support rows have {tuple(self.support_index.shape)}: give one label per row"
-            )
 
     def __len__(self) -> int:
         return self.support_index.shape[0]
