@@ -51,7 +51,7 @@ def test_the_table_survives_and_holds_no_formula(rows):
             "margin": 0.1,
             "familiarity": 0.2,
         }
-        | {"unknown": False, "support": False, "by_page": True}  # as `serve` has it
+        | {"unknown": False, "support": False}
         for file, label, other in rows
     ]
     text = labels_csv_text({"pictures": pictures, "calibrated": False}).encode().decode()

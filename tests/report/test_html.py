@@ -153,18 +153,17 @@ def test_suggestions_stand_in_their_order_with_their_reasons():
 
 
 def test_who_gave_a_label_is_known():
-    said = [row("f", "cat", support=True), row("t", "cat", support=True, by_table=True)]
-    said += [row("u", "dog", unknown=True, no_class=True), row("g", "dog")]
+    said = [row("f", "cat", support=True), row("t", "cat", support=True, guess="(table)")]
+    said += [row("u", "dog", unknown=True, no_class=True, guess="(table)"), row("g", "dog")]
     board = shown(labels(said))
     assert (board["given"], board["origin"], board["correction"]) == (
         ["cat", "cat", "unknown", None],
         [None, "(table)", "(table)", None],
         "(corrected)",
     )
-    page = {"support": True, "by_page": True}
-    said = [row("p", "cat", **page), row("q", "cat", by_table=True, **page)]
-    board = shown(labels([*said, row("r", "cat", by_table=True, corrected=True, **page)]))
-    assert board["origin"] == ["(page folder)", "(page)", "(page corrected)"]
+    of_page = ["(page folder)", "(page)", "(page corrected)"]
+    board = shown(labels([row(mark, "cat", support=True, guess=mark) for mark in of_page]))
+    assert board["origin"] == of_page
     assert board["correction"] == "(page corrected)"
 
 

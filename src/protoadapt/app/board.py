@@ -30,7 +30,7 @@ from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, skipped_records
 from protoadapt.labeling.suggest import next_record, suggest_first
-from protoadapt.labeling.support import CORRECTED, IN_FOLDER, IN_TABLE
+from protoadapt.labeling.support import CORRECTED, IN_FOLDER, IN_TABLE, PAGE
 from protoadapt.vision.pictures.walk import Skipped
 
 NAMED = 2
@@ -174,13 +174,10 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
     codes = np.array([number.get(board.labels.get(place, ""), UNLABELED) for place in ordered])
     names = [to_text(board.pictures[place].name) for place in board.present]
-    origin = np.array([board.origins.get(place, IN_TABLE) for place in ordered])
+    origin = np.array([board.origins.get(place, IN_TABLE) + PAGE for place in ordered])
     table = (row[board.present], rows, codes, classes, metadata)
     collection = Collection.of_rows("Pictures", names, *table, origin=origin, skipped=skipped_records(board.skipped))
-    named = collection.name(make_estimator(METHOD, {}), paths=paths)
-    for record in named.result["pictures"]:
-        record["by_page"] = True
-    return named
+    return collection.name(make_estimator(METHOD, {}), paths=paths)
 
 
 def first_pictures(board: Board, n: int = NEXT) -> dict[int, str]:

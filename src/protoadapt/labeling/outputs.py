@@ -78,9 +78,8 @@ def picture_records(
         record |= {"margin": round(p - q, 6), "familiarity": round(familiarity, 6), "unknown": unknown}
         record |= {"thumb": None, "support": code >= 0}
         record |= {"no_class": True} if code == NONE_OF_CLASSES else {}
-        given = source if code != UNLABELED else support.IN_FOLDER
-        record["by_table"] = given != support.IN_FOLDER
-        records.append(record | ({"corrected": True} if given == support.CORRECTED else {}))
+        label = UNKNOWN if code == NONE_OF_CLASSES else classes[first]
+        records.append(record | ({} if code == UNLABELED else {"guess": support.marks(label)[source]}))
     return records
 
 
@@ -102,20 +101,12 @@ def labels_csv_text(result: Mapping[str, Any]) -> str:
         answered = result["calibrated"] or record["support"]
         unknown = ("yes" if record["unknown"] else "no") if answered else "uncalibrated"
         confidence, margin, familiarity = (f"{record[key]:.4f}" for key in ("confidence", "margin", "familiarity"))
-        guess = origin_mark(record) if record["support"] else label
+        guess = record.get("guess", label)
         if record.get("no_class"):  # a person's word needs no calibration
-            label, unknown, guess = UNKNOWN, "yes", origin_mark(record)
+            label, unknown = UNKNOWN, "yes"
         file = files.file_cell(record["file"])
         rows.append([file, label, confidence, runner_up, margin, familiarity, unknown, guess])
     return files.csv_text(rows)
-
-
-def origin_mark(record: Mapping[str, Any]) -> str:
-    """What `guess` says of an example, so that it comes back with the same origin."""
-    origin = support.CORRECTED if record.get("corrected") else int(record.get("by_table", False))
-    marks = support.marks(UNKNOWN if record.get("no_class") else record["label"])
-    ours, of_page = (mark for mark, other in marks.items() if other == origin)
-    return of_page if record.get("by_page") else ours
 
 
 def result_head(title: str, classifier: Classifier, method: Mapping[str, Any]) -> dict[str, Any]:

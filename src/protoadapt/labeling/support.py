@@ -24,7 +24,8 @@ from protoadapt.vision.pictures.walk import Skipped, find_pictures
 
 IN_FOLDER, IN_TABLE, CORRECTED = 0, 1, 2
 """Origins of a label, the fairest sample of a class first: a class folder; a table; a table's correction of a guess."""
-OF_PAGE = "(page"
+PAGE = 3
+"""What is added to the origin of a label that was given in the page."""
 DELIMITERS = ",;\t"  # spreadsheets use one or another, depending on the country
 
 Key = TypeVar("Key", bound=Hashable)
@@ -75,16 +76,17 @@ class Row(NamedTuple):
 
     @property
     def origin(self) -> int:
-        return IN_TABLE if self.guess is None else marks(self.label).get(self.guess, CORRECTED)
+        known = marks(self.label)
+        return IN_TABLE if self.guess is None else known.index(self.guess) % PAGE if self.guess in known else CORRECTED
 
 
-def marks(label: str) -> dict[str, int]:
-    """What `guess` can say of an example with this label, by `label` and by the page, and the origin that it has then.
+def marks(label: str) -> list[str]:
+    """What `guess` can say of an example with this label, in the order of the origins, those of the page last.
 
     A class folder is named, so that a changed label is noticed.
     """
-    ours = {f"(folder) {names.class_cell(label)}": IN_FOLDER, "(table)": IN_TABLE, "(corrected)": CORRECTED}
-    return ours | {"(page folder)": IN_FOLDER, "(page)": IN_TABLE, "(page corrected)": CORRECTED}
+    given = [f"(folder) {names.class_cell(label)}", "(table)", "(corrected)"]
+    return [*given, "(page folder)", "(page)", "(page corrected)"]
 
 
 def read_support(
@@ -188,7 +190,7 @@ def table_examples(
         near = (table.parent, images) if guess is None else (images, table.parent)
         files = list(_places(name, *near))[: 1 if guess is None else None] or list(_places(name, *folders[1:]))
         bare = not os.path.dirname(os.path.normpath(name))
-        if bare and (not files or (guess or "").startswith(OF_PAGE)):
+        if bare and (not files or guess in marks(label)[PAGE:]):
             anywhere = anywhere or _by_name(folders)
             spellings = map(os.path.normpath, (name, names.from_text(name)))
             files += next((anywhere[spelling] for spelling in spellings if spelling in anywhere), [])

@@ -98,7 +98,7 @@ def _board_data(
     document: dict[str, Any], records: Sequence[LabelledPicture], names: Sequence[str], lead: str
 ) -> dict[str, Any]:
     """What the board shows: one list per value, with an entry per picture."""
-    by_page = any(p.by_page for p in records)
+    by_page = any((p.origin or "").startswith("(page") for p in records)
     place, (first, reasons) = {id(p): i for i, p in enumerate(records)}, read_next(document, records)
     queue = [place[id(p)] for p in first]
     asked = [i for i, p in enumerate(records) if not p.support and i not in set(queue)]

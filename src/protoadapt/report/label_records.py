@@ -23,7 +23,6 @@ class LabelledPicture(NamedTuple):
     support: bool
     unknown: bool
     no_class: bool  # a person says that it belongs to none of the classes
-    by_page: bool  # the page in the browser gave the label
     origin: str | None  # what the column `guess` of a csv says of a label that no folder holds
     thumb: str | None
     preview: str | None  # the same, larger, where there is one
@@ -54,6 +53,7 @@ def read_records(document: dict[str, Any]) -> tuple[list[LabelledPicture], list[
 def _record(p: dict[str, Any], index: dict[str, int], folder: object) -> LabelledPicture:
     label, second = (index.get(str(p[key]), -1) if p.get(key) is not None else -1 for key in ("label", "runner_up"))
     thumb, preview = (picture(p.get(key)) for key in ("thumb", "preview"))
+    guess = str(p.get("guess", "(folder)"))
     return LabelledPicture(
         file=str(p.get("file")),
         class_=label,
@@ -63,18 +63,11 @@ def _record(p: dict[str, Any], index: dict[str, int], folder: object) -> Labelle
         support=bool(p.get("support")),
         unknown=bool(p.get("unknown")) or label < 0,
         no_class=bool(p.get("no_class")),
-        by_page=bool(p.get("by_page")),
-        origin=_origin(p),
+        origin=None if guess.startswith("(folder)") else guess,
         thumb=thumb or preview,
         preview=preview or thumb,
         link=link(folder, str(p.get("file"))),
     )
-
-
-def _origin(p: dict[str, Any]) -> str | None:
-    if p.get("by_page"):
-        return "(page corrected)" if p.get("corrected") else "(page)" if p.get("by_table") else "(page folder)"
-    return "(corrected)" if p.get("corrected") else "(table)" if p.get("by_table") or p.get("no_class") else None
 
 
 def read_totals(document: dict[str, Any], names: Sequence[str], records: Sequence[LabelledPicture]) -> list[Total]:
