@@ -177,23 +177,22 @@ def test_what_is_no_array_of_real_numbers_is_said_once(values, words):
         evaluate(values, Y[:64], "protonet", episodes=3)
 
 
-def test_data_frames_lists_and_plain_masked_arrays_are_read():
+def test_rows_labels_and_means_of_many_types_are_read():
     expected = evaluate(X, Y, "simpleshot", episodes=10, base_mean=X.mean(0)).correct
+    names = np.array([f"class {c}" for c in range(8)])[Y]
     for rows, labels, mean in (
         (pd.DataFrame(X.numpy()), pd.Series(Y.numpy(), index=np.arange(len(Y)) + 7), pd.Series(X.mean(0).numpy())),
         (X.numpy()[::-1][::-1], Y.tolist(), X.mean(0).tolist()),
         (np.ma.array(X.numpy()), np.ma.array(Y.numpy()), X.mean(0).requires_grad_()),
         (X.clone().requires_grad_(), Y.int(), X.mean(0).double()),
+        (X.numpy().astype(">f4"), Y.float(), X.mean(0)),
+        *(
+            (X, labels, X.mean(0))
+            for labels in (Y.double().numpy(), names, names.tolist(), pd.Series(names, dtype="O"))
+        ),
     ):
         assert np.array_equal(evaluate(rows, labels, "simpleshot", episodes=10, base_mean=mean).correct, expected)
     assert evaluate(X.half(), Y, "simpleshot", episodes=10, base_mean=X.mean(0).bfloat16()).accuracy > 50
-
-
-def test_labels_may_be_whole_floats_or_class_names():
-    expected = evaluate(X, Y, "cipa", episodes=10)
-    names = np.array([f"class {c}" for c in range(8)])[Y]
-    for labels in (Y.float(), Y.double().numpy(), names, names.tolist(), pd.Series(names), pd.Series(names, dtype="O")):
-        assert np.array_equal(evaluate(X, labels, "cipa", episodes=10).correct, expected.correct)
 
 
 @pytest.mark.parametrize(("way", "query", "dim", "most"), [(5, 15, 64, 512), (5, 15, 640, 512), (20, 100, 640, 8)])

@@ -115,21 +115,20 @@ def test_bad_arrays_are_named(tmp_path, arrays, words):
 
 
 @pytest.mark.parametrize(
-    ("stated", "words"),
+    ("key", "value"),
     [
-        ({"pooling": "two"}, "has pooling = 'two', which is not valid: extract"),
-        ({"pooling": None}, "has pooling = None"),
-        ({"pooling": [1]}, "has pooling = "),
-        ({"views": 0}, "has views = 0"),
-        ({"weights": ["a"]}, "has weights = "),
-        ({"dataset": {"a": 1}}, "has dataset = "),
-        ({"split": list(range(10**6))}, "has split = "),
+        ("pooling", "two"),
+        ("pooling", None),
+        ("views", 0),
+        ("store", -1),
+        ("weights", ["a"]),
+        ("split", [*range(10**6)]),
     ],
-    ids=["word", "null", "list", "views", "weights", "dataset", "split"],
+    ids=lambda value: str(value)[:9],
 )
-def test_what_a_file_says_of_itself_is_not_trusted(tmp_path, stated, words):
-    save_features(tmp_path / "f.safetensors", replace(TABLE, metadata=stated))
-    with pytest.raises(UserError, match=words) as caught:
+def test_what_a_file_says_of_itself_is_not_trusted(tmp_path, key, value):
+    save_features(tmp_path / "f.safetensors", replace(TABLE, metadata={key: value}))
+    with pytest.raises(UserError, match=f"metadata has {key} = .*, which is not valid: extract") as caught:
         load_features(tmp_path / "f.safetensors")
     assert len(str(caught.value)) < 200
 
