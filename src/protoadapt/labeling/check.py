@@ -185,21 +185,17 @@ def _document(faults: Faults, labels: Sequence[Mapping[str, str]], classes: Sequ
 
 def check_table(document: Mapping[str, Any]) -> str:
     """check.csv: a line per picture and fault (`label`, `duplicate` or `outlier`), the worst first."""
-    rows: list[Sequence[str]] = [COLUMNS]
-
-    def line(one: Mapping[str, Any], fault: str, detail: str, score: float | None = None, group: str = "") -> None:
-        number = "" if score is None else f"{score:.4f}"
-        rows.append([file_cell(one["file"]), class_cell(one["label"]), fault, class_cell(detail), number, group])
-
-    for one in document["suspects"]:
-        line(one, "label", one["likely"], one["p_label"])
+    faults = [(one, "label", one["likely"], f"{one['p_label']:.4f}", "") for one in document["suspects"]]
     for group, of in enumerate(document["duplicates"], 1):
-        kind = "identical" if of["identical"] else "near-duplicate"
-        for one in of["files"]:
-            line(one, "duplicate", kind + (", other label" if of["contradicts"] else ""), group=str(group))
+        kind = ("identical" if of["identical"] else "near-duplicate") + (", other label" if of["contradicts"] else "")
+        faults += [(one, "duplicate", kind, "", str(group)) for one in of["files"]]
     for one in document["outliers"]:
-        line(one, "outlier", "resembles no other picture", one["similarity"])
-    return csv_text(rows)
+        faults.append((one, "outlier", "resembles no other picture", f"{one['similarity']:.4f}", ""))
+    rows = [
+        (file_cell(one["file"]), class_cell(one["label"]), fault, class_cell(detail), score, group)
+        for one, fault, detail, score, group in faults
+    ]
+    return csv_text([COLUMNS, *rows])
 
 
 def find_faults(rows: np.ndarray, codes: np.ndarray) -> Faults:

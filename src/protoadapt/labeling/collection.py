@@ -155,7 +155,12 @@ class Collection:
             codes = np.concatenate([self.labels, np.full(len(rows), UNLABELED)])
             drawn = np.concatenate([self.support, rows]).astype(np.float32)
             result["paths"] = prototype_paths(estimator, classifier, drawn, codes)
-            result["map"] = picture_map(estimator, classifier, *self.table) if self.table else None
+            result["map"] = None
+            if self.table:
+                rows, codes, row = self.table
+                points, moves = principal_plane(*prepared_steps(estimator, classifier, rows, codes))
+                of_class = dict(zip(self.classes, moves.round(4).tolist()))
+                result["map"] = {"points": points[row].round(4).tolist(), "paths": of_class}
         return Named(result, classifier, records if keep else None)
 
 
@@ -171,17 +176,6 @@ def prepared_steps(
     path = clone(estimator).path(rows, np.maximum(codes, -1))
     chosen = np.linspace(0, len(path) - 1, STEPS).round().astype(int)
     return classifier.prepare(rows).numpy(), path[chosen].swapaxes(0, 1)
-
-
-def picture_map(
-    estimator: "PrototypeClassifier", classifier: Classifier, rows: np.ndarray, codes: np.ndarray, row: np.ndarray
-) -> dict[str, Any]:
-    """All pictures in the plane of their first two principal components, for the board.
-
-    row (n): the row of each picture. Returns `points` [[x, y] per picture] and `paths` {class: [[x, y] per step]}.
-    """
-    points, steps = principal_plane(*prepared_steps(estimator, classifier, rows, codes))
-    return {"points": points[row].round(4).tolist(), "paths": dict(zip(classifier.classes, steps.round(4).tolist()))}
 
 
 def prototype_paths(
