@@ -34,12 +34,16 @@ def same(one, other) -> bool:
     )
 
 
+def add(session, pictures, labels=None, skipped=(), **more) -> None:
+    session.add(pictures, [one.key for one in pictures], skipped, labels or [None] * len(pictures), **more)
+
+
 @pytest.fixture
 def session(tmp_path):
     fresh = new_session(tmp_path, WEIGHTS)
     pictures = cloud()
-    fresh.add(pictures[:6], [], ["ant", "bee", "cat", None, None, None], "first")
-    fresh.add(pictures[6:], [Skipped("a.txt", "no picture")], [None] * 24, "second")
+    add(fresh, pictures[:6], ["ant", "bee", "cat", None, None, None], drop="first")
+    add(fresh, pictures[6:], skipped=[Skipped("a.txt", "no picture")], drop="second")
     return fresh
 
 
@@ -58,7 +62,7 @@ moves = st.lists(
 @given(moves)
 def test_a_session_opened_again_is_the_same(tmp_path, taken):
     session = new_session(tmp_path, WEIGHTS)
-    session.add(cloud(), [], ["ant", "bee", *[None] * 28])
+    add(session, cloud(), ["ant", "bee", *[None] * 28])
     for kind, place, value in taken:
         if kind in ("undo", "redo"):
             session.turn(kind)
@@ -88,7 +92,7 @@ def test_undo_and_redo_of_everything(session):
 def test_batches_of_one_drop_are_one_step(tmp_path):
     session = new_session(tmp_path, WEIGHTS)
     for start in (0, 10, 20):
-        session.add(cloud()[start : start + 10], [], ["ant"] + [None] * 9, "drop")
+        add(session, cloud()[start : start + 10], ["ant"] + [None] * 9, drop="drop")
     assert len(session.done) == 1
     session.turn("undo")
     assert session.board.present == []
@@ -99,9 +103,9 @@ def test_batches_of_one_drop_are_one_step(tmp_path):
 
 def test_a_picture_dropped_again_keeps_its_label_comes_back_and_takes_a_new_one(session):
     session.change({"gone": {0: True}}, "off")
-    session.add([session.board.pictures[0].key], [], [None])
+    add(session, cloud()[:1])
     assert (0 in session.board.gone, session.board.labels[0], len(session.board.pictures)) == (False, "ant", 30)
-    session.add([session.board.pictures[0].key], [], ["Wasp"])
+    add(session, cloud()[:1], ["Wasp"])
     assert session.board.labels[0] == "Wasp"
     assert session.board.classes == ("ant", "bee", "cat", "Wasp")
 
@@ -190,7 +194,7 @@ def test_a_full_server_refuses_a_newcomer_and_erases_nobody(tmp_path, monkeypatc
     monkeypatch.setattr(session_module, "MOST", 2)
     boards = Boards(tmp_path, WEIGHTS, 100)
     one, two = boards.new(), boards.new()
-    one.add(cloud(), [], [None] * 30)
+    add(one, cloud())
     with pytest.raises(UserError, match="already holds 2 boards"):
         boards.new()
     assert boards.get(one.id) is one
@@ -209,7 +213,7 @@ def test_a_full_server_refuses_a_newcomer_and_erases_nobody(tmp_path, monkeypatc
 def test_a_kept_board_leaves_the_memory_only(tmp_path):
     boards = Boards(tmp_path, WEIGHTS, 100, keep=True)
     session = boards.new()
-    session.add(cloud(), [], [None] * 30, folder="birds é")
+    add(session, cloud(), folder="birds é")
     session.keep(session.board.pictures[0].key, [b"large", b"small"])
     session.seen = time.monotonic() - IDLE - 1
     boards.new()
@@ -227,7 +231,7 @@ def test_a_board_s_name_leads_nowhere_else(tmp_path, name):
 
 def test_all_boards_together_have_a_limit(tmp_path):
     boards = Boards(tmp_path, WEIGHTS, 10)
-    boards.new().add(cloud(), [], [None] * 30)
+    add(boards.new(), cloud())
     assert boards.left() == CROWD * 10 - 30
 
 
@@ -235,9 +239,9 @@ def test_classes_of_a_drop_have_one_order_whatever_portion_comes_first(tmp_path)
     pictures, seen = cloud(), []
     for order in ((0, 1, 2), (2, 0, 1)):
         session = new_session(tmp_path, WEIGHTS)
-        session.add(pictures[3:4], [], ["zebra"])
+        add(session, pictures[3:4], ["zebra"])
         for portion in order:
-            session.add([pictures[portion]], [], [("plot 2", "plot 10", "ant")[portion]], "drop")
+            add(session, [pictures[portion]], [("plot 2", "plot 10", "ant")[portion]], drop="drop")
         seen.append(session.board.classes)
         assert open_session(session.folder, WEIGHTS).board.classes == session.board.classes
         session.turn("undo")

@@ -93,9 +93,9 @@ def board_routes(service: Service) -> APIRouter:
         known = {picture.key for picture in here.board.pictures}
         room = max(0, min(service.limits.pictures - len(known), service.boards.left()))
         options = service.network, service.metadata, service.limits, here.keep
-        answers, skipped = read_uploads(sent.uploads, known, room, *options)
-        here.add(answers, skipped, sent.labels, sent.drop, sent.folder)
-        return {"revision": here.revision, "skipped": [list(one) for one in skipped]}
+        read = read_uploads(sent.uploads, known, room, *options)
+        here.add(*read, sent.labels, sent.drop, sent.folder)
+        return {"revision": here.revision, "skipped": [list(one) for one in read[-1]]}
 
     @routes.post("/api/boards/{board}/table")
     def add_table(here: Here, text: Annotated[bytes, Depends(text_body)]) -> dict[str, Any]:

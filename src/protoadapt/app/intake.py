@@ -91,36 +91,30 @@ def read_uploads(
     metadata: Mapping[str, Any],
     limits: Limits,
     keep: Callable[[str, Sequence[bytes]], None],
-) -> tuple[list[BoardPicture | str | None], list[Skipped]]:
+) -> tuple[list[BoardPicture], list[str | None], list[Skipped]]:
     """Reads, checks and embeds files.
 
     known: contents (sha256) that are on the board, which are not computed again. room: how many new pictures fit.
-    keep: called with the content of a new picture and its copies for the page, LARGE and SMALL, in WebP. Returns for
-    each file its picture, its content where that is known, or None where it is left out; and the files left out.
+    keep: called with the content of a new picture and its copies for the page, LARGE and SMALL, in WebP. Returns the
+    new pictures, the content of each file, None where it is left out, and the files left out.
     """
-
     read = partial(read_upload, metadata=metadata, limits=limits, known=known, sides=(LARGE, SMALL))
-    reads = list(ahead(read, uploads, 16))
-    fresh = {one.key: one for one in reads if one.pixels is not None}
-    fitting = dict(list(fresh.items())[:room])
-    pixels = [one.pixels for one in fitting.values()]
-    size = batch_size(network)
-    batches = ((start, np.stack(pixels[start : start + size])) for start in range(0, len(pixels), size))  # type: ignore[arg-type]
-    with _network_lock:
-        embedded = [row for _, rows in embed_batches(network, metadata, batches) for row in check_rows(rows).numpy()]
-    rows = dict(zip(fitting, embedded))
-    for key, one in fitting.items():
-        keep(key, one.copies)
-    answers: list[BoardPicture | str | None] = []
+    fresh: dict[str, tuple[str, np.ndarray]] = {}  # content: name and pixels
+    contents: list[str | None] = []
     skipped = []
-    for upload, one in zip(uploads, reads):
-        full = one.key in fresh and one.key not in fitting
-        if one.error or full:
+    for upload, one in zip(uploads, ahead(read, uploads, 16)):
+        is_new = one.pixels is not None and one.key not in fresh
+        if one.error or (is_new and len(fresh) >= room):
             skipped.append(Skipped(upload.name, one.error or f"a board holds at most {limits.pictures:,} pictures"))
-            answers.append(None)
-        else:
-            answers.append(BoardPicture(upload.name, one.key, rows[one.key]) if one.key in rows else one.key)
-    return answers, skipped
+        elif is_new:
+            fresh[one.key] = upload.name, one.pixels  # type: ignore[assignment]
+            keep(one.key, one.copies)
+        contents.append(one.key if one.key in known or one.key in fresh else None)
+    pixels, size = [pixels for _, pixels in fresh.values()], batch_size(network)
+    batches = ((start, np.stack(pixels[start : start + size])) for start in range(0, len(pixels), size))
+    with _network_lock:
+        rows = [row for _, rows in embed_batches(network, metadata, batches) for row in check_rows(rows).numpy()]
+    return [BoardPicture(name, key, row) for (key, (name, _)), row in zip(fresh.items(), rows)], contents, skipped
 
 
 def table_labels(board: Board, text: bytes) -> tuple[Patch, list[str]]:

@@ -7,7 +7,7 @@ many clients cost little more than the network alone. What waits is bounded: bey
 import asyncio
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -77,13 +77,6 @@ class Predictor:
         self._waiting.put_nowait((pixels, future))
         return future
 
-    def answer(self, names: Sequence[str], rows: Sequence[np.ndarray]) -> list[Prediction]:
-        answers = self.classifier.answer(np.stack(rows))
-        self.answered += len(rows)
-        records = picture_records(names, answers, np.full(len(rows), UNLABELED), self.classifier.classes)
-        keys = ("label", "confidence", "runner_up", "margin", "unknown")
-        return [Prediction(name=record["file"], **{key: record[key] for key in keys}) for record in records]
-
     def _work(self) -> None:
         while True:
             batch = [self._waiting.get()]
@@ -103,7 +96,8 @@ class Predictor:
 
 def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
     """POST /api/predict and GET /health."""
-    routes, decoders = APIRouter(tags=["predict"]), asyncio.Semaphore(DECODERS)
+    routes, decoders, classifier = APIRouter(tags=["predict"]), asyncio.Semaphore(DECODERS), predictor.classifier
+    calibrated = classifier.threshold is not None
 
     async def features(upload: Upload) -> "asyncio.Future[np.ndarray] | Unreadable":
         """The features to come, or why there are none."""
@@ -127,18 +121,17 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
             raise HTTPException(422, f"there is no picture that can be read ({why})")
         names = [upload.name for upload, one in zip(uploads, found) if not isinstance(one, Unreadable)]
         rows = await asyncio.gather(*(one for one in found if not isinstance(one, Unreadable)))
-        pictures = await run_in_threadpool(predictor.answer, names, rows)
-        calibrated = predictor.classifier.threshold is not None
+        answers = await run_in_threadpool(classifier.answer, np.stack(rows))
+        predictor.answered += len(rows)
+        records = picture_records(names, answers, np.full(len(rows), UNLABELED), classifier.classes)
+        pictures = [Prediction(name=record["file"], **record) for record in records]
         return Predictions(pictures=pictures, skipped=skipped, calibrated=calibrated)
 
     @routes.get("/health")
     def health() -> Health:
         """Answers as soon as pictures are answered."""
-        known = predictor.classifier
-        model, calibrated = str(predictor.metadata["model"]), known.threshold is not None
-        return Health(
-            status="ok", model=model, classes=known.classes, calibrated=calibrated, answered=predictor.answered
-        )
+        known: dict[str, Any] = {"classes": classifier.classes, "answered": predictor.answered}
+        return Health(status="ok", model=str(predictor.metadata["model"]), calibrated=calibrated, **known)
 
     return routes
 

@@ -20,7 +20,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,25 +131,24 @@ class Session:
 
     def add(
         self,
-        answers: Sequence[BoardPicture | str | None],
+        pictures: Sequence[BoardPicture],
+        contents: Sequence[str | None],
         skipped: Sequence[Skipped],
         labels: Sequence[str | None],
         drop: str = "",
         folder: str = "",
     ) -> None:
-        """Adds the pictures that `intake.read_uploads` returned, with the label of each, None where it has none.
+        """Adds what `intake.read_uploads` returned, with the label of each file, None where it has none.
 
         Steps with the same `drop` are undone together. folder: the name of the folder that they come from.
         """
         with self.lock:
             known = {picture.key for picture in self.board.pictures}
-            read = {one.key: one for one in answers if isinstance(one, BoardPicture)}
-            new = [one for key, one in read.items() if key not in known]
-            keys = [one.key if isinstance(one, BoardPicture) else one for one in answers]
-            given = {key: label for key, label in zip(keys, labels) if key is not None and label is not None}
+            new = [one for one in pictures if one.key not in known]
+            given = {key: label for key, label in zip(contents, labels) if key is not None and label is not None}
             piece = f"{len(self.board.pictures):06d}.safetensors"
             line: dict[str, Any] = {"add": [[one.name, one.key] for one in new], "piece": piece, "drop": drop}
-            line |= {"there": [key for key in keys if key is not None], "labels": given}
+            line |= {"there": [key for key in contents if key is not None], "labels": given}
             line |= {"skipped": [list(one) for one in skipped]}
             after = self._after(line, new)  # first: a label that is no name is refused before anything is written
             if new:
@@ -233,16 +232,10 @@ class Session:
                 file.truncate(whole)  # the next line would continue half of this one
                 raise
 
-    def replay(self) -> None:
-        """Takes every step of the log again."""
-        path = self.folder / LOG
-        content = path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        head, *lines = whole.splitlines()
-        if clean_json(head).get("weights") != self.weights:
-            raise UserError(f"the session {self.id} was made with another model: serve it with that --model")
+    def replay(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Takes the steps of a log again."""
         self._replaying = True
-        for line in map(clean_json, lines):
+        for line in lines:
             if "patch" in line:
                 self.change(line["patch"], _text(line["words"]))
             elif "add" in line:
@@ -250,7 +243,6 @@ class Session:
             else:
                 self.turn(next(iter(line)))
         self._replaying = False
-        os.truncate(path, len(whole))
 
     def _stored(self, line: Mapping[str, Any]) -> list[BoardPicture]:
         """The pictures of a line, with features that can be compared with those before."""
@@ -281,9 +273,15 @@ def new_session(home: Path, weights: str) -> Session:
 
 def open_session(folder: Path, weights: str) -> Session:
     """The session that a folder holds, as it was after its last step. Raises UserError where it is damaged."""
-    session = Session(folder, weights)
+    session, log = Session(folder, weights), folder / LOG
     try:
-        session.replay()
+        content = log.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        head, *lines = map(clean_json, whole.splitlines())
+        if head.get("weights") != weights:
+            raise UserError(f"the session {session.id} was made with another model: serve it with that --model")
+        session.replay(lines)
+        os.truncate(log, len(whole))
     except UserError:
         raise
     except DAMAGE as error:
