@@ -6,15 +6,10 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from functools import partial
-from io import BytesIO
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from protoadapt.vision import networks
-
-COLOURS = {"red": (220, 40, 40), "blue": (50, 60, 220), "green": (40, 200, 60)}
 
 
 @pytest.fixture(scope="session")
@@ -24,17 +19,10 @@ def loaded(model):
 
 
 @pytest.fixture(scope="session")
-def painted():
+def painted(paint, tmp_path_factory):
     """painted("red", 3): a PNG file's bytes, another for every number."""
-
-    def paint(colour: str, number: int = 0) -> bytes:
-        rng = np.random.default_rng([number, *COLOURS[colour]])
-        pixels = np.array(COLOURS[colour]) + rng.normal(0, 30, (26, 30, 3))
-        out = BytesIO()
-        Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(out, "PNG")
-        return out.getvalue()
-
-    return paint
+    folder = tmp_path_factory.mktemp("painted")
+    return lambda colour, number=0: paint(folder / f"{colour} {number}.png", colour, number).read_bytes()
 
 
 @pytest.fixture(scope="session")

@@ -171,15 +171,12 @@ def test_bad_files_are_named_and_names_lead_nowhere(client, board, add, tmp_path
     assert clean_path("a/" * 20 + "b.png") == "a/" * 7 + "b.png"
 
 
-@pytest.mark.parametrize("folder", ["unknown", "Unknown", " ", "\x00"])
-def test_a_folder_that_is_no_class_labels_nothing(client, board, add, folder):
-    add({"a.png": ("red", 1)}, [folder])
-    assert client.get(board).json()["labels"] == {}
-
-
-def test_folders_named_as_label_names_them_and_very_long_ones(client, board, add):
-    add({"a.png": ("red", 1), "b.png": ("blue", 1)}, ["and%2For", "x" * 100])
-    assert client.get(board).json()["classes"] == ["and/or", "x" * 80]
+def test_folders_name_classes_as_in_label(client, board, add):
+    folders = ["and%2For", "x" * 100, "unknown", "Unknown", " ", "\x00"]
+    add({f"{i}.png": ("red", i) for i in range(6)}, folders)
+    state = client.get(board).json()
+    assert state["classes"] == ["and/or", "x" * 80]
+    assert state["labels"] == {"0": "and/or", "1": "x" * 80}
 
 
 def test_copies_of_pictures_and_nothing_else(client, filled):

@@ -215,7 +215,7 @@ def test_a_picture_of_no_class_is_said_unknown_and_members_are_not():
     assert [row["unknown"] for row in told] == [i == 2 for i in range(30)], "a person's word needs no calibration"
 
 
-def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class(tmp_path):
+def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class():
     board = labelled(with_pictures(Board(), cloud(6)), {0: "bee", 1: "wasp", 2: "unknown"})
     result = name_board(labelled(board, {3: "unknown"}), METADATA).result
     rows = {row["file"]: row for row in csv.DictReader(StringIO(labels_csv_text(result), newline=""))}
@@ -228,12 +228,6 @@ def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class(tmp_path):
     assert labels_summary(result).startswith(
         "2 pictures labelled with 2 classes from 4 examples, 2 of them of none of the classes."
     )
-    (tmp_path / "labels.csv").write_text(labels_csv_text(result))
-    for row in rows:
-        (tmp_path / row).write_bytes(b"")
-    given = {example.file: example for example in read_support([tmp_path / "labels.csv"], tmp_path).examples}
-    again = given[str(tmp_path / said[1]["file"])]
-    assert (again.label, again.origin, len(given)) == ("unknown", CORRECTED, 4)
 
 
 def test_the_table_is_label_s_and_comes_back_as_support(tmp_path):
@@ -258,7 +252,3 @@ def test_the_table_is_label_s_and_comes_back_as_support(tmp_path):
         (str(tmp_path / nasty[1]), 'bee, or wasp"'),
     }, "what people gave, and no guesses"
     assert len(read_support([tmp_path / "labels.csv"], tmp_path).examples) == 2
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / nasty[1]).write_bytes(b"another file")  # the page cannot have said which
-    with pytest.raises(UserError, match=r"another file, .*: write the full path"):
-        read_support([tmp_path / "labels.csv"], tmp_path)

@@ -14,13 +14,6 @@ from protoadapt.labeling import label
 
 LABELS = """() => Object.fromEntries([...document.querySelectorAll(".tile")].map(
   (tile) => [tile.title, tile.getAttribute("aria-label").split(", ")[1]]))"""
-DROP = """async ([files, selector]) => {
-  const transfer = new DataTransfer();
-  for (const [name, bytes] of files) transfer.items.add(new File([new Uint8Array(bytes)], name));
-  const target = document.querySelector(selector);
-  for (const type of ["dragover", "drop"])
-    target.dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true }));
-}"""
 
 DROP_FOLDER = """([files, selector]) => {
   const entry = (name, inside) => inside instanceof Map
@@ -103,6 +96,7 @@ def settled(page) -> None:
 
 
 def saved(page, name):
+    settled(page)
     page.click("summary:has-text('Save')")
     with page.expect_download() as coming:
         page.click(f"[data-save='{name}']")
@@ -160,38 +154,6 @@ def test_what_is_sent_read_and_named_is_said(page, photos):
     page.wait_for_selector(".status-line:has-text('15 pictures named')")
 
 
-def test_corrections_by_keyboard_alone_with_undo_and_redo(filled):
-    page = filled
-    before = table(page)
-    page.keyboard.press("s")  # the queue of suggested pictures
-    page.wait_for_selector("[data-scope=next][aria-current]")
-    first = page.locator(".tile.focus").get_attribute("title")
-    page.keyboard.press("2")
-    settled(page)
-    assert page.locator(".tile.focus").get_attribute("title") != first, "on to the next one"
-    page.keyboard.press("Enter")
-    page.keyboard.press("u")
-    page.keyboard.press("c")
-    page.keyboard.type("sea")
-    page.keyboard.press("Enter")
-    settled(page)
-    page.wait_for_selector(".classes li[data-name=sea]")
-    after = table(page)
-    given = {name: row["label"] for name, row in after.items() if row["guess"] == "(page corrected)"}
-    unknown = [name for name, row in after.items() if row["label"] == "unknown"]
-    assert given[first] == "red"
-    assert (len(given), len(unknown), sorted(given.values()).count("sea")) == (4, 1, 1)
-    page.keyboard.press("Escape")
-    for _ in range(4):
-        page.keyboard.press("Control+z")
-    settled(page)
-    assert table(page) == before
-    for _ in range(4):
-        page.keyboard.press("Control+Shift+Z")
-    settled(page)
-    assert table(page) == after
-
-
 def test_new_names_leave_the_picture_that_is_answered_at_the_head_of_the_queue(filled):
     """The server may suggest others by then; its answer is altered here so that it does."""
     page = filled
@@ -220,34 +182,6 @@ def test_new_names_leave_the_picture_that_is_answered_at_the_head_of_the_queue(f
     for _ in range(2):
         page.keyboard.press("s")
         page.wait_for_function(f"({place})() === 1")
-
-
-def test_many_are_chosen_with_shift_and_ctrl_and_dragged_onto_a_class(filled):
-    page = filled
-    page.fill("input[type=search]", "sea")
-    page.wait_for_function("() => document.querySelectorAll('.tile').length === 3")
-    page.fill(".new-class input", "water")
-    page.press(".new-class input", "Enter")
-    settled(page)
-    page.click(".tile >> nth=0")
-    page.click(".tile >> nth=2", modifiers=["Shift"])
-    assert page.locator(".tile.selected").count() == 3
-    page.click(".tile >> nth=1", modifiers=["Control"])
-    assert page.locator(".tile.selected").count() == 2
-    place = page.locator(".classes").bounding_box()
-    over = (
-        "(item, [type, to]) => item.dispatchEvent(new DragEvent(type, { relatedTarget: to && item.querySelector(to) }))"
-    )
-    for type, to, on in (("dragover", None, True), ("dragleave", ".number", True), ("dragleave", None, False)):
-        page.eval_on_selector(".classes li[data-name=water]", over, [type, to])
-        assert page.locator(".classes li.over").count() == on, "as long as the pointer is above any part of it"
-    page.drag_and_drop(".tile.selected >> nth=0", ".classes li[data-name=water]")
-    settled(page)
-    page.wait_for_function("() => document.querySelectorAll('.tile.given').length === 2")
-    assert set(labels(page).values()) == {"water"}, "the third follows"
-    assert page.locator(".tile.moved").count() == 1, "and that is shown"
-    assert page.inner_text("[data-scope=moved] .number") == "1"
-    assert page.locator(".classes").bounding_box()["y"] == place["y"], "no row came between"
 
 
 def test_classes_are_renamed_merged_and_deleted(filled):
@@ -307,23 +241,33 @@ def test_pictures_that_were_missing_are_asked_for_again(filled):
     page.wait_for_function("() => document.querySelector('.inspector .whole').naturalWidth > 0")
 
 
-def test_a_lasso_on_the_map_chooses_pictures(filled):
+def test_chosen_pictures_are_dragged_onto_a_new_class_and_others_follow(filled):
+    page = filled
+    page.fill("input[type=search]", "sea")
+    page.wait_for_function("() => document.querySelectorAll('.tile').length === 3")
+    page.fill(".new-class input", "water")
+    page.press(".new-class input", "Enter")
+    settled(page)
+    page.click(".tile >> nth=0")
+    page.click(".tile >> nth=2", modifiers=["Control"])
+    assert page.locator(".tile.selected").count() == 2
+    place = page.locator(".classes").bounding_box()
+    page.drag_and_drop(".tile.selected >> nth=0", ".classes li[data-name=water]")
+    settled(page)
+    page.wait_for_function("() => document.querySelectorAll('.tile.given').length === 2")
+    assert set(labels(page).values()) == {"water"}, "the third follows"
+    assert page.locator(".tile.moved").count() == 1, "and that is shown"
+    assert page.inner_text("[data-scope=moved] .number") == "1"
+    assert page.locator(".classes").bounding_box()["y"] == place["y"], "no row came between"
+
+
+def test_the_map_shows_the_picture_below_the_pointer(filled):
     page = filled
     page.click("[data-mode=map]")
     box = page.wait_for_selector(".stage canvas").bounding_box()
     page.wait_for_selector("canvas[aria-label^='Map of 19 pictures']")
-    x, y, right, low = box["x"] + 3, box["y"] + 3, box["x"] + box["width"] - 3, box["y"] + box["height"] - 3
-    page.mouse.move(x, y)
-    page.mouse.down()
-    for point in ((right, y), (right, low), (x, low), (x, y)):
-        page.mouse.move(*point, steps=4)
-    page.mouse.up()
-    page.wait_for_selector(".inspector:has-text('19 pictures chosen')")
-    assert page.locator(".chosen img").count() == 19
-    assert not page.is_visible(".inspector .large"), "not one picture for all"
-    page.keyboard.press("Escape")
     for i, j in product(range(40), range(40)):  # until the pointer is at a picture
-        page.mouse.move(x + (i + 0.5) / 40 * (right - x), y + (j + 0.5) / 40 * (low - y))
+        page.mouse.move(box["x"] + (i + 0.5) / 40 * box["width"], box["y"] + (j + 0.5) / 40 * box["height"])
         if page.is_visible(".tip"):
             break
     page.wait_for_function("() => document.querySelector('.tip img').naturalWidth > 0")

@@ -7,9 +7,8 @@ pytest.importorskip("fastapi", reason="the extra `app` is not installed")
 from fastapi import FastAPI, Request
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
-from starlette.websockets import WebSocketDisconnect
 
-from protoadapt.app.guard import COOKIE, Guard, is_loopback
+from protoadapt.app.guard import COOKIE, Guard
 from protoadapt.app.server import checked_token
 from protoadapt.core.errors import UserError
 
@@ -34,15 +33,7 @@ def test_this_computer_is_let_in(name):
     "name",
     [
         *("evil.example", "127.0.0.1.evil.example", "192.168.0.7:7860", "0.0.0.0", "", "[::1", "::1", "[127.0.0.1]"),
-        *(
-            "a@b",
-            "evil@localhost",
-            "evil:x@127.0.0.1:7860",
-            "@localhost",
-            "localhost/evil",
-            "localhost?x",
-            "localhost#x",
-        ),
+        *("a@b", "evil@localhost", "evil:x@127.0.0.1:7860", "localhost/evil", "localhost?x", "localhost#x"),
         *("localhost:", "localhost:x", "localhost:1:2", "localhost:+1", "[::1]evil", "[::1%lo]", "localhost evil"),
         *("localhost\\evil", "[::1]:", "lo\tcalhost", "localhost\t"),
     ],
@@ -104,30 +95,13 @@ def test_a_form_sent_by_another_site_without_an_origin_is_refused():
     assert client().get("/", headers={"sec-fetch-site": "cross-site"}).text == "inside", "a link may lead here"
 
 
-def test_sockets_are_refused():
-    with pytest.raises(WebSocketDisconnect) as refused, client().websocket_connect("/"):
-        pass
-    assert refused.value.code == 1008
-
-
-@pytest.mark.parametrize(
-    ("host", "here"),
-    [
-        ("127.0.0.1", True),
-        ("::1", True),
-        ("localhost", True),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("example.org", False),
-    ],
-)
-def test_only_this_computer_goes_without_a_token(host, here):
-    assert is_loopback(host) is here
-    assert (checked_token(host, None) is None) is here
-    assert checked_token(host, TOKEN) == TOKEN
-    if not here:
-        assert checked_token(host, None) != checked_token(host, None)
+def test_only_this_computer_goes_without_a_token():
+    for host in ("127.0.0.1", "::1", "localhost"):
+        assert checked_token(host, None) is None
+    for host in ("0.0.0.0", "::", "example.org"):
         assert len(checked_token(host, None)) >= 32
+        assert checked_token(host, None) != checked_token(host, None)
+    assert checked_token("::1", TOKEN) == checked_token("::", TOKEN) == TOKEN
 
 
 @pytest.mark.parametrize("token", ["", "short", "with blanks in it, long", "ünïcode-ünïcode-ünï", "a" * 300])

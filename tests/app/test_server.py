@@ -1,12 +1,11 @@
 """The server: half-sent requests; the page as a process with its token, killed, and the folder that goes with it."""
 
-import asyncio
 import os
 import resource
 import signal
 import socket
-import sys
 import threading
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,9 +14,9 @@ pytest.importorskip("uvicorn", reason="the extra `app` is not installed")
 
 import httpx
 import uvicorn
+from helpers.command import refused
 
-from protoadapt.app.server import MOST, SPARE, kept_folder, listening_socket, most_connections, protocol
-from protoadapt.cli import main
+from protoadapt.app.server import kept_folder, listening_socket, protocol
 
 
 async def inside(scope, receive, send):
@@ -25,26 +24,18 @@ async def inside(scope, receive, send):
     await send({"type": "http.response.body", "body": b"ok"})
 
 
-@pytest.fixture
-def serving():
-    """serving(most, seconds): the port of a server with such connections."""
-    servers = []
-
-    def start(most, seconds):
-        listener = listening_socket("127.0.0.1", 0)
-        config = uvicorn.Config(inside, log_level="critical", http=protocol(most, seconds), lifespan="off")
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
+@contextmanager
+def serving(seconds):
+    """A server with such connections, and its port."""
+    with listening_socket("127.0.0.1", 0) as listener:
+        server = uvicorn.Server(
+            uvicorn.Config(inside, log_level="critical", http=protocol(50, seconds), lifespan="off")
+        )
+        thread = threading.Thread(target=server.run, args=[[listener]], daemon=True)
         thread.start()
-        servers.append((server, thread, listener))
-        start.server = server
-        return listener.getsockname()[1]
-
-    yield start
-    for server, thread, listener in servers:
+        yield server, listener.getsockname()[1]
         server.should_exit = True
         thread.join(20)
-        listener.close()
 
 
 def half(port) -> socket.socket:
@@ -64,42 +55,24 @@ def is_closed(one: socket.socket) -> bool:
     return True  # else `recv` would have run out of time
 
 
-def test_a_half_sent_request_is_closed(serving):
-    port = serving(50, 0.2)
-    silent = socket.create_connection(("127.0.0.1", port), timeout=20)
-    assert is_closed(half(port))
-    assert is_closed(silent), "so is one that says nothing at all"
+def test_a_half_sent_request_is_closed():
+    with serving(0.3) as (_, port):
+        silent = socket.create_connection(("127.0.0.1", port), timeout=20)
+        assert is_closed(half(port))
+        assert is_closed(silent), "so is one that says nothing at all"
+        one = half(port)
+        one.sendall(b"\r\n")
+        assert b"200" in one.recv(1000)
+        one.sendall(b"GET / HTTP/1.1\r\n")
+        assert is_closed(one), "so is the second request of a connection"
 
 
-def test_so_is_the_second_request_of_a_connection(serving):
-    one = half(serving(50, 0.5))
-    one.sendall(b"\r\n")
-    assert b"200" in one.recv(1000)
-    one.sendall(b"GET / HTTP/1.1\r\n")
-    assert is_closed(one)
-
-
-def test_a_whole_request_is_served_however_many_are_half_sent(serving):
-    port = serving(10, 60.0)
-    crowd = [half(port) for _ in range(30)]
-    assert httpx.get(f"http://127.0.0.1:{port}/", timeout=20).text == "ok"
-    assert all(is_closed(one) for one in crowd[:20]), "the oldest give way"
-    crowd[-1].sendall(b"\r\n")
-    assert b"200" in crowd[-1].recv(1000), "the newest may still go on"
-
-
-def test_no_part_of_an_answer_waits_for_the_other_side(serving):
-    with httpx.Client() as visitor:  # whose connection stays open
-        visitor.get(f"http://127.0.0.1:{serving(50, 60.0)}/")
-        (connection,) = serving.server.server_state.connections
+def test_no_part_of_an_answer_waits_for_the_other_side():
+    with serving(60.0) as (server, port), httpx.Client() as visitor:  # whose connection stays open
+        visitor.get(f"http://127.0.0.1:{port}/")
+        (connection,) = server.server_state.connections
         held = connection.transport.get_extra_info("socket")
         assert held.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
-def test_there_are_fewer_connections_than_open_files(monkeypatch):
-    for soft, most in ((150, 150 - SPARE), (resource.RLIM_INFINITY, MOST), (1 << 20, MOST), (10, 4)):
-        monkeypatch.setattr(resource, "getrlimit", lambda kind, soft=soft: (soft, soft))
-        assert most_connections() == most
 
 
 def test_elsewhere_with_a_token_and_nothing_beyond_the_page(tmp_path, served, painted):
@@ -130,16 +103,15 @@ def test_a_flood_of_half_sent_requests_leaves_it_reachable_and_quiet(tmp_path, s
 
     with served(tmp_path, before=few_files) as address:  # whose end checks that stderr is empty
         port = urlsplit(address).port
-        crowd = []
-        for _ in range(260):
-            one = socket.create_connection(("127.0.0.1", port), timeout=20)
-            one.sendall(b"POST /api/boards HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-            crowd.append(one)
+        crowd = [half(port) for _ in range(260)]
         assert httpx.get(f"{address}api/about", timeout=30).status_code == 200
         board = httpx.post(f"{address}api/boards", timeout=30).json()["id"]
         form = {"content-type": "multipart/form-data; boundary=x"}
         bad = httpx.post(f"{address}api/boards/{board}/pictures", content=b"no form", headers=form, timeout=30)
         assert bad.status_code == 400
+        assert all(is_closed(one) for one in crowd[:100]), "the oldest give way"
+        crowd[-1].sendall(b"\r\n")
+        assert b"200" in crowd[-1].recv(1000), "the newest may still go on"
         for one in crowd:
             one.close()
 
@@ -187,32 +159,14 @@ def test_a_killed_server_loses_nothing_that_it_answered(tmp_path, served, painte
         assert (after["redo"], visitor.get(f"{board}/small/4").content) == ("wrong", small)
 
 
-@pytest.fixture
-def mistake(monkeypatch, capsys):
-    """mistake("--port", "1"): the one sentence that `serve` ends with."""
-
-    def said(*words):
-        monkeypatch.setattr(sys, "argv", ["protoadapt", "serve", *map(str, words)])
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        sentence = capsys.readouterr().err
-        assert ended.value.code == 2
-        assert sentence.startswith("error: ")
-        assert sentence.count("\n") == 1
-        return sentence
-
-    return said
-
-
-def test_mistakes_are_one_sentence(mistake, model, tmp_path):
+def test_mistakes_are_one_sentence(model, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"127.0.0.1 port {port} cannot be used" in mistake("--model", model, "--port", port)
-    assert "16 to 256" in mistake("--model", model, "--host", "0.0.0.0", "--token", "short")
-    assert "no.such.host.invalid" in mistake("--model", model, "--host", "no.such.host.invalid")
-    assert "there is no model 'lite9'" in mistake("--model", "lite9")
+        assert f"127.0.0.1 port {port} cannot be used" in refused("serve", "--model", model, "--port", port)
+    assert "16 to 256" in refused("serve", "--model", model, "--host", "0.0.0.0", "--token", "short")
+    assert "no.such.host.invalid" in refused("serve", "--model", model, "--host", "no.such.host.invalid")
+    assert "there is no model 'lite9'" in refused("serve", "--model", "lite9")
     (tmp_path / "file").write_text("")
-    assert "cannot be used" in mistake("--model", model, "--port", 0, "--keep", tmp_path / "file")
+    assert "cannot be used" in refused("serve", "--model", model, "--port", 0, "--keep", tmp_path / "file")
     with kept_folder(tmp_path / "kept", tmp_path):  # a server of its own has it
-        assert "in use by another" in mistake("--model", model, "--port", 0, "--keep", tmp_path / "kept")
+        assert "in use by another" in refused("serve", "--model", model, "--port", 0, "--keep", tmp_path / "kept")

@@ -121,14 +121,6 @@ def test_a_line_that_was_cut_off_is_removed_and_the_rest_is_there(session):
     assert same(open_session(session.folder, WEIGHTS), again)
 
 
-def test_what_is_refused_changes_nothing(session):
-    before, log = session.board, (session.folder / LOG).read_bytes()
-    for patch in ({"labels": {"99": "ant"}}, {"labels": {0: "no class"}}, {"x": 1}):
-        with pytest.raises(UserError):
-            session.change(patch, "bad")
-    assert (session.board, (session.folder / LOG).read_bytes()) == (before, log)
-
-
 def test_half_a_line_on_a_full_disk_does_not_spoil_the_next(session):
     """The operating system cuts the line off, as it does where the disk is full."""
     size = (session.folder / LOG).stat().st_size

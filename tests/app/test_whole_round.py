@@ -2,12 +2,12 @@
 by selection and drag, undo and redo, a lasso on the map, the server killed and the board opened again, and the table
 fed to `label`, which names all pictures alike."""
 
-import csv
 import signal
-from io import StringIO
 
 import numpy as np
 import pytest
+from app.test_browser import settled, table
+from helpers.label_files import write_table
 from PIL import Image
 
 pytest.importorskip("uvicorn", reason="the extra `app` is not installed")
@@ -31,20 +31,6 @@ def photos(tmp_path_factory):
         pixels = hue + rng.normal(0, 12, 3) + rng.normal(0, 25, (8, 10, 3))
         Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(root / name)
     return root
-
-
-def settled(page) -> None:
-    """Waits until the server has answered everything."""
-    page.wait_for_selector(".board:not(.busy)")
-
-
-def table(page) -> dict[str, dict[str, str]]:
-    settled(page)
-    page.click("summary:has-text('Save')")
-    with page.expect_download() as coming:
-        page.click("[data-save='labels.csv']")
-    text = coming.value.path().read_bytes().decode()
-    return {row["file"]: row for row in csv.DictReader(StringIO(text, newline=""))}
 
 
 def by_keyboard(page) -> None:
@@ -136,10 +122,7 @@ def test_fifty_corrections_a_killed_server_and_label(chromium, served, photos, m
         assert table(page) != whole, "and steps of before can be undone"
     page.close()
     corrected = tmp_path / "labels.csv"
-    with open(corrected, "w", newline="") as file:
-        writer = csv.DictWriter(file, next(iter(whole.values())).keys())
-        writer.writeheader()
-        writer.writerows(whole.values())
+    write_table(corrected, list(whole.values()))
     result = label([corrected], photos, tmp_path / "named", model=model)
     assert {one["file"]: one["label"] for one in result["pictures"]} == {
         name: row["label"] for name, row in whole.items()
