@@ -38,12 +38,13 @@ class ResNet12Block(nn.Module):
         self.conv2, self.bn2 = conv(outputs, outputs, 3), nn.BatchNorm2d(outputs)
         self.conv3, self.bn3 = conv(outputs, outputs, 3), nn.BatchNorm2d(outputs)
         self.shortcut, self.shortcut_bn = conv(inputs, outputs, 1), nn.BatchNorm2d(outputs)
+        self.pool = nn.MaxPool2d(2)
 
     def forward(self, x: Tensor) -> Tensor:
         h = torch.relu(self.bn1(self.conv1(x)))
         h = torch.relu(self.bn2(self.conv2(h)))
         h = self.bn3(self.conv3(h)) + self.shortcut_bn(self.shortcut(x))
-        return nn.functional.max_pool2d(torch.relu(h), 2)
+        return self.pool(torch.relu(h))
 
 
 def resnet12(width: int = 64, growth: Sequence[float] = (1, 2, 4, 8)) -> Staged:

@@ -39,7 +39,7 @@ def graph_of(stages: Iterable[nn.Module], metadata: Mapping[str, Any]) -> bytes:
             [end] = inputs
         else:
             operation = root.get_submodule(str(node.target)) if node.op == "call_module" else node.target
-            name_of[node] = write_operation(writer, operation, inputs, node.args, node.kwargs)
+            name_of[node] = write_operation(writer, operation, inputs)
     start, stop = (helper.make_tensor_value_info(name, TensorProto.FLOAT, list("NCHW")) for name in ("x", end))
     graph = helper.make_graph(writer.nodes, "protoadapt", [start], [stop], initializer=writer.weights)
     opset = [helper.make_opsetid("", OPSET)]
@@ -79,14 +79,14 @@ class Writer:
         return name
 
 
-def write_operation(writer: Writer, operation: Any, inputs: list[str], args: tuple, kwargs: dict[str, Any]) -> str:
-    """Writes one operation, a module or a function that was called with `args`; returns the name of its output."""
+def write_operation(writer: Writer, operation: Any, inputs: list[str]) -> str:
+    """Writes one operation, a module or a function of `inputs`; returns the name of its output."""
     match operation:
         case Convolution():
             conv, *rest = operation
             x = _convolution(writer, conv, inputs[0], {"auto_pad": "SAME_UPPER"})
             for part in rest:
-                x = write_operation(writer, part, [x], (), {})
+                x = write_operation(writer, part, [x])
             return x
         case nn.Conv2d(padding=tuple() as around, padding_mode="zeros"):
             return _convolution(writer, operation, inputs[0], {"pads": [*around, *around]})
@@ -104,9 +104,6 @@ def write_operation(writer: Writer, operation: Any, inputs: list[str], args: tup
             return inputs[0]
         case operator.add if len(inputs) == 2:
             return writer.add("Add", inputs)
-        case nn.functional.max_pool2d if len(args) == 2:
-            pool = nn.MaxPool2d(args[1], **kwargs)
-            return write_operation(writer, pool, inputs, (), {})
     name = getattr(operation, "__name__", type(operation).__name__)
     raise UnknownOperation(f"{name} is not among the operations that are written as ONNX")
 
