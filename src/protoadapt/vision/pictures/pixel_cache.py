@@ -84,7 +84,9 @@ def write_pixels(
     which none is left is left out too, unless the classes are `fixed`.
     """
     with written_whole(entry) as partial:
-        pixels = _allocate(partial, (len(pictures), 3, size, size))
+        pixels = np.memmap(partial, np.uint8, "w+", shape=(len(pictures), 3, size, size))
+        with open(partial, "rb+") as file:  # a full disk is an error here, where later it would be a crash
+            getattr(os, "posix_fallocate", lambda *_: None)(file.fileno(), 0, pixels.nbytes)
         bad = _decode_all(pictures, pixels, resize, skip, on_progress)
         kept = [row for row in range(len(pictures)) if row not in bad]
         if not kept:
@@ -146,14 +148,3 @@ def _decode_all(
 def unreadable(which: str) -> UserError:
     """The error for a picture that cannot be read, `which` being its name and the reason."""
     return UserError(f"a picture cannot be read, {which}: replace it, remove it, or use --skip-corrupt")
-
-
-def _allocate(path: Path, shape: tuple[int, ...]) -> np.memmap:
-    """Reserves the whole file: a full disk is an error here, where later it would be a crash."""
-    length = int(np.prod(shape))
-    with path.open("wb") as file:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, length)
-        else:
-            file.truncate(length)
-    return np.memmap(path, np.uint8, "r+", shape=shape)

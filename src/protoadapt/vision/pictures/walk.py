@@ -159,10 +159,9 @@ def pictures_in(folder: str | Path) -> Iterator[os.DirEntry]:
 
 def is_label_output(folder: str | bytes) -> bool:
     """Whether `protoadapt label`, or `predict --out`, wrote its results into this folder."""
-    labels, classifier, thumbs = (
-        os.path.join(os.fsdecode(folder), name) for name in ("labels.json", "classifier.safetensors", ".thumbs")
-    )
-    return os.path.isfile(labels) and (os.path.isfile(classifier) or os.path.isdir(thumbs))
+    place = Path(os.fsdecode(folder))
+    written = (place / "classifier.safetensors").is_file() or (place / ".thumbs").is_dir()
+    return written and (place / "labels.json").is_file()
 
 
 def listed_files(file: Path) -> Iterator[Entry]:
