@@ -21,8 +21,8 @@ from torch import nn
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.threads import ahead, cores, descriptors_left
-from protoadapt.vision.embed import IN_FLIGHT
-from protoadapt.vision.shards.make import BATCH, Decoded, Job, embed_decoded
+from protoadapt.vision.embed import IN_FLIGHT, embed_batches
+from protoadapt.vision.shards.make import BATCH, Decoded, Job
 
 PREFETCH = 2
 """Batches or shards that each worker may be ahead."""
@@ -39,7 +39,7 @@ def make_locally(job: Job, numbers: Sequence[int], workers: int | None) -> Itera
     network = job.network()
     places = [(number, batch) for number in numbers for batch in range(job.batches(number))]
     # One stream of batches through all shards: the GPU has the next one before a shard is whole, and threads write.
-    batches = iter(embed_decoded(decoded(job, places, workers), network, job.metadata, job.views))
+    batches = embed_batches(network, job.metadata, decoded(job, places, workers), views=job.views)
     shards = ((number, list(islice(batches, job.batches(number)))) for number in numbers)
     yield from ahead(lambda shard: job.write(*shard), shards, 4, threads=2)
 
@@ -57,7 +57,7 @@ def decoded(job: Job, places: Sequence[tuple[int, int]], workers: int) -> Iterat
     with _read_by_gpu(slots, job.device):
         items = [(position % len(slots), place) for position, place in enumerate(places)]
         for (slot, _), errors in zip(items, _by_workers(_decode, items, workers, job, slots)):
-            yield Decoded(slots[slot], errors)
+            yield Decoded(errors, slots[slot])
 
 
 @contextmanager

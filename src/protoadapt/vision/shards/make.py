@@ -35,8 +35,8 @@ filled up; it is what the network of one worker process can hold beside others."
 class Decoded(NamedTuple):
     """A batch of pixels (BATCH, 3, size, size) uint8, black where there is no picture, and why (by position)."""
 
-    pixels: np.ndarray | torch.Tensor
     errors: dict[int, str]
+    pixels: np.ndarray | torch.Tensor
 
 
 Embedded = Iterable[tuple[dict[int, str], torch.Tensor]]
@@ -78,7 +78,7 @@ class Job:
     def embed(self, network: nn.Module, number: int, threads: int = 1) -> Embedded:
         """The embedded batches of a shard, decoded by threads."""
         batches = ahead(partial(self.decode, number), range(self.batches(number)), 2 * threads, threads)
-        return embed_decoded(batches, network, self.metadata, self.views)
+        return embed_batches(network, self.metadata, batches, views=self.views)
 
     def write(self, number: int, embedded: Embedded) -> int:
         """Writes the part of a shard from its embedded batches. Whoever makes parts calls this; returns the number."""
@@ -109,12 +109,7 @@ def decode_batch(
                 raise
             except Exception as error:  # a broken file may fail in any way
                 errors[row] = reason(error, entry.name)
-    return Decoded(pixels, errors)
-
-
-def embed_decoded(batches: Iterable[Decoded], network: nn.Module, metadata: Mapping[str, Any], views: int) -> Embedded:
-    """Embeds decoded batches."""
-    return embed_batches(network, metadata, ((batch.errors, batch.pixels) for batch in batches), views=views)
+    return Decoded(errors, pixels)
 
 
 def rows_of(batches: Embedded, n: int) -> tuple[np.ndarray, dict[int, str]]:
@@ -136,4 +131,4 @@ def embed_entries(
     """Pictures with absolute paths, embedded exactly as the rows of parts are; returns as `rows_of`."""
     starts = range(0, len(entries), BATCH)
     batches = (decode_batch(Path(), entries[start : start + BATCH], metadata) for start in starts)
-    return rows_of(embed_decoded(batches, network, metadata, views), len(entries))
+    return rows_of(embed_batches(network, metadata, batches, views=views), len(entries))
