@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FEATURED = 10_000
 """Unlabelled rows that the report draws from and suggestions come from, at most."""
+FEW = 100_000
+"""Rows of a table that a spreadsheet opens without complaint: up to so many there is a labels.csv too."""
 NEXT = 18
 """Pictures that a result suggests to label next."""
 ROWS = 500
@@ -38,7 +40,7 @@ class Named(NamedTuple):
 
     result: dict[str, Any]  # what labels.json holds: the pictures that the report shows
     classifier: Classifier
-    records: list[dict[str, Any]] | None  # of all pictures, where they were asked for
+    records: list[dict[str, Any]] | None  # of all pictures, unless there are more than FEW
 
 
 @dataclass(frozen=True)
@@ -103,14 +105,13 @@ class Collection:
         rate: float | None = None,
         paths: bool = True,
         n_next: int = NEXT,
-        keep: bool = True,
         each: Callable[[AnsweredBlock], None] = lambda block: None,
     ) -> Named:
         """Fits the estimator on all rows and answers each picture once.
 
         rate: the share of known pictures that may be called unknown (`checked_rate`). paths: compute the prototypes'
-        paths for the report, which takes seconds. n_next: how many pictures to suggest for labelling next. keep: return
-        the records of all pictures, not only of those in the report. each: called with every block.
+        paths for the report, which takes seconds. n_next: how many pictures to suggest for labelling next. each: called
+        with every block.
         """
         network, calibration = self.network, self.network["calibration"]
         check_calibration(calibration, rate, network["model"])
@@ -120,7 +121,7 @@ class Collection:
         classifier = Classifier.of(estimator, self.classes, about, self.support, self.labels)
         if calibration is not None:
             classifier = with_threshold(classifier, calibration, self.labels, self.sample(), rate)
-        n_way, no_class = len(self.classes), 0
+        n_way, no_class, keep = len(self.classes), 0, self.rows_on_disk <= FEW
         found, unknown = np.zeros((2, n_way), np.int64)
         reported: list[dict[str, Any]] = []
         featured: list[dict[str, Any]] = []

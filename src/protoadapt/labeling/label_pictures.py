@@ -31,8 +31,6 @@ from protoadapt.vision.pictures.walk import Listing
 
 MODEL = "lite0"
 """The network of `label` unless another is asked for."""
-FEW = 100_000
-"""Rows of a table that a spreadsheet opens without complaint: up to so many there is a labels.csv too."""
 
 
 def label(
@@ -126,7 +124,7 @@ def label(
         writer = outputs.parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
     with thread_pool(1) as pool, writer if features else nullcontext(lambda block: None) as each:
         pool.submit(thumbnails_ahead, collection.root, collection.contents, output.folder)
-        named = collection.name(estimator, rate=rate, keep=collection.rows_on_disk <= FEW, each=each)
+        named = collection.name(estimator, rate=rate, each=each)
     result = named.result
     if features:
         result["title"] += f": {len(result['pictures']):,} of {count(collection.rows_on_disk, 'picture')}"

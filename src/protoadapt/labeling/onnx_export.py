@@ -13,6 +13,7 @@ import json
 import logging
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, written_whole
 from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.pictures import load_same
 from protoadapt.vision import networks
 from protoadapt.vision.networks.engines import TORCH
 from protoadapt.vision.networks.joined import Joined
@@ -74,7 +76,17 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     out = Path(out)
     if check_output(out, name).suffix != ".onnx":
         raise UserError(f"{out.name!r} is no name for an ONNX file: end it in .onnx")
-    network, about = networks.load(name, engine=TORCH)
+    load = partial(networks.load, engine=TORCH)
+    if classifier is None:
+        network, about = load(name)
+    elif (views := classifier.model.get("views", 1)) > 1:
+        raise UserError(
+            f"the classifier was fitted on features of {views} views per picture and an ONNX file takes one: extract "
+            f"with --views 1 and label again"
+        )
+    else:
+        made = classifier.model["name"], classifier.model["weights"]
+        network, about = load_same(name, *made, "the classifier was", load)
     if isinstance(network, OnnxFeatures):
         raise UserError(f"{str(name)!r} is an ONNX file already: export the model it was made from")
     if isinstance(network, Joined):
@@ -85,26 +97,12 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     outputs = ["features"]
     if classifier is not None:
         classifier, outputs = classifier.to("cpu"), ["probabilities", "familiarity"]
-        _check_pair(classifier, name, about)
         metadata |= {key: getattr(classifier, key) for key in ("classes", "temperature", "threshold")}
     module = FromPixels(network, about, classifier)
     module.eval()
-    with written_whole(out) as partial:
-        partial.write_bytes(_onnx(module, about["size"], outputs, metadata))
-        return {**_compared(partial, module, about["size"]), "bytes": partial.stat().st_size}
-
-
-def _check_pair(classifier: Classifier, name: str | Path, metadata: Mapping[str, Any]) -> None:
-    if classifier.model.get("views", 1) > 1:
-        raise UserError(
-            f"the classifier was fitted on features of {classifier.model['views']} views per picture and an ONNX file "
-            f"takes one: extract with --views 1 and label again"
-        )
-    if classifier.model["weights"] != metadata["weights"]:
-        raise UserError(
-            f"the classifier was fitted on features of {classifier.model['name']!r} with other weights than "
-            f"{str(name)!r}: export it with its own model"
-        )
+    with written_whole(out) as file:
+        file.write_bytes(_onnx(module, about["size"], outputs, metadata))
+        return {**_compared(file, module, about["size"]), "bytes": file.stat().st_size}
 
 
 def _onnx(network: nn.Module, size: int, outputs: list[str], metadata: Mapping[str, Any]) -> bytes:

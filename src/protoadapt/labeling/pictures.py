@@ -95,7 +95,7 @@ def load_same(model: str | Path | None, named: str, weights: str, what: str, loa
     if metadata["weights"] != weights:
         raise UserError(
             f"the model {metadata['model']!r} has other weights ({metadata['weights']}) than the one that {what} made "
-            f"with ({weights}), and features of two models do not mix: give that one with --model"
+            f"with ({weights}), and features of two models do not mix: give that model"
         )
     return network, metadata
 

@@ -5,7 +5,7 @@ from helpers.archive import label_features, of, write_csv
 from helpers.label_files import correct
 
 from protoadapt import UserError
-from protoadapt.labeling import label_pictures as labelling
+from protoadapt.labeling import collection as labelling
 
 pq = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.usefixtures("without_paths")
