@@ -8,8 +8,8 @@ from helpers import command
 from helpers.small_pictures import class_folders
 
 from protoadapt.core.features import load_features
-from protoadapt.report.captions import embedding
 from protoadapt.report.result_page import evaluation_page
+from protoadapt.report.tables import embedding
 
 
 def run(*words: object) -> str:

@@ -146,7 +146,7 @@ def test_mistakes_are_one_sentence(folder, model, words, said):
 
 def test_a_model_given_with_features_is_always_meant(protoadapt, monkeypatch):
     asked = []
-    result = {"classes": [], "pictures": [], "notes": [], "calibrated": False}
+    result = {key: [] for key in ("classes", "pictures", "notes", "skipped", "next")}
     monkeypatch.setattr("protoadapt.labeling.label", lambda *_, model, **options: asked.append(model) or result)
     places = ("label", "--support", "support", "--features", "f", "--out", "o")
     for words in ((), ("--model", "lite0"), ("--model", "cub")):

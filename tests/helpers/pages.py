@@ -38,9 +38,12 @@ def labels(
     told |= {"model": {"name": "lite0", "dataset": "ImageNet", "weights": "0123456789abcdef", "size": 224}}
     told |= {"method": {"name": "bapa", "settings": {"tau": 10.0}}, "calibrated": True, "temperature": 0.8}
     told |= {"threshold": 0.3, "versions": {"protoadapt": "0.1.0"}}
-    kinds = [(one["label"], one["support"]) for one in pictures]
-    counts = [(kinds.count((name, True)), kinds.count((name, False))) for name in names]
-    told |= {"classes": [{"name": name, "support": s, "found": n} for name, (s, n) in zip(names, counts)]}
+    kinds = [(one["label"], one["support"], one["unknown"]) for one in pictures]
+    told["classes"] = []
+    for name in names:
+        support, unknown = kinds.count((name, True, False)), kinds.count((name, False, True))
+        found = kinds.count((name, False, False)) + unknown
+        told["classes"].append({"name": name, "support": support, "found": found, "unknown": unknown})
     told |= {"pictures": pictures}
     return {**told, "skipped": [], "paths": None, **changes}
 

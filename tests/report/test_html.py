@@ -145,7 +145,7 @@ def test_a_file_without_suggestions_begins_with_the_least_certain():
 
 def test_suggestions_stand_in_their_order_with_their_reasons():
     told = [{"file": "c.jpg", "kind": "uncertain", "reason": "dog or <cat>"}, {"file": "gone.jpg", "reason": "?"}]
-    told += [{"file": "a.jpg", "reason": "resembles no example"}, {"file": "s/cat.png"}, "nothing", {}]
+    told += [{"file": "a.jpg", "reason": "resembles no example"}, {"file": "s/cat.png"}, {}]
     board = shown(labels(next=told))
     assert board["next"] == [4, 2, 3], "no examples, no other files; then the rest"
     assert board["suggested"] == 2

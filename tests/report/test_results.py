@@ -17,9 +17,8 @@ from protoadapt.core.evaluate import compare
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.results import pack, read_results
-from protoadapt.report.captions import embedding
 from protoadapt.report.result_page import evaluation_page
-from protoadapt.report.tables import OVER_CLASSES, comparison, render
+from protoadapt.report.tables import OVER_CLASSES, comparison, embedding, render
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 

@@ -28,7 +28,7 @@ def calibrate_command(
     """
     from protoadapt.core.features import load_features
     from protoadapt.labeling.familiarity import calibrate
-    from protoadapt.report.captions import origin
+    from protoadapt.report.tables import origin
     from protoadapt.vision.networks.cards import SCHEMA, read_card
 
     if check_output(card, *sources).suffix != ".json":

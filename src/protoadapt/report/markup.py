@@ -10,9 +10,9 @@ import html
 import json
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 VOID = {"br", "img", "input", "link", "meta"}
@@ -85,10 +85,20 @@ def name_of(value: object) -> Html:
     return tag("bdi", value)
 
 
-def section(title: str, *children: object, id_: str, note: object = None) -> Html:
-    """A section with its heading and a line on how to read it."""
+class Section(NamedTuple):
+    """A part of a page, to which a link at its beginning leads."""
+
+    id_: str
+    words: str  # of the link
+    content: Html
+
+
+def section(title: str, content: object, *, id_: str, note: object = None, words: str = "") -> Section | None:
+    """A section with its heading and a line on how to read it; None where there is none."""
+    if content is None or content == []:
+        return None
     heading = [tag("h2", title, id=f"{id_}-title"), tag("p", note, class_="note") if note else None]
-    return tag("section", heading, *children, id=id_, aria_labelledby=f"{id_}-title")
+    return Section(id_, words or title, tag("section", heading, content, id=id_, aria_labelledby=f"{id_}-title"))
 
 
 def table(columns: Iterable[str], rows: Iterable[tuple[object, object]], class_: str | None = None) -> Html:
@@ -109,17 +119,22 @@ def pairs(value: object) -> str:
     return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else ""
 
 
-def page(title: str, *lines: object, sections: Iterable[tuple[str, str, Html | None]], of: str) -> str:
-    """A page without a script: a header of `lines` with links to the sections, then the sections.
+def page(title: str, *lines: object, sections: Sequence[Section | None], of: str) -> str:
+    """A page without a script: a header of `lines` with links to the sections, then the sections."""
+    css = "".join(own_file(name) for name in ("palette.css", "page.css"))
+    return document_page(title, tag("main", headed(title, lines, sections)), css=css, of=of)
 
-    `sections` are given as (id, words of the link, content), those without content are left out.
-    """
-    present = [(id_, words, part) for id_, words, part in sections if part is not None]
-    nav = tag("nav", [tag("a", words, href=f"#{id_}") for id_, words, _ in present], aria_label="Sections")
-    main = tag("main", tag("header", tag("h1", name_of(title)), *lines, nav), [part for *_, part in present])
-    read = resources.files(__package__).joinpath
-    css = "".join(read(name).read_text("utf-8") for name in ("palette.css", "page.css"))
-    return document_page(title, main, css=css, of=of)
+
+def headed(title: str, lines: object, sections: Sequence[Section | None]) -> Html:
+    """A header of `lines` with links to the sections, then the sections."""
+    present = [one for one in sections if one]
+    nav = tag("nav", [tag("a", one.words, href=f"#{one.id_}") for one in present], aria_label="Sections")
+    return inner(tag("header", tag("h1", name_of(title)), lines, nav), [one.content for one in present])
+
+
+def own_file(name: str) -> str:
+    """A style sheet or script of this package."""
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
 
 
 def document_page(title: str, body: Html, *, css: str, of: str, script: str | None = None, data: Any = None) -> str:
@@ -140,14 +155,13 @@ def document_page(title: str, body: Html, *, css: str, of: str, script: str | No
         tag("title", title),
         tag("style", Html(css)),
     ]
-    end = [tag("script", _json(data), type="application/json", id="board-data")] if data is not None else []
-    end += [tag("script", Html(script))] if script else []
+    end = []
+    if script:
+        text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace(
+            "<", "\\u003c"
+        )  # no name ends the element
+        end += [tag("script", Html(text), type="application/json", id="board-data"), tag("script", Html(script))]
     return "<!doctype html>\n" + tag("html", tag("head", metadata), tag("body", body, end), lang="en") + "\n"
-
-
-def _json(value: Any) -> Html:
-    """JSON that no name inside can end or turn into markup."""
-    return Html(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
 
 
 def _hash(text: str) -> str:

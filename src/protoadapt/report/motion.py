@@ -9,7 +9,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.results import CHART_LIMIT
 from protoadapt.core.untrusted import whole
 from protoadapt.report.charts import HIDE, color, legend, mark, shape, star
-from protoadapt.report.markup import Html, section, tag
+from protoadapt.report.markup import Html, Section, section, tag
 
 PATHS = "protoadapt-paths/1"
 WIDTH, HEIGHT, EDGE = 640, 440, 26
@@ -51,9 +51,9 @@ def _points(values: Any) -> np.ndarray:
     return points.astype(float)
 
 
-def motion_section(*charts: object) -> Html:
+def motion_section(charts: Sequence[Html]) -> Section | None:
     """The section of a page that holds such charts."""
-    return section("How the prototypes moved", charts, id_="motion", note=NOTE)
+    return section("How the prototypes moved", charts, id_="motion", note=NOTE, words="Prototypes")
 
 
 def motion(paths: Paths, names: Sequence[str]) -> Html:

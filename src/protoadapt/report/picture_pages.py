@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protoadapt.core.errors import UserError, count
-from protoadapt.report.label_records import number
-from protoadapt.report.markup import Html, facts, inner, name_of, page, pairs, picture, section, tag
+from protoadapt.core.errors import count
+from protoadapt.report.label_records import check_lists, number
+from protoadapt.report.markup import Html, Section, facts, inner, name_of, page, pairs, picture, section, tag
 
 CHECK = "protoadapt-check/1"
 MANY = 200  # pictures or groups of a kind that are shown
@@ -24,6 +24,8 @@ FAULTS = {
         "Pairs with pictures of either class that look more like the other; the least typical of them are shown.",
     ),
 }
+KINDS = {"identical": ", identical files", "contradicts": ", different labels"}
+"""What is said of near-duplicates."""
 
 
 def check_page(document: dict[str, Any]) -> str:
@@ -33,27 +35,26 @@ def check_page(document: dict[str, Any]) -> str:
     total = count(int(number(document.get("checked")) or 0), "labelled picture")
     lead = tag("p", f"{total} of {count(len(document['classes']), 'class', 'classes')}.", class_="lead")
     known = [("model", (document.get("model") or {}).get("model")), ("versions", pairs(document.get("versions")))]
-    last = ("provenance", "Provenance", section("Provenance", facts(known), id_="provenance"))
-    return page(title, lead, sections=[*sections, last], of="check")
+    sections.append(section("Provenance", facts(known), id_="provenance"))
+    return page(title, lead, sections=sections, of="check")
 
 
-def check_sections(document: Mapping[str, Any]) -> list[tuple[str, str, Html | None]]:
-    """(id, words of the link, section) of each kind of fault, None where there is none; for other pages, too."""
-    for part in ("pictures", "classes", *FAULTS):
-        rows = document.get(part)
-        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise UserError(f"the field {part!r} is not a list: write check.json again with protoadapt check")
+def check_sections(document: Mapping[str, Any]) -> list[Section | None]:
+    """The section of each kind of fault, None where there is none; for other pages, too."""
+    check_lists(document, ("pictures", "classes", *FAULTS), "check.json again with protoadapt check")
     small = {str(one.get("file")): picture(one.get("thumb")) for one in document["pictures"]}
-    sections: list[tuple[str, str, Html | None]] = []
+    sections = []
     for kind, (title, note) in FAULTS.items():
         found = document[kind]
-        groups = kind in ("duplicates", "confused")
-        content = [_group(one, small) for one in found[:MANY]] if groups else [_grid(found, small)]
-        if groups and len(found) > MANY:
-            content.append(tag("p", f"and {len(found) - MANY:,} more, all in check.csv"))
-        sections.append((kind, title, section(title, content, id_=kind, note=note) if found else None))
+        content: list[Html | None] = []
+        if kind in ("duplicates", "confused"):
+            content = [_group(one, small) for one in found[:MANY]]
+        elif found:
+            content = [tag("div", [_labelled(one, small) for one in found[:MANY]], class_="grid")]
+        content.append(tag("p", f"and {len(found) - MANY:,} more, all in check.csv") if len(found) > MANY else None)
+        sections.append(section(title, content if found else None, id_=kind, note=note))
     if not document["suspects"]:
-        sections[0] = ("suspects", "Suspect labels", section("No suspect label", id_="suspects"))
+        sections[0] = section("No suspect label", (), id_="suspects", words="Suspect labels")
     return sections
 
 
@@ -61,17 +62,11 @@ def _group(one: Mapping[str, Any], small: Mapping[str, str | None]) -> Html:
     """Near-duplicates of each other, or pictures of two classes that are confused."""
     files = [file for file in one.get("files") or [] if isinstance(file, dict)]
     if names := [name_of(name) for name in (one.get("classes") or [])[:2]]:
-        share = _percent(one.get("share"))
-        words = inner(names[0], " and ", *names[1:], f": {one.get('pictures')}, {share} of both")
+        words = inner(names[0], " and ", *names[1:], f": {one.get('pictures')}, {_percent(one.get('share'))} of both")
     else:
-        kinds = {"identical": ", identical files", "contradicts": ", different labels"}
-        words = inner(count(len(files), "picture"), *(text for key, text in kinds.items() if one.get(key)))
-    return inner(tag("h3", words), _grid(files, small) if files else None)
-
-
-def _grid(ones: Sequence[Mapping[str, Any]], small: Mapping[str, str | None]) -> Html:
-    more = tag("p", f"and {len(ones) - MANY:,} more, all in check.csv") if len(ones) > MANY else None
-    return inner(tag("div", [_labelled(one, small) for one in ones[:MANY]], class_="grid"), more)
+        words = inner(count(len(files), "picture"), *(text for key, text in KINDS.items() if one.get(key)))
+    shown = [_labelled(file, small) for file in files[:MANY]]
+    return inner(tag("h3", words), tag("div", shown, class_="grid") if shown else None)
 
 
 def _labelled(one: Mapping[str, Any], small: Mapping[str, str | None]) -> Html:
@@ -105,7 +100,7 @@ def next_page(document: dict[str, Any]) -> str:
         known = [("likely", one.get("label")), ("or", one.get("runner_up"))]
         cards.append(_card(one["file"], picture(one.get("preview")), reason, known))
     note = "The most useful first. Write their classes into the column label of next.csv; leave empty what you skip."
-    sections = [("next", "Label next", section("Label these next", tag("div", cards, class_="grid large"), id_="next"))]
+    grid = section("Label these next", tag("div", cards, class_="grid large"), id_="next", words="Label next")
     lead = tag("p", f"{count(len(cards), 'picture')} whose labels would teach the classifier most.", class_="lead")
     lines = [lead, tag("p", note, class_="note")]
-    return page(str(document.get("title") or "Pictures"), *lines, sections=sections, of="next")
+    return page(str(document.get("title") or "Pictures"), *lines, sections=[grid], of="next")

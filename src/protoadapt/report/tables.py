@@ -1,9 +1,10 @@
-"""Results as tables: text, Markdown, CSV and LaTeX."""
+"""Results as tables: text, Markdown, CSV and LaTeX, and the words on what they were measured on."""
 
 import csv
 import io
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import compress
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -12,8 +13,6 @@ from rich.table import Table
 from protoadapt.core.comparisons import class_interval, compare_runs, paired_difference
 from protoadapt.core.errors import count, no_such
 from protoadapt.core.results import Record, right_answers
-from protoadapt.report.captions import caption, caption_of_runs, origin, run_name
-from protoadapt.report.latex import latex_table
 
 Row = Sequence[str]
 FORMATS = ("text", "markdown", "csv", "latex")
@@ -26,6 +25,11 @@ RUNS_NOTES = (
     "spread: standard deviation of the runs' means",
     "p: over episodes, corrected for the number of methods (Holm)",
 )
+USUAL = {"crop": "none", "views": 1, "store": None, "pooling": 1}
+ESCAPES = {
+    **{sign: "\\" + sign for sign in "_%&#${}"},
+    **{"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "±": r"$\pm$", "−": "$-$"},
+}
 
 
 def measures(results: Sequence[Record], reference: str | None = None) -> list[dict[str, float | None]]:
@@ -39,8 +43,7 @@ def measures(results: Sequence[Record], reference: str | None = None) -> list[di
         against = other if result is not other else None
         row = {"accuracy": result["accuracy"], "ci95": result["ci95"]}
         if other:
-            mean, half = paired_difference(result, against) if against else (None, None)
-            row |= {minus: mean, f"{minus} ci95": half}
+            row[minus], row[f"{minus} ci95"] = paired_difference(result, against) if against else (None, None)
         if unknown := result.get("unknown_auroc"):
             row |= {UNKNOWN: unknown["mean"], f"{UNKNOWN} ci95": unknown["ci95"]}
         row["classes ci95"] = class_interval(result)
@@ -63,11 +66,11 @@ def comparison(results: Sequence[Record], reference: str | None = None) -> tuple
     for result, row in zip(results, rows):
         if result["episodes"] == 1:  # one value has no spread
             row = {name: None if name.endswith("ci95") else value for name, value in row.items()}
-        cells = {"method": result["label"], "accuracy": _interval(row["accuracy"], row["ci95"], ".2f")}
+        cells = {"method": result["label"], "accuracy": _interval(row["accuracy"], row["ci95"])}
         if minus in row:
             cells[minus] = _interval(row[minus], row[f"{minus} ci95"], "+.2f")
         if UNKNOWN in row:
-            cells[UNKNOWN] = _interval(row[UNKNOWN], row[f"{UNKNOWN} ci95"], ".2f")
+            cells[UNKNOWN] = _interval(row[UNKNOWN], row[f"{UNKNOWN} ci95"])
         if wide:
             halves = row["classes ci95"], row.get(f"{minus} classes ci95")
             cells[OVER_CLASSES] = ", ".join(f"± {half:.1f}" for half in halves if half is not None)
@@ -75,13 +78,8 @@ def comparison(results: Sequence[Record], reference: str | None = None) -> tuple
     return list(table[0]), [list(cells.values()) for cells in table]
 
 
-def _interval(mean: float | None, half: float | None, form: str) -> str:
+def _interval(mean: float | None, half: float | None, form: str = ".2f") -> str:
     return "" if mean is None else f"{mean:{form}} ± {half:.2f}" if half is not None else f"{mean:{form}}"
-
-
-def _plain(row: dict[str, float | None]) -> dict[str, str]:
-    """Numbers for a program, empty where there is none."""
-    return {name: "" if value is None else format(value, PLAIN.get(name, ".4f")) for name, value in row.items()}
 
 
 def by_episodes(results: Iterable[Record], key: Callable[[Record], Hashable] | None = None) -> list[list[Record]]:
@@ -91,17 +89,12 @@ def by_episodes(results: Iterable[Record], key: Callable[[Record], Hashable] | N
     """
     groups: dict[Hashable, dict[Hashable, Record]] = {}
     for result in results:
-        episodes = _episodes(result)
+        features = result["features"]
+        source = str(features.get("hash") or features.get("weights") or "")
+        episodes = source, tuple(result["protocol"].items()), result["seed"], result["episodes"]
         same = (result["label"], episodes, right_answers(result).tobytes())
         groups.setdefault(key(result) if key else episodes, {}).setdefault(same, result)
     return [list(group.values()) for group in groups.values()]
-
-
-def _episodes(result: Record) -> Hashable:
-    """What is equal for results on the same episodes."""
-    features = result["features"]
-    source = str(features.get("hash") or features.get("weights") or "")
-    return source, tuple(result["protocol"].items()), result["seed"], result["episodes"]
 
 
 def text(header: Row, rows: Sequence[Row]) -> str:
@@ -118,20 +111,19 @@ def text(header: Row, rows: Sequence[Row]) -> str:
 
 def markdown(header: Row, rows: Sequence[Row]) -> str:
     """A table in Markdown; all columns but the first are aligned to the right."""
-
-    def line(cells: Row) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-    ruler = "|---|" + "---:|" * (len(header) - 1)
-    return "\n".join([line(header), ruler, *(line(row) for row in rows)])
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |" for cells in (header, *rows)]
+    return "\n".join([lines[0], "|---|" + "---:|" * (len(header) - 1), *lines[1:]])
 
 
-def as_csv(header: Row, rows: Sequence[Mapping[str, str]]) -> str:
-    """Rows by column name as comma-separated values."""
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows by column name as comma-separated values, as plain numbers, empty where there is none."""
     out = io.StringIO()
-    table = csv.DictWriter(out, header, restval="", extrasaction="ignore", lineterminator="\n")
+    table = csv.DictWriter(out, max(rows, key=len), restval="", extrasaction="ignore", lineterminator="\n")
     table.writeheader()
-    table.writerows(rows)
+    for row in rows:
+        table.writerow(
+            {k: format(v, PLAIN.get(k, ".4f")) if isinstance(v, (float, int)) else v for k, v in row.items()}
+        )
     return out.getvalue().rstrip("\n")
 
 
@@ -147,18 +139,15 @@ def render(results: Sequence[Record], reference: str | None, form: str) -> str:
     `reference` is the label of the result that the others are compared with, `form` one of FORMATS; "csv" has plain
     numbers in columns of their own, "latex" needs booktabs.
     """
-    check_format(form)
     groups = by_episodes(results)
-    if form == "csv":
-        rows = [
-            {"measured on": caption(group[0]), "method": result["label"], **_plain(row)}
-            for group in groups
-            for result, row in zip(group, measures(group, reference))
-        ]
-        header = max((list(row) for row in rows), key=len)
-        return as_csv(header[len(groups) == 1 :], rows)  # of one group, all are measured on the same
     if form == "latex":
         return _latex(groups, reference)
+    if form == "csv":
+        rows = []
+        for group in groups:
+            about = {"measured on": caption(group[0])} if len(groups) > 1 else {}
+            rows += [about | {"method": r["label"], **row} for r, row in zip(group, measures(group, reference))]
+        return _csv(rows)
     return "\n\n".join(_captioned(caption(group[0]), *comparison(group, reference), form) for group in groups)
 
 
@@ -167,20 +156,17 @@ def render_runs(results: Sequence[Record], reference: str | None, form: str) -> 
 
     A run is one feature file and one seed, and has every method; see `compare_runs`. The rest is as in `render`.
     """
-    check_format(form)
     runs, minus = compare_runs(results, reference), f"minus {reference}"
     if form == "csv":
-        names = {"runs": "runs", "accuracy": "accuracy", "ci95": "ci95", "spread": "spread"}
+        names = {"label": "method", "runs": "runs", "accuracy": "accuracy", "ci95": "ci95", "spread": "spread"}
         if reference:
             names |= {"difference": minus, "difference_ci95": f"{minus} ci95", "difference_spread": f"{minus} spread"}
             names |= {"p": "p", "p_holm": "p Holm"}
-        rows = [{"method": r["label"], **_plain({name: r.get(key) for key, name in names.items()})} for r in runs]
-        return as_csv(["method", *names.values()], rows)
+        return _csv([{name: run.get(key) for key, name in names.items()} for run in runs])
     header = ["method", "accuracy", "spread", *([minus, "p"] if reference else [])]
     table = []
     for r in runs:
-        spread = "" if r["spread"] is None else f"{r['spread']:.2f}"
-        row = [r["label"], _interval(r["accuracy"], r["ci95"], ".2f"), spread]
+        row = [r["label"], _interval(r["accuracy"], r["ci95"]), _interval(r["spread"], None)]
         if reference:
             p = "" if "p" not in r else f"{r['p_holm']:.3f}" if r["p_holm"] >= 0.001 else "< 0.001"
             row += [_interval(r.get("difference"), r.get("difference_ci95"), "+.2f"), p]
@@ -206,19 +192,131 @@ def _over_classes(header: Row) -> list[str]:
 
 def _latex(groups: Sequence[Sequence[Record]], reference: str | None) -> str:
     """Accuracies and differences without seconds; a group of columns per set of episodes, named by what differs."""
-    first = [group[0] for group in groups]
-    titles = []
-    for r in first:
+    titles, columns = [], []
+    for r, *_ in groups:
         p = r["protocol"]
         words = [origin(r["features"]), run_name(r), f"{p['way']}-way", p["kind"], f"M = {p['unlabeled']}"]
         titles.append([*words, f"seed {r['seed']}", f"{p['shot']}-shot"])
     differ = [len(set(words)) > 1 for words in zip(*titles)][:-1] + [True]
-    columns = []
     for title, group in zip(titles, groups):
         header, rows = comparison(group, reference)
-        rows = [row[: -len(SPEED)] for row in rows]
-        columns.append((" ".join(compress(title, differ)), header[: -len(SPEED)], rows))
-    shots = " and ".join(dict.fromkeys(f"{r['protocol']['shot']}-" for r in first))
-    about = "; ".join(dict.fromkeys(caption(r, shots) for r in first))
-    notes = _over_classes([name for _, header, _ in columns for name in header])
-    return latex_table(columns, "; ".join([about, *notes]))
+        columns.append((" ".join(compress(title, differ)), header[: -len(SPEED)], [row[: -len(SPEED)] for row in rows]))
+    shots = " and ".join(dict.fromkeys(f"{group[0]['protocol']['shot']}-" for group in groups))
+    about = dict.fromkeys(caption(group[0], shots) for group in groups)
+    return latex_table(
+        columns, "; ".join([*about, *_over_classes([name for _, header, _ in columns for name in header])])
+    )
+
+
+def latex_table(groups: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]]]], caption: str) -> str:
+    r"""Return a `table` environment, to be compiled with `\usepackage{booktabs}`.
+
+    `groups` are set side by side: (title, header, rows). The first cell of a row is its label, and rows with the same
+    label share a line; the second is "mean ± half-width", and the highest mean is bold.
+
+    >>> print(latex_table([("1-shot", ["method", "accuracy"], [["cipa", "86.17 ± 0.20"]])], "CIFAR-FS"))
+    \begin{table}
+    \centering
+    \caption{CIFAR-FS}
+    \begin{tabular}{lr}
+    \toprule
+    method & 1-shot \\
+    \midrule
+    cipa & \textbf{86.17} $\pm$ 0.20 \\
+    \bottomrule
+    \end{tabular}
+    \end{table}
+    """
+    titles, widths = [_escaped(title) for title, _, _ in groups], [len(header) - 1 for _, header, _ in groups]
+    if max(widths) == 1:
+        head = [_line(["method", *titles])]
+    else:
+        ends = [1 + sum(widths[: i + 1]) for i in range(len(groups))]
+        rules = [rf"\cmidrule(lr){{{end - width + 1}-{end}}}" for end, width in zip(ends, widths)]
+        spans = [rf"\multicolumn{{{width}}}{{c}}{{{title}}}" for width, title in zip(widths, titles)]
+        names = [_escaped(name) for _, header, _ in groups for name in header[1:]]
+        head = [_line(["", *spans]), " ".join(rules), _line(["method", *names])]
+    lines: dict[str, list[str]] = {label: [] for _, _, rows in groups for label, *_ in rows}
+    for (_, _, rows), width in zip(groups, widths):
+        best = max(float(mean.partition(" ")[0]) for _, mean, *_ in rows)
+        cells = {}
+        for label, *row in rows:
+            (mean, space, half), *others = row[0].partition(" "), *row[1:]
+            mean = rf"\textbf{{{mean}}}" if float(mean) >= best else mean
+            cells[label] = [f"{mean}{space}{_escaped(half)}", *map(_escaped, others)]
+        for label, line in lines.items():
+            line += cells.get(label, [""] * width)
+    body = [_line([_escaped(label), *line]) for label, line in lines.items()]
+    tabular = [rf"\begin{{tabular}}{{l{'r' * sum(widths)}}}", r"\toprule", *head, r"\midrule", *body, r"\bottomrule"]
+    begin = [r"\begin{table}", r"\centering", rf"\caption{{{_escaped(caption)}}}"]
+    return "\n".join([*begin, *tabular, r"\end{tabular}", r"\end{table}"])
+
+
+def _escaped(text: str) -> str:
+    return "".join(ESCAPES.get(sign, sign) for sign in text)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def dataset(features: Mapping[str, Any]) -> str:
+    """The name of the data that features come from: a folder of one's own by its name."""
+    return str(features.get("folder") or features.get("dataset") or "")
+
+
+def origin(features: Mapping[str, Any]) -> str:
+    """The same with the split."""
+    return " ".join(filter(None, (dataset(features), str(features.get("split") or ""))))
+
+
+def caption(result: Mapping[str, Any], shots: str = "") -> str:
+    """What a table was measured on, in one line; `shots` such as "1- and 5-" where it holds several."""
+    data = origin(result["features"])
+    return (f"{data}: " if data else "") + f"{_protocol(result, shots)}, seed {result['seed']}, 95 % CI"
+
+
+def caption_of_runs(results: Sequence[Mapping[str, Any]]) -> str:
+    """The same for results of several runs: feature files, seeds, or both."""
+    data = ", ".join(filter(None, dict.fromkeys(origin(result["features"]) for result in results)))
+    files, seeds = ({result["features"].get("hash") for result in results}, {result["seed"] for result in results})
+    runs = len({(result["features"].get("hash"), result["seed"]) for result in results})
+    number = f"{count(runs, 'run')}: {count(len(files), 'feature file')} × {count(len(seeds), 'seed')}"
+    return (f"{data}: " if data else "") + f"{_protocol(results[0])} per run, 95 % CI; {number}"
+
+
+def _protocol(result: Mapping[str, Any], shots: str = "") -> str:
+    p = result["protocol"]
+    queries = {
+        "balanced": f"{p['query']} queries per class",
+        "dirichlet": f"{result['queries']} queries, Dirichlet({p['alpha']:g})",
+        "semi": f"{p['query']} queries and {p['unlabeled']} unlabelled per class",
+        "present": f"{result['queries']} queries of {p['present']} classes",
+        "one-class": f"{result['queries']} queries of one class",
+        "few": count(result["queries"], "query", "queries"),
+        "open": f"{p['query']} queries per class, {100 * p['foreign']:g} % of all queries of other classes",
+    }[p["kind"]]
+    queries += f", {p['distractors']} distractor classes" if p["distractors"] else ""
+    return f"{p['way']}-way {shots or str(p['shot']) + '-'}shot, {queries}, {count(result['episodes'], 'episode')}"
+
+
+def run_name(result: Mapping[str, Any]) -> str:
+    """The name of an embedding: its training run, else its weights or its features."""
+    features = result["features"]
+    return str(_run(result) or features.get("weights") or features.get("hash") or "features")
+
+
+def _run(result: Mapping[str, Any]) -> object:
+    training = result.get("training")
+    return training.get("run") if isinstance(training, dict) else None
+
+
+def embedding(result: Mapping[str, Any]) -> str:
+    """Network, training run, weights, and whatever is unusual about crop, views, their stored side and pooling."""
+    features = result["features"]
+    parts = [
+        *(features.get("backbone"), f"run {_run(result)}" if _run(result) else None),
+        f"weights {features['weights']}" if features.get("weights") else None,
+        *(f"{key} {value}" for key, usual in USUAL.items() if (value := features.get(key, usual)) not in (usual, None)),
+    ]
+    return ", ".join(str(part) for part in parts if part)

@@ -6,7 +6,7 @@ from typing import Any
 from protoadapt.core.results import CHART_LIMIT
 from protoadapt.core.untrusted import finite
 from protoadapt.report.charts import Series, color, lines, ticks
-from protoadapt.report.markup import Html, facts, inner, section, tag
+from protoadapt.report.markup import Html, Section, facts, inner, section, tag
 
 RUN = "protoadapt-run/1"
 LOSSES = {"ce": "cross-entropy", "rotation": "rotation", "hct": "HCT", "manifold_mixup": "Manifold Mixup"}
@@ -23,7 +23,7 @@ NOTE = (
 )
 
 
-def training_section(runs: Iterable[dict[str, Any]]) -> Html:
+def training_section(runs: Iterable[dict[str, Any]]) -> Section | None:
     """Two charts and a list of facts per training run (documents of schema `protoadapt-run/1`)."""
     return section("Training", [_run(run) for run in runs], id_="training", note=NOTE)
 
@@ -35,36 +35,23 @@ def _run(run: dict[str, Any]) -> Html:
     known = [("data", config.get("dataset")), ("network", config.get("backbone")), ("epochs", config.get("epochs"))]
     known += [("best", score)]
     known += [("time", f"{run['seconds']:,.0f} s on {run.get('hardware')}" if _shown(run.get("seconds")) else None)]
-    charts = [_chart("Training loss", losses(history)), _chart("Accuracy, %", accuracies(history), 100.0)]
+    present = {name for row in history for name in row if name not in NO_LOSSES and not name.startswith("val_")}
+    names = [name for name in LOSSES if name in present] + sorted(present - LOSSES.keys())
+    losses = {name: (LOSSES.get(name, name), color(i)) for i, name in enumerate(names)}
+    charts = [_chart("Training loss", history, losses), _chart("Accuracy, %", history, ACCURACIES, 100.0)]
     return inner(tag("h3", str(run.get("run") or "run")), facts(known), tag("div", charts, class_="charts"))
 
 
-def _chart(title: str, series: Sequence[Series], high: float | None = None) -> Html | None:
-    values = [y for one in series for _, y in one.points]
-    if not values:
+def _chart(
+    title: str, history: Sequence[dict[str, Any]], styles: dict[str, tuple[str, str]], high: float | None = None
+) -> Html | None:
+    """A curve for each key of `styles` that was measured."""
+    points = {key: [(row["epoch"], row[key]) for row in history if _shown(row.get(key))] for key in styles}
+    series = [Series(*styles[key], curve) for key, curve in points.items() if curve]
+    if not series:
         return None
-    high = high or ticks(0, 1.15 * max(0.0, *values))[-1]
+    high = high or ticks(0, 1.15 * max(0.0, *(y for one in series for _, y in one.points)))[-1]
     return tag("div", tag("h4", title), lines(series, 0.0, high, f"{title} by epoch."))
-
-
-def losses(history: Sequence[dict[str, Any]]) -> list[Series]:
-    """Every part of the loss, the known ones first."""
-    present = {name for row in history for name in row if name not in NO_LOSSES and not name.startswith("val_")}
-    names = [name for name in LOSSES if name in present] + sorted(present - LOSSES.keys())
-    return _drawn(Series(LOSSES.get(name, name), color(i), _points(history, name)) for i, name in enumerate(names))
-
-
-def accuracies(history: Sequence[dict[str, Any]]) -> list[Series]:
-    """Accuracies on validation classes and on base classes, as far as they were measured."""
-    return _drawn(Series(*style, _points(history, name)) for name, style in ACCURACIES.items())
-
-
-def _drawn(series: Iterable[Series]) -> list[Series]:
-    return [one for one in series if one.points]
-
-
-def _points(history: Sequence[dict[str, Any]], name: str) -> list[tuple[float, float]]:
-    return [(row["epoch"], row[name]) for row in history if _shown(row.get(name))]
 
 
 def _shown(value: object) -> bool:
