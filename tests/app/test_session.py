@@ -105,7 +105,9 @@ def test_a_picture_dropped_again_keeps_its_label_comes_back_and_takes_a_new_one(
     session.change({"gone": {0: True}}, "off")
     add(session, cloud()[:1])
     assert (0 in session.board.gone, session.board.labels[0], len(session.board.pictures)) == (False, "ant", 30)
-    add(session, cloud()[:1], ["Wasp"])
+    session.change({"gone": {0: True, 1: True}}, "both off")
+    add(session, cloud()[:2], ["Wasp", None])
+    assert len(session.board.present) == 30, "with a label or without"
     assert session.board.labels[0] == "Wasp"
     assert session.board.classes == ("ant", "bee", "cat", "Wasp")
 

@@ -4,7 +4,7 @@
 
 A session is a folder:
 
-    operations.jsonl   one line per step: {"add": …}, {"patch": …, "words": …}, {"undo": 1} or {"redo": 1}
+    operations.jsonl   one line per step: {"patch": …, "words": …, "add": …}, {"undo": 1} or {"redo": 1}
     features/          the features of each batch of pictures, which is written before its line
     pictures/          two small copies of each picture
     title              the name of the first folder that was added
@@ -112,9 +112,7 @@ class Session:
     def change(self, patch: Patch, words: str) -> None:
         """A step that a person took; `words` name it where it can be undone."""
         with self.lock:
-            after = change(self.board, patch)
-            self._write({"patch": patch, "words": words})
-            self._step(self.board, after, words)
+            self._take({"patch": patch, "words": words}, ())
 
     def turn(self, word: str) -> bool:
         """Takes the last step back, "undo", or takes it again, "redo"; False where there is none."""
@@ -145,18 +143,24 @@ class Session:
         with self.lock:
             known = {picture.key for picture in self.board.pictures}
             new = [one for one in pictures if one.key not in known]
-            given = {key: label for key, label in zip(contents, labels) if key is not None and label is not None}
-            piece = f"{len(self.board.pictures):06d}.safetensors"
-            line: dict[str, Any] = {"add": [[one.name, one.key] for one in new], "piece": piece, "drop": drop}
-            line |= {"there": [key for key in contents if key is not None], "labels": given}
-            line |= {"skipped": [list(one) for one in skipped]}
-            after = self._after(line, new)  # first: a label that is no name is refused before anything is written
+            board = with_pictures(self.board, new, skipped)
+            place_of = {picture.key: place for place, picture in enumerate(board.pictures)}
+            places = [None if key is None else place_of[key] for key in contents]
+            given = {place: label for place, label in zip(places, labels) if place is not None and label is not None}
+            patch = dict(labelling(board, given, dict.fromkeys(given, IN_FOLDER)))
+            patch["gone"] = {place: False for place in places if place in board.gone}
+            words = f"add pictures\0{drop}" if drop else "add pictures"
+            if "classes" in patch:  # portions of a drop arrive in any order, and its classes are to have one
+                before = self._start_of(words).classes
+                new_classes = [name for name in patch["classes"] if name not in before]
+                patch["classes"] = [*before, *sorted(new_classes, key=_by_numbers)]
+            line: dict[str, Any] = {"patch": patch, "words": words, "skipped": [list(one) for one in skipped]}
             if new:
-                path = self.folder / "features" / piece
-                with written_whole(path) as partial:
+                line["add"] = [[one.name, one.key] for one in new]
+                line["piece"] = piece = f"{len(self.board.pictures):06d}.safetensors"
+                with written_whole(self.folder / "features" / piece) as partial:
                     write_synced(partial, save({"features": np.stack([one.feature for one in new])}))
-            self._write(line)
-            self._enter(after, drop)
+            self._take(line, new)
             if folder and not title_of(self.folder):
                 (self.folder / TITLE).write_text(folder, "utf-8")
 
@@ -184,39 +188,24 @@ class Session:
                 self._followed[function] = self.revision, computed(function, self.board, *arguments)
             return self._followed[function][1]
 
-    def _step(self, before: Board, after: Board, words: str) -> None:
+    def _take(self, line: Mapping[str, Any], new: Sequence[BoardPicture]) -> None:
+        """The step of a line: new pictures, and a patch. Those of one drop are one step; files left out are none."""
+        skipped, words = [Skipped(*map(_text, one)) for one in line.get("skipped", ())], _text(line["words"])
+        after = change(with_pictures(self.board, new, skipped), line["patch"])
+        self._write(line)
+        if difference(self.board, after):
+            before = self._start_of(words)
+            if before is not self.board:
+                self.done.pop()
+            self.done.append((words, difference(before, after), difference(after, before)))
+            self.undone.clear()
         self.board = after
-        self.done.append((words, difference(before, after), difference(after, before)))
-        self.undone.clear()
         self.revision += 1
 
-    def _after(self, line: Mapping[str, Any], new: Sequence[BoardPicture]) -> Board:
-        """The board with the new pictures and the labels of a line."""
-        board = with_pictures(self.board, new, [Skipped(*map(_text, one)) for one in line["skipped"]])
-        place_of = {picture.key: place for place, picture in enumerate(board.pictures)}
-        given = {place_of[key]: label for key, label in line["labels"].items()}
-        patch = dict(labelling(board, given, dict.fromkeys(given, IN_FOLDER))) if given else {}
-        if "classes" in patch:  # portions of a drop arrive in any order, and its classes are to have one
-            before = list(self._start_of(line["drop"]).classes)
-            patch["classes"] = [*before, *sorted((c for c in patch["classes"] if c not in before), key=_by_numbers)]
-        returned = {place_of[key]: False for key in line["there"] if place_of[key] in board.gone}
-        return change(board, patch | {"gone": {**returned, **patch.get("gone", {})}})
-
-    def _start_of(self, drop: str) -> Board:
+    def _start_of(self, words: str) -> Board:
         """The board before a drop of which portions are there already; else the present one."""
-        known = drop and self.done and self.done[-1][0] == _words(drop)
+        known = "\0" in words and self.done and self.done[-1][0] == words
         return change(self.board, self.done[-1][2]) if known else self.board
-
-    def _enter(self, after: Board, drop: str) -> None:
-        """New pictures are a step, those of one drop the same one; files that were left out are none."""
-        if not difference(self.board, after):
-            self.board = after
-            self.revision += 1
-            return
-        before = self._start_of(drop)
-        if before is not self.board:
-            self.done.pop()
-        self._step(before, after, _words(drop))
 
     def _write(self, line: Mapping[str, Any]) -> None:
         if self._replaying:
@@ -237,17 +226,13 @@ class Session:
         self._replaying = True
         for line in lines:
             if "patch" in line:
-                self.change(line["patch"], _text(line["words"]))
-            elif "add" in line:
-                self._enter(self._after(line, self._stored(line)), _text(line["drop"]))
+                self._take(line, self._stored(line) if "add" in line else ())
             else:
                 self.turn(next(iter(line)))
         self._replaying = False
 
     def _stored(self, line: Mapping[str, Any]) -> list[BoardPicture]:
         """The pictures of a line, with features that can be compared with those before."""
-        if not line["add"]:
-            return []
         if not PIECE.fullmatch(line["piece"]) or not all(KEY.fullmatch(key) for _, key in line["add"]):
             raise ValueError("it names files that are not its own")
         with open_tensors(self.folder / "features" / line["piece"], "np") as tensors:
@@ -300,10 +285,6 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{type(value).__name__} in place of text")
     return value
-
-
-def _words(drop: str) -> str:
-    return f"add pictures\0{drop}" if drop else "add pictures"
 
 
 def _by_numbers(name: str) -> list[tuple[bool, int, str]]:
