@@ -1,14 +1,14 @@
 """The board in a real browser: a folder dropped, corrected by keyboard, selection, drag and lasso, and saved."""
 
-import csv
 import json
 import re
-from io import StringIO
 from itertools import product
 
 import pytest
 
 pytest.importorskip("uvicorn", reason="the extra `app` is not installed")
+
+from helpers.label_files import rows_of
 
 from protoadapt.labeling import label
 
@@ -90,13 +90,13 @@ def labels(page) -> dict[str, str]:
     return page.evaluate(LABELS)
 
 
-def settled(page) -> None:
+def answered(page) -> None:
     """Waits until the server has answered everything."""
     page.wait_for_selector(".board:not(.busy)")
 
 
 def saved(page, name):
-    settled(page)
+    answered(page)
     page.click("summary:has-text('Save')")
     with page.expect_download() as coming:
         page.click(f"[data-save='{name}']")
@@ -105,7 +105,7 @@ def saved(page, name):
 
 
 def table(page) -> dict[str, dict[str, str]]:
-    return {row["file"]: row for row in csv.DictReader(StringIO(saved(page, "labels.csv"), newline=""))}
+    return {row["file"]: row for row in rows_of(saved(page, "labels.csv"))}
 
 
 def test_a_folder_becomes_classes_and_names(filled, photos):
@@ -161,10 +161,10 @@ def test_new_names_leave_the_picture_that_is_answered_at_the_head_of_the_queue(f
 
     def others(route):
         answer = route.fetch()
-        told = answer.json()
-        told["next"] = told["next"][::-1]
-        told["reasons"] = {}
-        route.fulfill(response=answer, json=told)
+        altered = answer.json()
+        altered["next"] = altered["next"][::-1]
+        altered["reasons"] = {}
+        route.fulfill(response=answer, json=altered)
 
     page.route("**/changes*", others)
     page.keyboard.press("s")
@@ -174,7 +174,7 @@ def test_new_names_leave_the_picture_that_is_answered_at_the_head_of_the_queue(f
         page.keyboard.press(key)
         page.wait_for_function("(name) => document.querySelector('.tile.focus').title !== name", arg=before)
         looked = page.get_attribute(".tile.focus", "title")
-        settled(page)
+        answered(page)
         assert page.get_attribute(".tile.focus", "title") == looked, "nothing is exchanged under the fingers"
         assert page.evaluate(place) == 1
     page.keyboard.press("End")
@@ -192,7 +192,7 @@ def test_classes_are_renamed_merged_and_deleted(filled):
         page.click(f".classes li[data-name='{name}'] .dots")
         page.fill("#class-name", new)
         page.keyboard.press("Enter")
-        settled(page)
+        answered(page)
 
     def names():
         return page.locator(".classes li").evaluate_all("(all) => all.map((one) => one.dataset.name)")
@@ -205,14 +205,14 @@ def test_classes_are_renamed_merged_and_deleted(filled):
     assert names() == ["blue"]
     page.keyboard.press("Control+z")
     page.keyboard.press("Control+z")
-    settled(page)
+    answered(page)
     assert table(page) == before
     page.click(".classes li[data-name=red] .dots")
     page.click("dialog[open] .danger")
-    settled(page)
+    answered(page)
     assert names() == ["blue"]
     page.click(".toast:has-text('The class red is deleted') .again")
-    settled(page)
+    answered(page)
     assert names() == ["blue", "red"]
     assert page.locator(".toast").is_hidden(), "there is nothing more to undo"
 
@@ -223,7 +223,7 @@ def test_a_picture_that_is_left_out_did_not_change_its_class(filled):
     page.click(".tile[title='red 5.png']")
     page.keyboard.press("Delete")
     page.wait_for_selector(".status-line:has-text('14 pictures named')")
-    settled(page)
+    answered(page)
     assert "changed class" not in page.inner_text(".status-line")
     page.click(".toast:has-text('1 picture left out.') .again")
     page.wait_for_selector(".status-line:has-text('15 pictures named')")
@@ -247,13 +247,13 @@ def test_chosen_pictures_are_dragged_onto_a_new_class_and_others_follow(filled):
     page.wait_for_function("() => document.querySelectorAll('.tile').length === 3")
     page.fill(".new-class input", "water")
     page.press(".new-class input", "Enter")
-    settled(page)
+    answered(page)
     page.click(".tile >> nth=0")
     page.click(".tile >> nth=2", modifiers=["Control"])
     assert page.locator(".tile.selected").count() == 2
     place = page.locator(".classes").bounding_box()
     page.drag_and_drop(".tile.selected >> nth=0", ".classes li[data-name=water]")
-    settled(page)
+    answered(page)
     page.wait_for_function("() => document.querySelectorAll('.tile.given').length === 2")
     assert set(labels(page).values()) == {"water"}, "the third follows"
     assert page.locator(".tile.moved").count() == 1, "and that is shown"
@@ -274,24 +274,6 @@ def test_the_map_shows_the_picture_below_the_pointer(filled):
     assert page.inner_text(".tip strong") in ("red", "blue", "unknown")
     page.click(".kinds button:has-text('t-SNE')")
     page.wait_for_selector(".kinds button:has-text('t-SNE')[aria-pressed=true]")
-
-
-def test_the_large_picture_offers_its_class_and_then_the_runner_up(filled):
-    page = filled
-    page.fill("input[type=search]", "sea é 5")
-    page.wait_for_function("() => document.querySelectorAll('.tile').length === 1")
-    label = labels(page)["sea é 5.png"].rstrip("?")
-    page.click(".tile")
-    other = {"red": "blue", "blue": "red"}[label]
-    offered = page.locator(".choice").evaluate_all("(all) => all.map((one) => one.dataset.name)")
-    assert offered[:2] == [label, other]
-    page.keyboard.press("Space")
-    page.wait_for_selector("dialog.full[open]")
-    page.wait_for_function("() => document.querySelector('dialog.full img').naturalWidth > 0")
-    page.keyboard.press("r")
-    settled(page)
-    page.keyboard.press("Escape")
-    assert table(page)["sea é 5.png"]["label"] == other
 
 
 def accessibility(page) -> list[str]:

@@ -77,17 +77,17 @@ def test_no_part_of_an_answer_waits_for_the_other_side():
 
 def test_elsewhere_with_a_token_and_nothing_beyond_the_page(tmp_path, served, painted):
     with served(tmp_path, "--host", "0.0.0.0", "--max-mb", "1", ends_by=signal.SIGINT) as address:
-        told = urlsplit(address)
-        assert told.query.startswith("token=")
-        base = f"http://127.0.0.1:{told.port}"
+        opened = urlsplit(address)
+        assert opened.query.startswith("token=")
+        base = f"http://127.0.0.1:{opened.port}"
         stranger = httpx.Client(base_url=base, timeout=60)
         for path in ("/", "/api/about", "/static/live.js", "/api/boards/aaaaaaaaaaaaaaaa"):
             assert stranger.get(path).status_code == 401, path
         assert stranger.post("/api/boards").status_code == 401
         visitor = httpx.Client(base_url=base, timeout=60, follow_redirects=True)
-        page = visitor.get(f"/?{told.query}")
+        page = visitor.get(f"/?{opened.query}")
         assert page.status_code == 200
-        assert told.query not in str(page.url)
+        assert opened.query not in str(page.url)
         board = "/api/boards/" + visitor.post("/api/boards").json()["id"]
         sent = visitor.post(f"{board}/pictures", files={"files": ("a.png", painted("red"))})
         assert sent.json()["skipped"] == []

@@ -6,7 +6,7 @@ import signal
 
 import numpy as np
 import pytest
-from app.test_browser import settled, table
+from app.test_browser import answered, table
 from helpers.label_files import write_table
 from PIL import Image
 
@@ -58,7 +58,7 @@ def by_drag(page) -> None:
     page.fill("input[type=search]", "class 11 number")
     ordered = "() => [...document.querySelectorAll('.tile')].sort((a, b) => a.ariaPosInSet - b.ariaPosInSet)"
     page.wait_for_function(f"({ordered})().length === {(PICTURES - 1 - 11) // WAY + 1 - EXAMPLES}")
-    settled(page)  # names that arrive during a drag would end it
+    answered(page)  # names that arrive during a drag would end it
     seen = page.evaluate(f"({ordered})().map((tile) => tile.title)")
     page.click(f".tile[title='{seen[0]}']")
     page.click(f".tile[title='{seen[DRAGGED - 1]}']", modifiers=["Shift"])
@@ -88,7 +88,7 @@ def turned(page, key: str, times: int) -> None:
     page.focus("#grid")
     for _ in range(times):
         page.keyboard.press(key)
-    settled(page)
+    answered(page)
 
 
 def test_fifty_corrections_a_killed_server_and_label(chromium, served, photos, model, tmp_path, without_paths):

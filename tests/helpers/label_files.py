@@ -1,6 +1,7 @@
 """Reading and correcting the files that `label` writes."""
 
 import csv
+import io
 import os
 from pathlib import Path
 
@@ -9,6 +10,11 @@ def read_table(path: Path) -> list[dict[str, str]]:
     """The rows of a labels.csv."""
     with open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    """The rows of a labels.csv that was downloaded."""
+    return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def write_table(path: Path, rows: list[dict[str, str]]) -> None:

@@ -58,9 +58,12 @@ class Maps:
 
 def _compute(future: "Future[dict[str, Any]]", rows: Any, steps: Any, answer: Callable[..., dict[str, Any]]) -> None:
     few, codes = np.zeros(len(rows), bool), np.full(len(rows), UNLABELED)
-    plane = plane_paths(rows, codes, few, steps.swapaxes(0, 1))
-    paths = None if plane is None else np.array(plane["steps"]).reshape(len(steps), -1, 2)
-    future.set_result({"ready": False} if plane is None else answer(np.array(plane["rows"]), paths))
+    try:
+        plane = plane_paths(rows, codes, few, steps.swapaxes(0, 1))
+        points, paths = (np.array(plane[key]) for key in ("rows", "steps")) if plane else (None, None)
+        future.set_result({"ready": False} if plane is None else answer(points, paths))
+    except Exception as error:  # who asks gets it
+        future.set_exception(error)
 
 
 def _prepared(board: Any, present: list[int], named: Named | None) -> tuple[np.ndarray, np.ndarray, list[str]]:
