@@ -24,7 +24,7 @@ from torch import Tensor
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import TINY, shares
-from protoadapt.core.methods.rows import Held, Holder, kept
+from protoadapt.core.methods.rows import Held, Holder, compiled_loops, kept
 from protoadapt.core.prototype_model import PrototypeModel, like
 
 SINKHORN_ROUNDS = 1000
@@ -217,16 +217,14 @@ def sizes_are_equal(n: Tensor) -> Tensor:
 
 def adapt(episodes: Episodes, rule: Rule) -> Tensor:
     """(E, Q, W): the queries' class probabilities at the adapted prototypes."""
-    from protoadapt.core.methods import twin  # here: numba is slow to load, and `predict` needs no loop
-
     if episodes.unlabeled_index is not None and rule.sizes == "given" and rule.center != "classes":
         raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa or bapa")
     if rule.similarity == "cosine" and not rule.l2:
         episodes = episodes.each_row(_rescaled)
     if raw_distances(rule):
         check_contrast(float(episodes.each_row(_lengths).rows.max()), rule, episodes.rows.dtype)
-    if twin.takes(episodes):
-        return twin.adapt_compiled(episodes, rule)
+    if (loops := compiled_loops()) and loops.takes(episodes):
+        return loops.adapt_compiled(episodes, rule)
     return in_feature_space(episodes, rule)
 
 

@@ -27,6 +27,15 @@ KEPT_BYTES = 2**26
 Sums = tuple[Tensor, ...]
 
 
+def compiled_loops() -> Any:
+    """The module `twin`, or None where numba is missing. It is slow to load, and `predict` needs no loop."""
+    try:
+        from protoadapt.core.methods import twin
+    except ImportError:  # pragma: no cover
+        return None
+    return twin
+
+
 @dataclass(frozen=True)
 class Held:
     """Blocks in memory."""
@@ -107,14 +116,13 @@ def powered_rows(arrays: Iterable[np.ndarray], beta: float, power: str, dtype: t
             yield power_transform(rows, beta, power)
 
     def calibrated(array: np.ndarray, center: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        from protoadapt.core.methods import loops  # here: numba is slow to load
-
+        loops = compiled_loops()
         for rows in copies(array):
-            if loops.njit is None:
+            if loops is None:
                 yield about(power_transform(rows, beta, power), center, True)
                 continue
             factor = torch.empty_like(rows[:, :1])
-            loops.calibrate(rows.numpy(), center[0].to(dtype).numpy(), factor[:, 0].numpy())
+            loops.powered_about(rows.numpy(), center[0].to(dtype).numpy(), factor[:, 0].numpy())
             yield rows, factor
 
     return Streamed(arrays, blocks, calibrated if (device, beta, power) == ("cpu", 0.5, "auto") else None)
