@@ -47,20 +47,12 @@ def test_skipped_pictures_and_lost_classes_are_said(mine: Path, model: Path, tmp
     assert "no picture is left of kind3\n" in done.stderr
 
 
-def test_results_on_ones_own_pictures_bear_their_name(mine: Path, model: Path, tmp_path: Path) -> None:
-    run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors")
+def test_a_result_names_ones_own_pictures_and_the_stored_side_of_views(mine: Path, model: Path, tmp_path: Path) -> None:
+    run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors", "--views", 3, "--store", 48)
     words = ("--query", 1, "--episodes", 5, "--json", tmp_path / "r.json")
     assert run("evaluate", tmp_path / "f.safetensors", *words).startswith("mine all: 5-way 1-shot")
     result = json.loads((tmp_path / "r.json").read_text())
     assert "<h1><bdi>Evaluation: mine</bdi></h1>" in evaluation_page([result])
-
-
-def test_the_stored_side_of_views_is_named_in_the_result(mine: Path, model: Path, tmp_path: Path) -> None:
-    run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors", "--views", 3, "--store", 48)
-    assert load_features(tmp_path / "f.safetensors").metadata["store"] == 48
-    words = ("--query", 1, "--episodes", 5, "--json", tmp_path / "r.json")
-    run("evaluate", tmp_path / "f.safetensors", *words)
-    result = json.loads((tmp_path / "r.json").read_text())
     assert embedding(result).endswith("views 3, store 48")
 
 

@@ -78,8 +78,12 @@ def motion(paths: Paths, names: Sequence[str]) -> Html:
     layers += _words([(names[c], way[-1]) for c, way in ends])
     label = f"{len(rows)} pictures and the paths of {len(ends)} class prototypes in the plane."
     plot = tag("svg", layers, class_="motion", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=label)
-    keys = legend([(mark(c), name) for c, name in enumerate(names)])
-    return tag("figure", plot, legend(_signs()), keys, class_="chart wide")
+    kinds = [("row", shape(0, 8, 8, 4.5), "unlabelled"), ("example", shape(0, 8, 8, 5.5), "labelled example")]
+    kinds += [("start", star(8, 9, 8), "prototype, start"), ("end", star(8, 9, 8), "prototype, end")]
+    small: dict[str, Any] = {"class_": "mark motion", "viewBox": "0 0 16 16", **HIDE}
+    signs = [(tag("svg", tag("path", d=d, class_=f"none {kind}"), **small), words) for kind, d, words in kinds]
+    keys = [(mark(c), name) for c, name in enumerate(names)]
+    return tag("figure", plot, legend(signs), legend(keys), class_="chart wide")
 
 
 def _fitted(parts: list[np.ndarray]) -> list[np.ndarray]:
@@ -108,12 +112,3 @@ def _words(ends: Sequence[tuple[str, np.ndarray]]) -> list[Html]:
                 words.append(tag("text", short, x=f"{left:.1f}", y=f"{base:.1f}"))
                 break
     return words
-
-
-def _signs() -> list[tuple[Html, str]]:
-    kinds = [("row", shape(0, 8, 8, 4.5), "unlabelled"), ("example", shape(0, 8, 8, 5.5), "labelled example")]
-    kinds += [("start", star(8, 9, 8), "prototype, start"), ("end", star(8, 9, 8), "prototype, end")]
-    return [
-        (tag("svg", tag("path", d=d, class_=f"none {kind}"), class_="mark motion", viewBox="0 0 16 16", **HIDE), words)
-        for kind, d, words in kinds
-    ]

@@ -14,10 +14,7 @@ FAULTS = {
         "Suspect labels",
         "Judged by a classifier that did not see the picture's own label. The least likely labels come first.",
     ),
-    "duplicates": (
-        "Near-duplicates",
-        "Pictures that are almost the same. Groups with different labels come first.",
-    ),
+    "duplicates": ("Near-duplicates", "Pictures that are almost the same. Groups with different labels come first."),
     "outliers": ("Outliers", "Pictures that resemble no other."),
     "confused": (
         "Confused classes",
