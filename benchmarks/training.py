@@ -74,7 +74,7 @@ def sized(options: argparse.Namespace, config: TrainConfig, epochs: int) -> Trai
 
 def loop(options: argparse.Namespace, config: TrainConfig, device: torch.device) -> tuple[int, list[float]]:
     """Rows a step, and images/s of the whole loop, one number per epoch."""
-    episodic = config.phases[-1].sampler == "episodes"
+    episodic = config.phases[-1].needs.episodes
     base = noise(options, max(config.batch * options.steps, 64 * (config.shot + config.query)))
     config = sized(options, config, options.repeats + 1)
     config = replace(

@@ -44,7 +44,7 @@ def _one_thread():
 
 
 def config(name, **changes):
-    phases = (Phase(1.0, WEIGHTS[name], sampler="episodes"),)
+    phases = (Phase(1.0, WEIGHTS[name]),)
     own = {"size": SIDE, "way": 2, "shot": 1, "query": 2, "episodes": 4, "episode_batch": 2, "dropblock": 0.1}
     return toy.config(**{**own, "phases": phases, "head_factor": 10.0, "lr": 0.01, "validate_every": 2, **changes})
 

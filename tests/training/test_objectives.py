@@ -21,9 +21,8 @@ B, C, SIDE = 8, 5, 16
 def make(weights, training=False, **settings):
     """A learner in evaluation mode: without batch statistics, a row's result cannot depend on the other rows."""
     needs = [OBJECTIVES[name].needs for name in weights]
-    sampler = "episodes" if any(need.episodes for need in needs) else "batches"
     teacher = "none" if any(need.teacher for need in needs) else None
-    config = TrainConfig(phases=(Phase(1.0, weights, sampler, teacher),), size=SIDE, batch=B, **settings)
+    config = TrainConfig(phases=(Phase(1.0, weights, teacher),), size=SIDE, batch=B, **settings)
     learner = Learner(build("conv4", width=4), C, MEAN, STD, config)
     initialise(learner, torch.Generator().manual_seed(1))
     learner.set_phase(weights)
@@ -194,11 +193,11 @@ def test_the_contrast_of_feat(shot, temperature):
 
 
 def test_distillation_is_the_softened_divergence():
-    student, teacher, t = torch.randn(4, C), torch.randn(4, C), 3.0
+    student, teacher, t = torch.randn(4, C), torch.randn(4, C), 4.0
     total = 0.0
     for s, u in zip((student / t).tolist(), (teacher / t).tolist()):
         total += sum(math.exp(b) * (b - a) for a, b in zip(log_p(s), log_p(u)))
-    step = outputs(student, {"classifier": torch.nn.Identity()}, distill_temperature=t)
+    step = outputs(student, {"classifier": torch.nn.Identity()})
     step.teacher_logits = teacher
     assert float(OBJECTIVES["distill"].compute(step)[0]) == pytest.approx(t * t * total / 4, rel=1e-5)
 

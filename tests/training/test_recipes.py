@@ -96,10 +96,10 @@ def test_the_papers_own_schedule_for_every_row(row):
 def test_overrides_are_read_as_the_field_wants_them():
     config = apply_overrides(
         recipe("hct_r"),
-        ["epochs=7", "alpha=1", "sync_batchnorm=true", "width=none", "mixing_layers=0,2", "phases.1.hct=0.5",
+        ["epochs=7", "alpha=1", "frozen=false", "width=none", "mixing_layers=0,2", "phases.1.hct=0.5",
          "phases.0.until=1/2", "lr = 1e-3"],
     )  # fmt: skip
-    assert (config.epochs, config.alpha, config.sync_batchnorm, config.width) == (7, 1.0, True, None)
+    assert (config.epochs, config.alpha, config.frozen, config.width) == (7, 1.0, False, None)
     assert (config.mixing_layers, config.lr) == ((0, 2), 1e-3)
     assert config.phases[1].weights["hct"] == 0.5
     assert config.phases[0].until == 0.5
@@ -125,7 +125,7 @@ def test_overrides_are_read_as_the_field_wants_them():
         ("phases.1.hct=inf", "the weight of hct is inf: it must be a number from 0 to 1e30"),
         ("warmup=41", "warmup is 41.0: it must be at most epochs, which is 40"),
         ("episode_batch=101", "episode_batch is 101: it must be at most episodes, which is 100"),
-        ("sync_batchnorm=perhaps", "true or false"),
+        ("frozen=perhaps", "true or false"),
     ],
 )
 def test_wrong_overrides_name_the_way_out(override, message):
@@ -140,8 +140,6 @@ def test_wrong_configs_are_refused():
         TrainConfig(phases=(Phase(0.5),))
     with pytest.raises(UserError, match="choose one"):
         Phase(1.0, {"hct": 1, "manifold_mixup": 1})
-    with pytest.raises(UserError, match="learns from episodes: set the sampler"):
-        Phase(1.0, {"protonet": 1})
     with pytest.raises(UserError, match="distill learns from a teacher and none is given"):
         Phase(1.0, {"ce": 1, "distill": 1})
     for seed in (-1, 2**32):

@@ -56,9 +56,6 @@ class Phase:
 
     until: float = setting(1.0, "end as a share of all epochs; the last is 1", low=SMALLEST, high=1)
     weights: dict[str, float] = setting({"ce": 1.0}, "weight of each objective in the loss")  # noqa: RUF009
-    sampler: str = setting(
-        "batches", '"batches" of shuffled pictures, or few-shot "episodes"', choices=("batches", "episodes")
-    )
     teacher: str | None = setting(None, "run or checkpoint folder of the teacher, for the objective distill")
 
     def __post_init__(self) -> None:
@@ -73,8 +70,6 @@ class Phase:
             needs = OBJECTIVES[name].needs
             if needs.teacher and self.teacher is None:
                 raise UserError(f"the objective {name} learns from a teacher and none is given: name the teacher's run")
-            if needs.episodes and self.sampler != "episodes":
-                raise UserError(f'{name} learns from episodes: set the sampler of its phase to "episodes"')
         if len(heads := [name for name in HEADS if name in self.weights]) > 1:
             raise UserError(f"{' and '.join(heads)} are two heads of one network: choose one of them per phase")
         taught = self.needs.teacher  # an error where two objectives do not fit together
@@ -112,7 +107,6 @@ class TrainConfig:
     width: int | None = setting(None, "channels of the first stage; none: as published", low=1)
     dropblock: float = setting(0.0, "share of places set to 0 after the last two stages", high=1, below=True)
     classifier: str = setting("linear", "classifier of the base classes", choices=("linear", "cosine"))
-    sync_batchnorm: bool = setting(False, "BatchNorm statistics over all processes instead of each one's own rows")
     init_from: str | None = setting(None, "run, checkpoint or model file to start the backbone from; none: random")
     frozen: bool = setting(False, "keep the backbone as init_from gives it, so that only heads learn")
     # objectives
@@ -121,7 +115,6 @@ class TrainConfig:
     mixing_layers: tuple[int, ...] | None = setting(None, "layers to mix at, 0 is the input; none: all of them")
     label_smoothing: float = setting(0.0, "share of each target that is spread over all classes", high=1, below=True)
     rotate_every: int = setting(4, "every n-th picture is rotated for the objective rotation; 1: all of them", low=1)
-    distill_temperature: float = setting(4.0, "temperature of the softmax in distillation", low=SMALLEST)
     way: int = setting(5, "classes per training episode", low=2)
     shot: int = setting(5, "support pictures per class of a training episode", low=1)
     query: int = setting(15, "query pictures per class of a training episode", low=1)
@@ -137,7 +130,6 @@ class TrainConfig:
     weight_decay: float = setting(5e-4, "weight decay on all parameters")
     warmup: float = setting(0.0, "epochs over which the learning rate rises from 0")
     schedule: str = setting("cosine", "rate after warm-up: cosine to 0, or constant", choices=("cosine", "constant"))
-    cycles: int = setting(1, "cosine cycles of the learning rate, each from lr to 0", low=1)
     ema: float = setting(0.999, "decay of the weight average that is kept; 0: no average", high=1, below=True)
     seed: int = setting(0, "seed of every random number of the run", high=2**32 - 1)
     # validation and checkpoints

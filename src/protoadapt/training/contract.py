@@ -35,7 +35,7 @@ class Needs:
     rotated       every n-th picture is also passed in its four rotations, n being the config's `rotate_every`
     partner       "weak" or "strong": each row is mixed with that view of another picture at a random layer; "": no
                   mixed rows
-    episodes      the batch must consist of few-shot episodes (sampler "episodes")
+    episodes      the batch consists of few-shot episodes
     teacher       the class logits of a frozen network, which the phase names
     places        the features of every place of the last stage, besides their mean
     noise         random numbers of the head itself, such as dropout

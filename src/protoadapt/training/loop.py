@@ -109,10 +109,6 @@ class Run:
         for network in (self.learner, *self.teachers.values()) if cuda else ():
             network.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         averaged = copy.deepcopy(self.learner).eval().requires_grad_(False)
-        if config.sync_batchnorm and fabric.world_size > 1:
-            if not cuda:
-                raise UserError("sync_batchnorm works on GPUs only: set sync_batchnorm=false on the CPU")
-            self.learner = torch.nn.SyncBatchNorm.convert_sync_batchnorm(self.learner)
         self.optimizer = optim.make_optimizer(config, self.learner, fused=cuda)
         self.feed = Feed(base.pixels, self.labels, self.device, config.size)
         self.compiled = cuda if compiled is None else compiled

@@ -37,13 +37,13 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def learning_rate(config: TrainConfig, epoch: float) -> float:
-    """Linear warm-up, then `cycles` half cosines from lr to 0, or lr itself. `epoch` counts with fractions."""
+    """Linear warm-up, then half a cosine from lr to 0, or lr itself. `epoch` counts with fractions."""
     if epoch < config.warmup:
         return config.lr * epoch / config.warmup
     if config.schedule == "constant":
         return config.lr
-    done = (epoch - config.warmup) / max(config.epochs - config.warmup, 1e-9) * config.cycles
-    return config.lr * 0.5 * (1 + math.cos(math.pi * (done % 1.0)))
+    done = (epoch - config.warmup) / max(config.epochs - config.warmup, 1e-9)
+    return config.lr * 0.5 * (1 + math.cos(math.pi * done))
 
 
 class Average:

@@ -40,7 +40,7 @@ def make_plan(
     """The share of process `rank` in an epoch (from 0). labels (N): of base pictures · n_layers: backbone's stages."""
     phase = config.phase(epoch)
     rng = np.random.default_rng([config.seed, epoch])
-    order = episodes(config, labels, rng) if phase.sampler == "episodes" else batches(config, labels, rng)
+    order = episodes(config, labels, rng) if phase.needs.episodes else batches(config, labels, rng)
     steps, batch = order.shape
     needs = phase.needs
     multiple = processes * (config.rotate_every if needs.rotated else 1)
@@ -48,7 +48,7 @@ def make_plan(
         raise UserError(
             f"a batch of {batch} cannot be split over {processes} processes: choose a multiple of {multiple}"
         )
-    if phase.sampler == "episodes" and config.episode_batch % processes:
+    if phase.needs.episodes and config.episode_batch % processes:
         raise UserError(
             f"{config.episode_batch} episodes per step cannot be split over {processes} processes: set episode_batch "
             f"to a multiple of {processes}"
@@ -104,7 +104,7 @@ def episodes(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) 
 
 def rows_per_epoch(config: TrainConfig, phase: Phase, n_images: int) -> int:
     """Rows that pass forward and backward in one epoch of a phase."""
-    if phase.sampler == "episodes":
+    if phase.needs.episodes:
         steps, pictures = config.episodes // config.episode_batch, config.way * (config.shot + config.query)
         return steps * phase.needs.rows(config.episode_batch * pictures, config.rotate_every)
     return n_images // config.batch * phase.needs.rows(config.batch, config.rotate_every)

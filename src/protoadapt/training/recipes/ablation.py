@@ -131,7 +131,7 @@ def protonet_recipe(dataset: str = "cifar-fs") -> TrainConfig:
     way=20). About 300 s on CIFAR-FS: 69.0 / 84.8 % with prototypes, 81.8 / 86.9 % with CIPA.
     """
     own = {"epochs": 200, "optimizer": "adam", "lr": 1e-3, "warmup": 0.0, "weight_decay": 0.0, "validate_every": 10}
-    phases = (Phase(1.0, {"protonet": 1.0}, sampler="episodes"),)
+    phases = (Phase(1.0, {"protonet": 1.0}),)
     return TrainConfig(phases=phases, **{**settings(dataset), **own})
 
 

@@ -156,10 +156,7 @@ def tadam(dataset: str = "cifar-fs") -> TrainConfig:
     beside other runs, 65.1 / 83.7 % with its own head, 79.1 / 85.3 % with CIPA.
     """
     shares = [0.9 ** (20 * (step + 0.5) / 5) for step in range(5)]
-    phases = tuple(
-        Phase((step + 1) / 5, {"tadam": 1 - share, "ce": share}, sampler="episodes")
-        for step, share in enumerate(shares)
-    )
+    phases = tuple(Phase((step + 1) / 5, {"tadam": 1 - share, "ce": share}) for step, share in enumerate(shares))
     own = {"optimizer": "sgd", "lr": 0.1, "weight_decay": 5e-4, "warmup": 1.0, "epochs": 100, "episodes": 200}
     return replace(_episodic(dataset, {"tadam": 1.0}, **own, episode_batch=2), phases=phases)
 
@@ -181,4 +178,4 @@ def _episodic(dataset: str, weights: dict[str, float], **own: Any) -> TrainConfi
 
 
 def _phases(weights: dict[str, float]) -> tuple[Phase, ...]:
-    return (Phase(1.0, weights, sampler="episodes"),)
+    return (Phase(1.0, weights),)
