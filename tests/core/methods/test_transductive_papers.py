@@ -36,21 +36,6 @@ def test_more_rows_than_dimensions_equal_the_slow_loop(run):
     torch.testing.assert_close(run(episodes), slow(REFERENCE[run.__name__], episodes), atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("run", [tim_adm, tim_gd, alpha_tim])
-def test_tim_without_steps_is_the_softmax_of_distances_to_the_means(run):
-    episodes, _ = clouds()
-    rows = episodes.each_row(unit)
-    start = (-7.5 * sq_distances(rows.query, class_means(rows.support, rows.membership))).softmax(-1)
-    torch.testing.assert_close(run(episodes, n_iter=0), start)
-
-
-def test_fine_tuning_without_steps_is_the_softmax_of_cosines():
-    episodes, _ = clouds()
-    means = unit(class_means(episodes.support, episodes.membership))
-    start = (unit(episodes.query) @ means.mT).softmax(-1)
-    torch.testing.assert_close(transductive_fine_tuning(episodes, n_epochs=0), start)
-
-
 # ------------------------------------------------------------------------------------------- an episode stops by itself
 
 

@@ -8,7 +8,7 @@ Class c is a Gaussian N(p_c, I/2λ) with p_c ~ N(0, I/2λk); the shares of the c
 from a Dirichlet(a), with any a of a short geometric grid A as likely as the others. Beside the C classes stands one
 without a name, with its prototype at the centre and the mass r, for rows of none of them.
 
-With N unlabelled rows q, C classes, K_c labelled rows s of class c with sum S_c about μ and S°_c not centred,
+With unlabelled rows q, C classes, K_c labelled rows s of class c with sum S_c about μ and S°_c not centred,
 n_c = Σ_q z_qc, n̄ = mean_c n_c, r = mean_c K_c^(−½) and k = κ r, from z = 0, ℓ = 0 and p_c = S_c/(K_c + k), n_iter times
 
     μ = mean_c (o S°_c + Σ_q z_qc q) / (o K_c + n_c)
@@ -18,7 +18,7 @@ n_c = Σ_q z_qc, n̄ = mean_c n_c, r = mean_c K_c^(−½) and k = κ r, from z =
 
 but where Σ_c (n_c − n̄)²/n̄ < C − 1, with r = 0 in the next z,
 
-    ℓ_c ← ℓ_c + log(N π_c / n_c),   π_c = 1/C
+    ℓ_c ← ℓ_c + log(C n̄ π_c / n_c),   π_c = 1/C
 
 and the answer is softmax_c(l) once more. A class without labelled rows starts at the centre with K_c = 0; means over
 the classes are of those that have some.
