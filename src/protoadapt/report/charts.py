@@ -54,7 +54,12 @@ def star(x: float, y: float, r: float = 9) -> str:
 
 def mark(i: int) -> Html:
     """The mark of class i, to stand beside its name."""
-    return tag("svg", tag("path", d=shape(i, 8, 8, 5.5)), class_=f"mark {color(i)}", viewBox="0 0 16 16", **HIDE)
+    return sign(tag("path", d=shape(i, 8, 8, 5.5)), f"mark {color(i)}", 16)
+
+
+def sign(content: Html, style: str, side: int | None = None) -> Html:
+    """A small drawing beside a word, of `side` units; None: of the pixels it has."""
+    return tag("svg", content, class_=style, viewBox=f"0 0 {side} {side}" if side else None, **HIDE)
 
 
 def bar(*parts: tuple[float, str]) -> Html:
@@ -125,14 +130,10 @@ def lines(series: Sequence[Series], low: float, high: float, label: str) -> Html
         points = " ".join(place(x, y) for x, y in (one.points * 2 if len(one.points) == 1 else one.points))
         return tag("polyline", points=points, class_=one.style, vector_effect="non-scaling-stroke")
 
-    sheet = tag(
-        "svg", [*map(curve, series)], viewBox="0 0 1000 1000", preserveAspectRatio="none", width="100%", height="100%"
-    )
+    stretched = {"viewBox": "0 0 1000 1000", "preserveAspectRatio": "none", "width": "100%", "height": "100%"}
+    sheet = tag("svg", [*map(curve, series)], **stretched)
     whole = [t for t in ticks(first, last) if t == int(t)]
-    keys = [
-        (tag("svg", tag("line", x2="100%", y1=5, y2=5, class_=one.style), class_="key", **HIDE), one.name)
-        for one in series
-    ]
+    keys = [(sign(tag("line", x2="100%", y1=5, y2=5, class_=one.style), "key"), one.name) for one in series]
     return _figure(sheet, low, high, label, axis(first, last, whole, "epoch"), keys, "chart")
 
 
@@ -155,10 +156,8 @@ def grouped_bars(
     label = "Accuracy in percent by the number of unlabelled pictures per class; the table below has the numbers."
     names = [tag("text", name, x=percent(MARGIN + (g + 0.5) * room), y=13) for g, name in enumerate(groups)]
     words = tag("p", "M, unlabelled pictures per class", class_="axis-name")
-    keys = [
-        (tag("svg", tag("rect", width=12, height=12, rx=2), class_=f"mark {color(s)}", viewBox="0 0 12 12", **HIDE), n)
-        for s, n in enumerate(series)
-    ]
+    square = tag("rect", width=12, height=12, rx=2)
+    keys = [(sign(square, f"mark {color(s)}", 12), name) for s, name in enumerate(series)]
     under = inner(tag("svg", names, class_="axis", **HIDE), words)
     return _figure(inner(rects), low, high, label, under, keys, "chart wide")
 
@@ -176,4 +175,4 @@ def _figure(
 
 def legend(keys: Sequence[tuple[Html, object]]) -> Html:
     """Signs with their names, in a line that wraps."""
-    return tag("ul", [tag("li", sign, " ", name_of(words)) for sign, words in keys], class_="legend")
+    return tag("ul", [tag("li", drawing, " ", name_of(words)) for drawing, words in keys], class_="legend")

@@ -8,7 +8,7 @@ import numpy as np
 from protoadapt.core.errors import UserError
 from protoadapt.core.results import CHART_LIMIT
 from protoadapt.core.untrusted import whole
-from protoadapt.report.charts import HIDE, color, legend, mark, shape, star
+from protoadapt.report.charts import color, legend, mark, shape, sign, star
 from protoadapt.report.markup import Html, Section, section, tag
 
 PATHS = "protoadapt-paths/1"
@@ -80,8 +80,7 @@ def motion(paths: Paths, names: Sequence[str]) -> Html:
     plot = tag("svg", layers, class_="motion", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=label)
     kinds = [("row", shape(0, 8, 8, 4.5), "unlabelled"), ("example", shape(0, 8, 8, 5.5), "labelled example")]
     kinds += [("start", star(8, 9, 8), "prototype, start"), ("end", star(8, 9, 8), "prototype, end")]
-    small: dict[str, Any] = {"class_": "mark motion", "viewBox": "0 0 16 16", **HIDE}
-    signs = [(tag("svg", tag("path", d=d, class_=f"none {kind}"), **small), words) for kind, d, words in kinds]
+    signs = [(sign(tag("path", d=d, class_=f"none {kind}"), "mark motion", 16), words) for kind, d, words in kinds]
     keys = [(mark(c), name) for c, name in enumerate(names)]
     return tag("figure", plot, legend(signs), legend(keys), class_="chart wide")
 
