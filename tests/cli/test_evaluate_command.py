@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from helpers.command import refused, run
 
 from protoadapt import METHODS, save_features
+from protoadapt.core.comparisons import compare_runs
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods.settings import declarations
 from protoadapt.core.results import read_results, right_answers
@@ -84,33 +84,21 @@ def test_compare_gives_paired_differences_in_every_format(features, tmp_path):
     assert r"\caption{synthetic clouds: 5-way 1-shot" in latex
 
 
-def test_several_files_are_runs_whose_numbers_follow_from_the_answers(tmp_path):
-    """Means, spreads, paired differences and p-values, from the right answers with numpy alone."""
+def test_several_files_are_runs_and_every_format_has_their_numbers(tmp_path):
+    """The numbers themselves are tested with `compare_runs`."""
     files = [tmp_path / f"{seed}.safetensors" for seed in range(2)]
     for seed, file in enumerate(files):
         save_features(file, synthetic_features(classes=8, rows=20, seed=seed))
     words = ("--methods", "protonet,cipa,soft_kmeans", "--episodes", 40, "--query", 5)
     printed = answered("compare", *files, *words, "--format", "csv", "--json", tmp_path / "r.json")
     table = {row["method"]: row for row in csv.DictReader(io.StringIO(printed))}
-    answers: dict[str, list] = {}
-    for result in read_results(json.loads((tmp_path / "r.json").read_text())):
-        answers.setdefault(result["label"], []).append(100 * right_answers(result) / 25)
-    plain = {}
-    base = np.array(answers["protonet"])
-    for label, row in table.items():
-        values = np.array(answers[label])  # (runs, episodes)
-        assert float(row["accuracy"]) == pytest.approx(values.mean(), abs=1e-4)
-        assert float(row["spread"]) == pytest.approx(values.mean(1).std(ddof=1), abs=1e-4)
-        if label != "protonet":
-            difference = values - base
-            error = math.sqrt((difference.var(1, ddof=1) / 40).sum()) / 2
-            assert float(row["minus protonet"]) == pytest.approx(difference.mean(), abs=1e-4)
-            assert float(row["minus protonet ci95"]) == pytest.approx(1.96 * error, abs=1e-4)
-            plain[label] = math.erfc(abs(difference.mean()) / error / math.sqrt(2))
-            assert float(row["p"]) == pytest.approx(plain[label], rel=1e-3)
-    (first, low), (second, high) = sorted(plain.items(), key=lambda item: item[1])
-    assert float(table[first]["p Holm"]) == pytest.approx(min(1, 2 * low), rel=1e-3)
-    assert float(table[second]["p Holm"]) == pytest.approx(min(1, max(2 * low, high)), rel=1e-3)
+    runs = compare_runs(read_results(json.loads((tmp_path / "r.json").read_text())), "protonet")
+    names = {"accuracy": "accuracy", "spread": "spread", "p": "p", "p_holm": "p Holm", "difference": "minus protonet"}
+    for summary in runs:
+        row = table[summary["label"]]
+        assert all(
+            float(row[name]) == pytest.approx(summary[key], abs=1e-4) for key, name in names.items() if key in summary
+        )
     for form in ("text", "markdown", "latex"):
         shown = answered("compare", *files, *words, "--format", form)
         assert "2 runs: 2 feature files × 1 seed" in shown
@@ -175,43 +163,10 @@ def test_inputs_are_never_overwritten(features):
     assert features.read_bytes() == before
 
 
-def test_bad_files_are_one_sentence(tmp_path, features):
-    save = {
-        "neg": {"features": np.random.default_rng(0).normal(size=(200, 4)), "labels": np.repeat(np.arange(5), 40)},
-        "short": {"features": np.ones((200, 4)), "labels": np.repeat(np.arange(5), 39)},
-        "rowless": {"features": np.ones((0, 4)), "labels": np.ones(0, int)},
-        "objects": {"features": np.array([{}, {}]), "labels": np.arange(2)},
-    }
-    for name, arrays in save.items():
-        np.savez(tmp_path / f"{name}.npz", **arrays)
-    (tmp_path / "folder.npz").mkdir()
-    (tmp_path / "cut.npz").write_bytes((tmp_path / "neg.npz").read_bytes()[:300])
-    for name, said in (
-        ("neg", "power=signed"),
-        ("short", "one label per row"),
-        ("cut", "truncated"),
-        ("none", "no feature file"),
-        ("rowless", "has no rows"),
-        ("objects", "an array holds Python objects: save numbers"),
-        ("folder", "is a folder: give a feature file"),
-    ):
-        assert said in refused("evaluate", tmp_path / f"{name}.npz", "--episodes", 5), name
+def test_base_classes_of_another_network_are_refused(tmp_path, features):
     np.savez(tmp_path / "base.npz", features=np.ones((4, 8)), labels=np.arange(4))
     said = refused("evaluate", features, "--base", tmp_path / "base.npz", "--episodes", 3)
     assert "'base.npz' has 8 dimensions and the features have 64" in said
-
-
-def test_zero_and_duplicate_rows_are_answered(tmp_path):
-    """Five classes of forty equal rows, one of them zero: only the zero row can be named wrongly."""
-    rows = np.repeat(np.eye(5, 8), 40, axis=0)
-    rows[::40] = 0
-    np.savez(tmp_path / "f.npz", features=rows, labels=np.repeat(np.arange(5), 40))
-    words = ("--methods", "protonet,cipa,pt_map,soft_kmeans", "--shot", 5, "--episodes", 20)
-    done = run("compare", tmp_path / "f.npz", *words, "--json", tmp_path / "r.json")
-    assert (done.returncode, done.stderr) == (0, "")
-    for result in read_results(json.loads((tmp_path / "r.json").read_text())):
-        assert 93 <= result["accuracy"] <= 100, result["method"]  # at most 5 of 75 queries are zero rows
-        assert f"{result['accuracy']:.2f}" in done.stdout
 
 
 def test_a_users_own_method_lies_in_the_current_folder(features, tmp_path):
