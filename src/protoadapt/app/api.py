@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import PurePosixPath
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
@@ -15,7 +15,7 @@ from protoadapt.app.board import LONGEST, Board
 from protoadapt.app.downloads import KINDS, saved_file
 from protoadapt.app.guard import too_much
 from protoadapt.app.intake import FILES, LARGE, SMALL, Limits, Upload, read_form, read_uploads, table_labels
-from protoadapt.app.map_points import Maps
+from protoadapt.app.map_points import map_points
 from protoadapt.app.session import Boards, Session
 from protoadapt.core.errors import UserError
 from protoadapt.core.untrusted import clean_json
@@ -33,6 +33,10 @@ NO_BOARD = "This board is no longer on the server."
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
+Sent = tuple[list[Upload], tuple[list[str | None], str, str]]
+"""Pictures, and their labels, the name of the drop, and that of the folder as one line of text."""
+
+
 @dataclass(frozen=True)
 class Service:
     """What all requests share."""
@@ -46,7 +50,7 @@ class Service:
 
 def board_routes(service: Service) -> APIRouter:
     """The page and its requests."""
-    routes, pages, maps = APIRouter(include_in_schema=False), static_files(), Maps()
+    routes, pages = APIRouter(include_in_schema=False), static_files()
 
     def session(board: str) -> Session:
         found = service.boards.get(board)
@@ -93,8 +97,9 @@ def board_routes(service: Service) -> APIRouter:
         known = {picture.key for picture in here.board.pictures}
         room = max(0, min(service.limits.pictures - len(known), service.boards.left()))
         options = service.network, service.metadata, service.limits, here.keep
-        read = read_uploads(sent.uploads, known, room, *options)
-        here.add(*read, sent.labels, sent.drop, sent.folder)
+        uploads, given = sent
+        read = read_uploads(uploads, known, room, *options)
+        here.add(*read, *given)
         return {"revision": here.revision, "skipped": [list(one) for one in read[-1]]}
 
     @routes.post("/api/boards/{board}/table")
@@ -134,7 +139,7 @@ def board_routes(service: Service) -> APIRouter:
 
     @routes.get("/api/boards/{board}/map")
     def plane(here: Here, kind: str = "pca") -> dict[str, Any]:
-        return maps.points(here, service.metadata, kind)
+        return map_points(here, service.metadata, kind)
 
     @routes.get("/api/boards/{board}/{name}")
     def saved(here: Here, name: str) -> Response:
@@ -146,17 +151,8 @@ def board_routes(service: Service) -> APIRouter:
     return routes
 
 
-class Sent(NamedTuple):
-    """The pictures of a form with `files`, and `paths` and `labels`, JSON lists with one entry per file."""
-
-    uploads: list[Upload]
-    labels: list[str | None]
-    drop: str
-    folder: str  # its name as one line of text
-
-
 async def sent_pictures(request: Request) -> Sent:
-    """What a page sends when pictures are dropped on it."""
+    """A form: `files`; `paths` and `labels`, JSON lists with an entry per file; `drop` and `folder`, which are text."""
     form, files = await read_form(request) or ({}, [])
     if not files:
         raise UserError("the pictures must come as a form (multipart/form-data) with at least one part named files")
@@ -170,7 +166,7 @@ async def sent_pictures(request: Request) -> Sent:
     names = texts("paths", [one.name for one in files])
     uploads = [Upload(clean_path(name), one.content) for name, one in zip(names, files)]
     labels = [_label(label) for label in texts("labels", [None] * len(files))]
-    return Sent(uploads, labels, form.get("drop", "")[:40], _printable(form.get("folder", "")))
+    return uploads, (labels, form.get("drop", "")[:40], _printable(form.get("folder", "")))
 
 
 async def text_body(request: Request) -> bytes:

@@ -163,9 +163,11 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     """Names all pictures; None while fewer than two classes have an example.
 
     metadata: of the network. `result` is that of `label` (labels.json), with the pictures in the board's order. `paths`
-    adds the prototypes' paths for the report, which takes seconds.
+    adds the prototypes' paths for the report, which takes seconds; its classes stand as on the board, so that each has
+    the same colour, sign and key.
     """
-    classes = board.used
+    used = board.used
+    classes = [name for name in board.classes if name in used] if paths else used
     if len(classes) < NAMED:
         return None
     ordered, rows = _ordered(board)
@@ -180,13 +182,13 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     return collection.name(make_estimator(METHOD, {}), paths=paths)
 
 
-def first_pictures(board: Board, n: int = NEXT) -> dict[int, str]:
+def first_pictures(board: Board) -> dict[int, str]:
     """{place: reason} of the pictures to label first, while nothing is named: the most typical of each cluster."""
     if len(board.present) < NAMED:
         return {}
     ordered, rows = _ordered(board)
     codes = np.array([0 if place in board.labels else UNLABELED for place in ordered])
-    return {ordered[one.row]: next_record(one, {"file": ""})["reason"] for one in suggest_first(rows, codes, n)}
+    return {ordered[one.row]: next_record(one, {"file": ""})["reason"] for one in suggest_first(rows, codes, NEXT)}
 
 
 def _ordered(board: Board) -> tuple[list[int], np.ndarray]:

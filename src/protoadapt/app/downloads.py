@@ -1,6 +1,6 @@
 """The files that a board can be saved as."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -48,8 +48,7 @@ def saved_file(session: Session, metadata: Mapping[str, Any], name: str) -> byte
 def _report(session: Session, metadata: Mapping[str, Any]) -> str:
     with session.lock:
         board = session.board
-    named = name_board(board, metadata, paths=True)
-    result = _in_order(named.result, board.classes)  # type: ignore[union-attr]
+    result = name_board(board, metadata, paths=True).result  # type: ignore[union-attr]
     result["title"] = title_of(session.folder) or result["title"]
     side = side_for(len(board.present)) or THUMB
     files = [session.copy(board.pictures[place].key, LARGE) for place in board.present]
@@ -57,15 +56,3 @@ def _report(session: Session, metadata: Mapping[str, Any]) -> str:
     for record, small in zip(result["pictures"], copies):
         record["thumb"] = data_url(small)
     return labels_page(result)
-
-
-def _in_order(result: dict[str, Any], classes: Sequence[str]) -> dict[str, Any]:
-    """A result whose classes stand as on the board, so that each has the same colour, sign and key in the report."""
-    old = {one["name"]: k for k, one in enumerate(result["classes"])}
-    order = [old[name] for name in classes if name in old]
-    result["classes"] = [result["classes"][k] for k in order]
-    if paths := result["paths"]:
-        place = {k: i for i, k in enumerate(order)}
-        paths["row_label"] = [place.get(k, -1) for k in paths["row_label"]]
-        paths["steps"] = [paths["steps"][k] for k in order]
-    return result

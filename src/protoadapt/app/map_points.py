@@ -26,34 +26,26 @@ LARGEST = 6000
 """Pictures up to which t-SNE is computed."""
 
 
-class Maps:
-    """The maps of all sessions; of each the newest t-SNE."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[list[int], Future[dict[str, Any]]]] = {}
-        self._lock = threading.Lock()
-
-    def points(self, session: Session, metadata: Mapping[str, Any], kind: str) -> dict[str, Any]:
-        """{points: [[x, y] or None per place], paths: {class: [[x, y], …]}, ready: whether it is what was asked for}"""
-        with session.lock:
-            board, named = session.board, session.named(metadata)
-        present = board.present
-        if len(present) < 3:
-            raise UserError("a map needs three pictures: add more")
-        rows, steps, classes = computed(_prepared, board, present, named)
-        answer = partial(_answer, len(board.pictures), present, classes)
-        if kind != "tsne":
-            return answer(*computed(principal_plane, rows, steps))
-        if len(present) > LARGEST:
-            raise UserError(f"t-SNE is computed for up to {LARGEST:,} pictures: use PCA for {len(present):,}")
-        with self._lock:
-            known, future = self._known.get(session.id, (None, None))
-            if future is None or (future.done() and known != present):
-                known, future = self._known[session.id] = present, Future()
-                work = (future, rows, steps, answer)
-                threading.Thread(target=_compute, args=work, daemon=True).start()
-        # corrections do not move the pictures: only new pictures need a new map
-        return future.result() if future.done() and known == present else {"ready": False}
+def map_points(session: Session, metadata: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """{points: [[x, y] or None per place], paths: {class: [[x, y], …]}, ready: whether it is what was asked for}"""
+    with session.lock:
+        board, named = session.board, session.named(metadata)
+    present = board.present
+    if len(present) < 3:
+        raise UserError("a map needs three pictures: add more")
+    rows, steps, classes = computed(_prepared, board, present, named)
+    answer = partial(_answer, len(board.pictures), present, classes)
+    if kind != "tsne":
+        return answer(*computed(principal_plane, rows, steps))
+    if len(present) > LARGEST:
+        raise UserError(f"t-SNE is computed for up to {LARGEST:,} pictures: use PCA for {len(present):,}")
+    with session.lock:
+        if session.tsne is None or (session.tsne[1].done() and session.tsne[0] != present):
+            session.tsne = present, Future()
+            threading.Thread(target=_compute, args=(session.tsne[1], rows, steps, answer), daemon=True).start()
+        known, future = session.tsne
+    # corrections do not move the pictures: only new pictures need a new map
+    return future.result() if future.done() and known == present else {"ready": False}
 
 
 def _compute(future: "Future[dict[str, Any]]", rows: Any, steps: Any, answer: Callable[..., dict[str, Any]]) -> None:

@@ -21,7 +21,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -53,7 +53,6 @@ from protoadapt.vision.pictures.walk import Skipped
 
 LOG, TITLE, ID = "operations.jsonl", "title", re.compile(r"[A-Za-z0-9_-]{16}")
 PIECE, KEY = re.compile(r"\d{6,9}\.safetensors"), re.compile(r"[0-9a-f]{64}")
-SUFFIX = {LARGE: "-large.webp", SMALL: ".webp"}
 MOST = 50
 """Sessions in memory at once."""
 IDLE, EMPTY_IDLE = 3600.0, 120.0
@@ -102,6 +101,7 @@ class Session:
     revision: int = 0
     seen: float = field(default_factory=time.monotonic)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    tsne: tuple[list[int], Future[dict[str, Any]]] | None = None  # the places and points of its newest map
     _followed: dict[Callable[..., Any], tuple[int, Any]] = field(default_factory=dict)
     _replaying: bool = False
 
@@ -172,7 +172,7 @@ class Session:
 
     def copy(self, key: str, side: int) -> Path:
         """The file of a copy of a picture."""
-        return self.folder / "pictures" / f"{key}{SUFFIX[side]}"
+        return self.folder / "pictures" / f"{key}-{side}.webp"
 
     def named(self, metadata: Mapping[str, Any]) -> Named | None:
         """`name_board` of the present board, computed once per change."""
@@ -326,7 +326,7 @@ class Boards:
         """The sessions on the disk that have pictures, the last used first; none of them is opened."""
         found = []
         for log in self.home.glob(f"*/{LOG}") if self.keep else ():
-            pictures = sum(1 for _ in (log.parent / "pictures").glob("*-large.webp"))
+            pictures = sum(1 for _ in (log.parent / "pictures").glob(f"*-{LARGE}.webp"))
             if pictures and ID.fullmatch(log.parent.name):
                 known = {"id": log.parent.name, "used": log.stat().st_mtime, "pictures": pictures}
                 found.append(known | {"title": title_of(log.parent)})
