@@ -38,7 +38,7 @@ NAMED = 2
 LONGEST = 80
 """Characters of a class name."""
 Patch = Mapping[str, Any]
-Place = Annotated[int, Field(ge=0, strict=False)]
+Place = Annotated[int, Field(ge=0, lt=10**9, strict=False)]
 
 
 class BoardPicture(NamedTuple):
@@ -111,16 +111,14 @@ def change(board: Board, patch: Patch) -> Board:
         given = Change.model_validate(patch)
     except ValidationError as error:
         raise UserError(f"this is no change of a board ({error.errors()[0]['msg']:.80}): load the page again") from None
-    last = max([*given.labels, *given.gone, *given.origins], default=-1)
-    if last >= len(board.pictures):
-        raise UserError(
-            f"there is no picture {last} among {count(len(board.pictures), 'picture')}: load the page again"
-        )
-    classes: list[str] = []
-    for name in board.classes if given.classes is None else given.classes:
-        classes.append(class_name(name, classes))
-    if len({name.casefold() for name in classes}) < len(classes):
-        raise UserError("two classes have the same name: choose another name for one")
+    last, most = max([*given.labels, *given.gone, *given.origins], default=-1), len(board.pictures)
+    if last >= most:
+        raise UserError(f"there is no picture {last} among {count(most, 'picture')}: load the page again")
+    classes = list(board.classes)
+    if given.classes is not None:
+        classes = [class_name(name, ()) for name in given.classes]
+        if len({name.casefold() for name in classes}) < len(classes):
+            raise UserError("two classes have the same name: choose another name for one")
     labels = {place: label for place, label in {**board.labels, **given.labels}.items() if label is not None}
     if homeless := sorted(set(labels.values()) - {UNKNOWN, *classes}):
         raise UserError(f"there is no class {homeless[0][:LONGEST]!r}: make it first")
