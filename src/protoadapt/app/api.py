@@ -28,8 +28,6 @@ LONGEST_TEXT = 16 << 20
 STEPS = 1000
 """Steps in one request; each waits for the disk."""
 SIDES = {"small": SMALL, "large": LARGE}
-FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
-NO_BOARD = "This board is no longer on the server."
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
@@ -55,7 +53,7 @@ def board_routes(service: Service) -> APIRouter:
     def session(board: str) -> Session:
         found = service.boards.get(board)
         if found is None:
-            raise HTTPException(404, NO_BOARD)
+            raise HTTPException(404, "This board is no longer on the server.")
         return found
 
     Here = Annotated[Session, Depends(session)]
@@ -96,9 +94,8 @@ def board_routes(service: Service) -> APIRouter:
     def add_pictures(here: Here, sent: Annotated[Sent, Depends(sent_pictures)]) -> dict[str, Any]:
         known = {picture.key for picture in here.board.pictures}
         room = max(0, min(service.limits.pictures - len(known), service.boards.left()))
-        options = service.network, service.metadata, service.limits, here.keep
         uploads, given = sent
-        read = read_uploads(uploads, known, room, *options)
+        read = read_uploads(uploads, known, room, service.network, service.metadata, service.limits, here.keep)
         here.add(*read, *given)
         return {"revision": here.revision, "skipped": [list(one) for one in read[-1]]}
 
@@ -135,7 +132,8 @@ def board_routes(service: Service) -> APIRouter:
             content = here.copy(here.board.pictures[place].key, SIDES[size]).read_bytes()
         except FileNotFoundError:
             raise HTTPException(404) from None
-        return Response(content, media_type="image/webp", headers=FOREVER)
+        headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+        return Response(content, media_type="image/webp", headers=headers)
 
     @routes.get("/api/boards/{board}/map")
     def plane(here: Here, kind: str = "pca") -> dict[str, Any]:

@@ -24,7 +24,6 @@ from protoadapt.vision.embed import FORWARD, check_rows, embed_batches
 
 WAITING, DECODERS = 512, 4
 """Pictures that may wait for the network, and pictures that are decoded at once."""
-BUSY = "too many pictures are waiting: try again in a moment"
 
 
 class Prediction(BaseModel):
@@ -108,7 +107,8 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
         try:
             return asyncio.wrap_future(predictor.ask(one.pixels))
         except queue.Full:
-            raise HTTPException(503, BUSY, {"Retry-After": "1"}) from None
+            busy = "too many pictures are waiting: try again in a moment"
+            raise HTTPException(503, busy, {"Retry-After": "1"}) from None
 
     @routes.post("/api/predict", openapi_extra=BODY)
     async def predict(request: Request) -> Predictions:

@@ -35,7 +35,6 @@ from protoadapt.vision.pictures.formats import quiet_pillow
 
 MOST_REQUEST = 4
 """A request, which may hold many files, is cut off at so many times the limit of one file."""
-LOCK = ".lock"
 HEADER_SECONDS, GRACE = 10.0, 10
 """Seconds for the headers of a request, and those that requests have to end when the server is stopped."""
 MOST = 120
@@ -119,7 +118,7 @@ def kept_folder(keep: Path | None, otherwise: Path) -> Iterator[Path]:
         return
     try:
         keep.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = open(keep / LOCK, "ab")  # noqa: SIM115
+        lock = open(keep / ".lock", "ab")  # noqa: SIM115
     except OSError as error:
         raise UserError(f"--keep {str(keep)!r} cannot be used ({error.strerror}): give another folder") from error
     with lock:
