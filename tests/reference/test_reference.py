@@ -1,4 +1,4 @@
-"""The reference loops: laws every method obeys, and closed forms of the prototype methods."""
+"""The reference loops: closed forms of the prototype methods, defaults, and rows followed one by one."""
 
 import inspect
 
@@ -16,16 +16,6 @@ from .cases import episode, means, softened
 from .common import hard, one_hot, unit
 from .protonet import protonet
 from .semi_protonet import semi_protonet
-
-# ---------------------------------------------------------------------------------------------- every method
-
-
-def bases(name, base):
-    """The statistics of base classes that a method takes."""
-    covariance = np.diag(np.linspace(0.5, 2, len(base))) / 1000
-    wanted = "base_covariance" in inspect.signature(REFERENCE[name]).parameters
-    return {"base_mean": base} | ({"base_covariance": covariance} if wanted else {})
-
 
 # ---------------------------------------------------------------------------------------------- prototypes
 
