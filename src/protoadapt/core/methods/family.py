@@ -67,7 +67,7 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
     none, zero = torch.zeros_like(shots), shots.new_zeros(*shots.shape[:-1], dim)
     known = (shots > 0).to(shots)  # means over the classes are of those that have labelled rows
     r = (known * shots.clamp_min(1).rsqrt()).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
-    held_by = shots + rule.kappa * r  # K + k
+    own_mass = shots + rule.kappa * r  # K + k
     mass = r if rule.nameless else torch.zeros_like(r)
     prior = shares(rule.class_prior, shots.shape[-2], shots)[:, None]  # π
     moves = rule.center == "classes"
@@ -81,7 +81,7 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
     centers = (mean_of_classes(none, zero),) * 2 if moves else _fixed_centers(rule.center, class_sums, shots, rows)
     model = PrototypeModel(centers[0], zero, none[..., 0], rule.similarity, rule.scale, rule.l2)
     own = _labelled_sums(labelled, model, False, zero)  # S
-    model = replace(model, center=centers[1], prototypes=own / held_by.clamp_min(TINY))
+    model = replace(model, center=centers[1], prototypes=own / own_mass.clamp_min(TINY))
     for step in range(rule.n_iter + 1):
         if moves or step == 0:
             calibrated = rows.about(model.center, rule.l2)
@@ -97,7 +97,7 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
             n, pull = scale * n, scale * pull
         if rule.labels_pull:
             own = _labelled_sums(labelled, model, True, zero)  # S + R
-        estimate = (own + pull) / (held_by + n).clamp_min(TINY)
+        estimate = (own + pull) / (own_mass + n).clamp_min(TINY)
         prototypes = (1 - rule.sigma) * model.prototypes + rule.sigma * estimate
         center = mean_of_classes(n, raw + n * model.center) if moves else model.center
         bias = model.bias
