@@ -20,8 +20,8 @@ but where Σ_c (n_c − n̄)²/n̄ < C − 1, with r = 0 in the next z,
 
     ℓ_c ← ℓ_c + log(C n̄ π_c / n_c),   π_c = 1/C
 
-and the answer is softmax_c(l) once more. A class without labelled rows starts at the centre with K_c = 0; means over
-the classes are of those that have some.
+and the answer is softmax_c(l) once more, about the μ of the last assignment. A class without labelled rows starts at
+the centre with K_c = 0; it takes no part in the means μ and r.
 
 **Why each term.** μ, the mean of the class means, does not follow the balance: many rows of one class do not draw it to
 themselves. r: a row that is nearer to the centre than to any prototype may be of no class, or of one that its
@@ -33,8 +33,8 @@ logarithm of a class's share, with the concentration averaged out, so that no st
 Sizes that differ no more than drawing rows makes equal classes differ (χ² below its mean) are taken to be
 equal, and a round of Sinkhorn's iteration per step brings them there.
 
-**Class sizes given** (`class_prior`): the last line with the shares π_c in every step, and r = 0; nothing else changes.
-Run to its end in each step, this iteration is PT+MAP's transport.
+**Class sizes given** (`class_prior`): the last line with the shares π_c in every step, and no class without a name
+(r = 0 in z; k stays κ r). Run to its end in each step, this iteration is PT+MAP's transport.
 
 `family` is the loop; o and A are its SUPPORT_WEIGHT and CONCENTRATIONS.
 """
