@@ -50,7 +50,10 @@ def tasks(draw):
     """A rule, and episodes for it after the power transform."""
     shots = draw(st.lists(st.integers(1, 4), min_size=2, max_size=6))
     rule = draw(rules(len(shots)))
-    made = {"queries": draw(st.integers(1, 30)), "unlabeled": 0 if rule.transport else draw(st.integers(0, 12))}
+    made = {
+        "queries": draw(st.integers(1, 30)),
+        "unlabeled": 0 if rule.sizes == "transport" else draw(st.integers(0, 12)),
+    }
     made |= {"spread": draw(st.sampled_from([0.5, 1.5])), "seed": draw(st.integers(0, 99))}
     return rule, powered(clouds(way=len(shots), shots=shots, **made)[0], 0.5, "strict")
 

@@ -94,5 +94,4 @@ def mixture_rule(
         class_prior=class_prior,
         kappa=kappa,
         labels_pull=True,
-        nameless=not given,
     )

@@ -50,12 +50,12 @@ class Rule:
     center: str = "none"  # μ: each set's own mean ("separate"), that of all rows ("joint"), the support's, or "classes"
     l2: bool = False  # calibrated rows have unit length
     query_center: str = "none"  # semi-supervised only: "unlabeled" calibrates the queries about μ, else about 0
-    sizes: str = "none"  # ℓ: 0, or of class sizes that are "given" or "estimated"
+    # ℓ: 0; of class sizes that are "estimated", beside a class without a name at the centre, with the mass r; of sizes
+    # that are "given", by a round of Sinkhorn's iteration per step; or by all its rounds, from ℓ = 0: the "transport"
+    sizes: str = "none"
     class_prior: Sequence[float] | Tensor | str | None = None  # the given shares; None: equal
-    transport: bool = False  # Sinkhorn's iteration, from ℓ = 0 to its end in every step; else a round of it after one
     kappa: float = 0.0  # κ: k = κ r rows at the centre hold each prototype, r = mean_c K_c^(−½)
     labels_pull: bool = False  # labelled rows draw their class back where it does not claim them
-    nameless: bool = False  # beside the classes one without a name stands at the centre, with the mass r
 
 
 def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -> Iterator[PrototypeModel]:
@@ -68,7 +68,7 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
     known = (shots > 0).to(shots)  # means over the classes are of those that have labelled rows
     r = (known * shots.clamp_min(1).rsqrt()).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
     own_mass = shots + rule.kappa * r  # K + k
-    mass = r if rule.nameless else torch.zeros_like(r)
+    mass = r if rule.sizes == "estimated" else torch.zeros_like(r)
     prior = shares(rule.class_prior, shots.shape[-2], shots)[:, None]  # π
     moves = rule.center == "classes"
     (class_sums,) = labelled.sums(lambda block: (block[1] @ block[0],), (zero,))
@@ -86,13 +86,13 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
         if moves or step == 0:
             calibrated = rows.about(model.center, rule.l2)
             calibrated = calibrated if moves else kept(calibrated)
-        if rule.transport:
+        if rule.sizes == "transport":
             model = transported(model, calibrated, prior)
         yield model
         if step == rule.n_iter:
             return
         n, pull, raw = calibrated.sums(_one_pass(model, mass, moves), (none, zero, zero if moves else none))
-        if rule.transport:  # whose last round ends with the columns: a plan has the sizes given
+        if rule.sizes == "transport":  # whose last round ends with the columns: a plan has the sizes given
             scale = n.sum(-2, keepdim=True) * prior / n.clamp_min(TINY)
             n, pull = scale * n, scale * pull
         if rule.labels_pull:
@@ -101,7 +101,7 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
         prototypes = (1 - rule.sigma) * model.prototypes + rule.sigma * estimate
         center = mean_of_classes(n, raw + n * model.center) if moves else model.center
         bias = model.bias
-        if rule.sizes != "none":
+        if rule.sizes in ("given", "estimated"):
             bias, mass = sizes(rule.sizes == "given", n, bias, prior, r)
         model = replace(model, center=center, prototypes=prototypes, bias=bias)
 
@@ -217,7 +217,7 @@ def sizes_are_equal(n: Tensor) -> Tensor:
 
 def adapt(episodes: Episodes, rule: Rule) -> Tensor:
     """(E, Q, W): the queries' class probabilities at the adapted prototypes."""
-    if episodes.unlabeled_index is not None and rule.sizes == "given" and rule.center != "classes":
+    if episodes.unlabeled_index is not None and rule.sizes == "transport":
         raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa or bapa")
     if rule.similarity == "cosine" and not rule.l2:
         episodes = episodes.each_row(_rescaled)

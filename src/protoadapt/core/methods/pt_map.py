@@ -39,7 +39,6 @@ def transport_rule(n_iter: int, step: float, lam: float, class_prior: Sequence[f
         *("euclid", lam, n_iter, step),
         center="separate",
         l2=True,
-        sizes="given",
+        sizes="transport",
         class_prior=class_prior,
-        transport=True,
     )

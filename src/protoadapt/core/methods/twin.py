@@ -27,9 +27,10 @@ from protoadapt.core.prototype_model import OFFSET, ROUNDING
 from protoadapt.core.threads import thread_pool
 
 SMALL = 256  # up to so many rows, or the rows' dimension if that is more, the Gram matrix is the cheaper form
-CENTERS = ("none", "separate", "joint", "support", "classes")
-SIZES = ("none", "given", "estimated")
-SEPARATE, JOINT, MOVING, GIVEN = 1, 2, 4, 1
+PLACES = ("none", "separate", "joint", "support", "classes")
+SIZES = ("none", "given", "estimated", "transport")
+SEPARATE, JOINT, MOVING = 1, 2, 4
+GIVEN, ESTIMATED, TRANSPORT = 1, 2, 3
 LANES = 16  # numbers in a vector; mixtures and the Gram matrix are as wide as a multiple of it
 TAYLOR = tuple(1 / math.factorial(k) for k in range(14))
 
@@ -55,8 +56,8 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
     index = [one.contiguous().numpy() for one in (episodes.support_index, episodes.support_labels, pulling, apart)]
     out = torch.empty(*episodes.query_index.shape, n_way, dtype=rows.dtype).numpy()
     # Plain types, whatever the caller wrote: sigma=1 and sigma=1.0 must not be compiled twice.
-    choices = CENTERS.index(rule.center), rule.similarity == "cosine", bool(rule.l2), rule.query_center == "unlabeled"
-    sizes = SIZES.index(rule.sizes), bool(rule.transport), bool(rule.nameless), bool(rule.labels_pull)
+    choices = PLACES.index(rule.center), rule.similarity == "cosine", bool(rule.l2), rule.query_center == "unlabeled"
+    sizes = SIZES.index(rule.sizes), bool(rule.labels_pull)
     numbers = int(rule.n_iter), *np.array([rule.scale, rule.sigma, rule.kappa], out.dtype)
     given = choices, sizes, numbers, shares(rule.class_prior, n_way, rows).numpy()
     threads = min(torch.get_num_threads(), len(out) // 16)
@@ -131,12 +132,12 @@ def _centre(rows, index, mean, out, length2):
 def _steps(gram, length2, labels, shots, n_rows, n_used, choices, sizes, numbers, prior):
     """The loop. Returns z (W, ·) of all rows at the end."""
     center, cosine, l2, _ = choices
-    kind, transport, nameless, labels_pull = sizes
+    kind, labels_pull = sizes
     n_iter, scale, sigma, kappa = numbers
     n_way, width, real, moves = len(shots), len(gram), gram.dtype.type, center == MOVING
     tiny, known, asked = real(1e-12), (shots > 0).sum(), n_rows + len(labels)
     r = (real(1) / np.sqrt(shots[shots > 0])).sum() / real(known)
-    mass = r if nameless else real(0)
+    mass = r if kind == ESTIMATED else real(0)
     M, V = aligned(n_way + 2, width, gram), aligned(n_way + 2, width, gram)
     t, z = aligned(n_way, width, gram), aligned(n_way, width, gram)
     n, bias = np.zeros(n_way, gram.dtype), np.zeros(n_way, gram.dtype)
@@ -155,16 +156,16 @@ def _steps(gram, length2, labels, shots, n_rows, n_used, choices, sizes, numbers
         for c in range(n_way):
             along, pm = inverse if cosine else factor, dot(V[c], m) if moves else real(0)
             _logits(V[c], along, pm, max(dot(M[c], V[c]), real(0)), cosine, scale, z[c])
-            for j in range(width if kind else 0):
+            for j in range(width if kind in (GIVEN, ESTIMATED) else 0):
                 z[c, j] += bias[c] if j < n_rows or j >= asked else real(0)  # labelled rows: without ℓ
         _softmax(z, n_rows, mass if step < n_iter else real(0))  # the answer names every row
-        if transport:
+        if kind == TRANSPORT:
             _transport(z, n_rows, prior)
         if step == n_iter:
             break
         for c in range(n_way):
             n[c] = z[c, :n_rows].sum()
-            weight = real(n_rows) * prior[c] / max(n[c], tiny) if transport else real(1)
+            weight = real(n_rows) * prior[c] / max(n[c], tiny) if kind == TRANSPORT else real(1)
             n[c] *= weight
             for j in range(n_rows):
                 t[c, j] = weight * z[c, j]
@@ -173,7 +174,7 @@ def _steps(gram, length2, labels, shots, n_rows, n_used, choices, sizes, numbers
             _mix(M[c], t[c], factor, m, real(1) - sigma, sigma / max(shots[c] + kappa * r + n[c], tiny))
         if moves:
             _mean_of_classes(z, labels, shots, n, n_rows, known, m)
-        if kind and not transport:
+        if kind in (GIVEN, ESTIMATED):
             total = n.sum()
             spread, mass = ((n - total / n_way) ** 2).sum(), real(0)
             if kind == GIVEN or spread < (n_way - 1) * total / n_way:
