@@ -217,8 +217,6 @@ def sizes_are_equal(n: Tensor) -> Tensor:
 
 def adapt(episodes: Episodes, rule: Rule) -> Tensor:
     """(E, Q, W): the queries' class probabilities at the adapted prototypes."""
-    if episodes.unlabeled_index is not None and rule.sizes == "transport":
-        raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa or bapa")
     if rule.similarity == "cosine" and not rule.l2:
         episodes = episodes.each_row(_rescaled)
     if raw_distances(rule):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
+from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import powered
 from protoadapt.core.methods.family import Rule, adapt
 from protoadapt.core.methods.settings import ClassPrior, Exponent, Power, Steps, StepSize, TransportScale, checked
@@ -30,6 +31,8 @@ def pt_map(
     The class sizes are an assumption: equal ones unless `class_prior` (W shares) says otherwise. On imbalanced queries
     that assumption is wrong and costs many points. `PTMAPClassifier` has power="auto" by default.
     """
+    if episodes.unlabeled_index is not None:
+        raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa or bapa")
     return adapt(powered(episodes, beta, power), transport_rule(n_iter, step, lam, class_prior))
 
 
