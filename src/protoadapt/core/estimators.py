@@ -7,8 +7,8 @@
 All of them fit one state: rows are raised to a power and centred by `center_` as the method asks, and answered by
 softmax(similarity to `prototypes_` + `class_bias_`). So a new row is answered alone, and a fitted unlabelled row gets
 its `transduction_` again. An estimator equals the method of the same name at equal settings (a law in the tests). Its
-settings are those that the method declares; it says how it prepares rows and adapts in `_how`, and one whose centre or
-class sizes move on the way replaces `_steps`.
+settings are those that the method declares; `_rule` makes the method's own rule of them, and `methods.family.learn`
+does the rest.
 
 Memory beyond X is bounded by a block of rows and about fifty bytes per row, however many rows there are.
 """
@@ -28,7 +28,7 @@ from torch.nn.functional import one_hot
 from protoadapt.core.arrays import check_size, checked_device, refuse_mask
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.bapa import bapa, mixture_rule
-from protoadapt.core.methods.cipa import cipa
+from protoadapt.core.methods.cipa import cipa, cosine_rule
 from protoadapt.core.methods.common import check_offset
 from protoadapt.core.methods.family import Rule, check_contrast, learn
 from protoadapt.core.methods.protonet import metric_rule, protonet
@@ -36,7 +36,7 @@ from protoadapt.core.methods.pt_map import pt_map, transport_rule
 from protoadapt.core.methods.rows import Holder, Streamed, kept, powered_rows
 from protoadapt.core.methods.semi_protonet import semi_protonet
 from protoadapt.core.methods.settings import declarations
-from protoadapt.core.methods.soft_kmeans import soft_kmeans
+from protoadapt.core.methods.soft_kmeans import joint_rule, soft_kmeans
 from protoadapt.core.partial_labels import encode, warn_of_one_class
 from protoadapt.core.prototype_model import PrototypeModel, block_size, power_transform, two_best
 
@@ -283,7 +283,7 @@ class CIPAClassifier(PrototypeClassifier):
         self.device = device
 
     def _rule(self) -> Rule:
-        return Rule("cosine", self.tau, self.n_iter, self.sigma, self.center, self.l2)
+        return cosine_rule(self.n_iter, self.sigma, self.tau, self.center, self.l2)
 
 
 class ProtoNetClassifier(PrototypeClassifier):
@@ -329,7 +329,7 @@ class SoftKMeansClassifier(PrototypeClassifier):
         self.device = device
 
     def _rule(self) -> Rule:
-        return Rule("euclid", self.tau, self.n_iter, center="joint", l2=True)
+        return joint_rule(self.n_iter, self.tau)
 
 
 class PTMAPClassifier(PrototypeClassifier):

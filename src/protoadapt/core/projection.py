@@ -6,8 +6,10 @@ import numpy as np
 import torch
 
 from protoadapt.core.episodes import Episodes
+from protoadapt.core.methods import method
+from protoadapt.core.methods.cipa import cosine_rule
 from protoadapt.core.methods.common import powered
-from protoadapt.core.methods.family import Rule, prototype_path
+from protoadapt.core.methods.family import prototype_path
 from protoadapt.core.prototype_model import prepared_rows
 
 SCHEMA = "protoadapt-paths/1"
@@ -77,9 +79,10 @@ def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) ->
     `query_labels` (Q) are the true classes. Returns a document of schema `protoadapt-paths/1` (see `plane_paths`), or
     None where all rows are the same.
     """
-    one = powered(episode[:1], 0.5, "auto")
+    settings = method("cipa").settings | {"power": "auto"}
+    one = powered(episode[:1], settings.pop("beta"), settings.pop("power"))
     with torch.no_grad():
-        path = list(prototype_path(one, Rule("cosine", 10.0, 20, 0.2, center="separate", l2=True)))  # CIPA's
+        path = list(prototype_path(one, cosine_rule(**settings)))
         support = prepared_rows(one.support[0], one.support[0].mean(0), True)
         query = path[-1].prepare(one.query)[0]
     steps = np.stack([model.prototypes[0].numpy() for model in path])

@@ -46,5 +46,9 @@ def cipa(
 
     >>> cipa(episodes, sigma=1.0).argmax(-1)    # (E, Q) predicted classes    # doctest: +SKIP
     """
-    rule = Rule("cosine", tau, n_iter, sigma, center, l2, query_center)
-    return adapt(powered(episodes, beta, power), rule)
+    return adapt(powered(episodes, beta, power), cosine_rule(n_iter, sigma, tau, center, l2, query_center))
+
+
+def cosine_rule(n_iter: int, sigma: float, tau: float, center: str, l2: bool, query_center: str = "none") -> Rule:
+    """CIPA's choices."""
+    return Rule("cosine", tau, n_iter, sigma, center, l2, query_center)

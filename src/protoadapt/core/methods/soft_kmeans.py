@@ -16,5 +16,9 @@ def soft_kmeans(episodes: Episodes, *, n_iter: Steps = 29, tau: DistanceScale = 
 
     The authors run 30 rounds and answer with the 30th round's distances: 29 updates.
     """
-    rule = Rule("euclid", tau, n_iter, center="joint", l2=True, query_center="unlabeled")
-    return adapt(episodes, rule)
+    return adapt(episodes, joint_rule(n_iter, tau))
+
+
+def joint_rule(n_iter: int, tau: float) -> Rule:
+    """Soft k-means' choices."""
+    return Rule("euclid", tau, n_iter, center="joint", l2=True, query_center="unlabeled")
