@@ -26,7 +26,7 @@ def paired_difference(record: Record, reference: Record) -> tuple[float, float]:
 def class_interval(record: Record, reference: Record | None = None) -> float | None:
     """95 % half-width over classes of the accuracy, or of the paired difference to a reference.
 
-    None where a record has no counts per class, as older ones, or where the two are of different episodes.
+    None where a record has no counts per class, or where the two are of different episodes.
     """
     both = [record, reference] if reference else [record]
     if not all(r.get("classes") for r in both):

@@ -217,7 +217,7 @@ def _checked_table(arrays: dict[str, Any], metadata: dict[str, Any], names: Any)
 
 
 def stated(metadata: Mapping[str, Any], key: str) -> Any:
-    """A metadata entry, None where it is absent. Files without "pooling" are older: pooling 1, the mean."""
+    """A metadata entry, None where it is absent. Without "pooling" it is 1, the mean."""
     return metadata.get(key, 1.0 if key == "pooling" else None)
 
 

@@ -20,8 +20,8 @@ Array = Any
 TINY = 1e-12
 ROUNDING = 1e-6
 """A centred row no longer than this share of its length before centring is *at the centre*: what is left is rounding,
-not a direction, and becomes zero. Where lengths come from inner products instead of differences
-(`normalize.inverse_length`), their squares are rounded too, and in float32 the share is 2e-3."""
+not a direction, and becomes zero. Where lengths come from inner products instead of differences (`methods.twin`), their
+squares are rounded too, and in float32 the share is 2e-3."""
 OFFSET = 1e-6
 """What the power transform adds to features of at least 0."""
 BLOCK_NUMBERS = 2**21
