@@ -58,11 +58,10 @@ def _plain_note(
 
 
 EXTRAS = {
-    **dict.fromkeys(("PIL", "filelock"), "vision"),
     **dict.fromkeys(("fastapi", "python_multipart", "starlette", "uvicorn"), "app"),
-    **dict.fromkeys(("lightning_fabric", "matplotlib", "tensorboard"), "train"),
+    **dict.fromkeys(("lightning_fabric", "matplotlib"), "train"),
     **dict.fromkeys(("onnx", "onnxscript"), "onnx"),
-    **{"onnxruntime": "label", "pyarrow": "scale", "ray": "ray", "timm": "timm"},
+    **{"PIL": "vision", "onnxruntime": "label", "pyarrow": "scale", "ray": "ray", "timm": "timm"},
 }
 """The extra that brings each module which a plain install lacks."""
 FULL = {
