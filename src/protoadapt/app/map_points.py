@@ -33,19 +33,34 @@ def map_points(session: Session, metadata: Mapping[str, Any], kind: str) -> dict
     present = board.present
     if len(present) < 3:
         raise UserError("a map needs three pictures: add more")
+    if kind == "tsne":
+        if len(present) > LARGEST:
+            raise UserError(f"t-SNE is computed for up to {LARGEST:,} pictures: use PCA for {len(present):,}")
+        with session.lock:
+            if (newest := _newest(session, present)) is not None:
+                return newest
     rows, steps, classes = computed(_prepared, board, present, named)
     answer = partial(_answer, len(board.pictures), present, classes)
     if kind != "tsne":
         return answer(*computed(principal_plane, rows, steps))
-    if len(present) > LARGEST:
-        raise UserError(f"t-SNE is computed for up to {LARGEST:,} pictures: use PCA for {len(present):,}")
     with session.lock:
-        if session.tsne is None or (session.tsne[1].done() and session.tsne[0] != present):
+        if _newest(session, present) is None:  # nobody began meanwhile
             session.tsne = present, Future()
             threading.Thread(target=_compute, args=(session.tsne[1], rows, steps, answer), daemon=True).start()
-        known, future = session.tsne
-    # corrections do not move the pictures: only new pictures need a new map
-    return future.result() if future.done() and known == present else {"ready": False}
+    return {"ready": False}
+
+
+def _newest(session: Session, present: list[int]) -> dict[str, Any] | None:
+    """What there is of t-SNE for these pictures: the answer, or that it is on its way; None where it must be begun.
+
+    Corrections do not move the pictures: only new pictures need a new map.
+    """
+    if session.tsne is None:
+        return None
+    known, future = session.tsne
+    if not future.done():
+        return {"ready": False}
+    return future.result() if known == present else None
 
 
 def _compute(future: "Future[dict[str, Any]]", rows: Any, steps: Any, answer: Callable[..., dict[str, Any]]) -> None:
