@@ -364,7 +364,7 @@ def faults_page() -> str:
     run = read("faults.json")
     rows = [
         [
-            *(part, f"{counts['done']:,}", "; ".join(f"{how}: {n:,}" for how, n in sorted(counts["how"].items()))),
+            *(part, f"{counts['done']:,}", "; ".join(f"{end}: {n:,}" for end, n in sorted(counts["ends"].items()))),
             *(f"{counts['gb']:.2f} GB", str(len(counts["findings"]))),
         ]
         for part, counts in run["parts"].items()
