@@ -3,14 +3,11 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 from helpers.label_files import almost_the_same, listing
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import sweep_once, written_whole
 
 pytestmark = pytest.mark.usefixtures("without_paths")
 
@@ -38,25 +35,6 @@ def test_sorted_folders_follow_the_labels(folder, named):
     assert link.is_symlink()
     assert not os.path.isabs(os.readlink(link))
     assert link.samefile(folder / "images" / "day 0" / "red-0.png")
-
-
-def test_what_a_killed_run_left_half_written_is_removed(folder, named):
-    named(sort="copy")
-    place = folder / "out" / "sorted"
-    writing = """
-import os, signal, sys
-from protoadapt.core.files import written_whole
-with written_whole(sys.argv[1]) as partial:
-    partial.write_bytes(b"half")
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    for target in (place / "red" / "day 0" / "red-0.png", folder / "out" / "labels.json"):
-        subprocess.run([sys.executable, "-c", writing, target])
-    assert len([*(folder / "out").rglob("*.partial")]) == 2
-    with written_whole(place / "red" / "day 0" / "new.png") as mine:
-        sweep_once.cache_clear()  # as in a new process
-        named(sort="copy")
-        assert [*(folder / "out").rglob("*.partial")] == [mine]  # of a process that is alive
 
 
 def test_sorted_folders_are_support_too(folder, named):

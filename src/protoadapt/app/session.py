@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from threadpoolctl import threadpool_limits
 
@@ -44,7 +44,7 @@ from protoadapt.app.board import (
 )
 from protoadapt.app.intake import LARGE, SMALL
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import open_tensors, write_synced, written_whole
+from protoadapt.core.files import write_synced, written_whole
 from protoadapt.core.threads import cores
 from protoadapt.core.untrusted import clean_json
 from protoadapt.labeling.collection import Named
@@ -235,7 +235,7 @@ class Session:
         """The pictures of a line, with features that can be compared with those before."""
         if not PIECE.fullmatch(line["piece"]) or not all(KEY.fullmatch(key) for _, key in line["add"]):
             raise ValueError("it names files that are not its own")
-        with open_tensors(self.folder / "features" / line["piece"], "np") as tensors:
+        with safe_open(self.folder / "features" / line["piece"], "np") as tensors:
             rows = tensors.get_tensor("features")
         width = len(self.board.pictures[0].feature) if self.board.pictures else rows.shape[-1]
         if rows.shape != (len(line["add"]), width) or rows.dtype != np.float32 or not np.isfinite(rows).all():

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from protoadapt.core.arrays import as_tensor, checked_rows, class_indices
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import open_tensors, written_whole
+from protoadapt.core.files import written_whole
 from protoadapt.core.untrusted import BROKEN, clean_json, finite, for_terminal, whole
 
 BASE = ("base_mean", "base_covariance")
@@ -163,7 +163,7 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
 
 def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Any], dict[str, Any], Any]:
     asked = (*ARRAYS, MAPS) if maps else ARRAYS
-    with open_tensors(path, framework="pt") as file:
+    with safe_open(path, framework="numpy") as file:
         arrays = {name: file.get_tensor(name) for name in file.keys() if name in asked}  # noqa: SIM118
         texts = file.metadata() or {}
     metadata = clean_json(texts.get("protoadapt", "{}"))

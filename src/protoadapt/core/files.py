@@ -5,13 +5,10 @@ import errno
 import hashlib
 import io
 import json
-import mmap
 import os
 import re
-import socket
+import secrets
 import time
-import uuid
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -20,6 +17,8 @@ from typing import Any
 
 from protoadapt.core.errors import UserError
 
+PARTIAL = ".{}.partial"
+"""The name of a half-written file: unique, as threads may write the same file, and short, as names may be too long."""
 FULL = {getattr(errno, name, -1) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS")}
 """Errors that only writing raises: the disk is full or read-only."""
 
@@ -30,13 +29,10 @@ def check_output(path: str | Path, *inputs: str | Path | None) -> Path:
     That is a folder, a device, or one of the inputs.
     """
     path = Path(path)
-    if not path.name or path.is_dir():
-        raise UserError(f"{str(path)!r} is a folder: give the name of a file")
-    if path.exists() and not path.is_file():
-        raise UserError(f"{str(path)!r} is not an ordinary file: give another name")
-    for source in inputs:
-        if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
-            raise UserError(f"{str(path)!r} is also read, and writing would destroy it: give another name")
+    if not path.name or (path.exists() and not path.is_file()):
+        raise UserError(f"{str(path)!r} is a folder, or no ordinary file: give the name of a file")
+    if path.exists() and any(source and Path(source).exists() and path.samefile(source) for source in inputs):
+        raise UserError(f"{str(path)!r} is also read, and writing would destroy it: give another name")
     return path
 
 
@@ -45,13 +41,10 @@ def check_ours(path: Path, mark: re.Pattern[bytes]) -> Path:
 
     `mark` is found in all files of the kind that is written.
     """
-    if check_output(path).exists() and path.stat().st_size:
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            ours = mark.search(content)
-        if not ours:
-            raise UserError(
-                f"{str(path)!r} was not written by this command and would be replaced: move it, or choose another --out"
-            )
+    if check_output(path).exists() and (content := path.read_bytes()) and not mark.search(content):
+        raise UserError(
+            f"{str(path)!r} was not written by this command and would be replaced: move it, or choose another --out"
+        )
     return path
 
 
@@ -78,51 +71,27 @@ def unchanged_since_now(path: Path) -> Callable[[], None]:
 
 
 STALE = 3600
-"""Seconds after which a half-written file belongs to a process that was killed, if nothing else is known of it."""
-PARTIAL = re.compile(r"\.([0-9a-f]{8})-(\d+)-[0-9a-f]{16}\.partial")
-"""The name of a half-written file: a checksum of the machine's name, the number of the process, a random number."""
+"""Seconds after which a half-written file that nothing is written to belongs to a process that was killed."""
 
 
-def _machine() -> str:
-    return f"{zlib.crc32(socket.gethostname().encode()):08x}"
-
-
+@cache
 def sweep(folder: Path) -> None:
-    """Remove the half-written files of processes that were killed."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            match = PARTIAL.fullmatch(entry.name)
-            with suppress(OSError):
-                if match and (_ended(*match.groups()) or time.time() - entry.stat().st_mtime > STALE):
-                    os.unlink(entry.path)
-
-
-def _ended(machine: str, process: str) -> bool:
-    """Whether a process is known to have ended: one of another machine never is, nor any where signals do more than
-    ask (Windows)."""
-    if machine != _machine() or os.name != "posix":
-        return False
-    try:
-        os.kill(int(process), 0)
-    except (OSError, OverflowError) as error:
-        return isinstance(error, ProcessLookupError)
-    return False
-
-
-sweep_once = cache(sweep)
-"""`sweep`, at the first call for a folder."""
+    """Remove the half-written files that killed processes left in a folder, once in the life of this process."""
+    with suppress(OSError):
+        for partial in folder.glob(PARTIAL.format("?" * 16)):
+            if time.time() - partial.stat().st_mtime > STALE:
+                partial.unlink()
 
 
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
     """A temporary path to write to. It replaces `path` when the block ends without an error and is removed otherwise.
 
-    Its name is unique, as threads may write the same file, and short, as the file's name may be of maximal length. What
-    killed processes left in the folder is removed when a process first writes there.
+    What killed processes left in the folder is removed when a process first writes there.
     """
     path = check_output(path)
-    partial = path.with_name(f".{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:16]}.partial")
-    sweep_once(path.parent)
+    partial = path.with_name(PARTIAL.format(secrets.token_hex(8)))
+    sweep(path.parent)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.touch()
@@ -141,19 +110,6 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
-
-
-def cleared(path: Path) -> bool:
-    """Removes what is in the place of a file that is kept for speed only: a file, a link, a pipe, an empty folder.
-
-    Returns whether the place is free. A folder that holds something stays: it is somebody's.
-    """
-    with suppress(OSError):
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
-        else:
-            path.unlink(missing_ok=True)
-    return not os.path.lexists(path)
 
 
 def write_text(path: Path, text: str, check: Callable[[], None] = lambda: None) -> None:
@@ -175,17 +131,6 @@ def json_text(value: Any) -> str:
 def write_json(path: Path, value: Any) -> None:
     """Writes one JSON file (`json_text`), whole or not at all."""
     write_text(path, json_text(value))
-
-
-@contextmanager
-def open_tensors(path: str | Path, framework: str) -> Iterator[Any]:
-    """`safetensors.safe_open` for a file of any name: the library itself takes none that is not UTF-8."""
-    from safetensors import safe_open  # help is shown without it
-
-    with open(path, "rb") as file:
-        utf8 = str(path).encode(errors="replace").decode() == str(path)
-        with safe_open(str(path) if utf8 else f"/dev/fd/{file.fileno()}", framework) as tensors:
-            yield tensors
 
 
 def sha256_of(path: str | Path) -> str:

@@ -1,17 +1,14 @@
 """Threads: how many cores there are, and work done ahead."""
 
-import mmap
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
-STACK = 16 << 20
-"""Bytes that a thread may take before it computes anything: twice the usual stack."""
 
 
 def cores() -> int:
@@ -21,35 +18,20 @@ def cores() -> int:
 
 def descriptors_left(number: int) -> bool:
     """Whether so many more files can be open at once."""
-    opened: list[int] = []
     try:
-        opened.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(number))
+        with ExitStack() as opened:
+            for _ in range(number):
+                opened.enter_context(open(os.devnull))
     except OSError:
         return False
-    finally:
-        for handle in opened:
-            os.close(handle)
     return True
-
-
-def thread_pool(threads: int | None = None) -> ThreadPoolExecutor:
-    """A pool of threads, one per core by default. Raises MemoryError where there is no room for them.
-
-    Python waits forever for a thread that dies for lack of memory while it starts, so the room is asked for first.
-    """
-    threads = threads or cores()
-    try:
-        mmap.mmap(-1, threads * STACK).close()
-    except OSError as error:
-        raise MemoryError(f"no room for {threads} threads") from error
-    return ThreadPoolExecutor(threads)
 
 
 def ahead(
     function: Callable[[T], R], items: Iterable[T], distance: int, threads: int | Executor | None = None
 ) -> Iterator[R]:
     """Yields function(item) per item, in order; threads, or a pool, compute up to `distance` items ahead."""
-    pool = threads if isinstance(threads, Executor) else thread_pool(threads)
+    pool = threads if isinstance(threads, Executor) else ThreadPoolExecutor(threads or cores())
     waiting: deque[Future[R]] = deque()
     try:
         for item in items:

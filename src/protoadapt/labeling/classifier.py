@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from protoadapt.core import prototype_model
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import open_tensors, written_whole
+from protoadapt.core.files import written_whole
 from protoadapt.core.prototype_model import Array, PrototypeModel, as_numpy, library, power_transform, unit
 from protoadapt.core.untrusted import finite, whole
 from protoadapt.labeling.names import UNKNOWN
@@ -174,7 +174,7 @@ def load_classifier(path: str | Path) -> Classifier:
     if not path.is_file():
         raise UserError(f"there is no classifier {str(path)!r}: `protoadapt label` writes one, classifier.safetensors")
     try:
-        with open_tensors(path, framework="numpy") as file:
+        with safe_open(path, framework="numpy") as file:
             metadata = json.loads((file.metadata() or {}).get("protoadapt", "null"))
             if not isinstance(metadata, dict) or metadata.pop("schema", None) != SCHEMA:
                 raise ValueError("it is of another kind")

@@ -8,6 +8,7 @@ named in the time that loading torch would take.
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +18,6 @@ import numpy as np
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_ours
-from protoadapt.core.threads import thread_pool
 from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import METHOD, load_classifier
 from protoadapt.labeling.names import to_text
@@ -95,7 +95,7 @@ def label(
         check_ours(output.folder / PARQUET, outputs.OURS[PARQUET])
         if method == "pt_map":
             raise UserError("--features with --method pt_map would read all rows thousands of times: choose bapa")
-    libraries = thread_pool(1).submit(_load_libraries)
+    libraries = ThreadPoolExecutor(1).submit(_load_libraries)
 
     def learner() -> Any:
         libraries.result()
@@ -122,7 +122,7 @@ def label(
     output.check_corrections(collection.knows, images, support)
     if features:
         writer = outputs.parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
-    with thread_pool(1) as pool, writer if features else nullcontext(lambda block: None) as each:
+    with ThreadPoolExecutor(1) as pool, writer if features else nullcontext(lambda block: None) as each:
         pool.submit(thumbnails_ahead, collection.root, collection.contents, output.folder)
         named = collection.name(estimator, rate=rate, each=each)
     result = named.result

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import sweep, written_whole
+from protoadapt.core.files import written_whole
 from protoadapt.labeling.names import from_text, to_folder, to_text
 from protoadapt.vision.pictures.walk import Skipped
 
@@ -56,7 +56,6 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
     made, left, failed = _read(folder), 0, []
     for place in {os.path.dirname(place) for place in (*made, *wanted)}:
         _check_inside(folder, folder / place)
-        sweep(folder / place)
     for place, mark in made.items():
         if place not in wanted and _mark(folder / place) == mark:
             (folder / place).unlink()

@@ -16,14 +16,15 @@ import hashlib
 import os
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import cleared, open_tensors, written_whole
+from protoadapt.core.files import written_whole
 from protoadapt.core.untrusted import BROKEN
 
 FORMAT = 6  # raised when the pieces or the decoding of pictures change
@@ -102,7 +103,7 @@ class Store:
             wanted.setdefault(piece, []).append((row, place))
         answer = np.empty((0, 0), np.float32)
         for piece, pairs in wanted.items():
-            with open_tensors(piece, framework="numpy") as file:
+            with safe_open(piece, framework="numpy") as file:
                 table = file.get_tensor("features")
                 intact = _checksum(table) == (file.metadata() or {}).get("features")
             if not answer.size:
@@ -121,7 +122,7 @@ class Store:
         try:
             if not piece.is_file():  # a pipe would never end
                 raise ValueError("it is no file")
-            with open_tensors(piece, framework="numpy") as file:
+            with safe_open(piece, framework="numpy") as file:
                 files, contents = index = [file.get_tensor(name) for name in INDEX]
                 features = file.get_slice("features")
                 if _checksum(*index) != (file.metadata() or {}).get("index"):
@@ -132,8 +133,9 @@ class Store:
                 if n and self.dim not in (None, dim):
                     raise ValueError(f"it has {dim} features per picture, the network {self.dim}")
         except (*BROKEN, SafetensorError) as error:
-            way_out = "embedding again" if cleared(piece) else f"remove {str(piece)!r}"
-            warnings.warn(f"{piece.name} of the feature cache is broken ({error}): {way_out}", stacklevel=4)
+            warnings.warn(f"{piece.name} of the feature cache is broken ({error}): embedding again", stacklevel=4)
+            with suppress(OSError):
+                piece.unlink()
             return
         self.content_of |= {bytes(file[:16]): bytes(file[16:]) for file in files}
         self._place |= {bytes(content): (piece, row) for row, content in enumerate(contents)}

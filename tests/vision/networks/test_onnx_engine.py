@@ -74,30 +74,17 @@ def test_a_graph_that_disagrees_with_torch_is_not_kept(model, tmp_path, monkeypa
     assert not graph_folder().exists()
 
 
-@pytest.mark.parametrize("what", ["a pipe", "an endless device", "a loop of links", "an empty folder"])
+@pytest.mark.parametrize("what", ["a pipe", "an endless device", "a loop of links"])
 def test_what_is_no_file_is_neither_read_nor_left(kept, model, what):
     kept.unlink()
     if what == "a pipe":
         os.mkfifo(kept)
-    elif what == "an empty folder":
-        kept.mkdir()
     else:
         kept.symlink_to("/dev/zero" if what == "an endless device" else kept)
     assert not isinstance(networks.load_for_files(model)[0], OnnxEngine)
     assert isinstance(networks.load_for_files(model)[0], OnnxEngine)
     assert kept.is_file()
     assert not kept.is_symlink()
-
-
-def test_a_folder_among_the_oldest_does_not_keep_others(kept, model, monkeypatch):
-    monkeypatch.setattr(onnx_engine, "MOST", 1)
-    for number, make in enumerate((Path.mkdir, lambda link: link.symlink_to("nowhere"), Path.touch)):
-        other = kept.with_name(f"{number}.onnx")
-        make(other)
-        os.utime(other, (number, number), follow_symlinks=False)
-    kept.unlink()
-    networks.load(model)
-    assert [path.name for path in graph_folder().iterdir()] == [kept.name]
 
 
 @pytest.mark.parametrize(("stated", "threads"), [("2,1", 2), ("1", 1), ("abc", 4), ("0", 4), ("", 4), ("100000", 4)])

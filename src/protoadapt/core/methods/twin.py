@@ -13,6 +13,7 @@ numba compiles on first use and keeps the result; `rows.compiled_loops` says whe
 """
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +25,6 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import shares
 from protoadapt.core.methods.family import CONCENTRATIONS, SINKHORN_ROUNDS, SINKHORN_STOP, SUPPORT_WEIGHT, Rule
 from protoadapt.core.prototype_model import OFFSET, ROUNDING
-from protoadapt.core.threads import thread_pool
 
 SMALL = 256  # up to so many rows, or the rows' dimension if that is more, the Gram matrix is the cheaper form
 PLACES = ("none", "separate", "joint", "support", "classes")
@@ -68,7 +68,7 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
     if threads < 2:
         part(slice(None))
     else:  # whoever is done takes the next piece: other threads draw episodes
-        with thread_pool(threads) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             ends = np.linspace(0, len(out), 2 * threads + 1).astype(int)
             list(pool.map(part, [slice(a, b) for a, b in pairwise(ends)]))
     return torch.from_numpy(out)

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as bytes_of
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import open_tensors, sha256_of, write_synced, written_whole
+from protoadapt.core.files import sha256_of, write_synced, written_whole
 from protoadapt.core.untrusted import BROKEN, clean_json
 from protoadapt.vision.networks.backbones import Staged, build
 from protoadapt.vision.networks.cards import network_metadata
@@ -50,9 +50,9 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     metadata, weights = None, dict[str, Tensor]()
     try:
         if file.suffix != ".npz":
-            with open_tensors(file, framework="pt") as opened:
+            with safe_open(file, framework="numpy") as opened:
                 metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
-                weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+                weights = {name: torch.from_numpy(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
     except (*BROKEN, SafetensorError) as error:
         raise UserError(f"{str(file)!r} is truncated or not a model: download it again") from error
     if file.suffix == ".npz" or {"features", "labels"} <= weights.keys():

@@ -6,6 +6,7 @@ weights and the versions that wrote it, and the next time it is loaded from ther
 
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -15,8 +16,8 @@ import numpy as np
 
 import protoadapt
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import cleared, sha256_of, written_whole
-from protoadapt.core.threads import cores, thread_pool
+from protoadapt.core.files import sha256_of, written_whole
+from protoadapt.core.threads import cores
 from protoadapt.core.untrusted import clean_json
 from protoadapt.vision.networks.cards import network_metadata
 
@@ -74,7 +75,7 @@ class OnnxEngine:
     def __init__(self, graph: str | bytes, threads: int):
         self.session = onnx_session(graph, 1)
         self.threads = threads
-        self.pool = thread_pool(threads)
+        self.pool = ThreadPoolExecutor(threads)
         self.metadata = stored_metadata(self.session)
         mean, std = (255 * np.array(self.metadata[key], np.float32).reshape(3, 1, 1) for key in ("mean", "std"))
         self.mean, self.std = mean, std
@@ -111,7 +112,7 @@ def keep_graph(graph: bytes, metadata: Mapping[str, Any]) -> None:
             with written_whole(path) as partial:
                 partial.write_bytes(graph)
         for old in sorted(graph_folder().glob("*.onnx"), key=lambda path: path.lstat().st_mtime_ns)[:-MOST]:
-            cleared(old)
+            old.unlink(missing_ok=True)
 
 
 def kept_network(weights: Path) -> tuple[OnnxEngine, dict[str, Any]] | None:
@@ -130,7 +131,8 @@ def kept_network(weights: Path) -> tuple[OnnxEngine, dict[str, Any]] | None:
     except Exception:  # no home, no onnxruntime, a damaged graph: `load` says what is wrong
         pass
     if path is not None:
-        cleared(path)
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
     return None
 
 

@@ -9,7 +9,7 @@ import torch
 
 from protoadapt.core import parts
 from protoadapt.core.errors import UserError, no_such, whole_number
-from protoadapt.core.files import check_ours, csv_text, file_cell, sweep, written_whole
+from protoadapt.core.files import check_ours, csv_text, file_cell, written_whole
 from protoadapt.core.parts import INDEX, Damaged
 from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import MOST_VIEWS, input_errors
@@ -76,7 +76,6 @@ def extract_parts(
     _, metadata = networks.load(model, "cpu", begun if torch.device(device).type == "cpu" else TORCH)
     job = Job(model, metadata, manifest, out, views, device)
     _claim(job)
-    sweep(out)
     pictures = {
         number: manifest.shards[number].pictures for number in range(len(manifest.shards))[share[0] :: share[1]]
     }
