@@ -50,6 +50,7 @@ def parts_collection(
     listed = [example for example in support.examples if not example.source.is_dir()]
     in_folders = [example for example in support.examples if example.source.is_dir()]
     pictures = one_per_picture((digest_of(example.file), example) for example in in_folders)
+    table.check()  # before any of its lists is believed
     found, copies = table.find({example.file for example in listed}, pictures)
     if missing := [example for example in listed if example.file not in found]:
         raise UserError(
@@ -72,7 +73,6 @@ def parts_collection(
         places.setdefault(part, {})[position] = number[example_of[name].label]
     codes = np.array([number[label] for label in labels])
     origins = {example.file: example.origin for example in listed if example.by_table}
-    table.check()
     leave = {part: np.array(list(positions)) for part, positions in places.items()}
     unlabeled = replace(table, leave=leave, tick=_counter(on_progress, passes * table.n_rows))
     index, made_with = table.index, table.index["model"]
