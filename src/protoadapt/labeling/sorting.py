@@ -72,7 +72,7 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
             left += 1
             continue
         try:
-            _put(folder / place, source, way)
+            put(folder / place, source, way)
         except (OSError, UserError) as error:  # a name too long for this disk, a picture that is gone, …
             failed.append(Skipped(source, f"not sorted: {getattr(error, 'strerror', None) or error}"))
             new[place] = made.get(place, "")  # an old file that is still there stays on the list
@@ -80,8 +80,8 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
     return Sorted(left, failed)
 
 
-def _put(target: Path, source: str, way: str) -> None:
-    """Replaces what is there."""
+def put(target: Path, source: str, way: str) -> None:
+    """Copies or links a picture, in place of what is there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if way == "link":
         target.unlink(missing_ok=True)
