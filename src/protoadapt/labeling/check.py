@@ -27,8 +27,8 @@ from scipy.sparse.csgraph import connected_components
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import csv_text, file_cell
 from protoadapt.core.provenance import made_now
-from protoadapt.labeling.names import UNKNOWN, class_cell, to_text
-from protoadapt.labeling.outputs import Output, Page, name_in, skipped_records
+from protoadapt.labeling.names import UNKNOWN, class_cell, name_in, to_text
+from protoadapt.labeling.outputs import Output, Page, skipped_records
 from protoadapt.labeling.pictures import embed_pictures
 from protoadapt.labeling.suggest import centred
 from protoadapt.labeling.support import class_names, read_support, table_rows

@@ -12,10 +12,12 @@ import numpy as np
 
 from protoadapt.core.methods.rows import Slices
 from protoadapt.core.projection import plane_paths, principal_plane
+from protoadapt.core.provenance import made_now
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.familiarity import RATE, SAMPLE, check_calibration, with_threshold
 from protoadapt.labeling.label_methods import described
-from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, AnsweredBlock, result_head
+from protoadapt.labeling.names import to_text
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, SCHEMA, UNLABELED, AnsweredBlock
 from protoadapt.labeling.suggest import next_pictures
 from protoadapt.labeling.support import IN_FOLDER, Example
 
@@ -41,6 +43,7 @@ class Named(NamedTuple):
     result: dict[str, Any]  # what labels.json holds: the pictures that the report shows
     classifier: Classifier
     records: list[dict[str, Any]] | None  # of all pictures, unless there are more than FEW
+    featured: tuple[np.ndarray, list[dict[str, Any]]]  # rows (m, D) and records of some unlabelled pictures
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,9 @@ class Collection:
     skipped: list[dict[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     table: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None  # rows, codes and each picture's row, in memory
-    files: Sequence[str] = ()  # of each picture, where they are known
-    contents: Mapping[str, bytes] = field(default_factory=dict)  # sha256 by name, where it is known
+    contents: Mapping[str, bytes] = field(default_factory=dict)  # sha256 by the pictures' names, where it is known
     rows_on_disk: int = 0  # of a table that is not in memory
-    knows: Callable[[Example], bool] = lambda example: True  # whether it is among the examples, or cannot be read
+    knows: Callable[[Example], bool] = lambda example: False  # whether it is among the examples, or cannot be read
 
     @classmethod
     def of_rows(
@@ -94,9 +96,8 @@ class Collection:
                 names, codes[row], origin[row], answers, np.ones(len(row), bool), rows[some], first[some]
             )
 
-        arrays, table = Slices(rows, unlabeled), (rows, np.maximum(codes, UNLABELED), row)
-        given = (lambda: rows[mixed[:SAMPLE]], blocks, network)
-        return cls(title, classes, rows[support], codes[support], arrays, *given, table=table, **more)
+        given = Slices(rows, unlabeled), lambda: rows[mixed[:SAMPLE]], blocks, network
+        return cls(title, classes, rows[support], codes[support], *given, table=(rows, codes, row), **more)
 
     def name(
         self,
@@ -121,6 +122,30 @@ class Collection:
         classifier = Classifier.of(estimator, self.classes, about, self.support, self.labels)
         if calibration is not None:
             classifier = with_threshold(classifier, calibration, self.labels, self.sample(), rate)
+        named = self.answered(classifier, described(estimator), each)
+        result, (rows, records) = named.result, named.featured
+        result["unknown_rate"] = None if classifier.threshold is None or rate == 0 else rate or RATE
+        result["model"]["dataset"] = network["trained_on"]
+        result["next"], result["paths"] = next_pictures(classifier, self.support, rows, records, n_next), None
+        if paths:
+            codes = np.concatenate([self.labels, np.full(len(rows), UNLABELED)])
+            drawn = np.concatenate([self.support, rows]).astype(np.float32)
+            result["paths"] = prototype_paths(estimator, classifier, drawn, codes)
+            result["map"] = None
+            if self.table:
+                rows, codes, row = self.table
+                points, moves = principal_plane(*prepared_steps(estimator, classifier, rows, codes))
+                of_class = dict(zip(self.classes, moves.round(4).tolist()))
+                result["map"] = {"points": points[row].round(4).tolist(), "paths": of_class}
+        return named
+
+    def answered(
+        self,
+        classifier: Classifier,
+        method: Mapping[str, Any],
+        each: Callable[[AnsweredBlock], None] = lambda block: None,
+    ) -> Named:
+        """The pictures as a classifier names them; method: `name` and `settings`."""
         n_way, no_class, keep = len(self.classes), 0, self.rows_on_disk <= FEW
         found, unknown = np.zeros((2, n_way), np.int64)
         reported: list[dict[str, Any]] = []
@@ -138,31 +163,26 @@ class Collection:
             records += every
             features.append(block.features)
             each(block)
-        rows = np.concatenate(features)
-        counts = zip(self.classes, *(part.tolist() for part in (np.bincount(self.labels), found, unknown)))
+        counts = zip(
+            self.classes, *(part.tolist() for part in (np.bincount(self.labels, minlength=n_way), found, unknown))
+        )
+        model = {key: classifier.model[key] for key in ("name", "weights", "size")}
         result = {
-            **result_head(self.title, classifier, described(estimator)),
-            "unknown_rate": None if classifier.threshold is None or rate == 0 else rate or RATE,
+            "schema": SCHEMA,
+            "title": self.title,
+            **made_now(),
+            "model": model | {"name": to_text(model["name"])},  # a path need not be text
+            "method": method,
+            "calibrated": classifier.threshold is not None,
+            "temperature": classifier.temperature,
+            "threshold": classifier.threshold,
             "classes": [dict(zip(("name", "support", "found", "unknown"), values)) for values in counts],
             "no_class": no_class,  # pictures of none of the classes, as people said
             "pictures": reported,
             "skipped": self.skipped,
             "notes": self.notes,
-            "next": next_pictures(classifier, self.support, rows, featured, n_next),
-            "paths": None,
         }
-        result["model"]["dataset"] = network["trained_on"]
-        if paths:
-            codes = np.concatenate([self.labels, np.full(len(rows), UNLABELED)])
-            drawn = np.concatenate([self.support, rows]).astype(np.float32)
-            result["paths"] = prototype_paths(estimator, classifier, drawn, codes)
-            result["map"] = None
-            if self.table:
-                rows, codes, row = self.table
-                points, moves = principal_plane(*prepared_steps(estimator, classifier, rows, codes))
-                of_class = dict(zip(self.classes, moves.round(4).tolist()))
-                result["map"] = {"points": points[row].round(4).tolist(), "paths": of_class}
-        return Named(result, classifier, records if keep else None)
+        return Named(result, classifier, records if keep else None, (np.concatenate(features), featured))
 
 
 def prepared_steps(

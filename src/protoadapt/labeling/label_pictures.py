@@ -6,7 +6,6 @@ named in the time that loading torch would take.
 """
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -20,8 +19,8 @@ from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_ours
 from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import METHOD, load_classifier
-from protoadapt.labeling.names import to_text
-from protoadapt.labeling.outputs import PARQUET, UNLABELED, LabelOutput, Page, name_in, picture_records, skipped_records
+from protoadapt.labeling.names import name_in, to_text
+from protoadapt.labeling.outputs import PARQUET, UNLABELED, LabelOutput, Page, picture_records, skipped_records
 from protoadapt.labeling.pictures import embed_folder, embed_pictures, load_same, pictures_collection, pictures_of
 from protoadapt.labeling.sorting import check_way
 from protoadapt.labeling.support import Examples, class_names, read_support
@@ -112,7 +111,7 @@ def label(
         network = MODEL if model is None else model
         embedded = embed_folder(images, output.folder, examples, network, cache, device, on_progress)
         estimator, rate = learner()
-        collection = pictures_collection(images, examples, embedded, device)
+        collection = pictures_collection(images, examples, embedded)
     else:
         from protoadapt.labeling.parts_collection import parts_collection
 
@@ -125,13 +124,10 @@ def label(
     with ThreadPoolExecutor(1) as pool, writer if features else nullcontext(lambda block: None) as each:
         pool.submit(thumbnails_ahead, collection.root, collection.contents, output.folder)
         named = collection.name(estimator, rate=rate, each=each)
-    result = named.result
     if features:
-        result["title"] += f": {len(result['pictures']):,} of {count(collection.rows_on_disk, 'picture')}"
-    pictures = (collection.root, collection.files, collection.contents)
-    given: dict[str, Any] = {"classifier": named.classifier, "sources": support, "on_progress": on_progress}
-    output.write(result, named.records, *pictures, **given)
-    return result
+        named.result["title"] += f": {len(named.result['pictures']):,} of {count(collection.rows_on_disk, 'picture')}"
+    output.write(collection, named, on_progress, support)
+    return named.result
 
 
 def _load_libraries() -> None:
@@ -215,27 +211,24 @@ def predict(
     )
     _, content_of, store, _, skipped = embed_pictures(given, Examples([], [], []), network, None, on_progress, views)
     content = {file: one for file in given.files if (one := content_of[file]) is not None}
-    answers, codes = fitted.answer(store.rows(list(content.values()))), np.full(len(content), UNLABELED)
+    rows, codes = store.rows(list(content.values())), np.full(len(content), UNLABELED)
     if output is None:
         return {
             "schema": "protoadapt-predictions/1",
             "model": fitted.model,
             "calibrated": fitted.threshold is not None,
             "classes": fitted.classes,
-            "pictures": picture_records(list(map(to_text, content)), answers, codes, fitted.classes),
+            "pictures": picture_records(list(map(to_text, content)), fitted.answer(rows), codes, fitted.classes),
             "skipped": skipped_records(skipped),
         }
-    files = [os.path.abspath(file) for file in content]
-    base = os.path.commonpath([os.path.dirname(file) for file in files])
-    output.check_corrections(lambda example: False, base)  # they teach nothing here, but are somebody's work
-    names = [name_in(base, file) for file in files]
-    records = picture_records(names, answers, codes, fitted.classes)
-    result = outputs.result_head(Path(base).name, fitted, {"name": "predict", "settings": {}})
-    named = Counter(record["label"] for record in records)
-    unknown = Counter(record["label"] for record in records if record["unknown"])
-    result["classes"] = [
-        {"name": name, "support": 0, "found": named[name], "unknown": unknown[name]} for name in fitted.classes
-    ]
-    result |= {"pictures": records, "skipped": skipped_records(skipped), "notes": []}
-    output.write(result, records, base, files, dict(zip(names, content.values())), on_progress=on_progress)
-    return result
+    from protoadapt.labeling.collection import Collection  # loads torch
+
+    base = os.path.commonpath([os.path.dirname(os.path.abspath(file)) for file in content])
+    names = [name_in(base, file) for file in content]
+    table = names, np.arange(len(names)), rows, codes, fitted.classes, fitted.model
+    about: dict[str, Any] = {"skipped": skipped_records(skipped), "contents": dict(zip(names, content.values()))}
+    collection = Collection.of_rows(Path(base).name, *table, root=base, **about)
+    output.check_corrections(collection.knows, base)  # they teach nothing here, but are somebody's work
+    named = collection.answered(fitted, {"name": "predict", "settings": {}})
+    output.write(collection, named, on_progress)
+    return named.result

@@ -12,6 +12,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable
+from pathlib import Path
 from urllib.parse import unquote
 
 from protoadapt.core.files import FORMULA
@@ -35,6 +36,16 @@ def from_text(text: str) -> str:
 
     raw = re.sub(rb"\\\\|\\x([0-9a-f]{2})", decoded, text.encode("utf-8", "surrogatepass"))
     return raw.decode("utf-8", "surrogateescape")
+
+
+def name_in(folder: str | Path, file: str) -> str:
+    """The name of a file relative to the folder of the pictures, as csv and JSON have it."""
+    return to_text(os.path.relpath(file, folder))
+
+
+def file_of(folder: str | Path, name: str) -> str:
+    """The inverse of `name_in`."""
+    return os.path.normpath(os.path.join(os.path.abspath(folder), from_text(name)))
 
 
 def composed(name: str) -> str:

@@ -9,17 +9,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from protoadapt.core import files
 from protoadapt.core.errors import UserError, count
 from protoadapt.labeling import support, thumbnails
-from protoadapt.labeling.classifier import Answers, Classifier, save_classifier
-from protoadapt.labeling.names import UNKNOWN, class_cell, to_folder, to_text
+from protoadapt.labeling.classifier import Answers, save_classifier
+from protoadapt.labeling.names import UNKNOWN, class_cell, file_of, from_text, name_in, to_folder, to_text
 from protoadapt.labeling.sorting import APART, check_way, sort_pictures
 from protoadapt.vision.pictures.walk import Skipped
+
+if TYPE_CHECKING:
+    from protoadapt.labeling.collection import Collection, Named
 
 SCHEMA = "protoadapt-labels/1"
 COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "familiarity", "unknown", "guess")
@@ -88,11 +91,6 @@ def skipped_records(skipped: Iterable[Skipped], name: Callable[[str], str] = to_
     return [{"file": name(file), "reason": to_text(reason)} for file, reason in dict.fromkeys(skipped)]
 
 
-def name_in(images: str | Path, file: str) -> str:
-    """The name of a file relative to the folder of the pictures, as csv and JSON have it."""
-    return to_text(os.path.relpath(file, images))
-
-
 def labels_csv_text(result: Mapping[str, Any]) -> str:
     """labels.csv of a result. The column `guess` holds the label before anybody corrects it (see `support`)."""
     rows: list[Sequence[object]] = [COLUMNS]
@@ -107,23 +105,6 @@ def labels_csv_text(result: Mapping[str, Any]) -> str:
         file = files.file_cell(record["file"])
         rows.append([file, label, confidence, runner_up, margin, familiarity, unknown, guess])
     return files.csv_text(rows)
-
-
-def result_head(title: str, classifier: Classifier, method: Mapping[str, Any]) -> dict[str, Any]:
-    """What labels.json says before its pictures; method: `name` and `settings`."""
-    from protoadapt.core.provenance import made_now  # loads torch
-
-    model = {key: classifier.model[key] for key in ("name", "weights", "size")}
-    return {
-        "schema": SCHEMA,
-        "title": title,
-        **made_now(),
-        "model": model | {"name": to_text(model["name"])},  # a path need not be text
-        "method": method,
-        "calibrated": classifier.threshold is not None,
-        "temperature": classifier.temperature,
-        "threshold": classifier.threshold,
-    }
 
 
 def link_between(out: Path, folder: str | Path) -> str | None:
@@ -184,49 +165,43 @@ class LabelOutput(Output):
 
     def write(
         self,
-        result: dict[str, Any],
-        records: Sequence[Mapping[str, Any]] | None,
-        root: str,
-        pictures: Sequence[str],
-        contents: Mapping[str, bytes],
-        *,
-        classifier: Classifier | None = None,
-        sources: Sequence[str | Path] = (),
+        collection: "Collection",
+        named: "Named",
         on_progress: thumbnails.Progress,
+        sources: Sequence[str | Path] | None = None,
     ) -> None:
         """Writes the small pictures, labels.csv, the classifier, the sorted pictures, labels.json and report.html.
 
-        records: of all pictures; None where they are too many for labels.csv. Then that of an earlier run is removed,
-        as it would contradict the other files, unless it is one of the `sources` of examples. root, pictures, contents:
-        the `root`, `files` and `contents` of a `Collection`. Sorting adds `left_alone` and `skipped` files to the
-        result.
+        sources: of the examples that the classifier was fitted on; None: it was not, and is not written. Where pictures
+        are too many for labels.csv, that of an earlier run is removed, as it would contradict the other files, unless
+        it is one of the sources. Sorting adds `left_alone` and `skipped` files to the result.
         """
+        (result, classifier, records, _), root = named, collection.root
         result["folder"] = link_between(self.folder, root)
-        thumbnails.add_thumbnails(result, root, contents, self.folder, on_progress)
+        thumbnails.add_thumbnails(result, root, collection.contents, self.folder, on_progress)
         if records is not None:
             self.write_table(labels_csv_text(result | {"pictures": records}))
-        elif not any(self.csv.exists() and Path(source).samefile(self.csv) for source in sources):
+        elif not any(self.csv.exists() and Path(source).samefile(self.csv) for source in sources or ()):
             self.unchanged()
             self.csv.unlink(missing_ok=True)
-        if classifier is not None:
+        if sources is not None:
             save_classifier(self.classifier, classifier)
         if self.sort:
-            places = self._places(result["pictures"], pictures, root)
-            done = sort_pictures(self.folder / "sorted", places, self.sort)
+            done = sort_pictures(self.folder / "sorted", self._places(result["pictures"], root), self.sort)
             result["left_alone"] = done.left_alone
             result["skipped"] += skipped_records(done.failed, lambda file: name_in(root, file))
         self.write_document(result)
         thumbnails.remove_unused(result, self.folder)
 
-    def _places(self, records: Sequence[Mapping[str, Any]], files: Sequence[str], root: str | Path) -> dict[str, str]:
+    def _places(self, records: Sequence[Mapping[str, Any]], root: str) -> dict[str, str]:
         """Where in sorted/ each picture below `root` goes: below its class, at the same path as below `root`; with
         --sort-unknown apart, pictures that may be of no class go below unknown/."""
         places = {}
-        for record, file in zip(records, files):
-            inside = os.path.relpath(file, root)
-            if not inside.startswith(os.pardir + os.sep):
+        for record in records:
+            if not record["file"].startswith("../"):
                 nowhere = record.get("no_class") or (self.apart and record["unknown"])
-                places[os.path.join(UNKNOWN if nowhere else to_folder(record["label"]), inside)] = file
+                place = os.path.join(UNKNOWN if nowhere else to_folder(record["label"]), from_text(record["file"]))
+                places[place] = file_of(root, record["file"])
         return places
 
 

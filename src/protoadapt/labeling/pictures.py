@@ -10,8 +10,8 @@ import numpy as np
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output_folder
-from protoadapt.labeling.names import UNKNOWN, to_text
-from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, name_in, skipped_records
+from protoadapt.labeling.names import UNKNOWN, name_in, to_text
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, skipped_records
 from protoadapt.labeling.support import IN_FOLDER, Example, Examples, check_classes, class_names, one_per_picture
 from protoadapt.labeling.thumbnails import Progress
 from protoadapt.vision import networks
@@ -100,7 +100,7 @@ def load_same(model: str | Path | None, named: str, weights: str, what: str, loa
     return network, metadata
 
 
-def pictures_collection(images: str | Path, examples: Examples, embedded: Embedded, device: str) -> "Collection":
+def pictures_collection(images: str | Path, examples: Examples, embedded: Embedded) -> "Collection":
     """Joins pictures and examples by content, one row per content.
 
     Examples that are not among the pictures come after them, so that all labels are in one list.
@@ -137,7 +137,6 @@ def pictures_collection(images: str | Path, examples: Examples, embedded: Embedd
         origin=np.array([origins.get(one, IN_FOLDER) for one in row]),
         skipped=skipped_records(skipped, partial(name_in, images)),
         notes=examples.notes(),
-        files=list(content),
         contents=dict(zip(names, content.values())),
         knows=knows,
     )

@@ -29,10 +29,10 @@ from protoadapt.core.methods.common import unit
 from protoadapt.core.prototype_model import power_transform
 from protoadapt.labeling.classifier import METHOD, Classifier
 from protoadapt.labeling.label_methods import make_estimator
-from protoadapt.labeling.names import class_cell
-from protoadapt.labeling.outputs import Output, Page, name_in, skipped_records
-from protoadapt.labeling.pictures import Embedded, embed_folder, pictures_collection
-from protoadapt.labeling.support import Examples, class_names, one_per_picture, read_support, table_examples
+from protoadapt.labeling.names import class_cell, file_of, name_in
+from protoadapt.labeling.outputs import UNLABELED, Output, Page
+from protoadapt.labeling.pictures import embed_folder, pictures_collection
+from protoadapt.labeling.support import read_support, table_examples
 from protoadapt.labeling.thumbnails import Progress, write_thumbnails
 from protoadapt.vision.pictures.decode import PREVIEW
 
@@ -253,45 +253,36 @@ def suggest_folder(
     output = Output(out, NEXT_FILES, page)
     examples = read_support(support, images, least=0)
     embedded = embed_folder(images, output.folder, examples, model, cache, device, on_progress)
-    if len(class_names(examples.examples)) < 2:
-        records = _first_labels(images, examples, embedded, n)
+    collection = pictures_collection(images, examples, embedded)
+    if len(collection.classes) < 2:
+        assert collection.table is not None  # the rows are in memory
+        (rows, codes, row), names = collection.table, list(collection.contents)
+        found = suggest_first(rows, np.where(codes == UNLABELED, -1, 0), n)
+        records = [next_record(one, {"file": names[row.tolist().index(one.row)]}) for one in found]
     else:
-        collection = pictures_collection(images, examples, embedded, device)
         result = collection.name(make_estimator(METHOD, {}, device), paths=False, n_next=n).result
         likely = {one["file"]: {key: one[key] for key in ("label", "runner_up")} for one in result["pictures"]}
         records = [one | likely[one["file"]] for one in result["next"]]
     if not records:
         raise UserError(f"there is nothing left to learn in {str(images)!r}: every picture is labelled or certain")
-    notes = examples.notes()
+    notes = collection.notes
     if len(records) < n:
         fewer = count(len(records), "picture is", "pictures are")
         notes.append(f"{fewer} suggested and not {n:,}: the others are labelled, certain, unreadable or copies")
-    file_of = {name_in(images, file): file for file in embedded.files}
-    files = [file_of[one["file"]] for one in records]
-    wanted = [(file, embedded.content_of[file], PREVIEW) for file in files]
+    files = [one["file"] for one in records]
+    wanted = [(file_of(images, file), collection.contents[file], PREVIEW) for file in files]
     for record, small in zip(records, write_thumbnails(wanted, output.folder)):
         record["preview"] = small
     document = {
         "schema": SCHEMA,
-        "title": Path(images).resolve().name,
+        "title": collection.title,
         "pictures": records,
-        "skipped": skipped_records(embedded.skipped, lambda file: name_in(images, file)),
+        "skipped": collection.skipped,
         "notes": notes,
     }
     output.write_table(next_table(document, images, output.csv, support))
     output.write_document(document)
     return document
-
-
-def _first_labels(images: str | Path, examples: Examples, embedded: Embedded, n: int) -> list[dict[str, Any]]:
-    """Suggestions while there are labels of fewer than two classes, and so no classifier."""
-    files, content_of, store, *_ = embedded
-    labelled = one_per_picture((content_of[example.file], example) for example in examples.examples)
-    file_of = {content: file for file in reversed(files) if (content := content_of[file]) is not None}
-    contents = [*file_of, *(content for content in labelled if content not in file_of)]
-    codes = np.array([0 if content in labelled else -1 for content in contents])
-    found = suggest_first(store.rows(contents), codes, n)
-    return [next_record(one, {"file": name_in(images, file_of[contents[one.row]])}) for one in found]
 
 
 def next_table(result: Mapping[str, Any], images: str | Path, table: Path, support: Sequence[str | Path] = ()) -> str:

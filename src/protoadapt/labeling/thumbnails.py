@@ -5,7 +5,6 @@ took 2.8 MB when it held them itself.
 """
 
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ import numpy as np
 
 from protoadapt.core.files import written_whole
 from protoadapt.core.threads import ahead
-from protoadapt.labeling.names import from_text
+from protoadapt.labeling.names import file_of
 from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, thumbnail
 from protoadapt.vision.pictures.read import read_file
 
@@ -104,7 +103,7 @@ def thumbnails_ahead(root: str | Path, contents: Mapping[str, bytes], out: Path)
     root: the folder that files are relative to; contents: sha256 by name, of all pictures.
     """
     if side := side_for(len(contents)):
-        for _ in write_thumbnails([(_file(root, name), content, side) for name, content in contents.items()], out):
+        for _ in write_thumbnails([(file_of(root, name), content, side) for name, content in contents.items()], out):
             pass
 
 
@@ -115,14 +114,10 @@ def add_thumbnails(
     records = document["pictures"]
     images = report_images(records, [one["file"] for one in document.get("next", ())])
     names = [records[i]["file"] for i, _, _ in images]
-    wanted = [(_file(root, name), contents.get(name), side) for name, (_, _, side) in zip(names, images)]
+    wanted = [(file_of(root, name), contents.get(name), side) for name, (_, _, side) in zip(names, images)]
     for done, ((i, key, _), small) in enumerate(zip(images, write_thumbnails(wanted, out))):
         records[i][key] = small
         on_progress("thumbnails", done + 1, len(images))
-
-
-def _file(root: str | Path, name: str) -> str:
-    return os.path.normpath(os.path.join(os.path.abspath(root), from_text(name)))
 
 
 def remove_unused(document: Mapping[str, Any], out: Path) -> None:
