@@ -39,14 +39,6 @@ def reproduce(
     epochs: Annotated[int | None, typer.Option(help="epochs of every training run (default: the recipe's)")] = None,
     episodes: Annotated[int | None, typer.Option(help="episodes of every evaluation (default: the table's)")] = None,
     per_class: Annotated[int | None, typer.Option(help="use only so many pictures per class, for a trial run")] = None,
-    features: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="with arena: folder of NAME-novel.safetensors and NAME-val.safetensors"),
-    ] = None,
-    slow_episodes: Annotated[int, typer.Option(help="with arena: episodes of slow methods")] = 600,
-    again: Annotated[
-        bool, typer.Option("--again", help="with arena: measure the cells that are there once more")
-    ] = False,
     device: Device = "auto",
 ) -> None:
     """Make a table of the paper from scratch: train, extract, evaluate.
@@ -60,10 +52,7 @@ def reproduce(
     from paper.stored_results import Results
     from paper.tables import TABLES
 
-    if table == "arena":
-        return _arena(features, results, episodes or 2000, slow_episodes, only or [], again, find_device(device))
     if not table:
-        print(f"{'arena':15} Methods that do not know the class balance, on every protocol")
         for name, plan in TABLES.items():
             print(f"{name:15} {plan.title}")
         return
@@ -103,25 +92,6 @@ def reproduce(
         say(f"wrote {file}")
     if missing:
         sys.exit(1)
-
-
-def _arena(
-    features: Path | None,
-    results: Path,
-    episodes: int,
-    slow: int,
-    only: list[str],
-    again: bool,
-    device: str,
-) -> None:
-    from paper import arena
-    from paper.arena_page import numbers
-
-    if features is None:
-        raise UserError("arena needs feature files: give --features DIR with NAME-novel and NAME-val.safetensors")
-    check_output_folder(results)
-    options = {"episodes": episodes, "slow_episodes": slow, "device": device, "again": again}
-    print(numbers(arena.run(features, results / "arena.json", **options, only=only, say=say)))  # type: ignore[arg-type]
 
 
 def _folders(options: list[str]) -> dict[str, list[Path]]:

@@ -1,6 +1,6 @@
 """The arena: methods that do not know the class balance beside those that take it to be even, on protocols of others.
 
-    python -m paper arena --features DIR [--device cuda] [--episodes 2000] [--results results]
+    python -m paper.arena DIR [--device cuda] [--only 'cub/balanced/*'] [--json results/arena.json]
 
 DIR holds feature files NAME-novel.safetensors and, of the same network, NAME-val.safetensors; with base statistics in
 the novel file (`extract` stores them) BAVARDAGE is measured too, and BAPA on whitened rows. Settings of PADDLE, UNEM
@@ -10,6 +10,7 @@ as it does (`LEAGUES`). The result, one small JSON file, is written after every 
 that it has are kept, or with --again measured once more.
 """
 
+import argparse
 import fnmatch
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from protoadapt.cli import main as run_command
 from protoadapt.core.comparisons import class_interval
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
@@ -180,3 +182,20 @@ def _numbers(result: Result, bapa: Result, peer: Result) -> dict[str, Any]:
     if result.unknown_auroc is not None:
         row["auroc"] = round(100 * float(result.unknown_auroc.mean()), 2)
     return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("features", type=Path)
+    parser.add_argument("--json", type=Path, default=Path("results/arena.json"))
+    parser.add_argument("--episodes", type=int, default=2000)
+    parser.add_argument("--slow-episodes", type=int, default=600)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--only", action="append", default=[], help='patterns of "dataset/protocol/shot"')
+    parser.add_argument("--again", action="store_true", help="measure the cells that are there once more")
+    given = vars(parser.parse_args())
+    run(given.pop("features"), given.pop("json"), **given)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
 import torch
 
-from paper.networks import MissingNetwork, Network, Work, folder_of, network, read
+from paper.networks import MissingNetwork, Network, Work, folder_of, network
 from paper.plan import SLOW_EPISODES, Run, Table, Task, Trial, unique
 from paper.rivals import planned_method
-from paper.stored_results import is_of_today
+from paper.stored_results import is_of_today, read
 from protoadapt.core.episodes import draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
@@ -33,7 +32,6 @@ from protoadapt.core.results import document_of
 from protoadapt.training.datasets import load_images
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
-from protoadapt.vision.embed import embed
 from protoadapt.vision.extraction import extract_features
 
 SEED = 0
@@ -89,39 +87,29 @@ def _can_begin(part: Trial | Task, work: Work) -> bool:
 
 def features_of(trial: Trial, net: Network, work: Work, base: bool) -> Features:
     """The features of a trial's pictures, with the statistics of the base classes where they are needed."""
-    if trial.run.parts:
-        table = _joined(trial, net, work)
-        if not base:
-            return table
-        others = _joined(replace(trial, split="base"), net, work)
-        return replace(table, **base_statistics(others.features, others.labels))
-    file = work.out / "features" / trial.features
-    wanted = _identity(trial, net.weights, work)
+    file, wanted = work.out / "features" / trial.features, _identity(trial, net.weights, work)
     table = load_features(file) if file.is_file() else None
-    if table is not None and any(stated(table.metadata, key) != value for key, value in wanted.items()):
-        table = None
-    if table is not None and not (base and table.base_covariance is None):
-        return table
+    if table is None or any(stated(table.metadata, key) != value for key, value in wanted.items()):
+        table = _joined(trial, net, work) if trial.run.parts else _extracted(trial, net, work)
+        save_features(file, table)
+    if base and table.base_covariance is None:
+        others = features_of(replace(trial, split="base"), net, work, False)
+        table = replace(table, **base_statistics(others.features, others.labels))
+        save_features(file, table)
+    return table
+
+
+def _extracted(trial: Trial, net: Network, work: Work) -> Features:
+    """The features of one network."""
     data = folder_of(trial.dataset, trial.crop, work, trial.copy)
     backbone, about = networks.load(net.path, work.device)
     options: dict[str, Any] = {"size": about["size"], "crop": trial.crop, "per_class": work.per_class}
-    options |= {"cache_dir": work.cache}
-    how: dict[str, Any] = {"views": trial.views, "pooling": trial.pooling}
-    if table is None:
-        images = load_images(trial.dataset, trial.split, data, **options)
-        title = f"{trial.run.name}: embedding {len(images):,} {trial.dataset} pictures, {_views(trial)}"
-        with work.progress(title, len(images) * trial.views) as done:
-            table = extract_features(backbone, about, images, **how, on_progress=done)
-        metadata = {**table.metadata, "per_class": work.per_class}
-        table = replace(table, metadata=metadata | ({"copy": trial.copy} if trial.copy else {}))
-    if base:
-        others = load_images(trial.dataset, "base", data, **options)
-        title = f"{trial.run.name}: embedding {len(others):,} pictures of base classes, {_views(trial)}"
-        with work.progress(title, len(others) * trial.views) as done:
-            rows = embed(backbone, about, others.pixels, on_progress=done, wide=others.wide, **how)
-        table = replace(table, **base_statistics(rows, torch.from_numpy(np.array(others.labels))))
-    save_features(file, table)
-    return table
+    images = load_images(trial.dataset, trial.split, data, **options, cache_dir=work.cache)
+    views = {"views": trial.views, "pooling": trial.pooling}
+    title = f"{trial.run.name}: embedding {len(images):,} {trial.dataset} pictures of {trial.split} classes, {views}"
+    with work.progress(title, len(images) * trial.views) as done:
+        table = extract_features(backbone, about, images, **views, on_progress=done)  # type: ignore[arg-type]
+    return replace(table, metadata={**table.metadata, **_identity(trial, None, work)})
 
 
 def _joined(trial: Trial, net: Network, work: Work) -> Features:
@@ -135,11 +123,6 @@ def side_by_side(tables: Sequence[Features], weights: str) -> Features:
     rows = torch.cat([torch.nn.functional.normalize(table.features.float()) for table in tables], 1)
     backbones = "+".join(table.metadata["backbone"] for table in tables)
     return replace(tables[0], features=rows, metadata={**tables[0].metadata, "weights": weights, "backbone": backbones})
-
-
-def _views(trial: Trial) -> str:
-    pooled = "" if trial.pooling == 1 else f", pooling {trial.pooling:g}"
-    return (f"{trial.views} views each" if trial.views > 1 else "one view each") + pooled
 
 
 def _identity(trial: Trial, weights: str | None, work: Work) -> dict[str, Any]:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from paper.checks import sound
 from paper.plan import Run
+from paper.stored_results import read
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import write_json
-from protoadapt.core.untrusted import clean_json
 from protoadapt.training import TrainConfig, checkpoint, load_splits, train
 from protoadapt.training.datasets.registry import search
 from protoadapt.training.recipes import recipe
@@ -79,7 +78,7 @@ def network(run: Run, work: Work) -> Network:
         return Network(Path(), joined_weights([network(part, work).weights for part in run.parts]), {})
     file = weights_file(run, work)
     if file.is_file():
-        record = _record(file.with_name(f"{run.name}-train.json"))
+        record = as_kept(read(file.with_name(f"{run.name}-train.json")))
         if file.parent == work.out and not work.only_evaluate:
             _check_config(run, record, work)
         return _with_record(Network(file, model_files.load_weights(file)[1]["weights"], record), run, work)
@@ -87,17 +86,6 @@ def network(run: Run, work: Work) -> Network:
         where = " or ".join(str(f) for f in (work.weights, work.out) if f)
         raise MissingNetwork(f"there is no {file.name} in {where}: put it there, or train it (without --only-evaluate)")
     return _train_network(run, work)
-
-
-def _record(file: Path) -> dict[str, Any]:
-    """The record of a network's training; empty where there is none."""
-    record = as_kept(read(file))
-    if file.exists() and not record:
-        raise UserError(
-            f"{str(file)!r} is damaged, so how its network was trained is unknown: restore it, remove it to use "
-            f"the network as it is, or remove both to train again"
-        )
-    return record
 
 
 def as_kept(record: dict[str, Any]) -> dict[str, Any]:
@@ -215,16 +203,3 @@ def folder_of(dataset: str, crop: str, work: Work, copy: str = "") -> Path | Non
         return None
     with_pictures = (place for place in places if place.is_dir() and search(dataset, "novel", place, crop) is not None)
     return next(with_pictures, places[0]) if len(places) > 1 else places[0]
-
-
-def read(file: Path) -> dict[str, Any]:
-    """The valid part of a result file; empty where there is none."""
-    return sound(read_json(file))
-
-
-def read_json(file: Path) -> Any:
-    """Parsed JSON; None where the file is missing or truncated."""
-    try:
-        return clean_json(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None

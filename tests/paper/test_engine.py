@@ -66,7 +66,7 @@ def forbid(monkeypatch, *names):
     def forbidden(*_, **__):
         raise AssertionError("this was there already")
 
-    for owner, name in ((networks, "train"), (engine, "extract_features"), (engine, "embed"), (engine, "compare")):
+    for owner, name in ((networks, "train"), (engine, "extract_features"), (engine, "compare")):
         if name in names:
             monkeypatch.setattr(owner, name, forbidden)
 
@@ -93,7 +93,7 @@ def test_results_say_how_they_came_about(made):
 
 def test_asked_again_nothing_is_done_again(home, monkeypatch):
     before = result(home)
-    forbid(monkeypatch, "train", "extract_features", "embed", "compare")
+    forbid(monkeypatch, "train", "extract_features", "compare")
     said = []
     assert reproduce(TABLE, work(home, say=said.append)) == {}
     assert said == ["tiny/novel: already there"]
@@ -116,7 +116,7 @@ def test_another_pooling_or_split_has_features_and_results_of_its_own(home, monk
         own.metadata["pooling"],
     )
     assert result(home) == before
-    forbid(monkeypatch, "train", "extract_features", "embed", "compare")
+    forbid(monkeypatch, "train", "extract_features", "compare")
     assert reproduce(other, work(home)) == {}
 
 
@@ -144,7 +144,7 @@ def test_a_copy_of_a_dataset_has_its_own_folder_features_and_results(home, monke
 
 
 def test_a_new_method_joins_the_others_on_the_same_episodes(home, monkeypatch):
-    forbid(monkeypatch, "train", "extract_features", "embed")
+    forbid(monkeypatch, "train", "extract_features")
     before = result(home)["results"]
     more = table(methods=("protonet", "bapa", "cipa"))
     asked = []
@@ -197,14 +197,12 @@ def test_other_weights_make_everything_anew(home, made):
     ("changes", "said"),
     [
         ({"per_class": 19}, "holds results of 20 pictures per class (8 episodes): give another --results"),
-        ({"per_class": None}, "holds results of 20 pictures per class (8 episodes): give another --results"),
-        ({"views": 2}, "holds results of views 1 (8 episodes): give another --results"),
         ({"pooling": 2.0, "views": 2}, "holds results of views 1, pooling 1.0 (8 episodes): give another --results"),
         ({"kind": "dirichlet"}, "holds results of other episodes (8 episodes): give another --results"),
     ],
 )
 def test_a_trial_run_leaves_results_of_something_else_alone(home, monkeypatch, changes, said):
-    forbid(monkeypatch, "train", "extract_features", "embed", "compare")
+    forbid(monkeypatch, "train", "extract_features", "compare")
     before = result(home)
     mine = work(home, only_evaluate=True, episodes=2, **{k: v for k, v in changes.items() if k == "per_class"})
     missing = reproduce(table(**{k: v for k, v in changes.items() if k != "per_class"}), mine)
@@ -232,7 +230,7 @@ def test_results_of_more_episodes_stay(home, monkeypatch):
     assert len({r["features"]["hash"] for r in result(home)["results"]}) == 1
 
 
-@pytest.mark.parametrize("text", ['{"results": null}', '{"results": [{"label": "cipa"}]}', "[1]", "[" * 100_000])
+@pytest.mark.parametrize("text", ['{"results": null}', '{"results": [{"label": "cipa"}]}', '{"resu'])
 def test_a_damaged_result_is_made_again(home, text):
     before = result(home)["results"]
     (home / "results" / "tiny" / "novel-1shot.json").write_text(text)
@@ -256,27 +254,15 @@ def test_training_anew_beside_results_is_refused_before_it_begins(home, monkeypa
     assert result(home, "train") == before
 
 
-@pytest.mark.parametrize("text", ["", '{"schema": "protoadapt-', "[]", '{"config": null}', '{"config": {}}'])
-def test_a_damaged_record_of_a_network_is_said(home, text):
-    (home / "runs" / "tiny-train.json").write_text(text)
-    for mine in (work(home), work(home, epochs=2), work(home, only_evaluate=True)):
-        assert "tiny-train.json' is damaged" in reproduce(TABLE, mine)["tiny/novel-1shot.json"]
-    (home / "runs" / "tiny-train.json").unlink()
-    assert reproduce(TABLE, work(home)) == {}
-
-
-def test_lost_features_come_again_and_a_base_mean_is_added_to_those_there(home, made, monkeypatch):
+def test_lost_features_come_again_and_statistics_of_base_classes_are_added_to_those_there(home, monkeypatch):
     file = home / "runs" / "features" / "tiny-glyphs-none-views1.safetensors"
     before = load_features(file)
     assert before.base_mean is None
-    forbid(monkeypatch, "train", "extract_features")
     assert reproduce(table(methods=("protonet", "simpleshot")), work(home)) == {}
-    after = load_features(file)
+    after, base = load_features(file), load_features(file.with_name(f"{file.stem}-base.safetensors"))
     assert after.hash == before.hash
-    assert after.base_mean is not None
-    monkeypatch.undo()
+    torch.testing.assert_close(after.base_mean, base.features.mean(0))
     file.unlink()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(made / "cache"))
     shutil.rmtree(home / "results")
     assert reproduce(TABLE, work(home)) == {}
     assert load_features(file).hash == before.hash
@@ -339,12 +325,8 @@ def test_a_task_becomes_a_picture(home, monkeypatch):
     assert sum(found["support"]) == len(found["class_names"]) == 4
     assert len(found["rows"]) == len(found["row_label"]) == 4 + 4 * 15
     assert "<polyline" in evaluation_page([found])
-    with monkeypatch.context() as patch:
-        patch.setattr(engine, "episode_paths", None)
-        assert reproduce(task, work(home)) == {}, "it is there already"
-    (home / "results" / "tiny" / "adaptation.json").write_text('{"weights": "x"}')
-    assert reproduce(task, work(home)) == {}
-    assert json.loads((home / "results" / "tiny" / "adaptation.json").read_text()) == found
+    monkeypatch.setattr(engine, "episode_paths", None)
+    assert reproduce(task, work(home)) == {}, "it is there already"
     with_noise(home)
     (reason,) = reproduce(task, work(home)).values()
     assert f"is a picture of weights {found['weights']}: give another --results" in reason
@@ -381,9 +363,7 @@ def test_several_networks_are_their_unit_features_side_by_side(home):
     assert about["weights"] == joined_weights([alone[0]["features"]["weights"]] * 2)
     assert (about["dim"], about["rows"]) == (2 * alone[0]["features"]["dim"], alone[0]["features"]["rows"])
     assert np.array_equal(right_answers(protonet), right_answers(alone[0])), "a network beside itself answers alike"
-    one, two = (torch.rand(6, width) for width in (3, 2))
-    rows = engine.side_by_side(
-        [Features(t, torch.zeros(6), metadata={"backbone": "x"}) for t in (one, two)], "w"
-    ).features
-    assert torch.allclose(rows[:, :3] @ rows[:, :3].T, torch.nn.functional.cosine_similarity(one[:, None], one, dim=2))
-    assert torch.allclose(rows.norm(dim=1) ** 2, torch.tensor(2.0))
+    one, two = (Features(torch.rand(6, width), torch.zeros(6), metadata={"backbone": "x"}) for width in (3, 2))
+    parts = engine.side_by_side([one, two], "w").features.split([3, 2], 1)
+    for part, alone in zip(parts, (one, two)):
+        torch.testing.assert_close(part, torch.nn.functional.normalize(alone.features))
