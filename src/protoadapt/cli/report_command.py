@@ -42,7 +42,7 @@ def report_command(
     else:
         out = out or _usual_place(documents)
         for name, document in documents.items():
-            if document.get("schema") in OF_PICTURES:
+            if document["schema"] in OF_PICTURES:
                 from protoadapt.labeling.thumbnails import with_images  # needs pillow, which results do not
 
                 documents[name] = document = with_images(document, folder := Path(name).parent)
@@ -58,14 +58,14 @@ def _usual_place(documents: Mapping[str, Any]) -> Path:
     from protoadapt.report.documents import CHECK, LABELS
 
     first, document = next(iter(documents.items()))
-    kind = {LABELS: "labels", CHECK: "check"}.get(document.get("schema"), "results")
+    kind = {LABELS: "labels", CHECK: "check"}.get(document["schema"], "results")
     page = Path(first).with_name("report.html") if kind == "labels" else Path("report.html")
     return check_ours(page, re.compile(f'content="protoadapt, {kind}"'.encode()))
 
 
 def _documents(path: Path) -> dict[Path, dict[str, Any]]:
     """The file, or all readable results below the directory; where there are none, the labels."""
-    from protoadapt.report.documents import CHECK, LABELS, is_readable
+    from protoadapt.report.documents import OF_PICTURES, is_readable
 
     if not path.is_dir():
         if not is_readable(document := _read(path)):
@@ -74,19 +74,16 @@ def _documents(path: Path) -> dict[Path, dict[str, Any]]:
     found = {}
     for file in sorted(path.rglob("*.json")):
         try:
-            document = _read(file)
+            found[file] = _read(file)
         except UserError as error:
             say(f"skipped: {error}")
-            continue
-        if is_readable(document) and document.get("schema") != CHECK:  # which has a page of its own
-            found[file] = document
+    found = {file: document for file, document in found.items() if is_readable(document)}
+    results = {file: document for file, document in found.items() if document["schema"] not in OF_PICTURES}
     if not found:
         raise UserError(f"no result in {str(path)!r}: `evaluate --json` writes them, and `train` at the end of a run")
-    labels = [file for file, document in found.items() if document.get("schema") == LABELS]
-    for file in labels if len(labels) < len(found) else ():
-        say(f"skipped: {str(file)!r} holds labels, which have a report of their own")
-        del found[file]
-    return found
+    for file in found.keys() - results.keys() if results else ():
+        say(f"skipped: {str(file)!r} has a report of its own")
+    return results or found
 
 
 def _read(file: Path) -> Any:

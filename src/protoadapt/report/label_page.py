@@ -5,12 +5,11 @@ records corrections: kept in the browser, and saved as a csv that `label --suppo
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protoadapt.core.errors import count
 from protoadapt.report.charts import bar, color, mark
-from protoadapt.report.label_records import number, read_records
 from protoadapt.report.markup import (
     Html,
     Section,
@@ -18,9 +17,11 @@ from protoadapt.report.markup import (
     facts,
     headed,
     inner,
+    link,
     name_of,
     own_file,
     pairs,
+    picture,
     section,
     table,
     tag,
@@ -65,17 +66,18 @@ def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -
 
     check: a parsed check.json, whose faults are sections of the details then.
     """
-    records, classes = read_records(document)
-    names = [one["name"] for one in classes]
+    names = [one["name"] for one in document["classes"]]
+    codes = {name: code for code, name in enumerate(names)}
+    records = [_record(one, codes, document.get("folder")) for one in document["pictures"]]
     sections = [
-        _counts(classes),
+        _counts(document["classes"]),
         motion_section([motion(paths_of(paths), names)] if (paths := document.get("paths")) else []),
         *(check_sections(check) if check else ()),
         _skipped(document["skipped"]),
         _provenance(document),
     ]
-    title, lead = str(document.get("title") or "Labels"), labels_summary(document)
-    note = CONFIDENCE + (CALIBRATED if document.get("calibrated") else UNCALIBRATED) + _threshold(document)
+    title, lead = document["title"] or "Labels", labels_summary(document)
+    note = CONFIDENCE + (CALIBRATED if document["calibrated"] else UNCALIBRATED) + _threshold(document)
     lines = [tag("p", lead, class_="lead"), tag("p", note, class_="note"), OFFLINE]
     plain = tag("noscript", _plain(records, names))
     details = tag("div", headed(title, lines, sections), plain, class_="details", id="details")
@@ -90,44 +92,55 @@ def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -
     )
 
 
+def _record(one: dict[str, Any], codes: Mapping[str, int], folder: str | None) -> Record:
+    """One picture of labels.json as the board shows it, and `support`, `large` and `link`.
+
+    label, second: numbers of classes, −1: no other class. given: what a person said of it. origin: what the column
+    `guess` of a csv says of a label that no folder holds.
+    """
+    small, large = (picture(one.get(key)) for key in ("thumb", "preview"))
+    guess = one.get("guess", "(folder)")
+    return {
+        "files": one["file"],
+        "label": codes[one["label"]],
+        "second": codes.get(one["runner_up"], -1),
+        "confidence": one["confidence"],
+        "margin": one["margin"],
+        "unknown": int(one["unknown"]),
+        "given": "unknown" if one.get("no_class") else one["label"] if one["support"] else None,
+        "origin": None if guess.startswith("(folder)") else guess,
+        "small": small or large or "",
+        "large": large if small and large != small else None,
+        "link": link(folder, one["file"]),
+        "support": one["support"],
+    }
+
+
 def _board_data(document: dict[str, Any], records: Sequence[Record], names: list[str], lead: str) -> dict[str, Any]:
     """What the board shows: one list per value, with an entry per picture."""
     position = {one["files"]: i for i, one in enumerate(records) if not one["support"]}
-    wanted = [one for one in document.get("next", ()) if isinstance(one.get("file"), str) and one["file"] in position]
-    queue = {position[one["file"]]: str(one.get("reason") or "") for one in wanted}
+    queue = {position[one["file"]]: one["reason"] for one in document.get("next", ()) if one["file"] in position}
+    least_sure = sorted(position.values(), key=lambda i: (records[i]["margin"], records[i]["files"]))
     if "next" not in document:  # `predict` suggests none: the least certain
-        order = {i: (one["confidence"] or 0, one["margin"] or 0, one["files"]) for i, one in enumerate(records)}
-        unsure = [i for i in position.values() if not records[i]["unknown"] and order[i][0] <= SURE]
-        queue = dict.fromkeys(sorted(unsure, key=order.__getitem__)[:FIRST], "")
-    asked = [i for i in position.values() if i not in queue]
-    rest = sorted(asked, key=lambda i: (records[i]["margin"] or 0, records[i]["files"]))
-    points = document.get("map")
+        unsure = [i for i in position.values() if not records[i]["unknown"] and records[i]["confidence"] <= SURE]
+        order = sorted(unsure, key=lambda i: (records[i]["confidence"], records[i]["margin"], records[i]["files"]))
+        queue = dict.fromkeys(order[:FIRST], "")
     by_page = any((one["origin"] or "").startswith("(page") for one in records)
     return {
-        "title": str(document.get("title") or "Labels"),
-        "made": f"{document.get('made')} {len(records)}",
+        "title": document["title"] or "Labels",
+        "made": f"{document['made']} {len(records)}",
         "summary": lead,
-        "calibrated": bool(document.get("calibrated")),
+        "calibrated": document["calibrated"],
         "correction": "(page corrected)" if by_page else "(corrected)",
         "classes": names,
         **{key: [one[key] for one in records] for key in COLUMNS},
         "large": {i: one["large"] for i, one in enumerate(records) if one["large"]},
         "links": {i: one["link"] for i, one in enumerate(records) if one["link"]},
-        "next": [*queue, *rest],
+        "next": [*queue, *(i for i in least_sure if i not in queue)],
         "suggested": len(queue),
         "reasons": {i: reason for i, reason in queue.items() if reason},
-        "map": points if _is_map(points, len(records)) else None,
+        "map": document.get("map"),
     }
-
-
-def _is_map(value: Any, size: int) -> bool:
-    """Whether a value is {points: [[x, y] or null per picture], paths: {class: [[x, y], …]}} of finite numbers."""
-    try:
-        points, paths = value["points"], [*value["paths"].values()]
-        places = [one for one in points if one is not None] + [one for path in paths for one in path]
-        return len(points) == size and all(paths) and all(None not in (number(x), number(y)) for x, y in places)
-    except (AttributeError, LookupError, TypeError, ValueError):
-        return False
 
 
 def _plain(records: Sequence[Record], names: Sequence[str]) -> Html:
@@ -136,27 +149,20 @@ def _plain(records: Sequence[Record], names: Sequence[str]) -> Html:
     for k in (*range(len(names)), -1):
         members = [one for one in records[:LISTED] if (-1 if one["unknown"] else one["label"]) == k]
         heading = tag("h3", mark(k), name_of(names[k]), id=f"class-{k}") if k >= 0 else tag("h3", "Unknown")
-        rows = [(name_of(one["files"]), tag("td", _sure(one))) for one in members]
+        sure = ["example" if one["given"] else f"{one['confidence']:.2f}" for one in members]
+        rows = [(name_of(one["files"]), tag("td", words)) for one, words in zip(members, sure)]
         parts += [heading, table(["file", "confidence"], rows, "files")] if rows or k >= 0 else []
     more = tag("p", f"and {len(records) - LISTED:,} more, all in labels.csv") if len(records) > LISTED else None
     return inner(tag("h2", "All pictures"), parts, more)
 
 
-def _sure(one: Record) -> str:
-    if one["support"] or one["no_class"]:
-        return "example"
-    return "–" if one["confidence"] is None else f"{one['confidence']:.2f}"
-
-
 def labels_summary(document: dict[str, Any]) -> str:
     """One sentence on a parsed labels.json, which the report begins with and the terminal ends with."""
-    records, classes = read_records(document)
-    outside, skipped = sum(one["label"] < 0 for one in records), len(document["skipped"])
-    labelled, unknown = (outside + sum(one[key] for one in classes) for key in ("labelled", "unknown"))
+    classes, none, skipped = document["classes"], document.get("no_class") or 0, len(document["skipped"])
+    labelled, unknown, examples = (sum(one[key] for one in classes) for key in ("found", "unknown", "support"))
     words = f"{count(labelled, 'picture')} labelled" if labelled else "No picture was left to label:"
     words += f" with {count(len(classes), 'class', 'classes')} from " if labelled else " there are only your "
-    none = int(number(document.get("no_class")) or 0)
-    words += count(none + sum(one["examples"] for one in classes), "example")
+    words += count(none + examples, "example")
     words += f", {none:,} of them of none of the classes." if none else "."
     rest = [f"{unknown:,} may belong to no class"] if unknown else []
     rest += [f"{skipped:,} {'was' if skipped == 1 else 'were'} skipped"] if skipped else []
@@ -165,30 +171,32 @@ def labels_summary(document: dict[str, Any]) -> str:
 
 def _counts(classes: Sequence[Record]) -> Section | None:
     """Class balance: a table whose bars are the chart."""
-    shown = ("labelled", "unknown", "examples") if any(one["unknown"] for one in classes) else ("labelled", "examples")
-    most = max((one["labelled"] + one["examples"] for one in classes), default=0) or 1
+    shown = {"labelled": "found", "unknown": "unknown", "examples": "support"}
+    if not any(one["unknown"] for one in classes):
+        del shown["unknown"]
+    most = max(one["found"] + one["support"] for one in classes) or 1
     rows = []
     for k, one in enumerate(classes):
-        parts = {f"{color(k)} solid": one["examples"], color(k): max(0, one["labelled"] - one["unknown"])}
+        parts = {f"{color(k)} solid": one["support"], color(k): one["found"] - one["unknown"]}
         parts[f"{color(k)} faint"] = one["unknown"]
-        cells = [bar(*((n / most, style) for style, n in parts.items())), *(f"{one[key]:,}" for key in shown)]
-        link = tag("a", mark(k), name_of(one["name"]), href=f"#class-{k}")
-        rows.append((link, [tag("td", cell) for cell in cells]))
+        cells = [bar(*((n / most, style) for style, n in parts.items())), *(f"{one[key]:,}" for key in shown.values())]
+        first = tag("a", mark(k), name_of(one["name"]), href=f"#class-{k}")
+        rows.append((first, [tag("td", cell) for cell in cells]))
     note = "Solid: your examples. Pale: pictures that were given this label"
     note += "; faint: those of them that may belong to no class (unknown)." if "unknown" in shown else "."
     return section("Counts", table(["class", "", *shown], rows, "balance"), id_="counts", note=note)
 
 
 def _skipped(skipped: Sequence[dict[str, Any]]) -> Section | None:
-    lines = [tag("li", name_of(s.get("file")), " ", tag("small", s.get("reason"))) for s in skipped]
+    lines = [tag("li", name_of(one["file"]), " ", tag("small", one["reason"])) for one in skipped]
     content = tag("ul", lines, class_="plain") if lines else None
     return section("Skipped", content, id_="skipped", note=f"{count(len(skipped), 'file')} could not be used.")
 
 
 def _threshold(document: dict[str, Any]) -> str:
     """A sentence on when a picture is unknown."""
-    threshold, rate = number(document.get("threshold")), number(document.get("unknown_rate"))
-    if not document.get("calibrated") or threshold is None:
+    threshold, rate = document["threshold"], document.get("unknown_rate")
+    if threshold is None:
         return ""
     if threshold <= -1:
         return " No picture is called unknown, as --unknown was off."
@@ -197,19 +205,17 @@ def _threshold(document: dict[str, Any]) -> str:
 
 
 def _provenance(document: dict[str, Any]) -> Section | None:
-    model, method = (part if isinstance(part, dict) else {} for part in (document.get("model"), document.get("method")))
-    data, size = model.get("dataset"), model.get("size")
-    threshold, temperature = number(document.get("threshold")), number(document.get("temperature"))
-    calibration = "none" if threshold is None else f"unknown below familiarity {round(threshold, 3)}"
+    model, method, threshold = document["model"], document["method"], document["threshold"]
+    data = model.get("dataset")
     known = [
-        ("written", str(document.get("made") or "").replace("T", " ")[:16]),
-        ("model", inner(model.get("name"), ", trained on ", data) if data else model.get("name")),
-        ("weights", model.get("weights")),
-        ("input", f"{size} pixels" if size else None),
-        ("method", method.get("name")),
-        ("settings", pairs(method.get("settings"))),
-        ("confidence", None if temperature is None else f"temperature {temperature:g}"),
-        ("calibration", calibration),
-        ("versions", pairs(document.get("versions"))),
+        ("written", document["made"].replace("T", " ")[:16]),
+        ("model", inner(model["name"], ", trained on ", data) if data else model["name"]),
+        ("weights", model["weights"]),
+        ("input", f"{model['size']} pixels"),
+        ("method", method["name"]),
+        ("settings", pairs(method["settings"])),
+        ("confidence", f"temperature {document['temperature']:g}"),
+        ("calibration", "none" if threshold is None else f"unknown below familiarity {round(threshold, 3)}"),
+        ("versions", pairs(document["versions"])),
     ]
     return section("Provenance", facts(known), id_="provenance")

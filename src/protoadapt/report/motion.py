@@ -1,13 +1,10 @@
 """Figure 3 of Ye et al. (2020) as SVG: rows in the plane of one joint t-SNE, and the prototypes' paths through them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from protoadapt.core.errors import UserError
-from protoadapt.core.results import CHART_LIMIT
-from protoadapt.core.untrusted import whole
 from protoadapt.report.charts import color, legend, mark, shape, sign, star
 from protoadapt.report.markup import Html, Section, section, tag
 
@@ -28,27 +25,10 @@ class Paths(NamedTuple):
     steps: list[np.ndarray]  # per class, (T, 2)
 
 
-def paths_of(document: Any) -> Paths:
-    """Plane coordinates from a document of `core.projection`; UserError if they do not fit."""
-    try:
-        rows, steps = _points(document["rows"]), [_points(positions) for positions in document["steps"]]
-        labels, support = document["row_label"], np.array(document["support"], bool)
-        if not len(rows) == len(labels) == len(support) or not all(map(len, steps)):
-            raise ValueError("rows, their classes and whether they are labelled differ in number")
-        if not all(whole(label, -1) for label in labels) or (steps and max(labels, default=-1) >= len(steps)):
-            raise ValueError("a class is not the number of a prototype")
-        return Paths(rows, np.array(labels, int), support, steps)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError("the paths of the prototypes cannot be drawn: write the file again") from error
-
-
-def _points(values: Any) -> np.ndarray:
-    """(N, 2) finite coordinates. Raises ValueError."""
-    points = np.array(values)
-    points = points.reshape(0, 2) if points.shape == (0,) else points
-    if points.dtype.kind not in "iuf" or points.shape[1:] != (2,) or not (np.abs(points) < CHART_LIMIT).all():
-        raise ValueError("points of the plane have two finite coordinates")
-    return points.astype(float)
+def paths_of(document: Mapping[str, Any]) -> Paths:
+    """Plane coordinates from a document of `core.projection`."""
+    rows, *steps = (np.array(points, float).reshape(-1, 2) for points in (document["rows"], *document["steps"]))
+    return Paths(rows, np.array(document["row_label"], int), np.array(document["support"], bool), steps)
 
 
 def motion_section(charts: Sequence[Html]) -> Section | None:

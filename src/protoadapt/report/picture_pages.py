@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protoadapt.core.errors import count
-from protoadapt.report.label_records import check_lists, number
 from protoadapt.report.markup import Html, Section, facts, inner, name_of, page, pairs, picture, section, tag
 
 CHECK = "protoadapt-check/1"
@@ -29,27 +28,26 @@ def check_page(document: dict[str, Any]) -> str:
     """The HTML page of a parsed check.json: suspect labels, near-duplicates, outliers, confused classes."""
     sections = check_sections(document)
     title = f"Check of {document.get('title') or 'pictures'}"
-    total = count(int(number(document.get("checked")) or 0), "labelled picture")
-    lead = tag("p", f"{total} of {count(len(document['classes']), 'class', 'classes')}.", class_="lead")
-    known = [("model", (document.get("model") or {}).get("model")), ("versions", pairs(document.get("versions")))]
+    total, classes = count(document["checked"], "labelled picture"), count(len(document["classes"]), "class", "classes")
+    lead = tag("p", f"{total} of {classes}.", class_="lead")
+    known = [("model", document["model"]["model"]), ("versions", pairs(document["versions"]))]
     sections.append(section("Provenance", facts(known), id_="provenance"))
     return page(title, lead, sections=sections, of="check")
 
 
 def check_sections(document: Mapping[str, Any]) -> list[Section | None]:
     """The section of each kind of fault, None where there is none; for other pages, too."""
-    check_lists(document, ("pictures", "classes", *FAULTS), "check.json again with protoadapt check")
-    small = {str(one.get("file")): picture(one.get("thumb")) for one in document["pictures"]}
+    small = {one["file"]: picture(one.get("thumb")) for one in document["pictures"]}
     sections = []
     for kind, (title, note) in FAULTS.items():
         found = document[kind]
-        content: list[Html | None] = []
         if kind in ("duplicates", "confused"):
             content = [_group(one, small) for one in found[:MANY]]
-        elif found:
-            content = [tag("div", [_labelled(one, small) for one in found[:MANY]], class_="grid")]
-        content.append(tag("p", f"and {len(found) - MANY:,} more, all in check.csv") if len(found) > MANY else None)
-        sections.append(section(title, content if found else None, id_=kind, note=note))
+        else:
+            content = [tag("div", [_labelled(one, small) for one in found[:MANY]], class_="grid")] if found else []
+        if len(found) > MANY:
+            content.append(tag("p", f"and {len(found) - MANY:,} more, all in check.csv"))
+        sections.append(section(title, content, id_=kind, note=note))
     if not document["suspects"]:
         sections[0] = section("No suspect label", (), id_="suspects", words="Suspect labels")
     return sections
@@ -57,23 +55,22 @@ def check_sections(document: Mapping[str, Any]) -> list[Section | None]:
 
 def _group(one: Mapping[str, Any], small: Mapping[str, str | None]) -> Html:
     """Near-duplicates of each other, or pictures of two classes that are confused."""
-    files = [file for file in one.get("files") or [] if isinstance(file, dict)]
-    if names := [name_of(name) for name in (one.get("classes") or [])[:2]]:
-        words = inner(names[0], " and ", *names[1:], f": {one.get('pictures')}, {_percent(one.get('share'))} of both")
+    if "classes" in one:
+        first, second = map(name_of, one["classes"])
+        words = inner(first, " and ", second, f": {one['pictures']}, {100 * one['share']:.0f} % of both")
     else:
-        words = inner(count(len(files), "picture"), *(text for key, text in KINDS.items() if one.get(key)))
-    shown = [_labelled(file, small) for file in files[:MANY]]
-    return inner(tag("h3", words), tag("div", shown, class_="grid") if shown else None)
+        words = inner(count(len(one["files"]), "picture"), *(text for key, text in KINDS.items() if one[key]))
+    shown = [_labelled(file, small) for file in one["files"][:MANY]]
+    return inner(tag("h3", words), tag("div", shown, class_="grid"))
 
 
 def _labelled(one: Mapping[str, Any], small: Mapping[str, str | None]) -> Html:
     """A picture with its label, and the one that is more likely, where there is one."""
-    file = str(one.get("file"))
-    lines = [tag("span", tag("span", one.get("label"), class_="who"), class_="line")]
+    lines = [tag("span", tag("span", one["label"], class_="who"), class_="line")]
     if "likely" in one:
-        likely = inner("more likely ", name_of(one["likely"]), " ", _percent(one.get("p_likely")))
+        likely = inner("more likely ", name_of(one["likely"]), f" {100 * one['p_likely']:.0f} %")
         lines.append(tag("span", likely, class_="line rival"))
-    return _card(file, small.get(file), lines, [("label", name_of(one.get("label")))])
+    return _card(one["file"], small.get(one["file"]), lines, [("label", name_of(one["label"]))])
 
 
 def _card(file: str, small: str | None, lines: Sequence[Html], known: Sequence[tuple[str, object]]) -> Html:
@@ -84,16 +81,11 @@ def _card(file: str, small: str | None, lines: Sequence[Html], known: Sequence[t
     return tag("details", summary, facts([("file", name_of(file)), *known]), class_="card")
 
 
-def _percent(value: Any) -> str:
-    share = number(value)
-    return "" if share is None else f"{100 * share:.0f} %"
-
-
 def next_page(document: dict[str, Any]) -> str:
     """The HTML page of what `suggest` found: each picture with its file, the reason, and the likely classes."""
     cards = []
     for one in document["pictures"]:
-        reason = [tag("span", one["reason"], class_="reason")] if one.get("reason") else []
+        reason = [tag("span", one["reason"], class_="reason")]
         known = [("likely", one.get("label")), ("or", one.get("runner_up"))]
         cards.append(_card(one["file"], picture(one.get("preview")), reason, known))
     note = "The most useful first. Write their classes into the column label of next.csv; leave empty what you skip."

@@ -29,17 +29,15 @@ def training_section(runs: Iterable[dict[str, Any]]) -> Section | None:
 
 
 def _run(run: dict[str, Any]) -> Html:
-    history = [row for row in run["history"] if isinstance(row, dict) and _shown(row.get("epoch"))]
-    config, best = (run[key] if isinstance(run.get(key), dict) else {} for key in ("config", "best"))
-    score = f"epoch {best.get('epoch')}, validation score {best['score']:.2f}" if _shown(best.get("score")) else None
-    known = [("data", config.get("dataset")), ("network", config.get("backbone")), ("epochs", config.get("epochs"))]
-    known += [("best", score)]
-    known += [("time", f"{run['seconds']:,.0f} s on {run.get('hardware')}" if _shown(run.get("seconds")) else None)]
+    history, config, best = run["history"], run["config"], run["best"]
+    score = f"epoch {best['epoch']}, validation score {best['score']:.2f}" if best else None
+    known = [("data", config["dataset"]), ("network", config["backbone"]), ("epochs", config["epochs"])]
+    known += [("best", score), ("time", f"{run['seconds']:,.0f} s on {run['hardware']}")]
     present = {name for row in history for name in row if name not in NO_LOSSES and not name.startswith("val_")}
     names = [name for name in LOSSES if name in present] + sorted(present - LOSSES.keys())
     losses = {name: (LOSSES.get(name, name), color(i)) for i, name in enumerate(names)}
     charts = [_chart("Training loss", history, losses), _chart("Accuracy, %", history, ACCURACIES, 100.0)]
-    return inner(tag("h3", str(run.get("run") or "run")), facts(known), tag("div", charts, class_="charts"))
+    return inner(tag("h3", run["run"]), facts(known), tag("div", charts, class_="charts"))
 
 
 def _chart(
