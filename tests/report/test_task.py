@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from helpers.pages import Parsed, thumb
 
-from protoadapt.core.errors import UserError
 from protoadapt.report.result_page import evaluation_page
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -48,27 +47,6 @@ def test_frames_say_which_method_is_wrong_and_nothing_else():
     (section,) = [text for a, text in page.all("section") if a["id"] == "task"]
     assert "protonet names 3 of 5 queries correctly, cipa names 3 of 5 queries correctly." in section
     assert [text for _, text in page.all("a")] == ["Task"]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        *({key: None} for key in ("class_names", "support", "query")),
-        *({"query": [query(*classes)]} for classes in ((2, 0, 0), (0, 2, 0), (0, 0, -1), (True, 0, 0), ("a", 0, 0))),
-        {"query": [{**query(0, 0, 0), "answers": {"protonet": 0}}]},
-        {"query": [query(0, 0, 0), {**query(0, 0, 0), "answers": {"protonet": 0, "bapa": 0}}]},
-        *({"support": [{"class": 0, "picture": url}]} for url in ("https://example.org/a.png", None, "data:,")),
-        *({"support": value} for value in (["x"], [{}], 7)),
-    ],
-)
-def test_a_task_that_cannot_be_drawn_is_one_sentence(wrong):
-    with pytest.raises(UserError, match="a task cannot be drawn: write the file again"):
-        evaluation_page([{**TASK, **wrong}])
-
-
-def test_a_task_without_queries_shows_its_examples():
-    page = Parsed(evaluation_page([{**TASK, "query": []}]))
-    assert [a["alt"] for a, _ in page.all("img")] == ["Example of <b>a</b>", "Example of b"]
 
 
 def test_paths_are_a_line_per_class():

@@ -20,7 +20,7 @@ OF_PICTURES = (LABELS, CHECK)
 
 
 def is_readable(document: Any) -> bool:
-    """Whether a parsed JSON file is something a report can be made of: labels, a check, results, a run, task or paths."""
+    """Whether a parsed JSON file is something a report can be made of: labels, check, results, run, task or paths."""
     return isinstance(document, dict) and document.get("schema") in (*OF_PICTURES, RESULT, RUN, TASK, PATHS)
 
 
