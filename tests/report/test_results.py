@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from helpers.pages import Parsed, labels, thumb
 
-from paper.checks import sound
 from protoadapt.cli.report_command import report_command
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
@@ -146,7 +145,6 @@ def test_results_that_lie_or_lack_something_are_refused(compared, key, value):
     for wrong in (lie, lack) if key not in ("classes", "seed", "seconds") else (lie,):
         with pytest.raises(UserError, match=r"a result has no valid '.*write it again"):
             read_results(wrong)
-        assert sound({"results": [wrong]}) == {}
 
 
 @pytest.mark.parametrize(("key", "change"), [("episodes", 1), ("correct", 1), ("correct", -1000), ("ci95", 0.5)])
@@ -173,11 +171,6 @@ def test_results_without_counts_by_class_have_no_interval_over_classes(compared)
     assert "over classes" not in evaluation_page([{**compared, "results": bare}]).split("</style>")[1].lower()
 
 
-@pytest.mark.parametrize("document", [None, "abc", [1], {}, {"results": None}, {"results": ["abc", None]}])
-def test_what_is_no_document_is_as_if_it_were_not_there(document):
-    assert sound(document) == {}
-
-
 RUN = {"schema": "protoadapt-run/1", "config": {"dataset": "glyphs", "backbone": "conv4", "epochs": 4, "seed": 0}}
 RUN |= {"run": "<b>mine</b>", "best": None, "seconds": 1.5, "hardware": "2 cores", "history": [{"epoch": 1, "ce": 1.0}]}
 PLANE = {
@@ -189,20 +182,6 @@ PLANE = {
 }
 TASK = {"schema": "protoadapt-task/1", "protocol": "A task", "class_names": ["a"]}
 TASK |= {"support": [{"class": 0, "picture": thumb()}], "query": []}
-
-
-@pytest.mark.parametrize(
-    ("whole", "wrong"),
-    [
-        *((RUN, {key: None}) for key in ("config", "seconds", "hardware")),
-        *((RUN, wrong) for wrong in ({"config": {}}, {"seconds": "x"}, {"best": {"score": 1}}, {"best": 3})),
-        *((PLANE, {key: None}) for key in ("schema", "rows", "row_label", "steps")),
-        *((PLANE, {key: value}) for key in ("rows", "steps") for value in ("x", [[1]])),
-    ],
-)
-def test_runs_and_paths_of_an_earlier_run_are_whole_or_as_if_they_were_not_there(whole, wrong):
-    assert sound(whole) == whole
-    assert sound({**whole, **wrong}) == {}
 
 
 @pytest.mark.parametrize(
