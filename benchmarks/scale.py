@@ -35,9 +35,10 @@ from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
-from protoadapt.vision.shards import extract_parts, find, load_manifest, open_features, write_manifest
+from protoadapt.vision.pictures.walk import find
+from protoadapt.vision.shards.extract import extract_parts, open_features
 from protoadapt.vision.shards.make import BATCH, decode_batch
-from protoadapt.vision.shards.manifest import SHARD_SIZE
+from protoadapt.vision.shards.manifest import SHARD_SIZE, load_manifest, write_manifest
 
 DIM, CLASSES, SHOTS, PART_ROWS = 512, 100, 5, 8192
 EVEN, UNEVEN = "one size", "100 to 1"
@@ -230,7 +231,7 @@ def main() -> None:
     parser = measure.arguments(__doc__, steps=20, pictures=2048, device="cpu", method="cipa", threads=os.cpu_count())
     parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS))
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 2_000_000, 5_000_000, 10_000_000])
-    parser.add_argument("--workers", type=int, help="processes of extract (default: one per core)")
+    parser.add_argument("--workers", type=int, help="workers of extract (default: one per core)")
     parser.add_argument("--side", type=int, nargs=2, default=[500, 375], help="width and height of drawn photographs")
     parser.add_argument("--images", type=Path, help="folder of the pictures of extract (default: drawn photographs)")
     parser.add_argument("--dir", type=Path, help="folder for all files, 20 GB (default: a temporary one)")

@@ -21,7 +21,7 @@ from protoadapt.cli.manifest_command import manifest_command
 from protoadapt.cli.verbs import VERBS, app
 from protoadapt.core.features import synthetic_features
 from protoadapt.training.datasets.registry import DATASETS
-from protoadapt.vision import shards
+from protoadapt.vision.shards import manifest
 
 COMMANDS = get_command(app).commands
 HEAVY = {"torch", "numpy", "scipy", "sklearn", "numba", "matplotlib", "PIL", "rich.progress", "safetensors"}
@@ -92,7 +92,7 @@ def test_values_that_are_written_out_are_those_of_the_code():
     """Help must not load them."""
     (dataset,) = [p.help for p in COMMANDS["extract"].params if p.name == "dataset"]
     assert set(dataset.removeprefix("dataset: ").replace(" or", ",").split(", ")) == set(DATASETS)
-    assert inspect.signature(manifest_command).parameters["shard_size"].default == shards.SHARD_SIZE
+    assert inspect.signature(manifest_command).parameters["shard_size"].default == manifest.SHARD_SIZE
 
 
 PLAIN = """

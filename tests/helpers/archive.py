@@ -13,7 +13,10 @@ from protoadapt.core.parts import read_lists, read_rows
 from protoadapt.labeling import label
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
-from protoadapt.vision.shards import extract_parts, find, hashed, open_features, write_manifest
+from protoadapt.vision.pictures.read import hashed
+from protoadapt.vision.pictures.walk import find
+from protoadapt.vision.shards.extract import extract_parts, open_features
+from protoadapt.vision.shards.manifest import write_manifest
 
 ABOUT = {"backbone": "resnet12", "width": 2, "size": 16, "mean": [0.5] * 3, "std": [0.25] * 3}
 ABOUT |= {"crop": "none", "dataset": "noise", "class_names": []}

@@ -13,7 +13,9 @@ from protoadapt.vision.embed import embed, embed_batches, embed_files, view
 from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.pictures.decode import Resize
-from protoadapt.vision.shards import extract_parts, find, open_features, write_manifest
+from protoadapt.vision.pictures.walk import find
+from protoadapt.vision.shards.extract import extract_parts, open_features
+from protoadapt.vision.shards.manifest import write_manifest
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (150, 3, 24, 24), dtype=np.uint8)
 

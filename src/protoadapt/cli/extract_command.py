@@ -41,7 +41,7 @@ def extract_command(
         str | None, option("with --manifest: part I of N, such as 0/4, 1/4, … on 4 machines", "I/N")
     ] = None,
     engine: Annotated[str | None, option("with --manifest: local (processes; default), or ray on a cluster")] = None,
-    workers: Annotated[int | None, option("with --manifest: processes (default: one per core)")] = None,
+    workers: Annotated[int | None, option("with --manifest: workers (default: one per core)")] = None,
 ) -> None:
     """Compute the features of pictures and store them.
 
@@ -108,7 +108,8 @@ def _extract_manifest(
     model: str, manifest: Path, out: Path, shard: str, engine: str, workers: int | None, views: int, device: str
 ) -> None:
     """Features of a manifest's pictures, one file per shard; shards that are there and whole are kept."""
-    from protoadapt.vision import shards
+    from protoadapt.vision.shards import extract
+    from protoadapt.vision.shards.manifest import load_manifest
 
     found = re.fullmatch(r"([0-9]+)/([0-9]+)", shard)  # 3/64: the fourth of 64 parts
     if not found or int(found[1]) >= int(found[2]):
@@ -116,18 +117,18 @@ def _extract_manifest(
     part = i, n = int(found[1]), int(found[2])
     check_output_folder(out)
     device = options.find_device(device)
-    listed = shards.load_manifest(manifest)
+    listed = load_manifest(manifest)
 
-    def show(done: shards.Done) -> None:
+    def show(done: extract.Done) -> None:
         report("pictures" if done.made else "pictures kept", done.kept_pictures + done.made_pictures, done.pictures)
 
     with bars(lines=True) as report:
         given: dict[str, Any] = {"engine": engine, "workers": workers, "views": views, "device": device}
-        done = shards.extract_parts(model, listed, out, share=part, **given, on_progress=show)
+        done = extract.extract_parts(model, listed, out, share=part, **given, on_progress=show)
     for damaged in done.damaged:
         say(f"damaged, made again: {damaged}")
     listing = out / ("broken.csv" if n == 1 else f"broken-{i}-of-{n}.csv")
-    broken = shards.list_broken(out, range(i, len(listed.shards), n), listing)
+    broken = extract.list_broken(out, range(i, len(listed.shards), n), listing)
     if broken and broken == done.pictures and n == 1:  # a script must not go on with no rows
         say(
             f"error: not one picture can be read, see {listing}: repair them, remove their shards from {out} and run "

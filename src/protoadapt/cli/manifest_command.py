@@ -11,7 +11,7 @@ from protoadapt.core.errors import count
 from protoadapt.core.files import check_output
 
 if TYPE_CHECKING:
-    from protoadapt.vision import shards
+    from protoadapt.vision.pictures.walk import Entry
 
 SHARD_SIZE = 1024
 
@@ -26,21 +26,23 @@ def manifest_command(
 
     The manifest is the input of `protoadapt extract --manifest`, on one machine or many.
     """
-    from protoadapt.vision import shards
+    from protoadapt.vision.pictures.read import hashed
+    from protoadapt.vision.pictures.walk import find
+    from protoadapt.vision.shards.manifest import write_manifest
 
     check_output(out, *sources)
-    root, listed = shards.find(sources)
+    root, listed = find(sources)
     absent = 0
 
-    def entries() -> Iterator["shards.Entry"]:
+    def entries() -> Iterator["Entry"]:
         nonlocal absent
         for entry in listed:
             absent += entry.size < 0
             yield entry
 
     with bars(lines=True) as report:
-        rows = shards.hashed(root, entries()) if sha256 else entries()
-        made = shards.write_manifest(out, root, rows, shard_size, partial(report, "pictures"))
+        rows = hashed(root, entries()) if sha256 else entries()
+        made = write_manifest(out, root, rows, shard_size, partial(report, "pictures"))
     if absent:
         say(f"{absent:,} of {count(made.pictures, 'picture')} do not exist; relative paths start at {str(root)!r}")
     print(f"{count(made.pictures, 'picture')} in {count(len(made.shards), 'shard')}: {out}")

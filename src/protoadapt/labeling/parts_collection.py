@@ -26,8 +26,8 @@ from protoadapt.labeling.thumbnails import Progress
 from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
 from protoadapt.vision.networks.engines import ONNXRUNTIME
-from protoadapt.vision.pictures.walk import Skipped, size_of
-from protoadapt.vision.shards import Entry, open_features
+from protoadapt.vision.pictures.walk import Entry, Skipped, size_of
+from protoadapt.vision.shards.extract import open_features
 from protoadapt.vision.shards.make import embed_entries
 
 REPORTED = 2000

@@ -20,7 +20,9 @@ from protoadapt.labeling.classifier import TEMPERATURE
 from protoadapt.labeling.label_methods import ESTIMATORS
 from protoadapt.labeling.onnx_export import export
 from protoadapt.vision import networks
-from protoadapt.vision.shards import extract_parts, find, open_features, write_manifest
+from protoadapt.vision.pictures.walk import find
+from protoadapt.vision.shards.extract import extract_parts, open_features
+from protoadapt.vision.shards.manifest import write_manifest
 
 pq = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.usefixtures("without_paths")

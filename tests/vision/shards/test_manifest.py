@@ -10,7 +10,9 @@ import tracemalloc
 import pytest
 
 from protoadapt import UserError
-from protoadapt.vision.shards import Entry, find, hashed, load_manifest, write_manifest
+from protoadapt.vision.pictures.read import hashed
+from protoadapt.vision.pictures.walk import Entry, find
+from protoadapt.vision.shards.manifest import load_manifest, write_manifest
 
 ODD = [b"plain.jpg", b"line\nbreak.png", b"caf\xe9 \xff.jpg", "日本.webp".encode(), b"a.jpg", b"quote\"'.PNG"]
 
@@ -171,28 +173,3 @@ def test_pipes_are_refused_and_not_waited_for(tmp_path):
     (tmp_path / "list.txt").write_text("p.jpg\n")
     root, entries = find([tmp_path / "list.txt"])
     assert [entry.sha256 for entry in hashed(root, entries)] == [""]
-
-
-def forged(path, entry, shard=None, trailer=None):
-    """A manifest of one picture whose hashes fit, whatever it says."""
-    lines = [json.dumps({"schema": "protoadapt-manifest/1", "root": "/", "shard_size": 1}), json.dumps(entry)]
-    head, text = (line.encode() + b"\n" for line in lines)
-    row = [len(head), len(text), 1, hashlib.sha256(text).hexdigest()]
-    index = {"pictures": 1, "shards": [row]} | (shard(row) if shard else {})
-    last = {"index": len(head) + len(text)} | (trailer or {})
-    path.write_bytes(head + text + json.dumps(index).encode() + b"\n" + json.dumps(last).encode() + b"\n")
-    return path
-
-
-@pytest.mark.parametrize(
-    "lie",
-    [{"color": 1}, {"size": "9"}, {"size": None}, {"size": -2}, {"path": "a\0.jpg"}, {"path": ""}, {"path": 7}]
-    + [{"path": "\ud800"}, {"offset": 2**70}, {"offset": -1}, {"member": 3}],
-)
-def test_lines_that_describe_no_picture_are_said(tmp_path, lie):
-    fine = {"path": "a.jpg", "size": 9}
-    assert load_manifest(forged(tmp_path / "m.jsonl", fine)).read(0) == [Entry("a.jpg", 9)]
-    with pytest.raises(UserError, match="describes no picture"):
-        load_manifest(forged(tmp_path / "m.jsonl", fine | lie)).read(0)
-    with pytest.raises(UserError, match="describes no picture"):
-        load_manifest(forged(tmp_path / "m.jsonl", {"path": "a.jpg"})).read(0)

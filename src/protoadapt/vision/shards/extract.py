@@ -14,8 +14,7 @@ from protoadapt.core.parts import INDEX, Damaged
 from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import MOST_VIEWS, input_errors
 from protoadapt.vision.networks.engines import TORCH
-from protoadapt.vision.shards.local import make_locally
-from protoadapt.vision.shards.make import Job
+from protoadapt.vision.shards.make import Job, make_locally
 from protoadapt.vision.shards.manifest import Manifest
 from protoadapt.vision.shards.ray_engine import make_on_ray
 

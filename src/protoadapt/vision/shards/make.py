@@ -1,26 +1,28 @@
 """One part of a table of features, from one shard of a manifest: the same bytes whoever makes it.
 
 Torch's last bits depend on how many pictures pass together and on how many threads share a convolution. So every batch
-has the same shape (black pictures fill it up), and on the CPU a network computes with one thread: more cores are more
-workers, each with shards of its own. Features of a CPU and of a GPU differ in their last bits all the same. The reasons
-why pictures cannot be read are part of the file, so they hold no addresses and no paths of a machine.
+has the same shape (black pictures fill it up), and on the CPU one thread computes a batch: more cores are more threads,
+each with batches of its own. Features of a CPU and of a GPU differ in their last bits all the same. The reasons why
+pictures cannot be read are part of the file, so they hold no addresses and no paths of a machine.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, Dataset
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.parts import write_part
-from protoadapt.core.threads import ahead
+from protoadapt.core.threads import ahead, cores, one_thread
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed_batches, to_half
+from protoadapt.vision.networks.cards import first_line
 from protoadapt.vision.pictures.decode import decode_bytes
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
 from protoadapt.vision.pictures.read import read_entry
@@ -29,28 +31,18 @@ from protoadapt.vision.shards.manifest import Manifest
 
 BATCH = 64
 """Pictures that pass the network together. The last bits of a row depend on it, so it is fixed, and short batches are
-filled up; it is what the network of one worker process can hold beside others."""
-
-
-class Decoded(NamedTuple):
-    """A batch of pixels (BATCH, 3, size, size) uint8, black where there is no picture, and why (by position)."""
-
-    errors: dict[int, str]
-    pixels: np.ndarray | torch.Tensor
-
-
-Embedded = Iterable[tuple[dict[int, str], torch.Tensor]]
-"""The errors of each batch, and its features."""
+filled up."""
+Batch = tuple[dict[int, str], torch.Tensor]
+"""Why pictures of a batch cannot be read, by position; and pixels (BATCH, 3, size, size) uint8, black where there is no
+picture, or features (BATCH, D)."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is extracted, and where to. Small: it is sent to every worker."""
+    """What is extracted, and where to."""
 
     model: str | Path
-    metadata: Mapping[
-        str, Any
-    ]  # of the network; every worker must use its engine, or the parts of a table would differ
+    metadata: Mapping[str, Any]  # of the network; all parts must be made by its engine, or they would differ
     manifest: Manifest
     out: Path
     views: int = 1
@@ -66,21 +58,25 @@ class Job:
         """The network on the device of the job."""
         return networks.load(self.model, self.device, self.metadata["engine"])[0]
 
+    def places(self, *numbers: int) -> list[tuple[int, int]]:
+        """The batches of these shards in order: the number of a shard, and that of a batch in it."""
+        return [(number, batch) for number in numbers for batch in range(self.batches(number))]
+
     def batches(self, number: int) -> int:
         """How many batches a shard has."""
         return -(-self.manifest.shards[number].pictures // BATCH)
 
-    def decode(self, number: int, batch: int, into: np.ndarray | None = None) -> Decoded:
-        """One batch of a shard."""
+    def decode(self, place: tuple[int, int]) -> Batch:
+        """Reads and decodes a batch."""
+        number, batch = place
         entries = self.manifest.read(number, batch * BATCH, (batch + 1) * BATCH)
-        return decode_batch(self.manifest.root, entries, self.metadata, into)
+        return decode_batch(self.manifest.root, entries, self.metadata)
 
-    def embed(self, network: nn.Module, number: int, threads: int = 1) -> Embedded:
-        """The embedded batches of a shard, decoded by threads."""
-        batches = ahead(partial(self.decode, number), range(self.batches(number)), 2 * threads, threads)
+    def embed(self, network: nn.Module, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Embeds decoded batches."""
         return embed_batches(network, self.metadata, batches, views=self.views)
 
-    def write(self, number: int, embedded: Embedded) -> int:
+    def write(self, number: int, embedded: Iterable[Batch]) -> int:
         """Writes the part of a shard from its embedded batches. Whoever makes parts calls this; returns the number."""
         entries = self.manifest.read(number)
         features, errors = rows_of(embedded, len(entries))
@@ -94,25 +90,74 @@ class Job:
         return number
 
 
-def decode_batch(
-    root: Path, entries: Sequence[Entry], metadata: Mapping[str, Any], into: np.ndarray | None = None
-) -> Decoded:
-    """Reads and decodes at most BATCH pictures for a network, into an array (BATCH, 3, size, size) if one is given."""
+def make_locally(job: Job, numbers: Sequence[int], workers: int | None) -> Iterator[int]:
+    """Yields the number of each of these shards when its part is written, in order; one worker per core by default.
+
+    On a CPU each worker, a thread, decodes a batch and embeds it. For a GPU workers, processes, decode only, and it has
+    one stream of batches through all shards: so it never waits.
+    """
+    workers, places = workers or cores(), job.places(*numbers)
+
+    def alone(place: tuple[int, int]) -> Batch:
+        torch.set_num_threads(1)  # every thread has a number of its own
+        return next(job.embed(network, [job.decode(place)]))
+
+    with one_thread(), quiet_pillow():
+        network = job.network()
+        if job.device == "cpu":
+            batches = ahead(alone, places, 2 * workers, workers)
+        else:
+            batches = job.embed(network, _by_processes(job, places, workers))
+        shards = ((number, list(islice(batches, job.batches(number)))) for number in numbers)
+        yield from ahead(lambda shard: job.write(*shard), shards, 4, threads=2)
+
+
+class _Batches(Dataset[Batch | Exception]):
+    def __init__(self, job: Job, places: Sequence[tuple[int, int]]):
+        self.job, self.places = job, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, at: int) -> Batch | Exception:
+        try:
+            return self.job.decode(self.places[at])
+        except Exception as error:  # raised here, it would arrive as a traceback
+            return error
+
+
+def _by_processes(job: Job, places: Sequence[tuple[int, int]], workers: int) -> Iterator[Batch]:
+    """Decodes batches in worker processes, and gives them in order, in memory that a GPU reads by itself."""
+    loader = DataLoader(
+        _Batches(job, places), batch_size=None, num_workers=workers, pin_memory=torch.cuda.is_available()
+    )
+    try:
+        for batch in loader:
+            if isinstance(batch, Exception):
+                raise batch
+            yield batch
+    except (RuntimeError, OSError) as error:
+        raise UserError(
+            f"a worker process was killed or did not start ({first_line(error)}): give it more memory or use fewer "
+            f"--workers, and run the same command again; finished shards are kept"
+        ) from error
+
+
+def decode_batch(root: Path, entries: Sequence[Entry], metadata: Mapping[str, Any]) -> Batch:
+    """Reads and decodes at most BATCH pictures for a network."""
     size, errors = metadata["size"], {}
-    pixels = np.empty((BATCH, 3, size, size), np.uint8) if into is None else into
-    pixels[:] = 0
-    with quiet_pillow():
-        for row, entry in enumerate(entries):
-            try:
-                pixels[row] = decode_bytes(read_entry(root, entry), size, metadata.get("resize"))
-            except UserError:
-                raise
-            except Exception as error:  # a broken file may fail in any way
-                errors[row] = reason(error, entry.name)
-    return Decoded(errors, pixels)
+    pixels = np.zeros((BATCH, 3, size, size), np.uint8)
+    for row, entry in enumerate(entries):
+        try:
+            pixels[row] = decode_bytes(read_entry(root, entry), size, metadata.get("resize"))
+        except UserError:
+            raise
+        except Exception as error:  # a broken file may fail in any way
+            errors[row] = reason(error, entry.name)
+    return errors, torch.from_numpy(pixels)
 
 
-def rows_of(batches: Embedded, n: int) -> tuple[np.ndarray, dict[int, str]]:
+def rows_of(batches: Iterable[Batch], n: int) -> tuple[np.ndarray, dict[int, str]]:
     """The first n rows of embedded batches.
 
     Returns features (n, D) float16, those of unreadable pictures without meaning; and the reasons, by row.
@@ -130,5 +175,6 @@ def embed_entries(
 ) -> tuple[np.ndarray, dict[int, str]]:
     """Pictures with absolute paths, embedded exactly as the rows of parts are; returns as `rows_of`."""
     starts = range(0, len(entries), BATCH)
-    batches = (decode_batch(Path(), entries[start : start + BATCH], metadata) for start in starts)
-    return rows_of(embed_batches(network, metadata, batches, views=views), len(entries))
+    with quiet_pillow():
+        batches = (decode_batch(Path(), entries[start : start + BATCH], metadata) for start in starts)
+        return rows_of(embed_batches(network, metadata, batches, views=views), len(entries))

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 
 from protoadapt.core.errors import UserError, install
+from protoadapt.core.threads import ahead
+from protoadapt.vision.pictures.formats import quiet_pillow
 from protoadapt.vision.shards.make import Job
 
 
@@ -51,7 +53,9 @@ class _Maker:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         number = int(row["number"])
         try:
-            self.job.write(number, self.job.embed(self.network, number, self.threads))
+            decoded = ahead(self.job.decode, self.job.places(number), 2 * self.threads, self.threads)
+            with quiet_pillow():
+                self.job.write(number, self.job.embed(self.network, decoded))
         except (UserError, OSError) as error:  # as text: Ray would wrap it in a traceback
             return {"number": number, "error": str(error)}
         return {"number": number, "error": ""}
