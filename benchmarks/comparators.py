@@ -21,7 +21,6 @@ from torch import Tensor
 
 from benchmarks import measure
 from protoadapt.cli import main as run_command
-from protoadapt.core.comparisons import class_interval, paired_difference
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import stated
@@ -29,7 +28,7 @@ from protoadapt.core.files import write_json
 from protoadapt.core.heads import as_method
 from protoadapt.core.methods import Method
 from protoadapt.core.protocol import Protocol
-from protoadapt.core.results import document_of, read_results
+from protoadapt.core.results import class_interval, document_of, paired_difference, read_results
 from protoadapt.training import TrainConfig, load_splits, train
 from protoadapt.training.datasets import load_images
 from protoadapt.training.recipes import recipe

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from protoadapt.cli import main as run_command
-from protoadapt.core.comparisons import class_interval
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, load_features
@@ -27,7 +26,7 @@ from protoadapt.core.files import write_json
 from protoadapt.core.methods import Method, method
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.provenance import provenance
-from protoadapt.core.results import Result
+from protoadapt.core.results import Result, class_interval
 from protoadapt.core.tune import tune
 
 SHOTS = (1, 5)
@@ -174,7 +173,7 @@ def _numbers(result: Result, bapa: Result, peer: Result) -> dict[str, Any]:
         return class_interval(ours.to_json(), result.to_json())
 
     row: dict[str, Any] = {
-        "accuracy": rounded(result.accuracy, result.ci95, result.ci95_classes),
+        "accuracy": rounded(result.accuracy, result.ci95, class_interval(result.to_json())),
         "bapa": rounded(*bapa.minus(result), over_classes(bapa)),
     }
     if peer is not bapa:

@@ -12,7 +12,7 @@ import numpy as np
 from paper.choice_plans import CHOICES, MAIN_METHODS, Choice
 from paper.plan import Trial
 from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy
-from protoadapt.core.comparisons import class_interval
+from protoadapt.core.results import class_interval
 from protoadapt.report.tables import markdown
 
 

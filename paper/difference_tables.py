@@ -3,8 +3,7 @@
 from paper.cub_plans import FULL, SMALL_FILES
 from paper.plan import Table
 from paper.stored_results import NOT_MEASURED, SHOTS, Results
-from protoadapt.core.comparisons import class_interval, paired_difference
-from protoadapt.core.results import Record
+from protoadapt.core.results import Record, class_interval, paired_difference
 from protoadapt.report.tables import markdown
 
 

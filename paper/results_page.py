@@ -17,8 +17,8 @@ from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy
 from paper.tables import COMPARED, MAIN, SEMI, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED, all_methods, with_views
 from paper.training_plans import ABLATED, SEEDS
 from paper.trends import Curve, trends
-from protoadapt.core.comparisons import paired_difference
 from protoadapt.core.errors import count
+from protoadapt.core.results import paired_difference
 from protoadapt.report.tables import markdown
 
 DIFFERENCES = (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from protoadapt.core.comparisons import paired_difference
+from protoadapt.core.results import paired_difference
 
 Curve = Mapping[int, dict[str, Any]]
 """M, the number of unlabelled pictures per class → record. Support and queries are the same for all M."""

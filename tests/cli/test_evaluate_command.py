@@ -10,10 +10,9 @@ import pytest
 from helpers.command import refused, run
 
 from protoadapt import METHODS, save_features
-from protoadapt.core.comparisons import compare_runs
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods.settings import declarations
-from protoadapt.core.results import read_results, right_answers
+from protoadapt.core.results import compare_runs, read_results, right_answers
 
 
 @pytest.fixture(scope="module")

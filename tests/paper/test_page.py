@@ -15,9 +15,8 @@ from paper.results_page import results_page, section
 from paper.stored_results import Results
 from paper.tables import MINI_CHOSEN, SEMI, SEMI_METHODS, TABLES, UNLABELLED, with_views
 from paper.trends import saturation, trends
-from protoadapt.core.comparisons import paired_difference
 from protoadapt.core.methods import method
-from protoadapt.core.results import pack
+from protoadapt.core.results import pack, paired_difference
 
 TRIAL = with_views(MINI_CHOSEN)
 EARLIER = {"method": "cipa", "arguments": {**method("cipa").settings, "tau": 12.0}}
@@ -113,9 +112,6 @@ def test_every_table_has_a_section_even_without_any_result(tmp_path):
 @pytest.mark.parametrize("text", ['{"results": null}', '{"resu', "[1]"])
 def test_damaged_files_are_as_if_they_were_not_there(some, text):
     file = some / TRIAL.file(1)
-    whole = file.read_bytes()
-    file.write_bytes(whole.replace(b'"accuracy": ', b'"accuracy": 1', 1))  # of protonet: it no longer fits its answers
-    assert "| mini-ImageNet | 1 | 1 | 76.94 | not measured |" in section("main", Results(some))
     file.write_text(text)
     (some / TRIAL.run.name / "train.json").write_text(text)
     (some / TRIAL.run.name / "adaptation.json").write_text(text)

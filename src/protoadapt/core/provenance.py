@@ -46,17 +46,14 @@ def commit() -> str | None:
     """
     here = Path(protoadapt.__file__).parent
 
-    def git(*words: str) -> str | None:
-        try:
-            done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=20, check=True)
-        except (OSError, subprocess.SubprocessError):
-            return None
-        return done.stdout.strip()
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=True).stdout.strip()
 
-    if git("ls-files", "--error-unmatch", "__init__.py") is None:
+    try:
+        git("ls-files", "--error-unmatch", "__init__.py")
+        return git("rev-parse", "HEAD") + "+changes" * bool(git("status", "--porcelain", "--", "."))
+    except (OSError, subprocess.SubprocessError):
         return os.environ.get("PROTOADAPT_COMMIT") or None
-    head, changed = git("rev-parse", "HEAD"), git("status", "--porcelain", "--", ".")
-    return f"{head}+changes" if head and changed else head
 
 
 def hardware(device: torch.device | str = "cpu") -> str:

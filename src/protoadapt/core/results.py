@@ -1,4 +1,4 @@
-"""Results of evaluations: in memory (`Result`), and as records in JSON files.
+"""Results of evaluations: in memory (`Result`), as records in JSON files, and compared.
 
 A result file is one record, or {"results": [record, …]} with what all records have in common written once beside them.
 A record says what was run, on what, and how many answers were right in each episode. These counts are one text,
@@ -10,7 +10,7 @@ A record says what was run, on what, and how many answers were right in each epi
 
 import base64
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.methods import Method
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.provenance import provenance
-from protoadapt.core.statistics import class_half_width, half_width
+from protoadapt.core.statistics import class_half_width, half_width, holm, mean_over_runs, p_value
 from protoadapt.core.untrusted import BROKEN, finite, whole
 
 Record = dict[str, Any]
@@ -62,11 +62,6 @@ class Result:
         """95 % half-width over episodes."""
         return half_width(self.accuracies)
 
-    @property
-    def ci95_classes(self) -> float | None:
-        """95 % half-width over classes (`class_half_width`); None where every episode has all classes."""
-        return class_half_width(self.accuracies, self.class_episodes, 100 * self.class_correct / self.protocol.queries)
-
     def minus(self, reference: "Result") -> tuple[float, float]:
         """Paired difference to a result on the same episodes, in points, and its 95 % half-width over episodes."""
         drawn = [(len(r.correct), r.seed, r.protocol, r.class_episodes.tolist()) for r in (self, reference)]
@@ -97,22 +92,26 @@ class Result:
             "protocol": asdict(self.protocol),
             "seed": int(self.seed),
             "features": features,
-            "accuracy": round(self.accuracy, 4),
-            "ci95": round(self.ci95, 4),
             "episodes": len(self.correct),
             "queries": self.protocol.queries,
             "seconds": round(self.seconds, 4),
             "correct": pack(self.correct),
-            "classes": {
-                "ci95": None if self.ci95_classes is None else round(self.ci95_classes, 4),
-                "episodes": self.class_episodes.tolist(),
-                "correct": self.class_correct.tolist(),
-            },
+            "classes": {"episodes": self.class_episodes.tolist(), "correct": self.class_correct.tolist()},
         }
         if self.unknown_auroc is not None:
             percent = 100 * self.unknown_auroc
             record["unknown_auroc"] = {"mean": round(float(percent.mean()), 4), "ci95": round(half_width(percent), 4)}
-        return record | provenance(self.device)
+        return _summarised(record) | provenance(self.device)
+
+
+def _summarised(record: Record) -> Record:
+    """A record with the accuracy and the intervals that follow from its right answers."""
+    values, classes = 100 * right_answers(record) / record["queries"], record.get("classes")
+    record = record | {"accuracy": round(float(values.mean()), 4), "ci95": round(half_width(values), 4)}
+    if classes:
+        over_classes = class_interval(record)
+        record["classes"] = classes | {"ci95": None if over_classes is None else round(over_classes, 4)}
+    return record
 
 
 def pack(correct: np.ndarray) -> str:
@@ -122,20 +121,17 @@ def pack(correct: np.ndarray) -> str:
 
 
 def right_answers(record: Record) -> np.ndarray:
-    """Right answers per episode (E,) of a record. Raises ValueError where it has none.
+    """Right answers per episode (E,) of a record.
 
     Examples
     --------
     >>> 100 * right_answers(record).mean() / record["queries"]  # the accuracy
     """
-    episodes, decoder = record["episodes"], zlib.decompressobj()
-    try:
-        data = decoder.decompress(base64.b64decode(record["correct"], validate=True), 4 * episodes + 1)
-    except (TypeError, ValueError, zlib.error) as error:
-        raise ValueError(f"not base64 of zlib ({error})") from error
-    if not decoder.eof or len(data) not in (episodes, 4 * episodes):
+    episodes, coded = record["episodes"], base64.b64decode(record["correct"], validate=True)
+    data = zlib.decompressobj().decompress(coded, 4 * episodes + 1)
+    if len(data) not in (episodes, 4 * episodes):
         raise ValueError(f"{len(data)} bytes for {episodes} episodes")
-    return np.frombuffer(data, f"<u{len(data) // episodes}").astype(np.int64)
+    return np.frombuffer(data, "<u1" if len(data) == episodes else "<u4").astype(np.int64)
 
 
 def document_of(records: Sequence[Record], **about: Any) -> Record:
@@ -150,9 +146,9 @@ def document_of(records: Sequence[Record], **about: Any) -> Record:
 
 
 def read_results(document: Record) -> list[Record]:
-    """The records of a parsed result file, checked.
+    """The records of a parsed result file: the one way in.
 
-    The one way in for result files: files are not trusted, so every number is recomputed from the right answers.
+    Files are not trusted: accuracies and intervals are those that follow from the right answers.
 
     Parameters
     ----------
@@ -177,51 +173,113 @@ def read_results(document: Record) -> list[Record]:
     return [_checked({**common, **record}) for record in records]
 
 
-VALID: dict[str, Callable[[Record], bool]] = {
-    "label": lambda r: isinstance(r["label"], str),
-    "protocol": lambda r: bool(Protocol(**r["protocol"])),
-    "features": lambda r: isinstance(r["features"], dict),
-    "seed": lambda r: type(r["seed"]) is int,  # numpy takes seeds of any length
-    "episodes": lambda r: whole(r["episodes"], 1, MOST_EPISODES),
-    "queries": lambda r: whole(r["queries"], 1),
-    "seconds": lambda r: finite(r["seconds"], 0, CHART_LIMIT),
-    "accuracy": lambda r: finite(r["accuracy"], 0, 100),
-    "ci95": lambda r: finite(r["ci95"], 0, 100),
-    "unknown_auroc": lambda r: all(finite(r["unknown_auroc"][key], 0, 100) for key in ("mean", "ci95")),
-    "correct": lambda r: _answers_fit(r),
-    "classes": lambda r: _classes_fit(r),
-}
-"""Whether the value of a name is one, in a record whose earlier ones are."""
-OPTIONAL = ("unknown_auroc", "classes")
-
-
 def _checked(record: Record) -> Record:
-    for key, valid in VALID.items():
-        try:
-            fine, reason = valid(record) if key not in OPTIONAL or record.get(key) is not None else True, ""
-        except BROKEN as error:
-            fine, reason = False, f" ({error})" if isinstance(error, UserError) else ""
+    """The record of a file, with what follows from its right answers computed again."""
+    try:
+        protocol, unknown = Protocol(**record["protocol"]), record.get("unknown_auroc")
+        fine = (
+            isinstance(record["label"], str)
+            and isinstance(record["features"], dict)
+            and type(record["seed"]) is int  # numpy takes seeds of any length
+            and whole(record["episodes"], 1, MOST_EPISODES)
+            and finite(record["seconds"], 0, CHART_LIMIT)
+            and (not unknown or all(finite(unknown[key], 0, 100) for key in ("mean", "ci95")))
+            and right_answers(record).max() <= protocol.queries
+            and (not record.get("classes") or _counts_fit(record, protocol.classes))
+        )
         if not fine:
-            raise UserError(f"a result has no valid {key!r}{reason}: write it again with --json")
-    return {**record, "protocol": asdict(Protocol(**record["protocol"]))}
+            raise ValueError("a number or a name in it cannot be right")
+        return _summarised(record | {"protocol": asdict(protocol), "queries": protocol.queries})
+    except BROKEN as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise UserError(f"a result is damaged ({reason}): write it again with --json") from error
 
 
-def _answers_fit(record: Record) -> bool:
-    """Whether the right answers are those of so many queries, and give the stated accuracy."""
-    accuracies = 100 * right_answers(record) / record["queries"]
-    computed, stated = (accuracies.mean(), half_width(accuracies)), (record["accuracy"], record["ci95"])
-    return accuracies.max() <= 100 and np.allclose(computed, stated, rtol=0, atol=1e-3)  # files hold four digits
+def _counts_fit(record: Record, classes: int) -> bool:
+    """Whether every episode is counted for as many classes as it has."""
+    counts = np.array([record["classes"][key] for key in ("episodes", "correct")], np.int64)  # (2, C)
+    totals = np.array([[record["episodes"]], [right_answers(record).sum()]])
+    within = (counts >= 0) & (counts <= totals)
+    return bool(within.all() and (counts.sum(1, keepdims=True) == classes * totals).all())
 
 
-def _classes_fit(record: Record) -> bool:
-    """Whether every episode is counted for as many classes as it has, and the stated interval follows."""
-    counts = np.array([record["classes"]["episodes"], record["classes"]["correct"]])  # (2, C)
-    correct, scale = right_answers(record), 100 / record["queries"]
-    totals = np.array([[len(correct)], [correct.sum()]])
-    whole_counts = counts.dtype.kind in "iu" and counts.ndim == 2 and ((counts >= 0) & (counts <= totals)).all()
-    if not whole_counts or (counts.sum(1, keepdims=True) != Protocol(**record["protocol"]).classes * totals).any():
-        return False
-    computed, stated = class_half_width(scale * correct, counts[0], scale * counts[1]), record["classes"]["ci95"]
-    if computed is None or stated is None:
-        return computed is stated
-    return finite(stated, 0, CHART_LIMIT) and abs(computed - stated) < 1e-3
+def paired_differences(record: Record, reference: Record) -> np.ndarray:
+    """Differences in points over the episodes that both records have: the first ones are the same."""
+    episodes = min(record["episodes"], reference["episodes"])
+    one, other = (right_answers(r)[:episodes] for r in (record, reference))
+    return 100 * (one - other) / record["queries"]
+
+
+def paired_difference(record: Record, reference: Record) -> tuple[float, float]:
+    """Mean paired difference in points and its 95 % half-width over episodes."""
+    difference = paired_differences(record, reference)
+    return float(difference.mean()), half_width(difference)
+
+
+def class_interval(record: Record, reference: Record | None = None) -> float | None:
+    """95 % half-width over classes of the accuracy, or of the paired difference to a reference.
+
+    None where every episode has all classes, where a record has no counts per class, or where the two are of different
+    episodes.
+    """
+    both = [record, reference or record]
+    if not all(r.get("classes") for r in both):
+        return None
+    drawn = [[r["protocol"], r["seed"], r["episodes"], r["classes"]["episodes"]] for r in both]
+    if drawn[0] != drawn[1]:
+        return None
+    scale, counts = 100 / record["queries"], np.array(record["classes"]["episodes"])
+    values, sums = right_answers(record), np.array(record["classes"]["correct"])
+    if reference:
+        values, sums = values - right_answers(reference), sums - np.array(reference["classes"]["correct"])
+    return class_half_width(scale * values, counts, scale * sums)
+
+
+def compare_runs(records: Sequence[Record], reference: str | None = None) -> list[dict[str, Any]]:
+    """One summary per method over several runs: seeds, feature files, or both.
+
+    A run is one feature file (by hash) and one seed; every run must have every method. Differences to the reference are
+    paired by episode within each run. Their p-values (normal distribution, over the episodes of these runs) are
+    adjusted over all methods by Holm's correction (`statistics.holm`).
+
+    Parameters
+    ----------
+    records : sequence of dict
+        Records from `Result.to_json` or `read_results`, in any order.
+    reference : str, optional
+        Label of the method to subtract.
+
+    Returns
+    -------
+    list of dict
+        In order of first appearance: `label`, `runs` (number), `accuracy`, `ci95`, `spread` (standard deviation over
+        runs, None for one run); with a reference, for every other method, `difference`, `difference_ci95`,
+        `difference_spread`, `p` and `p_holm`.
+
+    Examples
+    --------
+    >>> records = [r.to_json(**t.about) for t in tables for s in range(3)
+    ...            for r in compare(t.features, t.labels, ["protonet", "cipa"], seed=s)]
+    >>> compare_runs(records, "protonet")[1]["p_holm"]
+    """
+    runs: dict[tuple, dict[str, Record]] = {}
+    for record in records:
+        runs.setdefault((record["features"].get("hash"), record["seed"]), {})[record["label"]] = record
+    labels = list(dict.fromkeys(record["label"] for record in records))
+    if reference not in (None, *labels) or len(labels) * len(runs) != len(records):
+        raise UserError(f"each method needs one result per seed and feature file; the reference is one of {labels}")
+    summaries = []
+    for label in labels:
+        own = [run[label] for run in runs.values()]
+        mean, width, spread = mean_over_runs([100 * right_answers(r) / r["queries"] for r in own])
+        summary = {"label": label, "runs": len(own), "accuracy": mean, "ci95": width, "spread": spread}
+        if reference is not None and label != reference:
+            differences = [paired_differences(run[label], run[reference]) for run in runs.values()]
+            mean, width, spread = mean_over_runs(differences)
+            summary |= {"difference": mean, "difference_ci95": width, "difference_spread": spread}
+            summary["p"] = p_value(mean, width)
+        summaries.append(summary)
+    compared = [summary for summary in summaries if "p" in summary]
+    for summary, adjusted in zip(compared, holm([summary["p"] for summary in compared])):
+        summary["p_holm"] = adjusted
+    return summaries

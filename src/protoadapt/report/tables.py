@@ -10,9 +10,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from protoadapt.core.comparisons import class_interval, compare_runs, paired_difference
 from protoadapt.core.errors import count, no_such
-from protoadapt.core.results import Record, right_answers
+from protoadapt.core.results import Record, class_interval, compare_runs, paired_difference, right_answers
 
 Row = Sequence[str]
 FORMATS = ("text", "markdown", "csv", "latex")
