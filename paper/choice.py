@@ -1,15 +1,10 @@
-"""The rule of `choice_plans`, applied to stored results: which candidate is chosen.
+"""The rule of `choice_plans`, applied to stored results: which candidate is chosen."""
 
-`python -m paper.choice TABLE RESULTS` prints the name of the chosen network.
-"""
-
-import sys
 from math import sqrt
-from pathlib import Path
 
 import numpy as np
 
-from paper.choice_plans import CHOICES, MAIN_METHODS, Choice
+from paper.choice_plans import MAIN_METHODS, Choice
 from paper.plan import Trial
 from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy
 from protoadapt.core.results import class_interval
@@ -67,8 +62,3 @@ def choice_section(choice: Choice, results: Results) -> list[str]:
     seconds = [f"{results.training(one)['seconds']:.0f}" for one in run.cycles if results.training(one)]
     words = f"Novel classes, {chosen}, 1-shot / 5-shot; {' + '.join(seconds)} s of training:"
     return [*parts, words, markdown(["views", "pooling", *MAIN_METHODS], lines)]
-
-
-if __name__ == "__main__":
-    choice = CHOICES[sys.argv[1]]
-    print(choice.candidates[winner(choice, Results(Path(sys.argv[2]))) or sys.exit("nothing is measured")].name)

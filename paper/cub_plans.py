@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from paper.plan import Difference, Row, Table, Trial
 from paper.quoted import TRAINING, Pair
@@ -12,8 +13,11 @@ COPIES = {SMALL: "CUB's pictures as 84 × 84 JPEG files (`python -m paper.small_
 """Copies of a dataset with other files, by their name in `--data NAME=DIR`."""
 FULL = "full-size"
 # Whole pictures get windows from a quarter of the area, as the recipe `hct_r` advises.
-CROPS = {"whole pictures": ("whole", "none", ("epochs=80", "scale=0.25")), "boxes": ("box", "box", ("epochs=80",))}
-PAPER_SCHEDULE = ("weak_crop=pad", "jitter=0", "optimizer=adam", "lr=0.001", "warmup=0")
+CROPS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, crop, budget
+    "whole pictures": ("whole", "none", {"epochs": 80, "scale": 0.25}),
+    "boxes": ("box", "box", {"epochs": 80}),
+}
+PAPER_SCHEDULE = {"weak_crop": "pad", "jitter": 0, "optimizer": "adam", "lr": 0.001, "warmup": 0}
 PAPER_CUB = TRAINING["CUB"]
 WHOLE_INFERENCE = {words: INFERENCE[words] for words in ("PN", "CIPA")}
 WHOLE_METHODS = tuple(spec for spec, _ in WHOLE_INFERENCE.values())
@@ -25,11 +29,11 @@ def apart(one: Pair, other: Pair) -> Pair:
     return first, last
 
 
-def small_files(name: str, crop: str, settings: tuple[str, ...]) -> dict[tuple[str, str], Trial]:
+def small_files(name: str, crop: str, budget: dict[str, Any]) -> dict[tuple[str, str], Trial]:
     """HCT_R by (trained on, tested on)."""
     methods = ("cipa",) if crop == "box" else WHOLE_METHODS
-    full = replace(trained("hct_r", 2.0, f"cub-full-{name}", "cub", crop, settings), methods=methods)
-    small = replace(trained("hct_r", 2.0, f"{SMALL}-{name}", "cub", crop, settings), copy=SMALL, methods=("cipa",))
+    full = replace(trained("hct_r", 2.0, f"cub-full-{name}", "cub", crop, budget), methods=methods)
+    small = replace(trained("hct_r", 2.0, f"{SMALL}-{name}", "cub", crop, budget), copy=SMALL, methods=("cipa",))
     small = replace(small, run=replace(small.run, copy=SMALL))
     return {
         (FULL, FULL): full,
@@ -40,8 +44,9 @@ def small_files(name: str, crop: str, settings: tuple[str, ...]) -> dict[tuple[s
 
 
 SMALL_FILES = {words: small_files(*where) for words, where in CROPS.items()}
+_, WHOLE_CROP, WHOLE_BUDGET = CROPS["whole pictures"]
 WHOLE = {
-    key: replace(trained(*key, "cub-full-whole", "cub", *CROPS["whole pictures"][1:]), methods=WHOLE_METHODS)
+    key: replace(trained(*key, "cub-full-whole", "cub", WHOLE_CROP, WHOLE_BUDGET), methods=WHOLE_METHODS)
     for key in PAPER_CUB
     if key[1] in (None, 2.0)
 }

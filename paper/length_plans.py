@@ -8,22 +8,21 @@ rate. The rows, the seeds and the methods are fixed here before a novel class is
 from collections.abc import Iterator
 
 from paper.cub_plans import CROPS
-from paper.plan import Row, Run, Table, Trial
+from paper.plan import Row, Run, Table, Trial, given
 from paper.quoted import TRAINING
 from paper.training_plans import ABLATION_METHODS, INFERENCE, TRAINED
 
 POWER = ("cipa(power=off)", "cipa(n_iter=0)", "cipa(power=off, n_iter=0)")
 METHODS = (*ABLATION_METHODS, *POWER, "bapa", "pt_map")
 SEEDS = {"s2m2_r": (0, 1, 2), "hct_r": (0, 1, 2)}  # of the others: one
-OFTEN = ("validate_every=10", "checkpoint_every=100")
+OFTEN = {"validate_every": 10, "checkpoint_every": 100}
 
 
 def at_length(objective: str, crop: str, seed: int = 0, schedule: str = "cosine") -> Trial:
     """A row of Table 5 on CUB, trained by the recipe `paper`."""
     name, kind, _ = CROPS[crop]
     own = (f"-{schedule}" if schedule != "cosine" else "") + (f"-seed{seed}" if seed else "")
-    settings = ("dataset=cub", f"objective={objective}", f"crop={kind}", *OFTEN)
-    settings += tuple(f"{key}={value}" for key, value in {"seed": seed, "schedule": schedule}.items())
+    settings = given(dataset="cub", objective=objective, crop=kind, **OFTEN, seed=seed, schedule=schedule)
     return Trial(Run(f"cub-{name}-paper-{objective}{own}", "paper", settings), "cub", kind, methods=METHODS)
 
 

@@ -149,6 +149,11 @@ class Table:
         return replace(self, rows=rows, more=tuple(filter(asked, self.more)), tasks=tuple(filter(asked, self.tasks)))
 
 
+def given(**settings: object) -> tuple[str, ...]:
+    """Settings of a run: `given(epochs=30)` is ("epochs=30",)."""
+    return tuple(f"{name}={value}" for name, value in settings.items())
+
+
 def unique(things: Iterable[T]) -> list[T]:
     """Without repetition, in order."""
     return list(dict.fromkeys(things))

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from paper.choice import choice_section, winner
-from paper.choice_plans import CHOICES, MAIN_VIEWS
+from paper.choice_plans import CHOICES, MANY_VIEWS, ONE_VIEW, with_views
 from paper.comparators_page import NOT_TRAINED, comparators_section, here, read_comparators
 from paper.difference_tables import differences_table, small_files_note
 from paper.plan import Row, Run, Table, Trial, unique
 from paper.quoted import LITERATURE, Quoted
 from paper.records_page import records_section
 from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy
-from paper.tables import COMPARED, MAIN, SEMI, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED, all_methods, with_views
+from paper.tables import COMPARED, MAIN, SEMI, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED, all_methods
 from paper.training_plans import ABLATED, SEEDS
 from paper.trends import Curve, trends
 from protoadapt.core.errors import count
@@ -174,16 +174,15 @@ def _main(table: Table, results: Results) -> list[str]:
         parts += [f"#### {data}", markdown(header, rows)]
     parts.append("### Other methods on the same features and episodes")
     for words, (_, trial) in MAIN.items():
-        for views, pooling in MAIN_VIEWS:
+        for views, pooling in (ONE_VIEW, MANY_VIEWS):
             one = with_views(trial, views, pooling)
             if any(results.of(one, shot) for shot in SHOTS):
-                how = "one view" if views == 1 else f"{views} views"
-                how += f" per picture, pooling {pooling:g}"
-                parts += [f"{words}, {how}:", methods_table(one, results)]
+                seen = "one view" if views == 1 else f"{views} views"
+                parts += [f"{words}, {seen} per picture, pooling {pooling:g}:", methods_table(one, results)]
     return parts
 
 
-INFERENCE = {
+BY_PAPER = {
     "SimpleShot": "simpleshot",
     "transductive fine-tuning": "transductive_fine_tuning",
     "LR+ICI": "lr_ici",
@@ -196,10 +195,10 @@ INFERENCE = {
 def _inference_here(data: str, method: str, results: Results) -> list[str]:
     """Accuracies of a method of inference on the features of the dataset's main network; "" where there are none."""
     trial = next((trial for words, trial in COMPARED.items() if words.partition(",")[0] == data), None)
-    if trial is None or method not in INFERENCE:
+    if trial is None or method not in BY_PAPER:
         return ["", ""]
     balanced, _ = all_methods(trial)
-    found = (results.get(balanced, shot, INFERENCE[method]) for shot in SHOTS)
+    found = (results.get(balanced, shot, BY_PAPER[method]) for shot in SHOTS)
     return [accuracy(record) if record else "" for record in found]
 
 
@@ -233,16 +232,15 @@ def _cub_whole(table: Table, results: Results) -> list[str]:
 
 def _by_training(rows: Sequence[Row], results: Results) -> str:
     """One line per network, one column per inference method; the paper's number in brackets."""
-    columns = unique([row.words[3] for row in rows])
+    columns = unique([row.words[-1] for row in rows])
     header = ["trained with", "α", *(f"{shot}-shot: {words}" for shot in SHOTS for words in columns)]
     lines = []
     for run in unique([row.trial.run for row in rows]):
-        own = [row for row in rows if row.trial.run == run]
-        seed = f", {own[0].words[0].partition(', ')[2]}" if ", " in own[0].words[0] else ""
-        cells = [own[0].words[1] + seed, own[0].words[2]]
-        by_words = {row.words[3]: row for row in own}
+        own = {row.words[-1]: row for row in rows if row.trial.run == run}  # by their method of inference
+        data, trained, alpha, _ = next(iter(own.values())).words
+        cells = [", ".join([trained, *data.split(", ")[1:]]), alpha]
         for i, shot in enumerate(SHOTS):
-            for row in map(by_words.get, columns):
+            for row in map(own.get, columns):
                 paper = f" ({row.paper[i]:.2f})" if row and row.paper[i] else ""
                 cells.append(accuracy(results.get(row.trial, shot, row.method)) + paper if row else "")
         lines.append([*cells, *_training_cells(run, results)])

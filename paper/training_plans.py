@@ -1,8 +1,10 @@
 """How the embedding is trained: the rows of Table 5 and of the appendix, one budget for all of a dataset."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from paper.plan import Row, Run, Trial
+from paper.plan import Row, Run, Trial, given
 from paper.quoted import TRAINING
 
 SEMI_COSINE = "semi_protonet(metric=cosine)"
@@ -13,9 +15,9 @@ TRAINED = {
     "s2m2_r": "S2M2_R",
     "hct_r": "HCT_R",
 }
-ABLATED = {  # name, dataset, crop, budget
-    "mini-ImageNet": ("mini-imagenet", "mini-imagenet", "none", ("epochs=30", "validate_every=3")),
-    "CUB": ("cub-box", "cub", "box", ("epochs=80",)),
+ABLATED: dict[str, tuple[str, str, str, dict[str, Any]]] = {  # name, dataset, crop, budget
+    "mini-ImageNet": ("mini-imagenet", "mini-imagenet", "none", {"epochs": 30, "validate_every": 3}),
+    "CUB": ("cub-box", "cub", "box", {"epochs": 80}),
 }
 INFERENCE = {"PN": ("protonet", 0), "SemiPN, cosine": (SEMI_COSINE, 1), "CIPA": ("cipa", 2)}
 ABLATION_METHODS = tuple(spec for spec, _ in INFERENCE.values())
@@ -27,15 +29,15 @@ def trained(
     name: str,
     dataset: str,
     crop: str,
-    budget: tuple[str, ...] = (),
+    budget: Mapping[str, Any],
     seed: int | None = None,
 ) -> Trial:
     """A row of an ablation: the recipe with the dataset's own schedule."""
     mixed = recipe in ("manifold_mixup", "hct")
     own_name = f"{name}-{recipe}" + (f"-alpha{alpha:g}" if mixed else "") + ("" if seed is None else f"-seed{seed}")
-    settings = [f"dataset={dataset}", *budget] + ([f"crop={crop}"] if crop != "none" else [])
-    settings += ([f"alpha={alpha:g}"] if alpha else []) + ([] if seed is None else [f"seed={seed}"])
-    return Trial(Run(own_name, recipe, tuple(settings)), dataset, crop, methods=ABLATION_METHODS)
+    chosen = {"crop": crop if crop != "none" else None, "alpha": alpha, "seed": seed}
+    settings = {"dataset": dataset, **budget, **{key: one for key, one in chosen.items() if one is not None}}
+    return Trial(Run(own_name, recipe, given(**settings)), dataset, crop, methods=ABLATION_METHODS)
 
 
 def training_rows(chosen: list[tuple[str, float | None]]) -> tuple[Row, ...]:
@@ -53,7 +55,7 @@ SEEDS = tuple(
     Row((f"CIFAR-FS, seed {seed}", TRAINED[recipe], "2", words), replace(trial, methods=SEED_METHODS), spec)
     for recipe in ("s2m2_r", "hct_r")
     for seed in (0, 1, 2)
-    for trial in [trained(recipe, 2.0, "cifar-fs", "cifar-fs", "none", ("epochs=16", "validate_every=2"), seed)]
+    for trial in [trained(recipe, 2.0, "cifar-fs", "cifar-fs", "none", {"epochs": 16, "validate_every": 2}, seed)]
     for words, (spec, _) in INFERENCE.items()
     if spec in SEED_METHODS
 )

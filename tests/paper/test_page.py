@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from paper.choice_plans import with_views
 from paper.cub_plans import FULL, SMALL_FILES
 from paper.figures import draw_figures
 from paper.results_page import results_page, section
 from paper.stored_results import Results
-from paper.tables import MINI_CHOSEN, SEMI, SEMI_METHODS, TABLES, UNLABELLED, with_views
+from paper.tables import MINI_CHOSEN, SEMI, SEMI_METHODS, TABLES, UNLABELLED
 from paper.trends import saturation, trends
 from protoadapt.core.methods import method
 from protoadapt.core.results import pack, paired_difference
