@@ -23,7 +23,6 @@ from benchmarks import measure
 from protoadapt.cli import main as run_command
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.evaluate import compare
-from protoadapt.core.features import stated
 from protoadapt.core.files import write_json
 from protoadapt.core.heads import as_method
 from protoadapt.core.methods import Method
@@ -116,30 +115,23 @@ def trained(name: str, options: argparse.Namespace, places: dict[str, Path]) -> 
 
 
 def measured(run: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Records of the methods, and of the head where there is one, on every split, pooling and shot."""
+    """Records of the methods, and of the head where there is one, at every shot."""
     network, metadata = networks.load(run, options.device)
     head = load_head(run) if "head" in metadata else None
     found = []
-    for split in options.splits.split(","):
-        images = load_images(options.dataset, split, options.data, size=metadata["size"], per_class=options.per_class)
-        for pooling in map(float, options.poolings.split(",")):
-            own = head if pooling == 1 else None
-            maps = own is not None and own.module.places
-            table = extract_features(network, metadata, images, maps=maps, pooling=pooling)
-            for shot in SHOTS:
-                protocol, count = Protocol(shot=shot), options.episodes
-                on = {"protocol": protocol, "device": options.device}
-                results = compare(table.features, table.labels, METHODS, **on, episodes=count)
-                if own and not (own.module.fixed_shot and own.module.shape.shot != shot):
-                    own.module.to(options.device)
-                    rows, method = table.maps if maps else table.features, own.method
-                    if own.module.conditions:
-                        rows, method = from_pictures(own, images, options.device)
-                    results += compare(
-                        rows, table.labels, [method], **on, episodes=min(count, SLOW.get(own.name, count))
-                    )
-                about = {"split": split, "pooling": pooling, "hash": table.hash}
-                found += [one.to_json(**about) for one in results]
+    images = load_images(options.dataset, "novel", options.data, size=metadata["size"], per_class=options.per_class)
+    table = extract_features(network, metadata, images, maps=head is not None and head.module.places)
+    for shot in SHOTS:
+        on = {"protocol": Protocol(shot=shot), "device": options.device}
+        results = compare(table.features, table.labels, METHODS, **on, episodes=options.episodes)
+        if head and not (head.module.fixed_shot and head.module.shape.shot != shot):
+            head.module.to(options.device)
+            rows, method = table.maps if head.module.places else table.features, head.method
+            if head.module.conditions:
+                rows, method = from_pictures(head, images, options.device)
+            count = min(options.episodes, SLOW.get(head.name, options.episodes))
+            results += compare(rows, table.labels, [method], **on, episodes=count)
+        found += [one.to_json(split="novel", hash=table.hash) for one in results]
     return found
 
 
@@ -154,10 +146,8 @@ def from_pictures(head: TrainedHead, images: Any, device: str) -> tuple[Tensor, 
 
 
 def cell(record: dict[str, Any]) -> str:
-    """What was measured, in words: "novel 1-shot", "val 5-shot, pooling 2"."""
-    features = record["features"]
-    pooled = "" if (pooling := stated(features, "pooling")) == 1 else f", pooling {pooling:g}"
-    return f"{features['split']} {record['protocol']['shot']}-shot{pooled}"
+    """What was measured, in words: "novel 1-shot"."""
+    return f"{record['features']['split']} {record['protocol']['shot']}-shot"
 
 
 def merged(parts: list[dict[str, Any]], before: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -216,8 +206,6 @@ def file_name(dataset: str, system: str) -> str:
 def main() -> None:
     parser = measure.arguments(__doc__, dataset="cifar-fs", seed=0, episodes=10_000)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--splits", default="novel", help="separated by commas: novel, val")
-    parser.add_argument("--poolings", default="1", help="exponents of the mean over places, separated by commas")
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--parts", type=Path, default=Path("runs/comparators"), help="one result file per system")
     parser.add_argument("--systems", default=";".join(SYSTEMS), help="names separated by semicolons")

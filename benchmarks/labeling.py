@@ -30,27 +30,33 @@ from protoadapt.vision.feature_store import Store
 from protoadapt.vision.networks.onnx_graph import graph_of
 from protoadapt.vision.pictures.decode import Picture, decode
 
+SIDE = (500, 375)
 
-def photograph(rng: np.random.Generator, tint: Sequence[float] = (1, 1, 1)) -> Image.Image:
-    """Smooth shapes under some noise, 500 × 375: as a JPEG some 60 kB, as photographs of that size take."""
+
+def photograph(rng: np.random.Generator, side: Sequence[int] = SIDE, tint: Sequence[float] = (1, 1, 1)) -> Image.Image:
+    """Smooth shapes under some noise: as a JPEG of 500 × 375 some 60 kB, as photographs of that size take."""
     coarse = Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8))
-    smooth = np.asarray(coarse.resize((500, 375), Image.Resampling.BICUBIC), np.float32)
+    smooth = np.asarray(coarse.resize(tuple(side), Image.Resampling.BICUBIC), np.float32)
     pixels = np.clip(smooth * np.array(tint) + rng.normal(0, 8, smooth.shape), 0, 255)
     return Image.fromarray(pixels.astype(np.uint8))
 
 
-def photographs(folder: Path, number: int, images: Path | None) -> list[str]:
-    """So many pictures in an empty folder: drawn, or taken in turn from each folder of `images`."""
+def photographs(folder: Path, number: int, images: Path | None, side: Sequence[int] = SIDE) -> list[str]:
+    """So many pictures in a new folder: taken in turn from each folder of `images`, or drawn, 512 different ones at
+    most."""
     folder.mkdir()
     if images:
         classes = [sorted(one.iterdir()) for one in sorted(images.iterdir()) if one.is_dir()]
         for i, file in enumerate([file for turn in zip(*classes) for file in turn][:number]):
             (folder / f"{i}{file.suffix}").write_bytes(file.read_bytes())
-    else:
-        rng = np.random.default_rng(0)
-        for i in range(number):
-            photograph(rng).save(folder / f"{i}.jpg", quality=85)
-    return sorted(map(str, folder.iterdir()))
+        return sorted(map(str, folder.iterdir()))
+    rng, files = np.random.default_rng(0), [folder / f"{i:05d}.jpg" for i in range(number)]
+    for i, file in enumerate(files):
+        if i < 512:
+            photograph(rng, side).save(file, quality=85)
+        else:
+            file.hardlink_to(files[i % 512])
+    return [*map(str, files)]
 
 
 def bare(model: str, pixels: np.ndarray, about: dict[str, Any]) -> Callable[[], None]:

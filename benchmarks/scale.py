@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 
 from benchmarks import measure
+from benchmarks.labeling import photographs
 from protoadapt import BAPAClassifier, CIPAClassifier, labeling
 from protoadapt.core.parts import Part, write_index, write_part
 from protoadapt.core.provenance import hardware
@@ -152,23 +152,6 @@ def label(home: Path, options: argparse.Namespace) -> dict[str, Any]:
     return {"dim": DIM, "classes": CLASSES, "threads": options.threads, "runs": runs}
 
 
-def photographs(folder: Path, count: int, size: tuple[int, int]) -> None:
-    """JPEG files, of 500 × 375 pixels some 40 kB each: smooth shapes with a little noise, as photographs compress.
-
-    At most 512 are different: more are links to them.
-    """
-    rng = np.random.default_rng(0)
-    folder.mkdir(parents=True, exist_ok=True)
-    for i in range(len(list(folder.glob("*.jpg"))), count):  # those of --dir from another time are taken again
-        path = folder / f"{i:05d}.jpg"
-        if i >= 512:
-            path.hardlink_to(folder / f"{i % 512:05d}.jpg")
-            continue
-        coarse = Image.fromarray(rng.integers(0, 256, (12, 16, 3), dtype=np.uint8)).resize(size, Image.BICUBIC)
-        noisy = np.asarray(coarse).astype(np.int16) + rng.integers(-12, 12, (*size[::-1], 3), dtype=np.int16)
-        Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).save(path, quality=85)
-
-
 def rate(work: Callable[[], object], count: int) -> float:
     """Pictures per second, the best of three times, so that the cold first batch does not count."""
     return count / min(clock for clock, _ in measure.by_turns({"": work}, 3)[""])
@@ -176,9 +159,9 @@ def rate(work: Callable[[], object], count: int) -> float:
 
 def extract(home: Path, options: argparse.Namespace) -> dict[str, Any]:
     count, device, cuda = options.pictures, options.device, options.device != "cpu"
-    folder = options.images or home / f"photographs-{options.side[0]}"
-    if not options.images:
-        photographs(folder, count, tuple(options.side))
+    folder = options.images or home / f"photographs-{options.side[0]}-{count}"
+    if not folder.exists():
+        photographs(folder, count, None, options.side)
     model = home / "resnet12.safetensors"
     about = {"backbone": "resnet12", "width": 64, "size": 84, "mean": [0.5] * 3, "std": [0.25] * 3, "crop": "none"}
     torch.manual_seed(0)

@@ -83,7 +83,7 @@ def serving(folder: Path, model: str) -> Iterator[tuple[str, int, list[bytes]]]:
     for i in range(24):
         file = folder / "photos" / ("red" if i % 2 else "blue") / f"{i}.jpg"
         file.parent.mkdir(parents=True, exist_ok=True)
-        photograph(rng, (1, 0.4, 0.4) if i % 2 else (0.4, 0.4, 1)).save(file, quality=85)
+        photograph(rng, tint=(1, 0.4, 0.4) if i % 2 else (0.4, 0.4, 1)).save(file, quality=85)
     contents = [file.read_bytes() for file in sorted(folder.glob("photos/*/*"))]
     label([folder / "photos"], folder / "photos", folder / "named", model=model)
     command = [sys.executable, "-m", "protoadapt", "serve", "--port", "0", "--model", model]

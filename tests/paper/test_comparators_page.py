@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.comparators import SYSTEMS, cell, merged, merged_files, training_record
+from benchmarks.comparators import SYSTEMS, merged, merged_files, training_record
 from paper.comparators_page import (
     NAMES,
     NOT_TRAINED,
@@ -118,7 +118,7 @@ def test_parts_are_merged_with_paired_differences():
     protocol = Protocol(shot=1)
     many = compare(features, labels, ["protonet", "cipa"], protocol, episodes=30)
     few = compare(features, labels, ["bapa", "cipa"], protocol, episodes=10)
-    on = {"split": "novel", "pooling": 1.0, "hash": "0"}
+    on = {"split": "novel", "hash": "0"}
 
     def part(name, results):
         about = {"system": name, "recipe": name, "start": "", "dataset": "cifar-fs", "training": {}}
@@ -150,9 +150,7 @@ def test_systems_of_an_earlier_document_stay(tmp_path):
         merged_files(tmp_path / "all.json", tmp_path, "cub")
 
 
-def test_words_of_a_cell_and_what_is_kept_of_training():
-    record = {"features": {"split": "val", "pooling": 2.0}, "protocol": {"shot": 5}}
-    assert cell(record) == "val 5-shot, pooling 2"
+def test_what_is_kept_of_training():
     config = TrainConfig(epochs=3, init_from="/somewhere/run").to_dict()
     kept = training_record({"config": config, "seconds": 1.26, "best": {"epoch": 2, "score": 50.123, "cipa_1": 40.0}})
     assert kept == {"seconds": 1.3, "best": {"epoch": 2, "score": 50.12}, "config": {"epochs": 3}}
