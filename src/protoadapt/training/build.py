@@ -1,5 +1,9 @@
-"""The parts of a run: pictures, the module to train, teachers, processes."""
+"""The parts of a run: pictures, the module to train, teachers, processes and their signals."""
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,3 +97,33 @@ def launch(accelerator: str, devices: int | str, num_nodes: int) -> "Fabric":
         raise UserError(f"{devices} × {accelerator} on {num_nodes} machines does not work here: {reason}") from error
     fabric.launch()
     return fabric
+
+
+@contextmanager
+def stop_requested() -> Iterator[threading.Event]:
+    """An event that SIGTERM or Ctrl-C sets, so that the loop can save a checkpoint; a second Ctrl-C ends at once.
+
+    After Ctrl-C the caller must not continue as if training were finished, so KeyboardInterrupt is raised at the end.
+    """
+    stop, received = threading.Event(), set[int]()
+    if threading.current_thread() is not threading.main_thread():  # where no signal arrives
+        yield stop
+        return
+
+    def ask(number: int, frame: object) -> None:
+        received.add(number)
+        stop.set()
+        if number == signal.SIGINT:
+            signal.signal(number, before[number])
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number, handler in before.items():
+        if number == signal.SIGTERM or handler is signal.default_int_handler:  # Ctrl-C may be ignored, or another's
+            signal.signal(number, ask)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if signal.SIGINT in received:
+        raise KeyboardInterrupt

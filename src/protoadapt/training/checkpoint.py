@@ -93,12 +93,13 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     """Read a checkpoint and check every file against its checksum. Raises UserError where one is damaged."""
     files = {}
     for name in (SUMS, CONFIG, MODEL, TENSORS, SCALARS):
-        try:
-            files[name] = (folder / name).read_bytes()
-        except OSError as error:
-            raise damaged(folder / name) from error
+        file = folder / name
+        files[name] = file.read_bytes() if file.is_file() else b""
         if name != SUMS and _sum(name, files[name]).encode() not in files[SUMS].splitlines(keepends=True):
-            raise damaged(folder / name)
+            raise UserError(
+                f"{str(file)!r} is missing, truncated or damaged, or {SUMS} beside it: remove the folder "
+                f"{folder.name!r} to continue from the checkpoint before it"
+            )
     tensors = {name: tensors_from(files[name]) for name in (MODEL, TENSORS)}
     return Checkpoint(folder, json.loads(files[CONFIG]), tensors[MODEL], tensors[TENSORS], json.loads(files[SCALARS]))
 
@@ -121,11 +122,3 @@ def _sync_folder(path: Path) -> None:
 
 def _sum(name: str, content: bytes) -> str:
     return f"{hashlib.sha256(content).hexdigest()}  {name}\n"
-
-
-def damaged(path: Path) -> UserError:
-    """The error for a file of a checkpoint that cannot be read."""
-    return UserError(
-        f"{str(path)!r} is missing, truncated or damaged: remove the folder {path.parent.name!r} to continue from "
-        f"the checkpoint before it"
-    )

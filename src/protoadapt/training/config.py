@@ -14,12 +14,12 @@ from typing import Any
 
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.heads import HEADS
+from protoadapt.core.methods.by_name import parse_value
 from protoadapt.core.methods.settings import Declaration, Setting, declaration
 from protoadapt.core.protocol import MOST_EPISODES
 from protoadapt.core.untrusted import finite
 from protoadapt.training.augment.weak import CROPS
-from protoadapt.training.contract import Needs
-from protoadapt.training.objectives import OBJECTIVES, combined_needs
+from protoadapt.training.objectives import OBJECTIVES, Needs, combined_needs
 from protoadapt.vision.networks.backbones import BACKBONES
 
 LARGEST_INT, LARGEST_FLOAT, SMALLEST = 2**31 - 1, 1e30, 1e-30
@@ -197,20 +197,8 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TrainConfig":
-        """The inverse of `to_dict`; a missing setting has its default."""
-        known = {f.name for f in fields(cls)}
-        for name in values:
-            if name not in known:
-                raise no_such("setting", name, known)
-        try:
-            if "phases" in values:
-                values = values | {"phases": tuple(Phase(**phase) for phase in values["phases"])}
-            return cls(**values)
-        except TypeError as error:
-            raise UserError(f"the config does not describe a run ({error}): compare it with a recipe's") from error
-
-
-TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        """The inverse of `to_dict`."""
+        return cls(**values | {"phases": tuple(Phase(**phase) for phase in values["phases"])})
 
 
 def split_override(text: str) -> tuple[str, str]:
@@ -232,16 +220,13 @@ def apply_overrides(config: TrainConfig, overrides: Iterable[str]) -> TrainConfi
     declared = declared_settings(TrainConfig)
     changes: dict[str, Any] = {}
     in_phase: dict[int, dict[str, str]] = {}  # set at once per phase: a teacher is valid only together with "distill"
-    for text in overrides:
-        key, value = split_override(text)
-        if key.startswith("phases."):
-            _, number, *name = key.split(".")
-            if number not in map(str, range(len(config.phases))) or len(name) != 1:
+    for key, value in map(split_override, overrides):
+        place, _, name = key.removeprefix("phases.").partition(".")
+        if key.startswith("phases"):
+            if place not in map(str, range(len(config.phases))):
                 most = len(config.phases) - 1
                 raise UserError(f"{key!r} names no phase: write phases.N.hct=0.5 with N from 0 to {most}")
-            in_phase.setdefault(int(number), {})[name[0]] = value
-        elif key == "phases":
-            raise UserError("phases are set one by one: write phases.N.hct=0.5 or phases.N.until=0.5, N from 0")
+            in_phase.setdefault(int(place), {})[name] = value
         elif key not in declared:
             raise no_such("setting", key, declared)
         else:
@@ -251,30 +236,19 @@ def apply_overrides(config: TrainConfig, overrides: Iterable[str]) -> TrainConfi
 
 
 def _changed(phase: Phase, values: dict[str, str]) -> Phase:
-    own, weights = {}, dict(phase.weights)
-    declared = declared_settings(Phase)
+    own: dict[str, Any] = {}
+    weights: dict[str, Any] = dict(phase.weights)
     for name, value in values.items():
-        if name in declared and name != "weights":
-            own[name] = _parsed(value, declared[name].kinds)
-        elif name not in OBJECTIVES:
-            raise no_such("objective", name, [*OBJECTIVES, *(one for one in declared if one != "weights")])
+        if name in ("until", "teacher"):
+            own[name] = _parsed(value, declared_settings(Phase)[name].kinds)
         else:
-            weights[name] = _parsed(value, (float, types.NoneType))
+            weights[name] = parse_value(value)
     return replace(phase, **own, weights={name: weight for name, weight in weights.items() if weight is not None})
 
 
 def _parsed(text: str, kinds: Sequence[Any]) -> Any:
-    """The value that a text stands for; where it stands for none, the text, which the check of its setting refuses."""
-    if types.NoneType in kinds and text.lower() in ("none", "null", ""):
-        return None
-    try:
-        if bool in kinds:
-            return TRUTH[text.lower()]
-        if Sequence in kinds:
-            return tuple(int(part) for part in text.strip("()").split(",") if part.strip())
-        if float in kinds:
-            top, _, bottom = text.partition("/")
-            return float(top) / float(bottom or 1)
-        return int(text) if int in kinds else text
-    except (ValueError, KeyError, ZeroDivisionError):
-        return text
+    """The value that a text stands for in a setting of these kinds, which its check may still refuse."""
+    if str in kinds:
+        return None if types.NoneType in kinds and text == "none" else text
+    value = parse_value(text)
+    return (value,) if Sequence in kinds and isinstance(value, int) else value

@@ -36,14 +36,14 @@ class Feed:
     def batches(self, plan: Plan, start: int = 0) -> Iterator[tuple[dict[str, Tensor], dict[str, Any]]]:
         """(batch, draw) of each step of the plan from step `start`, as `Learner.forward` takes them."""
 
-        def on_device(draws: dict[str, Tensor] | None) -> dict[str, Tensor]:
-            return {k: d.to(self.device).unflatten(0, plan.first.shape) for k, d in (draws or {}).items()}
+        def on_device(draws: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {k: d.to(self.device).unflatten(0, plan.first.shape) for k, d in draws.items()}
 
         both = plan.first if plan.second is None else np.concatenate([plan.first, plan.second], 1)
         b = plan.first.shape[1]
         weak, view, lams = on_device(plan.weak), on_device(plan.view), plan.lams.to(self.device)
         index = torch.from_numpy(both).to(self.device)
-        partner = self.apply_strong if plan.strong else self.apply_weak
+        partner = self.apply_strong if "op" in plan.view else self.apply_weak
         for t, images in zip(range(start, len(plan)), self.rows(both[start:], index[start:])):
             labels = self.labels[index[t]]
             first = self.apply_weak(images[:b], {k: d[t] for k, d in weak.items()}, self.side)

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from protoadapt.core.heads import EpisodeHead
 from protoadapt.training.config import TrainConfig
-from protoadapt.training.contract import Head, Needs, Outputs, apply_head
-from protoadapt.training.objectives import OBJECTIVES, combined_needs, heads_of
+from protoadapt.training.objectives import OBJECTIVES, Head, Needs, Outputs, apply_head, combined_needs, heads_of
 from protoadapt.vision.networks import film
 from protoadapt.vision.networks.backbones import Staged
 from protoadapt.vision.networks.staged import drop_blocks, generalised_mean

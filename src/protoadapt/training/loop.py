@@ -16,12 +16,11 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_json
 from protoadapt.core.provenance import provenance
 from protoadapt.training import checkpoint, optim
-from protoadapt.training.build import launch, load_teacher, make_learner, normalisation
+from protoadapt.training.build import launch, load_teacher, make_learner, normalisation, stop_requested
 from protoadapt.training.config import Phase, TrainConfig
 from protoadapt.training.feed import Feed
 from protoadapt.training.plan import Plan, make_plan, rows_per_epoch
-from protoadapt.training.run_log import OnEvent, RunLog
-from protoadapt.training.safeguards import State, Tally, differences, stop_requested
+from protoadapt.training.run_log import OnEvent, RunLog, State
 from protoadapt.training.validate import protocols, validate
 from protoadapt.vision.networks import model_files
 
@@ -82,11 +81,11 @@ class Run:
         cuda = self.device.type == "cuda"
         classes, self.labels = np.unique(np.asarray(base.labels), return_inverse=True)
         for which, images, side in (("base", base, config.stored_side), ("validation", val, config.size)):
-            if images is not None and (wide := images.pixels.shape[-1]) != side:
-                raise UserError(f"the {which} pictures are {wide} pixels wide, not {side}: load them with load_splits")
+            if images is not None and (images.pixels.shape[1:], images.pixels.dtype) != ((3, side, side), np.uint8):
+                found = f"{images.pixels.dtype} {images.pixels.shape}"
+                raise UserError(f"the {which} pictures are {found}, not uint8 (N, 3, {side}, {side}): use load_splits")
         if val is not None:
             protocols(np.asarray(val.labels))  # too few pictures are an error now, not after the first epochs
-
         mean, std = normalisation(config, base)
         self.learner = make_learner(config, len(classes), mean, std).to(self.device)
         try:
@@ -103,9 +102,8 @@ class Run:
         if head := self.learner.few_shot_head:
             shape = asdict(head.shape) | {"channels": list(head.shape.channels)}
             self.metadata["head"] = {"name": config.head, **shape}
-        self.teachers = {
-            p.teacher: load_teacher(p.teacher, len(classes)).to(self.device) for p in config.phases if p.teacher
-        }
+        taught = {phase.teacher for phase in config.phases if phase.teacher}
+        self.teachers = {teacher: load_teacher(teacher, len(classes)).to(self.device) for teacher in taught}
         for network in (self.learner, *self.teachers.values()) if cuda else ():
             network.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         averaged = copy.deepcopy(self.learner).eval().requires_grad_(False)
@@ -129,7 +127,8 @@ class Run:
             self.plan(min(epoch, config.epochs - 1))  # raises what cannot be drawn later
         self.begin(resume)
         if state.epoch == config.epochs:
-            return self.stored_result() or self.result(finished=True)
+            stored = self.out / RESULT
+            return json.loads(stored.read_bytes()) if stored.is_file() else self.result(finished=True)
         if self.compiled:
             self.warm_up()
         self.start_up = time.perf_counter() - self.created
@@ -173,11 +172,11 @@ class Run:
         phase = config.phase(state.epoch)
         self.enter(phase)
         plan = self.plan(state.epoch)
-        tally = Tally(state.sums, self.device)
         rows = phase.needs.rows(plan.first.shape[1], config.rotate_every) * fabric.world_size
         alone_on_cpu = self.device.type == "cpu" and fabric.world_size == 1
         log.epoch_starts(state.epoch, state.images)
         start, first, before = time.perf_counter(), state.within, state.seconds
+        names, total = list(state.sums), torch.tensor([*state.sums.values()], device=self.device)
         for batch, draw in self.feed.batches(plan, state.within):
             optim.set_learning_rate(self.optimizer, optim.learning_rate(config, state.epoch + state.within / len(plan)))
             parts = self.model(batch, draw)
@@ -185,27 +184,27 @@ class Run:
             self.stepper.step()
             self.stepper.zero_grad(set_to_none=True)
             self.average.update(state.step)
-            tally.add(parts, state.step)
+            values = torch.stack([part.detach().float() for part in parts.values()])
+            names, total = list(parts), total + values if names else values
             state.step, state.within, state.images = state.step + 1, state.within + 1, state.images + rows
             log.step(rows)
-            check = state.step % CHECK_EVERY == 0
-            if check or alone_on_cpu:
-                self.require_finite(tally)
-            if state.within < len(plan) and self.must_stop(stop, check):
-                self.require_finite(tally)
-                state.sums, state.seconds = tally.sums(), before + time.perf_counter() - start
+            check, last = state.step % CHECK_EVERY == 0, state.within == len(plan)
+            stopped = self.must_stop(stop, check or last)
+            if check or last or stopped or alone_on_cpu:
+                self.require_finite(total)
+            if last or stopped:  # reading the sums waits for the device, so that the clock includes its work
+                state.sums = dict(zip(names, total.tolist()))
+                state.seconds = before + time.perf_counter() - start
+            if stopped and not last:
                 self.save()
                 return False
-        self.require_finite(tally)
-        sums = tally.sums()  # waits for the device, so that the clock below includes its work
-        state.seconds = before + time.perf_counter() - start
         speed = rows * max(state.within - first, 1) / (state.seconds - before)
-        stopped = self.must_stop(stop, check=True)
-        self.end_epoch(log, sums, speed, stopped)
+        self.end_epoch(log, speed, stopped)
         return not stopped
 
-    def end_epoch(self, log: RunLog, sums: dict[str, float], speed: float, stopped: bool) -> None:
+    def end_epoch(self, log: RunLog, speed: float, stopped: bool) -> None:
         fabric, config, state = self.fabric, self.config, self.state
+        sums = state.sums
         means = torch.tensor(list(sums.values()), dtype=torch.float64) / state.within
         means = fabric.all_reduce(means)  # type: ignore[assignment]
         state.epoch, state.within, state.sums = state.epoch + 1, 0, {}
@@ -228,14 +227,13 @@ class Run:
         if better or last or stopped or state.epoch % config.checkpoint_every == 0:
             self.save()
 
-    def require_finite(self, tally: Tally) -> None:
-        """Raise a UserError if a loss of this epoch was NaN or infinite."""
-        bad = tally.first_bad(self.fabric)
-        if bad is not None:
+    def require_finite(self, total: torch.Tensor) -> None:
+        """Raise a UserError if a loss of this epoch was NaN or infinite, as their sums then are, in every process."""
+        if not self.fabric.all_reduce(total.clone()).isfinite().all():  # type: ignore[union-attr]
             last = checkpoint.latest(self.out)
             raise UserError(
-                f"the loss is not a number at step {bad} (epoch {self.state.epoch + 1}): lower lr, or add warmup, and "
-                f"start again; the last good checkpoint is {str(last) if last else 'none'}"
+                f"the loss is not a number after {self.state.step} steps (epoch {self.state.epoch + 1}): lower lr, or "
+                f"add warmup, and start again; the last good checkpoint is {str(last) if last else 'none'}"
             )
 
     def must_stop(self, stop: threading.Event, check: bool) -> bool:
@@ -249,7 +247,7 @@ class Run:
 
     def identity(self) -> dict[str, Any]:
         """What must be the same when a run is resumed."""
-        return {"train": self.config.to_dict(), "model": self.metadata, "base_images": len(self.labels)}
+        return {"train": self.config.to_dict(), "model": self.metadata, "base": {"base pictures": len(self.labels)}}
 
     def save(self) -> None:
         """Write a checkpoint and remove those that are no longer needed."""
@@ -274,9 +272,12 @@ class Run:
             self.save()  # so that a run can be resumed whenever it is killed
             return
         saved = checkpoint.load_latest(self.out)
-        if changed := differences(saved.config, self.identity()):
+        earlier, now = (own["train"] | own["model"] | own["base"] for own in (saved.config, self.identity()))
+        changed = [name for name, value in now.items() if earlier.get(name) != value]
+        words = [f"{name}={earlier.get(name)!r:.80} (now {now[name]!r:.80})" for name in changed]
+        if changed:
             raise UserError(
-                f"the run in {str(self.out)!r} was started with {'; '.join(changed)}: resume with the same settings, "
+                f"the run in {str(self.out)!r} was started with {'; '.join(words)}: resume with the same settings, "
                 f"or start a new run in another folder"
             )
         own = {k.removeprefix("learner."): t for k, t in saved.tensors.items() if k.startswith("learner.")}
@@ -284,14 +285,6 @@ class Run:
         model_files.load_into(self.average.module, saved.model, saved.folder)
         optim.restore_optimizer(self.optimizer, {k: t for k, t in saved.tensors.items() if k.startswith("optimizer.")})
         vars(self.state).update(saved.scalars["state"])
-
-    def stored_result(self) -> dict[str, Any] | None:
-        """The result of this run as written at its end; None where it is not, as when it was killed before."""
-        try:
-            stored = json.loads((self.out / RESULT).read_bytes())
-            return stored if (stored["best"], stored["history"]) == (self.state.best, self.state.history) else None
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
-            return None
 
     def result(self, finished: bool) -> dict[str, Any]:
         """The content of result.json, which is written once the run is finished."""

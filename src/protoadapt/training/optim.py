@@ -54,11 +54,9 @@ class Average:
 
     def __init__(self, module: nn.Module, source: nn.Module, decay: float):
         self.module, self.decay = module, decay
-        mine, theirs = module.state_dict(), source.state_dict()
-        self.mine = [t for t in mine.values() if t.is_floating_point()]
-        self.theirs = [theirs[name] for name, t in mine.items() if t.is_floating_point()]
-        self.counters = [t for t in mine.values() if not t.is_floating_point()]
-        self.their_counters = [theirs[name] for name, t in mine.items() if not t.is_floating_point()]
+        pairs = list(zip(module.state_dict().values(), source.state_dict().values()))
+        self.mine, self.theirs = zip(*(pair for pair in pairs if pair[0].is_floating_point()))
+        self.counters = list(zip(*(pair for pair in pairs if not pair[0].is_floating_point())))
 
     @torch.no_grad()
     def update(self, step: int) -> None:
@@ -66,7 +64,7 @@ class Average:
         decay = min(self.decay, (1 + step) / (10 + step)) if self.decay else 0.0
         torch._foreach_lerp_(self.mine, self.theirs, 1 - decay)
         if self.counters:
-            torch._foreach_copy_(self.counters, self.their_counters)
+            torch._foreach_copy_(*self.counters)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

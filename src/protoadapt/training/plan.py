@@ -6,7 +6,7 @@ continues with the numbers it would have had.
 Axes: T steps, B pictures per step over all processes, b = B / processes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -23,12 +23,11 @@ class Plan:
 
     first: np.ndarray  # (T, b) pictures
     weak: dict[str, Tensor]  # (T·b, …) draws of their weak views
+    noise: list[int]  # T seeds of DropBlock
     layers: list[int]  # T mixing layers
     lams: Tensor  # (T) λ
-    noise: list[int]  # T seeds of DropBlock
     second: np.ndarray | None = None  # (T, b) pictures to mix with
-    view: dict[str, Tensor] | None = None  # (T·b, …) draws of their strong (or weak) views
-    strong: bool = False
+    view: dict[str, Tensor] = field(default_factory=dict)  # (T·b, …) draws of their strong (or weak) views
 
     def __len__(self) -> int:
         return len(self.first)
@@ -38,21 +37,14 @@ def make_plan(
     config: TrainConfig, epoch: int, labels: np.ndarray, n_layers: int, rank: int = 0, processes: int = 1
 ) -> Plan:
     """The share of process `rank` in an epoch (from 0). labels (N): of base pictures · n_layers: backbone's stages."""
-    phase = config.phase(epoch)
+    needs = config.phase(epoch).needs
     rng = np.random.default_rng([config.seed, epoch])
-    order = episodes(config, labels, rng) if phase.needs.episodes else batches(config, labels, rng)
+    order = episodes(config, labels, rng) if needs.episodes else batches(config, labels, rng)
     steps, batch = order.shape
-    needs = phase.needs
     multiple = processes * (config.rotate_every if needs.rotated else 1)
-    if batch % multiple:
-        raise UserError(
-            f"a batch of {batch} cannot be split over {processes} processes: choose a multiple of {multiple}"
-        )
-    if phase.needs.episodes and config.episode_batch % processes:
-        raise UserError(
-            f"{config.episode_batch} episodes per step cannot be split over {processes} processes: set episode_batch "
-            f"to a multiple of {processes}"
-        )
+    if batch % multiple or (needs.episodes and config.episode_batch % processes):
+        setting = f"episode_batch {config.episode_batch}" if needs.episodes else f"batch {config.batch}"
+        raise UserError(f"{setting} cannot be split over {processes} processes: choose a multiple of {multiple}")
     share = slice(rank * batch // processes, (rank + 1) * batch // processes)
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
 
@@ -63,19 +55,18 @@ def make_plan(
     noise = [int(own.integers(2**62)) for _ in range(steps)]
     weak = slices(draw_weak(steps * batch, config.stored_side, generator, **config.weak_options))
     if not needs.partner:
-        return Plan(order[:, share], weak, [0] * steps, torch.ones(steps), noise)
+        return Plan(order[:, share], weak, noise, [0] * steps, torch.ones(steps))
     at = config.mixing_layers or tuple(range(n_layers + 1))
     if not set(at) <= set(range(n_layers + 1)):
         raise UserError(f"mixing_layers are {at}: {config.backbone} has the layers 0 to {n_layers}")
     layers = rng.choice(at, steps).tolist()
     lams = torch.from_numpy(rng.beta(config.alpha, config.alpha, steps)).float()
     partner = rng.permuted(order, axis=1)
-    strong = needs.partner == "strong"
-    if strong:
+    if needs.partner == "strong":
         view = draw_strong(steps * batch, config.size, generator, stored=config.stored_side, **config.weak_options)
     else:
         view = draw_weak(steps * batch, config.stored_side, generator, **config.weak_options)
-    return Plan(order[:, share], weak, layers, lams, noise, partner[:, share], slices(view), strong)
+    return Plan(order[:, share], weak, noise, layers, lams, partner[:, share], slices(view))
 
 
 def batches(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The log of a run: a CSV file, and events for a callback. Nothing is drawn here."""
+"""The progress of a run and its log: a CSV file, and events for a callback. Nothing is drawn here."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,6 +6,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from protoadapt.core.files import csv_text, write_text
+
+
+@dataclass
+class State:
+    """The progress of a run; saved in every checkpoint, so field names are part of the file format."""
+
+    step: int = 0  # steps done
+    epoch: int = 0  # epochs done
+    within: int = 0  # steps done of the current epoch
+    seconds: float = 0.0  # training time, without validation and checkpoints
+    images: int = 0  # rows that passed forward and backward
+    sums: dict[str, float] = field(default_factory=dict)  # of the logged values in the current epoch
+    history: list[dict[str, Any]] = field(default_factory=list)  # one record per epoch
+    best: dict[str, Any] | None = None  # {"step", "epoch", "score", …} of the best validation
 
 
 @dataclass(frozen=True)

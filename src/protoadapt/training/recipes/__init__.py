@@ -19,8 +19,6 @@ RECIPES: dict[str, Callable[..., TrainConfig]] = {
     if (match := re.match(r"protoadapt train (\w+) ", getattr(function, "__doc__", None) or ""))
 }
 """Every function of the two modules whose docstring begins with its command, in their order."""
-EARLIER = ("teacher", "init_from")
-"""Parameters of a recipe that name an earlier run, which the user must give."""
 
 
 def recipe(name: str, overrides: Iterable[str] = ()) -> TrainConfig:
@@ -33,22 +31,22 @@ def recipe(name: str, overrides: Iterable[str] = ()) -> TrainConfig:
 
     Example: `recipe("hct_r", ["dataset=folder", "epochs=20"])`.
     """
-    if name not in RECIPES:
-        raise no_such("recipe", name, RECIPES)
-    texts, parameters, earlier = list(overrides), inspect.signature(RECIPES[name]).parameters, earlier_run(name)
-    arguments = dict(pair for pair in map(split_override, texts) if pair[0] in parameters)
+    earlier, texts = earlier_run(name), list(overrides)
+    own = inspect.signature(RECIPES[name]).parameters
+    arguments = {key: value for key, value in map(split_override, texts) if key in own}
     if earlier and not arguments.get(earlier):
         raise UserError(f"the recipe {name} needs an earlier run: name its folder with --set {earlier}=RUN")
-    settings = [text for text in texts if split_override(text)[0] not in parameters]
-    return apply_overrides(RECIPES[name](**arguments), settings)
+    return apply_overrides(RECIPES[name](**arguments), [t for t in texts if split_override(t)[0] not in own])
 
 
 def earlier_run(name: str) -> str:
     """The setting by which a recipe names an earlier run: "teacher", "init_from", or "" where it needs none."""
-    return next((key for key in EARLIER if key in inspect.signature(RECIPES[name]).parameters), "")
+    if name not in RECIPES:
+        raise no_such("recipe", name, RECIPES)
+    return next((key for key in ("teacher", "init_from") if key in inspect.signature(RECIPES[name]).parameters), "")
 
 
 def trains_same(name: str, config: TrainConfig) -> bool:
     """Whether a recipe trains the objectives of a config, such as that of a run to be resumed."""
-    earlier = earlier_run(name) if name in RECIPES else ""
+    earlier = earlier_run(name)
     return recipe(name, [f"{earlier}=any"] if earlier else []).objectives == config.objectives
