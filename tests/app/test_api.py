@@ -14,7 +14,6 @@ pytest.importorskip("fastapi", reason="the extra `app` is not installed")
 from helpers.label_files import rows_of
 from starlette.testclient import TestClient
 
-from protoadapt.app import intake
 from protoadapt.app.api import Service, clean_path, static_files
 from protoadapt.app.guard import Guard
 from protoadapt.app.intake import Limits
@@ -204,14 +203,6 @@ def test_a_table_labels_pictures_by_path_or_by_name(client, filled):
     assert client.get(filled).json()["labels"] == {"0": "red", "1": "unknown", "2": "red", "4": "sea"}
     for wrong in (b"", b"a,b\n1,2", b"\xff\xfe", b"file,label\nnowhere.png,red"):
         assert client.post(f"{filled}/table", content=wrong).status_code == 400
-
-
-def test_a_table_of_endless_labels_is_refused_early(client, filled, monkeypatch):
-    monkeypatch.setattr(intake, "MOST_ROWS", 3)
-    fitting = b"file,label\n" + b"red 5.png,red\n" * 3
-    assert client.post(f"{filled}/table", content=fitting).status_code == 200
-    answer = client.post(f"{filled}/table", content=fitting + b"red 5.png,blue\n")
-    assert (answer.status_code, client.get(filled).json()["labels"]["2"]) == (400, "red")
 
 
 def test_downloads(client, filled, tmp_path, board):

@@ -151,12 +151,9 @@ def test_features_that_do_not_fit_are_a_sentence(session, features):
 
 def test_a_session_from_elsewhere_leads_to_no_other_file(session):
     log = session.folder / LOG
-    for old, new in ((session.board.pictures[0].key, "../../../x"), ("000000.safetensors", "../../x.safetensors")):
-        content = log.read_text()
-        log.write_text(content.replace(old, new))
-        with pytest.raises(UserError, match="not its own"):
-            open_session(session.folder, WEIGHTS)
-        log.write_text(content)
+    log.write_text(log.read_text().replace(session.board.pictures[0].key, "../../../x"))
+    with pytest.raises(UserError, match="not its own"):
+        open_session(session.folder, WEIGHTS)
 
 
 DAMAGES = [b"[" * 100_000, b'{"patch": {}, "words": 7}', b"no json", b'{"patch": {}, "words": "", "add": [["a", "b"]]}']

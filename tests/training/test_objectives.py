@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from protoadapt.training.config import Phase, TrainConfig
-from protoadapt.training.contract import Needs, Objective, Outputs
 from protoadapt.training.learner import Learner
-from protoadapt.training.objectives import OBJECTIVES
+from protoadapt.training.objectives import OBJECTIVES, Needs, Objective, Outputs
 from protoadapt.vision.networks import film
 from protoadapt.vision.networks.backbones import build, initialise
 

@@ -33,7 +33,7 @@ def test_a_plan_does_not_depend_on_the_number_of_processes(epoch):
         assert torch.equal(joined, draws)
     assert halves[0].layers == halves[1].layers == whole.layers
     assert torch.equal(halves[1].lams, whole.lams)
-    with pytest.raises(UserError, match="cannot be split over 3"):
+    with pytest.raises(UserError, match="batch 16 cannot be split over 3 processes: choose a multiple of"):
         make_plan(toy.config(), epoch, LABELS, 4, 0, 3)
 
 
@@ -110,7 +110,7 @@ def test_larger_base_pictures_are_cut_to_the_input_and_validation_pictures_have_
 
 @pytest.mark.parametrize(
     ("sides", "message"),
-    [((16, 16), "base pictures are 16 pixels wide, not 24"), ((24, 24), "validation .* not 16")],
+    [((16, 16), r"base pictures are uint8 \(48, 3, 16, 16\), not .* 24, 24"), ((24, 24), "validation .* 16, 16")],
 )
 def test_pictures_of_another_side_than_the_config_says_are_refused(tmp_path, sides, message):
     base, val = (toy.images(side=side) for side in sides)

@@ -81,11 +81,6 @@ def board_routes(service: Service) -> APIRouter:
     def new_board() -> dict[str, str]:
         return {"id": service.boards.new().id}
 
-    @routes.delete("/api/boards/{board}")
-    def remove_board(here: Here) -> dict[str, bool]:
-        service.boards.remove(here.id)
-        return {"removed": True}
-
     @routes.get("/api/boards/{board}")
     def whole_board(here: Here, since: int = 0, names: bool = True) -> dict[str, Any]:
         return state(here, service.metadata, since, names)

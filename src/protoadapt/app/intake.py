@@ -27,8 +27,6 @@ from protoadapt.vision.pictures.walk import Skipped
 
 FILES, FIELDS = 64, 8
 """Files per request, and other fields of its form."""
-MOST_ROWS = 200_000
-"""Labels in a table; a board holds a quarter of that at most."""
 LARGE, SMALL = 800, 192
 """Pixels per side of the pictures that the page shows: one at a time, and many."""
 _network_lock = threading.Lock()  # one batch at a time: the network uses all cores by itself
@@ -130,9 +128,7 @@ def table_labels(board: Board, text: bytes) -> tuple[Patch, list[str]]:
     origins: dict[int, int] = {}
     missing: list[str] = []
     table = TextIOWrapper(BytesIO(text), "utf-8-sig", newline="")
-    for number, row in enumerate(filter(lambda row: row.is_example, lines_of(table, "the table"))):
-        if number >= MOST_ROWS:
-            raise UserError(f"the table labels more than {MOST_ROWS:,} pictures: give the lines of this board only")
+    for row in filter(lambda row: row.is_example, lines_of(table, "the table")):
         path = to_text(from_text(row.file.removeprefix("./")))
         alike = by_name.get(PurePosixPath(path).name, [])
         found = by_path.get(path, alike[0] if len(alike) == 1 else None)

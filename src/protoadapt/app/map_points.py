@@ -30,45 +30,30 @@ def map_points(session: Session, metadata: Mapping[str, Any], kind: str) -> dict
     """{points: [[x, y] or None per place], paths: {class: [[x, y], …]}, ready: whether it is what was asked for}"""
     with session.lock:
         board, named = session.board, session.named(metadata)
-    present = board.present
-    if len(present) < 3:
-        raise UserError("a map needs three pictures: add more")
-    if kind == "tsne":
-        if len(present) > LARGEST:
+        present, (known, newest) = board.present, session.tsne or ([], None)
+        if len(present) < 3:
+            raise UserError("a map needs three pictures: add more")
+        if kind == "tsne" and len(present) > LARGEST:
             raise UserError(f"t-SNE is computed for up to {LARGEST:,} pictures: use PCA for {len(present):,}")
-        with session.lock:
-            if (newest := _newest(session, present)) is not None:
-                return newest
-    rows, steps, classes = computed(_prepared, board, present, named)
-    answer = partial(_answer, len(board.pictures), present, classes)
-    if kind != "tsne":
-        return answer(*computed(principal_plane, rows, steps))
-    with session.lock:
-        if _newest(session, present) is None:  # nobody began meanwhile
-            session.tsne = present, Future()
-            threading.Thread(target=_compute, args=(session.tsne[1], rows, steps, answer), daemon=True).start()
+        if kind == "tsne" and newest and not newest.done():
+            return {"ready": False}
+        if kind == "tsne" and newest and known == present:  # corrections do not move the pictures
+            return newest.result()
+        rows, steps, classes = computed(_prepared, board, present, named)
+        answer = partial(_answer, len(board.pictures), present, classes)
+        if kind != "tsne":
+            return answer(*computed(principal_plane, rows, steps))
+        session.tsne = present, Future()
+        threading.Thread(target=_compute, args=(session.tsne[1], rows, steps, answer), daemon=True).start()
     return {"ready": False}
-
-
-def _newest(session: Session, present: list[int]) -> dict[str, Any] | None:
-    """What there is of t-SNE for these pictures: the answer, or that it is on its way; None where it must be begun.
-
-    Corrections do not move the pictures: only new pictures need a new map.
-    """
-    if session.tsne is None:
-        return None
-    known, future = session.tsne
-    if not future.done():
-        return {"ready": False}
-    return future.result() if known == present else None
 
 
 def _compute(future: "Future[dict[str, Any]]", rows: Any, steps: Any, answer: Callable[..., dict[str, Any]]) -> None:
     few, codes = np.zeros(len(rows), bool), np.full(len(rows), UNLABELED)
     try:
         plane = plane_paths(rows, codes, few, steps.swapaxes(0, 1))
-        points, paths = (np.array(plane[key]) for key in ("rows", "steps")) if plane else (None, None)
-        future.set_result({"ready": False} if plane is None else answer(points, paths))
+        found = answer(np.array(plane["rows"]), np.array(plane["steps"])) if plane else {"ready": False}
+        future.set_result(found)
     except Exception as error:  # who asks gets it
         future.set_exception(error)
 

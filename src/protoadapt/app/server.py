@@ -1,9 +1,8 @@
 """The server of the page: one process with one temporary folder that is removed at the end; no network access.
 
 uvicorn waits for the rest of a request's headers forever, and where sockets run out Python writes a traceback for every
-failed `accept`, megabytes per second. So each connection has a time limit for the headers of a request, and where there
-are too many, the one that has been waiting longest for a request gives way to the new one: a visitor who sends a whole
-request is always served.
+failed `accept`, megabytes per second. So each connection has a time limit for the headers of a request, and nothing is
+written of what fails.
 """
 
 import asyncio
@@ -37,10 +36,8 @@ MOST_REQUEST = 4
 """A request, which may hold many files, is cut off at so many times the limit of one file."""
 HEADER_SECONDS, GRACE = 10.0, 10
 """Seconds for the headers of a request, and those that requests have to end when the server is stopped."""
-MOST = 120
-"""Connections at once; fewer where the system allows fewer open files (`most_connections`)."""
-SPARE, BACKLOG = 100, 32
-"""Files that the server needs beside its connections, and connections that are accepted before one is closed."""
+BACKLOG = 32
+"""Connections that wait to be accepted."""
 
 
 def serve(
@@ -76,7 +73,7 @@ def serve(
             logging.getLogger(name).setLevel(logging.CRITICAL)
         guarded = Guard(app, token, MOST_REQUEST * limits.bytes)
         settings = {"log_level": "critical", "ws": "none", "server_header": False, "timeout_graceful_shutdown": GRACE}
-        settings |= {"http": protocol(most_connections()), "timeout_keep_alive": 5, "backlog": BACKLOG}
+        settings |= {"http": protocol(), "timeout_keep_alive": 5, "backlog": BACKLOG}
         Server(Config(guarded, **settings)).run(sockets=[listener])  # type: ignore[arg-type]
 
 
@@ -154,54 +151,30 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
-def protocol(most: int = MOST, seconds: float = HEADER_SECONDS) -> type[asyncio.Protocol]:
-    """The class of connections for `uvicorn.Config(http=…)`, with limits of its own."""
-    waiting: dict[Any, asyncio.TimerHandle] = {}  # for a request, in the order in which they began to
+def protocol(seconds: float = HEADER_SECONDS) -> type[asyncio.Protocol]:
+    """The class of connections for `uvicorn.Config(http=…)`: they are closed where no whole header comes in time."""
 
     class Connection(H11Protocol):
-        """A connection that is closed where no whole header comes in time."""
-
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._wait()
-            if len(self.connections) > most:
-                oldest = next(iter(waiting))  # the new one, where everybody else is being served
-                oldest._rest()
-                oldest.transport.abort()
+            self._end = self.loop.call_later(seconds, transport.abort)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             if self.cycle is not None and not self.cycle.response_complete:
-                self._rest()
+                self._end.cancel()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
             if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
-                self._wait()
+                self._end.cancel()
+                self._end = self.loop.call_later(seconds, self.transport.abort)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._rest()
+            self._end.cancel()
             super().connection_lost(exc)
 
-        def _wait(self) -> None:
-            self._rest()
-            waiting[self] = self.loop.call_later(seconds, self.transport.abort)
-
-        def _rest(self) -> None:
-            if self in waiting:
-                waiting.pop(self).cancel()
-
     return Connection
-
-
-def most_connections() -> int:
-    """MOST, or as many as the limit on open files leaves room for."""
-    try:
-        import resource
-    except ImportError:  # Windows has no such limit
-        return MOST
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST if soft == resource.RLIM_INFINITY else max(4, min(MOST, soft - SPARE))
 
 
 @contextmanager
@@ -212,14 +185,12 @@ def _temporary_folder() -> Iterator[Path]:
         raise SystemExit(128 + number)
 
     # uvicorn handles signals while it runs and raises them again when it has finished: then these are called.
-    ends = [one for one in signal.Signals if one.name in ("SIGTERM", "SIGHUP")]
-    before = {one: signal.signal(one, end) for one in ends}
-    kept = tempfile.tempdir
+    for one in signal.Signals:
+        if one.name in ("SIGTERM", "SIGHUP"):
+            signal.signal(one, end)
     try:
         with tempfile.TemporaryDirectory(prefix="protoadapt-", ignore_cleanup_errors=True) as folder:
             tempfile.tempdir = folder
             yield Path(folder).resolve()
     finally:
-        tempfile.tempdir = kept
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        tempfile.tempdir = None

@@ -46,13 +46,13 @@ from protoadapt.app.intake import LARGE, SMALL
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_synced, written_whole
 from protoadapt.core.threads import cores
-from protoadapt.core.untrusted import clean_json
+from protoadapt.core.untrusted import BROKEN, clean_json
 from protoadapt.labeling.collection import Named
 from protoadapt.labeling.support import IN_FOLDER
 from protoadapt.vision.pictures.walk import Skipped
 
-LOG, TITLE, ID = "operations.jsonl", "title", re.compile(r"[A-Za-z0-9_-]{16}")
-PIECE, KEY = re.compile(r"\d{6,9}\.safetensors"), re.compile(r"[0-9a-f]{64}")
+LOG, TITLE = "operations.jsonl", "title"
+ID, KEY = re.compile(r"[A-Za-z0-9_-]{16}"), re.compile(r"[0-9a-f]{64}")
 MOST = 50
 """Sessions in memory at once."""
 IDLE, EMPTY_IDLE = 3600.0, 120.0
@@ -141,9 +141,8 @@ class Session:
         Steps with the same `drop` are undone together. folder: the name of the folder that they come from.
         """
         with self.lock:
-            known = {picture.key for picture in self.board.pictures}
-            new = [one for one in pictures if one.key not in known]
-            board = with_pictures(self.board, new, skipped)
+            board = with_pictures(self.board, pictures, skipped)
+            new = board.pictures[len(self.board.pictures) :]
             place_of = {picture.key: place for place, picture in enumerate(board.pictures)}
             places = [None if key is None else place_of[key] for key in contents]
             given = {place: label for place, label in zip(places, labels) if place is not None and label is not None}
@@ -157,8 +156,7 @@ class Session:
             line: dict[str, Any] = {"patch": patch, "words": words, "skipped": [list(one) for one in skipped]}
             if new:
                 line["add"] = [[one.name, one.key] for one in new]
-                line["piece"] = piece = f"{len(self.board.pictures):06d}.safetensors"
-                with written_whole(self.folder / "features" / piece) as partial:
+                with written_whole(self._features()) as partial:
                     write_synced(partial, save({"features": np.stack([one.feature for one in new])}))
             self._take(line, new)
             if folder and not title_of(self.folder):
@@ -169,6 +167,10 @@ class Session:
         for side, copy in zip((LARGE, SMALL), copies):
             with written_whole(self.copy(key, side)) as partial:
                 partial.write_bytes(copy)
+
+    def _features(self) -> Path:
+        """The file of the features of the next pictures, named by their place on the board."""
+        return self.folder / "features" / f"{len(self.board.pictures):06d}.safetensors"
 
     def copy(self, key: str, side: int) -> Path:
         """The file of a copy of a picture."""
@@ -233,18 +235,14 @@ class Session:
 
     def _stored(self, line: Mapping[str, Any]) -> list[BoardPicture]:
         """The pictures of a line, with features that can be compared with those before."""
-        if not PIECE.fullmatch(line["piece"]) or not all(KEY.fullmatch(key) for _, key in line["add"]):
+        if not all(KEY.fullmatch(key) for _, key in line["add"]):
             raise ValueError("it names files that are not its own")
-        with safe_open(self.folder / "features" / line["piece"], "np") as tensors:
+        with safe_open(self._features(), "np") as tensors:
             rows = tensors.get_tensor("features")
         width = len(self.board.pictures[0].feature) if self.board.pictures else rows.shape[-1]
         if rows.shape != (len(line["add"]), width) or rows.dtype != np.float32 or not np.isfinite(rows).all():
-            raise ValueError(f"{line['piece']} does not hold its features")
+            raise ValueError(f"{self._features().name} does not hold its features")
         return [BoardPicture(_text(name), key, row) for (name, key), row in zip(line["add"], rows)]
-
-
-DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, StopIteration, RecursionError, SafetensorError)
-"""How a log or a file of features that was changed fails."""
 
 
 def new_session(home: Path, weights: str) -> Session:
@@ -269,7 +267,7 @@ def open_session(folder: Path, weights: str) -> Session:
         os.truncate(log, len(whole))
     except UserError:
         raise
-    except DAMAGE as error:
+    except (*BROKEN, IndexError, StopIteration, SafetensorError) as error:
         what = f"{type(error).__name__}: {error}"[:200]
         raise UserError(f"the session {folder.name} is damaged ({what}): move its folder away") from error
     return session
@@ -336,13 +334,6 @@ class Boards:
         """How many more pictures all sessions together may take."""
         with self._lock:
             return self.room - sum(len(session.board.pictures) for session in self._open.values())
-
-    def remove(self, name: str) -> None:
-        """Forgets a session and deletes its folder."""
-        with self._lock:
-            session = self._open.pop(name, None)
-            if session is not None:
-                shutil.rmtree(session.folder, ignore_errors=True)
 
     def _forget(self) -> None:
         now = time.monotonic()

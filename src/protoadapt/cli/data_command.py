@@ -28,6 +28,6 @@ def data_command(
         with bars() as report:
             datasets.download(dataset, data_dir, partial(report, "bytes"))
     found = datasets.check_dataset(dataset, data_dir)
-    print(found)
+    print(found.text)
     if not found.complete:
         sys.exit(1)

@@ -110,7 +110,7 @@ def stop_requested() -> Iterator[threading.Event]:
         yield stop
         return
 
-    def ask(number: int, frame: object) -> None:
+    def ask(number: Any, frame: object) -> None:
         received.add(number)
         stop.set()
         if number == signal.SIGINT:

@@ -56,15 +56,15 @@ class Average:
         self.module, self.decay = module, decay
         pairs = list(zip(module.state_dict().values(), source.state_dict().values()))
         self.mine, self.theirs = zip(*(pair for pair in pairs if pair[0].is_floating_point()))
-        self.counters = list(zip(*(pair for pair in pairs if not pair[0].is_floating_point())))
+        self.counters = [pair for pair in pairs if not pair[0].is_floating_point()]
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         """Move the average towards the source after `step` earlier updates; counters are copied."""
         decay = min(self.decay, (1 + step) / (10 + step)) if self.decay else 0.0
         torch._foreach_lerp_(self.mine, self.theirs, 1 - decay)
-        if self.counters:
-            torch._foreach_copy_(*self.counters)
+        for mine, theirs in self.counters:
+            mine.copy_(theirs)
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -6,8 +6,7 @@ from helpers.twins import PILLOW, by_pillow, pictures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protoadapt.core.errors import UserError
-from protoadapt.training.augment.ops import OPS, check_pixels
+from protoadapt.training.augment.ops import OPS
 from protoadapt.training.augment.strong import RANGES
 
 GEOMETRIC = {"rotate", "shear_x", "shear_y", "translate_x", "translate_y"}
@@ -54,18 +53,3 @@ def test_equalize_where_a_step_is_one_pixel():
     values = torch.arange(side * side) * 255 // (side * side - 1)
     images = values.to(torch.uint8).view(1, 1, side, side).expand(1, 3, side, side).contiguous()
     assert_like_pillow("equalize", images, torch.zeros(1))
-
-
-@pytest.mark.parametrize(
-    "images",
-    [
-        torch.zeros(2, 3, 8, 9, dtype=torch.uint8),
-        torch.zeros(2, 3, 7, 7, dtype=torch.uint8),
-        torch.zeros(2, 1, 8, 8, dtype=torch.uint8),
-        torch.zeros(3, 8, 8, dtype=torch.uint8),
-        torch.zeros(2, 3, 8, 8),
-    ],
-)
-def test_images_of_another_form_are_refused(images):
-    with pytest.raises(UserError, match="images must be"):
-        check_pixels(images)

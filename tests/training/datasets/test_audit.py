@@ -15,11 +15,11 @@ SPLITS = ("base", "val", "novel")
 def test_nothing_there(tmp_path: Path) -> None:
     report = check_dataset("tiered-imagenet", tmp_path)
     assert not report.complete
-    assert "No pictures of it were found" in str(report)
-    assert "n01530575" in str(report)
-    assert "image-net.org" in str(report)
+    assert "No pictures of it were found" in report.text
+    assert "n01530575" in report.text
+    assert "image-net.org" in report.text
     report = check_dataset("cub", tmp_path)
-    assert "--download" in str(report)
+    assert "--download" in report.text
     with pytest.raises(UserError, match=r"there is no folder .*missing --download`$"):
         check_dataset("cub", tmp_path / "missing")
     with pytest.raises(UserError, match=r"there is no folder .*image-net\.org$"):  # nothing to fetch it by
@@ -35,36 +35,36 @@ def test_complete_and_each_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         class_folders(tmp_path / "cifar100" / "data", class_list("cifar-fs", split), 2)
     report = check_dataset("cifar-fs", tmp_path)
     assert report.complete
-    assert "base: 64 of 64 classes, 128 of 128 pictures" in str(report)
+    assert "base: 64 of 64 classes, 128 of 128 pictures" in report.text
     gone, short = class_list("cifar-fs", "val")[:2]
     (tmp_path / "cifar100" / "data" / gone).rename(tmp_path / "elsewhere")
     next((tmp_path / "cifar100" / "data" / short).iterdir()).unlink()
     report = check_dataset("cifar-fs", tmp_path)
     assert not report.complete
-    assert "val: 15 of 16 classes, 29 of 32 pictures" in str(report)
-    assert f"missing classes: {gone}" in str(report)
-    assert f"{short} 1 instead of 2" in str(report)
-    assert "cs.toronto.edu" in str(report)
+    assert "val: 15 of 16 classes, 29 of 32 pictures" in report.text
+    assert f"missing classes: {gone}" in report.text
+    assert f"{short} 1 instead of 2" in report.text
+    assert "cs.toronto.edu" in report.text
 
 
 def test_a_harmful_pickle_is_named(tmp_path: Path) -> None:
     (tmp_path / "mini-imagenet-cache-train.pkl").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
     report = check_dataset("mini-imagenet", tmp_path)
     assert not report.complete
-    assert "do not trust it" in str(report)
+    assert "do not trust it" in report.text
 
 
 def test_cub_says_whether_boxes_are_there(tmp_path: Path) -> None:
     class_folders(tmp_path / "train", [label for split in SPLITS for label in class_list("cub", split)], 1)
     report = check_dataset("cub", tmp_path)
-    assert "--crop box needs the boxes" in str(report)
-    assert "001.Black_footed_Albatross 1 instead of 60" in str(report)
+    assert "--crop box needs the boxes" in report.text
+    assert "001.Black_footed_Albatross 1 instead of 60" in report.text
 
 
 def test_own_folder_and_glyphs(mine: Path, tmp_path: Path) -> None:
     report = check_dataset("folder", mine)
     assert report.complete
-    assert "base: 4 classes, 12 pictures" in str(report)
+    assert "base: 4 classes, 12 pictures" in report.text
     (tmp_path / "empty").mkdir()
     assert not check_dataset("folder", tmp_path / "empty").complete
     assert check_dataset("glyphs").complete

@@ -60,14 +60,14 @@ def server() -> Iterator[dict[str, Any]]:
 
 
 def test_a_later_run_goes_on(server: dict, tmp_path: Path) -> None:
-    server["breaks"] = [60_000, 40_000, 0]
-    with pytest.raises(UserError, match="continues at 100,000 bytes"):
-        fetch(server["url"], tmp_path / "a", MD5)
-    assert not (tmp_path / "a").exists()
-    assert server["asked"] == [None, "bytes=60000-", "bytes=100000-"]
+    server["breaks"] = [60_000, 40_000]
+    for there in ("60,000", "100,000"):
+        with pytest.raises(UserError, match=f"continues at {there} bytes"):
+            fetch(server["url"], tmp_path / "a", MD5)
+        assert not (tmp_path / "a").exists()
     reports: list[tuple[int, int | None]] = []
     fetch(server["url"], tmp_path / "a", MD5, lambda done, total: reports.append((done, total)))
-    assert server["asked"][3:] == ["bytes=100000-"]
+    assert server["asked"] == [None, "bytes=60000-", "bytes=100000-"]
     assert reports[-1] == (len(CONTENT), len(CONTENT))
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_bytes() == CONTENT
@@ -88,14 +88,11 @@ def test_wrong_content_is_not_kept(server: dict, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_errors_of_the_server(server: dict, tmp_path: Path) -> None:
-    server["code"] = 404
-    with pytest.raises(UserError, match=r"answers .*404"):
+@pytest.mark.parametrize("code", [404, 503])
+def test_errors_of_the_server(server: dict, tmp_path: Path, code: int) -> None:
+    server["code"] = code
+    with pytest.raises(UserError, match=f"cannot be downloaded .*{code}.*or download the file by hand"):
         fetch(server["url"], tmp_path / "a", MD5)
-    server["code"] = 503
-    with pytest.raises(UserError, match="503"):
-        fetch(server["url"], tmp_path / "a", MD5)
-    assert len(server["asked"]) == 1 + 1
     with pytest.raises(UserError, match="cannot be downloaded"):
         fetch("http://127.0.0.1:1/nobody", tmp_path / "a", MD5)
 
@@ -112,7 +109,7 @@ def tarball(**files: bytes) -> bytes:
 
 def test_download_unpacks(server: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = tarball(**{"cifar-100-python/meta": b"m", "cifar-100-python/train": b"t", "cifar-100-python/test": b"t"})
-    server |= {"content": content, "breaks": [40]}
+    server["content"] = content
     changed = replace(DATASETS["cifar-fs"], url=server["url"], md5=hashlib.md5(content).hexdigest())
     monkeypatch.setitem(DATASETS, "cifar-fs", changed)
     report = download("cifar-fs", tmp_path / "data")

@@ -106,20 +106,7 @@ def mini_cache(root: Path, mini: dict) -> None:
         (root / f"mini-imagenet-cache-{old}.pkl").write_bytes(pickle.dumps(table, 2))
 
 
-def mini_category(root: Path, mini: dict, names: bool = True) -> None:
-    root.mkdir()
-    for i, (old, classes) in enumerate(zip(("train_phase_train", "val", "test"), mini.values())):
-        numbers = {label: 100 * i + k for k, label in enumerate(classes)}
-        table = {
-            "data": np.concatenate([np.stack(p) for p in classes.values()]),
-            "labels": [n for n in numbers.values() for _ in range(2)],
-        }
-        if names:
-            table["catname2label"] = numbers
-        (root / f"miniImageNet_category_split_{old}.pickle").write_bytes(pickle.dumps(table, 2))
-
-
-@pytest.mark.parametrize("make", [mini_csv, mini_folders, mini_cache, mini_category])
+@pytest.mark.parametrize("make", [mini_csv, mini_folders, mini_cache])
 def test_mini_imagenet(tmp_path: Path, mini: dict, make: Callable) -> None:
     make(tmp_path / "mini-imagenet", mini)
     for split in SPLITS:
@@ -130,11 +117,11 @@ def test_mini_imagenet(tmp_path: Path, mini: dict, make: Callable) -> None:
         np.testing.assert_array_equal(images.pixels, wanted.transpose(0, 3, 1, 2))
 
 
-def test_mini_pickle_without_names(tmp_path: Path, mini: dict) -> None:
-    mini_category(tmp_path / "mini", mini, names=False)
-    images = loaded("mini-imagenet", "val", tmp_path / "mini", size=84)
-    assert images.class_names == [f"class {100 + k}" for k in range(16)]
-    assert np.bincount(images.labels).tolist() == [2] * 16
+@pytest.mark.parametrize("table", [{}, {"image_data": 7, "class_dict": {"n01": [0]}}, {"class_dict": [1]}], ids=str)
+def test_a_pickle_of_other_tables_is_one_sentence(tmp_path: Path, table: dict) -> None:
+    (tmp_path / "mini-imagenet-cache-val.pkl").write_bytes(pickle.dumps(table))
+    with pytest.raises(UserError, match=r"mini-imagenet-cache-val\.pkl in .* does not hold .*: download it again"):
+        loaded("mini-imagenet", "val", tmp_path)
 
 
 def test_mini_csv_cannot_lead_outside(tmp_path: Path, mini: dict) -> None:
@@ -209,17 +196,17 @@ def test_a_list_that_is_not_utf_8_is_one_sentence(tmp_path: Path, mini: dict) ->
     list_of_mini.write_bytes(list_of_mini.read_bytes() + b"caf\xe9.png,x\n")
     with pytest.raises(UserError, match=r"val\.csv is not UTF-8 text \(byte \d+\): download it again"):
         loaded("mini-imagenet", "val", tmp_path / "mini")
-    made = cub(tmp_path / "a")
-    split_folders(tmp_path / "a", tmp_path / "b", made, "none")
-    (tmp_path / "b" / "boxes.csv").write_bytes(b"image,x,y\n\xff\xfe,1,1\n")
-    with pytest.raises(UserError, match=r"boxes\.csv is not UTF-8 text"):
-        loaded("cub", "val", tmp_path / "b", crop="box")
-    (tmp_path / "b" / "boxes.csv").write_bytes(b"file,x,y\n")
-    with pytest.raises(UserError, match=r"boxes\.csv has no column 'image'"):
-        loaded("cub", "val", tmp_path / "b", crop="box")
-    (tmp_path / "a" / "images.txt").write_bytes(b"1 \xe9.jpg\n")
-    with pytest.raises(UserError, match=r"images\.txt is not UTF-8 text"):
-        loaded("cub", "val", tmp_path / "a", crop="box")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(b"image,x,y\n\xff\xfe,1,1\n", "is not UTF-8 text"), (b"file,x,y\na,1,1\n", "has a row that is no box")],
+)
+def test_boxes_that_are_none_are_one_sentence(tmp_path: Path, text: bytes, said: str) -> None:
+    class_folders(tmp_path, class_list("cub", "val"), 1)
+    (tmp_path / "boxes.csv").write_bytes(text)
+    with pytest.raises(UserError, match=rf"boxes\.csv {said}"):
+        loaded("cub", "val", tmp_path, crop="box")
 
 
 def test_cub_without_boxes(tmp_path: Path) -> None:

@@ -13,24 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from protoadapt.core.errors import UserError
-
 # Fills the pixels that a geometric operation leaves empty, and the cutout square. FixMatch's public code paints both
 # mid-gray: RandAugment on CIFAR sets transparent pixels to 0 in [-1, 1], and its ImageNet operations use 128.
 GRAY = 128
-
-
-def check_pixels(images: Tensor) -> int:
-    """The side S of a batch of square uint8 RGB images."""
-    if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[1] != 3:
-        raise UserError(
-            f"images must be a uint8 tensor (B, 3, S, S), not {images.dtype} {tuple(images.shape)}: "
-            "decode to RGB; the training module normalises them"
-        )
-    height, width = images.shape[2:]
-    if height != width or height < 8:
-        raise UserError(f"images must be square and at least 8 pixels wide, not {height}x{width}: resize them first")
-    return height
 
 
 # Point operations: tables of the new value of each of the 256 values, (B, 3 or 1, 256).

@@ -8,7 +8,7 @@ costs nothing in the normalisation of the training module.
 import torch
 from torch import Tensor
 
-from protoadapt.training.augment.ops import OPS, check_pixels
+from protoadapt.training.augment.ops import OPS
 from protoadapt.vision.windows import columns, draw_windows, resized
 
 CROPS = ("pad", "resized")
@@ -54,12 +54,11 @@ def apply_weak(images: Tensor, draws: dict[str, Tensor], side: int | None = None
     `side` (None: S) is that of the network's input. Views are cut from larger images straight to it, so that a small
     window keeps the detail it has there.
     """
-    stored = check_pixels(images)
     if "window" in draws:
         views = resized(images, draws, side)
     else:
         views = shifted(images, draws)
-        views = views if side in (None, stored) else resized(views, whole_picture(images.device), side)
+        views = views if side in (None, images.shape[-1]) else resized(views, whole_picture(images.device), side)
     if "jitter" in draws:
         for name, factor in zip(JITTER, draws["jitter"].unbind(1)):
             views = OPS[name](views, factor)

@@ -2,8 +2,8 @@
 
 import os
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import registry
@@ -13,15 +13,11 @@ NOTHING = "no pictures found"
 LISTED = 8  # names per line
 
 
-@dataclass(frozen=True)
-class Report:
-    """The pictures of a dataset on disk. `str(report)` is the text for people."""
+class Report(NamedTuple):
+    """What was found of a dataset, in plain sentences."""
 
     complete: bool
     text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def check_dataset(name: str, data_dir: str | Path | None = None) -> Report:
@@ -33,26 +29,27 @@ def check_dataset(name: str, data_dir: str | Path | None = None) -> Report:
     if dataset.built_in:
         return Report(True, "Glyphs are drawn on demand: there is nothing to download.")
     folder = registry.data_folder(name, data_dir)
-    lines: list[str] = []
     splits = {split: _check_split(name, split, folder) for split in ("base", "val", "novel")}
-    for split, (summary, faults) in splits.items():
-        lines += [f"{split}: {summary}", *(f"  {fault}" for fault in faults)]
     faulty = any(faults for _, faults in splits.values())
-    if all(summary == NOTHING for summary, _ in splits.values()):
-        lines = [f"No pictures of it were found. Expected layout: {dataset.looks_like}."]
-    elif "box" in dataset.crops:
-        try:
-            registry.search(name, "base", folder, "box")
-            lines.append("boxes: found")
-        except UserError as error:
-            lines.append(f"boxes: {error}")
     if name == "folder":
-        head = f"{folder} {'cannot be used for training as it is' if faulty else 'can be used'}."
+        lines = [f"{folder} {'cannot be used for training as it is' if faulty else 'can be used'}."]
     else:
-        head = f"{dataset.title} in {folder} is {'not ' if faulty else ''}complete."
+        lines = [f"{dataset.title} in {folder} is {'not ' if faulty else ''}complete."]
+    if all(summary == NOTHING for summary, _ in splits.values()):
+        lines.append(f"No pictures of it were found. Expected layout: {dataset.looks_like}.")
+    else:
+        for split, (summary, faults) in splits.items():
+            lines += [f"{split}: {summary}", *(f"  {fault}" for fault in faults)]
+        if "box" in dataset.crops:
+            try:
+                registry.search(name, "base", folder, "box")
+                lines.append("boxes: found")
+            except UserError as error:
+                lines.append(f"boxes: {error}")
+    if faulty and name != "folder":
         hint = registry.download_hint(name, folder)
-        lines += [f"{hint[0].upper()}{hint[1:]}."] if faulty else []
-    return Report(not faulty, "\n".join([head, *lines, *([dataset.note] if dataset.note else [])]))
+        lines.append(f"{hint[0].upper()}{hint[1:]}.")
+    return Report(not faulty, "\n".join([*lines, dataset.note]).strip())
 
 
 def _check_split(name: str, split: str, folder: Path) -> tuple[str, list[str]]:
@@ -60,20 +57,15 @@ def _check_split(name: str, split: str, folder: Path) -> tuple[str, list[str]]:
     dataset = DATASETS[name]
     try:
         source = registry.search(name, split, folder, "none")
-        if source is None:
-            return NOTHING, [f"expected layout: {dataset.looks_like}"]
-        pictures = source.read()
+        pictures = source.read() if source else []
     except UserError as error:
         return "cannot be read", [str(error)]
+    if source is None:
+        return NOTHING, [f"expected layout: {dataset.looks_like}"]
     gone = {p.name for p in pictures if isinstance(p.content, str) and not os.path.isfile(p.content)}
     counts = dict(sorted(Counter(picture.label for picture in pictures if picture.name not in gone).items()))
     classes, expected = class_list(name, split), registry.expected_counts(name, split)
-    if source.classes is None and not set(counts) & set(classes):
-        # A pickle without class names: only the number of classes can be checked.
-        classes = classes if len(counts) != len(classes) else list(counts)
-        expected = dict.fromkeys(counts, dataset.per_class or 0)
     total, found = sum(expected.values()) or dataset.images.get(split), sum(counts.values())
-    of_classes, of_total = f" of {len(classes)}" if classes else "", f" of {total:,}" if total else ""
     differences = {
         "missing classes": [label for label in classes if label not in counts],
         "classes with a different number of pictures": [
@@ -82,8 +74,9 @@ def _check_split(name: str, split: str, folder: Path) -> tuple[str, list[str]]:
         "listed files that do not exist": sorted(gone),
     }
     faults = [f"{words}: {_some(names)}" for words, names in differences.items() if names]
-    if not faults and found != (total or found or -1):
-        faults = [f"{total:,} pictures are expected, but there are {found:,}" if total else "no pictures"]
+    if not faults and total and found != total:
+        faults = [f"{total:,} pictures are expected, but there are {found:,}"]
+    of_classes, of_total = f" of {len(classes)}" if classes else "", f" of {total:,}" if total else ""
     return f"{len(counts)}{of_classes} classes, {found:,}{of_total} pictures in {source.root}", faults
 
 

@@ -50,18 +50,16 @@ def download(name: str, data_dir: str | Path, on_progress: OnBytes = lambda done
 def fetch(url: str, target: Path, md5: str, on_progress: OnBytes = lambda done, total: None) -> None:
     """Download a URL to a file. Until it is complete and its md5 is right, the file has the suffix .part."""
     part = target.with_name(f"{target.name}.part")
-    complete = False
-    while not complete:
-        before, reason = _size(part), "the connection was closed"
-        try:
-            complete = _transfer(url, part, on_progress)
-        except (OSError, http.client.HTTPException) as error:  # urllib's errors are OSErrors
-            code, reason = getattr(error, "code", 0), str(error)
-            if 400 <= code < 500 and code != 416:
-                raise UserError(f"{url} answers {reason}: download the file by hand") from error
-            complete = code == 416  # nothing after what we have; the md5 decides
-        if not complete and _size(part) <= before:
-            raise UserError(f"{url} cannot be downloaded ({reason}): run this again, it continues at {before:,} bytes")
+    complete, reason = False, "the connection was closed"
+    try:
+        complete = _transfer(url, part, on_progress)
+    except (OSError, http.client.HTTPException) as error:  # urllib's errors are OSErrors
+        complete, reason = getattr(error, "code", 0) == 416, str(error)  # nothing after what we have: the md5 decides
+    if not complete:
+        raise UserError(
+            f"{url} cannot be downloaded ({reason}): run this again, it continues at {_size(part):,} bytes, or "
+            f"download the file by hand"
+        )
     with part.open("rb") as file:
         digest = hashlib.file_digest(file, "md5").hexdigest()
     if digest != md5:

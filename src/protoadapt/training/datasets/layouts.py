@@ -7,15 +7,12 @@ in another way. It touches the pictures of the wanted split only.
 import csv
 import io
 import os
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from protoadapt.core.errors import UserError
+from protoadapt.core.untrusted import BROKEN
 from protoadapt.training.datasets.unpickle import as_text, read_pickled_table
 from protoadapt.vision.pictures.decode import Box, Picture
 from protoadapt.vision.pictures.split import SplitSource, fingerprint
@@ -104,11 +101,23 @@ def source_of_files(
     return SplitSource(root, fingerprint([lists, *listing]), read, classes)
 
 
-def source_of_arrays(files: Iterable[Path], read: Any, classes: list[str] | None = None) -> SplitSource:
-    """A source whose pictures are in files of arrays, which `read` reads."""
-    files = list(files)
+def source_of_pickles(files: list[Path], read: Callable[[], list[Picture]], classes: list[str]) -> SplitSource:
+    """A source whose pictures are arrays in pickled files, which `read` reads."""
     root = files[0].parent
-    return SplitSource(root, fingerprint(f"{path.name}\t{_state(root, path.name)}" for path in files), read, classes)
+
+    def checked() -> list[Picture]:
+        try:
+            return read()
+        except UserError:
+            raise
+        except (*BROKEN, IndexError) as error:
+            names = " or ".join(file.name for file in files)
+            raise UserError(
+                f"{names} in {root} does not hold the pictures and labels of this dataset ({error!r:.100}): download "
+                f"it again"
+            ) from error
+
+    return SplitSource(root, fingerprint(f"{path.name}\t{_state(root, path.name)}" for path in files), checked, classes)
 
 
 def _state(root: Path, name: str) -> str:
@@ -140,7 +149,7 @@ def cub(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | 
     """Class folders with official names, in images/ as published or elsewhere, with the official lists or boxes.csv."""
     files = class_files(root, classes)
     if crop == "none" or not files:
-        return source_of_files(root, files, classes) if files else None
+        return class_folders(root, split, classes, crop)
     known, keys = _boxes(root), {name: "/".join(name.split("/")[-2:]) for name, _ in files}
     if missing := [key for key in keys.values() if key not in known]:
         raise UserError(f"the list of boxes in {root} has none for {missing[0]}: download it again, or {WHOLE}")
@@ -152,10 +161,7 @@ def _boxes(root: Path) -> dict[str, Box]:
     """'<class>/<file>' → box. boxes.csv has the size of the original picture, so that smaller copies are cut right."""
     for path in (root / "boxes.csv", root / "cub-boxes.csv"):
         if path.is_file():
-            rows = csv.DictReader(io.StringIO(_read_text(path), newline=""))
-            if "image" not in (rows.fieldnames or ()):
-                raise UserError(f"{path} has no column 'image': download it again, or {WHOLE}")
-            return {row["image"]: _box(path, row) for row in rows}
+            return dict(_box(path, row) for row in csv.DictReader(io.StringIO(_read_text(path), newline="")))
     images, boxes = root / "images.txt", root / "bounding_boxes.txt"
     if not (images.is_file() and boxes.is_file()):
         raise UserError(
@@ -163,18 +169,19 @@ def _boxes(root: Path) -> dict[str, Box]:
             f"which are in CUB_200_2011.tgz from {CUB_HOME}, or boxes.csv with the columns "
             f"image,width,height,x,y,box_width,box_height, or {WHOLE}"
         )
-    names, columns = _numbered(images), ("x", "y", "box_width", "box_height")
-    lines = {names[number]: line for number, line in _numbered(boxes).items() if number in names}
-    return {name: _box(boxes, dict(zip(columns, line.split()))) for name, line in lines.items()}
+    lines, columns = _numbered(boxes), ("image", "x", "y", "box_width", "box_height")
+    rows = ([name, *lines[number].split()] for number, name in _numbered(images).items() if number in lines)
+    return dict(_box(boxes, dict(zip(columns, row))) for row in rows)
 
 
-def _box(path: Path, row: dict[str, str]) -> Box:
+def _box(path: Path, row: dict[str, str]) -> tuple[str, Box]:
+    """The picture and the box of a row."""
     try:
         x, y, width, height = (float(row[key]) for key in ("x", "y", "box_width", "box_height"))
         size = (int(row["width"]), int(row["height"])) if "width" in row else None
+        return row["image"], Box(x, y, width, height, size)
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} has a row that is not a box, {row}: download it again") from error
-    return Box(x, y, width, height, size)
+        raise UserError(f"{path} has a row that is no box, {row}: download it again, or {WHOLE}") from error
 
 
 def _numbered(path: Path) -> dict[str, str]:
@@ -185,18 +192,12 @@ def _numbered(path: Path) -> dict[str, str]:
 
 # mini-ImageNet (Vinyals et al., NeurIPS 2016, in the split of Ravi & Larochelle, ICLR 2017).
 
-CSV_NAMES = {"base": "train.csv", "val": "val.csv", "novel": "test.csv"}
-# Of the second family only the published split is read: train_phase_val and train_phase_test hold other pictures.
-MINI_PICKLES = {
-    "base": ("mini-imagenet-cache-train.pkl", "miniImageNet_category_split_train_phase_train.pickle"),
-    "val": ("mini-imagenet-cache-val.pkl", "miniImageNet_category_split_val.pickle"),
-    "novel": ("mini-imagenet-cache-test.pkl", "miniImageNet_category_split_test.pickle"),
-}
+MINI_SPLITS = {"base": "train", "val": "val", "novel": "test"}
 
 
 def mini_csv(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
     """images/ with train.csv, val.csv and test.csv, whose rows are filename, label."""
-    path = root / CSV_NAMES[split]
+    path = root / f"{MINI_SPLITS[split]}.csv"
     if not path.is_file() or not (root / "images").is_dir():
         return None
     content, wanted = _read_text(path), set(classes)
@@ -209,26 +210,15 @@ def mini_csv(root: Path, split: str, classes: list[str], crop: str) -> SplitSour
 
 
 def mini_pickle(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
-    """mini-imagenet-cache-*.pkl (image_data, class_dict) or miniImageNet_category_split_*.pickle (data, labels)."""
-    found = [path for name in MINI_PICKLES[split] if (path := root / name).is_file()]
-    return source_of_arrays(found[:1], partial(_read_mini, found[0])) if found else None
+    """mini-imagenet-cache-train.pkl, -val.pkl and -test.pkl with image_data and class_dict."""
+    path = root / f"mini-imagenet-cache-{MINI_SPLITS[split]}.pkl"
 
-
-def _read_mini(path: Path) -> list[Picture]:
-    table = read_pickled_table(path)
-    data = table.get("image_data", table.get("data"))
-    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 4 or data.shape[3] != 3:
-        raise UserError(f"{path} has no uint8 pictures (N, H, W, 3) under 'image_data' or 'data': download it again")
-    labels: dict[int, str] = {}
-    if "class_dict" in table:
+    def read() -> list[Picture]:
+        table = read_pickled_table(path)
         labels = {int(row): as_text(name) for name, rows in table["class_dict"].items() for row in rows}
-    elif "labels" in table:
-        # Without class names, the numbers of the classes serve as names.
-        names = {int(number): as_text(name) for name, number in table.get("catname2label", {}).items()}
-        labels = {row: names.get(int(number), f"class {int(number)}") for row, number in enumerate(table["labels"])}
-    if not labels or max(labels) >= len(data) or min(labels) < 0:
-        raise UserError(f"{path} has no labels that fit its {len(data)} pictures: download it again")
-    return [Picture(f"{path.name}/{row:05d}", label, data[row]) for row, label in labels.items()]
+        return [Picture(f"{path.name}/{row:05d}", label, table["image_data"][row]) for row, label in labels.items()]
+
+    return source_of_pickles([path], read, classes) if path.is_file() else None
 
 
 # CIFAR-100 (Krizhevsky, 2009), which CIFAR-FS (Bertinetto et al., ICLR 2019) and FC100 (Oreshkin et al., NeurIPS 2018)
@@ -238,33 +228,15 @@ def _read_mini(path: Path) -> list[Picture]:
 def cifar_pickles(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
     """The official files train, test and meta of cifar-100-python."""
     files = [root / name for name in ("meta", "train", "test")]
-    if not all(file.is_file() for file in files):
-        return None
-    return source_of_arrays(files, partial(_read_cifar, root, set(classes)), classes)
 
+    def read() -> list[Picture]:
+        names = [as_text(name) for name in read_pickled_table(root / "meta")["fine_label_names"]]
+        pictures: list[Picture] = []
+        for half in ("train", "test"):
+            table = read_pickled_table(root / half)
+            tiles = table["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+            for tile, label, file in zip(tiles, table["fine_labels"], table["filenames"], strict=True):
+                pictures.append(Picture(f"{half}/{as_text(file)}", names[label], tile))
+        return [picture for picture in pictures if picture.label in classes]
 
-def _read_cifar(root: Path, wanted: set[str]) -> list[Picture]:
-    names = [as_text(name) for name in _column(read_pickled_table(root / "meta"), "fine_label_names", root / "meta")]
-    pictures: list[Picture] = []
-    for half in ("train", "test"):
-        path = root / half
-        table = read_pickled_table(path)
-        data, labels, files = (_column(table, key, path) for key in ("data", "fine_labels", "filenames"))
-        if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (len(labels), 3072):
-            raise UserError(f"{path} does not hold {len(labels)} rows of 3,072 bytes: download cifar-100-python again")
-        tiles = data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        try:
-            pictures += [
-                Picture(f"{half}/{as_text(file)}", names[label], tile)
-                for tile, label, file in zip(tiles, labels, files, strict=True)
-                if names[label] in wanted
-            ]
-        except (IndexError, TypeError, ValueError) as error:
-            raise UserError(f"{path} has labels or names that do not fit ({error}): download it again") from error
-    return pictures
-
-
-def _column(table: dict, key: str, path: Path) -> list:
-    if not isinstance(table.get(key), (list, np.ndarray)):
-        raise UserError(f"{path} has no list {key!r}, only {sorted(table)}: download cifar-100-python again")
-    return table[key]
+    return source_of_pickles(files, read, classes) if all(file.is_file() for file in files) else None

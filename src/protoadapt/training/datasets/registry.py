@@ -80,7 +80,7 @@ DATASETS = {
         title="mini-ImageNet",
         layouts={
             "images/ with train.csv, val.csv and test.csv": layouts.mini_csv,
-            "mini-imagenet-cache-*.pkl or miniImageNet_category_split_*.pickle": layouts.mini_pickle,
+            "mini-imagenet-cache-train.pkl, -val.pkl and -test.pkl": layouts.mini_pickle,
             "one folder of pictures per class (n01532829/ …)": layouts.class_folders,
         },
         folders=("mini-imagenet", "mini_imagenet", "miniImageNet", "miniImagenet", "miniimagenet"),
