@@ -13,8 +13,8 @@ from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import write_json
 from protoadapt.training import TrainConfig, checkpoint, load_splits, train
 from protoadapt.training.datasets.registry import search
+from protoadapt.training.loop import OnEvent
 from protoadapt.training.recipes import recipe
-from protoadapt.training.run_log import OnEvent
 from protoadapt.vision.networks import model_files
 from protoadapt.vision.networks.joined import joined_weights
 

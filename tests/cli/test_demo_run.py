@@ -19,7 +19,7 @@ from protoadapt.cli.report_command import report_command
 from protoadapt.core.features import load_features
 from protoadapt.core.results import right_answers
 from protoadapt.training.datasets import load_images
-from protoadapt.training.run_log import RunLog
+from protoadapt.training.loop import Run
 
 SMALL = ["epochs=1", "size=16", "backbone=conv4", "width=4", "batch=512", "validation_episodes=5"]
 LITTLE = {"per_class": 20, "episodes": 8}
@@ -126,7 +126,7 @@ def test_an_interrupted_run_is_gone_on_with(done, tmp_path, monkeypatch, capsys)
     """Asked to stop after its first step it leaves no tables; asked again it ends as if nothing had been."""
     (tmp_path / "pictures").symlink_to(done / "pictures")
     with monkeypatch.context() as patch:
-        patch.setattr(RunLog, "step", lambda log, rows: os.kill(os.getpid(), signal.SIGTERM))
+        patch.setattr(Run, "report", lambda *_, **more: os.kill(os.getpid(), signal.SIGTERM))
         demo_run.run_demo(tmp_path, SMALL, **LITTLE)
     assert "run the same command to continue" in capsys.readouterr().out
     assert not (tmp_path / "results.md").exists()

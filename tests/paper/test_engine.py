@@ -19,7 +19,7 @@ from protoadapt.core.features import Features, load_features, save_features
 from protoadapt.core.files import write_json
 from protoadapt.core.results import read_results, right_answers
 from protoadapt.report.result_page import evaluation_page
-from protoadapt.training.run_log import RunLog
+from protoadapt.training.loop import Run as TrainingRun
 from protoadapt.vision.networks import model_files
 from protoadapt.vision.networks.joined import joined_weights
 
@@ -309,7 +309,7 @@ def test_only_some_results(home):
 def test_an_interrupted_run_is_gone_on_with(made, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(made / "cache"))
     with monkeypatch.context() as patch:
-        patch.setattr(RunLog, "step", lambda log, rows: os.kill(os.getpid(), signal.SIGTERM))
+        patch.setattr(TrainingRun, "report", lambda *_, **more: os.kill(os.getpid(), signal.SIGTERM))
         with pytest.raises(Stopped):
             reproduce(TABLE, work(tmp_path))
     assert not (tmp_path / "results").exists()

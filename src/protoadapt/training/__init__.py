@@ -2,7 +2,6 @@
 
 from protoadapt.training.build import load_splits, stored_config
 from protoadapt.training.config import Phase, TrainConfig
-from protoadapt.training.loop import train
-from protoadapt.training.run_log import Event
+from protoadapt.training.loop import Event, train
 
 __all__ = ["Event", "Phase", "TrainConfig", "load_splits", "stored_config", "train"]

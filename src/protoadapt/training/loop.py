@@ -4,23 +4,23 @@ import copy
 import json
 import threading
 import time
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import write_json
+from protoadapt.core.files import csv_text, write_json, write_text
 from protoadapt.core.provenance import provenance
 from protoadapt.training import checkpoint, optim
 from protoadapt.training.build import launch, load_teacher, make_learner, normalisation, stop_requested
 from protoadapt.training.config import Phase, TrainConfig
 from protoadapt.training.feed import Feed
 from protoadapt.training.plan import Plan, make_plan, rows_per_epoch
-from protoadapt.training.run_log import OnEvent, RunLog, State
 from protoadapt.training.validate import protocols, validate
 from protoadapt.vision.networks import model_files
 
@@ -32,6 +32,45 @@ CHECK_EVERY = 50
 RESULT = "result.json"
 RECOMPILE_LIMIT = 64
 """Compiled forms of one stage's code: stages × numbers of rows. torch's own limit of 8 would fall back silently."""
+
+
+@dataclass
+class State:
+    """The progress of a run; saved in every checkpoint, so field names are part of the file format."""
+
+    step: int = 0  # steps done
+    epoch: int = 0  # epochs done
+    within: int = 0  # steps done of the current epoch
+    seconds: float = 0.0  # training time, without validation and checkpoints
+    images: int = 0  # rows that passed forward and backward
+    sums: dict[str, float] = field(default_factory=dict)  # of the logged values in the current epoch
+    history: list[dict[str, Any]] = field(default_factory=list)  # one record per epoch
+    best: dict[str, Any] | None = None  # {"step", "epoch", "score", …} of the best validation
+
+
+@dataclass(frozen=True)
+class Event:
+    """What `train` reports to its callback while it runs.
+
+    kind          "epoch starts", "step", "epoch ends", or "note"
+    epoch         epochs finished so far, of `epochs`
+    images        rows that passed forward and backward so far, of `total_images`
+    record        of an epoch that ends: its line of log.csv (losses, accuracy, learning rate, speed, validation)
+    seconds_left  of an epoch that ends: training time left at its speed
+    text          of a note: one sentence for the user
+    """
+
+    kind: Literal["epoch starts", "step", "epoch ends", "note"]
+    epoch: int
+    epochs: int
+    images: int
+    total_images: int
+    record: Mapping[str, Any] = field(default_factory=dict)
+    seconds_left: float = 0.0
+    text: str = ""
+
+
+OnEvent = Callable[[Event], None]
 
 
 def train(
@@ -68,7 +107,9 @@ def train(
     Example: `train(config, *load_splits(config, None), "runs/glyphs")`.
     """
     fabric = launch(accelerator, devices, num_nodes)
-    return Run(fabric, config, base, val, Path(out_dir), compiled).go(resume, on_event)
+    run = Run(fabric, config, base, val, Path(out_dir), compiled)
+    run.on_event = on_event if fabric.is_global_zero else None
+    return run.go(resume)
 
 
 class Run:
@@ -77,7 +118,8 @@ class Run:
     def __init__(self, fabric: "Fabric", config: TrainConfig, base: Any, val: Any, out: Path, compiled: bool | None):
         self.fabric, self.config, self.val, self.out = fabric, config, val, out
         self.device, self.state = fabric.device, State()
-        self.created, self.start_up = time.perf_counter(), 0.0
+        self.created, self.start_up, self.total_images = time.perf_counter(), 0.0, 0
+        self.on_event: OnEvent | None = None
         cuda = self.device.type == "cuda"
         classes, self.labels = np.unique(np.asarray(base.labels), return_inverse=True)
         for which, images, side in (("base", base, config.stored_side), ("validation", val, config.size)):
@@ -120,7 +162,7 @@ class Run:
         self.average = optim.Average(averaged, self.learner, config.ema)
         self.rows = [rows_per_epoch(config, config.phase(epoch), len(self.labels)) for epoch in range(config.epochs)]
 
-    def go(self, resume: bool, on_event: OnEvent | None = None) -> dict[str, Any]:
+    def go(self, resume: bool) -> dict[str, Any]:
         """Train to the end, or until a signal asks to stop; returns the result."""
         config, state = self.config, self.state
         for epoch in config.phase_starts:
@@ -132,19 +174,25 @@ class Run:
         if self.compiled:
             self.warm_up()
         self.start_up = time.perf_counter() - self.created
-        total = state.images + sum(self.rows[state.epoch :])
-        log = RunLog(self.out, config.epochs, total, on_event, self.fabric.is_global_zero)
+        self.total_images = state.images + sum(self.rows[state.epoch :])
         with stop_requested() as stop:
             if resume:
-                log.note(f"resuming from step {state.step} (epoch {state.epoch + 1})")
+                self.report("note", text=f"resuming from step {state.step} (epoch {state.epoch + 1})")
             for number, (start, end) in enumerate(pairwise([*config.phase_starts, config.epochs])):
                 if start == end:
-                    log.note(f"note: phase {number} has no epoch, so its objectives are not trained: raise epochs")
-            while state.epoch < config.epochs and self.epoch(log, stop):
+                    text = f"note: phase {number} has no epoch, so its objectives are not trained: raise epochs"
+                    self.report("note", text=text)
+            while state.epoch < config.epochs and self.epoch(stop):
                 pass
             if state.epoch < config.epochs:
-                log.note(f"stopped at step {state.step}: continue with --resume")
+                self.report("note", text=f"stopped at step {state.step}: continue with --resume")
             return self.result(finished=state.epoch == config.epochs)
+
+    def report(self, kind: Any, **details: Any) -> None:
+        """Call the user's function with an event, in one process of several."""
+        if self.on_event:
+            state = self.state
+            self.on_event(Event(kind, state.epoch, self.config.epochs, state.images, self.total_images, **details))
 
     def warm_up(self) -> None:
         """Compile for each phase still to come, by a step that leaves no trace, so that epochs measure training."""
@@ -166,7 +214,7 @@ class Run:
         layers = len(self.learner.backbone.stages)
         return make_plan(self.config, epoch, self.labels, layers, self.fabric.global_rank, self.fabric.world_size)
 
-    def epoch(self, log: RunLog, stop: threading.Event) -> bool:
+    def epoch(self, stop: threading.Event) -> bool:
         """Train one epoch, or the rest of it. Returns False when a stop was requested."""
         fabric, config, state = self.fabric, self.config, self.state
         phase = config.phase(state.epoch)
@@ -174,7 +222,7 @@ class Run:
         plan = self.plan(state.epoch)
         rows = phase.needs.rows(plan.first.shape[1], config.rotate_every) * fabric.world_size
         alone_on_cpu = self.device.type == "cpu" and fabric.world_size == 1
-        log.epoch_starts(state.epoch, state.images)
+        self.report("epoch starts")
         start, first, before = time.perf_counter(), state.within, state.seconds
         names, total = list(state.sums), torch.tensor([*state.sums.values()], device=self.device)
         for batch, draw in self.feed.batches(plan, state.within):
@@ -187,7 +235,7 @@ class Run:
             values = torch.stack([part.detach().float() for part in parts.values()])
             names, total = list(parts), total + values if names else values
             state.step, state.within, state.images = state.step + 1, state.within + 1, state.images + rows
-            log.step(rows)
+            self.report("step")
             check, last = state.step % CHECK_EVERY == 0, state.within == len(plan)
             stopped = self.must_stop(stop, check or last)
             if check or last or stopped or alone_on_cpu:
@@ -199,10 +247,10 @@ class Run:
                 self.save()
                 return False
         speed = rows * max(state.within - first, 1) / (state.seconds - before)
-        self.end_epoch(log, speed, stopped)
+        self.end_epoch(speed, stopped)
         return not stopped
 
-    def end_epoch(self, log: RunLog, speed: float, stopped: bool) -> None:
+    def end_epoch(self, speed: float, stopped: bool) -> None:
         fabric, config, state = self.fabric, self.config, self.state
         sums = state.sums
         means = torch.tensor(list(sums.values()), dtype=torch.float64) / state.within
@@ -223,7 +271,11 @@ class Run:
         state.history.append(record)
         if better:
             state.best = {k.removeprefix("val_"): v for k, v in record.items() if k in ("epoch", "step") or "val_" in k}
-        log.epoch_ends(state.history, sum(self.rows[state.epoch :]) / speed)
+        if fabric.is_global_zero:  # all of it, so that a resumed run never repeats a line
+            names = list(dict.fromkeys(name for row in state.history for name in row))
+            rows = [[row.get(name, "") for name in names] for row in state.history]
+            write_text(self.out / "log.csv", csv_text([names, *rows]))
+        self.report("epoch ends", record=record, seconds_left=sum(self.rows[state.epoch :]) / speed)
         if better or last or stopped or state.epoch % config.checkpoint_every == 0:
             self.save()
 
