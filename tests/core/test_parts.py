@@ -10,7 +10,7 @@ from helpers.parts import MADE, MODEL, write_table
 
 from protoadapt import UserError
 from protoadapt.core import parts
-from protoadapt.core.parts import Damaged, check_part, open_parts, part_file, read_lists, read_part, write_part
+from protoadapt.core.parts import Damaged, check_part, open_parts, part_file, read_lists, write_part
 
 DIM = 24
 
@@ -39,7 +39,7 @@ def test_pictures_are_found_by_name_and_by_content(tmp_path, rows):
     content = bytes.fromhex(f"{37:064x}")
     found, copies = table.find(["2/5.jpg", "no.jpg", "0/0.jpg"], [content, b"other"])
     assert {name: place[:2] for name, place in found.items()} == {"0/0.jpg": (0, 0), "2/5.jpg": (2, 5)}
-    assert np.array_equal(found["2/5.jpg"].row, rows[37])
+    assert np.array_equal(found["2/5.jpg"][2], rows[37])
     assert [(copy[:2], copy[2][:2]) for copy in copies] == [((content, "2/5.jpg"), (2, 5))]
     assert read_lists(table.parts[3])["names"] == ["3/0.jpg", "3/1.jpg"]
 
@@ -79,10 +79,7 @@ def test_a_missing_cut_or_foreign_part_is_one_sentence(tmp_path, rows):
     path = part_file(tmp_path, 2)
     whole = path.read_bytes()
     path.unlink()
-    with pytest.raises(UserError, match=r"1 of 5 parts in .* cannot be read; part-000002.npy .*damaged \(it is not"):
-        open_parts(tmp_path)
-    path.write_bytes(whole + b"x")
-    with pytest.raises(UserError, match=r"part-000002.npy .* \(it has 609 bytes instead of 608\): run"):
+    with pytest.raises(UserError, match=r"part-000002.npy is missing or damaged \(it is not there\): run"):
         open_parts(tmp_path)
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(UserError, match="checksum"):
@@ -100,7 +97,7 @@ def test_copied_parts_and_parts_that_are_left_out_are_said(tmp_path, rows):
     write_table(tmp_path, rows, 10)
     for suffix in (".npy", ".jsonl"):
         shutil.copy(*(part_file(tmp_path, number).with_suffix(suffix) for number in (0, 1)))
-    with pytest.raises(UserError, match="a copy of part 0"):
+    with pytest.raises(UserError, match="describes another"):
         open_parts(tmp_path)
     write_table(tmp_path, rows, 10)
     index = tmp_path / parts.INDEX
@@ -111,15 +108,15 @@ def test_copied_parts_and_parts_that_are_left_out_are_said(tmp_path, rows):
             open_parts(tmp_path)
 
 
-@pytest.mark.parametrize("lie", [{"part": "0"}, {"broken": 3}, {"broken": [{"name": "x"}]}, {"shape": [50, DIM + 1]}])
+@pytest.mark.parametrize("lie", [{"part": "0"}, {"broken": 3}, {"shape": 50}, {"shape": [50, DIM + 1]}])
 def test_a_part_that_lies_about_itself_is_damaged(tmp_path, rows, lie):
     write_table(tmp_path, rows, 50, **lie)
     with pytest.raises(Damaged):
-        read_part(tmp_path, 0)
+        check_part(tmp_path, 0)
 
 
 @pytest.mark.parametrize(
-    "lie", [{"weights": None}, {"root": "a\0"}, {"parts": -1}, {"parts": True}, {"pictures": "9"}, {"model": {}}]
+    "lie", [{"schema": "another"}, {"parts": -1}, {"parts": True}, {"pictures": "9"}, {"model": None}]
 )
 def test_an_edited_index_is_one_sentence(tmp_path, rows, lie):
     write_table(tmp_path, rows, 50)

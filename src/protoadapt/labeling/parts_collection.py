@@ -85,7 +85,7 @@ def parts_collection(
     return Collection(
         to_text(Path(features).resolve().name),
         classes,
-        np.stack([*(found[name].row for name in names), *embedded.values()]),
+        np.stack([*(found[name][2] for name in names), *embedded.values()]),
         codes,
         unlabeled,
         lambda: np.concatenate([rows[:: -(-table.n_rows // SAMPLE)] for rows in unlabeled]).astype(np.float32),
