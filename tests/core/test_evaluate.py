@@ -141,12 +141,11 @@ def test_wrong_answers_of_a_method_are_said():
         (X, Y, {"episodes": 0}, "episodes is 0: it must be a whole number from 1 to"),
         (X, Y, {"seed": None}, "seed is None: it must be a whole number from 0 to"),
         (X, Y, {"device": "junk"}, "device is 'junk', on which torch cannot compute"),
-        (X, Y, {"base_mean": [["a"]]}, "base_mean cannot be read as an array of numbers"),
+        (X, Y, {"base_mean": [["a"]]}, "base_mean are no array of real numbers"),
         (np.ma.masked_less(X.numpy(), 0.1), Y, {}, "features are partly masked"),
         (X, np.ma.masked_equal(Y.numpy(), 3), {}, "labels are partly masked"),
         (X, Y, {"base_mean": torch.zeros(3)}, "base_mean"),
-        (X, Y, {"base_covariance": torch.ones(64, 64).triu()}, "base_covariance is not symmetric"),
-        (X, Y, {"base_covariance": torch.diag(torch.tensor([-1.0] + 63 * [1.0]))}, "has negative variances"),
+        (X, Y, {"base_covariance": torch.ones(64, 64).triu()}, "base_covariance has shape .* symmetric"),
     ],
 )
 def test_bad_input_is_named(features, labels, options, words):
@@ -161,12 +160,12 @@ def test_bad_input_is_named(features, labels, options, words):
         (torch.eye(64).to_sparse(), "torch.sparse_coo"),
         (torch.eye(64, device="meta"), "on meta"),
         (torch.eye(64, dtype=torch.complex64), "torch.complex64"),
-        (np.eye(64, dtype=complex), "torch.complex128"),
+        (np.eye(64, dtype=complex), "complex128"),
     ],
 )
 @pytest.mark.filterwarnings("error")  # a complex array would lose its imaginary part with a warning only
 def test_what_is_no_array_of_real_numbers_is_said_once(values, words):
-    sentence = rf"^{{}} cannot be read as an array of numbers \([^()]*{words}[^:]*\): give a numpy array [\w ]+$"
+    sentence = rf"^{{}} are no array of real numbers \([^()]*{words}[^:]*\): give a numpy array [\w ]+$"
     with pytest.raises(UserError, match=sentence.format("base_covariance")):
         evaluate(X, Y, "protonet", episodes=3, base_covariance=values)
     with pytest.raises(UserError, match=sentence.format("features")):

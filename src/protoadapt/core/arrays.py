@@ -22,16 +22,11 @@ def checked_rows(features: Any, labels: Any) -> tuple[Tensor, np.ndarray]:
         raise UserError(f"features have shape {tuple(rows.shape)}: they must be a real (n_rows, n_dims) array")
     indices, _ = class_indices(labels)
     if indices.shape != (len(rows),):
-        raise UserError(
-            f"there are {len(rows)} feature rows and labels of shape {indices.shape}: give one label per row"
-        )
+        raise UserError(f"features have {len(rows)} rows and labels shape {indices.shape}: give one label per row")
     rows = rows if rows.dtype == torch.float64 else rows.float()
     bad = (~torch.isfinite(rows)).any(1).nonzero()
     if len(bad):
-        raise UserError(
-            f"{len(bad)} feature rows hold NaN or infinite values, the first is row {int(bad[0])}: "
-            f"leave them out or extract them again"
-        )
+        raise UserError(f"{len(bad)} feature rows hold NaN or infinite values, the first is row {int(bad[0])}")
     check_size(rows, rows.dtype.itemsize)
     return rows, indices
 
@@ -43,11 +38,8 @@ def class_indices(labels: Any) -> tuple[np.ndarray, list[str] | None]:
     (array([ 1, -1,  0]), ['cat', 'dog'])
     """
     if isinstance(labels, Tensor):
-        labels = as_tensor(labels, "labels")
-        labels = (labels.float() if labels.is_floating_point() else labels).cpu()
+        labels = labels.detach().cpu().to(torch.float64 if labels.is_floating_point() else labels.dtype)
     array = as_array(labels, "labels")
-    if array.dtype.kind == "S":
-        array = np.char.decode(array, "utf-8", "replace")
     if array.dtype.kind == "U" or (array.dtype.kind == "O" and all(isinstance(label, str) for label in array.flat)):
         names, places = np.unique(array.astype(str), return_inverse=True)
         unnamed = len(names) and not names[0]  # "" is sorted first
@@ -63,12 +55,11 @@ def as_tensor(values: Any, name: str) -> Tensor:
     """A tensor of real numbers, without its gradient, of an array, list or data frame called `name`."""
     if not isinstance(values, Tensor):
         array = as_array(values, name)
-        try:
-            values = torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
-        except (TypeError, ValueError) as error:
-            raise _not_an_array(name, error) from error
+        if array.dtype.kind not in "biuf":
+            raise _not_real(name, array.dtype)
+        values = torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
     if values.is_complex() or values.is_meta or values.layout != torch.strided:
-        raise _not_an_array(name, f"it is of type {values.dtype}, {values.layout} on {values.device}")
+        raise _not_real(name, f"{values.dtype}, {values.layout} on {values.device}")
     return values.detach()
 
 
@@ -76,16 +67,13 @@ def as_array(values: Any, name: str) -> np.ndarray:
     """A numpy array of an array, list or data frame called `name`."""
     refuse_mask(values, name)
     try:
-        return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+        return np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise _not_an_array(name, error) from error
+        raise _not_real(name, error) from error
 
 
-def _not_an_array(name: str, reason: Exception | str) -> UserError:
-    return UserError(
-        f"{name} cannot be read as an array of numbers ({reason}): give a numpy array or a dense torch tensor of real "
-        f"numbers"
-    )
+def _not_real(name: str, found: object) -> UserError:
+    return UserError(f"{name} are no array of real numbers ({found}): give a numpy array or a dense torch tensor")
 
 
 def refuse_mask(values: Any, name: str) -> None:
@@ -109,9 +97,9 @@ def check_size(rows: Tensor | np.ndarray, itemsize: int) -> float:
 def checked_device(device: torch.device | str) -> torch.device | str:
     """The device, where torch can compute on it; otherwise raises UserError."""
     try:
-        known = torch.ones((), device=torch.device(device)).item() == 1
-    except (RuntimeError, TypeError, ValueError, AssertionError, NotImplementedError):
-        known = False
-    if not known:
-        raise UserError(f"device is {device!r}, on which torch cannot compute here: set device='cpu', or another")
+        torch.ones((), device=device).item()
+    except (RuntimeError, TypeError, ValueError, AssertionError, NotImplementedError) as error:
+        raise UserError(
+            f"device is {device!r}, on which torch cannot compute here: set device='cpu', or another"
+        ) from error
     return device

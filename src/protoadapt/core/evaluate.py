@@ -15,7 +15,6 @@ from protoadapt.core.arrays import as_tensor, checked_device, checked_rows
 from protoadapt.core.episodes import Draw, Episodes, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.methods import Method, method
-from protoadapt.core.methods.common import TINY
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.results import Result
 from protoadapt.core.threads import ahead
@@ -169,21 +168,15 @@ def compare(
 def _base(name: str, value: Tensor | np.ndarray, rows: Tensor) -> Tensor:
     """A statistic of the base classes' features, in the rows' type and place."""
     tensor, dim = as_tensor(value, name).to(rows), rows.shape[1]
-    shape, wrong = (dim, dim) if name == "base_covariance" else (dim,), ""
-    if tensor.shape != shape:
-        wrong = f"has shape {tuple(tensor.shape)} and must have {shape}, for features of {dim} dimensions"
-    elif not torch.isfinite(tensor).all():
-        wrong = "holds NaN or infinite numbers"
-    elif name == "base_covariance":
-        scale = float(tensor.abs().max())
-        # Cholesky's factor exists where no variance is below −1/1000 of the scale, in a third of the eigenvalues' time.
-        lifted = tensor.double() + 1e-3 * max(scale, TINY) * torch.eye(dim, device=tensor.device)
-        if not torch.allclose(tensor, tensor.mT, rtol=0, atol=1e-3 * scale):
-            wrong = "is not symmetric, so it is no covariance"
-        elif torch.linalg.cholesky_ex(lifted).info:
-            wrong = "has negative variances, so it is no covariance"
-    if wrong:
-        raise UserError(f"{name} {wrong}: compute it again from the base classes' features")
+    shape = (dim, dim) if name == "base_covariance" else (dim,)
+    fits = tensor.shape == shape and bool(torch.isfinite(tensor).all())
+    if fits and len(shape) == 2:
+        fits = torch.allclose(tensor, tensor.mT, rtol=0, atol=1e-3 * float(tensor.abs().max()))
+    if not fits:
+        raise UserError(
+            f"{name} has shape {tuple(tensor.shape)}: it must have {shape} and hold finite numbers, symmetric if it is "
+            f"a covariance; compute it from the base classes' features"
+        )
     return tensor
 
 

@@ -17,14 +17,12 @@ from torch import Tensor
 from protoadapt.core.arrays import as_tensor, checked_rows, class_indices
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import written_whole
-from protoadapt.core.untrusted import BROKEN, clean_json, finite, for_terminal, whole
+from protoadapt.core.untrusted import BROKEN, clean_json, for_terminal
 
 BASE = ("base_mean", "base_covariance")
 ARRAYS = ("features", "labels", *BASE)
 MAPS = "maps"
 """The array of the rows before the mean over places; large, so it is read where it is asked for only."""
-TEXTS = ("dataset", "split", "crop", "weights", "trained_on")
-"""Metadata that is text, or absent."""
 LONGEST = 200
 UNPACKED = 2**30
 RATIO = 100
@@ -143,12 +141,11 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
     ['cat', 'dog']
     """
     path = Path(path)
-    if path.is_dir():
-        raise UserError(f"{str(path)!r} is a folder: give a feature file, which protoadapt extract makes of pictures")
-    if not path.is_file():
-        raise UserError(f"there is no feature file {str(path)!r}: check the path, or make one with protoadapt extract")
-    if path.suffix not in (".safetensors", ".npz"):
-        raise UserError(f"{path.name!r} is not a feature file: give a .safetensors or .npz file")
+    if not path.is_file() or path.suffix not in (".safetensors", ".npz"):
+        raise UserError(
+            f"{str(path)!r} is not there or no feature file: give a .safetensors or .npz file, or make one with "
+            f"protoadapt extract"
+        )
     try:
         read = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path, maps)
         return _checked_table(*read)
@@ -156,8 +153,8 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
         raise UserError(f"{path.name}: {error}") from error
     except (*BROKEN, MemoryError, SafetensorError) as error:
         raise UserError(
-            f"{path.name!r} cannot be read as {path.suffix[1:]}: it is truncated, damaged or of another kind; write it "
-            f"again"
+            f"{path.name!r} cannot be read as {path.suffix[1:]}: it is truncated, damaged or of another kind (such as "
+            f"Python objects); write it again"
         ) from error
 
 
@@ -166,8 +163,7 @@ def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Any], dict[str,
     with safe_open(path, framework="numpy") as file:
         arrays = {name: file.get_tensor(name) for name in file.keys() if name in asked}  # noqa: SIM118
         texts = file.metadata() or {}
-    metadata = clean_json(texts.get("protoadapt", "{}"))
-    return arrays, metadata if isinstance(metadata, dict) else {}, json.loads(texts.get("names", "null"))
+    return arrays, dict(clean_json(texts.get("protoadapt", "{}"))), json.loads(texts.get("names", "null"))
 
 
 def _read_npz(path: Path) -> tuple[dict[str, Any], dict[str, Any], Any]:
@@ -179,12 +175,7 @@ def _read_npz(path: Path) -> tuple[dict[str, Any], dict[str, Any], Any]:
             f"uncompressed"
         )
     with np.load(path, allow_pickle=False) as file:
-        try:
-            return {name: file[name] for name in ARRAYS if name in file}, {}, None
-        except ValueError as error:
-            if "Object arrays" not in str(error):
-                raise
-            raise UserError("an array holds Python objects: save numbers, or class names as text") from error
+        return {name: file[name] for name in ARRAYS if name in file}, {}, None
 
 
 def _checked_table(arrays: dict[str, Any], metadata: dict[str, Any], names: Any) -> Features:
@@ -195,24 +186,12 @@ def _checked_table(arrays: dict[str, Any], metadata: dict[str, Any], names: Any)
     rows, labels = checked_rows(arrays["features"], labels)
     if not len(rows):
         raise UserError("it has no rows: give a feature file with one row per picture")
-    maps = arrays.get(MAPS)
-    if maps is not None and (maps.ndim != 2 or len(maps) != len(rows) or maps.shape[1] % rows.shape[1]):
-        raise UserError(f"maps have shape {tuple(maps.shape)}, features {tuple(rows.shape)}: extract again")
-    if names is not None:
-        if not isinstance(names, list) or len(names) != len(rows) or {*map(type, names)} != {str}:
-            raise UserError("its names are not one text per row: extract again")
-        names = tuple(names)
-    valid = {key: metadata.get(key) is None or isinstance(metadata[key], str) for key in TEXTS}
-    valid |= {"views": whole(metadata.get("views", 1), 1), "pooling": finite(metadata.get("pooling", 1), 1, 8)}
-    valid["store"] = metadata.get("store") is None or whole(metadata["store"], 1)
-    if wrong := [key for key in valid if not valid[key]]:
-        raise UserError(
-            f"its metadata has {wrong[0]} = {metadata[wrong[0]]!r:.60}, which is not valid: extract the features again"
-        )
+    maps = as_tensor(arrays[MAPS], MAPS).view(len(rows), -1) if MAPS in arrays else None
     if class_names:
         metadata = {"class_names": [for_terminal(name[:LONGEST]) for name in class_names]}
     metadata = {k: for_terminal(v[:LONGEST]) if isinstance(v, str) else v for k, v in metadata.items()}
     base = {name: as_tensor(arrays[name], name).to(rows.dtype) for name in BASE if name in arrays}
+    names = names and tuple(names)
     return Features(rows, torch.from_numpy(labels), metadata=metadata, maps=maps, names=names, **base)
 
 
@@ -249,14 +228,10 @@ def with_base(table: Features, path: str | Path) -> Features:
     Raises UserError where the file was extracted in another way than the table.
     """
     base = load_features(path)
-    dims, own = base.features.shape[1], table.features.shape[1]
-    if dims != own:
-        raise UserError(
-            f"{Path(path).name!r} has {dims} dimensions and the features have {own}: extract both with one network"
-        )
-    alike = {"weights": "networks", "pooling": "poolings", "views": "views", "store": "stored sides", "crop": "crops"}
+    alike = {"dim": "numbers of dimensions", "weights": "networks", "pooling": "poolings", "views": "views"}
+    alike |= {"store": "stored sides", "crop": "crops"}
     for key, plural in alike.items():
-        one, other = (stated(features.metadata, key) for features in (base, table))
+        one, other = (stated({**part.metadata, "dim": part.features.shape[1]}, key) for part in (base, table))
         if one and other and one != other:
             raise UserError(
                 f"{Path(path).name!r} and the features are of different {plural} ({one} and {other}): "
