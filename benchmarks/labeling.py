@@ -27,7 +27,7 @@ from protoadapt.core.threads import ahead
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed, embed_files
 from protoadapt.vision.feature_store import Store
-from protoadapt.vision.networks.onnx_graph import graph_of
+from protoadapt.vision.networks.engines import graph_of
 from protoadapt.vision.pictures.decode import Picture, decode
 
 SIDE = (500, 375)

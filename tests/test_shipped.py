@@ -49,7 +49,7 @@ def test_a_card_tells_the_published_rows_of_its_own_weights(name):
 @pytest.mark.parametrize("name", cards.names())
 def test_a_named_network_is_calibrated(name):
     card = cards.find_card(name)
-    calibration = cards.calibration_of(cards.card_file(name), card["weights"])
+    calibration = cards.of_card(name, card["weights"], None)["calibration"]
     check_calibration(calibration, 0.1, name)
     assert calibration["features"]
 

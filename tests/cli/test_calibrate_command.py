@@ -17,7 +17,7 @@ def test_the_command_fills_a_card_and_touches_nothing_else(tmp_path, capsys):
     save_features(file, Features(TABLE.features, TABLE.labels, metadata={"weights": "ab" * 8, "dataset": "clouds"}))
     command([file], card, episodes=4)
     result = json.loads(card.read_text())
-    assert cards.calibration_of(card, "ab" * 8) == result["calibration"]
+    assert cards.of_card(card.with_suffix(".onnx"), "ab" * 8, None)["calibration"] == result["calibration"]
     assert "calibrated on clouds" in capsys.readouterr().out
     card.write_text(json.dumps({**result, "licence": "mine", "calibration": None}))
     command([file], card, episodes=4)

@@ -156,7 +156,7 @@ def test_a_head_that_a_file_describes_wrongly_is_refused(runs, monkeypatch):
     from protoadapt.vision.networks import head_files
 
     tensors, metadata = head_files.load_weights(runs / "feat")
-    for wrong in ({"name": "nobody"}, "feat", {**metadata["head"], "dim": 10**9}, {**metadata["head"], "way": "5"}):
+    for wrong in ({"name": "nobody"}, "feat", {**metadata["head"], "dim": "5"}, {**metadata["head"], "dim": 10**40}):
         monkeypatch.setattr(head_files, "load_weights", lambda path, w=wrong: (tensors, {**metadata, "head": w}))
         with pytest.raises(UserError, match="does not describe its head"):
             load_head(runs / "feat")

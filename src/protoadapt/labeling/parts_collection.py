@@ -24,7 +24,7 @@ from protoadapt.labeling.pictures import load_same
 from protoadapt.labeling.support import IN_FOLDER, Example, Examples, check_classes, digest_of, one_per_picture
 from protoadapt.labeling.thumbnails import Progress
 from protoadapt.vision import networks
-from protoadapt.vision.networks.cards import calibration_of, card_file, trained_on
+from protoadapt.vision.networks.cards import of_card
 from protoadapt.vision.networks.engines import ONNXRUNTIME
 from protoadapt.vision.pictures.walk import Entry, Skipped, size_of
 from protoadapt.vision.shards.extract import open_features
@@ -76,10 +76,10 @@ def parts_collection(
     leave = {part: np.array(list(positions)) for part, positions in places.items()}
     unlabeled = replace(table, leave=leave, tick=_counter(on_progress, passes * table.n_rows))
     index, made_with = table.index, table.index["model"]
-    card = card_file(model or made_with["model"])  # as it is now, not as it was when the features were made
-    own = {"views": index["views"], "trained_on": trained_on(card, made_with.get("dataset"))}
-    # A card is calibrated with one view.
-    own["calibration"] = calibration_of(card, index["weights"]) if index["views"] == 1 else None
+    # The card as it is now, not as it was when the features were made.
+    own = of_card(model or made_with["model"], index["weights"], made_with.get("dataset")) | {"views": index["views"]}
+    if own["views"] > 1:  # a card is calibrated with one view
+        own["calibration"] = None
     unread = islice((one for part in table.parts for one in part.record["broken"]), SKIPPED)
     every = -(-table.n_rows // REPORTED)
     return Collection(

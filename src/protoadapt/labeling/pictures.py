@@ -68,7 +68,7 @@ def embed_pictures(
     if cache:
         check_output_folder(Path(cache))
     network, metadata = loaded
-    store = Store(cache, metadata["weights"], metadata["size"], metadata.get("dim"))
+    store = Store(cache, metadata["weights"], metadata["size"])
     files = list(dict.fromkeys([*pictures.files, *(example.file for example in examples.examples)]))
     contents, broken = embed_files(files, network, metadata, store, partial(on_progress, "pictures embedded"), views)
     skipped = [*examples.skipped, *pictures.skipped, *(Skipped(files[i], reason) for i, reason in broken.items())]

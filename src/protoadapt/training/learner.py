@@ -11,8 +11,7 @@ from protoadapt.core.heads import EpisodeHead
 from protoadapt.training.config import TrainConfig
 from protoadapt.training.objectives import OBJECTIVES, Head, Needs, Outputs, apply_head, combined_needs, heads_of
 from protoadapt.vision.networks import film
-from protoadapt.vision.networks.backbones import Staged
-from protoadapt.vision.networks.staged import drop_blocks, generalised_mean
+from protoadapt.vision.networks.backbones import Staged, drop_blocks, generalised_mean
 
 
 class Learner(nn.Module):

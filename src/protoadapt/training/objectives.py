@@ -20,7 +20,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.heads import HEADS, EpisodeHead, HeadShape
 from protoadapt.core.methods.common import sq_distances
 from protoadapt.vision.networks import film
-from protoadapt.vision.networks.staged import Staged
+from protoadapt.vision.networks.backbones import Staged
 
 if TYPE_CHECKING:
     from protoadapt.training.config import TrainConfig

@@ -63,7 +63,7 @@ def embed_batches(
         same pictures with larger sides, is what windows are cut from. Pixels in pinned memory are read by a GPU itself,
         and must stay until IN_FLIGHT more batches were asked for.
     views : how many views of each picture are averaged.
-    pooling : exponent of the mean over all positions (`networks.staged.generalised_mean`).
+    pooling : exponent of the mean over all positions (`networks.backbones.generalised_mean`).
     maps : the features of all positions instead of their mean, D · H · W per picture.
 
     Yields
@@ -305,7 +305,7 @@ def check_rows(rows: Array, pooling: float = 1.0) -> Array:
 
 def check_pooling(network: nn.Module, exponent: float, maps: bool = False) -> None:
     """Raises UserError unless this network can pool with this exponent, and give the features of places if asked."""
-    from protoadapt.vision.networks.staged import Staged
+    from protoadapt.vision.networks.backbones import Staged
 
     if not 1 <= exponent <= 8:
         raise UserError(

@@ -8,8 +8,7 @@ next run finds what an interrupted one has done:
     files (m, 48)     hash of a file's path, size and time of writing (16), and the content it had (32): an unchanged
                       file is not read again
 
-and in its metadata the sha256 of the features and of the other tables. Rows stay on disk until they are needed, and
-are compared with their checksum then.
+and in its metadata the sha256 of the features. Rows stay on disk until they are needed, and are compared with it then.
 """
 
 import hashlib
@@ -25,11 +24,8 @@ from safetensors.numpy import save
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import written_whole
-from protoadapt.core.untrusted import BROKEN
 
 FORMAT = 6  # raised when the pieces or the decoding of pictures change
-
-INDEX = ("files", "content")
 
 
 def stamp(file: str) -> bytes:
@@ -42,8 +38,7 @@ def stamp(file: str) -> bytes:
 class Store:
     """Features of one network by the sha256 of the picture files; `content_of` maps the stamps of files to contents.
 
-    `cache` is the folder of all stores (None: memory only), `weights` the hash of the network, `size` its input side,
-    `dim` the number of its features (None: not known, so that stored ones are not compared with it).
+    `cache` is the folder of all stores (None: memory only), `weights` the hash of the network, `size` its input side.
 
     >>> store = Store(None, "abc", 84)
     >>> store.add([b"sha256"], np.ones((1, 4), np.float32))
@@ -51,9 +46,8 @@ class Store:
     (True, (1, 4))
     """
 
-    def __init__(self, cache: str | Path | None, weights: str, size: int, dim: int | None = None):
+    def __init__(self, cache: str | Path | None, weights: str, size: int):
         self.folder = Path(cache, f"{weights}-{size}-{FORMAT}") if cache else None
-        self.dim = dim
         self.content_of: dict[bytes, bytes] = {}
         self._place: dict[bytes, tuple[Path, int]] = {}
         self._new: dict[bytes, np.ndarray] = {}
@@ -78,7 +72,7 @@ class Store:
         return len(self._new)
 
     def flush(self) -> None:
-        """Write what is new as a piece, under a name made of its contents."""
+        """Write what is new as a piece, named by its checksum."""
         if self.folder is None or not (self._new or self._new_stamps):
             return
         piece = {
@@ -86,10 +80,10 @@ class Store:
             "content": _table(self._new, 32),
             "features": np.array([*self._new.values()], np.float32).reshape(len(self._new), -1 if self._new else 1),
         }
-        sums = {"index": _checksum(*(piece[name] for name in INDEX)), "features": _checksum(piece["features"])}
-        path = self.folder / f"{sums['index'][:24]}.safetensors"
+        content = save(piece, {"features": _checksum(piece["features"])})
+        path = self.folder / f"{hashlib.sha256(content).hexdigest()[:24]}.safetensors"
         with written_whole(path) as partial:
-            partial.write_bytes(save(piece, sums))
+            partial.write_bytes(content)
         self._place |= {content: (path, row) for row, content in enumerate(self._new)}
         self._new, self._new_stamps = {}, {}
 
@@ -101,18 +95,17 @@ class Store:
         for row, content in enumerate(contents):
             piece, place = self._place[content]
             wanted.setdefault(piece, []).append((row, place))
-        answer = np.empty((0, 0), np.float32)
+        answer = np.empty(0, np.float32)
         for piece, pairs in wanted.items():
             with safe_open(piece, framework="numpy") as file:
-                table = file.get_tensor("features")
-                intact = _checksum(table) == (file.metadata() or {}).get("features")
-            if not answer.size:
-                answer = np.empty((len(contents), table.shape[1]), np.float32)
-            if not intact or not 0 < table.shape[1] == answer.shape[1] or not np.isfinite(table).all():
+                table, checksum = file.get_tensor("features"), file.metadata()["features"]
+            if _checksum(table) != checksum:
                 piece.unlink(missing_ok=True)
                 raise UserError(
                     f"{piece.name} of the feature cache was broken and is removed: run the same command again"
                 )
+            if not answer.size:
+                answer = np.empty((len(contents), table.shape[1]), np.float32)
             into, out_of = np.array(pairs).T
             answer[into] = table[out_of]
         return answer
@@ -120,19 +113,9 @@ class Store:
     def _enter(self, piece: Path) -> None:
         """Read the index of a piece. A broken one is removed: its pictures are embedded again."""
         try:
-            if not piece.is_file():  # a pipe would never end
-                raise ValueError("it is no file")
             with safe_open(piece, framework="numpy") as file:
-                files, contents = index = [file.get_tensor(name) for name in INDEX]
-                features = file.get_slice("features")
-                if _checksum(*index) != (file.metadata() or {}).get("index"):
-                    raise ValueError("it does not match its checksum")
-                n, dim = features.get_shape()
-                if features.get_dtype() != "F32" or n != len(contents):
-                    raise ValueError("its features are not float32 (n, D)")
-                if n and self.dim not in (None, dim):
-                    raise ValueError(f"it has {dim} features per picture, the network {self.dim}")
-        except (*BROKEN, SafetensorError) as error:
+                files, contents = file.get_tensor("files"), file.get_tensor("content")
+        except (OSError, SafetensorError) as error:
             warnings.warn(f"{piece.name} of the feature cache is broken ({error}): embedding again", stacklevel=4)
             with suppress(OSError):
                 piece.unlink()
@@ -141,8 +124,8 @@ class Store:
         self._place |= {bytes(content): (piece, row) for row, content in enumerate(contents)}
 
 
-def _checksum(*tables: np.ndarray) -> str:
-    return hashlib.sha256(b"".join(table.tobytes() for table in tables)).hexdigest()
+def _checksum(table: np.ndarray) -> str:
+    return hashlib.sha256(table.tobytes()).hexdigest()
 
 
 def _table(keys: Iterable[bytes], width: int) -> np.ndarray:

@@ -14,10 +14,8 @@ from torch import nn
 from protoadapt import UserError
 from protoadapt.vision import networks
 from protoadapt.vision.networks import cards, engines
-from protoadapt.vision.networks.backbones import BACKBONES, build
-from protoadapt.vision.networks.engines import AGREE, agreement, chosen_engine
-from protoadapt.vision.networks.onnx_graph import UnknownOperation, graph_of
-from protoadapt.vision.networks.staged import Stage, Staged, generalised_mean
+from protoadapt.vision.networks.backbones import BACKBONES, Stage, Staged, build, generalised_mean
+from protoadapt.vision.networks.engines import AGREE, UnknownOperation, agreement, chosen_engine, graph_of
 
 INSTALLED = [name for name in networks.names() if cards.weights_file(name)]
 

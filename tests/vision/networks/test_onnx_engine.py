@@ -1,6 +1,5 @@
 """Graphs in the user's cache folder: the same features without torch, and never a wrong file."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -44,15 +43,10 @@ def test_features_are_torchs(kept, model, tmp_path, paint):
     torch.testing.assert_close(*rows, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("how", ["empty", "cut", "foreign", "other weights", "too large"])
+@pytest.mark.parametrize("how", ["empty", "cut", "foreign"])
 def test_a_wrong_file_is_recognised_and_made_again(kept, model, how):
     right = kept.read_bytes()
-    if how == "too large":
-        os.truncate(kept, 1 << 40)  # sparse
-    else:
-        weights = networks.load(model)[1]["weights"].encode()
-        wrong = {"empty": b"", "cut": right[:-7], "foreign": b"\x89PNG\r\n\x1a\n" + bytes(100)}
-        kept.write_bytes(wrong.get(how, right.replace(weights, b"0" * 16)))
+    kept.write_bytes({"empty": b"", "cut": right[:-7], "foreign": b"\x89PNG\r\n\x1a\n" + bytes(100)}[how])
     assert not isinstance(networks.load_for_files(model)[0], OnnxEngine)
     assert kept.read_bytes() == right
     assert isinstance(networks.load_for_files(model)[0], OnnxEngine)
@@ -72,19 +66,6 @@ def test_a_graph_that_disagrees_with_torch_is_not_kept(model, tmp_path, monkeypa
     monkeypatch.setattr(OnnxEngine, "maps", lambda self, picture: right(self, picture)[:, ::-1].copy())
     assert networks.load(model)[1]["engine"] == "torch"
     assert not graph_folder().exists()
-
-
-@pytest.mark.parametrize("what", ["a pipe", "an endless device", "a loop of links"])
-def test_what_is_no_file_is_neither_read_nor_left(kept, model, what):
-    kept.unlink()
-    if what == "a pipe":
-        os.mkfifo(kept)
-    else:
-        kept.symlink_to("/dev/zero" if what == "an endless device" else kept)
-    assert not isinstance(networks.load_for_files(model)[0], OnnxEngine)
-    assert isinstance(networks.load_for_files(model)[0], OnnxEngine)
-    assert kept.is_file()
-    assert not kept.is_symlink()
 
 
 @pytest.mark.parametrize(("stated", "threads"), [("2,1", 2), ("1", 1), ("abc", 4), ("0", 4), ("", 4), ("100000", 4)])

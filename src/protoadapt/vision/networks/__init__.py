@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from protoadapt.core.errors import UserError, no_such
-from protoadapt.vision.networks.cards import LITE, SHIPPED, calibration_of, card_file, names, trained_on, weights_file
+from protoadapt.vision.networks.cards import LITE, SHIPPED, names, of_card, weights_file
 from protoadapt.vision.networks.onnx_engine import kept_network
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
             raise UserError(f"{name.count('+') + 1:,} networks are to be joined: give at most {MOST_JOINED}")
         return join(name, [load(part, device, engine) for part in name.split("+")])
     network, metadata = _open(name)
-    metadata |= _of_card(name, metadata)
+    metadata |= {"model": str(name), **of_card(name, metadata["weights"], metadata["dataset"])}
     if "engine" not in metadata:  # an ONNX file has no other
         network, metadata["engine"] = chosen_engine(network, metadata, device, engine, _weights_of(name) is not None)
     return network, metadata
@@ -64,14 +64,8 @@ def load_for_files(name: str | Path, device: str = "cpu") -> "tuple[nn.Module | 
     if found is None:
         return load(name, device)
     engine, metadata = found
-    return engine, metadata | _of_card(name, metadata)
-
-
-def _of_card(name: str | Path, metadata: dict[str, Any]) -> dict[str, Any]:
-    """What a network's name and card add to its metadata."""
-    card = card_file(name)
-    words = {"model": str(name), "trained_on": trained_on(card, metadata["dataset"])}
-    return words | {"calibration": calibration_of(card, metadata["weights"])}
+    own = of_card(name, metadata["weights"], metadata["dataset"])
+    return engine, metadata | {"model": str(name), **own}
 
 
 def _weights_of(name: str | Path) -> Path | None:

@@ -1,6 +1,14 @@
-"""The networks that protoadapt trains: images (B, 3, H, W) → non-negative features (B, D). BACKBONES lists them."""
+"""Networks that can be trained: they stop and resume at every mixing layer. BACKBONES lists those with a name.
 
-from collections.abc import Callable, Sequence
+Mixing layer 0 is the input; mixing layer l is the output of stage l, for l = 1 … L. For every l,
+
+    forward(x) = forward_from(forward_to(x, l), l)
+
+so that hidden features can be mixed anywhere, as Manifold Mixup and HCT do.
+Axes: B images, C channels, H and W pixels, D feature dimensions.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -8,9 +16,70 @@ import torch
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, no_such
-from protoadapt.vision.networks.staged import Stage, Staged, conv, initialise
 
-__all__ = ["BACKBONES", "Staged", "build", "initialise"]
+Noise = Callable[[Tensor], Tensor]
+"""Noise that training adds to the hidden features of the last two stages, such as `drop_blocks`."""
+
+
+class Staged(nn.Module):
+    """A sequence of stages, then a mean over all positions. Features are non-negative: the last stage ends in ReLU."""
+
+    def __init__(self, stages: Iterable[nn.Module], dim: int):
+        super().__init__()
+        self.stages = nn.ModuleList(stages)
+        self.dim = dim
+
+    def forward_to(self, x: Tensor, layer: int, noise: Noise | None = None) -> Tensor:
+        """Images (B, 3, H, W) to the hidden features (B, C, H', W') at mixing layer `layer`."""
+        return self._between(x, 0, layer, noise)
+
+    def forward_from(self, h: Tensor, layer: int, pooling: float = 1.0, noise: Noise | None = None) -> Tensor:
+        """Hidden features at mixing layer `layer` to features (B, D), float32 whatever the stages compute in."""
+        return generalised_mean(self.maps_from(h, layer, noise), pooling)
+
+    def maps_from(self, h: Tensor, layer: int, noise: Noise | None = None) -> Tensor:
+        """Hidden features at mixing layer `layer` to those of the last stage (B, D, H', W'), before their mean."""
+        return self._between(h, layer, len(self.stages), noise)
+
+    def side(self, size: int) -> int:
+        """Places per side of the last stage, for pictures of `size` pixels per side."""
+        training, like = self.training, next(self.parameters())
+        with torch.no_grad():
+            maps = self.eval().maps_from(like.new_zeros(1, 3, size, size), 0)
+        self.train(training)
+        return maps.shape[-1]
+
+    def _between(self, h: Tensor, first: int, last: int, noise: Noise | None) -> Tensor:
+        for number in range(first, last):
+            h = self.stages[number](h)
+            if noise and number >= len(self.stages) - 2:
+                h = noise(h)
+        return h
+
+    def forward(self, x: Tensor, pooling: float = 1.0) -> Tensor:
+        return self.forward_from(x, 0, pooling)
+
+
+def generalised_mean(h: Tensor, exponent: float) -> Tensor:
+    """(mean of h^p)^(1/p) over all positions of h ≥ 0, (B, C, H, W) → (B, C): the larger p, the more strong positions
+    count (Radenović et al. 2018)."""
+    if exponent == 1:
+        return h.mean((2, 3), dtype=torch.float32)
+    return h.float().pow(exponent).mean((2, 3)).pow(1 / exponent)
+
+
+class Stage(nn.Sequential):
+    """A sequence of modules. `torch.compile` skips the `forward` of nn.Sequential, so a stage has its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for module in self:
+            x = module(x)
+        return x
+
+
+def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> nn.Conv2d:
+    """A convolution that keeps the size (at stride 1) and has no bias, since a BatchNorm follows."""
+    return nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False)
 
 
 def conv4(width: int = 64) -> Staged:
@@ -75,3 +144,39 @@ def build(name: str, width: int | None = None) -> Staged:
     if not 1 <= width <= 4096:
         raise UserError(f"width is {width}: give 1 to 4096 channels for the first stage")
     return BACKBONES[name](width=width)
+
+
+def initialise(module: nn.Module, generator: torch.Generator) -> None:
+    """Draw every weight of `module` from `generator`: He et al. (2015) for convolutions, uniform ±1/√D for linear
+    layers and LSTMs."""
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+        elif isinstance(part, nn.Linear):
+            bound = part.in_features**-0.5
+            nn.init.uniform_(part.weight, -bound, bound, generator=generator)
+            if part.bias is not None:
+                nn.init.uniform_(part.bias, -bound, bound, generator=generator)
+        elif isinstance(part, nn.LSTM | nn.LSTMCell):
+            for weight in part.parameters():
+                nn.init.uniform_(weight, -(part.hidden_size**-0.5), part.hidden_size**-0.5, generator=generator)
+
+
+def drop_blocks(h: Tensor, share: float, generator: torch.Generator, side: int = 5) -> Tensor:
+    """DropBlock (Ghiasi et al. 2018): dropout of squares, as the neighbours of a single zero would reveal it.
+
+    Sets squares of `side` positions of h (B, C, H, W) to 0, others in every channel, and scale the rest to keep the
+    mean. A corner is drawn with probability γ, such that about `share` of all positions is hit:
+
+        γ · side² · (H − side + 1)(W − side + 1) = share · H · W
+
+    On maps no larger than a square (ResNet-12's last at 84 pixels) whole channels are dropped. `generator` must be on
+    the device of h.
+    """
+    side = min(side, *h.shape[2:])
+    free = [n - side + 1 for n in h.shape[2:]]
+    gamma = share * h.shape[2] * h.shape[3] / (side * side * free[0] * free[1])
+    corners = torch.rand((*h.shape[:2], *free), generator=generator, device=h.device) < gamma
+    hit = nn.functional.max_pool2d(nn.functional.pad(corners.to(h.dtype), [side - 1] * 4), side, stride=1)
+    kept = 1 - hit
+    return h * kept * (kept.numel() / kept.sum(dtype=torch.float32).clamp_min(1)).to(h.dtype)

@@ -67,19 +67,15 @@ def read_card(file: Path | None) -> dict[str, Any] | None:
     return card if isinstance(card, dict) and card.get("schema") == SCHEMA else None
 
 
-def trained_on(file: Path | None, dataset: str | None) -> str | None:
-    """The pictures a network was trained on, in the words of its card; without a card, the name of the dataset."""
-    words = (read_card(file) or {}).get("trained_on")
-    return words if isinstance(words, str) else dataset
-
-
-def calibration_of(file: Path | None, weights: str) -> Any:
-    """The calibration of these weights that `protoadapt calibrate` wrote into the card; None where there is none.
-
-    `labeling.familiarity` checks it where it is used.
-    """
-    card = read_card(file) or {}
-    return card.get("calibration") if card.get("weights") == weights else None
+def of_card(name: str | Path, weights: str, dataset: str | None) -> dict[str, Any]:
+    """What the card of a model says of weights: `trained_on` in words (without a card, the name of the dataset), and
+    their `calibration`, or None. `labeling.familiarity` checks that where it is used."""
+    card = read_card(card_file(name)) or {}
+    words, own = card.get("trained_on"), card.get("weights") == weights
+    return {
+        "trained_on": words if isinstance(words, str) else dataset,
+        "calibration": card.get("calibration") if own else None,
+    }
 
 
 def overview() -> list[dict[str, Any]]:
@@ -135,8 +131,7 @@ def network_metadata(source: str, way_out: str, **values: Any) -> dict[str, Any]
     """
     values = {"width": None, "crop": "none", **values}
     wrong = [key for key in ("backbone", "crop", "dataset") if not isinstance(values.get(key), str)]
-    if not (values.get("width") is None or type(values["width"]) is int):
-        wrong.append("width")
+    wrong += ["width"] * (values["width"] is not None and type(values["width"]) is not int)
     for key in (*wrong, *input_errors(values)):
         bounds = f"; only {SMALLEST} to {LARGEST} pixels per side can be made" if key == "size" else ""
         value = str(values.get(key))[:50]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from protoadapt.core.heads.head import Film
-from protoadapt.vision.networks.staged import Staged, generalised_mean
+from protoadapt.vision.networks.backbones import Staged, generalised_mean
 
 
 def layers(backbone: Staged) -> list[nn.BatchNorm2d]:

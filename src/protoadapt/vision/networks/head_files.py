@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -10,12 +9,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.features import Features
 from protoadapt.core.heads import HEADS, EpisodeHead, HeadShape, as_method
 from protoadapt.core.methods import Method
-from protoadapt.core.untrusted import whole
 from protoadapt.vision.networks.model_files import load_into, load_weights
-
-MOST = {"dim": 65_536, "side": 256, "way": 10_000, "shot": 10_000}
-MOST_LAYERS = 1000
-"""Largest numbers that a file may ask memory for."""
 
 
 @dataclass(frozen=True)
@@ -67,25 +61,16 @@ def load_head(path: str | Path) -> TrainedHead:
             f"{str(path)!r} has no few-shot head, as its recipe trains a classifier: use --method, or give a run that "
             f"trains one of {', '.join(HEADS)}"
         )
-    shape = _shape(stated)
-    if shape is None or stated["name"] not in HEADS:
-        raise UserError(f"{str(path)!r} does not describe its head ({str(stated)[:80]}): train it again")
-    name = stated["name"]
+    try:
+        name, channels = stated["name"], tuple(stated.get("channels", ()))
+        shape = HeadShape(**{key: stated[key] for key in ("dim", "side", "way", "shot")}, channels=channels)
+        with torch.device("meta"):  # takes no memory: a file may ask for any amount, and must hold as much itself
+            sizes = {key: tensor.shape for key, tensor in HEADS[name](shape).state_dict().items()}
+    except Exception as error:  # it may say anything
+        raise UserError(f"{str(path)!r} does not describe its head ({str(stated)[:80]}): train it again") from error
     own = {k.removeprefix(f"{name}."): t for k, t in tensors.items() if k.startswith(f"{name}.")}
-    with torch.device("meta"):  # takes no memory: a file may ask for any amount, and must hold as much itself
-        sizes = {key: tensor.shape for key, tensor in HEADS[name](shape).state_dict().items()}
     if sizes != {key: tensor.shape for key, tensor in own.items()}:
         raise UserError(f"the weights in {str(path)!r} do not fit its head ({name}, {shape}): train it again")
     module = HEADS[name](shape)
     load_into(module, own, path)
     return TrainedHead(name, module.eval().requires_grad_(False), metadata["weights"], Path(path))
-
-
-def _shape(stated: Any) -> HeadShape | None:
-    if not isinstance(stated, dict) or not isinstance(stated.get("name"), str):
-        return None
-    numbers, channels = {key: stated.get(key) for key in MOST}, stated.get("channels", [])
-    known = all(whole(n, 1, MOST[key]) for key, n in numbers.items()) and isinstance(channels, list)
-    if not known or len(channels) > MOST_LAYERS or not all(whole(n, 1, MOST["dim"]) for n in channels):
-        return None
-    return HeadShape(**numbers, channels=tuple(channels))  # type: ignore[arg-type]

@@ -16,8 +16,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.core.files import sha256_of
+from protoadapt.vision.networks.backbones import Stage, Staged
 from protoadapt.vision.networks.cards import LITE, network_metadata, weights_file, wheel
-from protoadapt.vision.networks.staged import Stage, Staged
 
 DIM, STEM = 1280, 32
 MEAN, STD = 127 / 255, 128 / 255  # of pixels in [0, 1]: they were trained on (x − 127)/128

@@ -47,7 +47,6 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     file = path if folder is None else folder / MODEL if folder.is_dir() else folder
     if not file.is_file():
         raise UserError(f"there is no model {str(file)!r}: give a run, a checkpoint or a .safetensors file")
-    metadata, weights = None, dict[str, Tensor]()
     try:
         if file.suffix != ".npz":
             with safe_open(file, framework="numpy") as opened:
@@ -55,7 +54,7 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
                 weights = {name: torch.from_numpy(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
     except (*BROKEN, SafetensorError) as error:
         raise UserError(f"{str(file)!r} is truncated or not a model: download it again") from error
-    if file.suffix == ".npz" or {"features", "labels"} <= weights.keys():
+    if {"features", "labels"} <= weights.keys():
         raise UserError(
             f"{str(file)!r} is a feature file, not a model: give a model, such as a name that `protoadapt models` lists"
         )

@@ -22,12 +22,8 @@ from protoadapt.core.untrusted import clean_json
 from protoadapt.vision.networks.cards import network_metadata
 
 ENGINE = "onnxruntime"
-LARGEST = 1 << 31
-"""Bytes of a kept graph; onnxruntime takes no larger ones."""
 MOST = 16
 """Networks that are kept; the one that was written first goes first."""
-STATED = ("backbone", "width", "dim", "weights", "rectified", "size", "mean", "std", "crop", "dataset")
-"""Metadata that a graph keeps: what belongs to its weights. The rest is that of the card, which may change."""
 
 
 def import_onnxruntime() -> ModuleType:
@@ -67,7 +63,7 @@ def stored_metadata(session: Any) -> dict[str, Any]:
 
 
 class OnnxEngine:
-    """A graph (`onnx_graph`) in onnxruntime. Every picture is computed by one thread, and threads share pictures.
+    """A graph (`engines.graph_of`) in onnxruntime. Every picture is computed by one thread, and threads share pictures.
 
     So features do not depend on the batch or the number of threads, and no thread waits for another within a picture.
     """
@@ -117,23 +113,18 @@ def keep_graph(graph: bytes, metadata: Mapping[str, Any]) -> None:
 
 def kept_network(weights: Path) -> tuple[OnnxEngine, dict[str, Any]] | None:
     """The network of a file of weights and its metadata; None where its graph is not kept. A broken one is removed."""
-    path = None
     try:
-        digest = sha256_of(weights)[:16]
-        path = _graph_file(digest)
-        if not os.path.lexists(path):
-            return None
-        if path.is_file() and path.stat().st_size <= LARGEST:  # a pipe would never end
-            engine = OnnxEngine(str(path), _threads())
-            metadata = network_metadata("a kept graph", "", **engine.metadata)
-            if metadata["weights"] == digest:
-                return engine, metadata | {"engine": ENGINE}
-    except Exception:  # no home, no onnxruntime, a damaged graph: `load` says what is wrong
-        pass
-    if path is not None:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-    return None
+        path = _graph_file(sha256_of(weights)[:16])
+    except (ImportError, RuntimeError):  # no onnxruntime, no home
+        return None
+    if not path.is_file():
+        return None
+    try:
+        engine = OnnxEngine(str(path), _threads())
+        return engine, network_metadata("a kept graph", "", **engine.metadata) | {"engine": ENGINE}
+    except Exception:  # a damaged file may fail in any way
+        path.unlink(missing_ok=True)
+        return None
 
 
 def _graph_file(weights: str) -> Path:

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from protoadapt.core.errors import UserError, install
+from protoadapt.core.errors import UserError, count, install
 from protoadapt.core.files import sha256_of
 from protoadapt.vision.networks.cards import first_line, network_metadata
 from protoadapt.vision.networks.onnx_engine import ENGINE, onnx_session, stored_metadata
@@ -44,12 +44,8 @@ def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
     stored = stored_metadata(session)
     if "classes" in stored:
         raise UserError(f"{name} is a classifier, not an embedding network: export it without --classifier")
-    shapes = [entry.shape for entry in session.get_inputs()]  # axes of free size are names
-    if len(shapes) != 1 or len(shapes[0]) != 4 or (isinstance(shapes[0][1], int) and shapes[0][1] != 3):
-        raise UserError(f"{name} must take one batch of pictures (B, 3, H, W) and takes {shapes}: export another model")
     network = OnnxFeatures(session)
-    if isinstance(shapes[0][0], int) and not network.one_by_one:
-        raise UserError(f"{name} takes {shapes[0][0]} pictures at a time: export it with a free batch size")
+    shape = network.input.shape  # axes of free size are names
     if network.raw:  # x in [0, 1] becomes 255·x: pixels as they are
         stored |= {"mean": [0.0] * 3, "std": [1 / 255] * 3}
     metadata = network_metadata(
@@ -57,7 +53,7 @@ def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
         "write size, mean and std into its metadata (docs/models.md shows how)",
         backbone=str(stored.get("backbone") or "onnx"),
         weights=sha256_of(path)[:16],
-        size=shapes[0][2] if isinstance(shapes[0][2], int) else stored.get("size"),
+        size=shape[2] if len(shape) == 4 and isinstance(shape[2], int) else stored.get("size"),
         resize=_stored_resize(stored.get("resize")),
         mean=stored.get("mean"),
         std=stored.get("std"),
@@ -69,14 +65,13 @@ def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
     for pictures in (1, 3):
         try:
             rows = network(torch.zeros(pictures, 3, size, size))
+            if len(rows) != pictures or not rows.numel():
+                raise ValueError(f"it gives shape {tuple(rows.shape)}, not one row per picture")
         except Exception as error:  # onnxruntime has no base class of its own for what can go wrong
             raise UserError(
-                f"{name} fails on a picture of {size} pixels ({first_line(error)}): correct the size in its metadata"
+                f"{name} fails on {count(pictures, 'picture')} of {size} pixels ({first_line(error)}): export it with "
+                f"one input (B, 3, H, W) and a free batch size, or correct the size in its metadata"
             ) from error
-        if len(rows) != pictures or not rows.numel():
-            raise UserError(
-                f"{name} gives shape {tuple(rows.shape)} for {pictures} pictures: it must give one row per picture"
-            )
     return network, metadata | {"dim": rows.shape[1]}
 
 
