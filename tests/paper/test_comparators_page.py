@@ -1,4 +1,4 @@
-"""The comparators: parts of several processes merged, and quoted and measured numbers in their places of the table."""
+"""The comparators: parts of several processes merged, and what recipes say of them is what was measured."""
 
 import json
 from pathlib import Path
@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.comparators import SYSTEMS, merged, merged_files, training_record
-from paper.comparators_page import (
-    NAMES,
-    NOT_TRAINED,
-    comparators_section,
-    here,
-    own_label,
-    read_comparators,
-)
+from paper.comparators_page import NAMES, NOT_TRAINED, own_label, read_comparators
 from paper.quoted import LITERATURE
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
@@ -24,48 +17,6 @@ from protoadapt.training import TrainConfig
 from protoadapt.training.recipes import RECIPES, comparators, earlier_run, recipe
 
 RESULTS = Path(__file__).parents[2] / "results"
-
-
-def entry(accuracy, difference=None):
-    own = {"accuracy": accuracy, "ci95": 0.25, "episodes": 10_000}
-    return own | ({"minus_reference": [difference, 0.1]} if difference is not None else {})
-
-
-METHODS = {"protonet": entry(60.0, -20.0), "cipa": entry(70.0)}
-
-
-def system(recipe, one, five, start="", **training):
-    results = {"novel 1-shot": {**METHODS, **one}, "novel 5-shot": {**METHODS, **five}}
-    return {"recipe": recipe, "start": start, "results": results, "training": training}
-
-
-def written(folder, systems):
-    document = {"dataset": "cifar-fs", "hardware": "one GPU", "systems": systems}
-    (folder / "comparators-cifar-fs.json").write_text(json.dumps(document))
-    return document
-
-
-def cells_of(line):
-    return [cell.strip() for cell in line.split("|")[1:-1]]
-
-
-def test_no_file_no_section(tmp_path):
-    assert comparators_section(tmp_path) == []
-
-
-def test_own_inference_is_the_head_or_what_the_paper_uses(tmp_path):
-    systems = {
-        "tpn": system("tpn", {"tpn": entry(66.0, -4.5)}, {}, start="classifier_baseline"),
-        "cc_rot": system("cc_rot", {}, {}, seconds=201.4),
-    }
-    written(tmp_path, systems)
-    lines = "\n".join(comparators_section(tmp_path)).splitlines()
-    tpn, rotation = ([cells_of(line) for line in lines if line.startswith(f"| {name} |")] for name in systems)
-    assert tpn[0][:4] == ["tpn", "classifier_baseline", "65.89", "66.00 ± 0.25"]
-    assert tpn[0][4:7] == ["60.00 ± 0.25", "70.00 ± 0.25", "-4.50 ± 0.10"]
-    assert tpn[1][2:4] == ["79.38", ""], "a head that cannot answer five shots has no number there"
-    assert rotation[0][1:4] == ["random weights", "76.09 (WRN-28-10)", "60.00 ± 0.25"]
-    assert rotation[0][-1] == "201 s"
 
 
 def test_recipes_state_what_was_measured():
@@ -79,36 +30,6 @@ def test_recipes_state_what_was_measured():
         for label in ("cipa", own_label(one, found[1])):
             if label in found[0]:
                 assert " / ".join(f"{results[label]['accuracy']:.1f}" for results in found) in words, (name, label)
-
-
-def test_does_meta_learning_add_anything(tmp_path):
-    head = {"epnet": entry(74.0, 4.0), "cipa": entry(72.5, 2.5)}
-    written(tmp_path, {"hct_r": system("hct_r", {}, {}), "epnet from hct_r": system("epnet", head, {}, start="hct_r")})
-    lines = "\n".join(comparators_section(tmp_path)).splitlines()
-    line = cells_of(next(line for line in lines if line.startswith("| EPNet |")))
-    assert line[1] == "novel 1-shot"
-    assert line[3:] == ["72.50 ± 0.25", "74.00 ± 0.25", "+2.50 ± 0.10", "+4.00 ± 0.10"]
-
-
-def test_a_row_of_the_literature_has_the_forms_of_both_shots(tmp_path):
-    """A head of fixed shot is trained twice; a system on HCT_R's network is no row of the literature.
-
-    Where both forms answer a shot, it is the one that was trained with it.
-    """
-    document = written(
-        tmp_path,
-        {
-            "snail": system("snail", {}, {"snail": entry(68.0)}, start="classifier_baseline"),
-            "snail, 1-shot": system("snail", {"snail": entry(55.0)}, {}, start="classifier_baseline"),
-            "feat from hct_r": system("feat", {"feat": entry(80.0)}, {}, start="hct_r"),
-            "protonet": system("protonet", {"protonet": entry(1.0)}, {"protonet": entry(5.0)}),
-            "protonet, 1-shot": system("protonet", {"protonet": entry(2.0)}, {"protonet": entry(4.0)}),
-        },
-    )
-    assert here([document], "CIFAR-FS", "ProtoNet") == ["2.00 ± 0.25", "5.00 ± 0.25"]
-    assert here([document], "CIFAR-FS", "SNAIL") == ["55.00 ± 0.25", "68.00 ± 0.25"]
-    assert here([document], "CIFAR-FS", "FEAT") == ["", ""]
-    assert here([document], "CUB", "SNAIL") == ["", ""]
 
 
 def test_parts_are_merged_with_paired_differences():

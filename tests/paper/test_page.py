@@ -1,33 +1,35 @@
-"""Sections and figures from result files alone: what they say is in the files, and what is missing is said.
+"""Sections and figures from result files alone: what is missing, damaged or of another method is said.
 
-The pages under docs/, which a test compares with what is made of results/, show every table in full.
+`tests/test_docs.py` compares the pages, which show every table in full, with what is made of results/.
 """
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from paper.choice_plans import with_views
+from paper.choice import choice_table, judged, winner
+from paper.choice_plans import CHOICES, CHOSEN, with_views
 from paper.cub_plans import FULL, SMALL_FILES
 from paper.figures import draw_figures
+from paper.labeling_page import draw_suggest
 from paper.results_page import results_page, section
-from paper.stored_results import Results
-from paper.tables import MINI_CHOSEN, SEMI, SEMI_METHODS, TABLES, UNLABELLED
+from paper.stored_results import SHOTS, Results
+from paper.tables import MINI_CHOSEN, TABLES, UNLABELLED
 from paper.trends import saturation, trends
 from protoadapt.core.methods import method
-from protoadapt.core.results import pack, paired_difference
+from protoadapt.core.results import pack
 
+RESULTS = Path(__file__).parents[2] / "results"
 TRIAL = with_views(MINI_CHOSEN)
 EARLIER = {"method": "cipa", "arguments": {**method("cipa").settings, "tau": 12.0}}
 
 
 def record(spec: str, correct, **changes) -> dict:
     """A record of so many right answers of 75 in each episode."""
-    values = 100 * np.asarray(correct) / 75
-    ci95 = float(1.96 * values.std(ddof=1) / np.sqrt(len(values)))
-    numbers = {"accuracy": float(values.mean()), "ci95": ci95, "episodes": len(values), "queries": 75}
+    numbers = {"accuracy": 100 * np.mean(correct) / 75, "episodes": len(correct), "queries": 75}
     about = {"label": method(spec).label, "features": {}, "protocol": {}, "seed": 0, "seconds": 1.0}
     return {**about, **numbers, "correct": pack(np.asarray(correct, int)), **changes}
 
@@ -66,14 +68,6 @@ def test_a_main_row_stands_beside_the_paper_and_what_is_missing_is_said(some):
         "Not measured: tiered-imagenet (for want of ImageNet's pictures). "
         "Not run yet, or not in full: cifar-fs-epnet, fc100-again, mini-imagenet-epnet, cub-box, cub-whole-168-epnet."
     )
-
-
-def test_methods_on_the_same_episodes_are_paired(some):
-    one, other = (Results(some).get(TRIAL, 1, spec) for spec in ("cipa", "protonet"))
-    gain = "{:+.2f} ± {:.2f}".format(*paired_difference(one, other))
-    assert any(line.startswith("| cipa |") and gain in line for line in section("main", Results(some)).splitlines())
-    long, short = record("cipa", [60, 50, 40, 75]), record("paddle", [59, 52])
-    assert paired_difference(short, long)[0] == pytest.approx(100 * np.mean([-1, 2]) / 75)
 
 
 def test_differences_between_networks_are_paired_and_the_missing_ones_are_said(tmp_path):
@@ -157,16 +151,58 @@ def test_the_papers_trends_hold_where_they_hold(name, values, broken):
     assert saturation(curve([50, 60, 70, 75, 80, 80, 80, 80])) == 16
 
 
-def test_the_semi_supervised_chart_and_its_trends(tmp_path):
-    for (network, m), trial in SEMI.items():
-        rows = {f"{network} + {words}": spec for words, spec in SEMI_METHODS.items()}
-        results = [
-            {**AS_IN_THE_PAPER.get(name, AS_IN_THE_PAPER["Base + CIPA"])[m], "label": method(spec).label}
-            for name, spec in rows.items()
-        ]
-        write(tmp_path, trial.file(1), results)
-    page = section("semi", Results(tmp_path))
-    assert "| HCT_R + CIPA saturates at M = 64 | holds | it saturates at M = 64 |" in page
-    [drawn] = draw_figures("semi", Results(tmp_path), tmp_path / "images")
-    with Image.open(drawn) as picture:
+FIGURES = {
+    "semi.png": lambda folder: draw_figures("semi", Results(RESULTS), folder),
+    "adaptation.png": lambda folder: draw_figures("figure3", Results(RESULTS), folder),
+    "suggest.png": lambda folder: draw_suggest(
+        json.loads((RESULTS / "suggest.json").read_text()), folder / "suggest.png"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_drawn_from_its_results(tmp_path, name):
+    FIGURES[name](tmp_path)
+    with Image.open(tmp_path / name) as picture:
         assert len(picture.convert("RGB").getcolors(1 << 20)) > 50
+
+
+CHOICE = CHOICES["choice"]
+FIRST, SECOND, *_ = CHOICE.candidates
+
+
+def judge(folder, words: str, rights: list[int]) -> None:
+    """Results of a candidate on the validation classes of the first places where it is judged."""
+    for trial, right in zip(CHOICE.trials(CHOICE.candidates[words]).values(), rights):
+        for shot in SHOTS:
+            write(folder, trial.file(shot), [record("cipa", [right, right + shot])])
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_a_main_row_is_what_the_rule_chose_on_validation_classes(name):
+    choice = CHOICES[name]
+    assert choice.candidates[winner(choice, Results(RESULTS))] == CHOSEN[name]
+    for run in choice.candidates.values():
+        assert all(trial.split == "val" for trial in choice.trials(run).values())
+        assert all(trial.split == "novel" for trial in choice.novel_trials(run))
+
+
+def test_the_highest_mean_over_all_validation_classes_wins(tmp_path):
+    """The first is ahead on mini-ImageNet, the second by more on CUB."""
+    judge(tmp_path, FIRST, [60, 40, 40])
+    judge(tmp_path, SECOND, [55, 46, 46])
+    results = Results(tmp_path)
+    assert winner(CHOICE, results) == SECOND
+    mean, _ = judged(CHOICE.trials(CHOICE.candidates[FIRST]), results)
+    assert mean == pytest.approx(100 * (140 / 3 + 1.5) / 75)
+    chosen = next(line for line in choice_table(CHOICE, results).splitlines() if "chosen" in line)
+    assert chosen.startswith(f"| {SECOND} |")
+
+
+def test_a_candidate_without_all_results_is_not_chosen(tmp_path):
+    judge(tmp_path, FIRST, [40, 40, 40])
+    judge(tmp_path, SECOND, [70, 70])
+    results = Results(tmp_path)
+    assert winner(CHOICE, results) == FIRST
+    assert "not measured" in choice_table(CHOICE, results)
+    assert winner(CHOICE, Results(tmp_path / "empty")) is None
