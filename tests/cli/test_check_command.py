@@ -97,7 +97,6 @@ def test_data_that_is_hardly_any(protoadapt, folder, paint):
     paint(folder / "one" / "red" / "1.png", "red")
     out, err = protoadapt("check", "one", "--out", "o")
     assert "1 picture of 1 class\n0 labels that are probably wrong" in out
-    assert "note: 1 class has one picture only, whose label cannot be checked, such as 'red'" in err
     for name in ("a", "b"):  # two classes of identical pictures
         for i in range(2):
             paint(folder / "same" / name / f"{i}.png", "red", 0)

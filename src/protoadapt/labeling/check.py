@@ -12,7 +12,6 @@ their nearest pictures far less than is usual here. *Confused classes* are those
 """
 
 import os
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,11 +37,6 @@ from protoadapt.vision.pictures.decode import THUMB
 from protoadapt.vision.pictures.walk import Listing
 
 SCHEMA = "protoadapt-check/1"
-CHECK_FILES = {
-    "check.csv": re.compile(rb"file,label,fault,detail"),
-    "check.json": re.compile(rb'"schema": *"protoadapt-check/'),
-    "check.html": re.compile(rb'content="protoadapt, check"'),
-}
 COLUMNS = ("file", "label", "fault", "detail", "score", "group")
 EXAMPLES = 12
 """Pictures of a pair of confused classes that are named."""
@@ -107,9 +101,7 @@ def check_folder(
     >>> check_folder(["pictures"], "checked", model="lite0")["suspects"][0]["likely"]
     'oak'
     """
-    if images is not None and not os.path.isdir(images):
-        raise UserError(f"there is no folder {str(images)!r}: give the one that the files of the table are in")
-    output = Output(out, CHECK_FILES, page)
+    output = Output(out, "check", page)
     base = Path(images or (sources[0] if os.path.isdir(sources[0]) else Path(sources[0]).parent))
     examples = read_support(sources, base, least=1, option="--images")
     network = networks.load_for_files(model, device)
@@ -119,8 +111,7 @@ def check_folder(
         if (content := embedded.content_of[example.file]) is not None and example.label != UNKNOWN:
             labels.setdefault(content, {})[example.file] = example.label
     if not labels:
-        why = f" ({to_text(embedded.skipped[-1].file)!r}: {embedded.skipped[-1].reason})" if embedded.skipped else ""
-        raise UserError(f"no labelled picture can be read{why}: give other pictures")
+        raise UserError(f"no picture of {str(base)!r} that has a label can be read: give other pictures")
     classes = class_names(examples.examples)
     number = {name: code for code, name in enumerate(classes)}
     codes = np.array([number[next(iter(of.values()))] if len({*of.values()}) == 1 else -1 for of in labels.values()])
@@ -134,9 +125,6 @@ def check_folder(
     notes, tables = examples.notes(), (Path(source) for source in sources if os.path.isfile(source))
     if guesses := sum(bool(row.label) and not row.is_example for table in tables for row in table_rows(table)):
         notes.append(f"{count(guesses, 'label is', 'labels are')} a guess of `label` that nobody changed: not checked")
-    if single := [classes[code] for code in np.flatnonzero(np.bincount(codes[codes >= 0]) == 1)]:
-        alone = f"{count(len(single), 'class has', 'classes have')} one picture only, whose label cannot be checked"
-        notes.append(f"{alone}, such as {single[0]!r}")
     document = {
         "schema": SCHEMA,
         "title": to_text(base.resolve().name),

@@ -19,7 +19,6 @@ the classifier that `label` itself uses.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +30,6 @@ from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.methods.common import unit
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.prototype_model import as_numpy
-from protoadapt.core.untrusted import finite
 from protoadapt.labeling.classifier import METHOD, Classifier
 from protoadapt.labeling.label_methods import make_estimator
 
@@ -143,11 +141,12 @@ def check_calibration(calibration: Any, rate: float | None, model: str) -> None:
             )
         return
     try:
-        usual, rates, lines = (calibration[key] for key in ("usual", "rates", "thresholds"))
-        fine = len(usual) == 4 and len(lines) == len(rates) > 0 and all(len(line) == 5 for line in lines)
-        fine = fine and all(finite(value, -1e3, 1e3) for line in (usual, *lines) for value in line)
-        fine = fine and all(finite(rate, 0, 1) for rate in rates) and all(a < b for a, b in pairwise(rates))
-    except (LookupError, TypeError):
+        usual, rates, lines = (np.array(calibration[key], float) for key in ("usual", "rates", "thresholds"))
+        fine = (
+            usual.shape == (4,) and lines.shape == (len(rates), 5) and bool(np.abs([*usual, *lines.flat]).max() < 1e3)
+        )
+        fine = fine and bool((np.diff([0, *rates, 1]) >= 0).all()) and len({*rates}) == len(rates) > 0
+    except (LookupError, TypeError, ValueError, OverflowError):
         fine = False
     if not fine:
         raise UserError(

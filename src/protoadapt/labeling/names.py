@@ -12,6 +12,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable
+from difflib import SequenceMatcher
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -82,8 +83,7 @@ def slips(new: Iterable[str], old: Iterable[str]) -> list[str]:
     plain = {name: re.sub(r"[\s_-]", "", name).casefold() for name in sorted({*new, *old})}
     known, notes = set(old), []
     for name in (name for name in plain if name not in known):
-        alike = [other for other in plain if other != name and plain[other] == plain[name]]
-        alike = [other for other in alike if other in known or other < name]
+        alike = [other for other in plain if plain[other] == plain[name] and (other in known or other < name)]
         alike += [other for other in plain if other in known and _one_letter(plain[name], plain[other])]
         if alike:
             notes.append(
@@ -96,7 +96,5 @@ def slips(new: Iterable[str], old: Iterable[str]) -> list[str]:
 def _one_letter(name: str, other: str) -> bool:
     """Whether one of them has one letter more than the other, or another letter in one place. Digits do not count."""
     short, long = sorted((name, other), key=len)
-    same = next((i for i, (a, b) in enumerate(zip(short, long)) if a != b), len(short))
-    rest, longer = short[same:], long[same:]
-    another = rest[:1].isalpha() and rest[1:] == longer[1:]
-    return len(short) >= 4 and longer[:1].isalpha() and (another or rest == longer[1:])
+    same = sum(block.size for block in SequenceMatcher(None, name, other, autojunk=False).get_matching_blocks())
+    return len(short) >= 4 and len(long) - same == 1 and re.sub(r"\D", "", name) == re.sub(r"\D", "", other)

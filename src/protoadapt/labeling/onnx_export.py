@@ -47,10 +47,10 @@ class FromPixels(nn.Module):
         for key in ("mean", "std"):
             self.register_buffer(key, 255 * torch.tensor(metadata[key]).view(3, 1, 1))
 
-    def forward(self, pixels: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         rows = self.network((pixels.float() - self.mean) / self.std)
         if self.classifier is None:
-            return rows
+            return (rows,)
         logits, familiarity = self.classifier.scores(rows)
         return logits.softmax(1), familiarity
 
@@ -87,10 +87,10 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     else:
         made = classifier.model["name"], classifier.model["weights"]
         network, about = load_same(name, *made, "the classifier was", load)
-    if isinstance(network, OnnxFeatures):
-        raise UserError(f"{str(name)!r} is an ONNX file already: export the model it was made from")
-    if isinstance(network, Joined):
-        raise UserError(f"{name!r} joins several networks, and a file holds one: export each of them")
+    if isinstance(network, OnnxFeatures | Joined):
+        raise UserError(
+            f"{str(name)!r} is an ONNX file already, or joins several networks: export each model that it was made from"
+        )
     metadata = {key: about[key] for key in KEPT}
     if about.get("resize"):
         metadata["resize"] = about["resize"]
@@ -131,17 +131,15 @@ def _onnx(network: nn.Module, size: int, outputs: list[str], metadata: Mapping[s
 @torch.no_grad()
 def _compared(file: Path, network: nn.Module, size: int) -> dict[str, Any]:
     """Compares onnxruntime with torch on one picture and on five: noise, and smooth ones as photographs are."""
-    session = open_onnx(file)
-    generator = torch.Generator().manual_seed(0)
-    noise = torch.randint(0, 256, (3, 3, size, size), generator=generator, dtype=torch.uint8)
+    session, generator = open_onnx(file), torch.Generator().manual_seed(0)
+    noise = torch.randint(0, 256, (2, 3, size, size), generator=generator, dtype=torch.uint8)
     coarse = torch.rand(3, 3, 4, 4, generator=generator)
     smooth = (255 * nn.functional.interpolate(coarse, (size, size), mode="bilinear")).byte()
     pairs: list[tuple[np.ndarray, np.ndarray]] = []
-    for pixels in (noise[:1], torch.cat([smooth, noise[1:]])):
-        ours = network(pixels)
-        ours = (ours,) if isinstance(ours, Tensor) else ours
-        pairs += zip((part.numpy() for part in ours), session.run(None, {"pixels": pixels.numpy()}), strict=True)
-    difference = max(float(np.abs(ours - theirs).max()) for ours, theirs in pairs)
+    for pixels in (noise[:1], torch.cat([smooth, noise])):
+        ours = [part.numpy() for part in network(pixels)]
+        pairs += zip(ours, session.run(None, {"pixels": pixels.numpy()}), strict=True)
+    difference = float(max(np.abs(ours - theirs).max() for ours, theirs in pairs))
     if not difference <= TOLERANCE * max(np.abs(ours).max() for ours, _ in pairs):  # NaN differs too
         raise UserError(
             f"the ONNX file's answers differ from torch's by {difference:.2g}, so it is not kept: "

@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "protoadapt-labels/1"
 COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "familiarity", "unknown", "guess")
-LABEL_FILES = {
-    "labels.csv": re.compile(rb""),  # any: what people wrote into it is compared later
-    "labels.json": re.compile(rb'"schema": *"protoadapt-labels/'),
-    "report.html": re.compile(rb'content="protoadapt, labels'),
-}
 CLASSIFIER, PARQUET = "classifier.safetensors", "labels.parquet"
 OURS = {CLASSIFIER: re.compile(rb"protoadapt-classifier/"), PARQUET: re.compile(rb"\APAR1.*runner_up", re.DOTALL)}
 """What shows that a file was written by `label`, for those that it replaces."""
@@ -119,14 +114,22 @@ def link_between(out: Path, folder: str | Path) -> str | None:
 class Output:
     """The folder that a verb writes into: what can be refused is refused before the work.
 
-    out: the folder. ours: the names of the verb's csv, json and html file and, for each, what shows that a file there
-    was written by it and may be replaced. page: None: no html file.
+    out: the folder. kind: "labels", "next" or "check", as the csv, json and html file are called; those of an earlier run
+    are replaced. page: None: no html file.
     """
 
-    def __init__(self, out: str | Path, ours: Mapping[str, re.Pattern[bytes]], page: Page | None = None):
+    def __init__(self, out: str | Path, kind: str, page: Page | None = None):
         self.folder, self.page = Path(out), page
         files.check_output_folder(self.folder)
-        self.csv, self.json, self.html = (files.check_ours(self.folder / name, mark) for name, mark in ours.items())
+        labels = kind == "labels"  # whatever people wrote into labels.csv is compared later
+        marks = {
+            f"{kind}.csv": b"" if labels else rb"\Afile[,;\t]label[,;\t](likely|fault)",
+            f"{kind}.json": rf'"schema": *"protoadapt-{kind}/'.encode(),
+            "report.html" if labels else f"{kind}.html": f'content="protoadapt, {kind}'.encode(),
+        }
+        self.csv, self.json, self.html = (
+            files.check_ours(self.folder / name, re.compile(mark)) for name, mark in marks.items()
+        )
         self.unchanged = files.unchanged_since_now(self.csv)
 
     def write_table(self, text: str) -> None:
@@ -145,7 +148,7 @@ class LabelOutput(Output):
 
     def __init__(self, out: str | Path, sort: str | None, sort_unknown: str | None, page: Page | None):
         check_way(sort, sort_unknown)
-        super().__init__(out, LABEL_FILES, page)
+        super().__init__(out, "labels", page)
         self.sort, self.apart = sort, sort_unknown == APART
         self.classifier = files.check_ours(self.folder / CLASSIFIER, OURS[CLASSIFIER])
 
@@ -187,9 +190,9 @@ class LabelOutput(Output):
         if sources is not None:
             save_classifier(self.classifier, classifier)
         if self.sort:
-            done = sort_pictures(self.folder / "sorted", self._places(result["pictures"], root), self.sort)
-            result["left_alone"] = done.left_alone
-            result["skipped"] += skipped_records(done.failed, lambda file: name_in(root, file))
+            places = self._places(result["pictures"], root)
+            result["left_alone"], failed = sort_pictures(self.folder / "sorted", places, self.sort)
+            result["skipped"] += skipped_records(failed, lambda file: name_in(root, file))
         self.write_document(result)
         thumbnails.remove_unused(result, self.folder)
 

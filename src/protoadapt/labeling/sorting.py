@@ -10,23 +10,16 @@ import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import written_whole
+from protoadapt.core.files import write_text, written_whole
+from protoadapt.core.untrusted import BROKEN
 from protoadapt.labeling.names import from_text, to_folder, to_text
 from protoadapt.vision.pictures.walk import Skipped
 
 WAYS = ("copy", "link")
 TOGETHER, APART = "together", "apart"
 LIST = ".sorted.json"
-
-
-class Sorted(NamedTuple):
-    """What a run could not put in place; everything else is there."""
-
-    left_alone: int  # places taken by files of other origin
-    failed: list[Skipped]
 
 
 def check_way(sort: str | None, sort_unknown: str | None = None, classes: Iterable[str] = ()) -> None:
@@ -48,14 +41,17 @@ def check_way(sort: str | None, sort_unknown: str | None = None, classes: Iterab
             )
 
 
-def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
+def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> tuple[int, list[Skipped]]:
     """Puts pictures in place; `wanted` maps places below the folder to pictures, `way` is "copy" or "link".
 
-    A link is relative, so that both folders can move together.
+    A link is relative, so that both folders can move together. Returns the number of places that are left alone, as
+    files of other origin are there, and the pictures that could not be put in place.
     """
     made, left, failed = _read(folder), 0, []
+    root = os.path.join(os.path.realpath(folder.parent), folder.name)
     for place in {os.path.dirname(place) for place in (*made, *wanted)}:
-        _check_inside(folder, folder / place)
+        if os.path.commonpath([root, os.path.realpath(folder / place)]) != root:
+            raise UserError(f"{str(folder / place)!r} leads out of {str(folder)!r}: remove the link there, or {LIST}")
     for place, mark in made.items():
         if place not in wanted and _mark(folder / place) == mark:
             (folder / place).unlink()
@@ -77,7 +73,7 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> Sorted:
             failed.append(Skipped(source, f"not sorted: {getattr(error, 'strerror', None) or error}"))
             new[place] = made.get(place, "")  # an old file that is still there stays on the list
     _write(folder, {place: mark for place, mark in new.items() if mark})
-    return Sorted(left, failed)
+    return left, failed
 
 
 def put(target: Path, source: str, way: str) -> None:
@@ -89,12 +85,6 @@ def put(target: Path, source: str, way: str) -> None:
         return
     with written_whole(target) as partial:
         shutil.copy2(source, partial)
-
-
-def _check_inside(root: Path, folder: Path) -> None:
-    real = os.path.join(os.path.realpath(root.parent), root.name)
-    if os.path.commonpath([real, os.path.realpath(folder)]) != real:
-        raise UserError(f"{str(folder)!r} leads out of {str(root)!r} by a link: remove the link")
 
 
 def _mark_after(target: Path, source: str, way: str) -> str:
@@ -118,16 +108,12 @@ def _mark(path: str | Path) -> str | None:
 
 
 def _read(folder: Path) -> dict[str, str]:
-    """The list without places that lead out of the folder, as anybody may have written the file."""
+    """The list, which anybody may have written."""
     try:
-        entries = json.loads((folder / LIST).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        return {from_text(place): mark for place, mark in json.loads((folder / LIST).read_bytes()).items()}
+    except BROKEN:
         return {}
-    pairs = entries.items() if isinstance(entries, dict) else ()
-    inside = {from_text(place): mark for place, mark in pairs if isinstance(mark, str)}
-    return {place: mark for place, mark in inside.items() if not os.path.isabs(place) and ".." not in Path(place).parts}
 
 
 def _write(folder: Path, made: Mapping[str, str]) -> None:
-    with written_whole(folder / LIST) as partial:
-        partial.write_text(json.dumps({to_text(place): mark for place, mark in made.items()}, ensure_ascii=False))
+    write_text(folder / LIST, json.dumps({to_text(place): mark for place, mark in made.items()}, ensure_ascii=False))

@@ -15,7 +15,6 @@ each time the one that adds most: as F is submodular, this comes within 1 − 1/
 (`benchmarks/suggest.py` has the comparison).
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,11 +36,6 @@ from protoadapt.labeling.thumbnails import Progress, write_thumbnails
 from protoadapt.vision.pictures.decode import PREVIEW
 
 SCHEMA = "protoadapt-next/1"
-NEXT_FILES = {
-    "next.csv": re.compile(rb"file[,;\t]label[,;\t]likely"),
-    "next.json": re.compile(rb'"schema": *"protoadapt-next/'),
-    "next.html": re.compile(rb'content="protoadapt, next"'),
-}
 COLUMNS = ("file", "label", "likely", "runner-up", "reason")
 MOST = 1000
 """Pictures that can be suggested at once; nobody labels more before looking again."""
@@ -250,7 +244,7 @@ def suggest_folder(
     'typical of its group; 41 similar pictures without a label'
     """
     whole_number("n", n, 1, MOST)
-    output = Output(out, NEXT_FILES, page)
+    output = Output(out, "next", page)
     examples = read_support(support, images, least=0)
     embedded = embed_folder(images, output.folder, examples, model, cache, device, on_progress)
     collection = pictures_collection(images, examples, embedded)

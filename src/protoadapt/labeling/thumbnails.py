@@ -39,19 +39,13 @@ WEIGHT = 4
 
 
 def thumbnail_sample(records: Sequence[Mapping[str, Any]], most: int = THUMBS) -> list[int]:
-    """Which records get a thumbnail: the least certain half, and an even spread of the others in each class."""
-    if len(records) <= most:
-        return list(range(len(records)))
-    order = sorted(range(len(records)), key=lambda i: (records[i]["confidence"], i))
-    chosen = order[: most // 2]
-    others: dict[str, list[int]] = {}
-    for i in order[most // 2 :]:
-        others.setdefault(records[i]["label"], []).append(i)
-    each = max(1, (most - len(chosen)) // len(others))
-    for members in others.values():
-        places = np.linspace(0, len(members) - 1, min(each, len(members))).round().astype(int)
-        chosen += [members[place] for place in places]
-    return sorted(chosen[:most])
+    """Which records get a thumbnail: the least certain half, and an even spread of the others over the classes."""
+    order = sorted(range(len(records)), key=lambda i: records[i]["confidence"])
+    if len(order) <= most:
+        return sorted(order)
+    others = sorted(order[most // 2 :], key=lambda i: records[i]["label"])
+    spread = np.linspace(0, len(others) - 1, most - most // 2).round().astype(int)
+    return sorted(order[: most // 2] + [others[place] for place in spread])
 
 
 def side_for(pictures: int) -> int | None:
@@ -135,9 +129,8 @@ def with_images(document: Mapping[str, Any], folder: str | Path) -> dict[str, An
     Names of other places and missing files are left as they are: the report then shows no picture.
     """
     pictures = document.get("pictures")
-    if not isinstance(pictures, list):
-        return dict(document)
-    return {**document, "pictures": [_with_image(record, Path(folder)) for record in pictures]}
+    records = pictures if isinstance(pictures, list) else []
+    return {**document} | ({"pictures": [_with_image(one, Path(folder)) for one in records]} if records else {})
 
 
 def _with_image(record: Any, folder: Path) -> Any:
