@@ -12,7 +12,7 @@ from helpers.pages import board_data
 from protoadapt.labeling import outputs
 from protoadapt.labeling.collection import Collection
 from protoadapt.labeling.label_methods import make_estimator
-from protoadapt.labeling.thumbnails import with_images
+from protoadapt.labeling.outputs import with_images
 from protoadapt.report.label_page import labels_page
 
 

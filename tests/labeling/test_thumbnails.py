@@ -10,7 +10,7 @@ from helpers.pages import board_data, labels, row, thumb
 from PIL import Image
 
 from protoadapt.cli.report_command import report_command
-from protoadapt.labeling import thumbnails
+from protoadapt.labeling import outputs as thumbnails
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision.pictures.decode import data_url, thumbnail
 

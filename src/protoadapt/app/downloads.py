@@ -12,8 +12,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.threads import ahead
 from protoadapt.labeling.classifier import classifier_bytes
 from protoadapt.labeling.dataset_export import FORMS, dataset_files
-from protoadapt.labeling.outputs import labels_csv_text
-from protoadapt.labeling.thumbnails import LARGEST_FOR, side_for
+from protoadapt.labeling.outputs import LARGEST_FOR, labels_csv_text, side_for
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision.pictures.decode import THUMB, data_url, thumbnail
 

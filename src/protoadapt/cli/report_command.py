@@ -43,7 +43,7 @@ def report_command(
         out = out or _usual_place(documents)
         for name, document in documents.items():
             if document["schema"] in OF_PICTURES:
-                from protoadapt.labeling.thumbnails import with_images  # needs pillow, which results do not
+                from protoadapt.labeling.outputs import with_images  # needs pillow, which results do not
 
                 documents[name] = document = with_images(document, folder := Path(name).parent)
                 if folder.resolve() != out.parent.resolve():

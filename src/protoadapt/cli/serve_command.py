@@ -28,7 +28,7 @@ def serve_command(
     """
     from protoadapt import app
     from protoadapt.labeling.classifier import load_classifier
-    from protoadapt.labeling.pictures import load_same
+    from protoadapt.labeling.label_pictures import load_same
     from protoadapt.vision import networks
 
     load = partial(networks.load, device=find_device(device))

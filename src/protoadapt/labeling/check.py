@@ -23,15 +23,14 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from protoadapt.core.errors import UserError, count
+from protoadapt.core.errors import count
 from protoadapt.core.files import csv_text, file_cell
 from protoadapt.core.provenance import made_now
+from protoadapt.labeling.label_pictures import embed_pictures
 from protoadapt.labeling.names import UNKNOWN, class_cell, name_in, to_text
-from protoadapt.labeling.outputs import Output, Page, skipped_records
-from protoadapt.labeling.pictures import embed_pictures
+from protoadapt.labeling.outputs import Output, Page, Progress, skipped_records, write_thumbnails
 from protoadapt.labeling.suggest import centred
 from protoadapt.labeling.support import class_names, read_support, table_rows
-from protoadapt.labeling.thumbnails import Progress, write_thumbnails
 from protoadapt.vision import networks
 from protoadapt.vision.pictures.decode import THUMB
 from protoadapt.vision.pictures.walk import Listing
@@ -105,13 +104,12 @@ def check_folder(
     base = Path(images or (sources[0] if os.path.isdir(sources[0]) else Path(sources[0]).parent))
     examples = read_support(sources, base, least=1, option="--images")
     network = networks.load_for_files(model, device)
-    embedded = embed_pictures(Listing([], []), examples, network, cache or output.folder / ".features", on_progress)
+    listing = Listing([example.file for example in examples.examples], [])
+    embedded = embed_pictures(listing, examples, network, cache or output.folder / ".features", on_progress)
     labels: dict[bytes, dict[str, str]] = {}  # of each content: labels by file
     for example in examples.examples:
         if (content := embedded.content_of[example.file]) is not None and example.label != UNKNOWN:
             labels.setdefault(content, {})[example.file] = example.label
-    if not labels:
-        raise UserError(f"no picture of {str(base)!r} that has a label can be read: give other pictures")
     classes = class_names(examples.examples)
     number = {name: code for code, name in enumerate(classes)}
     codes = np.array([number[next(iter(of.values()))] if len({*of.values()}) == 1 else -1 for of in labels.values()])

@@ -4,22 +4,35 @@ The rows may be in memory (`Collection.of_rows`: the pictures of a folder, of a 
 millions (`parts_collection`): the pictures come in blocks either way.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 
+from protoadapt.core.errors import UserError, count
 from protoadapt.core.methods.rows import Slices
+from protoadapt.core.parts import Part, PartsTable, read_lists
 from protoadapt.core.projection import plane_paths, principal_plane
 from protoadapt.core.provenance import made_now
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.familiarity import RATE, SAMPLE, check_calibration, with_threshold
 from protoadapt.labeling.label_methods import described
-from protoadapt.labeling.names import to_text
-from protoadapt.labeling.outputs import NONE_OF_CLASSES, SCHEMA, UNLABELED, AnsweredBlock
+from protoadapt.labeling.label_pictures import load_same
+from protoadapt.labeling.names import UNKNOWN, to_text
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, SCHEMA, UNLABELED, AnsweredBlock, Progress, skipped_records
 from protoadapt.labeling.suggest import next_pictures
-from protoadapt.labeling.support import IN_FOLDER, Example
+from protoadapt.labeling.support import IN_FOLDER, Example, Examples, check_classes, digest_of, one_per_picture
+from protoadapt.vision import networks
+from protoadapt.vision.networks.cards import of_card
+from protoadapt.vision.networks.engines import ONNXRUNTIME
+from protoadapt.vision.pictures.walk import Entry, Skipped, size_of
+from protoadapt.vision.shards.extract import open_features
+from protoadapt.vision.shards.make import embed_entries
 
 if TYPE_CHECKING:
     from protoadapt.core.estimators import PrototypeClassifier
@@ -35,6 +48,12 @@ POINTS = 400
 """Of prototypes, all steps together; with more classes than fit, only the start and the end are drawn."""
 STEPS = 5
 """Positions of a prototype on the map of all pictures, the first and the last among them."""
+
+
+REPORTED = 2000
+"""Pictures in the report, beside the examples."""
+SKIPPED = 1000
+"""Unreadable pictures that are listed; extract's broken.csv has all."""
 
 
 class Named(NamedTuple):
@@ -130,11 +149,12 @@ class Collection:
         if paths:
             codes = np.concatenate([self.labels, np.full(len(rows), UNLABELED)])
             drawn = np.concatenate([self.support, rows]).astype(np.float32)
-            result["paths"] = prototype_paths(estimator, classifier, drawn, codes)
+            rows, codes, row = self.table or (drawn, codes, None)
+            prepared, path = prepared_path(estimator, classifier, rows, codes)
+            result["paths"] = prototype_paths(classifier, rows, prepared, codes, path)
             result["map"] = None
-            if self.table:
-                rows, codes, row = self.table
-                points, moves = principal_plane(*prepared_steps(estimator, classifier, rows, codes))
+            if row is not None:
+                points, moves = principal_plane(prepared, few_steps(path))
                 of_class = dict(zip(self.classes, moves.round(4).tolist()))
                 result["map"] = {"points": points[row].round(4).tolist(), "paths": of_class}
         return named
@@ -185,44 +205,156 @@ class Collection:
         return Named(result, classifier, records if keep else None, (np.concatenate(features), featured))
 
 
-def prepared_steps(
+def prepared_path(
     estimator: "PrototypeClassifier", classifier: Classifier, rows: np.ndarray, codes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n, D) as the classifier compares them, and STEPS positions (W, STEPS, D) of its prototypes among them.
-
-    codes (n): the class of a labelled row, negative for the others.
-    """
+    """Rows (n, D) as the classifier compares them, and T positions (T, W, D) of its prototypes among them, a fit's
+    steps. codes (n): the class of a labelled row, negative for the others."""
     from sklearn.base import clone
 
-    path = clone(estimator).path(rows, np.maximum(codes, -1))
-    chosen = np.linspace(0, len(path) - 1, STEPS).round().astype(int)
-    return classifier.prepare(rows).numpy(), path[chosen].swapaxes(0, 1)
+    path = clone(estimator).path(rows, np.maximum(codes, UNLABELED))
+    path[-1] = classifier.prototypes
+    return classifier.prepare(rows).numpy(), path
+
+
+def few_steps(path: np.ndarray) -> np.ndarray:
+    """(W, STEPS, D) of the positions (T, W, D), for the map of all pictures."""
+    return path[np.linspace(0, len(path) - 1, STEPS).round().astype(int)].swapaxes(0, 1)
 
 
 def prototype_paths(
-    estimator: "PrototypeClassifier", classifier: Classifier, rows: np.ndarray, codes: np.ndarray
+    classifier: Classifier, rows: np.ndarray, prepared: np.ndarray, codes: np.ndarray, path: np.ndarray
 ) -> dict[str, Any] | None:
-    """Plane positions of at most ROWS rows (n, D) and of every step of the prototypes, as `plane_paths` returns them.
+    """Plane positions of at most ROWS of the rows (n, D) and of all prototypes, as `plane_paths` returns them.
 
-    codes (n): the class of a labelled row, −1 for the others. Steps before the last are those of a fit on the drawn
-    rows alone; the last is the classifier's. None where rows are too few or classes too many for a chart.
+    prepared, codes, path: of `prepared_path`. None where rows are too few or classes too many for a chart.
     """
-    from sklearn.base import clone
-
-    n_way, n_iter = len(classifier.classes), estimator.get_params().get("n_iter", 0)
+    n_way = len(classifier.classes)
     if 2 * n_way > POINTS or len(rows) < 5:
         return None
     rng = np.random.default_rng(0)
     labelled, others = (rng.permutation(np.flatnonzero(chosen)) for chosen in (codes >= 0, codes < 0))
-    _, first = np.unique(codes[labelled], return_index=True)  # one of each class, without which nothing can be fitted
-    rest = np.delete(labelled, first)[: max(0, ROWS // 2 - n_way)]
-    kept = np.concatenate([labelled[first], rest, others])[:ROWS]
-    sample, labels = rows[kept], codes[kept]
-    last = classifier.prototypes.numpy()
-    start = last[None]  # a method without steps stays where it is
-    if n_iter:
-        drawn = n_iter if n_iter <= 20 and 22 * n_way <= POINTS else 1
-        start = clone(estimator).set_params(n_iter=drawn - 1).path(sample, labels).astype(np.float32)
-    best = classifier.answer(sample).best[:, 0]
-    prepared = classifier.prepare(sample).numpy()
-    return plane_paths(prepared, np.where(labels >= 0, labels, best), labels >= 0, np.stack([*start, last]))
+    kept = np.concatenate([labelled[: ROWS // 2], others])[:ROWS]
+    best = classifier.answer(rows[kept]).best[:, 0]
+    steps = path if 2 < len(path) <= POINTS // n_way - 1 and len(path) <= 21 else path[[0, -1]]
+    support = codes[kept] >= 0
+    return plane_paths(prepared[kept], np.where(support, codes[kept], best), support, steps)
+
+
+def parts_collection(
+    features: str | Path, support: Examples, model: str | Path | None, device: str, passes: int, on_progress: Progress
+) -> Collection:
+    """Joins the rows of a table (`extract --manifest`) and examples, by the names that tables give and by content.
+
+    A picture of a class folder that is no row is embedded, exactly as the rows were. passes: how often the rows will be
+    read, for `on_progress`.
+    """
+    table = open_features(Path(features))
+    if not table.n_rows:
+        raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
+    listed = [example for example in support.examples if not example.source.is_dir()]
+    in_folders = [example for example in support.examples if example.source.is_dir()]
+    pictures = one_per_picture((digest_of(example.file), example) for example in in_folders)
+    table.check()  # before any of its lists is believed
+    found, copies = table.find({example.file for example in listed}, pictures)
+    if missing := [example for example in listed if example.file not in found]:
+        raise UserError(
+            f"{str(missing[0].source)!r} names {count(len({one.file for one in missing}), 'picture')} without a row, "
+            f"such as {to_text(missing[0].file)!r}: write names as the manifest has them, relative to the folder it "
+            f"was made from"
+        )
+    by_name = [(example.file, example) for example in listed]
+    example_of = one_per_picture([*by_name, *((name, pictures[content]) for content, name, _ in copies)])
+    counted = {content for content, name, _ in copies if name in found}  # with the tables already
+    new = [example for content, example in pictures.items() if content not in counted]
+    embedded, broken = _embedded(new, table, model, device)
+    names = sorted(name for name in found if example_of[name].label != UNKNOWN)
+    labels = [*(example_of[name].label for name in names), *(new[i].label for i in embedded)]
+    classes, skipped = sorted(set(labels)), [*support.skipped, *broken]
+    check_classes(in_folders, classes, skipped)
+    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
+    places: dict[int, dict[int, int]] = {}  # part → position → class or NONE_OF_CLASSES
+    for name, (part, position, *_) in (*found.items(), *(copy[1:] for copy in copies)):
+        places.setdefault(part, {})[position] = number[example_of[name].label]
+    codes = np.array([number[label] for label in labels])
+    origins = {example.file: example.origin for example in listed if example.by_table}
+    leave = {part: np.array(list(positions)) for part, positions in places.items()}
+    unlabeled = replace(table, leave=leave, tick=_counter(on_progress, passes * table.n_rows))
+    index, made_with = table.index, table.index["model"]
+    # The card as it is now, not as it was when the features were made.
+    own = of_card(model or made_with["model"], index["weights"], made_with.get("dataset")) | {"views": index["views"]}
+    if own["views"] > 1:  # a card is calibrated with one view
+        own["calibration"] = None
+    unread = islice((one for part in table.parts for one in part.record["broken"]), SKIPPED)
+    every = -(-table.n_rows // REPORTED)
+    return Collection(
+        to_text(Path(features).resolve().name),
+        classes,
+        np.stack([*(found[name][2] for name in names), *embedded.values()]),
+        codes,
+        unlabeled,
+        lambda: np.concatenate([rows[:: -(-table.n_rows // SAMPLE)] for rows in unlabeled]).astype(np.float32),
+        lambda classifier: _blocks(classifier, unlabeled, places, origins, every, device),
+        made_with | own,
+        root=index["root"],
+        skipped=skipped_records([*skipped, *(Skipped(one["name"], one["reason"]) for one in unread)]),
+        notes=support.notes(),
+        rows_on_disk=table.n_rows,
+        knows=lambda one: one.file in example_of and example_of[one.file].label == one.label,
+    )
+
+
+def _embedded(
+    examples: Sequence[Example], table: PartsTable, model: str | Path | None, device: str
+) -> tuple[dict[int, np.ndarray], list[Skipped]]:
+    """The rows of the readable examples by position, made as extract makes them: decoding, batches, views, rounding."""
+    if not examples:
+        return {}, []
+    index = table.index
+    place = "cpu" if index["engine"] == ONNXRUNTIME else device
+    load: Callable[[str | Path], Any] = lambda name: networks.load(name, place, index["engine"])  # noqa: E731
+    network, own = load_same(model, index["model"]["model"], index["weights"], "the features were", load)
+    entries = [Entry(os.path.abspath(example.file), size_of(example.file)) for example in examples]
+    rows, broken = embed_entries(entries, network, own, index["views"])
+    skipped = [Skipped(examples[row].file, reason) for row, reason in broken.items()]
+    return {row: rows[row] for row in range(len(examples)) if row not in broken}, skipped
+
+
+def _counter(on_progress: Progress, total: int) -> Callable[[int], None]:
+    """Reports the rows of all passes; a method may need fewer passes than expected, or one more."""
+    done = 0
+
+    def tick(rows: int) -> None:
+        nonlocal done
+        done += rows
+        on_progress("rows, all passes", min(done, total), total)
+
+    return tick
+
+
+def _blocks(
+    classifier: Classifier,
+    table: PartsTable,
+    places: dict[int, dict[int, int]],
+    origins: dict[str, int],
+    every: int,
+    device: str,
+) -> Iterator[AnsweredBlock]:
+    """One block per part. Every `every`-th row is in the report, and all that have a label."""
+    parts = table.parts
+    starts = dict(zip((part.number for part in parts), accumulate((part.shape[0] for part in parts), initial=0)))
+    answering = classifier.to(device)
+
+    def block(part: Part, rows: np.ndarray) -> AnsweredBlock:
+        lists, codes = read_lists(part), np.full(len(rows), UNLABELED)
+        for position, code in places.get(part.number, {}).items():
+            codes[position] = code
+        sampled = ((np.arange(len(rows)) + starts[part.number]) % every == 0) & (codes < 0)
+        origin = np.array([origins.get(name, IN_FOLDER) for name in lists["names"]])
+        with torch.inference_mode():
+            answers = answering.answer(rows)
+        text, numbers = [to_text(name) for name in lists["names"]], np.array(lists["numbers"], np.int32)
+        shown, featured = sampled | (codes != UNLABELED), np.flatnonzero(sampled)
+        return AnsweredBlock(text, codes, origin, answers, shown, rows[sampled], featured, part.number, numbers)
+
+    return table.each(block)

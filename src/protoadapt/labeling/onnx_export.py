@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, written_whole
 from protoadapt.labeling.classifier import Classifier
-from protoadapt.labeling.pictures import load_same
+from protoadapt.labeling.label_pictures import load_same
 from protoadapt.vision import networks
 from protoadapt.vision.networks.engines import TORCH
 from protoadapt.vision.networks.joined import Joined

@@ -28,11 +28,10 @@ from protoadapt.core.methods.common import unit
 from protoadapt.core.prototype_model import power_transform
 from protoadapt.labeling.classifier import METHOD, Classifier
 from protoadapt.labeling.label_methods import make_estimator
+from protoadapt.labeling.label_pictures import embed_folder, pictures_collection
 from protoadapt.labeling.names import class_cell, file_of, name_in
-from protoadapt.labeling.outputs import UNLABELED, Output, Page
-from protoadapt.labeling.pictures import embed_folder, pictures_collection
+from protoadapt.labeling.outputs import UNLABELED, Output, Page, Progress, write_thumbnails
 from protoadapt.labeling.support import read_support, table_examples
-from protoadapt.labeling.thumbnails import Progress, write_thumbnails
 from protoadapt.vision.pictures.decode import PREVIEW
 
 SCHEMA = "protoadapt-next/1"
