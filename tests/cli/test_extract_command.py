@@ -65,7 +65,7 @@ def test_a_result_names_ones_own_pictures_and_the_stored_side_of_views(mine: Pat
         (("--images", ".", "--split", "val", "--data", "."), "--split and --data have no effect with --images"),
         (("--images", ".", "--shard", "1/2"), "--shard has no effect without --manifest"),
         (("--images", ".", "--engine", "foo", "--workers", 2), "--engine and --workers have no effect without"),
-        (("--images", ".", "--store", 168, "--views", 2), "--store is for windows, and --views 2 has none"),
+        (("--images", ".", "--store", 168, "--views", 2), "--store has no effect with --views 2: leave it out"),
         (("--manifest", "m.jsonl", "--store", 168), "--store has no effect with --manifest: leave it out"),
         (("--manifest", "m.jsonl", "--maps", "--skip-corrupt"), "--maps and --skip-corrupt have no effect with"),
     ],

@@ -73,15 +73,9 @@ def test_label_then_predict(protoadapt, folder, model):
     assert "red-1.jpg" in report
     assert json.loads((folder / "out" / "labels.json").read_text())["method"]["settings"]["n_iter"] == 5
 
-    words = ("predict", "out/classifier.safetensors", "images/" + strange, "support/blue")
-    out, _ = protoadapt(*words)
+    out, _ = protoadapt("predict", "out/classifier.safetensors", "images/" + strange, "support/blue")
     assert [line.split(": ")[1].split()[0] for line in out.splitlines()] == ["red", "blue", "blue"]
     assert r"caf\xe9\x1b[31m.png" in out
-    result = json.loads(protoadapt(*words, "--format", "json")[0])
-    assert [one["label"] for one in result["pictures"]] == ["red", "blue", "blue"]
-    rows = list(csv.DictReader(protoadapt(*words, "--format", "csv")[0].splitlines()))
-    assert [row["label"] for row in rows] == ["red", "blue", "blue"]
-    assert rows[0]["unknown"] == "uncalibrated"
 
 
 def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model, without_paths):
@@ -96,18 +90,19 @@ def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model
         rows = list(csv.DictReader(file))
     assert [row["file"] for row in rows] == [one["file"] for one in document["pictures"]]
     assert all(row["label"] == truth(row["file"]) == row["guess"] for row in rows)
+    assert rows[0]["unknown"] == "uncalibrated"
     small = board_data((folder / "images" / "new" / "report.html").read_text())["small"]
     assert [(one or "")[:16] for one in small] == ["data:image/webp;"] * 18
     assert (folder / "images" / "new" / "sorted" / "red" / "day 1" / "red-1.jpg").is_file()
-    printed = json.loads(protoadapt(*new, "--out", "images/new", "--format", "json")[0])
-    assert printed["classes"] == [{"name": n, "support": 0, "found": 6, "unknown": 0} for n in ("blue", "green", "red")]
+    counts = [{"name": n, "support": 0, "found": 6, "unknown": 0} for n in ("blue", "green", "red")]
+    assert document["classes"] == counts
 
     correct(folder / "images" / "new" / "labels.csv", "day 0/red-0.png", "blue")
     before = listing(folder / "images" / "new")
     for words, expected in (
         (("--out", "images/new"), "holds 1 correction that would be lost"),
         (("--out", "out"), "holds results of label, which would be replaced"),
-        (("--sort", "copy"), "give --out DIR"),
+        (("--sort", "copy"), "--sort has no effect without --out"),
         (("--out", "o", "--sort", "move"), "choose copy or link"),
     ):
         _, err = protoadapt(*new, *words, code=2)
@@ -126,8 +121,7 @@ def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model
         ("label --support support --features f --sort copy", "--sort has no effect with --features: leave it out"),
         ("label --support support --features f --images i --cache c", "--images and --cache have no effect with"),
         ("predict nowhere.safetensors images", "no classifier"),
-        ("predict nowhere.safetensors images --format xml", "no format 'xml'"),
-        ("predict no.safetensors images --sort-unknown apart", "given without --sort: add --sort copy"),
+        ("predict no.safetensors images --sort-unknown apart", "--sort-unknown has no effect without --out"),
         ("suggest --images images --cache images/day-1/red-1.jpg", "is a file: give a folder"),
         ("export cub --sort copy", "--sort has no effect with --format onnx: leave it out"),
         ("export cub --images images", "--images has no effect with --format onnx"),
@@ -177,9 +171,7 @@ def test_of_many_skipped_files_the_others_are_counted_and_found(protoadapt, fold
     _, err = protoadapt("suggest", *places[2:], "s", "--n", "2")
     assert err.endswith(more.format("s/next.json"))
     assert "broken-6.png" in (folder / "s" / "next.json").read_text()
-    _, err = protoadapt("predict", "o/classifier.safetensors", "images")
-    assert err.endswith(more.format("--format json"))
-    assert "broken-6.png" in protoadapt("predict", "o/classifier.safetensors", "images", "--format", "json")[0]
+    assert "broken-6.png" in protoadapt("predict", "o/classifier.safetensors", "images")[1]
     _, err = protoadapt("predict", "o/classifier.safetensors", "images", "--out", "p")
     assert err.endswith(more.format("p/report.html"))
     for number in range(7):

@@ -37,20 +37,17 @@ def calibrate_command(
     if content is None and card.exists():
         raise UserError(f"{str(card)!r} is not a model card and is left as is: give another name")
     tables = [load_features(source) for source in sources]
-    for source, table in zip(sources, tables):
-        weights = _weights(source.name, table.metadata)
-        content = content or {"schema": SCHEMA, "name": card.stem, "weights": weights}
-        if content.get("weights") != weights:
-            raise UserError(
-                f"the features of {source.name!r} are of weights {weights}, the card of {content.get('weights')}: "
-                f"extract them again"
-            )
+    made_by = [_weights(source.name, table.metadata) for source, table in zip(sources, tables)]
+    content = content or {"schema": SCHEMA, "name": card.stem, "weights": made_by[0]}
+    if {*made_by} != {content.get("weights")}:
+        of = f"the features are of weights {', '.join(dict.fromkeys(made_by))}, the card of {content.get('weights')}"
+        raise UserError(f"{of}: extract them again")
     with bars() as report:
         on_progress = partial(report, "collections calibrated", total=len(tables))
         pairs = [(table.features, table.labels) for table in tables]
         calibration = calibrate(pairs, episodes=episodes, on_progress=on_progress)
     calibration["features"] = ", ".join(table.metadata.get("folder") or origin(table.metadata) for table in tables)
-    write_text(card, json.dumps({**(content or {}), "calibration": calibration}, indent=1, ensure_ascii=False) + "\n")
+    write_text(card, json.dumps({**content, "calibration": calibration}, indent=1, ensure_ascii=False) + "\n")
     print(describe_calibration(calibration))
 
 

@@ -15,6 +15,7 @@ from PIL import Image
 
 from protoadapt import labeling
 from protoadapt.cli.evaluate_command import measure
+from protoadapt.cli.options import Measurement
 from protoadapt.cli.progress import clock, training_progress
 from protoadapt.core.episodes import Protocol, draw
 from protoadapt.core.errors import UserError
@@ -75,25 +76,19 @@ def run_demo(out: Path, overrides: Iterable[str] = (), *, per_class: int | None 
     save_features(out / "features.safetensors", table)
 
     say_when(f"evaluating {episodes:,} episodes of five characters, with 1 and with 5 labelled pictures of each")
-    length = f"{config.epochs} epochs, {clock(training['seconds'])} of training"
-    words = ["# Characters that were not in training", f"HCT_R: {config.backbone} of width {config.width}, {length}."]
     files: dict[str, dict[str, Any]] = {}
     for shot in SHOTS:
-        results = measure(table, METHODS_SHOWN, Protocol(shot=shot), episodes, seed=0, device="cpu")
+        results = measure(table, METHODS_SHOWN, Protocol(shot=shot), Measurement(episodes=episodes))
         files |= {f"results/{shot}-shot-{result['method']}.json": result for result in results}
         print(f"\n{render(results, METHODS_SHOWN[0], 'text')}\n", flush=True)
-        words.append(render(results, METHODS_SHOWN[0], "markdown"))
     files |= pictured_task(table, novel, right_answers(files["results/1-shot-cipa.json"]))
     for name, document in files.items():
         write_json(out / name, document)
-    write_text(out / "results.md", "\n\n".join([*words, "Charts: report.html."]) + "\n")
     write_text(out / "report.html", evaluation_page([*files.values(), training]))
     say_when("labelling a folder of pictures from three examples per character")
     say_when(label_some(novel, out))
-    say_when(
-        f"done: open {out / 'report.html'} for the evaluation (its tables are in {out / 'results.md'}) and "
-        f"{out / 'named' / 'report.html'} for the labelled folder"
-    )
+    pages = f"{out / 'report.html'} for the evaluation and {out / 'named' / 'report.html'} for the labelled folder"
+    say_when(f"done: open {pages}")
 
 
 def label_some(novel: Images, out: Path) -> str:

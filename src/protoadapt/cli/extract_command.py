@@ -1,7 +1,6 @@
 """`protoadapt extract`."""
 
 import re
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,10 +62,8 @@ def extract_command(
     options.refuse_unused({"--shard": shard, "--engine": engine, "--workers": workers}, "without --manifest")
     if check_output(out, model if Path(model).is_file() else None).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
-    if store is not None and views < 3:
-        raise UserError(
-            f"--store is for windows, and --views {views} has none: give --views 3 or more, or leave it out"
-        )
+    if views < 3:
+        options.refuse_unused({"--store": store}, f"with --views {views}")
     from protoadapt.core.features import save_features
     from protoadapt.core.methods import NEED_BASE_MEAN
     from protoadapt.training import datasets
@@ -130,11 +127,7 @@ def _extract_manifest(
     listing = out / ("broken.csv" if n == 1 else f"broken-{i}-of-{n}.csv")
     broken = extract.list_broken(out, range(i, len(listed.shards), n), listing)
     if broken and broken == done.pictures and n == 1:  # a script must not go on with no rows
-        say(
-            f"error: not one picture can be read, see {listing}: repair them, remove their shards from {out} and run "
-            f"the same command again"
-        )
-        sys.exit(1)
+        raise UserError(f"not one picture can be read, see {listing}: repair them and remove their shards from {out}")
     if broken:
         pictures, have = count(done.pictures, "picture"), "has" if broken == 1 else "have"
         say(f"{broken:,} of {pictures} cannot be read and {have} no row: {listing}")

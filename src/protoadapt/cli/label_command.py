@@ -1,7 +1,7 @@
 """`protoadapt label`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from protoadapt.cli import options
 from protoadapt.cli.options import DEFAULT_MODEL, MODEL_HELP, option
@@ -39,32 +39,19 @@ def label_command(
     elif not images:
         raise UserError("there are no pictures to name: give --images DIR, or --features DIR from extract --manifest")
     if not support:
-        where = f"--images {images} --out {out}" if images else "--images DIR --out DIR"
         raise UserError(
             f"there are no examples: give --support with one folder per class or a csv, or let `protoadapt suggest "
-            f"{where}` choose pictures to label first"
+            f"--images {images or 'DIR'} --out {out}` choose pictures to label first"
         )
     from protoadapt import labeling
     from protoadapt.core.methods import parse_assignments
     from protoadapt.report.label_page import labels_page, labels_summary
 
+    given: dict[str, Any] = {"features": features, "model": model, "method": method, "cache": cache}
+    given |= {"settings": parse_assignments(settings or []), "device": options.find_device(device)}
+    given |= {"sort": sort, "sort_unknown": sort_unknown, "unknown": unknown}
     with bars(lines=features is not None) as report:
-        result = labeling.label(
-            support,
-            images,
-            out,
-            features=features,
-            model=model,
-            method=method,
-            settings=parse_assignments(settings or []),
-            sort=sort,
-            sort_unknown=sort_unknown,
-            unknown=unknown,
-            cache=cache,
-            device=options.find_device(device),
-            on_progress=report,
-            page=labels_page,
-        )
+        result = labeling.label(support, images, out, **given, on_progress=report, page=labels_page)
     for one in result["classes"] if any(one["found"] for one in result["classes"]) else ():
         maybe = f"; {one['unknown']:,} unknown" if one["unknown"] else ""
         print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')}{maybe})")
@@ -73,5 +60,5 @@ def label_command(
     say_skipped(result.get("skipped", ()) if images else (), out / "report.html")
     if result.get("left_alone"):
         print(f"not written by protoadapt and left as is: {count(result['left_alone'], 'file')} in {out / 'sorted'}")
-    written = [*([] if images else ["labels.parquet"]), "labels.csv", "report.html"]
-    print(", ".join(str(out / name) for name in written if name != "labels.csv" or (out / name).exists()))
+    written = [*(["labels.parquet"] if features else []), "labels.csv", "report.html"]
+    print(", ".join(str(out / name) for name in written if (out / name).exists()))

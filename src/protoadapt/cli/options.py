@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,27 +39,8 @@ PROTOCOL_HELP = {
 }
 
 
-def protocol_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Gives a verb an option for each setting of `Protocol`, with its default; the verb gets them as `protocol`."""
-
-    def command(**given: Any) -> None:
-        protocol = Protocol(**{name: given.pop(name) for name in PROTOCOL_HELP})
-        verb(protocol=protocol, **given)
-
-    own = signature(verb, eval_str=True).parameters.values()
-    options = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own if each.name != "protocol"]
-    for name, help in PROTOCOL_HELP.items():
-        default = getattr(Protocol, name)
-        spelling = option(help, flag="--protocol" if name == "kind" else None)
-        declared: Any = Annotated[type(default), spelling]
-        options.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=declared))
-    command.__signature__ = Signature(options)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in options}
-    command.__doc__ = verb.__doc__
-    return command
-
-
 DEFAULT_MODEL = "lite0"
+BASE_HELP = "features of the base classes, which simpleshot, bd_cspn, laplacian_shot and bavardage use"
 MODEL_HELP = "network: a name that `protoadapt models` lists, NAME+NAME, timm:NAME, a training run, or a model file"
 Model = Annotated[str, argument(MODEL_HELP, "MODEL")]
 ModelName = Annotated[str, option(MODEL_HELP)]
@@ -78,16 +60,53 @@ SortUnknown = Annotated[
     str | None,
     option("with --sort: unknown pictures go to their likeliest class (default), or sorted/unknown/", "together|apart"),
 ]
-Head = Annotated[Path | None, option("run whose trained few-shot head answers, on features of its own network", "RUN")]
-EpisodeCount = Annotated[int, option("number of episodes", flag="--episodes")]
 Seed = Annotated[int, option("random seed: the same seed draws the same episodes")]
-MinRows = Annotated[int, option("leave out classes with fewer than this many rows", min=0)]
-Base = Annotated[
-    Path | None,
-    option("features of the base classes, which simpleshot, bd_cspn, laplacian_shot and bavardage use", "FILE"),
-]
-Json = Annotated[Path | None, option("also write the result as JSON", "FILE", flag="--json")]
-Format = Annotated[str, option("format of the printed table: text, markdown, csv or latex", flag="--format")]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What `evaluate` and `compare` are asked for beside methods and protocol."""
+
+    head: Annotated[
+        Path | None, option("run whose trained few-shot head answers, on features of its own network", "RUN")
+    ] = None
+    episodes: Annotated[int, option("number of episodes")] = 10_000
+    seed: Seed = 0
+    min_rows: Annotated[int, option("leave out classes with fewer than this many rows", min=0)] = 0
+    base: Annotated[Path | None, option(BASE_HELP, "FILE")] = None
+    json_out: Annotated[Path | None, option("also write the result as JSON", "FILE", flag="--json")] = None
+    form: Annotated[str, option("format of the printed table: text, markdown, csv or latex", flag="--format")] = "text"
+    device: Device = "cpu"
+
+
+def _protocol_option(name: str, help: str) -> Parameter:
+    default = getattr(Protocol, name)
+    declared: Any = Annotated[type(default), option(help, flag="--protocol" if name == "kind" else None)]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=declared)
+
+
+GROUPS: dict[Any, list[Parameter]] = {
+    Measurement: [*signature(Measurement).parameters.values()],
+    Protocol: [_protocol_option(*each) for each in PROTOCOL_HELP.items()],
+}
+"""Types of parameters that stand for several options."""
+
+
+def grouped_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Gives a verb, in place of each parameter of a type in GROUPS, the options of that group."""
+    own = signature(verb, eval_str=True).parameters.values()
+    groups = {each.name: each.annotation for each in own if each.annotation in GROUPS}
+    spread = [one.replace(kind=Parameter.KEYWORD_ONLY) for each in own for one in GROUPS.get(each.annotation, [each])]
+
+    def command(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{one.name: given.pop(one.name) for one in GROUPS[kind]})
+        verb(**given)
+
+    command.__signature__ = Signature(spread)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in spread}
+    command.__doc__ = verb.__doc__
+    return command
 
 
 def refuse_unused(given: Mapping[str, object], where: str) -> None:

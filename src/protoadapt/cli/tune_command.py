@@ -9,17 +9,18 @@ from protoadapt.core.files import check_output
 from protoadapt.core.protocol import Protocol
 
 
-@options.protocol_options
+@options.grouped_options
 def tune_command(
     file: Annotated[Path, options.argument("feature file of validation classes", "FILE")],
     out: Annotated[Path, options.option("settings as JSON; use them with --method FILE", "FILE")],
-    protocol: Protocol,
     method_name: Annotated[
         str, options.option("method to tune: bapa, paddle, or module:function of one with `fit`", flag="--method")
     ] = "bapa",
     episodes: Annotated[int, options.option("number of tasks to learn on")] = 256,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
+    *,
+    protocol: Protocol,
 ) -> None:
     """Find settings that suit a kind of tasks, on validation classes.
 
