@@ -1,8 +1,8 @@
 """`label` and `predict` from end to end, on pictures whose names tell the truth."""
 
 import csv
-import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -80,15 +80,16 @@ def test_predict_loads_nothing_slow(folder, named, model, monkeypatch):
     """Loading torch or scikit-learn takes longer than naming a hundred pictures. The answers are those of torch."""
     named()
     classifier, images = folder / "out" / "classifier.safetensors", folder / "images"
-    words = ["predict", classifier, images, "--format", "json", "--device", "auto"]
+    words = ["predict", classifier, images, "--device", "auto"]
     done = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, text=True)
-    answers, loaded = done.stdout.splitlines()
+    *answers, loaded = done.stdout.splitlines()
     assert loaded == "loaded", done.stderr
     monkeypatch.setattr(networks, "load_for_files", partial(networks.load, engine="torch"))
     by_torch = predict(classifier, [images])
-    for one, other in zip(json.loads(answers)["pictures"], by_torch["pictures"], strict=True):
-        numbers = {key: pytest.approx(value, abs=1e-4) for key, value in other.items() if isinstance(value, float)}
-        assert one == other | numbers
+    for line, other in zip(answers, by_torch["pictures"], strict=True):
+        name, percent = re.fullmatch(r"(.*) \((\d+)%.*\)", line).groups()
+        assert name == f"{other['file']}: {other['label']}"
+        assert int(percent) / 100 == pytest.approx(other["confidence"], abs=0.006)
 
 
 def test_what_loads_beside_the_work_is_none_of_our_modules():
