@@ -9,36 +9,32 @@ from typing import Annotated
 import typer
 
 from protoadapt.cli import main
-from protoadapt.cli.options import Cache, Device, find_device
+from protoadapt.cli.options import Cache, Device, argument, find_device, option
 from protoadapt.cli.progress import bars, say, training_progress
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.files import check_output_folder
 
 
 def reproduce(
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="name of the table; without it, all names are listed")
-    ] = "",
+    table: Annotated[str, argument("name of the table; without it, all names are listed", "TABLE")] = "",
     data: Annotated[
-        list[str] | None,
-        typer.Option("--data", metavar="DIR", help="folder of datasets, or NAME=DIR for one dataset; may be repeated"),
+        list[str] | None, option("folder of datasets, or NAME=DIR for one dataset; may be repeated", "DIR")
     ] = None,
-    out: Annotated[Path, typer.Option(help="folder of training runs, networks and features")] = Path("runs"),
-    results: Annotated[Path, typer.Option(help="folder of result files, one subfolder per network")] = Path("results"),
+    out: Annotated[Path, option("folder of training runs, networks and features")] = Path("runs"),
+    results: Annotated[Path, option("folder of result files, one subfolder per network")] = Path("results"),
     cache: Cache = None,
     weights: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="folder of trained networks: NAME.safetensors, NAME-train.json")
+        Path | None, option("folder of trained networks: NAME.safetensors, NAME-train.json", "DIR")
     ] = None,
     only_evaluate: Annotated[
-        bool, typer.Option("--only-evaluate", help="train nothing; use existing networks and results")
+        bool, option("train nothing; use existing networks and results", flag="--only-evaluate")
     ] = False,
     only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATTERN", help="only these result files, such as 'cub-box/*'; may be repeated"),
+        list[str] | None, option("only these result files, such as 'cub-box/*'; may be repeated", "PATTERN")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="epochs of every training run (default: the recipe's)")] = None,
-    episodes: Annotated[int | None, typer.Option(help="episodes of every evaluation (default: the table's)")] = None,
-    per_class: Annotated[int | None, typer.Option(help="use only so many pictures per class, for a trial run")] = None,
+    epochs: Annotated[int | None, option("epochs of every training run (default: the recipe's)", min=1)] = None,
+    episodes: Annotated[int | None, option("episodes of every evaluation (default: the table's)", min=1)] = None,
+    per_class: Annotated[int | None, option("use only so many pictures per class, for a trial run", min=1)] = None,
     device: Device = "auto",
 ) -> None:
     """Make a table of the paper from scratch: train, extract, evaluate.
@@ -62,9 +58,6 @@ def reproduce(
         raise UserError(f"there is no folder {str(weights)!r}: give a folder that holds NAME.safetensors files")
     for folder in (out, results):
         check_output_folder(folder)
-    for name, value in (("epochs", epochs), ("episodes", episodes), ("per-class", per_class)):
-        if value is not None and value < 1:
-            raise UserError(f"--{name} is {value}: it must be 1 or more")
     work = Work(
         data=_folders(data or []),
         out=out,

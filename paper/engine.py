@@ -148,7 +148,7 @@ def _run_trial(trial: Trial, net: Network | UserError, work: Work) -> str:
         raise net
     for shot in asked:
         _check_no_loss(trial, shot, net.weights, work)
-    table = features_of(trial, net, work, any(map(_needs_base, (*trial.methods, *trial.slow))))
+    table = features_of(trial, net, work, any(map(_needs_base, trial.specs)))
     return "\n".join(_evaluated(trial, shot, table, net, work) for shot in asked)
 
 
@@ -168,23 +168,20 @@ def _needs_base(spec: str) -> bool:
 def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Work) -> str:
     """Evaluates the missing methods; the file is written after each group of them."""
     about, file = table.about, work.results / trial.file(shot)
-    _check_no_loss(trial, shot, net.weights, work, about["hash"])
-    kept = {r["label"]: r for r in _valid_results(trial, shot, net.weights, work, about["hash"])}
-    left = [spec for spec in (*trial.methods, *trial.slow) if planned_method(spec).label not in kept]
+    kept = {r["label"]: r for r in _valid_results(trial, shot, net.weights, work)}
+    left = _missing_methods(trial, shot, net.weights, work)
     groups = [[s for s in left if s in trial.methods], *([s] for s in left if s in trial.slow)]
-    order = _labels((*trial.methods, *trial.slow))
+    order = _labels(trial.specs)
     training = {key: net.record.get(key) for key in ("run", "config", "best", "seconds", "hardware", "commit")}
     for specs in filter(None, groups):
         slow = specs[0] in trial.slow
         count = _episodes(trial, planned_method(specs[0]).label, work)
         words = specs[0] if slow else f"{len(specs)} methods"
+        options: dict[str, Any] = {"episodes": count, "seed": SEED, "device": work.device, **table.base}
+        methods, protocol = [*map(planned_method, specs)], trial.protocol(shot)
         with work.progress(f"{trial.file(shot)}: {words}, {count:,} episodes", count) as done:
-            results = compare(
-                *(table.features, table.labels, [*map(planned_method, specs)], trial.protocol(shot)),
-                **{"episodes": count, "seed": SEED, "device": work.device, **table.base},  # type: ignore[arg-type]
-                chunk=SLOW_CHUNK if slow else None,
-                on_progress=done,
-            )
+            options |= {"chunk": SLOW_CHUNK if slow else None, "on_progress": done}
+            results = compare(table.features, table.labels, methods, protocol, **options)
         kept |= {r.method.label: r.to_json(**about) for r in results}
         records = sorted(kept.values(), key=lambda r: order.index(r["label"]) if r["label"] in order else len(order))
         write_json(file, document_of(records, reference=records[0]["label"], training=training))
@@ -203,24 +200,17 @@ def _labels(specs: Sequence[str]) -> list[str]:
 
 def _missing_methods(trial: Trial, shot: int, weights: str | None, work: Work) -> list[str]:
     there = {result["label"] for result in _valid_results(trial, shot, weights, work)}
-    return [spec for spec in (*trial.methods, *trial.slow) if planned_method(spec).label not in there]
+    return [spec for spec in trial.specs if planned_method(spec).label not in there]
 
 
-def _valid_results(
-    trial: Trial, shot: int, weights: str | None, work: Work, features: str = ""
-) -> list[dict[str, Any]]:
-    """Records on file with the same weights, pictures, protocol and arguments, and enough episodes.
-
-    Where the hash of the features is known, with the same features.
-    """
-    chosen = {planned_method(spec).label: planned_method(spec) for spec in (*trial.methods, *trial.slow)}
+def _valid_results(trial: Trial, shot: int, weights: str | None, work: Work) -> list[dict[str, Any]]:
+    """Records on file with the same weights, pictures, protocol and arguments, and enough episodes; and those of
+    methods that are not asked for."""
+    asked = _labels(trial.specs)
 
     def holds(r: dict[str, Any]) -> bool:
-        run = chosen.get(r["label"])
-        fits = run is None or (  # records of other methods are kept
-            is_of_today(r) and r["episodes"] >= _episodes(trial, r["label"], work)
-        )
-        return fits and features in ("", r["features"].get("hash")) and not _differences(r, trial, shot, weights, work)
+        fits = is_of_today(r) and r["episodes"] >= _episodes(trial, r["label"], work)
+        return (fits or r["label"] not in asked) and not _differences(r, trial, shot, weights, work)
 
     return [r for r in read(work.results / trial.file(shot)).get("results", []) if holds(r)]
 
@@ -239,10 +229,10 @@ def _measured_on(key: str, value: Any) -> str:
     return "all pictures" if value is None else f"{value} pictures per class"
 
 
-def _check_no_loss(trial: Trial, shot: int, weights: str, work: Work, features: str = "") -> None:
+def _check_no_loss(trial: Trial, shot: int, weights: str, work: Work) -> None:
     """Raises UserError where writing the file would lose records of something else, or of more episodes."""
-    file, right = work.results / trial.file(shot), _valid_results(trial, shot, weights, work, features)
-    again = {label: _episodes(trial, label, work) for label in _labels((*trial.methods, *trial.slow))}
+    file, right = work.results / trial.file(shot), _valid_results(trial, shot, weights, work)
+    again = {label: _episodes(trial, label, work) for label in _labels(trial.specs)}
     for r in read(file).get("results", []):
         apart = _differences(r, trial, shot, weights, work)
         if (apart or again.get(r["label"], 0) < r["episodes"]) and r not in right:

@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
 from protoadapt.report.tables import markdown
 
 NAMES = {"cub": "CUB", "cars": "Stanford Cars", "dtd": "DTD", "cifar100": "CIFAR-100", "caltech": "Caltech-101"}
@@ -32,24 +35,19 @@ def suggest_numbers(record: dict[str, Any]) -> str:
 
 def draw_suggest(record: dict[str, Any], file: Path) -> None:
     """One panel per dataset: accuracy on the test against labels per class, from one label per class."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     rows = [row for row in record["rows"] if row["start"] == "one"]
     datasets = list(dict.fromkeys(row["dataset"] for row in rows))
-    figure, panels = pyplot.subplots(1, len(datasets), figsize=(3 * len(datasets), 2.8), squeeze=False)
-    for panel, dataset in zip(panels[0], datasets):
+    figure = Figure(figsize=(3 * len(datasets), 2.8))
+    panels = figure.subplots(1, len(datasets), squeeze=False)[0]
+    for panel, dataset in zip(panels, datasets):
         for row in (row for row in rows if row["dataset"] == dataset):
             ours = row["strategy"] == "suggest"
             labels = [1 + more for more in record["labels_per_class"]]
             panel.plot(labels, row["test"], marker="o", ms=3, lw=2 if ours else 1, label=row["strategy"])
         panel.set_title(NAMES.get(dataset, dataset), fontsize=10)
         panel.set_xlabel("labels per class")
-        panel.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
-    panels[0][0].set_ylabel("accuracy, %")
-    panels[0][-1].legend(fontsize=8, frameon=False)
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    panels[0].set_ylabel("accuracy, %")
+    panels[-1].legend(fontsize=8, frameon=False)
     figure.tight_layout()
     figure.savefig(file, dpi=110, metadata={"Software": None})
-    pyplot.close(figure)

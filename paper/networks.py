@@ -169,10 +169,8 @@ def _check_config(run: Run, record: dict[str, Any], work: Work) -> None:
 
 
 def _decisive(config: TrainConfig) -> dict[str, Any]:
-    """The settings that decide the result: not how often it is saved, nor the folder of the network it starts from."""
-    settings = config.to_dict()
-    phases = [phase | {"teacher": phase["teacher"] is not None} for phase in settings["phases"]]
-    return settings | {"checkpoint_every": 1, "init_from": settings["init_from"] is not None, "phases": phases}
+    """The settings that decide the result: not how often it is saved, nor in which folder a network lies."""
+    return as_kept({"config": config.to_dict()})["config"] | {"checkpoint_every": 1}
 
 
 def _with_record(net: Network, run: Run, work: Work) -> Network:

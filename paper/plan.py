@@ -51,6 +51,11 @@ class Trial:
     split: str = "novel"  # or "val"
     copy: str = ""  # tested on a copy of the dataset's files, as `Run.copy`
 
+    @property
+    def specs(self) -> tuple[str, ...]:
+        """Every method."""
+        return (*self.methods, *self.slow)
+
     def protocol(self, shot: int) -> Protocol:
         return Protocol(self.kind, shot=shot, unlabeled=self.unlabeled)
 

@@ -50,7 +50,6 @@ def test_without_a_name_the_tables_are_listed():
         (("main", "--data", "nowhere"), "there is no folder 'nowhere'"),
         (("main", "--data", "cup=."), "did you mean 'cub'"),
         (("main", "--weights", "nowhere"), "there is no folder 'nowhere'"),
-        (("main", "--epochs", "0"), "--epochs is 0"),
         (("main", "--only", "cup/*", "--only-evaluate"), "no result of this table is called cup/*"),
         (("main", "--data", "."), "(cifar-fs, fc100, mini-imagenet, tiered-imagenet, cub) are not in '.': give --data"),
         (("main", "--only", "cub-box/*"), "the pictures of this table (cub) are not there: give --data DIR"),

@@ -15,8 +15,7 @@ from paper.engine import reproduce
 from paper.networks import Stopped, Work
 from paper.plan import Row, Run, Table, Task, Trial
 from protoadapt.core.errors import UserError
-from protoadapt.core.features import Features, load_features, save_features
-from protoadapt.core.files import write_json
+from protoadapt.core.features import Features, load_features
 from protoadapt.core.results import read_results, right_answers
 from protoadapt.report.result_page import evaluation_page
 from protoadapt.training.loop import Run as TrainingRun
@@ -211,23 +210,9 @@ def test_a_trial_run_leaves_results_of_something_else_alone(home, monkeypatch, c
     assert result(home) == before
 
 
-def test_results_of_more_episodes_stay(home, monkeypatch):
-    """A new method gets as few as are asked for; where all had to be made again for it, that is refused."""
-    more, before = table(methods=("protonet", "bapa", "cipa")), result(home)
-    assert reproduce(more, work(home, episodes=4)) == {}
-    found = result(home)["results"]
-    assert [r["episodes"] for r in found] == [8, 4, 8]
-    write_json(home / "results" / "tiny" / "novel-1shot.json", before)
-    file = home / "runs" / "features" / "tiny-glyphs-none-views1.safetensors"
-    features = load_features(file)
-    save_features(file, replace(features, features=features.features * 1.001))  # as another machine would have them
-    with monkeypatch.context() as patch:
-        forbid(patch, "compare")
-        missing = reproduce(more, work(home, episodes=4))
-    assert "novel-1shot.json' holds results of protonet (8 episodes)" in missing["tiny/novel-1shot.json"]
-    assert result(home) == before
-    assert reproduce(more, work(home, episodes=8)) == {}
-    assert len({r["features"]["hash"] for r in result(home)["results"]}) == 1
+def test_results_of_more_episodes_stay_beside_those_of_a_new_method(home):
+    assert reproduce(table(methods=("protonet", "bapa", "cipa")), work(home, episodes=4)) == {}
+    assert [r["episodes"] for r in result(home)["results"]] == [8, 4, 8]
 
 
 @pytest.mark.parametrize("text", ['{"results": null}', '{"results": [{"label": "cipa"}]}', '{"resu'])
