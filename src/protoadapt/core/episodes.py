@@ -4,7 +4,6 @@ Axes: E episodes, W classes ("way"), K labelled rows per class ("shot"), S = Σ 
 Q queries, U unlabelled rows, N rows of a feature table, D dimensions.
 """
 
-import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -64,18 +63,13 @@ class Episodes:
         parts = [part for part in (support, query, unlabeled) if part is not None]
         shapes = [tuple(part.shape) for part in parts]
         alike = all(len(shape) == 3 and all(shape) and shape[::2] == shapes[0][::2] for shape in shapes)
-        if not alike or any(part.is_complex() for part in parts):
-            found = ", ".join(f"{tuple(part.shape)} of {part.dtype}" for part in parts)
-            raise UserError(
-                f"support, query and unlabeled are {found}: each needs real numbers in three axes (episode, row, "
-                f"dimension), none of them empty, and the same episodes and dimensions"
-            )
         whole = not (support_labels.is_floating_point() or support_labels.is_complex())
-        right = whole and support_labels.shape == support.shape[:2]
-        if not right or support_labels.min() < 0 or support_labels.max() >= n_way:
+        fits = alike and whole and support_labels.shape == support.shape[:2] and not any(x.is_complex() for x in parts)
+        if not fits or support_labels.min() < 0 or support_labels.max() >= n_way:
+            found = ", ".join(f"{tuple(part.shape)} of {part.dtype}" for part in (support_labels, *parts))
             raise UserError(
-                f"support_labels are {tuple(support_labels.shape)} of {support_labels.dtype}: give one label per "
-                f"support row, whole numbers from 0 to n_way − 1 = {n_way - 1}"
+                f"support_labels, support, query and unlabeled are {found}: give real numbers in three axes (episode, "
+                f"row, dimension), none of them empty, and one whole number from 0 to {n_way - 1} per support row"
             )
         rows = torch.cat([(part if part.is_floating_point() else part.float()).flatten(0, 1) for part in parts])
         places = torch.arange(len(rows), device=rows.device).split([shape[0] * shape[1] for shape in shapes])
@@ -215,38 +209,31 @@ def _pools(labels: np.ndarray, p: Protocol, seed: int) -> tuple[_Pool, _Pool]:
     """The rows for support and queries, and those for unlabelled rows. Raises UserError where there are too few."""
     classes, size = np.unique(labels[labels >= 0], return_counts=True)
     if p.classes > len(classes):
-        most = len(classes) // 2 if p.kind == "open" else len(classes) - p.others
-        way_out = "lower --distractors" if p.distractors else "label more classes"
         raise UserError(
             f"an episode needs {p.classes} classes (way {p.way} + {p.others} others), the features have "
-            f"{len(classes)}: {f'lower --way to {most} or less' if most >= 2 else way_out}"
+            f"{len(classes)}: lower --way{' or --distractors' * bool(p.distractors)}, or label more classes"
         )
     rows, start = np.argsort(labels, kind="stable")[(labels < 0).sum() :], size.cumsum() - size
-    part, share, cut = 1.0, "", size
+    cut = size
     if p.kind == "semi":
         # The seed fixes this split once, before any episode, so that no row is support here and unlabelled there.
-        rng, part = np.random.default_rng([seed, 0, 1]), p.labeled_fraction
+        rng = np.random.default_rng([seed, 0, 1])
         rows = np.concatenate([rng.permutation(own) for own in np.split(rows, start[1:])])
-        cut, share = np.rint(part * size).astype(np.int64), f", from {part:.0%} of each class"
+        cut = np.rint(p.labeled_fraction * size).astype(np.int64)
     known, spare = _Pool(rows, start, cut), _Pool(rows, start + cut, size - cut)
-
-    def require(pool: _Pool, least: int, needs: str, lower: str, part: float) -> None:
-        """Advises to leave small classes out only where enough classes remain, whichever way the part is rounded."""
-        if pool.size.min() < least:
-            enough = math.ceil((least + (part < 1) / 2) / part)
-            raise UserError(
-                f"an episode needs {needs}; the classes have {pool.size.min()} to {pool.size.max()}: lower {lower}"
-                + f", or leave small classes out (--min-rows {enough})" * bool((size >= enough).sum() >= p.classes)
-            )
-
-    if p.kind == "semi":
-        needs = f"{p.unlabeled} unlabelled rows per class, from {1 - part:.0%} of each class that are set aside"
-        require(spare, p.unlabeled, needs, "--unlabeled", 1 - part)
     # Dirichlet counts that do not fit are drawn again; those of pooled rows never exceed what there is.
     query = 1 if p.kind in ("dirichlet", "present", "few") else p.query
-    needs = f"{p.shot + query} rows per class (shot {p.shot} + query {query}{share})"
-    require(known, p.shot + query, needs, "--shot or --query", part)
-    require(known, p.foreign_rows, f"{p.foreign_rows} rows of each foreign class", "--foreign or --query", 1.0)
+    needs = [
+        (known, p.shot + query, "rows per class to label and to answer", "--shot or --query"),
+        (known, p.foreign_rows, "rows of each foreign class", "--foreign or --query"),
+        (spare, p.unlabeled, "unlabelled rows per class", "--unlabeled"),
+    ]
+    for pool, least, what, lower in needs:
+        if pool.size.min() < least:
+            raise UserError(
+                f"an episode needs {least} {what}, and the smallest class has {pool.size.min()} for that: lower "
+                f"{lower}, or leave small classes out (--min-rows)"
+            )
     if np.sort(cut - p.shot)[: p.candidates].sum() < p.queries:
         raise UserError(
             f"{p.queries} queries do not fit into the smallest {p.candidates} classes after {p.shot} support "
@@ -314,12 +301,14 @@ def _dirichlet_counts(rng, total: int, alpha: float, free: np.ndarray) -> np.nda
 def redrawn(labels: np.ndarray, protocol: Protocol) -> float:
     """The share of Dirichlet draws that some class has too few rows for.
 
-    They are drawn again, so a large share makes the episodes more balanced than the protocol says.
+    They are drawn again, so a large share makes the episodes more balanced than the protocol says. A class's part is
+    distributed as Beta(α, (W − 1) α); draws in which two classes have too few are counted twice.
     """
-    sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
-    if protocol.kind != "dirichlet" or protocol.way > len(sizes):  # `draw` raises the error
+    if protocol.kind != "dirichlet":
         return 0.0
-    rng, total = np.random.default_rng(0), protocol.way * protocol.query
-    chosen = rng.random((2000, len(sizes))).argsort(1)[:, : protocol.way]
-    shares = rng.dirichlet(np.full(protocol.way, protocol.alpha), size=len(chosen))
-    return float(np.any(np.round(total * shares) > sizes[chosen] - protocol.shot, axis=1).mean())
+    from scipy.special import betainc
+
+    sizes, alpha = np.unique(labels[labels >= 0], return_counts=True)[1], protocol.alpha
+    most = np.clip((sizes - protocol.shot + 0.5) / protocol.queries, 0, 1)
+    too_few = 1 - betainc(alpha, (protocol.way - 1) * alpha, most)
+    return min(1.0, protocol.way * float(too_few.sum()) / max(len(sizes), 1))
