@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from protoadapt import CIPAClassifier, LabelledKFold, ProtoNetClassifier
+from protoadapt import CIPAClassifier, ProtoNetClassifier, labelled_folds
 
 X, truth = load_digits(return_X_y=True)
 X, new, truth, new_truth = train_test_split(X, truth, test_size=1 / 3, stratify=truth, random_state=0)
@@ -45,7 +45,7 @@ y = some_labels(5, seed=0)
 search = GridSearchCV(
     make_pipeline(pixels, CIPAClassifier()),
     {"cipaclassifier__tau": [5.0, 10.0, 20.0], "cipaclassifier__power": ["auto", "off"]},
-    cv=LabelledKFold(5),
+    cv=labelled_folds(y),
 )
 search.fit(X, y)
 print(f"five labels a class, chosen {search.best_params_}: new rows {search.score(new, new_truth):.1%} right")

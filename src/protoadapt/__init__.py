@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from protoadapt.core.features import load_features as load_features
     from protoadapt.core.features import save_features as save_features
     from protoadapt.core.methods import METHODS as METHODS
-    from protoadapt.core.partial_labels import LabelledKFold as LabelledKFold
+    from protoadapt.core.partial_labels import labelled_folds as labelled_folds
     from protoadapt.core.protocol import Protocol as Protocol
     from protoadapt.core.results import Result as Result
 
@@ -33,7 +33,7 @@ HOME = {
     "CIPAClassifier": "core.estimators",
     "Episodes": "core.episodes",
     "Features": "core.features",
-    "LabelledKFold": "core.partial_labels",
+    "labelled_folds": "core.partial_labels",
     "PTMAPClassifier": "core.estimators",
     "ProtoNetClassifier": "core.estimators",
     "Protocol": "core.protocol",

@@ -224,7 +224,7 @@ def test_tensors_that_make_no_episodes_are_refused(support, labels, query):
 
 
 def test_draws_that_do_not_fit_are_counted():
-    sizes = np.arange(25, 33)
+    sizes = np.arange(20, 28)
     protocol = Protocol("dirichlet", way=3, shot=2, query=10)
     rng = np.random.default_rng(0)
     chosen = rng.permuted(np.tile(sizes, (20_000, 1)), axis=1)[:, :3]

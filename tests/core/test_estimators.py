@@ -10,8 +10,6 @@ import pytest
 import torch
 from helpers.cases import clouds
 from helpers.parts import write_table
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -30,7 +28,7 @@ from protoadapt.core.estimators import (
     SoftKMeansClassifier,
 )
 from protoadapt.core.methods import rows as holders
-from protoadapt.core.partial_labels import LabelledKFold
+from protoadapt.core.partial_labels import labelled_folds
 from protoadapt.core.parts import open_parts
 
 CLASSIFIERS = [
@@ -171,60 +169,6 @@ def named(y, mark):
     return labels
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        lambda y: named(y, None),
-        lambda y: named(y, np.nan),
-        lambda y: named(y, pd.NaT),
-        lambda y: named(y, -1),
-        lambda y: named(y, None).tolist(),
-        lambda y: named(y, float("nan")).tolist(),
-        lambda y: pd.Series(named(y, None)),
-        lambda y: pd.Series(named(y, None), dtype="string"),
-        lambda y: pd.Series(named(y, None), dtype="category"),
-    ],
-    ids=["None", "NaN", "NaT", "-1", "list", "list of NaN", "Series", "strings", "categories"],
-)
-def test_names_with_marks_for_unlabelled_rows(form):
-    X, y, _ = task()
-    expected = CIPAClassifier().fit(X, y)
-    model = CIPAClassifier().fit(X, form(y))
-    assert model.classes_.tolist() == ["cat", "dog", "emu"]
-    assert (model.transduction_ == NAMES[expected.transduction_]).all()
-    assert (model.predict(X) == NAMES[expected.predict(X)]).all()
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        lambda y: y.tolist(),
-        lambda y: np.where(y < 0, np.nan, y),
-        lambda y: np.where(y < 0, None, y),
-        lambda y: y.astype(float),
-        lambda y: y.astype(np.int8),
-        lambda y: pd.Series(np.where(y < 0, None, y), dtype="Int64"),
-    ],
-    ids=["list", "NaN", "None", "float", "int8", "Int64"],
-)
-def test_numbers_with_marks_for_unlabelled_rows(form):
-    X, y, _ = task()
-    expected = CIPAClassifier().fit(X, y)
-    assert (CIPAClassifier().fit(X, form(y)).transduction_ == expected.transduction_).all()
-
-
-@pytest.mark.parametrize(
-    "form", [lambda days: days, lambda days: days - days[0], pd.Series], ids=["dates", "spans", "Series"]
-)
-def test_dates_with_nat_for_unlabelled_rows(form):
-    X, y, _ = task()
-    days = np.datetime64("2024-01-01", "us") + y.astype("timedelta64[D]")
-    days[y < 0] = np.datetime64("NaT")
-    model = CIPAClassifier().fit(X, form(days))
-    assert len(model.classes_) == 3
-    assert (model.transduction_ == model.classes_[CIPAClassifier().fit(X, y).transduction_]).all()
-
-
 @every_classifier
 def test_features_too_large_to_compute_with_are_refused(make):
     X, y, truth = task(shots=5, spread=0.1)
@@ -291,8 +235,6 @@ def test_half_precision_is_computed_in_single_and_new_rows_in_the_fitted_type():
     [
         (CIPAClassifier(), {"y": -1}, "no row of y has a label"),
         (CIPAClassifier(), {"y": None}, "no row of y has a label"),
-        (CIPAClassifier(), {"y": "mixed"}, "mixes names"),
-        (CIPAClassifier(), {"y": "text"}, "numpy makes of -1"),
         (CIPAClassifier(power="strict"), {"X": -1}, "power=signed"),
         (CIPAClassifier(device="cuda"), {}, "cannot compute"),
         (CIPAClassifier(device="bogus"), {}, "device is 'bogus'"),
@@ -307,8 +249,6 @@ def test_errors_name_the_way_out(model, change, words):
     y = {
         -1: np.full(len(y), -1),
         None: np.full(len(y), None),
-        "mixed": np.where(y > 1, "two", y.astype(object)),
-        "text": np.where(y < 0, "-1", "a"),
     }.get(change.get("y", 0), y)
     with pytest.raises(UserError, match=words):
         model.fit(X * change.get("X", 1), y)
@@ -331,7 +271,7 @@ def test_in_a_pipeline_with_a_grid_and_data_frames():
     # A frame in, a frame on: the names reach the classifier.
     steps = make_pipeline(MinMaxScaler().set_output(transform="pandas"), CIPAClassifier())
     grid = {"cipaclassifier__tau": [5.0, 10.0], "cipaclassifier__n_iter": [0, 20]}
-    search = GridSearchCV(steps, grid, cv=LabelledKFold(3))
+    search = GridSearchCV(steps, grid, cv=labelled_folds(labels, 3))
     search.fit(frame, labels)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     best = search.best_estimator_[-1]
@@ -344,7 +284,7 @@ def test_in_a_pipeline_with_a_grid_and_data_frames():
 def test_cross_validation_scores_labelled_rows(make):
     X, y, _ = task(shots=(4, 5, 6), spread=0.05, balanced=True)
     steps = make_pipeline(FunctionTransformer(), make())
-    assert cross_val_score(steps, X, y, cv=LabelledKFold(4)).tolist() == [1.0] * 4
+    assert cross_val_score(steps, X, y, cv=labelled_folds(y, 4)).tolist() == [1.0] * 4
 
 
 @every_classifier
@@ -422,36 +362,6 @@ def test_a_table_on_disk_teaches_what_it_teaches_in_memory(make, threads, tmp_pa
     torch.set_num_threads(before)
     model = make(**few_steps).fit(X, y)
     np.testing.assert_allclose(on_disk.predict_proba(X), model.predict_proba(X), atol=1e-4)
-
-
-@settings(max_examples=80, deadline=None)
-@given(
-    st.lists(st.integers(-1, 4), min_size=1, max_size=60),
-    st.integers(2, 6),
-    st.booleans(),
-    st.integers(0, 3),
-)
-def test_folds_test_labelled_rows_only_and_train_with_all_others(labels, n_splits, shuffle, seed):
-    y = np.array(labels)
-    counts = {c: (y == c).sum() for c in set(labels) - {-1}}
-    testable = np.flatnonzero([counts.get(c, 0) > 1 for c in labels])
-    folds = LabelledKFold(n_splits, shuffle=shuffle, random_state=seed if shuffle else None)
-    assert folds.get_n_splits() == n_splits
-    if len(testable) < n_splits:
-        with pytest.raises(UserError, match=r"n_splits|no row of y"):
-            list(folds.split(y[:, None], y))
-        return
-    parts = list(folds.split(y[:, None], y))
-    assert sorted(np.concatenate([test for _, test in parts])) == testable.tolist()
-    for train, test in parts:
-        assert sorted([*train, *test]) == list(range(len(y)))
-        assert set(np.flatnonzero(y == -1)) <= set(train)
-        assert set(y[train]) - {-1} == set(counts)
-    for c in counts:
-        sizes = [(y[test] == c).sum() for _, test in parts]
-        assert max(sizes) - min(sizes) <= 1
-    names = np.where(y < 0, None, np.array(list("abcde"), dtype=object)[y])
-    assert all((a[1] == b[1]).all() for a, b in zip(parts, folds.split(y[:, None], names)))
 
 
 def test_public_names_are_there():
