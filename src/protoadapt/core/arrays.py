@@ -10,6 +10,8 @@ from protoadapt.core.errors import UserError
 
 LARGEST = {4: 1e15, 8: 1e150}
 """Largest feature by the bytes of its type: squares of larger ones may sum to infinity."""
+SMALLEST = 1e-2
+"""Of a table of features the largest: below it the power transform's 1e-6 and rounding in squared distances count."""
 
 
 def checked_rows(features: Any, labels: Any) -> tuple[Tensor, np.ndarray]:
@@ -27,7 +29,7 @@ def checked_rows(features: Any, labels: Any) -> tuple[Tensor, np.ndarray]:
     bad = (~torch.isfinite(rows)).any(1).nonzero()
     if len(bad):
         raise UserError(f"{len(bad)} feature rows hold NaN or infinite values, the first is row {int(bad[0])}")
-    check_size(rows, rows.dtype.itemsize)
+    check_scale(rows)
     return rows, indices
 
 
@@ -92,6 +94,12 @@ def check_size(rows: Tensor | np.ndarray, itemsize: int) -> float:
             f"scale them down"
         )
     return largest
+
+
+def check_scale(rows: Tensor | np.ndarray) -> None:
+    """Raises UserError where a table of features (N, D) is too large, or too small, to be computed with."""
+    if 0 < (largest := check_size(rows, rows.dtype.itemsize)) < SMALLEST:
+        raise UserError(f"the features reach only {largest:.3g}: scale them up, to {SMALLEST:g} or more")
 
 
 def checked_device(device: torch.device | str) -> torch.device | str:

@@ -10,7 +10,7 @@ its `transduction_` again. An estimator equals the method of the same name at eq
 settings are those that the method declares; `_rule` makes the method's own rule of them, and `methods.family.learn`
 does the rest.
 
-Memory beyond X is bounded by a block of rows and about fifty bytes per row, however many rows there are.
+Memory beyond X is bounded by the labelled rows, some blocks of others and about fifty bytes per row.
 """
 
 from abc import ABC, abstractmethod
@@ -25,15 +25,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from protoadapt.core.arrays import check_size, checked_device, refuse_mask
+from protoadapt.core.arrays import check_scale, check_size, checked_device, refuse_mask
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.bapa import bapa, mixture_rule
 from protoadapt.core.methods.cipa import cipa, cosine_rule
-from protoadapt.core.methods.common import check_offset
-from protoadapt.core.methods.family import Rule, check_contrast, learn
+from protoadapt.core.methods.family import Rule, learn
 from protoadapt.core.methods.protonet import metric_rule, protonet
 from protoadapt.core.methods.pt_map import pt_map, transport_rule
-from protoadapt.core.methods.rows import Holder, Streamed, kept, powered_rows
+from protoadapt.core.methods.rows import BLOCK_ROWS, Holder, Slices, kept, powered_rows
 from protoadapt.core.methods.semi_protonet import semi_protonet
 from protoadapt.core.methods.settings import declarations
 from protoadapt.core.methods.soft_kmeans import joint_rule, soft_kmeans
@@ -96,15 +95,10 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         some of a table in memory. Afterwards `predict`, `predict_proba` and `model` answer; there is no
         `transduction_`, as unlabelled rows are never held. Returns self.
         """
-        self.check_settings()
-        support = validate_data(self, support, dtype=FLOATS)
-        self._check_scale(support)
-        check_consistent_length(support, labels)
-        self.classes_, codes = encode(labels)
+        support, codes = self._partly_labelled(support, labels)
         if (codes < 0).any():
             raise UserError("fit_rows takes labelled rows only: put rows without a label into the arrays")
-        rows = powered_rows(arrays, self.beta, self.power, getattr(torch, support.dtype.name), self.device)
-        self._keep(self._learn(support, codes, rows), support.dtype)
+        self._keep(self._learn(support, codes, arrays), support.dtype)
         return self
 
     @property
@@ -147,35 +141,23 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.check_settings()
         refuse_mask(X, "rows of X")
         X = validate_data(self, X, dtype=FLOATS)
-        self._check_scale(X)
+        check_scale(X)
         check_consistent_length(X, y)
         self.classes_, codes = encode(y)
         warn_of_one_class(y)
         return X, codes
 
-    def _check_scale(self, X: np.ndarray) -> None:
-        """Raises UserError where X (n, D) is too large or too small for this method to be computed."""
-        largest = check_size(X, X.dtype.itemsize)
-        check_offset(largest, self.power)
-        if largest < 1:
-            longest = float(np.einsum("ij,ij->i", X, X).max() ** 0.5)
-            check_contrast(longest, self._rule(), getattr(torch, X.dtype.name))
-
     def _models(self, X: np.ndarray, codes: np.ndarray) -> Iterator[PrototypeModel]:
+        known = codes >= 0
+        return self._learn(X[known], codes[known], Slices(X, np.flatnonzero(~known)))
+
+    def _learn(self, support: np.ndarray, codes: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:
         """The models after 0, 1, … n_iter steps."""
-        chunks = self._chunks(np.flatnonzero(codes < 0), X)
-        return self._learn(X, codes, Streamed(chunks, lambda rows: [self._powered(X[rows])]))
-
-    def _learn(self, X: np.ndarray, codes: np.ndarray, rows: Holder) -> Iterator[PrototypeModel]:
-        """From the rows of X with a class, and a holder of unlabelled ones."""
-        n_way, known = len(self.classes_), np.flatnonzero(codes >= 0)
-
-        def labelled(rows: np.ndarray) -> list[tuple[Tensor, Tensor]]:
-            x = self._powered(X[rows])
-            return [(x, one_hot(torch.from_numpy(codes[rows]), n_way).mT.to(x))]
-
-        shots = torch.from_numpy(np.bincount(codes[known], minlength=n_way)).double()[:, None].to(self.device)
-        return learn(self._rule(), kept(Streamed(self._chunks(known, X), labelled)), kept(rows), shots, X.shape[1])
+        x = self._powered(support)
+        y = one_hot(torch.from_numpy(codes), len(self.classes_)).mT.to(x)
+        labelled = Holder([*zip(x.split(BLOCK_ROWS), y.split(BLOCK_ROWS, 1))])
+        rows = powered_rows(arrays, self.beta, self.power, x.dtype, self.device)
+        return learn(self._rule(), labelled, kept(rows), y.double().sum(1, keepdim=True), x.shape[1])
 
     def _keep(self, models: Iterator[PrototypeModel], dtype: np.dtype) -> None:
         """The last of the models becomes the fitted state."""

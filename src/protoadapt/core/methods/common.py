@@ -10,8 +10,8 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
-from protoadapt.core.prototype_model import OFFSET, power_transform, prepared_rows, refuse_negative, slack
 from protoadapt.core.prototype_model import TINY as TINY
+from protoadapt.core.prototype_model import power_transform, prepared_rows, refuse_negative, slack
 from protoadapt.core.prototype_model import unit as unit
 
 
@@ -44,42 +44,16 @@ def shares(class_prior: Sequence[float] | Tensor | str | None, n_way: int, like:
     return prior / prior.sum()
 
 
-# ---------------------------------------------------------------------------------------------- preparation of rows
-
-
 def powered(episodes: Episodes, beta: float, power: str) -> Episodes:
-    """The same episodes over the power-transformed table; "strict" refuses episodes that use a negative row.
+    """The same episodes over the power-transformed table.
 
     The power transform is Hu, Gripon, Pateux: Leveraging the Feature Distribution in Transfer-based Few-Shot Learning
     (ICANN 2021). It works row by row, so it is applied once to the whole table of features.
     """
-    if power == "off":
-        return episodes
-    check_offset(float(episodes.each_row(_largest).rows.max()), power)
     if power == "strict":
-        lowest = episodes.each_row(_lowest).rows
-        if bool((lowest < 0).any()):
-            index = (episodes.support_index, episodes.query_index, episodes.unlabeled_index)
-            refuse_negative(min(float(lowest[part].min()) for part in index if part is not None))
-        power = "auto"  # which is the same for rows without negative entries
+        refuse_negative(float(episodes.each_row(torch.amin, dim=1).rows.min()))
+        power = "auto"  # the same for rows without negative entries, and a table that other methods have too
     return episodes.each_row(power_transform, beta=beta, power=power)
-
-
-def _largest(rows: Tensor) -> Tensor:
-    return torch.maximum(rows.amax(1), -rows.amin(1))
-
-
-def _lowest(rows: Tensor) -> Tensor:
-    return rows.amin(1)
-
-
-def check_offset(largest: float, power: str) -> None:
-    """Raises UserError where the largest absolute feature is so small that the transform's offset hides it."""
-    if power in ("strict", "auto") and 0 < largest < 100 * OFFSET:
-        raise UserError(
-            f"the features reach only {largest:.3g}, and the power transform adds {OFFSET:g} to them: scale them up, "
-            f"or set power=signed, which does not depend on their scale"
-        )
 
 
 def cl2n(episodes: Episodes, name: str) -> Episodes:

@@ -13,7 +13,6 @@ for which `twin` is the same loop compiled for the CPU.
 Axes: E episodes or none, W classes, n rows of a block, D. What belongs to rows has the classes first: (…, W, n).
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,9 +21,8 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import TINY, shares
-from protoadapt.core.methods.rows import Held, Holder, compiled_loops, kept
+from protoadapt.core.methods.rows import Holder, kept
 from protoadapt.core.prototype_model import PrototypeModel, like
 
 SINKHORN_ROUNDS = 1000
@@ -217,20 +215,16 @@ def sizes_are_equal(n: Tensor) -> Tensor:
 
 def adapt(episodes: Episodes, rule: Rule) -> Tensor:
     """(E, Q, W): the queries' class probabilities at the adapted prototypes."""
-    if rule.similarity == "cosine" and not rule.l2:
-        episodes = episodes.each_row(_rescaled)
-    if raw_distances(rule):
-        check_contrast(float(episodes.each_row(_lengths).rows.max()), rule, episodes.rows.dtype)
-    if (loops := compiled_loops()) and loops.takes(episodes):
-        return loops.adapt_compiled(episodes, rule)
-    return in_feature_space(episodes, rule)
+    from protoadapt.core.methods import twin  # slow to load, and to name pictures it takes no episodes
+
+    return twin.adapt_compiled(episodes, rule) if twin.takes(episodes) else in_feature_space(episodes, rule)
 
 
 def prototype_path(episodes: Episodes, rule: Rule) -> Iterator[PrototypeModel]:
     """`learn` on the rows of episodes, in torch on any device."""
     y = episodes.membership.mT
     rows = episodes.query if episodes.unlabeled_index is None else episodes.rows[episodes.unlabeled_index]
-    return learn(rule, Held([(episodes.support, y)]), Held([rows]), y.sum(-1, keepdim=True), rows.shape[-1])
+    return learn(rule, Holder([(episodes.support, y)]), Holder([rows]), y.sum(-1, keepdim=True), rows.shape[-1])
 
 
 def in_feature_space(episodes: Episodes, rule: Rule) -> Tensor:
@@ -239,30 +233,3 @@ def in_feature_space(episodes: Episodes, rule: Rule) -> Tensor:
     if episodes.unlabeled_index is not None and rule.query_center == "none":
         model = replace(model, center=torch.zeros_like(model.center))
     return model.scores(model.prepare(episodes.query)).softmax(-2).mT
-
-
-def raw_distances(rule: Rule) -> bool:
-    return rule.similarity == "euclid" and not rule.l2
-
-
-def check_contrast(longest: float, rule: Rule, dtype: torch.dtype) -> None:
-    """Raises UserError where rows of at most this length are too short for their squared distances to tell classes
-    apart: the probabilities would differ by rounding errors alone. A small τ is the user's own choice."""
-    if raw_distances(rule) and 0 < 4 * max(rule.scale, 1) * longest**2 < 1e4 * torch.finfo(dtype).eps:
-        raise UserError(
-            f"the features are at most {longest:.3g} long, so their squared distances times tau = {rule.scale:g} are "
-            f"no more than rounding errors: scale the features up, raise tau, or set metric=cosine"
-        )
-
-
-def _lengths(rows: Tensor) -> Tensor:
-    return rows.norm(dim=1)
-
-
-def _rescaled(rows: Tensor) -> Tensor:
-    """Rows times the power of two that brings the largest entry near 1. Cosines do not depend on it, but the products
-    of very small or large rows leave the range of floats."""
-    largest = float(rows.abs().max()) if rows.numel() else 1.0
-    if largest == 0 or 1e-3 < largest < 1e3:
-        return rows
-    return rows * 2.0 ** -max(-120, min(120, round(math.log2(largest))))
