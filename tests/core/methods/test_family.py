@@ -15,15 +15,13 @@ from hypothesis import strategies as st
 from scipy.special import digamma, gammaln
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError
 from protoadapt.core.methods import family, rows, twin
 from protoadapt.core.methods.bapa import bapa, mixture_rule
 from protoadapt.core.methods.cipa import cipa
 from protoadapt.core.methods.common import powered, unit
 from protoadapt.core.methods.family import Rule, learn, log_shares, sizes_are_equal
-from protoadapt.core.methods.protonet import protonet
 from protoadapt.core.methods.pt_map import pt_map, transport_rule
-from protoadapt.core.methods.rows import Held, Slices, Streamed, kept, powered_rows
+from protoadapt.core.methods.rows import Holder, Slices, kept, powered_rows
 from protoadapt.core.methods.semi_protonet import semi_protonet
 from protoadapt.core.methods.settings import CENTERS
 from protoadapt.core.prototype_model import two_best
@@ -68,11 +66,11 @@ def test_twin_body_and_holders_give_one_answer(task, size):
     helping = episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
     for e in range(len(episodes)):
         x, y = episodes.support[e], episodes.membership[e]
-        labelled = Held([(x[i : i + size], y[i : i + size].mT) for i in range(0, len(x), size)])
+        labelled = Holder([(x[i : i + size], y[i : i + size].mT) for i in range(0, len(x), size)])
         unlabelled = [part.numpy() for part in episodes.rows[helping[e]].split(size)]
         for holder in (
-            Streamed(unlabelled, lambda rows: [torch.from_numpy(rows)]),
-            Held([*map(torch.from_numpy, unlabelled)]),
+            Holder(unlabelled, lambda rows: [torch.from_numpy(rows)]),
+            Holder([*map(torch.from_numpy, unlabelled)]),
         ):
             *_, one = learn(rule, labelled, holder, y.sum(0)[:, None], x.shape[1])
             for name in ("center", "prototypes", "bias"):
@@ -95,7 +93,7 @@ def test_the_twin_takes_small_episodes_on_a_cpu(few, monkeypatch):
     assert twin.takes(episodes) == few
     assert not twin.takes(replace(episodes, rows=episodes.rows.half()))
     expected = cipa(episodes), pt_map(episodes)
-    monkeypatch.setattr(family, "compiled_loops", lambda: None)  # where numba is missing torch answers the same
+    monkeypatch.setattr(twin, "takes", lambda episodes: False)
     for run, answer in zip((cipa, pt_map), expected):
         torch.testing.assert_close(run(episodes), answer, atol=1e-3, rtol=0)
 
@@ -103,7 +101,7 @@ def test_the_twin_takes_small_episodes_on_a_cpu(few, monkeypatch):
 def test_sums_do_not_drift_with_many_float32_rows():
     """100,000 rows in float32, one step: the float64 answer to seven digits, though a float32 sum has lost two."""
     table = torch.rand(100_000, 4, generator=torch.Generator().manual_seed(0))
-    labelled = Held([(torch.zeros(2, 4), torch.eye(2))])
+    labelled = Holder([(torch.zeros(2, 4), torch.eye(2))])
     shots = torch.ones(2, 1, dtype=torch.float64)  # scale 0: every row counts the same for both classes
     *_, model = learn(
         Rule("euclid", 0.0, 1),
@@ -123,9 +121,9 @@ def test_small_blocks_are_kept_and_large_ones_made_again(monkeypatch):
         made.append(len(array))
         return [torch.from_numpy(array)]
 
-    streamed = Streamed(Slices(table, np.arange(1, 10), 5), make)
+    streamed = Holder(Slices(table, np.arange(1, 10), 5), make)
     held = kept(streamed)
-    assert isinstance(held, Held)
+    assert held.make is None
     assert made == [5, 4]
     zeros = (torch.zeros(4),)
     for holder in (held, streamed):
@@ -181,44 +179,6 @@ def test_given_sizes_are_kept():
     far = [float((bapa(episodes, class_prior=prior, n_iter=n).mean(1) - prior).abs().max()) for n in (1, 8, 200)]
     assert far[0] > far[1] > far[2]
     assert far[2] < 1e-3
-
-
-def test_a_negative_row_that_is_never_drawn_is_no_error():
-    """Only the rows of these episodes have to be rectified, whatever else is in the table."""
-    episodes, _ = clouds()
-    table = torch.cat([episodes.rows, torch.full_like(episodes.rows[:2], -1)])
-    made = replace(episodes, rows=table, memo={})
-    torch.testing.assert_close(cipa(made), cipa(episodes))
-    drawn = replace(made, query_index=made.query_index.clone())
-    drawn.query_index[1, 3] = len(table) - 1
-    with pytest.raises(UserError, match=r"lowest is -1: .*power=signed"):
-        cipa(drawn)
-    assert torch.isfinite(cipa(drawn, power="auto")).all()
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e-7, 1e12])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_cosines_do_not_depend_on_the_scale_of_the_features(scale, dtype):
-    episodes, _ = clouds(dtype=dtype)
-    scaled = replace(episodes, rows=episodes.rows * scale, memo={})
-    for run in (protonet, lambda e: semi_protonet(e, metric="cosine")):
-        torch.testing.assert_close(run(scaled), run(episodes), atol=1e-5, rtol=0)
-    torch.testing.assert_close(unit(scaled.rows), unit(episodes.rows), atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("method", [cipa, bapa, pt_map, semi_protonet, lambda e: protonet(e, metric="euclid")])
-def test_features_too_small_to_compute_with_are_refused(method):
-    """By an offset of 1e-6, or in distances that are rounding errors: answers would be at chance without a word."""
-    episodes, truth = clouds(episodes=20, dtype=torch.float32)
-    right = (method(episodes).argmax(-1) == truth).float().mean()
-    for scale in 10.0 ** np.arange(-12, 1):
-        try:
-            answer = method(replace(episodes, rows=episodes.rows * scale, memo={}))
-        except UserError:
-            assert scale < 1e-2
-        else:
-            assert scale > 1e-6
-            assert (answer.argmax(-1) == truth).float().mean() > right - 0.1
 
 
 @pytest.mark.parametrize("method", [cipa, bapa], ids=["cipa", "bapa"])

@@ -9,7 +9,7 @@ With the mixture m of a moving centre and f_j = 1/‖x_j − μ‖ a calibrated 
 
 Rows are those that pull (the queries, or unlabelled rows beside them), then the labelled ones, then queries that are
 only answered, then zeros up to a multiple of LANES; each about its first centre, so that little is lost to rounding.
-numba compiles on first use and keeps the result; `rows.compiled_loops` says where it is missing.
+numba compiles on first use and keeps the result.
 """
 
 import math
