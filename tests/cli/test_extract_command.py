@@ -47,13 +47,13 @@ def test_skipped_pictures_and_lost_classes_are_said(mine: Path, model: Path, tmp
     assert "no picture is left of kind3\n" in done.stderr
 
 
-def test_a_result_names_ones_own_pictures_and_the_stored_side_of_views(mine: Path, model: Path, tmp_path: Path) -> None:
-    run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors", "--views", 3, "--store", 48)
+def test_a_result_names_ones_own_pictures_and_their_views(mine: Path, model: Path, tmp_path: Path) -> None:
+    run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors", "--views", 3)
     words = ("--query", 1, "--episodes", 5, "--json", tmp_path / "r.json")
     assert run("evaluate", tmp_path / "f.safetensors", *words).startswith("mine all: 5-way 1-shot")
     result = json.loads((tmp_path / "r.json").read_text())
     assert "<h1><bdi>Evaluation: mine</bdi></h1>" in evaluation_page([result])
-    assert embedding(result).endswith("views 3, store 48")
+    assert embedding(result).endswith("views 3")
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,6 @@ def test_a_result_names_ones_own_pictures_and_the_stored_side_of_views(mine: Pat
         (("--images", ".", "--split", "val", "--data", "."), "--split and --data have no effect with --images"),
         (("--images", ".", "--shard", "1/2"), "--shard has no effect without --manifest"),
         (("--images", ".", "--engine", "foo", "--workers", 2), "--engine and --workers have no effect without"),
-        (("--images", ".", "--store", 168, "--views", 2), "--store has no effect with --views 2: leave it out"),
-        (("--manifest", "m.jsonl", "--store", 168), "--store has no effect with --manifest: leave it out"),
         (("--manifest", "m.jsonl", "--maps", "--skip-corrupt"), "--maps and --skip-corrupt have no effect with"),
     ],
 )

@@ -12,7 +12,6 @@ from protoadapt.vision import networks
 from protoadapt.vision.embed import embed, embed_batches, embed_files, view
 from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.feature_store import Store
-from protoadapt.vision.pictures.decode import Resize
 from protoadapt.vision.pictures.walk import find
 from protoadapt.vision.shards.extract import extract_parts, open_features
 from protoadapt.vision.shards.manifest import write_manifest
@@ -75,38 +74,6 @@ def test_extract_label_and_shards_see_the_same_windows(tmp_path: Path, model, lo
     extract_parts(model, manifest, tmp_path / "shards", views=4, workers=1)
     (rows,) = open_features(tmp_path / "shards")
     np.testing.assert_allclose(rows, table.features.numpy(), atol=2e-3)
-
-
-def test_windows_are_cut_from_larger_pictures_and_whole_views_are_as_before(tmp_path: Path, loaded, paint):
-    for i in range(6):
-        paint(tmp_path / "mine" / "ab"[i % 2] / f"{i}.png", ("red", "blue")[i % 2], i)
-    network, metadata = loaded
-    size = metadata["size"]
-    options = {"size": size, "cache_dir": tmp_path / "cache"}
-    plain = load_images("folder", "all", tmp_path / "mine", **options)
-    both = load_images("folder", "all", tmp_path / "mine", store=2 * size, **options)
-    assert np.array_equal(both.pixels, plain.pixels)
-    assert both.wide.shape == (6, 3, 2 * size, 2 * size)
-    for views in (1, 2):
-        assert torch.equal(
-            extract_features(*loaded, both, views=views).features,
-            extract_features(*loaded, plain, views=views).features,
-        )
-    table = extract_features(*loaded, both, both, views=4)
-    assert table.metadata["store"] == 2 * size
-    mean, std = (255 * torch.tensor(metadata[key]).view(3, 1, 1) for key in ("mean", "std"))
-    small, wide = (torch.from_numpy(np.array(pixels)) for pixels in (both.pixels, both.wide))
-    with torch.no_grad():
-        rows = [network((view(small, number, wide) - mean) / std) for number in range(4)]
-    torch.testing.assert_close(table.features, sum(rows) / 4, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(table.base_mean, table.features.mean(0))
-    assert "store" not in extract_features(*loaded, plain, views=4).metadata
-    for wrong, message in (
-        ({"store": size - 1}, "or choose more"),
-        ({"resize": Resize(1, "bilinear", "squash")}, "own way"),
-    ):
-        with pytest.raises(UserError, match=message):
-            load_images("folder", "all", tmp_path / "mine", **{"store": 2 * size} | options | wrong)
 
 
 def test_progress_counts_views(loaded):

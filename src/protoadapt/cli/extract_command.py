@@ -25,7 +25,6 @@ def extract_command(
     manifest: Annotated[Path | None, option("list from `protoadapt manifest`; replaces --dataset", "FILE")] = None,
     crop: Annotated[str, option("none, or box: cut to the boxes of CUB (default: as in training)")] = "",
     views: Annotated[int, option("views to average per picture: 1 itself, 2 adds its mirror image, …")] = 1,
-    store: Annotated[int | None, option("with --views 3 and more: cut them from pictures of this side", "SIDE")] = None,
     pooling: Annotated[float, option("exponent p of generalised-mean (GeM) pooling, 1 to 8; 1: plain average")] = 1.0,
     no_base_mean: Annotated[
         bool, option("do not store mean and covariance of the base classes", flag="--no-base-mean")
@@ -39,7 +38,7 @@ def extract_command(
     shard: Annotated[
         str | None, option("with --manifest: part I of N, such as 0/4, 1/4, … on 4 machines", "I/N")
     ] = None,
-    engine: Annotated[str | None, option("with --manifest: local (processes; default), or ray on a cluster")] = None,
+    engine: Annotated[str | None, option("with --manifest: local (default), or ray on a cluster")] = None,
     workers: Annotated[int | None, option("with --manifest: workers (default: one per core)")] = None,
 ) -> None:
     """Compute the features of pictures and store them.
@@ -55,15 +54,13 @@ def extract_command(
         of_dataset = {"--split": split, "--data": data_dir, "--no-base-mean": no_base_mean}
         options.refuse_unused(of_dataset, f"with {given[0]}")
     if manifest:
-        of_pictures = {"--crop": crop or None, "--store": store, "--maps": maps, "--cache": cache}
+        of_pictures = {"--crop": crop or None, "--maps": maps, "--cache": cache}
         of_pictures |= {"--skip-corrupt": skip_corrupt, "--pooling": pooling != 1}
         options.refuse_unused(of_pictures, "with --manifest")
         return _extract_manifest(model, manifest, out, shard or "0/1", engine or "local", workers, views, device)
     options.refuse_unused({"--shard": shard, "--engine": engine, "--workers": workers}, "without --manifest")
     if check_output(out, model if Path(model).is_file() else None).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
-    if views < 3:
-        options.refuse_unused({"--store": store}, f"with --views {views}")
     from protoadapt.core.features import save_features
     from protoadapt.core.methods import NEED_BASE_MEAN
     from protoadapt.training import datasets
@@ -76,7 +73,7 @@ def extract_command(
         dataset, split, data_dir, no_base_mean = "folder", "all", images, True
         cache = cache or out.parent / ".protoadapt-cache"  # nothing is written among a user's own pictures
     crop = crop or (metadata["crop"] if dataset == metadata["dataset"] else "none")
-    reading: dict[str, Any] = {"size": metadata["size"], "resize": metadata.get("resize"), "store": store, "crop": crop}
+    reading: dict[str, Any] = {"size": metadata["size"], "resize": metadata.get("resize"), "crop": crop}
     reading |= {"cache_dir": cache, "on_corrupt": "skip" if skip_corrupt else "fatal"}
     with bars() as report:
 

@@ -229,7 +229,7 @@ def with_base(table: Features, path: str | Path) -> Features:
     """
     base = load_features(path)
     alike = {"dim": "numbers of dimensions", "weights": "networks", "pooling": "poolings", "views": "views"}
-    alike |= {"store": "stored sides", "crop": "crops"}
+    alike |= {"crop": "crops"}
     for key, plural in alike.items():
         one, other = (stated({**part.metadata, "dim": part.features.shape[1]}, key) for part in (base, table))
         if one and other and one != other:

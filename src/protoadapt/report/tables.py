@@ -24,7 +24,7 @@ RUNS_NOTES = (
     "spread: standard deviation of the runs' means",
     "p: over episodes, corrected for the number of methods (Holm)",
 )
-USUAL = {"crop": "none", "views": 1, "store": None, "pooling": 1}
+USUAL = {"crop": "none", "views": 1, "pooling": 1}
 ESCAPES = {
     **{sign: "\\" + sign for sign in "_%&#${}"},
     **{"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "±": r"$\pm$", "−": "$-$"},
@@ -311,7 +311,7 @@ def _run(result: Mapping[str, Any]) -> object:
 
 
 def embedding(result: Mapping[str, Any]) -> str:
-    """Network, training run, weights, and whatever is unusual about crop, views, their stored side and pooling."""
+    """Network, training run, weights, and whatever is unusual about crop, views and pooling."""
     features = result["features"]
     parts = [
         *(features.get("backbone"), f"run {_run(result)}" if _run(result) else None),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,7 +44,7 @@ SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
 def embed_batches(
     network: OnnxEngine | nn.Module,
     metadata: Mapping[str, Any],
-    batches: Iterable[tuple[K, Any] | tuple[K, Any, Any]],
+    batches: Iterable[tuple[K, Any]],
     *,
     views: int = 1,
     pooling: float = 1.0,
@@ -59,9 +58,7 @@ def embed_batches(
     Parameters
     ----------
     network, metadata : as `networks.load` returns them, or `networks.load_for_files` for one view.
-    batches : pairs of anything (such as the names of the pictures) and pixels (n, 3, H, W) uint8; a third array, the
-        same pictures with larger sides, is what windows are cut from. Pixels in pinned memory are read by a GPU itself,
-        and must stay until IN_FLIGHT more batches were asked for.
+    batches : pairs of anything (such as the names of the pictures) and pixels (n, 3, H, W) uint8.
     views : how many views of each picture are averaged.
     pooling : exponent of the mean over all positions (`networks.backbones.generalised_mean`).
     maps : the features of all positions instead of their mean, D · H · W per picture.
@@ -75,14 +72,24 @@ def embed_batches(
     >>> ((names, rows),) = embed_batches(network, metadata, [(["a.jpg"], pixels)])    # doctest: +SKIP
     """
     if isinstance(network, OnnxEngine):
-        return ((key, network.features(pixels)) for key, pixels, *_ in batches)
+        return ((key, network.features(pixels)) for key, pixels in batches)
     check_pooling(network, pooling, maps)
     forward: Callable[[Tensor], Tensor] = network if pooling == 1 else partial(network, pooling=pooling)
     if maps:
         forward = lambda x: network.maps_from(x, 0).flatten(1)  # type: ignore[operator]  # noqa: E731
     device = device_of(network)
     launched = _launched(network, forward, metadata, batches, views, device)
-    return _finished(launched, device) if device.type == "cuda" else launched
+    if device.type != "cuda":
+        return launched
+    import torch
+
+    def awaited(batch: tuple[K, Tensor, torch.cuda.Event]) -> tuple[K, Tensor]:
+        key, rows, done = batch
+        done.synchronize()
+        return key, rows
+
+    events = ((key, rows, torch.cuda.current_stream(device).record_event()) for key, rows in launched)
+    return ahead(awaited, events, IN_FLIGHT, 1)
 
 
 def _launched(
@@ -100,12 +107,15 @@ def _launched(
 
     mean, std = (255 * torch.tensor(metadata[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
     threads = engine_threads(network)
-    for key, pixels, *wide in batches:
+    for key, pixels in batches:
         with torch.inference_mode():
-            images, *wider = (_to_device(part, device) for part in (pixels, *wide))
+            images = pixels if isinstance(pixels, torch.Tensor) else torch.from_numpy(np.array(pixels))
+            if device.type == "cuda":  # its own copier reads pinned memory while this process goes on
+                images = images.pin_memory()
+            images = images.to(device, non_blocking=True)
             total = torch.zeros((), device=device)
             for number in range(views):
-                x = view(images, number, *wider)
+                x = view(images, number)
                 if not isinstance(network, OnnxNetwork):  # which normalises by itself
                     x = (x - mean) / std
                 if not threads:
@@ -116,38 +126,8 @@ def _launched(
         yield key, rows
 
 
-def _to_device(pixels: np.ndarray | Tensor, device: torch.device) -> Tensor:
-    """Pixels on the device. To a GPU they go through memory that its own copier reads while this process goes on."""
-    import torch
-
-    tensor = pixels if isinstance(pixels, torch.Tensor) else torch.from_numpy(np.array(pixels))
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
-
-
-def _finished(launched: Iterator[tuple[K, Tensor]], device: torch.device) -> Iterator[tuple[K, Tensor]]:
-    """The same batches, each when a GPU is done with it. Others are launched before, so that the GPU never waits."""
-    import torch
-
-    waiting: deque[tuple[K, Tensor, torch.cuda.Event]] = deque()
-
-    def first() -> tuple[K, Tensor]:
-        key, rows, done = waiting.popleft()
-        done.synchronize()
-        return key, rows
-
-    for key, rows in launched:
-        waiting.append((key, rows, torch.cuda.current_stream(device).record_event()))
-        if len(waiting) > IN_FLIGHT:
-            yield first()
-    while waiting:
-        yield first()
-
-
-def view(images: Tensor, number: int, wide: Tensor | None = None) -> Tensor:
-    """View `number` (from 0) of pictures (B, 3, H, W) uint8: themselves, mirrored, or the same window of each.
-
-    Windows are cut from `wide`, the same pictures with larger sides, where it is given.
-    """
+def view(images: Tensor, number: int) -> Tensor:
+    """View `number` (from 0) of pictures (B, 3, H, W) uint8: themselves, mirrored, or the same window of each."""
     import torch
 
     from protoadapt.vision.windows import draw_windows, resized
@@ -157,7 +137,7 @@ def view(images: Tensor, number: int, wide: Tensor | None = None) -> Tensor:
     draws = draw_windows(torch.rand(8, 1, generator=torch.Generator().manual_seed(number)))
     n, device = len(images), images.device
     draws = {key: drawn.to(device).expand(n, *drawn.shape[1:]) for key, drawn in draws.items()}
-    return resized(images if wide is None else wide, draws, images.shape[-1])
+    return resized(images, draws)
 
 
 def embed(
@@ -168,27 +148,22 @@ def embed(
     on_progress: Callable[[int], None] = lambda done: None,
     batch: int = 256,
     pooling: float = 1.0,
-    wide: np.ndarray | None = None,
     maps: bool = False,
-    finish: Callable[[Tensor], Tensor] = lambda rows: rows,
 ) -> Tensor:
     """Embeds pictures in an array (N, 3, H, W) uint8, a memory-map for one, to features (N, D) float32 on the CPU.
 
     `batch` pictures are on the network's device at once; `on_progress` is called with the views embedded, of N × views.
-    `wide`: the same pictures with larger sides, from which windows are cut; None: from the pictures themselves.
-    `views`, `pooling` and `maps` as in `embed_batches`; `finish` is applied to the rows of each batch.
+    `views`, `pooling` and `maps` as in `embed_batches`; maps, which take H · W times the memory, are float16.
 
     >>> embed(network, metadata, pixels).shape                                        # doctest: +SKIP
     torch.Size([100, 512])
     """
     import torch
 
-    arrays, rows = [pixels] if wide is None or views < 3 else [pixels, wide], []
-    batches: Iterable[Any] = (
-        (start, *(part[start : start + batch] for part in arrays)) for start in range(0, len(pixels), batch)
-    )
+    rows = []
+    batches = ((start, pixels[start : start + batch]) for start in range(0, len(pixels), batch))
     for start, part in embed_batches(network, metadata, batches, views=views, pooling=pooling, maps=maps):
-        rows.append(finish(part))
+        rows.append(to_half(part) if maps else part)
         on_progress(views * (start + len(part)))
     return torch.cat(rows)
 
@@ -311,10 +286,11 @@ def check_pooling(network: nn.Module, exponent: float, maps: bool = False) -> No
         raise UserError(
             f"pooling is {exponent:g}: give 1 for the mean over all positions, up to 8 to favour strong ones"
         )
-    if exponent != 1 and not isinstance(network, Staged):
-        raise UserError("this network pools its features itself: leave pooling at 1, or use one of protoadapt's own")
-    if maps and not isinstance(network, Staged):
-        raise UserError("this network gives no features of single places: leave out --maps, or use one you trained")
+    if (maps or exponent != 1) and not isinstance(network, Staged):
+        raise UserError(
+            "this network pools its features itself: leave pooling at 1 and leave out --maps, or use one of "
+            "protoadapt's own"
+        )
     if maps and exponent != 1:
         raise UserError(
             f"maps belong to features that are their plain mean, and pooling is {exponent:g}: leave one out"

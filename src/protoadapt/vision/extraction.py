@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from protoadapt.core.errors import whole_number
 from protoadapt.core.features import Features, base_statistics
-from protoadapt.vision.embed import check_rows, embed, to_half
+from protoadapt.vision.embed import check_rows, embed
 from protoadapt.vision.networks.cards import MOST_VIEWS
 from protoadapt.vision.pictures.split import Images
 
@@ -50,7 +50,7 @@ def extract_features(
 
     def embedded(part: Images, before: int) -> Tensor:
         counted = lambda n: on_progress(before + n)  # noqa: E731
-        rows = embed(network, metadata, part.pixels, views, counted, pooling=pooling, wide=part.wide)
+        rows = embed(network, metadata, part.pixels, views, counted, pooling=pooling)
         return check_rows(rows, pooling)
 
     rows = embedded(images, 0)
@@ -62,12 +62,8 @@ def extract_features(
     about |= {"trained_on": metadata.get("dataset"), "dataset": images.name, "split": images.split, "crop": images.crop}
     about |= {"views": views, "pooling": pooling, "rectified": bool((rows >= 0).all())}
     about["class_names"] = list(images.class_names)
-    if images.wide is not None:
-        about["store"] = images.wide.shape[-1]
     if images.name == "folder":  # a user's own: the name of the folder, as text whatever its bytes are
         about["folder"] = os.fsencode(images.root.resolve().name).decode("utf-8", "replace")
-    # Converted batch by batch, since they take H · W times the memory of features.
-    half = {"views": views, "wide": images.wide, "maps": True, "finish": to_half}
-    places = embed(network, metadata, images.pixels, **half) if maps else None  # type: ignore[arg-type]
+    places = embed(network, metadata, images.pixels, views, maps=True) if maps else None
     labels = torch.from_numpy(np.array(images.labels)).long()
     return Features(rows, labels, metadata=about, maps=places, names=tuple(images.paths), **statistics)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +20,6 @@ def load_images(
     data_dir: str | Path | None = None,
     *,
     size: int | None = None,
-    store: int | None = None,
     crop: str = "none",
     resize: Resize | None = None,
     per_class: int | None = None,
@@ -38,7 +36,6 @@ def load_images(
         split        "base", "val" or "novel"; "all" for one's own folder
         data_dir     folder that holds the dataset; None for built-in ones
         size         side in pixels, 8 to 1024; None: 84, or what the dataset says
-        store        larger side of a second copy, `wide`, from which `extract` cuts the windows of views; None: no copy
         crop         "none" or, for CUB, "box"
         resize       how pictures are brought to that size (see `decode`); None: squeezed to a square
         per_class    use the first so many pictures per class (of glyphs: draw so many); None: all
@@ -58,9 +55,6 @@ def load_images(
         raise UserError(f"{dataset.title} has no crop {crop!r}: choose {' or '.join(map(repr, dataset.crops))}")
     if not 8 <= size <= 1024:
         raise UserError(f"size is {size}: choose a side of 8 to 1024 pixels")
-    if store is not None and (store < size or resize):
-        problem = "this network resizes pictures in its own way" if resize else f"the network's input is {size} wide"
-        raise UserError(f"store is {store}, but {problem}: leave it out" + ("" if resize else ", or choose more"))
     if per_class is not None and per_class < 1:
         raise UserError(f"per_class is {per_class}: choose 1 picture per class or more")
     source, home = _source(name, split, data_dir, crop, per_class)
@@ -69,29 +63,20 @@ def load_images(
     where = [*([source.root.resolve()] if cache_dir and data_dir else []), *([resize] if resize else []), *plugins()]
     known = len(class_list(name, split))
 
-    def decoded(side: int) -> Images:
-        key = fingerprint([FORMAT, name, split, side, crop, per_class, source.fingerprint, *where])[:16]
-        entry = Path(cache_dir or home, f"{name}-{split}-{side}-{crop}-{key}")
-        cached = read_pixels(entry, side)
-        if cached is None:
-            pictures, classes = in_order(source, per_class, known)
-            options: dict[str, Any] = {"on_progress": on_progress}
-            options |= {"resize": resize, "skip": on_corrupt == "skip", "fixed": known > 0}
-            write_pixels(entry, pictures, classes, side, **options)
-            cached = read_pixels(entry, side)
-        assert cached is not None
-        images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
-        if images.skipped and on_corrupt == "fatal":
-            raise unreadable(images.skipped[0])
-        return images
-
-    images = decoded(size)
-    if store is None:
-        return images
-    large = decoded(store)
-    if large.paths != images.paths:
-        raise UserError(f"a picture was skipped at {size} or {store} pixels only: remove {cache_dir or home} and retry")
-    return replace(images, wide=large.pixels)
+    key = fingerprint([FORMAT, name, split, size, crop, per_class, source.fingerprint, *where])[:16]
+    entry = Path(cache_dir or home, f"{name}-{split}-{size}-{crop}-{key}")
+    cached = read_pixels(entry, size)
+    if cached is None:
+        pictures, classes = in_order(source, per_class, known)
+        options: dict[str, Any] = {"on_progress": on_progress}
+        options |= {"resize": resize, "skip": on_corrupt == "skip", "fixed": known > 0}
+        write_pixels(entry, pictures, classes, size, **options)
+        cached = read_pixels(entry, size)
+    assert cached is not None
+    images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
+    if images.skipped and on_corrupt == "fatal":
+        raise unreadable(images.skipped[0])
+    return images
 
 
 def _source(

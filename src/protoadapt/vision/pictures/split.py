@@ -33,7 +33,6 @@ class Images:
     split: str
     crop: str
     root: Path  # where the pictures are
-    wide: np.ndarray | None = None  # the same with a larger side, from which the windows of views are cut
 
     def __len__(self) -> int:
         return len(self.labels)
