@@ -107,20 +107,9 @@ def _folders(options: list[str]) -> dict[str, list[Path]]:
 
 @contextmanager
 def _progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal, a line every tenth of the way elsewhere."""
-    if sys.stderr.isatty():
-        with bars() as report:
-            yield lambda done: report(title, done, total)
-        return
-    tenths = 0
-
-    def line(done: int) -> None:
-        nonlocal tenths
-        if done * 10 // total > tenths:
-            tenths = done * 10 // total
-            say(f"{title}: {10 * tenths} %")
-
-    yield line
+    """A bar on a terminal, a line now and then elsewhere."""
+    with bars(lines=True) as report:
+        yield lambda done: report(title, done, total)
 
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

@@ -105,10 +105,10 @@ def _extracted(trial: Trial, net: Network, work: Work) -> Features:
     backbone, about = networks.load(net.path, work.device)
     options: dict[str, Any] = {"size": about["size"], "crop": trial.crop, "per_class": work.per_class}
     images = load_images(trial.dataset, trial.split, data, **options, cache_dir=work.cache)
-    views = {"views": trial.views, "pooling": trial.pooling}
-    title = f"{trial.run.name}: embedding {len(images):,} {trial.dataset} pictures of {trial.split} classes, {views}"
-    with work.progress(title, len(images) * trial.views) as done:
-        table = extract_features(backbone, about, images, **views, on_progress=done)  # type: ignore[arg-type]
+    views: dict[str, Any] = {"views": trial.views, "pooling": trial.pooling}
+    what = f"views of {trial.dataset}, {trial.split} classes, by {trial.run.name}"
+    with work.progress(what, len(images) * trial.views) as done:
+        table = extract_features(backbone, about, images, **views, on_progress=done)
     return replace(table, metadata={**table.metadata, **_identity(trial, None, work)})
 
 
@@ -179,7 +179,7 @@ def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Wor
         words = specs[0] if slow else f"{len(specs)} methods"
         options: dict[str, Any] = {"episodes": count, "seed": SEED, "device": work.device, **table.base}
         methods, protocol = [*map(planned_method, specs)], trial.protocol(shot)
-        with work.progress(f"{trial.file(shot)}: {words}, {count:,} episodes", count) as done:
+        with work.progress(f"episodes of {trial.file(shot)}, {words}", count) as done:
             options |= {"chunk": SLOW_CHUNK if slow else None, "on_progress": done}
             results = compare(table.features, table.labels, methods, protocol, **options)
         kept |= {r.method.label: r.to_json(**about) for r in results}
@@ -219,14 +219,8 @@ def _differences(r: dict[str, Any], trial: Trial, shot: int, weights: str | None
     """What a record was measured on, where that differs from the trial."""
     wanted = _identity(trial, weights, work)
     there = {key: stated(r["features"], key) for key in wanted}
-    apart = [_measured_on(key, there[key]) for key in wanted if there[key] != wanted[key]]
+    apart = [f"{key} {there[key]}" for key in wanted if there[key] != wanted[key]]
     return apart + ([] if (r["protocol"], r["seed"]) == (asdict(trial.protocol(shot)), SEED) else ["other episodes"])
-
-
-def _measured_on(key: str, value: Any) -> str:
-    if key != "per_class":
-        return f"{key} {value}"
-    return "all pictures" if value is None else f"{value} pictures per class"
 
 
 def _check_no_loss(trial: Trial, shot: int, weights: str, work: Work) -> None:

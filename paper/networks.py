@@ -1,8 +1,8 @@
 """Folders and options of a run (`Work`), and the networks of a table: from files, or trained."""
 
 import fnmatch
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,6 @@ from protoadapt.vision.networks.joined import joined_weights
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 
-@contextmanager
-def silent(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    yield lambda done: None
-
-
 @dataclass(frozen=True)
 class Work:
     """Folders and options."""
@@ -42,7 +37,7 @@ class Work:
     per_class: int | None = None  # pictures of each class, to try it out
     device: str = "cpu"
     say: Callable[[str], None] = print
-    progress: Progress = silent
+    progress: Progress = lambda what, total: nullcontext(lambda done: None)
     watch: Callable[[], AbstractContextManager[OnEvent | None]] = nullcontext  # shows the events of training
 
     def selects(self, file: str) -> bool:

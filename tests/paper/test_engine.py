@@ -195,7 +195,7 @@ def test_other_weights_make_everything_anew(home, made):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"per_class": 19}, "holds results of 20 pictures per class (8 episodes): give another --results"),
+        ({"per_class": 19}, "holds results of per_class 20 (8 episodes): give another --results"),
         ({"pooling": 2.0, "views": 2}, "holds results of views 1, pooling 1.0 (8 episodes): give another --results"),
         ({"kind": "dirichlet"}, "holds results of other episodes (8 episodes): give another --results"),
     ],
