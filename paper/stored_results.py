@@ -7,9 +7,8 @@ from typing import Any
 
 from paper.plan import Run, Trial
 from paper.rivals import planned_method
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import BROKEN, UserError, clean_json
 from protoadapt.core.results import Record, read_results
-from protoadapt.core.untrusted import BROKEN, clean_json
 
 NOT_MEASURED = "not measured"
 SHOTS = (1, 5)

@@ -24,7 +24,7 @@ LAYERS = {
 }
 """Which layers each may import: a graph, not a line. `labeling` and `training` do not know each other."""
 CORE = (
-    *("untrusted", "errors", "threads", "files", "arrays", "statistics", "provenance"),
+    *("errors", "threads", "files", "arrays", "statistics", "provenance"),
     *("prototype_model", "features", "parts", "protocol", "episodes", "methods", "heads"),
     *("results", "evaluate", "tune", "projection", "partial_labels", "estimators"),
 )

@@ -17,8 +17,7 @@ from protoadapt.app.guard import too_much
 from protoadapt.app.intake import FILES, LARGE, SMALL, Limits, Upload, read_form, read_uploads, table_labels
 from protoadapt.app.map_points import map_points
 from protoadapt.app.session import Boards, Session
-from protoadapt.core.errors import UserError
-from protoadapt.core.untrusted import clean_json
+from protoadapt.core.errors import UserError, clean_json
 from protoadapt.labeling.names import UNKNOWN, from_folder
 from protoadapt.report.label_page import BOARD_FILES
 from protoadapt.vision.pictures.formats import SUFFIXES, readable

@@ -43,10 +43,9 @@ from protoadapt.app.board import (
     with_pictures,
 )
 from protoadapt.app.intake import LARGE, SMALL
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import BROKEN, UserError, clean_json
 from protoadapt.core.files import write_synced, written_whole
 from protoadapt.core.threads import cores
-from protoadapt.core.untrusted import BROKEN, clean_json
 from protoadapt.labeling.collection import Named
 from protoadapt.labeling.support import IN_FOLDER
 from protoadapt.vision.pictures.walk import Skipped

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 from protoadapt.cli.options import DEFAULT_MODEL, Device, FeatureCache, ModelName, argument, find_device, option
 from protoadapt.cli.progress import bars, say_notes, say_skipped, shortened
-from protoadapt.core.errors import count
-from protoadapt.core.untrusted import for_terminal
+from protoadapt.core.errors import count, for_terminal
 
 
 def check_command(

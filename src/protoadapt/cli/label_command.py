@@ -6,8 +6,7 @@ from typing import Annotated, Any
 from protoadapt.cli import options
 from protoadapt.cli.options import DEFAULT_MODEL, MODEL_HELP, option
 from protoadapt.cli.progress import bars, say_notes, say_skipped
-from protoadapt.core.errors import UserError, count
-from protoadapt.core.untrusted import for_terminal
+from protoadapt.core.errors import UserError, count, for_terminal
 
 EXAMPLES_HELP = "labelled examples: one folder per class, or a csv with the columns file and label; repeatable"
 MODEL_OR_FEATURES_HELP = f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --features, the one that made them)"

@@ -3,8 +3,7 @@
 from typing import Annotated, Any
 
 from protoadapt.cli.options import argument
-from protoadapt.core.errors import UserError
-from protoadapt.core.untrusted import for_terminal
+from protoadapt.core.errors import UserError, for_terminal
 
 
 def models_command(

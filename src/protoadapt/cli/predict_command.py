@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from protoadapt.cli.options import Device, Sort, SortUnknown, argument, find_device, option, refuse_unused
 from protoadapt.cli.progress import bars, say_skipped
-from protoadapt.core.untrusted import for_terminal
+from protoadapt.core.errors import for_terminal
 
 
 def predict_command(

@@ -8,8 +8,7 @@ from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from protoadapt.core.errors import count
-from protoadapt.core.untrusted import for_terminal
+from protoadapt.core.errors import count, for_terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

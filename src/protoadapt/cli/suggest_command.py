@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from protoadapt.cli.options import DEFAULT_MODEL, Device, FeatureCache, ModelName, find_device, option
 from protoadapt.cli.progress import bars, say_notes, say_skipped, shortened
-from protoadapt.core.untrusted import for_terminal
+from protoadapt.core.errors import for_terminal
 
 
 def suggest_command(

@@ -15,9 +15,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from protoadapt.core.arrays import as_tensor, checked_rows, class_indices
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import BROKEN, UserError, clean_json, for_terminal
 from protoadapt.core.files import written_whole
-from protoadapt.core.untrusted import BROKEN, clean_json, for_terminal
 
 BASE = ("base_mean", "base_covariance")
 ARRAYS = ("features", "labels", *BASE)

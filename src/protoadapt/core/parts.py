@@ -25,10 +25,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import BROKEN, UserError, whole
 from protoadapt.core.files import write_json, written_whole
 from protoadapt.core.threads import ahead, cores, one_thread
-from protoadapt.core.untrusted import BROKEN, whole
 
 B = TypeVar("B")
 SCHEMA = "protoadapt-table/1"

@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from protoadapt.core.errors import UserError, whole_number
-from protoadapt.core.untrusted import finite
+from protoadapt.core.errors import UserError, finite, whole_number
 
 MOST_EPISODES = 10**8
 KINDS = ("balanced", "dirichlet", "semi", "present", "one-class", "few", "open")

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import BROKEN, UserError, finite, whole
 from protoadapt.core.methods import Method
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.provenance import provenance
 from protoadapt.core.statistics import class_half_width, half_width, holm, mean_over_runs, p_value
-from protoadapt.core.untrusted import BROKEN, finite, whole
 
 Record = dict[str, Any]
 """The JSON form of one result."""

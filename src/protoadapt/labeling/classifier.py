@@ -22,10 +22,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from protoadapt.core import prototype_model
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, finite, whole
 from protoadapt.core.files import written_whole
 from protoadapt.core.prototype_model import Array, PrototypeModel, as_numpy, library, power_transform, unit
-from protoadapt.core.untrusted import finite, whole
 from protoadapt.labeling.names import UNKNOWN
 from protoadapt.vision.networks.cards import MOST_VIEWS, input_errors
 

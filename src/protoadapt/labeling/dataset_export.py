@@ -17,9 +17,8 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
-from protoadapt.core.errors import UserError, count, no_such
+from protoadapt.core.errors import BROKEN, UserError, clean_json, count, finite, no_such
 from protoadapt.core.files import csv_text, json_text, write_text
-from protoadapt.core.untrusted import BROKEN, clean_json, finite
 from protoadapt.labeling.names import UNKNOWN, from_text, to_folder
 from protoadapt.labeling.outputs import SCHEMA
 from protoadapt.labeling.sorting import check_way, put

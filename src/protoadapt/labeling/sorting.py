@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import BROKEN, UserError
 from protoadapt.core.files import write_text, written_whole
-from protoadapt.core.untrusted import BROKEN
 from protoadapt.labeling.names import from_text, to_folder, to_text
 from protoadapt.vision.pictures.walk import Skipped
 

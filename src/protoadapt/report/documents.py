@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import BROKEN, UserError
 from protoadapt.core.results import RESULT, Record, read_results
-from protoadapt.core.untrusted import BROKEN
 from protoadapt.report.label_page import LABELS, labels_page
 from protoadapt.report.motion import PATHS
 from protoadapt.report.picture_pages import CHECK, check_page

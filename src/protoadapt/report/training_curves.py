@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from protoadapt.core.errors import finite
 from protoadapt.core.results import CHART_LIMIT
-from protoadapt.core.untrusted import finite
 from protoadapt.report.charts import Series, color, lines, ticks
 from protoadapt.report.markup import Html, Section, facts, inner, section, tag
 

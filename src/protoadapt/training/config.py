@@ -12,12 +12,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-from protoadapt.core.errors import UserError, no_such
+from protoadapt.core.errors import UserError, finite, no_such
 from protoadapt.core.heads import HEADS
 from protoadapt.core.methods.by_name import parse_value
 from protoadapt.core.methods.settings import Declaration, Setting, declaration
 from protoadapt.core.protocol import MOST_EPISODES
-from protoadapt.core.untrusted import finite
 from protoadapt.training.augment.weak import CROPS
 from protoadapt.training.objectives import OBJECTIVES, Needs, combined_needs
 from protoadapt.vision.networks.backbones import BACKBONES

@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError, no_such
+from protoadapt.core.errors import UserError, clean_json, no_such
 from protoadapt.core.methods.affinities import bpa
 from protoadapt.core.methods.alpha_tim import alpha_tim
 from protoadapt.core.methods.bapa import bapa
@@ -37,7 +37,6 @@ from protoadapt.core.methods.simpleshot import simpleshot
 from protoadapt.core.methods.soft_kmeans import soft_kmeans
 from protoadapt.core.methods.tim import tim_adm, tim_gd
 from protoadapt.core.methods.whitening import whiten
-from protoadapt.core.untrusted import clean_json
 
 METHODS: dict[str, Callable[..., Tensor]] = {
     "protonet": protonet,

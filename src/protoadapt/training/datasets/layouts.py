@@ -11,8 +11,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-from protoadapt.core.errors import UserError
-from protoadapt.core.untrusted import BROKEN
+from protoadapt.core.errors import BROKEN, UserError
 from protoadapt.training.datasets.unpickle import as_text, read_pickled_table
 from protoadapt.vision.pictures.decode import Box, Picture
 from protoadapt.vision.pictures.split import SplitSource, fingerprint

@@ -9,8 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protoadapt.core.errors import UserError, install, no_such
-from protoadapt.core.untrusted import clean_json, finite, whole
+from protoadapt.core.errors import UserError, clean_json, finite, install, no_such, whole
 
 SCHEMA = "protoadapt-model/1"
 SHIPPED = ("mini-imagenet", "cifar-fs", "fc100", "cub")

@@ -10,9 +10,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as bytes_of
 from torch import Tensor, nn
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import BROKEN, UserError, clean_json
 from protoadapt.core.files import sha256_of, write_synced, written_whole
-from protoadapt.core.untrusted import BROKEN, clean_json
 from protoadapt.vision.networks.backbones import Staged, build
 from protoadapt.vision.networks.cards import network_metadata
 

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 import protoadapt
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, clean_json
 from protoadapt.core.files import sha256_of, written_whole
 from protoadapt.core.threads import cores
-from protoadapt.core.untrusted import clean_json
 from protoadapt.vision.networks.cards import network_metadata
 
 ENGINE = "onnxruntime"

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import BROKEN, UserError
 from protoadapt.core.files import write_text, written_whole
 from protoadapt.core.threads import ahead, cores
-from protoadapt.core.untrusted import BROKEN
 from protoadapt.vision.pictures.decode import Picture, Resize, decode
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
 from protoadapt.vision.pictures.split import SplitSource

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import BROKEN, UserError
 from protoadapt.core.files import written_whole
-from protoadapt.core.untrusted import BROKEN
 from protoadapt.vision.pictures.walk import Entry
 
 SCHEMA = "protoadapt-manifest/1"
