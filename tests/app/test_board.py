@@ -228,7 +228,7 @@ def test_the_table_is_label_s_and_comes_back_as_support(tmp_path):
     (tmp_path / "labels.csv").write_bytes(text.encode())
     examples = list(table_examples(tmp_path / "labels.csv", tmp_path))
     assert {(example.file, example.label) for example in examples} == {
-        (str(tmp_path / "./=1+1.jpg").replace(str(tmp_path), f"{tmp_path}/."), "=cmd()"),
+        (str(tmp_path / "=1+1.jpg"), "=cmd()"),
         (str(tmp_path / nasty[1]), 'bee, or wasp"'),
     }, "what people gave, and no guesses"
     assert len(read_support([tmp_path / "labels.csv"], tmp_path).examples) == 2

@@ -119,7 +119,7 @@ def test_mistakes_are_one_sentence(folder, labelled, model):
     for words, expected in (
         (("empty", "--out", "o"), "gives no labels: make one folder per class"),
         (("nowhere", "--out", "o"), "there is no 'nowhere'"),
-        (("missing.csv", "--out", "o"), "remove the line, or give its folder with --images"),
+        (("missing.csv", "--out", "o"), "remove the line, or give its folder with --support or --images"),
         (("broken", "--out", "o"), "no picture can be read ('broken/cat/1.png': it is no picture"),
         (("labelled", "--out", "mine"), "was not written by this command"),
         (("labelled", "--out", "missing.csv"), "is a file"),

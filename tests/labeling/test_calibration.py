@@ -146,7 +146,7 @@ def test_rates_as_people_write_them():
 
 def test_collections_that_are_too_small_are_said():
     few = TABLE.labels < 3
-    with pytest.raises(UserError, match="need 4 or more: extract pictures of more classes"):
+    with pytest.raises(UserError, match=r"have 3 classes, .* need 4 classes of 20 rows: extract more pictures"):
         calibrate([(TABLE.features[few], TABLE.labels[few])])
     for episodes in (0, 2.5):
         with pytest.raises(UserError, match=f"episodes is {episodes}: it must be a whole number from 1 to"):
@@ -154,6 +154,8 @@ def test_collections_that_are_too_small_are_said():
     enough = (TABLE.labels != 7) | (torch.arange(len(TABLE.labels)) % 2 == 0)  # half of its 40 rows
     assert calibrate([(TABLE.features[enough], TABLE.labels[enough])], episodes=2), "ways that do not fit are left out"
     few = enough & (torch.arange(len(TABLE.labels)) != 7 * 40)
-    with pytest.raises(UserError, match="class 7 has 19 rows and a task takes 20 per class: extract more") as caught:
+    with pytest.raises(
+        UserError, match="class 7 has 19 rows, and tasks need 4 classes of 20 rows: extract more"
+    ) as caught:
         calibrate([(TABLE.features[few], TABLE.labels[few])])
     assert "--" not in str(caught.value), "there are no options for it"

@@ -135,7 +135,11 @@ def damaged(tensors, metadata):
     wrong += [("temperature", 0), ("threshold", "low"), ("power", 3), ("l2", 1), ("model", {})]
     wrong += [("model", MODEL | odd) for odd in ({"size": 10**6}, {"mean": [10**400] * 3}, {"name": "x" * 5000})]
     for key, value in wrong:
-        yield tensors, metadata | {key: value}, f"the field '{key}[a-z.]*' is missing or has a wrong value"
+        yield (
+            tensors,
+            metadata | {key: value},
+            "one of its settings is missing or has a wrong value",
+        )
 
 
 def test_files_that_lie_are_refused(tmp_path):

@@ -94,12 +94,12 @@ def test_unknown_is_a_correction_that_is_kept(folder, named):
         assert [one["support"] for one in result["classes"]] == [2, 2, 2]
         assert (folder / "out" / "sorted" / "unknown" / "day 0" / "blue-0.png").is_file()
         assert result["notes"] == []
-    said = "the folder 'sorted/unknown' was left out: pictures of no class are no examples"
     for support in (("out/sorted",), ("support", "out/sorted/unknown")):
         again = named(support=(*support, "out/labels.csv"), out="again")
-        assert (again["notes"], again["skipped"]) == ([said], [])
+        left_out = {"file": "../out/sorted/unknown", "reason": "pictures of no class are no examples"}
+        assert (again["notes"], again["skipped"]) == ([], [left_out])
         assert [one["name"] for one in again["classes"]] == ["blue", "green", "red"]
-    with pytest.raises(UserError, match=r"unknown' gives no labels \(the folder 'sorted/unknown' was left out\): make"):
+    with pytest.raises(UserError, match=r"unknown' gives no labels: make"):
         named(support=("out/sorted/unknown",), out="again")
     correct(folder / "out" / "labels.csv", "../support/blue/0.png", "unknown")
     with pytest.raises(

@@ -95,14 +95,6 @@ def test_label_studio_gets_addresses_that_it_shows_pictures_from(labels, tmp_pat
         assert images(url) == {file: url + quote(file) for file in files}
     for url in ("s3://bucket/", "gs://bucket/birds/", "azure-blob://box/"):  # keys are what they are
         assert images(url) == {file: url + file for file in files}
-    done = len(list(tmp_path.iterdir()))
-    wrong = ["", "pictures/", "javascript:alert(1)//", "data:image/png,", "file:///home/", "ftp://x/", " http://x/"]
-    wrong += ["https://", "http:///birds/", "https://:80/", "s3://", "gs:///x", "//"]
-    wrong += ["https://x/a b/", "https://x/\n", "s3://b\x00/", "s3://b/\u2028", "/a\u00a0b/", 'https://x/"', "/'"]
-    for url in wrong:
-        with pytest.raises(UserError, match="from which Label Studio shows no pictures: write https://HOST/PATH/"):
-            images(url)
-    assert len(list(tmp_path.iterdir())) == done
 
 
 def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path):

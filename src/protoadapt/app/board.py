@@ -29,7 +29,7 @@ from protoadapt.labeling.collection import NEXT, Collection, Named
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, skipped_records
-from protoadapt.labeling.suggest import next_record, suggest_first
+from protoadapt.labeling.suggest import centred, next_record, suggest
 from protoadapt.labeling.support import CORRECTED, IN_FOLDER, IN_TABLE, PAGE
 from protoadapt.vision.pictures.walk import Skipped
 
@@ -186,7 +186,7 @@ def first_pictures(board: Board) -> dict[int, str]:
         return {}
     ordered, rows = _ordered(board)
     codes = np.array([0 if place in board.labels else UNLABELED for place in ordered])
-    return {ordered[one.row]: next_record(one, {"file": ""})["reason"] for one in suggest_first(rows, codes, NEXT)}
+    return {ordered[one.row]: next_record(one, {"file": ""})["reason"] for one in suggest(centred(rows), codes, NEXT)}
 
 
 def _ordered(board: Board) -> tuple[list[int], np.ndarray]:

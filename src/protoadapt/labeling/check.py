@@ -102,7 +102,7 @@ def check_folder(
     """
     output = Output(out, "check", page)
     base = Path(images or (sources[0] if os.path.isdir(sources[0]) else Path(sources[0]).parent))
-    examples = read_support(sources, base, least=1, option="--images")
+    examples = read_support(sources, base, least=1)
     network = networks.load_for_files(model, device)
     listing = Listing([example.file for example in examples.examples], [])
     embedded = embed_pictures(listing, examples, network, cache or output.folder / ".features", on_progress)

@@ -205,18 +205,10 @@ def _check(read: Classifier) -> None:
         if not (np.abs(tensor) <= LARGEST).all():
             raise ValueError(f"{name} holds NaN, or numbers too large to compute with")
     model = read.model if isinstance(read.model, dict) else {}
-    fine = {
-        "rule": read.rule in ("cosine", "euclid"),
-        "power": read.power in ("auto", "signed", "strict", "off"),
-        "scale": finite(read.scale, 1e-6, 1e6),
-        "beta": finite(read.beta, 1e-3, 1e3),
-        "temperature": finite(read.temperature, 1e-3, 1e3),
-        "l2": isinstance(read.l2, bool),
-        "threshold": read.threshold is None or finite(read.threshold, -2, 2),
-        "model.name": isinstance(model.get("name"), str) and len(model["name"]) <= LONGEST_NAME,
-        "model.weights": isinstance(model.get("weights"), str),
-        "model.views": whole(model.get("views", 1), 1, MOST_VIEWS),
-        **dict.fromkeys((f"model.{key}" for key in input_errors(model)), False),
-    }
-    if wrong := [name for name, right in fine.items() if not right]:
-        raise ValueError(f"the field {wrong[0]!r} is missing or has a wrong value")
+    fine = read.rule in ("cosine", "euclid") and read.power in ("auto", "signed", "strict", "off")
+    fine = fine and isinstance(read.l2, bool) and (read.threshold is None or finite(read.threshold, -2, 2))
+    fine = fine and all(finite(number, 1e-6, 1e6) for number in (read.scale, read.beta, read.temperature))
+    texts = model.get("name"), model.get("weights")
+    fine = fine and all(isinstance(text, str) and len(text) <= LONGEST_NAME for text in texts)
+    if not (fine and whole(model.get("views", 1), 1, MOST_VIEWS)) or input_errors(model):
+        raise ValueError("one of its settings is missing or has a wrong value")

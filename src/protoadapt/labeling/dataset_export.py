@@ -10,7 +10,6 @@ label-studio   tasks.json, guesses as predictions and people's labels as annotat
 """
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,9 +30,6 @@ LOCAL = "/data/local-files/?d="
 """Address of a picture in Label Studio's local storage, before its path in LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
 BUCKETS = ("s3://", "gs://", "azure-blob://")
 """How addresses of the cloud storage begin that Label Studio is connected to; names in them are not percent-encoded."""
-ADDRESS = re.compile(r"((https?:|s3:|gs:|azure-blob:|)//[\w\[]|/(?!/))[!#-&(-_a-~]*")
-"""Where Label Studio shows pictures from: web servers, / being its own, and cloud storage. A browser loads no file://
-of its visitor's, and other schemes may be anything but pictures. No white space, control characters or quotes."""
 CARD = """---
 configs:
 - config_name: default
@@ -80,11 +76,6 @@ def export_labels(
     if form not in FORMS:
         raise no_such("format", form, [*FORMS, "onnx"])
     check_way(sort)
-    if form == "label-studio" and not ADDRESS.fullmatch(url):
-        raise UserError(
-            f"--url is {url!r}, from which Label Studio shows no pictures: write https://HOST/PATH/, s3://BUCKET/, "
-            f"gs://, azure-blob:// or / for its own server, without white space, control characters or quotes"
-        )
     given, out = Path(labels), Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{str(out)!r} exists and is not an empty folder: give the export a folder of its own")

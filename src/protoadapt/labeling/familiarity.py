@@ -273,15 +273,11 @@ def answered_tasks(
     """Tasks of all kinds, drawn from a collection of rows (N, D) with labels (N) and answered as `label` does."""
     classes, sizes = np.unique(labels[labels >= 0], return_counts=True)
     ways = [way for way in ways if way + n_foreign(way) <= len(classes)]
-    if not ways:
+    least = max(SHOTS) + Protocol.query
+    if not ways or sizes.min() < least:
         raise UserError(
-            f"the features have {len(classes)} classes and tasks with foreign pictures need 4 or more: extract "
-            f"pictures of more classes"
-        )
-    if sizes.min() < (least := max(SHOTS) + Protocol.query):
-        raise UserError(
-            f"class {classes[sizes.argmin()]} has {sizes.min()} rows and a task takes {least} per class: extract "
-            f"more pictures of it, or leave the class out of the features"
+            f"the features have {len(classes)} classes, class {classes[sizes.argmin()]} has {sizes.min()} rows, and "
+            f"tasks need 4 classes of {least} rows: extract more pictures, or leave small classes out of the features"
         )
     for way in ways:
         for shot in SHOTS:

@@ -349,7 +349,7 @@ def predict(
     network = load_same(
         model, fitted.model["name"], fitted.model["weights"], "the classifier was", lambda name: load(name, device)
     )
-    _, content_of, store, _, skipped = embed_pictures(given, Examples([], [], []), network, None, on_progress, views)
+    _, content_of, store, _, skipped = embed_pictures(given, Examples([], []), network, None, on_progress, views)
     content = {file: one for file in given.files if (one := content_of[file]) is not None}
     rows, codes = store.rows(list(content.values())), np.full(len(content), UNLABELED)
     if output is None:

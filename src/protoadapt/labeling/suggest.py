@@ -107,16 +107,9 @@ def suggest(
     return [Suggestion(int(unlabelled[i]), str(kinds[i]), size) for i, size in zip(chosen, stands_for)]
 
 
-def suggest_first(rows: np.ndarray, codes: np.ndarray, n: int) -> list[Suggestion]:
-    """`suggest` while fewer than two classes have an example, and so no classifier prepares the rows.
-
-    rows (N, D): features as they come from a network; codes (N): negative for unlabelled rows.
-    """
-    return suggest(centred(rows), codes, n)
-
-
 def centred(rows: np.ndarray) -> np.ndarray:
-    """(N, D): features as they come from a network, about their mean and of unit length."""
+    """(N, D): features as they come from a network, about their mean and of unit length, as for `suggest` while fewer
+    than two classes have an example, and so no classifier prepares the rows."""
     flat = power_transform(torch.from_numpy(rows).float(), 0.5, "auto")
     return unit(flat - flat.mean(0)).numpy()
 
@@ -250,7 +243,7 @@ def suggest_folder(
     if len(collection.classes) < 2:
         assert collection.table is not None  # the rows are in memory
         (rows, codes, row), names = collection.table, list(collection.contents)
-        found = suggest_first(rows, np.where(codes == UNLABELED, -1, 0), n)
+        found = suggest(centred(rows), np.where(codes == UNLABELED, -1, 0), n)
         records = [next_record(one, {"file": names[row.tolist().index(one.row)]}) for one in found]
     else:
         result = collection.name(make_estimator(METHOD, {}, device), paths=False, n_next=n).result

@@ -24,6 +24,7 @@ from protoadapt.vision.pictures.walk import Skipped, find_pictures
 
 IN_FOLDER, IN_TABLE, CORRECTED = 0, 1, 2
 """Origins of a label, the fairest sample of a class first: a class folder; a table; a table's correction of a guess."""
+NO_CLASS = "pictures of no class are no examples"
 PAGE = 3
 """What is added to the origin of a label that was given in the page."""
 DELIMITERS = ",;\t"  # spreadsheets use one or another, depending on the country
@@ -46,19 +47,17 @@ class Example(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """All examples, the files of class folders that are none, and the folders of pictures of no class."""
+    """All examples, and the files of class folders that are none."""
 
     examples: list[Example]
     skipped: list[Skipped]
-    left_out: list[str]  # as in "sorted/unknown"
 
     def notes(self) -> list[str]:
-        """Classes of tables that may be misspelt (`names.slips`), and folders that were left out."""
+        """Classes of tables that may be misspelt (`names.slips`)."""
         by_table, by_folder = (
             class_names(example for example in self.examples if example.by_table == table) for table in (True, False)
         )
-        left_out = (f"the folder {name!r} was left out: pictures of no class are no examples" for name in self.left_out)
-        return [*names.slips(by_table, by_folder), *left_out]
+        return names.slips(by_table, by_folder)
 
 
 class Row(NamedTuple):
@@ -89,48 +88,34 @@ def marks(label: str) -> list[str]:
     return [*given, "(page folder)", "(page)", "(page corrected)"]
 
 
-def read_support(
-    sources: Sequence[str | Path], images: str | Path | None = None, least: int = 2, option: str = "--support"
-) -> Examples:
+def read_support(sources: Sequence[str | Path], images: str | Path | None = None, least: int = 2) -> Examples:
     """Reads the examples of class folders and tables.
 
     sources: folders that hold one folder per class, and csv files with the columns file and label. images: the folder
     in which the files of tables are looked up (`table_examples`); None where tables name pictures as a manifest does.
-    least: the number of classes below which there is nothing to learn. option: the one that gives the folder of a file
-    that is not found.
+    least: the number of classes below which there is nothing to learn.
     """
-    found = Examples([], [], [])
+    found = Examples([], [])
     for source in map(Path, sources):
         if source.is_dir():
-            examples, skipped, left_out = folder_examples(source)
-            found = Examples(found.examples + examples, found.skipped + skipped, found.left_out + left_out)
+            new = folder_examples(source)
+            found = Examples(found.examples + new.examples, found.skipped + new.skipped)
         elif source.is_file():
-            found.examples.extend(table_examples(source, images, sources, option=option))
+            found.examples.extend(table_examples(source, images, sources))
         else:
             raise UserError(f"there is no {str(source)!r}: give a folder with one folder per class, or a csv file")
-    if len(classes := class_names(found.examples)) < least:
-        raise UserError(_too_few(list(map(Path, sources)), classes, found.left_out))
-    return found
-
-
-def _too_few(sources: Sequence[Path], classes: Sequence[str], left_out: Sequence[str]) -> str:
-    """What to do where fewer classes than needed have an example."""
-    folders = [entry for source in sources if source.is_dir() for entry in sorted(source.iterdir()) if entry.is_dir()]
-    visible = [entry for entry in folders if not entry.name.startswith(".")]
-    empty = [to_text(entry.name) for entry in visible if not find_pictures(entry).files]
-    aside = [f"no picture in the folder {', '.join(map(repr, empty[:5]))}"] if empty else []
-    aside += [f"the folder {', '.join(map(repr, left_out[:5]))} was left out"] if left_out else []
-    gives = " and ".join(repr(str(source)) for source in sources)
-    gives += f" gives one class only, {classes[0]!r}" if classes else " gives no labels"
-    gives += f" ({'; '.join(aside)})" if aside else ""
+    classes, gives = class_names(found.examples), " and ".join(repr(str(source)) for source in sources)
+    if len(classes) >= least:
+        return found
     if classes:
-        return f"{gives}: add examples of at least one other class"
-    for table in filter(Path.is_file, sources):
-        return (
-            f"{gives}: write the class of some pictures into the column label of {str(table)!r}, at least one "
-            f"of each of two classes, and run the same command again (guesses that nobody changed do not count)"
+        raise UserError(f"{gives} gives one class only, {classes[0]!r}: add examples of at least one other class")
+    way = "make one folder per class with pictures inside, or a csv with file and label"
+    for table in filter(os.path.isfile, sources):
+        way = (
+            f"write the class of some pictures into the column label of {str(table)!r}, at least one of each of two "
+            f"classes, and run the same command again (guesses that nobody changed do not count)"
         )
-    return f"{gives}: make one folder per class with pictures inside, or a csv with file and label"
+    raise UserError(f"{gives} gives no labels: {way}")
 
 
 def class_names(examples: Iterable[Example]) -> list[str]:
@@ -144,41 +129,31 @@ def folder_examples(root: Path) -> Examples:
     What `label --sort` wrote can be given, all of it or its folder of unknown pictures, which then is left out.
     """
     if root.name == UNKNOWN and (root.parent / SORTED).is_file():
-        return Examples([], [], [_two_names(root)])
-    examples, left_out, (files, skipped) = [], [], find_pictures(root)
+        return Examples([], [Skipped(str(root), NO_CLASS)])
+    examples, (files, skipped) = [], find_pictures(root)
     for file in files:
         first, *deeper = os.path.relpath(file, root).split(os.sep)
-        label = names.composed(
-            names.from_folder(to_text(first))
-        ).strip()  # as in tables, where a space at the end is not visible
+        # As in tables, where a space at the end is not visible.
+        label = names.composed(names.from_folder(to_text(first))).strip()
         if not (deeper and label):
             skipped.append(Skipped(file, "in no class folder"))
-        elif label.casefold() != UNKNOWN:
-            examples.append(Example(file, label, root))
+        elif label.casefold() == UNKNOWN:
+            skipped.append(Skipped(str(root / first), NO_CLASS))
         else:
-            left_out.append(_two_names(root / first))
-    return Examples(examples, skipped, list(dict.fromkeys(left_out)))
-
-
-def _two_names(folder: Path) -> str:
-    """The name of a folder after that of the one it is in, which tells it apart wherever the files are shown."""
-    return to_text("/".join(Path(os.path.abspath(folder)).parts[-2:]))
+            examples.append(Example(file, label, root))
+    return Examples(examples, skipped)
 
 
 def table_examples(
-    table: Path,
-    images: str | Path | None = None,
-    support: Sequence[str | Path] = (),
-    strict: bool = True,
-    option: str = "--support",
+    table: Path, images: str | Path | None = None, support: Sequence[str | Path] = (), strict: bool = True
 ) -> Iterator[Example]:
     """The rows of a table that are examples, in order.
 
-    A file is looked up beside the table and then in `images`, in the opposite order if the row has a guess, as `label`
-    wrote the name then; then in the folders of `support`; a name without folders finally anywhere below all of those.
-    The page in the browser knows such names only, so any file of that name may be meant, and different ones are an
-    error. With `strict=False` a file that is not found, or not unique, is named as if it were in `images`.
-    Without `images` names stay as they are: a manifest's.
+    A file is looked up beside the table, in `images` and in the folders of `support`, and the first is meant. If the
+    row has a guess, `label` wrote the name, and then `images` come first and different files are an error. A name
+    without folders is looked up at any depth if it is not there, or if it comes from the page in the browser, which
+    knows such names only. With `strict=False` a file that is not found, or not unique, is named as if it were in
+    `images`. Without `images` names stay as they are: a manifest's.
     """
     folders = [] if images is None else [images, *filter(os.path.isdir, support)]
     anywhere: dict[str, list[str]] = {}
@@ -187,13 +162,15 @@ def table_examples(
         if images is None:
             yield Example(os.path.normpath(names.from_text(name)), label, table, row.origin)
             continue
-        near = (table.parent, images) if guess is None else (images, table.parent)
-        files = list(_places(name, *near))[: 1 if guess is None else None] or list(_places(name, *folders[1:]))
-        bare = not os.path.dirname(os.path.normpath(name))
+        spellings = [os.path.normpath(spelling) for spelling in (name, names.from_text(name))]
+        bare = not os.path.dirname(spellings[0])
+        near = [table.parent, *folders] if guess is None else [images, table.parent, *folders[1:]]
+        files = [file for place in near for file in _first_file(place, spellings)]
         if bare and (not files or guess in marks(label)[PAGE:]):
             anywhere = anywhere or _by_name(folders)
-            spellings = map(os.path.normpath, (name, names.from_text(name)))
-            files += next((anywhere[spelling] for spelling in spellings if spelling in anywhere), [])
+            files += anywhere.get(spellings[0]) or anywhere.get(spellings[1], [])
+        elif guess is None:
+            files = files[:1]
         other = next((file for file in files[1:] if digest_of(file) != digest_of(files[0])), None)
         if other is not None and strict:
             raise UserError(
@@ -207,9 +184,14 @@ def table_examples(
             where = ("below " if bare else "in ") + " or ".join(repr(str(folder)) for folder in folders)
             raise UserError(
                 f"line {line} of {str(table)!r} names {name!r}, which is neither beside it nor {where}: correct "
-                f"the name, remove the line, or give its folder with {option}"
+                f"the name, remove the line, or give its folder with --support or --images"
             )
         yield Example(file or os.path.join(images, name), label, table, row.origin)
+
+
+def _first_file(folder: str | Path, spellings: Iterable[str]) -> Iterable[str]:
+    """The first spelling of a name that is a file of the folder, if there is one."""
+    return islice(filter(os.path.isfile, (os.path.join(folder, spelling) for spelling in spellings)), 1)
 
 
 def one_per_picture(examples: Iterable[tuple[Key | None, Example]]) -> dict[Key, Example]:
@@ -236,13 +218,6 @@ def check_classes(examples: Iterable[Example], classes: Sequence[str], skipped: 
             f"no picture of the class {unread[0].label!r} can be read, such as {to_text(unread[0].file)!r}{why}: add "
             f"another example, or remove the class"
         )
-
-
-def _places(name: str, *folders: str | Path) -> Iterator[str]:
-    """For each folder the first spelling of the name that is a file."""
-    for folder in folders:
-        spellings = (os.path.join(folder, spelling) for spelling in (name, names.from_text(name)))
-        yield from islice(filter(os.path.isfile, spellings), 1)
 
 
 def digest_of(file: str) -> bytes | None:
