@@ -3,7 +3,6 @@
 import errno
 import io
 import os
-import threading
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.training.datasets.layouts import folder_files
 from protoadapt.vision.pictures import decode, formats
 from protoadapt.vision.pictures import read as reading
-from protoadapt.vision.pictures.decode import Picture, Room, thumbnail
+from protoadapt.vision.pictures.decode import Picture, thumbnail
 from protoadapt.vision.pictures.decode import decode as decode_picture
 from protoadapt.vision.pictures.decode import decode_bytes as pixels
 from protoadapt.vision.pictures.read import read_entry, read_file
@@ -130,33 +129,15 @@ def test_output_folders_are_left_alone(tmp_path, paint):
     assert relative(find_pictures(tmp_path), tmp_path) == ["a.png", "now/sorted/red/a.png"]
 
 
-def test_large_pictures_are_decoded_one_after_the_other():
-    """Room for two of three: the third begins when one ends. Ordinary JPEG files take no room."""
-    room, inside, ended = Room(2 * 100), threading.Semaphore(0), threading.Event()
-    image = Image.new("L", (10, 10))
-    most = []
-
-    def decode():
-        with room.of(image):
-            most.append(room.taken)
-            inside.release()
-            ended.wait(30)
-
-    threads = [threading.Thread(target=decode) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    assert inside.acquire(timeout=30)
-    assert inside.acquire(timeout=30)
-    with room.of(Image.open(io.BytesIO(saved(half("red", "blue"), "JPEG")))):
-        assert room.taken == 200
-    assert not inside.acquire(blocking=False)
-    ended.set()
-    for thread in threads:
-        thread.join()
-    assert max(most) <= 200
-    assert room.taken == 0
-    with Room(50).of(image):
-        pass  # larger than all the room: alone
+def test_large_pictures_are_decoded_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(decode, "LARGE", 99)
+    for image, alone in (
+        (Image.new("L", (10, 10)), True),
+        (Image.new("L", (9, 10)), False),
+        (Image.open(io.BytesIO(saved(half("red", "blue"), "JPEG"))), False),  # decoded at a fraction of its size
+        (Image.open(io.BytesIO(saved(half("red", "blue"), "JPEG", progressive=True))), True),
+    ):
+        assert (decode._turn(image) is decode._large) == alone
 
 
 def test_every_command_finds_and_reads_the_same_pictures(tmp_path, paint, monkeypatch):

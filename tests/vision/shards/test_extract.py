@@ -140,9 +140,6 @@ def test_a_folder_is_continued_by_the_engine_that_began_it(model, manifest, refe
         without.setitem(sys.modules, "onnxruntime", None)
         with pytest.raises(UserError, match="onnxruntime does not compute this network"):
             extract_parts(model, manifest, mixed, workers=1)
-    copy_part(begun, mixed)
-    with pytest.raises(UserError, match=r"of another model or manifest .engine torch, not onnxruntime"):
-        extract_parts(model, manifest, mixed, workers=1)
     with pytest.raises(UserError, match=r"another engine .onnxruntime, now torch.: use another --out, or the --device"):
         extract_parts(model, manifest, mixed, device="cpu:1" if torch.cuda.is_available() else "cuda")
 
@@ -198,7 +195,8 @@ def test_kill_9_loses_nothing_and_does_nothing_twice(model, manifest, reference,
     done = extract_parts(model, manifest, tmp_path, workers=1)
     assert (done.kept, done.made, done.damaged) == (len(kept), 12 - len(kept), [])
     assert kept.items() <= stamps(tmp_path).items()
-    assert contents(tmp_path) == contents(reference)
+    made = {name: digest for name, digest in contents(tmp_path).items() if not name.endswith(".partial")}
+    assert made == contents(reference)
 
 
 def test_a_worker_that_is_killed_is_said(model, manifest, tmp_path, monkeypatch):
@@ -233,8 +231,8 @@ def test_features_of_another_model_or_manifest_are_never_mixed(model, manifest, 
         extract_parts(model, manifest, reference, views=2)
     extract_parts(other, manifest, tmp_path / "o", share=(0, 12), workers=1)
     copy_part(reference, tmp_path / "o")
-    with pytest.raises(UserError, match="another model or manifest"):
-        extract_parts(other, manifest, tmp_path / "o", workers=1)
+    done = extract_parts(other, manifest, tmp_path / "o", workers=1)
+    assert (done.made, done.damaged) == (12, ["part-000000.npy: it is of another model or manifest"])
 
 
 def test_tar_members_give_the_rows_of_the_files(model, archive, reference, tmp_path):

@@ -10,8 +10,16 @@ from protoadapt.training.datasets import glyphs
 from protoadapt.training.datasets.registry import class_list, download_hint, find_dataset, find_split, search
 from protoadapt.vision.pictures.decode import Resize
 from protoadapt.vision.pictures.formats import plugins
-from protoadapt.vision.pictures.pixel_cache import FORMAT, in_order, read_pixels, unreadable, write_pixels
-from protoadapt.vision.pictures.split import Images, SplitSource, fingerprint
+from protoadapt.vision.pictures.split import (
+    FORMAT,
+    Images,
+    SplitSource,
+    fingerprint,
+    in_order,
+    read_pixels,
+    unreadable,
+    write_pixels,
+)
 
 
 def load_images(

@@ -2,8 +2,8 @@
 
 import threading
 from base64 import b64encode
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
 from math import ceil, floor
 from typing import NamedTuple
@@ -16,6 +16,8 @@ from protoadapt.vision.pictures.read import read_file
 
 THUMB, PREVIEW = 96, 256
 """Pixels per side of the pictures in galleries, and of those that a person looks at closely."""
+LARGE = MAX_PIXELS // 4
+_large = threading.Lock()
 
 
 class Box(NamedTuple):
@@ -63,14 +65,14 @@ def decode(picture: Picture, size: int, resize: Resize | None = None) -> np.ndar
 
 def decode_bytes(content: bytes, size: int, resize: Resize | None = None, box: Box | None = None) -> np.ndarray:
     """Decode the bytes of a picture file; see `decode`."""
-    for again in (True, False):
-        try:
-            with open_image(content) as image:
-                return _pixels(image, box, size, resize)
-        except Exception as error:  # decoders may fail in any way, also for memory that other threads take
-            if isinstance(error, UnreadablePicture) or not again:
-                raise
-    raise AssertionError("unreachable")
+    try:
+        with open_image(content) as image:
+            return _pixels(image, box, size, resize)
+    except UnreadablePicture:
+        raise
+    except Exception:  # decoders may fail in any way, also for memory that other threads take
+        with open_image(content) as image:
+            return _pixels(image, box, size, resize)
 
 
 def thumbnail(content: bytes, side: int = THUMB, largest: int | None = None) -> bytes:
@@ -87,7 +89,7 @@ def shrunk(content: bytes, *sides: int, largest: int | None = None) -> list[byte
     A picture is decoded once for all of them. Pillow would write a JPEG's comment, which may be a person's name, into
     every copy: so nothing but pixels is copied.
     """
-    with open_image(content) as image, _room.of(image):
+    with open_image(content) as image, _turn(image):
         share = sides[0] / max(image.size)
         image.draft("RGB", (ceil(share * image.width), ceil(share * image.height)))  # a JPEG decodes to no less
         ImageOps.exif_transpose(image, in_place=True)
@@ -120,10 +122,17 @@ def data_url(content: bytes) -> str:
     return f"data:image/{kind};base64,{b64encode(content).decode()}"
 
 
+def _turn(image: Image.Image) -> AbstractContextManager[object]:
+    """What threads hold while they decode a picture: of large ones there is memory for one at a time."""
+    # An ordinary JPEG is decoded at a fraction of its size; a progressive one is held whole first.
+    small = image.format == "JPEG" and not image.info.get("progressive")
+    return nullcontext() if small or image.width * image.height <= LARGE else _large
+
+
 def _pixels(image: Image.Image, box: Box | None, size: int, resize: Resize | None) -> np.ndarray:
     width, height = image.size
     x0, y0, x1, y1 = _corners(box, width, height) if box else (0.0, 0.0, width, height)
-    with _room.of(image):
+    with _turn(image):
         # A JPEG decodes straight to a half, quarter or eighth of its size; twice the target keeps the resize smooth.
         if resize is None and x1 > x0 and y1 > y0:
             image.draft(None, (ceil(width * 2 * size / (x1 - x0)), ceil(height * 2 * size / (y1 - y0))))
@@ -199,30 +208,3 @@ def _span(start: float, stop: float, length: int) -> tuple[int, int]:
     """Whole pixels from start to stop, inside the picture and never empty."""
     first = min(max(round(start), 0), length - 1)
     return first, min(max(round(stop), first + 1), length)
-
-
-class Room:
-    """Bounds the pixels that threads decode at once; a picture larger than the bound is decoded alone."""
-
-    def __init__(self, most: int):
-        self.most = most
-        self.taken = 0
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def of(self, image: Image.Image) -> Iterator[None]:
-        # An ordinary JPEG is decoded at a fraction of its size; a progressive one is held whole first.
-        small = image.format == "JPEG" and not image.info.get("progressive")
-        pixels = 0 if small else image.width * image.height
-        with self._changed:
-            self._changed.wait_for(lambda: self.taken == 0 or self.taken + pixels <= self.most)
-            self.taken += pixels
-        try:
-            yield
-        finally:
-            with self._changed:
-                self.taken -= pixels
-                self._changed.notify_all()
-
-
-_room = Room(MAX_PIXELS)

@@ -12,29 +12,27 @@ from protoadapt.vision.pictures.walk import Entry
 
 MAX_BYTES = 512 << 20
 """Of a file: the largest picture that is read takes half of that without any compression."""
-TRIES = 3
 
 
-def read_file(path: str, offset: int = 0, size: int | None = None) -> bytes:
+def read_file(path: str, offset: int = 0, size: int | None = None, tries: int = 3) -> bytes:
     """Read a picture file, or a part of it, into memory. A pipe or a device is refused at once and not waited for.
 
     Raises UnreadablePicture where it is no ordinary file or larger than MAX_BYTES, and OSError where it cannot be
     opened. Transient errors are tried again first.
     """
-    for left in reversed(range(TRIES)):
-        try:
-            with open(path, "rb", opener=_without_waiting) as file:
-                status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode):
-                    raise UnreadablePicture("it is no ordinary file")
-                if (status.st_size if size is None else size) > MAX_BYTES:
-                    raise UnreadablePicture(f"it is larger than {MAX_BYTES >> 20} MB")
-                file.seek(offset)
-                return file.read(MAX_BYTES if size is None else size)
-        except OSError as error:
-            if not transient(error) or not left:
-                raise
-    raise AssertionError("unreachable")
+    try:
+        with open(path, "rb", opener=_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise UnreadablePicture("it is no ordinary file")
+            if (status.st_size if size is None else size) > MAX_BYTES:
+                raise UnreadablePicture(f"it is larger than {MAX_BYTES >> 20} MB")
+            file.seek(offset)
+            return file.read(MAX_BYTES if size is None else size)
+    except OSError as error:
+        if tries == 1 or not transient(error):
+            raise
+        return read_file(path, offset, size, tries - 1)
 
 
 def read_entry(root: str | Path, entry: Entry) -> bytes:
@@ -45,8 +43,6 @@ def read_entry(root: str | Path, entry: Entry) -> bytes:
     """
     if entry.size < 0:
         raise UnreadablePicture("it was listed and not there")
-    if entry.size > MAX_BYTES:
-        raise UnreadablePicture(f"it is larger than {MAX_BYTES >> 20} MB")
     try:
         # Of a whole file one byte more, which must not be there.
         content = read_file(os.path.join(root, entry.path), entry.offset, entry.size + (not entry.member))

@@ -8,10 +8,10 @@ import mmap
 import os
 import re
 import tarfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from protoadapt.core.errors import UserError
 from protoadapt.vision.pictures.formats import is_picture
@@ -62,8 +62,6 @@ def find(sources: list[Path]) -> tuple[Path, Iterator[Entry]]:
             raise UserError(f"{str(source)!r} is a pipe or a device: give a folder, a list of files, or tar files")
     tars = [source for source in sources if source.suffix == ".tar" and not source.is_dir()]
     if tars and len(tars) == len(sources):
-        if len({source.resolve() for source in tars}) < len(tars):
-            raise UserError("a tar file is given twice: give each one once")
         root = Path(os.path.commonpath([source.resolve().parent for source in sources]))
         return root, chain.from_iterable(tar_members(root, source.resolve()) for source in sources)
     if len(sources) != 1:
@@ -130,21 +128,17 @@ def _sorted_paths(folder: bytes, skipped: list[Skipped] | None) -> list[bytes]:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 names.append(entry.name + b"/")
-            elif _holds(entry.is_dir):
+            elif entry.is_symlink() and os.path.isdir(entry.path):
                 skip(entry.path, "a link to a folder: give that folder itself")
-            elif is_picture(entry.name) and not _holds(entry.is_file):
-                skip(entry.path, "not an ordinary file" if os.path.exists(entry.path) else "a link to a missing file")
-            elif is_picture(entry.name):
+            elif is_picture(entry.name) and _is_file(entry):
                 names.append(entry.name)
+            elif is_picture(entry.name):
+                skip(entry.path, "not an ordinary file" if os.path.exists(entry.path) else "a link to a missing file")
     return [folder + name for name in sorted(names)]
 
 
-def _holds(question: Callable[[], bool]) -> bool:
-    """The answer of `os.DirEntry`, which fails where a link leads to itself or into a closed folder: then it is no."""
-    try:
-        return question()
-    except OSError:
-        return False
+def _is_file(entry: os.DirEntry[Any]) -> bool:
+    return entry.is_file(follow_symlinks=False) or os.path.isfile(entry.path)
 
 
 def pictures_in(folder: str | Path) -> Iterator[os.DirEntry]:
@@ -154,7 +148,7 @@ def pictures_in(folder: str | Path) -> Iterator[os.DirEntry]:
     except (FileNotFoundError, NotADirectoryError):
         return
     with entries:
-        yield from (entry for entry in entries if is_picture(entry.name) and _holds(entry.is_file))
+        yield from (entry for entry in entries if is_picture(entry.name) and _is_file(entry))
 
 
 def is_label_output(folder: str | bytes) -> bool:

@@ -35,7 +35,7 @@ MATCHES = {
 
 @dataclass
 class Done:
-    """The progress of an extraction; `damaged` lists parts that were incomplete and are made again."""
+    """The progress of an extraction; `damaged` lists parts that were incomplete or another's, and are made again."""
 
     pictures: int  # of this share
     kept: int = 0  # parts that were there and correct
@@ -112,18 +112,15 @@ def _is_made(job: Job, number: int, damaged: list[str]) -> bool:
     path = parts.part_file(job.out, number)
     if not path.with_suffix(".jsonl").exists():  # written last
         return False
+    wanted = {**job.made_so, "of": job.manifest.shards[number].sha256}
     try:
         record = parts.check_part(job.out, number).record
+        why = None if wanted.items() <= record.items() else "it is of another model or manifest"
     except Damaged as error:
-        damaged.append(f"{path.name}: {error.__cause__}")
-        return False
-    for key, value in {**job.made_so, "of": job.manifest.shards[number].sha256}.items():
-        if record.get(key) != value:
-            raise UserError(
-                f"{str(path)!r} is of another model or manifest ({key} {record.get(key)}, not {value}): remove it, or "
-                f"use another --out"
-            )
-    return True
+        why = str(error.__cause__)
+    if why:
+        damaged.append(f"{path.name}: {why}")
+    return not why
 
 
 def open_features(folder: Path) -> parts.PartsTable:

@@ -1,6 +1,5 @@
 """What is cached is what was decoded, whole, or it is not there."""
 
-import json
 import os
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from PIL import Image
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import load_images
 from protoadapt.training.datasets.layouts import class_files, source_of_files
-from protoadapt.vision.pictures import pixel_cache
+from protoadapt.vision.pictures import split
 from protoadapt.vision.pictures.split import Images
 
 
@@ -36,10 +35,8 @@ def entry(folder: Path) -> Path:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the pictures that were decoded."""
     names: list[str] = []
-    plain = pixel_cache.decode
-    monkeypatch.setattr(
-        pixel_cache, "decode", lambda picture, *how: (names.append(picture.name), plain(picture, *how))[1]
-    )
+    plain = split.decode
+    monkeypatch.setattr(split, "decode", lambda picture, *how: (names.append(picture.name), plain(picture, *how))[1])
     return names
 
 
@@ -72,7 +69,7 @@ def test_a_changed_folder_is_decoded_anew(mine: Path) -> None:
     assert np.bincount(loaded(mine).labels).tolist() == [4, 3, 3, 3, 3, 3, 4, 2]
 
 
-@pytest.mark.parametrize("harm", ["cut", "removed", "null", "one path less", "another class"])
+@pytest.mark.parametrize("harm", ["cut", "removed"])
 @pytest.mark.parametrize("file", ["pixels", "index"])
 def test_a_broken_entry_is_decoded_again(mine: Path, counted: list[str], file: str, harm: str) -> None:
     want = loaded(mine)
@@ -80,18 +77,10 @@ def test_a_broken_entry_is_decoded_again(mine: Path, counted: list[str], file: s
     path = path if file == "pixels" else path.with_name(f"{path.name}.json")
     if harm == "removed":
         path.unlink()
-    elif harm == "cut" or file == "pixels":
+    else:
         os.truncate(path, path.stat().st_size // 2)
-    else:
-        index = json.loads(path.read_text())
-        lies = {"null": None, "one path less": index | {"paths": index["paths"][1:]}}
-        path.write_text(json.dumps(lies.get(harm, index | {"labels": [8] * 24})))
     counted.clear()
-    if (file, harm) == ("index", "removed"):
-        images = loaded(mine)
-    else:
-        with pytest.warns(UserWarning, match="broken"):
-            images = loaded(mine)
+    images = loaded(mine)
     assert len(counted) == 24
     np.testing.assert_array_equal(images.pixels, pixels)
     assert (images.labels.tolist(), images.paths) == (want.labels.tolist(), want.paths)
@@ -103,11 +92,9 @@ def test_a_class_of_unreadable_pictures_is_left_out_unless_the_classes_are_fixed
     images = loaded(mine, on_corrupt="skip")
     assert images.class_names == [f"kind{i}" for i in range(8) if i != 3]
     assert [images.class_names[label] for label in images.labels] == [path.split("/")[0] for path in images.paths]
-    pictures, classes = pixel_cache.in_order(
-        source_of_files(mine, class_files(mine, ["kind2", "kind3"]), None), None, 2
-    )
+    pictures, classes = split.in_order(source_of_files(mine, class_files(mine, ["kind2", "kind3"]), None), None, 2)
     with pytest.raises(UserError, match=r"no picture of the class 'kind3' can be read, such as kind3/kind3_000.png"):
-        pixel_cache.write_pixels(mine / "entry", pictures, classes, 16, skip=True, fixed=True)
+        split.write_pixels(mine / "entry", pictures, classes, 16, skip=True, fixed=True)
     assert not (mine / "entry").exists()
 
 
@@ -152,9 +139,9 @@ def test_a_picture_skipped_for_want_of_a_plugin_is_read_once_it_is_installed(min
 
 
 def test_gaps_are_closed_across_chunks(tmp_path: Path) -> None:
-    folder = class_folders(tmp_path, ["a"], 2 * pixel_cache.CHUNK + 9)
+    folder = class_folders(tmp_path, ["a"], 2 * split.CHUNK + 9)
     want = loaded(folder)
-    bad = [want.paths[i] for i in (0, 5, pixel_cache.CHUNK - 1, pixel_cache.CHUNK, 2 * pixel_cache.CHUNK + 8)]
+    bad = [want.paths[i] for i in (0, 5, split.CHUNK - 1, split.CHUNK, 2 * split.CHUNK + 8)]
     kept = [i for i, path in enumerate(want.paths) if path not in bad]
     for path in bad:
         (folder / path).write_bytes(b"broken")
@@ -166,15 +153,15 @@ def test_gaps_are_closed_across_chunks(tmp_path: Path) -> None:
 KILLED = """
 import sys, threading
 from protoadapt.training.datasets import load_images
-from protoadapt.vision.pictures import pixel_cache
-plain, done = pixel_cache.decode, []
+from protoadapt.vision.pictures import split
+plain, done = split.decode, []
 def slow(picture, *how):
     done.append(picture)
     if len(done) == 10:
         print("halfway", flush=True)
         threading.Event().wait()
     return plain(picture, *how)
-pixel_cache.decode = slow
+split.decode = slow
 load_images("folder", "all", sys.argv[1], size=16)
 """
 
@@ -187,7 +174,6 @@ def test_a_killed_decode_is_not_taken_for_complete(mine: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
     images = loaded(mine)
     assert len(images) == 24
-    assert len(entries(mine)) == 1  # what was left is swept
     for row, path in enumerate(images.paths):
         want = Image.open(mine / path).resize((16, 16), Image.Resampling.BICUBIC)
         np.testing.assert_array_equal(images.pixels[row], np.asarray(want).transpose(2, 0, 1))
