@@ -146,5 +146,5 @@ def test_mistakes_are_one_sentence(model, tmp_path):
     assert "there is no model 'lite9'" in refused("serve", "--model", "lite9")
     (tmp_path / "file").write_text("")
     assert "cannot be used" in refused("serve", "--model", model, "--port", 0, "--keep", tmp_path / "file")
-    with kept_folder(tmp_path / "kept", tmp_path):  # a server of its own has it
+    with kept_folder(tmp_path / "kept"):  # a server of its own has it
         assert "in use by another" in refused("serve", "--model", model, "--port", 0, "--keep", tmp_path / "kept")

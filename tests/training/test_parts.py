@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from helpers import toy
+from helpers.small_pictures import class_folders
 from helpers.touched import touched
-from PIL import Image
 
 from protoadapt.core.errors import UserError
 from protoadapt.training import Phase, TrainConfig, feed, load_splits, train
@@ -66,8 +66,8 @@ def test_episodes_hold_different_pictures_of_the_right_classes():
 
 def streams(monkeypatch, pixels, labels, plan, **options):
     """The batches of pictures that are resident, and of the same read ahead."""
-    for resident in (True, False):
-        monkeypatch.setattr(feed, "fits", lambda *_, resident=resident: resident)
+    for resident in (torch.from_numpy(np.array(pixels)), None):
+        monkeypatch.setattr(feed, "resident", lambda *_, resident=resident: resident)
         yield feed.Feed(pixels, labels, torch.device("cpu"), **options).batches(plan)
 
 
@@ -88,12 +88,8 @@ def test_streamed_and_resident_pictures_are_the_same(tmp_path, monkeypatch):
 
 
 def test_larger_base_pictures_are_cut_to_the_input_and_validation_pictures_have_it(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
     for split in ("base", "val"):
-        for i in range(14):
-            folder = tmp_path / "data" / split / f"{split}{i % 2}"
-            folder.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(rng.integers(0, 256, (50, 40, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+        class_folders(tmp_path / "data" / split, [f"{split}0", f"{split}1"], 7)
     config = toy.config(dataset="folder", batch=8, store=24)
     base, val = load_splits(config, tmp_path / "data")
     assert (base.pixels.shape, val.pixels.shape) == ((14, 3, 24, 24), (14, 3, 16, 16))
@@ -154,16 +150,10 @@ def test_weight_average():
 
 def test_the_novel_split_is_never_opened(tmp_path):
     """Every file that the process opens is watched; the novel pictures are broken besides."""
-    rng = np.random.default_rng(0)
     for split, classes in {"base": "abc", "val": "de", "novel": "fg"}.items():
-        for name in classes:
-            folder = tmp_path / "data" / split / name
-            folder.mkdir(parents=True)
-            for i in range(8):
-                if split == "novel":
-                    (folder / f"{i}.png").write_bytes(b"broken")
-                else:
-                    Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+        class_folders(tmp_path / "data" / split, list(classes), 8)
+    for picture in (tmp_path / "data" / "novel").rglob("*.png"):
+        picture.write_bytes(b"broken")
     config = toy.config(dataset="folder", batch=8)
     with touched("open") as opened:
         base, val = load_splits(config, tmp_path / "data", cache_dir=tmp_path / "cache")
@@ -191,15 +181,6 @@ def test_the_log_the_events_and_the_result(tmp_path, capfd):
     assert ends[0].seconds_left == pytest.approx(144 / result["history"][0]["images_per_second"])
     assert ends[1].seconds_left == 0
     assert capfd.readouterr() == ("", ""), "the loop itself prints nothing"
-
-
-def test_a_phase_without_an_epoch_is_noted(tmp_path):
-    events = []
-    phases = (Phase(0.1), Phase(1.0, {"ce": 1.0, "rotation": 1.0}))
-    train(toy.config(phases=phases, epochs=1), toy.images(), None, tmp_path, on_event=events.append, accelerator="cpu")
-    assert [event.text for event in events if event.kind == "note"] == [
-        "note: phase 0 has no epoch, so its objectives are not trained: raise epochs"
-    ]
 
 
 def test_compiled_stages_are_one_graph_each_whatever_the_mixing_layer(tmp_path, monkeypatch):

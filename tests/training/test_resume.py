@@ -18,14 +18,6 @@ from protoadapt.training import Phase, checkpoint, train
 from protoadapt.training.optim import Average
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # as in the processes that are killed: sums are split the same way
-    yield
-    torch.set_num_threads(before)
-
-
 def run(out, *, resume=False, **settings):
     config = toy.config(**settings)
     base = toy.images(side=config.stored_side)

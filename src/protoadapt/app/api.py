@@ -203,17 +203,16 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
         known |= {"undo": _words(session.done), "redo": _words(session.undone)}
         if not names:
             return known
-        known |= {"answers": None, "calibrated": bool(named and named.result["calibrated"])}
-        reasons, margins = session.first() if named is None else {}, {}
-    if named is not None:
-        record_of = dict(zip(board.present, named.result["pictures"]))
-        known["answers"] = _columns(board, record_of)
-        margins = {place: round(record["margin"], 4) for place, record in record_of.items()}
+        reasons = session.first() if named is None else {}
+    record_of = dict(zip(board.present, named.result["pictures"])) if named else {}
+    if named:
         place_of = {record["file"]: place for place, record in record_of.items()}
         reasons = {place_of[one["file"]]: one["reason"] for one in named.result["next"]}
     rest = [place for place in board.present if place not in board.labels and place not in reasons]
-    rest.sort(key=lambda place: (margins.get(place, 0), place))
-    return known | {"next": [*reasons, *rest], "suggested": len(reasons), "reasons": reasons}
+    rest.sort(key=lambda place: (round(record_of[place]["margin"], 4) if named else 0, place))
+    known |= {"answers": _columns(board, record_of) if named else None}
+    known |= {"calibrated": bool(named and named.result["calibrated"]), "reasons": reasons}
+    return known | {"next": [*reasons, *rest], "suggested": len(reasons)}
 
 
 def _columns(board: Board, record_of: Mapping[int, Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -13,7 +13,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ def serve(
         quiet_pillow(),
         listening_socket(host, port) as listener,
         _temporary_folder() as folder,
-        kept_folder(keep, folder) as home,
+        kept_folder(keep) if keep else nullcontext(folder) as home,
     ):
         boards = Boards(home, metadata["weights"], limits.pictures, keep is not None)
         app = page_app(Service(network, metadata, limits, boards, listed=token is None), classifier)
@@ -104,15 +104,12 @@ def checked_token(host: str, token: str | None) -> str | None:
 
 
 @contextmanager
-def kept_folder(keep: Path | None, otherwise: Path) -> Iterator[Path]:
+def kept_folder(keep: Path) -> Iterator[Path]:
     """The folder of the boards that are kept, for one server at a time; nobody else here may look into it.
 
     Two servers would each add lines to the same log without knowing the other's. A lock of the system ends with its
     process, however that ends.
     """
-    if keep is None:
-        yield otherwise
-        return
     try:
         keep.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = open(keep / ".lock", "ab")  # noqa: SIM115

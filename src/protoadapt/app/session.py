@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -59,7 +59,6 @@ IDLE, EMPTY_IDLE = 3600.0, 120.0
 CROWD = 10
 """All sessions together hold so many times the pictures that one may hold."""
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -83,9 +82,9 @@ the cores take part. The two large products of a naming are numpy's, which has t
 """
 
 
-def computed(function: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
+def computed(function: Callable[..., R], *arguments: Any) -> R:
     """function(…), computed by the one thread after what others asked for before. Must not be called by that thread."""
-    return _worker.submit(function, *arguments, **more).result()
+    return _worker.submit(function, *arguments).result()
 
 
 @dataclass

@@ -21,17 +21,15 @@ class Feed:
     `side` (None: H) is that of the views.
     """
 
-    def __init__(self, pixels: Any, labels: np.ndarray, device: torch.device, side: int | None = None):
+    def __init__(
+        self, pixels: Any, labels: np.ndarray, device: torch.device, side: int | None = None, compiled: bool = False
+    ):
+        """compiled: the many small operations of a view are fused into a few kernels."""
         self.pixels, self.device, self.side = pixels, device, side
         self.labels = torch.from_numpy(np.asarray(labels, dtype=np.int64)).to(device)
-        self.on_device = upload(pixels, device) if fits(pixels, device) else None
-        self.apply_weak: Callable[..., Tensor] = apply_weak
-        self.apply_strong: Callable[..., Tensor] = apply_strong
-
-    def compile(self) -> None:
-        """Fuse the many small operations of a view into a few kernels."""
-        self.apply_weak = torch.compile(apply_weak, dynamic=False)
-        self.apply_strong = torch.compile(apply_strong, dynamic=False)
+        self.on_device = resident(pixels, device)
+        self.weak: Callable[..., Tensor] = torch.compile(apply_weak, dynamic=False) if compiled else apply_weak
+        self.strong: Callable[..., Tensor] = torch.compile(apply_strong, dynamic=False) if compiled else apply_strong
 
     def batches(self, plan: Plan, start: int = 0) -> Iterator[tuple[dict[str, Tensor], dict[str, Any]]]:
         """(batch, draw) of each step of the plan from step `start`, as `Learner.forward` takes them."""
@@ -43,10 +41,10 @@ class Feed:
         b = plan.first.shape[1]
         weak, view, lams = on_device(plan.weak), on_device(plan.view), plan.lams.to(self.device)
         index = torch.from_numpy(both).to(self.device)
-        partner = self.apply_strong if "op" in plan.view else self.apply_weak
+        partner = self.strong if "op" in plan.view else self.weak
         for t, images in zip(range(start, len(plan)), self.rows(both[start:], index[start:])):
             labels = self.labels[index[t]]
-            first = self.apply_weak(images[:b], {k: d[t] for k, d in weak.items()}, self.side)
+            first = self.weak(images[:b], {k: d[t] for k, d in weak.items()}, self.side)
             batch = {"weak": first, "labels": labels[:b]}
             if plan.second is not None:
                 batch["partner"] = partner(images[b:], {k: d[t] for k, d in view.items()}, self.side)
@@ -63,13 +61,13 @@ class Feed:
             yield chunk.to(self.device, non_blocking=True)[place.to(self.device, non_blocking=True)]
 
 
-def fits(pixels: Any, device: torch.device) -> bool:
-    """Whether to hold pictures on the device. On the CPU the page cache of the operating system does the same."""
-    return device.type == "cuda" and pixels.nbytes <= RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]
+def resident(pixels: Any, device: torch.device, chunk: int = 8192) -> Tensor | None:
+    """The pictures on a GPU where they fit, copied in chunks, so that a memory map never has to fit into host memory.
 
-
-def upload(pixels: Any, device: torch.device, chunk: int = 8192) -> Tensor:
-    """The pictures on the device, copied in chunks, so that a memory map never has to fit into host memory."""
+    On the CPU the page cache of the operating system does the same.
+    """
+    if device.type != "cuda" or pixels.nbytes > RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]:
+        return None
     whole = torch.empty(pixels.shape, dtype=torch.uint8, device=device)
     for start in range(0, len(pixels), chunk):
         whole[start : start + chunk] = torch.from_numpy(np.array(pixels[start : start + chunk]))

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -150,14 +150,12 @@ class Run:
             network.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         averaged = copy.deepcopy(self.learner).eval().requires_grad_(False)
         self.optimizer = optim.make_optimizer(config, self.learner, fused=cuda)
-        self.feed = Feed(base.pixels, self.labels, self.device, config.size)
         self.compiled = cuda if compiled is None else compiled
+        self.feed = Feed(base.pixels, self.labels, self.device, config.size, compiled=self.compiled and cuda)
         if self.compiled:
             torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, RECOMPILE_LIMIT)
             for stage in self.learner.backbone.stages:
                 stage.compile(dynamic=False)
-            if cuda:
-                self.feed.compile()
         self.model, self.stepper = fabric.setup(self.learner, self.optimizer)
         self.average = optim.Average(averaged, self.learner, config.ema)
         self.rows = [rows_per_epoch(config, config.phase(epoch), len(self.labels)) for epoch in range(config.epochs)]
@@ -178,10 +176,6 @@ class Run:
         with stop_requested() as stop:
             if resume:
                 self.report("note", text=f"resuming from step {state.step} (epoch {state.epoch + 1})")
-            for number, (start, end) in enumerate(pairwise([*config.phase_starts, config.epochs])):
-                if start == end:
-                    text = f"note: phase {number} has no epoch, so its objectives are not trained: raise epochs"
-                    self.report("note", text=text)
             while state.epoch < config.epochs and self.epoch(stop):
                 pass
             if state.epoch < config.epochs:
@@ -252,20 +246,17 @@ class Run:
 
     def end_epoch(self, speed: float, stopped: bool) -> None:
         fabric, config, state = self.fabric, self.config, self.state
-        sums = state.sums
-        means = torch.tensor(list(sums.values()), dtype=torch.float64) / state.within
-        means = fabric.all_reduce(means)  # type: ignore[assignment]
+        sums = torch.tensor(list(state.sums.values()), dtype=torch.float64)
+        means: Any = fabric.all_reduce(sums / state.within)
+        record: dict[str, Any] = {"epoch": state.epoch + 1, "step": state.step, **dict(zip(state.sums, means.tolist()))}
         state.epoch, state.within, state.sums = state.epoch + 1, 0, {}
-        record: dict[str, Any] = {"epoch": state.epoch, "step": state.step, **dict(zip(sums, means.tolist()))}
         record["accuracy"] *= 100
         record |= {"lr": self.optimizer.param_groups[0]["lr"], "images_per_second": speed, "seconds": state.seconds}
         last = state.epoch == config.epochs
         better = last and self.val is None
         if self.val is not None and (last or state.epoch % config.validate_every == 0):
-            own = {}
-            if fabric.is_global_zero:
-                own = validate(self.average.module, self.metadata, self.val, fabric.autocast)  # type: ignore[arg-type]
-            scores: dict[str, float] = fabric.broadcast(own)
+            score = partial(validate, self.average.module, self.metadata, self.val, fabric.autocast)  # type: ignore[arg-type]
+            scores: dict[str, float] = fabric.broadcast(score() if fabric.is_global_zero else {})
             record |= {f"val_{name}": value for name, value in scores.items()}
             better = state.best is None or scores["score"] > state.best["score"]
         state.history.append(record)
@@ -292,10 +283,7 @@ class Run:
         """Whether any process was asked to stop. Several processes agree on it only every CHECK_EVERY steps."""
         if self.fabric.world_size == 1:
             return stop.is_set()
-        if check and bool(self.fabric.all_reduce(torch.tensor(float(stop.is_set())), reduce_op="sum")):
-            stop.set()
-            return True
-        return False
+        return check and bool(self.fabric.all_reduce(torch.tensor(float(stop.is_set())), reduce_op="sum"))
 
     def identity(self) -> dict[str, Any]:
         """What must be the same when a run is resumed."""

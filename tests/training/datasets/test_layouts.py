@@ -136,7 +136,7 @@ def test_mini_csv_cannot_lead_outside(tmp_path: Path, mini: dict) -> None:
 def cub(root: Path) -> dict[str, tuple]:
     """CUB_200_2011 with one or two pictures a class, and boxes; name → (picture, box)."""
     names = sorted(label for split in SPLITS for label in class_list("cub", split))
-    made, images, labels, boxes = {}, [], [], []
+    made, images, boxes = {}, [], []
     for c, name in enumerate(names):
         (root / "images" / name).mkdir(parents=True)
         for k in range(1 + c % 2):
@@ -144,11 +144,8 @@ def cub(root: Path) -> dict[str, tuple]:
             picture.save(root / "images" / key, compress_level=0)
             made[key] = (picture, (c % 5, k + 2, 20 + c % 9, 25))
             images.append(f"{len(made)} {key}")
-            labels.append(f"{len(made)} {c + 1}")
             boxes.append(" ".join([str(len(made)), *(f"{v:.1f}" for v in made[key][1])]))
     (root / "images.txt").write_text("\n".join(images))
-    (root / "image_class_labels.txt").write_text("\n".join(labels))
-    (root / "classes.txt").write_text("\n".join(f"{c + 1} {name}" for c, name in enumerate(names)))
     (root / "bounding_boxes.txt").write_text("\n".join(boxes))
     return made
 
@@ -252,11 +249,6 @@ def test_own_split_folders(tmp_path: Path) -> None:
     ("place", "split", "said"),
     [
         ("photos", "all", "no class folders in .*photos': put the pictures of each class .*`extract --manifest`$"),
-        (
-            "photos",
-            "base",
-            "no class folders in .*photos': put the pictures of each class into a folder with its name$",
-        ),
         ("two", "novel", r"two' has no novel classes: put class folders into base/, val/ and novel/ .*eight"),
         ("none", "all", "no folder .*none': give one that holds one folder of pictures per class$"),
     ],

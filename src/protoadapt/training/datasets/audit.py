@@ -26,7 +26,7 @@ def check_dataset(name: str, data_dir: str | Path | None = None) -> Report:
     Example: `assert check_dataset("cub", "data").complete`.
     """
     name, dataset = find_dataset(name)
-    if dataset.built_in:
+    if not dataset.layouts:
         return Report(True, "Glyphs are drawn on demand: there is nothing to download.")
     folder = registry.data_folder(name, data_dir)
     splits = {split: _check_split(name, split, folder) for split in ("base", "val", "novel")}

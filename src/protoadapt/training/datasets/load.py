@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, no_such
 from protoadapt.training.datasets import glyphs
-from protoadapt.training.datasets.registry import class_list, download_hint, find_dataset, find_split, search
+from protoadapt.training.datasets.registry import SPLITS, class_list, download_hint, find_dataset, search
 from protoadapt.vision.pictures.decode import Resize
 from protoadapt.vision.pictures.formats import plugins
 from protoadapt.vision.pictures.split import (
@@ -57,14 +57,15 @@ def load_images(
     Example: `load_images("cub", "novel", "data", crop="box").pixels.shape`.
     """
     name, dataset = find_dataset(name)
-    split = find_split(name, split)
+    splits = SPLITS | ({"all": "all"} if name == "folder" else {})
+    if split not in splits:
+        raise no_such("split", split, splits)
+    split = splits[split]
     size = dataset.size if size is None else size
     if crop not in dataset.crops:
         raise UserError(f"{dataset.title} has no crop {crop!r}: choose {' or '.join(map(repr, dataset.crops))}")
     if not 8 <= size <= 1024:
         raise UserError(f"size is {size}: choose a side of 8 to 1024 pixels")
-    if per_class is not None and per_class < 1:
-        raise UserError(f"per_class is {per_class}: choose 1 picture per class or more")
     source, home = _source(name, split, data_dir, crop, per_class)
     # A cache in the data folder may move with it; elsewhere the key must tell apart folders that look the same. A
     # picture skipped for want of a plugin is read once the plugin is installed.
@@ -92,7 +93,7 @@ def _source(
 ) -> tuple[SplitSource, Path]:
     """The source of the pictures, and the default place of their cache."""
     _, dataset = find_dataset(name)
-    if dataset.built_in:
+    if not dataset.layouts:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         return glyphs.drawn(class_list(name, split), per_class or glyphs.PER_CLASS), home / "protoadapt"
     source = search(name, split, data_dir, crop)
@@ -108,7 +109,7 @@ def _source(
             f"{str(data_dir)!r} has no {split} classes: put class folders into base/, val/ and novel/ inside it, "
             f"or at least eight of them into it"
         )
-    unnamed = "; for pictures without names use `protoadapt manifest` and `extract --manifest`" * (split == "all")
     raise UserError(
-        f"no class folders in {str(data_dir)!r}: put the pictures of each class into a folder with its name{unnamed}"
+        f"no class folders in {str(data_dir)!r}: put the pictures of each class into a folder with its name; for "
+        f"pictures without names use `protoadapt manifest` and `extract --manifest`"
     )

@@ -13,7 +13,6 @@ from protoadapt.training.datasets import glyphs, layouts
 from protoadapt.vision.pictures.split import SplitSource
 
 SPLITS = {"base": "base", "train": "base", "val": "val", "validation": "val", "novel": "novel", "test": "novel"}
-SPLITS["all"] = "all"  # of a user's own folder
 
 
 Find = Callable[[Path, str, list[str], str], SplitSource | None]
@@ -41,11 +40,6 @@ class Dataset:
     @property
     def looks_like(self) -> str:
         return ", or ".join(self.layouts)
-
-    @property
-    def built_in(self) -> bool:
-        """Whether the pictures are drawn, so that no data folder is needed."""
-        return not self.layouts
 
 
 CIFAR: dict[str, Any] = {
@@ -137,13 +131,6 @@ def find_dataset(name: str) -> tuple[str, Dataset]:
     if key not in DATASETS:
         raise no_such("dataset", name, DATASETS)
     return key, DATASETS[key]
-
-
-def find_split(name: str, split: str) -> str:
-    """base, val or novel, also for the names train, validation and test; "all" for a user's own folder."""
-    if split not in SPLITS or (split == "all" and name != "folder"):
-        raise no_such("split", split, SPLITS)
-    return SPLITS[split]
 
 
 @cache
