@@ -47,7 +47,7 @@ def address(served, tmp_path_factory):
 
 
 @pytest.fixture
-def page(chromium, address):
+def blank(chromium, address):
     """The page, just opened. Fails if it asked anything of another computer, or a script of it broke."""
     asked, broken = [], []
     context = chromium.new_context(accept_downloads=True, viewport={"width": 1280, "height": 800})
@@ -80,10 +80,11 @@ def photos(tmp_path_factory, painted):
 
 
 @pytest.fixture
-def filled(page, photos):
-    page.set_input_files("input[webkitdirectory] >> nth=0", photos)
-    page.wait_for_function("() => document.querySelector('.status-line').textContent.startsWith('15 pictures named')")
-    return page
+def page(blank, photos):
+    """The page with these pictures."""
+    blank.set_input_files("input[webkitdirectory] >> nth=0", photos)
+    blank.wait_for_selector(".status-line:has-text('15 pictures named')")
+    return blank
 
 
 def labels(page) -> dict[str, str]:
@@ -108,25 +109,25 @@ def table(page) -> dict[str, dict[str, str]]:
     return {row["file"]: row for row in rows_of(saved(page, "labels.csv"))}
 
 
-def test_a_folder_becomes_classes_and_names(filled, photos):
-    assert filled.locator(".classes li").evaluate_all("(all) => all.map((one) => one.dataset.name)") == ["blue", "red"]
-    rows = table(filled)
+def test_a_folder_becomes_classes_and_names(page, photos):
+    assert page.locator(".classes li").evaluate_all("(all) => all.map((one) => one.dataset.name)") == ["blue", "red"]
+    rows = table(page)
     assert len(rows) == 19
     assert {row["guess"] for name, row in rows.items() if "/" in name} == {"(page folder)"}
     assert all(
         row["label"] == name.split()[0] for name, row in rows.items() if name[:3] in ("red", "blu") and "/" not in name
     )
-    report = saved(filled, "report.html")
+    report = saved(page, "report.html")
     assert f"<title>{photos.name}" in report
-    assert "--sort copy" in filled.text_content(".menu .note"), "what the page cannot save, with its small copies"
+    assert "--sort copy" in page.text_content(".menu .note"), "what the page cannot save, with its small copies"
     assert "15 pictures labelled with 2 classes from 4 examples" in report
-    filled.reload()
-    filled.wait_for_selector(".tile")
-    assert table(filled) == rows, "a reload loses nothing"
+    page.reload()
+    page.wait_for_selector(".tile")
+    assert table(page) == rows, "a reload loses nothing"
 
 
-def test_a_folder_that_is_dropped_is_as_one_that_is_chosen(filled, page, photos, chromium, address):
-    rows = table(filled)
+def test_a_folder_that_is_dropped_is_as_one_that_is_chosen(page, photos, chromium, address):
+    rows = table(page)
     files = [(f"{photos.name}/{path.relative_to(photos).as_posix()}", list(path.read_bytes()))
              for path in sorted(photos.rglob("*.png"))]  # fmt: skip
     other = chromium.new_page()
@@ -138,25 +139,24 @@ def test_a_folder_that_is_dropped_is_as_one_that_is_chosen(filled, page, photos,
     other.close()
 
 
-def test_what_is_sent_read_and_named_is_said(page, photos):
+def test_what_is_sent_read_and_named_is_said(blank, photos):
     held = []
-    page.route("**/pictures", lambda route: held.append(route))
-    page.set_input_files("input[webkitdirectory] >> nth=0", photos)
-    page.wait_for_selector(".progress:has-text('0 of 19 files sent, 0 read')")
+    blank.route("**/pictures", lambda route: held.append(route))
+    blank.set_input_files("input[webkitdirectory] >> nth=0", photos)
+    blank.wait_for_selector(".progress:has-text('0 of 19 files sent, 0 read')")
     naming = []
-    page.route("**/api/boards/*?*names=true", lambda route: naming.append(route))
+    blank.route("**/api/boards/*?*names=true", lambda route: naming.append(route))
     for route in held:
         route.continue_()
-    page.wait_for_selector(".progress:has-text('Naming')")
+    blank.wait_for_selector(".progress:has-text('Naming')")
     for route in naming:
         route.continue_()
-    page.wait_for_selector(".progress", state="hidden")
-    page.wait_for_selector(".status-line:has-text('15 pictures named')")
+    blank.wait_for_selector(".progress", state="hidden")
+    blank.wait_for_selector(".status-line:has-text('15 pictures named')")
 
 
-def test_new_names_leave_the_picture_that_is_answered_at_the_head_of_the_queue(filled):
+def test_new_names_leave_the_picture_that_is_answered_at_the_head_of_the_queue(page):
     """The server may suggest others by then; its answer is altered here so that it does."""
-    page = filled
     place = "() => Number(document.querySelector('.tile.focus').ariaPosInSet)"
 
     def others(route):
@@ -184,8 +184,7 @@ def test_new_names_leave_the_picture_that_is_answered_at_the_head_of_the_queue(f
         page.wait_for_function(f"({place})() === 1")
 
 
-def test_classes_are_renamed_merged_and_deleted(filled):
-    page = filled
+def test_classes_are_renamed_merged_and_deleted(page):
     before = table(page)
 
     def edit(name, new):
@@ -217,8 +216,7 @@ def test_classes_are_renamed_merged_and_deleted(filled):
     assert page.locator(".toast").is_hidden(), "there is nothing more to undo"
 
 
-def test_a_picture_that_is_left_out_did_not_change_its_class(filled):
-    page = filled
+def test_a_picture_that_is_left_out_did_not_change_its_class(page):
     page.click("[data-scope=all]")
     page.click(".tile[title='red 5.png']")
     page.keyboard.press("Delete")
@@ -229,20 +227,7 @@ def test_a_picture_that_is_left_out_did_not_change_its_class(filled):
     page.wait_for_selector(".status-line:has-text('15 pictures named')")
 
 
-def test_pictures_that_were_missing_are_asked_for_again(filled):
-    page = filled
-    page.clock.install()
-    page.route("**/large/*", lambda route: route.abort())
-    page.click(".tile >> nth=0")
-    page.wait_for_selector(".inspector .whole.missing", state="attached")
-    page.wait_for_function("() => document.querySelector('.inspector .under').naturalWidth > 0")  # meanwhile
-    page.unroute("**/large/*")
-    page.clock.fast_forward(60_000)
-    page.wait_for_function("() => document.querySelector('.inspector .whole').naturalWidth > 0")
-
-
-def test_chosen_pictures_are_dragged_onto_a_new_class_and_others_follow(filled):
-    page = filled
+def test_chosen_pictures_are_dragged_onto_a_new_class_and_others_follow(page):
     page.fill("input[type=search]", "sea")
     page.wait_for_function("() => document.querySelectorAll('.tile').length === 3")
     page.fill(".new-class input", "water")
@@ -261,8 +246,7 @@ def test_chosen_pictures_are_dragged_onto_a_new_class_and_others_follow(filled):
     assert page.locator(".classes").bounding_box()["y"] == place["y"], "no row came between"
 
 
-def test_the_map_shows_the_picture_below_the_pointer(filled):
-    page = filled
+def test_the_map_shows_the_picture_below_the_pointer(page):
     page.click("[data-mode=map]")
     box = page.wait_for_selector(".stage canvas").bounding_box()
     page.wait_for_selector("canvas[aria-label^='Map of 19 pictures']")
@@ -287,33 +271,32 @@ def accessibility(page) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_serious_is_found_by_axe(page, photos, scheme):
-    page.emulate_media(color_scheme=scheme)
-    assert accessibility(page) == []
-    page.set_input_files("input[webkitdirectory] >> nth=0", photos)
-    page.wait_for_function("() => document.querySelector('.status-line').textContent.startsWith('15 pictures named')")
-    page.keyboard.press("s")
-    page.wait_for_selector(".inspector:not([hidden])")
-    assert accessibility(page) == []
+def test_nothing_serious_is_found_by_axe(blank, photos, scheme):
+    blank.emulate_media(color_scheme=scheme)
+    assert accessibility(blank) == []
+    blank.set_input_files("input[webkitdirectory] >> nth=0", photos)
+    blank.wait_for_function("() => document.querySelector('.status-line').textContent.startsWith('15 pictures named')")
+    blank.keyboard.press("s")
+    blank.wait_for_selector(".inspector:not([hidden])")
+    assert accessibility(blank) == []
     for key in ("?", "Space"):
-        page.keyboard.press(key)
-        page.wait_for_selector("dialog[open]")
-        assert accessibility(page) == []
-        page.keyboard.press("Escape")
-    page.click(".classes li[data-name=red] .dots")
-    page.fill("#class-name", "blue")  # which would merge the two
-    assert accessibility(page) == []
-    page.keyboard.press("Escape")
-    page.keyboard.press("Control+a")
-    page.click("summary:has-text('Save')")
-    assert accessibility(page) == []
-    page.click("[data-mode=map]")
-    page.wait_for_selector("canvas[aria-label^='Map of']")
-    assert accessibility(page) == []
+        blank.keyboard.press(key)
+        blank.wait_for_selector("dialog[open]")
+        assert accessibility(blank) == []
+        blank.keyboard.press("Escape")
+    blank.click(".classes li[data-name=red] .dots")
+    blank.fill("#class-name", "blue")  # which would merge the two
+    assert accessibility(blank) == []
+    blank.keyboard.press("Escape")
+    blank.keyboard.press("Control+a")
+    blank.click("summary:has-text('Save')")
+    assert accessibility(blank) == []
+    blank.click("[data-mode=map]")
+    blank.wait_for_selector("canvas[aria-label^='Map of']")
+    assert accessibility(blank) == []
 
 
-def test_it_fits_a_phone_by_night(filled):
-    page = filled
+def test_it_fits_a_phone_by_night(page):
     page.set_viewport_size({"width": 360, "height": 740})
     page.emulate_media(color_scheme="dark")
     page.click(".tile >> nth=0")
@@ -325,9 +308,8 @@ def test_it_fits_a_phone_by_night(filled):
     assert max(ground[:3]) < 64
 
 
-def test_only_what_is_seen_is_in_the_page(filled, painted):
+def test_only_what_is_seen_is_in_the_page(page, painted):
     """Two thousand pictures, of which a screen shows a few dozen; the end of the list is reached all the same."""
-    page = filled
     page.route(
         "**/api/boards/*", lambda route: route.fulfill(body=json.dumps(_large()), content_type="application/json")
     )
@@ -352,9 +334,8 @@ def _large() -> dict:
     return state | {"answers": columns, "next": [], "reasons": {}, "calibrated": True}
 
 
-def test_steps_that_no_server_took_are_sent_again(filled):
+def test_steps_that_no_server_took_are_sent_again(page):
     """They are counted in the header, no file is saved without them, and the page sends them again by itself."""
-    page = filled
     page.clock.install()
     page.route("**/changes*", lambda route: route.abort())
     page.keyboard.press("s")
@@ -380,8 +361,7 @@ def test_steps_that_no_server_took_are_sent_again(filled):
     assert [row["label"] for row in rows.values()].count("unknown") == 1
 
 
-def test_a_step_whose_answer_was_lost_takes_no_later_one_with_it(filled):
-    page = filled
+def test_a_step_whose_answer_was_lost_takes_no_later_one_with_it(page):
 
     def cut_off(route):
         route.fetch()
@@ -400,8 +380,7 @@ def test_a_step_whose_answer_was_lost_takes_no_later_one_with_it(filled):
     assert [row["label"] for row in rows].count("unknown") == 1
 
 
-def test_labels_of_a_board_that_the_server_lost_can_be_downloaded(filled, address, photos, model, tmp_path):
-    page = filled
+def test_labels_of_a_board_that_the_server_lost_can_be_downloaded(page, address, photos, model, tmp_path):
     page.wait_for_function("() => [...document.images].every((image) => image.complete)")
     gone = {"status": 404, "json": {"detail": "This board is no longer on the server."}}
     page.route("**/api/boards/**", lambda route: route.fulfill(**gone))

@@ -195,21 +195,9 @@ def test_a_full_disk_is_an_error_and_leaves_the_last_checkpoint(tmp_path):
     assert torch.equal(checkpoint.load_checkpoint(checkpoint.latest(tmp_path)).model["a"], torch.zeros(10))
 
 
-def test_nan_stops_with_the_step_and_the_last_good_checkpoint(tmp_path, monkeypatch):
-    original, calls = Average.update, []
-
-    def poison(self, step):
-        original(self, step)
-        calls.append(step)
-        if len(calls) == 4:
-            with torch.no_grad():
-                self.theirs[0].fill_(float("nan"))
-
-    monkeypatch.setattr(Average, "update", poison)
-    with pytest.raises(UserError, match=r"not a number after 5 steps .*step-00000003"):
-        run(tmp_path / "run")
-    monkeypatch.setattr(Average, "update", original)
-    assert run(tmp_path / "run", resume=True)["finished"]
+def test_nan_stops_with_the_step_and_the_last_good_checkpoint(tmp_path):
+    with pytest.raises(UserError, match=r"not a number after 2 steps \(epoch 1\).*step-00000000"):
+        run(tmp_path / "run", lr=1e30)
 
 
 def test_two_processes_equal_one(tmp_path):

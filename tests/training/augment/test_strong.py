@@ -10,13 +10,6 @@ from protoadapt.training.augment import apply_strong, apply_weak, draw_strong
 from protoadapt.training.augment.ops import GRAY, OPS
 from protoadapt.training.augment.strong import CODES, RANGES, all_at_once, one_by_one
 
-# FixMatch's ranges; posterize is truncated to 4, 5, 6, 7 or 8 bits.
-LIMITS = (
-    {"rotate": (-30, 30), "solarize": (0, 256), "posterize": (4, 9)}
-    | dict.fromkeys(["color", "contrast", "brightness", "sharpness"], (0.05, 0.95))
-    | dict.fromkeys(["shear_x", "shear_y", "translate_x", "translate_y"], (-0.3, 0.3))
-)
-
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
@@ -89,7 +82,7 @@ def test_operations_are_drawn_evenly_independently_and_within_range():
     pairs = torch.bincount(op[:, 0] * 14 + op[:, 1], minlength=196)
     assert len(pairs) == 196  # with replacement: an operation may follow itself
     assert ((pairs - n / 196) ** 2 / (n / 196)).sum() < 280  # chi-square with 195 degrees of freedom: mean 195, sd 20
-    for name, (low, high) in LIMITS.items():
+    for name, (low, high) in RANGES.items():
         drawn = magnitude[op == CODES[name]]
         assert low <= drawn.min() <= low + 0.005 * (high - low)
         assert high >= drawn.max() >= high - 0.005 * (high - low)
