@@ -20,14 +20,13 @@ from typing import Any
 
 from protoadapt.cli import main as run_command
 from protoadapt.core.errors import UserError
-from protoadapt.core.evaluate import compare
+from protoadapt.core.evaluate import compare, tune
 from protoadapt.core.features import Features, load_features
 from protoadapt.core.files import write_json
 from protoadapt.core.methods import Method, method
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.provenance import provenance
 from protoadapt.core.results import Result, class_interval
-from protoadapt.core.tune import tune
 
 SHOTS = (1, 5)
 PROTOCOLS = {

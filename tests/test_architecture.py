@@ -26,7 +26,7 @@ LAYERS = {
 CORE = (
     *("errors", "threads", "files", "arrays", "statistics", "provenance"),
     *("prototype_model", "features", "parts", "protocol", "episodes", "methods", "heads"),
-    *("results", "evaluate", "tune", "projection", "partial_labels", "estimators"),
+    *("results", "evaluate", "projection", "partial_labels", "estimators"),
 )
 """Modules of the core: each may import those before it."""
 FILES = sorted(file for file in ROOT.rglob("*.py") if file.parent != ROOT or not file.stem.startswith("__"))

@@ -11,11 +11,10 @@ from helpers.cases import clouds
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
-from protoadapt.core.evaluate import evaluate
+from protoadapt.core.evaluate import GRIDS, evaluate, tune
 from protoadapt.core.features import synthetic_features, within_class_covariance
 from protoadapt.core.methods import METHODS, method
 from protoadapt.core.protocol import Protocol
-from protoadapt.core.tune import GRIDS, tune
 
 TABLE = synthetic_features(classes=12, rows=40, dim=16, spread=0.8)
 

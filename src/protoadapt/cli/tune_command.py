@@ -26,10 +26,10 @@ def tune_command(
 
     Use a network's validation classes, never the classes that the method is then measured on.
     """
+    from protoadapt.core.evaluate import tune
     from protoadapt.core.features import load_features
     from protoadapt.core.files import write_json
     from protoadapt.core.methods import method
-    from protoadapt.core.tune import tune
 
     check_output(out, file)
     table = load_features(file)

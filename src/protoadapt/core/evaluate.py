@@ -1,9 +1,9 @@
-"""Accuracy of methods over thousands of episodes, each method on the same ones."""
+"""Accuracy of methods over thousands of episodes, each method on the same ones, and settings chosen by it."""
 
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.arrays import as_tensor, checked_device, checked_rows
-from protoadapt.core.episodes import Draw, Episodes, draw
+from protoadapt.core.episodes import Episodes, draw
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.methods import Method, method
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
@@ -126,7 +126,11 @@ def compare(
         first = next(draw(row_labels, protocol, seed, 1))
         for run in methods:  # before the clock starts: this compiles inner loops, and mistakes show at once
             _answers(run, first.episodes(rows, protocol.way, **base))
-        chunk = chunk or _chunk_size(methods, first, rows, protocol.way)
+        if chunk is None:  # as many as fit into memory in the most demanding method
+            memory, most = CHUNK["cpu" if rows.device.type == "cpu" else "gpu"]
+            shape = first.rows.shape[1], protocol.way, rows.shape[1], rows.dtype.itemsize
+            largest = max((episode_bytes(run.function, *shape) for run in methods), default=1)
+            chunk = max(1, min(most, memory // largest))
         chunks = draw(row_labels, protocol, seed, episodes, chunk)
         base["memo"] = {}  # work on single rows, done once for all chunks
         # A thread draws the next chunk while methods compute, which leaves it a core wherever they drop Python's lock.
@@ -149,18 +153,9 @@ def compare(
             done += len(batch)
             on_progress(done)
             start = time.perf_counter()
+    place, unknown = str(rows.device), [None] * len(methods) if auroc is None else auroc
     return [
-        Result(
-            method=run,
-            protocol=protocol,
-            seed=seed,
-            correct=correct[m],
-            seconds=float(seconds[m]),
-            device=str(rows.device),
-            class_episodes=class_episodes,
-            class_correct=class_correct[m],
-            unknown_auroc=None if auroc is None else auroc[m],
-        )
+        Result(run, protocol, seed, correct[m], float(seconds[m]), place, class_episodes, class_correct[m], unknown[m])
         for m, run in enumerate(methods)
     ]
 
@@ -178,14 +173,6 @@ def _base(name: str, value: Tensor | np.ndarray, rows: Tensor) -> Tensor:
             f"a covariance; compute it from the base classes' features"
         )
     return tensor
-
-
-def _chunk_size(methods: Sequence[Method], drawn: Draw, rows: Tensor, n_way: int) -> int:
-    """As many episodes as fit into memory in the most demanding method."""
-    shape = drawn.rows.shape[1], n_way, rows.shape[1], rows.dtype.itemsize
-    memory, most = CHUNK["cpu" if rows.device.type == "cpu" else "gpu"]
-    largest = max((episode_bytes(run.function, *shape) for run in methods), default=1)
-    return max(1, min(most, memory // largest))
 
 
 def episode_bytes(function: Callable[..., Tensor], n_rows: int, n_way: int, dim: int, itemsize: int = 4) -> int:
@@ -219,10 +206,78 @@ def _answers(run: Method, batch: Episodes) -> tuple[np.ndarray, np.ndarray]:
         where = f"{Path(last.filename).name}, line {last.lineno}"
         raise UserError(f"method {run.label} failed with {type(error).__name__}: {error} ({where})") from error
     shape = (*batch.query_index.shape, batch.n_way)
-    if not isinstance(answer, Tensor) or tuple(answer.shape) != shape:
+    if not isinstance(answer, Tensor) or answer.shape != shape or answer.is_complex():
         got = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
         raise UserError(f"method {run.label} returned {got}: it must return (episodes, queries, way) = {shape}")
     probabilities = answer.detach().to("cpu", torch.promote_types(answer.dtype, torch.float32)).numpy()
-    if answer.is_complex() or not np.isfinite(probabilities).all():
-        raise UserError(f"method {run.label} returned NaN, infinite or complex probabilities: check its arguments")
+    if not np.isfinite(probabilities).all():
+        raise UserError(f"method {run.label} returned NaN or infinite probabilities: check its arguments")
     return probabilities.argmax(-1), probabilities.max(-1)
+
+
+GRIDS: dict[str, dict[str, tuple[float | None, ...]]] = {
+    "bapa": {"lam": (5, 8, 11, 15, 20), "kappa": (0.5, 1, 2, 4)},
+    "paddle": {"scale": (None, 6, 8, 10, 12, 16, 24)},
+}
+"""Methods that try every combination of some values. The defaults are among them, and win ties."""
+
+
+def tune(
+    features: Tensor | np.ndarray,
+    labels: Tensor | np.ndarray,
+    name: str = "bapa",
+    protocol: Protocol | None = None,
+    *,
+    episodes: int = 256,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    on_progress: Callable[[float], None] = lambda share: None,
+) -> dict[str, Any]:
+    """The settings of a method that fit tasks of validation classes: tried out, or learned if it says how.
+
+    Parameters
+    ----------
+    features : array (N, D)
+    labels : array (N,)
+        Of validation classes, never of those that the method is measured on.
+    name : str, default "bapa"
+        bapa or paddle, or package.module:function of a method that learns its settings: its attribute `fit` takes
+        episodes, the queries' labels (E, Q) and on_progress, and returns them.
+    protocol : Protocol, optional
+        The tasks to learn on; default: 5-way 1-shot, 15 queries per class.
+    episodes : int, default 256
+    seed : int, default 0
+    device : str or torch.device, default "cpu"
+    on_progress : function of float, optional
+        Called with the share that is done.
+
+    Returns
+    -------
+    dict
+        Arguments of the method.
+
+    Examples
+    --------
+    >>> settings = tune(validation.features, validation.labels, "paddle", Protocol("dirichlet"))
+    >>> evaluate(novel.features, novel.labels, method("paddle", **settings), Protocol("dirichlet"))
+    """
+    protocol = protocol or Protocol()
+    fit = getattr(method(name).function, "fit", None)
+    if name not in GRIDS and not fit:
+        raise UserError(f"{name!r} has no settings to tune: choose {', '.join(GRIDS)}, or a method of yours with `fit`")
+    if protocol.kind == "open" or (protocol.kind == "semi" and name != "bapa"):
+        raise UserError(f"{name} is not tuned on {protocol.kind} tasks: choose another, such as balanced or dirichlet")
+    whole_number("episodes", episodes, 1, 100_000)
+    if not fit:
+        combinations = [dict(zip(GRIDS[name], values)) for values in product(*GRIDS[name].values())]
+        tried = [method(name), *(method(name, **one) for one in combinations)]
+        options: dict[str, Any] = {"episodes": episodes, "seed": seed, "device": device}
+        options["on_progress"] = lambda done: on_progress(done / episodes)
+        results = compare(features, labels, tried, protocol, **options)
+        best = max(results, key=lambda result: result.accuracy).method
+        return {key: best.settings[key] for key in GRIDS[name]}
+    rows, classes = checked_rows(features, labels)
+    rows = rows.float().to(checked_device(device))
+    whole = next(draw(classes, protocol, seed, episodes, chunk=episodes))
+    answers = torch.from_numpy(whole.query_labels).to(rows.device)
+    return fit(whole.episodes(rows, protocol.way), answers, on_progress=on_progress)
