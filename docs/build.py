@@ -188,7 +188,7 @@ def methods_page() -> str:
         module = sys.modules[function.__module__]
         parts += [f"## {name}", _prose(module.__doc__), _prose((function.__doc__ or "").split(">>>")[0])]
         settings = declarations(function).values()
-        rows = [[f"`{s.name}`", f"`{s.default}`", s.setting.help, s.range] for s in settings]
+        rows = [[f"`{s.name}`", f"`{s.default}`", s.help, s.range] for s in settings]
         parts += [markdown(["setting", "default", "meaning", "range"], rows)] if rows else []
     loop = inspect.cleandoc(family.__doc__ or "")
     return "\n\n".join([*parts, "## The loop that six of them share", f"```text\n{loop}\n```"]) + "\n"

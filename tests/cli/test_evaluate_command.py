@@ -124,11 +124,11 @@ def test_what_compare_reads_in_its_own_way_is_noted(features, tmp_path):
         (("--method", "CIPA"), "did you mean 'cipa'"),
         (("--method", "none"), "there is no method 'none': choose from "),
         (("--method", "no.module:f"), "cannot be imported"),
-        (("--method", ":"), "write module:function; the module is missing"),
-        (("--method", "nomod:f"), "run in the folder of nomod.py, or add it to PYTHONPATH"),
+        (("--method", ":"), "cannot be imported"),
+        (("--method", "nomod:f"), "run in the module's folder or add that to PYTHONPATH"),
         (("--method", "protonet;cipa"), "separate methods by commas"),
-        (("--method", "builtins:dict"), "has no readable signature: a method is a function of Episodes"),
-        (("--method", "os:getcwd"), "it must take episodes and return (E, Q, W) probabilities"),
+        (("--method", "builtins:dict"), "dict is not a function of episodes"),
+        (("--method", "os:getcwd"), "getcwd is not a function of episodes, which returns (E, Q, W) probabilities"),
         (("--method", "simpleshot"), "--base FILE"),
         (("--set", "tua=1"), "cipa has no setting 'tua': did you mean 'tau'"),
         (("--set", "tau"), "name=value"),
@@ -193,7 +193,7 @@ def test_methods_prints_every_setting_with_default_meaning_and_range():
     for name, function in METHODS.items():
         for setting in declarations(function).values():
             assert f" {setting.name}=" in shown[name]
-            assert f"{setting.setting.help} ({setting.range})" in shown[name]
+            assert f"{setting.help} ({setting.range})" in shown[name]
     assert "sigma=0.2: step size" in shown["cipa"]
     assert "(a number from 0 to 1)" in shown["cipa"]
     assert " ".join(answered("methods", "cipa").split()) == shown["cipa"]

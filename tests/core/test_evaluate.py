@@ -234,8 +234,8 @@ def test_specs_carry_arguments():
         ("cipa(tua=1)", "did you mean 'tau'"),
         ("cipa(tau)", "name=value"),
         ("no.such.module:f", "cannot be imported"),
-        ("math:no", "has no function"),
-        ("math:pi", "not a function"),
+        ("math:no", "cannot be imported: AttributeError"),
+        ("math:pi", "not a function of episodes"),
         ("ci pa", "is not a method"),
     ],
 )

@@ -267,7 +267,7 @@ SETTINGS = [(name, key) for name in METHODS for key in declarations(METHODS[name
 
 def wrong_values(declared):
     """Values that do not fit, of every kind that people write."""
-    low, high, kinds = declared.setting.low, declared.setting.high, declared.kinds
+    low, high, kinds = declared.low, declared.high, declared.kinds
     yield "abc"
     yield {}
     if types.NoneType not in kinds:
@@ -281,10 +281,10 @@ def wrong_values(declared):
     numbers = [-1, math.nan, math.inf, -math.inf, 10**24, 10**400, low - 1, low - 1e-3 * abs(low), high * 1.01]
     numbers = [value for value in numbers if not low <= value <= high]
     if Sequence in kinds:
-        length = declared.setting.length or 3
+        length = declared.length or 3
         yield from (0.5, ["a"] * length, [0.5] * (length - 1) + [True])
         yield from ([0.5] * (length - 1) + [value] for value in numbers)
-        if declared.setting.length:
+        if declared.length:
             yield from ([0.5] * (length - 1), [0.5] * (length + 1))
     else:
         yield from (*numbers, True, [1], "1 2")
@@ -304,16 +304,16 @@ def test_every_setting_out_of_its_range_is_one_sentence(name, key):
 @pytest.mark.parametrize(("name", "key"), SETTINGS)
 def test_every_setting_at_the_ends_of_its_range_gives_distributions(name, key):
     declared = declarations(METHODS[name])[key]
-    low, high = declared.setting.low, declared.setting.high
-    if declared.setting.choices:
-        values = declared.setting.choices
+    low, high = declared.low, declared.high
+    if declared.choices:
+        values = declared.choices
     elif bool in declared.kinds:
         values = (True, False)
     elif Sequence in declared.kinds:
         values = ([low] * 3, [high] * 3, [low, high, low])
     else:
         values = (int(low), 3) if int in declared.kinds else (low, high)
-    assert declared.setting.help
+    assert declared.help
     for value in values:
         for dtype in (torch.float32, torch.float64):
             episodes, _ = clouds(dtype=dtype)

@@ -153,8 +153,8 @@ OUTSIDE = {int: [-1, 1.5, True, "3", 2**40], float: [-1.0, float("nan"), float("
 @pytest.mark.parametrize("declared", declared_settings(TrainConfig).values(), ids=lambda declared: declared.name)
 def test_every_setting_has_help_and_refuses_what_is_not_in_its_range(declared):
     """One sentence with the name, the value and what it should be."""
-    assert len(declared.setting.help.split()) >= 3
-    kind, range_ = declared.kinds[0], declared.setting
+    assert len(declared.help.split()) >= 3
+    kind, range_ = declared.kinds[0], declared
     wrong = OUTSIDE.get(kind, [3.5])
     if kind in (int, float):
         wrong = [*wrong, range_.low - 1, range_.high * 1.001 + 1]

@@ -28,7 +28,7 @@ def methods_command(
         print(fill(_summary(function), 100, initial_indent="  ", subsequent_indent="  "))
         for setting in declarations(function).values():
             allowed = f" ({setting.range})" if setting.range else ""
-            words = f"{setting.name}={_written(setting.default)}: {setting.setting.help}{allowed}"
+            words = f"{setting.name}={_written(setting.default)}: {setting.help}{allowed}"
             print(fill(words, 100, initial_indent="    ", subsequent_indent=" " * 8))
         print()
 

@@ -15,7 +15,7 @@ from typing import Any
 from protoadapt.core.errors import UserError, finite, no_such
 from protoadapt.core.heads import HEADS
 from protoadapt.core.methods.by_name import parse_value
-from protoadapt.core.methods.settings import Declaration, Setting, declaration
+from protoadapt.core.methods.settings import Setting, declaration
 from protoadapt.core.protocol import MOST_EPISODES
 from protoadapt.training.augment.weak import CROPS
 from protoadapt.training.objectives import OBJECTIVES, Needs, combined_needs
@@ -33,7 +33,7 @@ def setting(default: Any, help: str, low: float = 0, high: float | None = None, 
     return field(default=default, metadata=metadata)
 
 
-def declared_settings(kind: type) -> dict[str, Declaration]:
+def declared_settings(kind: type) -> dict[str, Setting]:
     """Name → declaration (default, range, help) of every setting of `TrainConfig` or `Phase`."""
     hints = typing.get_type_hints(kind)
     return {f.name: declaration(f.name, f.default, hints[f.name], f.metadata["setting"]) for f in fields(kind)}

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import transductive_only
-from protoadapt.core.methods.settings import LearningRate, LogitScale, LossWeights, Setting, Steps, checked
+from protoadapt.core.methods.settings import LearningRate, LossWeights, Setting, Steps, Temperature, checked
 from protoadapt.core.methods.tim import descend
 
 Order = Annotated[
@@ -27,7 +27,7 @@ def alpha_tim(
     alpha: Order = None,
     n_iter: Steps = 1000,
     lr: LearningRate = 1e-4,
-    temp: LogitScale = 15.0,
+    temp: Temperature = 15.0,
     weights: LossWeights = (1.0, 1.0, 1.0),
 ) -> Tensor:
     """TIM-GD whose two query entropies are H_α(p) = (1 − Σ p^α)/(α − 1). Returns (E, Q, W).

@@ -39,36 +39,25 @@ equal, and a round of Sinkhorn's iteration per step brings them there.
 `family` is the loop; o and A are its SUPPORT_WEIGHT and CONCENTRATIONS.
 """
 
-from collections.abc import Sequence
-
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
+from protoadapt.core.methods import settings
 from protoadapt.core.methods.common import powered
 from protoadapt.core.methods.family import Rule, adapt
-from protoadapt.core.methods.settings import (
-    ClassShares,
-    DistanceScale,
-    Exponent,
-    Power,
-    PseudoRows,
-    Steps,
-    StepSize,
-    checked,
-)
 
 
-@checked
+@settings.checked
 def bapa(
     episodes: Episodes,
     *,
-    n_iter: Steps = 8,
-    sigma: StepSize = 0.4,
-    lam: DistanceScale = 11.0,
-    kappa: PseudoRows = 2.0,
-    beta: Exponent = 0.5,
-    power: Power = "auto",
-    class_prior: ClassShares = None,
+    n_iter: settings.Steps = 8,
+    sigma: settings.StepSize = 0.4,
+    lam: settings.DistanceScale = 11.0,
+    kappa: settings.PseudoRows = 2.0,
+    beta: settings.Exponent = 0.5,
+    power: settings.Power = "auto",
+    class_prior: settings.ClassPrior = None,
 ) -> Tensor:
     """Needs no knowledge of the class sizes: many queries or one, mixed or of one class. Returns (E, Q, W).
 
@@ -80,9 +69,7 @@ def bapa(
     return adapt(powered(episodes, beta, power), mixture_rule(n_iter, sigma, lam, kappa, class_prior))
 
 
-def mixture_rule(
-    n_iter: int, sigma: float, lam: float, kappa: float, class_prior: Sequence[float] | Tensor | str | None
-) -> Rule:
+def mixture_rule(n_iter: int, sigma: float, lam: float, kappa: float, class_prior: settings.Shares) -> Rule:
     """BAPA's choices."""
     given = class_prior is not None
     return Rule(

@@ -3,12 +3,11 @@
 
 import ast
 import functools
-import importlib
+import pkgutil
 import re
 import sys
-import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError, clean_json, no_such
+from protoadapt.core.errors import BROKEN, UserError, clean_json, no_such
 from protoadapt.core.methods.affinities import bpa
 from protoadapt.core.methods.alpha_tim import alpha_tim
 from protoadapt.core.methods.bapa import bapa
@@ -39,26 +38,13 @@ from protoadapt.core.methods.tim import tim_adm, tim_gd
 from protoadapt.core.methods.whitening import whiten
 
 METHODS: dict[str, Callable[..., Tensor]] = {
-    "protonet": protonet,
-    "simpleshot": simpleshot,
-    "semi_protonet": semi_protonet,
-    "cipa": cipa,
-    "bapa": bapa,
-    "pt_map": pt_map,
-    "soft_kmeans": soft_kmeans,
-    "bd_cspn": bd_cspn,
-    "laplacian_shot": laplacian_shot,
-    "tim_adm": tim_adm,
-    "tim_gd": tim_gd,
-    "alpha_tim": alpha_tim,
-    "paddle": paddle,
-    "bavardage": bavardage,
-    "transductive_fine_tuning": transductive_fine_tuning,
-    "matching_net": matching_net,
-    "ridge": ridge,
-    "embedding_propagation": embedding_propagation,
+    function.__name__: function
+    for function in (
+        *(protonet, simpleshot, semi_protonet, cipa, bapa, pt_map, soft_kmeans, bd_cspn, laplacian_shot),
+        *(tim_adm, tim_gd, alpha_tim, paddle, bavardage, transductive_fine_tuning),
+        *(matching_net, ridge, embedding_propagation),
+    )
 }
-
 TRANSFORMS: dict[str, Callable[..., Episodes]] = {"bpa": bpa, "whiten": whiten}
 """What can stand before a method: "bpa+cipa"."""
 NEED_BASE_MEAN = frozenset({"simpleshot", "bd_cspn", "laplacian_shot", "bavardage"})
@@ -100,25 +86,23 @@ def method(spec: str | Callable[..., Tensor] | Method, **arguments: Any) -> Meth
     >>> method("cipa(sigma=1)", tau=15).label
     'cipa(sigma=1, tau=15)'
     """
-    if isinstance(spec, str):
-        if spec.strip().endswith(".json"):
-            name, stored = _stored(Path(spec.strip()))
-            return method(name, **{**stored, **arguments})
+    if isinstance(spec, Method):
+        found = spec
+    elif not isinstance(spec, str):
+        found = Method(getattr(spec, "__name__", "method"), spec, {})
+    elif spec.strip().endswith(".json"):
+        found = _stored(Path(spec.strip()))
+    else:
         *transforms, last = split_specs(spec, "+") or [spec]
-        found = _parsed(last, METHODS, "method", arguments)
+        found = _parsed(last, METHODS, "method")
         for transform in reversed(transforms):
-            found = _after(_parsed(transform, TRANSFORMS, "transform", {}), found)
-        return found
-    own = spec if isinstance(spec, Method) else Method(getattr(spec, "__name__", "method"), spec, {})
-    return _checked(own.name, own.function, {**own.arguments, **arguments})
+            found = _after(_parsed(transform, TRANSFORMS, "transform"), found)
+    found = replace(found, arguments={**found.arguments, **arguments})
+    check_arguments(found.name, found.function, found.arguments)
+    return found
 
 
-def _checked(name: str, function: Callable[..., Any], arguments: dict[str, Any]) -> Method:
-    check_arguments(name, function, arguments)
-    return Method(name, function, arguments)
-
-
-def _parsed(spec: str, registry: Mapping[str, Callable[..., Any]], kind: str, arguments: Mapping[str, Any]) -> Method:
+def _parsed(spec: str, registry: Mapping[str, Callable[..., Any]], kind: str) -> Method:
     """A name with settings in brackets: of a method, or of a transform as if it were one."""
     match = re.fullmatch(r"\s*([\w.:]+)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
     if not match:
@@ -127,11 +111,15 @@ def _parsed(spec: str, registry: Mapping[str, Callable[..., Any]], kind: str, ar
             f"methods by commas"
         )
     name, inside = match.groups()
-    return _checked(name, _find(name, registry, kind), {**parse_assignments(split_specs(inside or "")), **arguments})
+    if ":" not in name and name not in registry:
+        raise no_such(kind, name, registry)
+    function = registry[name] if name in registry else _imported(name)
+    return Method(name, function, parse_assignments(split_specs(inside or "")))
 
 
 def _after(transform: Method, method: Method) -> Method:
     """The method on transformed episodes, with its own settings; those of the transform are part of the name."""
+    check_arguments(transform.name, transform.function, transform.arguments)
     implied = getattr(transform.function, "implies", {})
     implied = {key: implied[key] for key in implied if key in declarations(method.function)}
 
@@ -143,18 +131,15 @@ def _after(transform: Method, method: Method) -> Method:
     return Method(f"{transform.label}+{method.name}", run, implied | method.arguments)
 
 
-def _stored(path: Path) -> tuple[str, dict[str, Any]]:
-    """The name and the arguments of a method in a JSON file. They are settings, checked like any; no code."""
-    if not path.is_file() or path.stat().st_size > LARGEST_FILE:
-        raise UserError(f"there is no file of settings {str(path)!r}: make one with `protoadapt tune`")
+def _stored(path: Path) -> Method:
+    """The method in a JSON file: a name and settings, checked like any; no code."""
     try:
-        content = clean_json(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path.name!r} cannot be read as JSON: make it again with `protoadapt tune`") from error
-    name, arguments = (content.get(key) if isinstance(content, dict) else None for key in ("method", "arguments"))
-    if not isinstance(name, str) or not isinstance(arguments, dict) or name.endswith(".json") or ":" in name:
-        raise UserError(f"{path.name!r} has no method and arguments: make it again with `protoadapt tune`")
-    return name, arguments
+        with open(path, "rb") as file:
+            content = clean_json(file.read(LARGEST_FILE))
+        name, arguments = content["method"], dict(content["arguments"])
+        return Method(name, METHODS[name], arguments)
+    except BROKEN as error:
+        raise UserError(f"{str(path)!r} is no file of settings: make one with `protoadapt tune`") from error
 
 
 def split_specs(text: str, separator: str = ",") -> list[str]:
@@ -198,38 +183,17 @@ def parse_assignments(pairs: list[str]) -> dict[str, Any]:
     return settings
 
 
-def _find(name: str, registry: Mapping[str, Callable[..., Any]], kind: str) -> Callable[..., Any]:
-    if ":" not in name:
-        if name not in registry:
-            raise no_such(kind, name, registry)
-        return registry[name]
-    module, _, attribute = name.partition(":")
-    if not (module and attribute):
-        raise UserError(
-            f"{name!r} is not complete: write module:function; the {'function' if module else 'module'} is missing"
-        )
-    try:
-        function = getattr(_imported(module), attribute)
-    except AttributeError as error:
-        raise UserError(f"module {module!r} has no function {attribute!r}: check the name after the colon") from error
-    except (Exception, SystemExit) as error:  # a user's module may fail in any way
-        top = module.partition(".")[0]
-        missing = isinstance(error, ModuleNotFoundError) and error.name in (top, module)
-        way_out = f"; run in the folder of {top}.py, or add it to PYTHONPATH" if missing else ""
-        raise UserError(
-            f"module {module!r} of method {name!r} cannot be imported: {type(error).__name__}: {error}{way_out}"
-        ) from error
-    if not callable(function):
-        raise UserError(f"{name!r} is not a function: it must take episodes and return (E, Q, W) probabilities")
-    return function
-
-
-def _imported(module: str) -> types.ModuleType:
-    """A user's module may lie in the current folder. That folder is searched last, and for this import only: files
-    that came with somebody's pictures must not run in place of a package that is missing."""
+def _imported(name: str) -> Callable[..., Any]:
+    """A user's "module:function". The module may lie in the current folder, which is searched last, and for this import
+    only: files that came with somebody's pictures must not run in place of a package that is missing."""
     before = list(sys.path)
     sys.path.append("")
     try:
-        return importlib.import_module(module)
+        return pkgutil.resolve_name(name)
+    except (Exception, SystemExit) as error:  # a user's module may fail in any way
+        raise UserError(
+            f"the method {name!r} cannot be imported: {type(error).__name__}: {error}; write module:function, and run "
+            f"in the module's folder or add that to PYTHONPATH"
+        ) from error
     finally:
         sys.path[:] = before

@@ -10,33 +10,23 @@ of all classes; where that is not known, use `bapa`.
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
+from protoadapt.core.methods import settings
 from protoadapt.core.methods.common import powered
 from protoadapt.core.methods.family import Rule, adapt
-from protoadapt.core.methods.settings import (
-    Center,
-    Exponent,
-    Power,
-    QueryCenter,
-    Steps,
-    StepSize,
-    Temperature,
-    UnitLength,
-    checked,
-)
 
 
-@checked
+@settings.checked
 def cipa(
     episodes: Episodes,
     *,
-    n_iter: Steps = 20,
-    sigma: StepSize = 0.2,
-    tau: Temperature = 10.0,
-    beta: Exponent = 0.5,
-    power: Power = "strict",
-    center: Center = "separate",
-    l2: UnitLength = True,
-    query_center: QueryCenter = "none",
+    n_iter: settings.Steps = 20,
+    sigma: settings.StepSize = 0.2,
+    tau: settings.Temperature = 10.0,
+    beta: settings.Exponent = 0.5,
+    power: settings.Power = "strict",
+    center: settings.Center = "separate",
+    l2: settings.UnitLength = True,
+    query_center: settings.QueryCenter = "none",
 ) -> Tensor:
     """The paper's Algorithm 1; every switch of its ablation is a setting. Returns (E, Q, W).
 

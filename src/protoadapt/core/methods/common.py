@@ -3,13 +3,12 @@
 Axes as in `episodes`: E, W, S, Q, D; N rows of an episode.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
+from protoadapt.core.methods.settings import Shares
 from protoadapt.core.prototype_model import TINY as TINY
 from protoadapt.core.prototype_model import power_transform, prepared_rows, refuse_negative, slack
 from protoadapt.core.prototype_model import unit as unit
@@ -35,7 +34,7 @@ def transductive_only(episodes: Episodes, name: str) -> None:
         )
 
 
-def shares(class_prior: Sequence[float] | Tensor | str | None, n_way: int, like: Tensor) -> Tensor:
+def shares(class_prior: Shares, n_way: int, like: Tensor) -> Tensor:
     """(W): class_prior scaled to sum 1; equal shares where it is None or "equal"."""
     equal = class_prior is None or isinstance(class_prior, str)
     prior = like.new_ones(n_way) if equal else torch.as_tensor(class_prior, dtype=like.dtype, device=like.device)

@@ -13,7 +13,7 @@ for which `twin` is the same loop compiled for the CPU.
 Axes: E episodes or none, W classes, n rows of a block, D. What belongs to rows has the classes first: (…, W, n).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,6 +23,7 @@ from torch import Tensor
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import TINY, shares
 from protoadapt.core.methods.rows import Holder, kept
+from protoadapt.core.methods.settings import Shares
 from protoadapt.core.prototype_model import PrototypeModel, like
 
 SINKHORN_ROUNDS = 1000
@@ -51,7 +52,7 @@ class Rule:
     # ℓ: 0; of class sizes that are "estimated", beside a class without a name at the centre, with the mass r; of sizes
     # that are "given", by a round of Sinkhorn's iteration per step; or by all its rounds, from ℓ = 0: the "transport"
     sizes: str = "none"
-    class_prior: Sequence[float] | Tensor | str | None = None  # the given shares; None: equal
+    class_prior: Shares = None  # the given shares; None: equal
     kappa: float = 0.0  # κ: k = κ r rows at the centre hold each prototype, r = mean_c K_c^(−½)
     labels_pull: bool = False  # labelled rows draw their class back where it does not claim them
 

@@ -4,44 +4,34 @@ Rows are prepared as in CIPA. Assignments are Sinkhorn's transport plan, whose c
 class centres move towards the assigned rows in small steps.
 """
 
-from collections.abc import Sequence
-
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError
-from protoadapt.core.methods.common import powered
+from protoadapt.core.methods import settings
+from protoadapt.core.methods.common import powered, transductive_only
 from protoadapt.core.methods.family import Rule, adapt
-from protoadapt.core.methods.settings import ClassPrior, Exponent, Power, Steps, StepSize, TransportScale, checked
 
 
-@checked
+@settings.checked
 def pt_map(
     episodes: Episodes,
     *,
-    n_iter: Steps = 20,
-    step: StepSize = 0.2,
-    lam: TransportScale = 10.0,
-    beta: Exponent = 0.5,
-    power: Power = "strict",
-    class_prior: ClassPrior = None,
+    n_iter: settings.Steps = 20,
+    step: settings.StepSize = 0.2,
+    lam: settings.TransportScale = 10.0,
+    beta: settings.Exponent = 0.5,
+    power: settings.Power = "strict",
+    class_prior: settings.ClassPrior = None,
 ) -> Tensor:
     """Centres adapted by optimal transport with fixed class sizes. Returns (E, Q, W).
 
     The class sizes are an assumption: equal ones unless `class_prior` (W shares) says otherwise. On imbalanced queries
     that assumption is wrong and costs many points. `PTMAPClassifier` has power="auto" by default.
     """
-    if episodes.unlabeled_index is not None:
-        raise UserError("PT+MAP transports the queries themselves and has no semi-supervised form: use cipa or bapa")
+    transductive_only(episodes, "PT+MAP")
     return adapt(powered(episodes, beta, power), transport_rule(n_iter, step, lam, class_prior))
 
 
-def transport_rule(n_iter: int, step: float, lam: float, class_prior: Sequence[float] | Tensor | None) -> Rule:
+def transport_rule(n_iter: int, step: float, lam: float, class_prior: settings.Shares) -> Rule:
     """Every assignment is a transport plan: Sinkhorn's iteration is run to its end in each step."""
-    return Rule(
-        *("euclid", lam, n_iter, step),
-        center="separate",
-        l2=True,
-        sizes="transport",
-        class_prior=class_prior,
-    )
+    return Rule("euclid", lam, n_iter, step, center="separate", l2=True, sizes="transport", class_prior=class_prior)

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import unit
-from protoadapt.core.methods.settings import LogitScale, Setting, checked
+from protoadapt.core.methods.settings import Setting, Temperature, checked
 
 Penalty = Annotated[float, Setting("λ, penalty on the squared weights", 1e-6, 1e9)]
 UnitRows = Annotated[bool, Setting("scale rows to unit length first")]
 
 
 @checked
-def ridge(episodes: Episodes, *, lam: Penalty = 1.0, tau: LogitScale = 10.0, l2: UnitRows = True) -> Tensor:
+def ridge(episodes: Episodes, *, lam: Penalty = 1.0, tau: Temperature = 10.0, l2: UnitRows = True) -> Tensor:
     """softmax(τ·X_q X_sᵀ (X_s X_sᵀ + λI)⁻¹ Y): linear regression of one-hot labels on the support. Returns (E, Q, W).
 
     Inductive. MetaOptNet trains with λ = 50 on un-pooled rows of any length (`l2=false`); rows of unit length want a λ

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import TINY, class_means, shares, transductive_only, unit
-from protoadapt.core.methods.settings import ClassPrior, LearningRate, LogitScale, LossWeights, Steps, checked
+from protoadapt.core.methods.settings import ClassPrior, LearningRate, LossWeights, Steps, Temperature, checked
 
 
 @checked
@@ -27,7 +27,7 @@ def tim_gd(
     *,
     n_iter: Steps = 1000,
     lr: LearningRate = 1e-4,
-    temp: LogitScale = 15.0,
+    temp: Temperature = 15.0,
     weights: LossWeights = (0.1, 1.0, 0.1),
     class_prior: ClassPrior = None,
 ) -> Tensor:
@@ -42,7 +42,7 @@ def tim_adm(
     episodes: Episodes,
     *,
     n_iter: Steps = 150,
-    temp: LogitScale = 15.0,
+    temp: Temperature = 15.0,
     weights: LossWeights = (0.1, 1.0, 0.1),
     class_prior: ClassPrior = None,
 ) -> Tensor:
