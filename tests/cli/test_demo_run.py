@@ -1,7 +1,5 @@
 """The demonstration in small: everything it promises is there, and it can be asked for again."""
 
-import base64
-import io
 import json
 import os
 import re
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from helpers.pages import Parsed, board_data
-from PIL import Image
 
 from protoadapt.cli import demo_run
 from protoadapt.cli.report_command import report_command
@@ -38,19 +35,15 @@ def test_tables_report_and_features_are_there(done):
     for words in ("glyphs novel: 5-way 1-shot", "5-way 5-shot", "protonet", "cipa", "minus protonet"):
         assert words in tables
     links = [a["href"] for a, _ in page.all("a")]
-    assert links == ["#accuracy", "#task", "#motion", "#training", "#provenance"]
+    assert links == ["#accuracy", "#motion", "#training", "#provenance"]
     assert len(page.all("table", "results")) == 2, "one per number of shots"
-    assert len(page.all("img")) == 5 * (1 + 15)
     curves = [a for a, _ in page.all("polyline") if not a["class"].startswith("path")]
     assert len(curves) >= 3, "losses and accuracies"
     assert [len(a["points"].split()) for a, _ in page.all("polyline", "path")] == [21] * 5
-    task = json.loads((done / "task.json").read_text())
-    wrong = sum(a["class"] != "frame" for a, _ in page.all("img"))
-    assert wrong == sum({*item["answers"].values()} != {item["class"]} for item in task["query"])
     table = load_features(done / "features.safetensors")
     assert table.features.shape == (80 * 20, 4)
     assert table.base_mean is not None
-    assert len(load_features(done / "features.safetensors").names) == 80 * 20
+    assert len(table.names) == 80 * 20
     assert not [*done.rglob(".*.partial")]
 
 
@@ -68,24 +61,10 @@ def test_a_folder_is_labelled_in_the_end(done, capsys):
     assert [one["label"] for one in again["pictures"]] == [one["label"] for one in document["pictures"]]
 
 
-def test_the_task_shows_the_pictures_and_answers_of_an_episode(done):
-    """As many right answers as the results have in that episode, and pictures as they lie in the cache."""
-    task = json.loads((done / "task.json").read_text())
-    right = {m: sum(q["answers"][m] == q["class"] for q in task["query"]) for m in ("protonet", "cipa")}
-    stored = {m: right_answers(json.loads((done / "results" / f"1-shot-{m}.json").read_text())).tolist() for m in right}
-    assert (right["protonet"], right["cipa"]) in zip(stored["protonet"], stored["cipa"])
-    with Image.open(io.BytesIO(base64.b64decode(task["support"][0]["picture"].partition(",")[2]))) as picture:
-        assert (picture.format, picture.size) == ("PNG", (16, 16))
-        shown = np.asarray(picture).transpose(2, 0, 1)
-    novel = load_images("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
-    own = novel.pixels[novel.labels == novel.class_names.index(task["class_names"][0])]
-    assert (own == shown).all((1, 2, 3)).any()
-
-
 def test_the_report_command_makes_the_same_page_from_the_files(done, tmp_path, monkeypatch):
     report_command([done], tmp_path / "again.html")
     again, first = (Parsed(file.read_text()) for file in (tmp_path / "again.html", done / "report.html"))
-    for kind in ("a", "polyline", "img", "circle"):
+    for kind in ("a", "polyline", "circle"):
         assert sorted(map(str, again.all(kind))) == sorted(map(str, first.all(kind)))
 
 
@@ -103,12 +82,17 @@ def test_results_say_how_they_came_about(done):
         assert "cores" in result["hardware"]
 
 
-def test_a_network_whose_features_are_all_the_same_has_no_plane(done):
+def test_the_path_is_of_the_task_nearest_to_the_average(done):
     table = load_features(done / "features.safetensors")
-    novel = load_images("glyphs", "novel", size=16, cache_dir=done / "pictures", per_class=20)
+    names = [str(code) for code in range(80)]
+    shown = [demo_run.typical_paths(table, names, np.array(right)) for right in ((0, 3, 6), (3, 0, 6), (3, 6, 0))]
+    starts = [json.dumps(one["rows"]) for one in shown]
+    assert len({*starts}) == 2, "the second and twice the first"
+    assert starts[1] == starts[2]
     dead = replace(table, features=torch.zeros_like(table.features))
-    assert demo_run.pictured_task(table, novel, np.arange(3)).keys() == {"task.json", "paths.json"}
-    assert demo_run.pictured_task(dead, novel, np.arange(3)).keys() == {"task.json"}
+    assert demo_run.typical_paths(dead, names, np.arange(3)) is None, (
+        "where all features are the same there is no plane"
+    )
 
 
 def test_once_more_evaluates_the_same_network(done, capsys):

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,25 +37,6 @@ def test_evaluate_prints_a_table_and_writes_json(features, tmp_path):
     one = answered("evaluate", features, "--episodes", 1)
     assert "1 episode," in one
     assert "±" not in one, "one episode has no interval"
-
-
-def test_small_classes_are_left_out_on_request(tmp_path):
-    """As if their rows were not in the file."""
-    table = synthetic_features(classes=8, rows=40)
-    few = table.labels.clone()
-    few[(few == 3).nonzero()[5:]] = -1  # class 3 keeps five rows
-    none = table.labels.masked_fill(table.labels == 3, -1)
-    for name, labels in (("few", few), ("none", none)):
-        save_features(tmp_path / f"{name}.safetensors", replace(table, labels=labels))
-    said = refused("evaluate", tmp_path / "few.safetensors", "--episodes", 50)
-    assert "16 rows per class to label and to answer, and the smallest class has 5" in said
-    answers = []
-    for name, words in (("few", ("--min-rows", 16)), ("none", ())):
-        words += ("--episodes", 50, "--json", tmp_path / "r.json")
-        done = run("evaluate", tmp_path / f"{name}.safetensors", *words)
-        assert ("1 class with fewer than 16 rows" in done.stderr) == (name == "few")
-        answers.append(json.loads((tmp_path / "r.json").read_text())["correct"])
-    assert answers[0] == answers[1]
 
 
 def test_dirichlet_draws_that_do_not_fit_are_said(tmp_path):
@@ -105,14 +85,6 @@ def test_several_files_are_runs_and_every_format_has_their_numbers(tmp_path):
         assert f"{float(table['cipa']['minus protonet']):+.2f}" in shown
     (tmp_path / "copy.safetensors").write_bytes(files[0].read_bytes())
     assert "the same features" in refused("compare", files[0], tmp_path / "copy.safetensors", *words)
-
-
-def test_what_compare_reads_in_its_own_way_is_noted(features, tmp_path):
-    save_features(tmp_path / "g.safetensors", synthetic_features(classes=8, rows=40, dim=16))
-    words = ("--methods", "protonet,protonet", "--episodes", 2)
-    done = run("compare", features, tmp_path / "g.safetensors", *words)
-    assert (done.returncode, done.stderr.count("note: ")) == (0, 2)
-    assert "features of 16 and 64 dimensions" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.pages import Parsed, labels, thumb
+from helpers.pages import Parsed, labels
 
 from protoadapt.cli.report_command import report_command
 from protoadapt.core.errors import UserError
@@ -152,8 +152,6 @@ PLANE = {
     "support": [True, True, False],
     "steps": [[[0, 0], [1, 1]], [[4, 4], [3, 3]]],
 }
-TASK = {"schema": "protoadapt-task/1", "protocol": "A task", "class_names": ["a"]}
-TASK |= {"support": [{"class": 0, "picture": thumb()}], "query": []}
 
 
 @pytest.mark.parametrize(
@@ -162,7 +160,6 @@ TASK |= {"support": [{"class": 0, "picture": thumb()}], "query": []}
         *({**RUN, key: "x"} for key in ("config", "best", "seconds")),
         *({**PLANE, key: value} for key in ("rows", "steps", "row_label") for value in ("x", None)),
         {**PLANE, "support": [True, True]},
-        *({**TASK, key: value} for key in ("class_names", "support", "query") for value in (None, ["x"])),
         {"schema": "protoadapt-labels/1"},
         {"schema": "protoadapt-check/1", "pictures": 7},
     ],
@@ -178,6 +175,32 @@ def test_hostile_words_in_results_stay_words(compared):
     page = evaluation_page([result])
     assert "<script" not in page
     assert bad in Parsed(page).all("h1")[0][1]
+
+
+def test_paths_are_a_line_per_class():
+    document = json.loads((RESULTS / "mini-imagenet" / "adaptation.json").read_text())
+    chart = Parsed(evaluation_page([document]))
+    assert [len(a["points"].split()) for a, _ in chart.all("polyline")] == [21] * 10
+    assert len([a for a, _ in chart.all("path") if (a.get("class") or "").endswith("example")]) == 10 + 1  # legend
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_in_a_browser_nothing_sticks_out_and_nothing_is_loaded(tmp_path, chromium, width):
+    paths = json.loads((RESULTS / "mini-imagenet" / "adaptation.json").read_text())
+    run = json.loads((RESULTS / "mini-imagenet-hct_r" / "train.json").read_text())
+    results = json.loads((RESULTS / "mini-imagenet-hct_r" / "novel-1shot.json").read_text())
+    (tmp_path / "report.html").write_text(evaluation_page([results, paths, run]), encoding="utf-8")
+    messages: list[str] = []
+    requests: list[str] = []
+    view = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme="dark")
+    view.on("console", lambda message: messages.append(message.text))
+    view.on("pageerror", lambda error: messages.append(str(error)))
+    view.on("request", lambda request: requests.append(request.url))
+    view.goto((tmp_path / "report.html").as_uri())
+    assert view.evaluate("document.documentElement.scrollWidth") == width
+    view.close()
+    assert messages == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
 
 
 # Tables for programs and papers

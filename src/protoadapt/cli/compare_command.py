@@ -5,7 +5,6 @@ from typing import Annotated
 
 from protoadapt.cli import options
 from protoadapt.cli.evaluate_command import measure_files
-from protoadapt.cli.progress import say
 from protoadapt.core.errors import UserError
 from protoadapt.core.protocol import Protocol
 
@@ -27,10 +26,7 @@ def compare_command(
     """
     from protoadapt.core.methods import method, split_specs
 
-    specs = split_specs(methods)
-    chosen = {one.label: one for one in map(method, specs)}
+    chosen = {one.label: one for one in map(method, split_specs(methods))}  # each once
     if not chosen:
         raise UserError("no method is named: give --methods protonet,cipa")
-    if len(chosen) < len(specs):
-        say("note: a method that is named twice runs once")
     measure_files(files, [*chosen.values()], protocol, asked)

@@ -1,8 +1,6 @@
 """The demonstration: trains HCT_R on built-in pictures, compares three methods on characters it never saw, and labels a
 folder of them."""
 
-import base64
-import io
 import time
 import zlib
 from collections.abc import Iterable, Sequence
@@ -10,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 
 from protoadapt import labeling
@@ -21,14 +18,12 @@ from protoadapt.core.episodes import Protocol, draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import Features, save_features
 from protoadapt.core.files import check_output_folder, write_json, write_text, written_whole
-from protoadapt.core.methods import method
 from protoadapt.core.projection import episode_paths
 from protoadapt.core.results import right_answers
 from protoadapt.labeling.names import to_folder
 from protoadapt.report.label_page import labels_page
 from protoadapt.report.result_page import evaluation_page
 from protoadapt.report.tables import render
-from protoadapt.report.task import TASK
 from protoadapt.training import checkpoint, load_splits, train
 from protoadapt.training.datasets import load_images
 from protoadapt.training.recipes import recipe
@@ -81,7 +76,8 @@ def run_demo(out: Path, overrides: Iterable[str] = (), *, per_class: int | None 
         results = measure(table, METHODS_SHOWN, Protocol(shot=shot), Measurement(episodes=episodes))
         files |= {f"results/{shot}-shot-{result['method']}.json": result for result in results}
         print(f"\n{render(results, METHODS_SHOWN[0], 'text')}\n", flush=True)
-    files |= pictured_task(table, novel, right_answers(files["results/1-shot-cipa.json"]))
+    if paths := typical_paths(table, novel.class_names, right_answers(files["results/1-shot-cipa.json"])):
+        files["paths.json"] = paths
     for name, document in files.items():
         write_json(out / name, document)
     write_text(out / "report.html", evaluation_page([*files.values(), training]))
@@ -96,19 +92,19 @@ def label_some(novel: Images, out: Path) -> str:
     truth = {}
     for code, name in enumerate(novel.class_names[:CHARACTERS]):
         for i, row in enumerate(np.flatnonzero(novel.labels == code)[: EXAMPLES + OTHERS]):
-            png, place = png_bytes(novel.pixels[row]), out / "examples" / to_folder(name) / f"{i}.png"
+            pixels, place = novel.pixels[row].transpose(1, 2, 0), out / "examples" / to_folder(name) / f"{i}.png"
             if i >= EXAMPLES:  # neither the name nor the order of these pictures tells their class
-                place = out / "photos" / f"{zlib.crc32(png):08x}.png"
+                place = out / "photos" / f"{zlib.crc32(pixels.tobytes()):08x}.png"
                 truth[place.name] = name
             with written_whole(place) as partial:
-                partial.write_bytes(png)
+                Image.fromarray(pixels).save(partial, "PNG")
     result = labeling.label([out / "examples"], out / "photos", out / "named", model=out / "run", page=labels_page)
     right = sum(truth.get(one["file"]) == one["label"] for one in result["pictures"])
     return f"{right} of {len(truth)} pictures in {out / 'photos'} are named correctly: {out / 'named'}"
 
 
-def pictured_task(table: Features, novel: Images, correct: np.ndarray) -> dict[str, dict[str, Any]]:
-    """One 1-shot task by file name: its pictures, and its plane, unless all rows are the same.
+def typical_paths(table: Features, class_names: Sequence[str], correct: np.ndarray) -> dict[str, Any] | None:
+    """How CIPA's prototypes move in one 1-shot task; None where all rows are the same.
 
     correct: CIPA's right answers per episode. Neither the prettiest nor the ugliest task is shown: the one that comes
     nearest to their average.
@@ -116,30 +112,7 @@ def pictured_task(table: Features, novel: Images, correct: np.ndarray) -> dict[s
     first = next(draw(table.labels.numpy(), Protocol(), 0, len(correct)))
     index = int(np.abs(correct - correct.mean())[: len(first.query)].argmin())
     drawn = first[index : index + 1]
-    episode, truth = drawn.episodes(table.features, 5), drawn.query_labels[0]
-    with torch.no_grad():
-        answers = {name: method(name)(episode)[0].argmax(-1).tolist() for name in ("protonet", "cipa")}
-
-    def items(rows: np.ndarray, classes: Sequence[int]) -> list[dict[str, Any]]:
-        texts = [base64.b64encode(png_bytes(novel.pixels[row])).decode() for row in rows]
-        return [{"class": int(c), "picture": f"data:image/png;base64,{text}"} for c, text in zip(classes, texts)]
-
-    asked = [dict(zip(answers, each)) for each in zip(*answers.values())]
-    names = [novel.class_names[novel.labels[row]] for row in drawn.support[0]]
-    task = {
-        "schema": TASK,
-        "protocol": "A 5-way 1-shot task, the one nearest to the average accuracies",
-        "class_names": names,
-        "support": items(drawn.support[0], drawn.support_labels[0]),
-        "query": [item | {"answers": each} for item, each in zip(items(drawn.query[0], truth), asked)],
-    }
-    paths = episode_paths(episode, truth)
-    same = {"protocol": "The same task, with the prototypes of CIPA", "class_names": names}
-    return {"task.json": task} | ({"paths.json": paths | same} if paths else {})
-
-
-def png_bytes(pixels: np.ndarray) -> bytes:
-    """A picture (3, H, W) uint8 as PNG."""
-    png = io.BytesIO()
-    Image.fromarray(pixels.transpose(1, 2, 0)).save(png, "PNG")
-    return png.getvalue()
+    paths = episode_paths(drawn.episodes(table.features, 5), drawn.query_labels[0])
+    about = "The prototypes of CIPA in a 5-way 1-shot task, the one nearest to the average accuracy"
+    names = [class_names[code] for code in table.labels[drawn.support[0]].tolist()]
+    return paths and {**paths, "protocol": about, "class_names": names}

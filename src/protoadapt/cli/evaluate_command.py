@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from protoadapt.cli import options
 from protoadapt.cli.progress import bars, say
-from protoadapt.core.errors import UserError, count
+from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output
 from protoadapt.core.protocol import Protocol
 
@@ -48,6 +48,7 @@ def measure_files(
 
     Several files are several runs, which share one table. What would only fail after the work is refused before it.
     """
+    from protoadapt.core.features import load_features, with_base
     from protoadapt.core.files import write_json
     from protoadapt.core.results import document_of
     from protoadapt.report.tables import check_format, render, render_runs
@@ -62,36 +63,16 @@ def measure_files(
         trained = load_head(asked.head)
         if trained.name in [method.label for method in methods]:
             raise UserError(f"{trained.name} is a method and the head of {str(asked.head)!r}: leave one of them out")
-    tables = [read_table(file, asked, trained) for file in files]
+    tables = [load_features(file, maps=trained is not None and trained.module.places) for file in files]
     if len({table.hash for table in tables}) < len(files):
         raise UserError("two of the files hold the same features: give each once")
-    if len(dims := sorted({table.features.shape[1] for table in tables})) > 1:
-        say(f"note: the files have features of {' and '.join(map(str, dims))} dimensions")
+    if asked.base:
+        tables = [with_base(table, asked.base) for table in tables]
     runs = [measure(table, methods, protocol, asked, trained) for table in tables]
     results, reference = list(chain.from_iterable(runs)), runs[0][0]["label"] if len(runs[0]) > 1 else None
     if asked.json_out:
         write_json(asked.json_out, results[0] if len(results) == 1 else document_of(results, reference=reference))
     print((render if len(files) == 1 else render_runs)(results, reference, asked.form))
-
-
-def read_table(file: Path, asked: options.Measurement, head: "TrainedHead | None") -> "Features":
-    """A feature file without its small classes, with what base classes tell of themselves, checked for the head."""
-    from dataclasses import replace
-
-    import numpy as np
-    import torch
-
-    from protoadapt.core.features import load_features, with_base
-
-    table = load_features(file, maps=head is not None and head.module.places)
-    if head:
-        head.check(table)
-    classes, place, rows = np.unique(table.labels.numpy(), return_inverse=True, return_counts=True)
-    if (small := (classes >= 0) & (rows < asked.min_rows)).any():
-        say(f"left out: {count(small.sum(), 'class', 'classes')} with fewer than {asked.min_rows} rows")
-        labels = table.labels.masked_fill(torch.from_numpy(small[place]), -1)
-        table = replace(table, labels=labels, metadata={**table.metadata, "min_rows": asked.min_rows})
-    return with_base(table, asked.base) if asked.base else table
 
 
 def measure(
@@ -115,6 +96,7 @@ def measure(
     if methods:
         parts.append(("episodes", table.features, methods, table.base))
     if head:
+        head.check(table)
         head.module.to(device)
         rows = table.maps if head.module.places else table.features
         parts.append((f"episodes of {head.name}", rows, [head.method], {}))

@@ -72,7 +72,6 @@ class Measurement:
     ] = None
     episodes: Annotated[int, option("number of episodes")] = 10_000
     seed: Seed = 0
-    min_rows: Annotated[int, option("leave out classes with fewer than this many rows", min=0)] = 0
     base: Annotated[Path | None, option(BASE_HELP, "FILE")] = None
     json_out: Annotated[Path | None, option("also write the result as JSON", "FILE", flag="--json")] = None
     form: Annotated[str, option("format of the printed table: text, markdown, csv or latex", flag="--format")] = "text"

@@ -232,7 +232,7 @@ def _pools(labels: np.ndarray, p: Protocol, seed: int) -> tuple[_Pool, _Pool]:
         if pool.size.min() < least:
             raise UserError(
                 f"an episode needs {least} {what}, and the smallest class has {pool.size.min()} for that: lower "
-                f"{lower}, or leave small classes out (--min-rows)"
+                f"{lower}, or leave small classes out"
             )
     if np.sort(cut - p.shot)[: p.candidates].sum() < p.queries:
         raise UserError(

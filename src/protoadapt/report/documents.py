@@ -11,7 +11,6 @@ from protoadapt.report.motion import PATHS
 from protoadapt.report.picture_pages import CHECK, check_page
 from protoadapt.report.result_page import evaluation_page
 from protoadapt.report.tables import check_format, render
-from protoadapt.report.task import TASK
 from protoadapt.report.training_curves import RUN
 
 OF_PICTURES = (LABELS, CHECK)
@@ -19,8 +18,8 @@ OF_PICTURES = (LABELS, CHECK)
 
 
 def is_readable(document: Any) -> bool:
-    """Whether a parsed JSON file is something a report can be made of: labels, check, results, run, task or paths."""
-    return isinstance(document, dict) and document.get("schema") in (*OF_PICTURES, RESULT, RUN, TASK, PATHS)
+    """Whether a parsed JSON file is something a report can be made of: labels, a check, results, a run or paths."""
+    return isinstance(document, dict) and document.get("schema") in (*OF_PICTURES, RESULT, RUN, PATHS)
 
 
 def report_page(documents: Mapping[str, Any]) -> str:

@@ -9,23 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protoadapt.core.errors import count
+from protoadapt.report import markup
 from protoadapt.report.charts import bar, color, mark
-from protoadapt.report.markup import (
-    Html,
-    Section,
-    document_page,
-    facts,
-    headed,
-    inner,
-    link,
-    name_of,
-    own_file,
-    pairs,
-    picture,
-    section,
-    table,
-    tag,
-)
+from protoadapt.report.markup import Html, Section, facts, inner, name_of, pairs, section, table, tag
 from protoadapt.report.motion import motion, motion_section, paths_of
 from protoadapt.report.picture_pages import check_sections
 
@@ -80,14 +66,14 @@ def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -
     note = CONFIDENCE + (CALIBRATED if document["calibrated"] else UNCALIBRATED) + _threshold(document)
     lines = [tag("p", lead, class_="lead"), tag("p", note, class_="note"), OFFLINE]
     plain = tag("noscript", _plain(records, names))
-    details = tag("div", headed(title, lines, sections), plain, class_="details", id="details")
+    details = tag("div", markup.headed(title, lines, sections), plain, class_="details", id="details")
     # The board's style, and inside the details that of other reports.
-    css = "{}{}.details {{\n{}}}\n".format(*map(own_file, ("palette.css", "board/board.css", "page.css")))
+    css = "{}{}.details {{\n{}}}\n".format(*map(markup.own_file, ("palette.css", "board/board.css", "page.css")))
     # Modules as one script that runs from a file: their names are unique, so that imports and exports can go.
-    code = "".join(map(own_file, (*MODULES, "board/frozen.js")))
+    code = "".join(map(markup.own_file, (*MODULES, "board/frozen.js")))
     code = re.sub(r"^import [^;]+;\n|^export ", "", code, flags=re.MULTILINE)
     script = f'"use strict";\n{{\n{code}}}\n'
-    return document_page(
+    return markup.document_page(
         title, details, css=css, script=script, data=_board_data(document, records, names, lead), of="labels"
     )
 
@@ -98,7 +84,7 @@ def _record(one: dict[str, Any], codes: Mapping[str, int], folder: str | None) -
     label, second: numbers of classes, −1: no other class. given: what a person said of it. origin: what the column
     `guess` of a csv says of a label that no folder holds.
     """
-    small, large = (picture(one.get(key)) for key in ("thumb", "preview"))
+    small, large = (markup.picture(one.get(key)) for key in ("thumb", "preview"))
     guess = one.get("guess", "(folder)")
     return {
         "files": one["file"],
@@ -111,7 +97,7 @@ def _record(one: dict[str, Any], codes: Mapping[str, int], folder: str | None) -
         "origin": None if guess.startswith("(folder)") else guess,
         "small": small or large or "",
         "large": large if small and large != small else None,
-        "link": link(folder, one["file"]),
+        "link": markup.link(folder, one["file"]),
         "support": one["support"],
     }
 

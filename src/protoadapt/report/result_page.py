@@ -1,4 +1,4 @@
-"""The page on evaluation results, training runs, tasks and the paths of prototypes."""
+"""The page on evaluation results, training runs and the paths of prototypes."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -8,7 +8,6 @@ from protoadapt.report import tables
 from protoadapt.report.charts import HIDE, axis, grouped_bars, histogram, interval, ticks
 from protoadapt.report.markup import Html, facts, inner, page, pairs, section, table, tag
 from protoadapt.report.motion import PATHS, motion, motion_section, paths_of
-from protoadapt.report.task import TASK, task_section
 from protoadapt.report.training_curves import RUN, training_section
 
 ACCURACY = (
@@ -22,13 +21,13 @@ SEMI = (
 
 
 def evaluation_page(documents: Sequence[dict[str, Any]]) -> str:
-    """One HTML page on parsed JSON: results of `evaluate` and `compare`, runs of `train`, tasks and paths of `demo`.
+    """One HTML page on parsed JSON: results of `evaluate` and `compare`, runs of `train`, paths of `demo`.
 
     Results on the same episodes share a table; semi-supervised results that differ only in the number of unlabelled
     pictures share a chart.
     """
     results = [result for document in documents for result in read_results(document)]
-    runs, tasks, paths = ([one for one in documents if one.get("schema") == kind] for kind in (RUN, TASK, PATHS))
+    runs, paths = ([one for one in documents if one.get("schema") == kind] for kind in (RUN, PATHS))
     runs = [run for run in runs if isinstance(run.get("history"), list) and run["history"]]
     semi = [group for group in tables.by_episodes(results, _all_but_unlabeled) if len(_amounts(group)) > 1]
     in_charts = {id(result) for group in semi for result in group}
@@ -38,7 +37,6 @@ def evaluation_page(documents: Sequence[dict[str, Any]]) -> str:
     sections = [
         section("Accuracy", others, id_="accuracy", note=note),
         section("Semi-supervised", [*map(_by_unlabeled, semi)], id_="semi", note=SEMI),
-        task_section(tasks),
         motion_section([_motion(document) for document in paths]),
         training_section(runs),
         section("Provenance", _provenance([*results, *runs]), id_="provenance"),
