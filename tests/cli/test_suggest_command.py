@@ -96,20 +96,6 @@ def test_mistakes_are_one_sentence(folder, model):
     assert not (folder / "o" / "next.csv").exists()
 
 
-def test_fewer_pictures_than_asked_for_are_said(protoadapt, folder, without_paths):
-    (folder / "few").mkdir()
-    for number, name in enumerate(("day 0/red-0.png", "day 0/red-0.png", "day 0/green-0.png")):
-        shutil.copy(folder / "images" / name, folder / "few" / f"{number}.png")
-    _, err = protoadapt("suggest", "--images", "few", "--out", "o")
-    others = "the others are labelled, certain, unreadable or copies"
-    assert err == f"note: 2 pictures are suggested and not 20: {others}\n"
-    (folder / "few" / "2.png").unlink()
-    out, err = protoadapt("suggest", "--images", "few", "--out", "one", "--n", "3")
-    assert out.startswith("0.png: typical of its group")
-    assert err == f"note: 1 picture is suggested and not 3: {others}\n"
-    assert protoadapt("suggest", "--images", "few", "--out", "one", "--n", "1")[1] == ""
-
-
 def test_nothing_left(protoadapt, folder, without_paths):
     rows = [
         ["file", "label"],

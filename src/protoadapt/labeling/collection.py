@@ -273,13 +273,20 @@ def parts_collection(
     classes, skipped = sorted(set(labels)), [*support.skipped, *broken]
     check_classes(in_folders, classes, skipped)
     number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
-    places: dict[int, dict[int, int]] = {}  # part → position → class or NONE_OF_CLASSES
-    for name, (part, position, *_) in (*found.items(), *(copy[1:] for copy in copies)):
-        places.setdefault(part, {})[position] = number[example_of[name].label]
-    codes = np.array([number[label] for label in labels])
     origins = {example.file: example.origin for example in listed if example.by_table}
+    places: dict[int, dict[int, tuple[int, int]]] = {}  # part → position → class or NONE_OF_CLASSES, and origin
+    for name, (part, position, *_) in (*found.items(), *(copy[1:] for copy in copies)):
+        places.setdefault(part, {})[position] = number[example_of[name].label], origins.get(name, IN_FOLDER)
+    codes = np.array([number[label] for label in labels])
     leave = {part: np.array(list(positions)) for part, positions in places.items()}
-    unlabeled = replace(table, leave=leave, tick=_counter(on_progress, passes * table.n_rows))
+    total, done = passes * table.n_rows, 0
+
+    def tick(rows: int) -> None:
+        nonlocal done
+        done = min(done + rows, total)  # a method may need fewer passes than expected, or one more
+        on_progress("rows, all passes", done, total)
+
+    unlabeled = replace(table, leave=leave, tick=tick)
     index, made_with = table.index, table.index["model"]
     # The card as it is now, not as it was when the features were made.
     own = of_card(model or made_with["model"], index["weights"], made_with.get("dataset")) | {"views": index["views"]}
@@ -294,7 +301,7 @@ def parts_collection(
         codes,
         unlabeled,
         lambda: np.concatenate([rows[:: -(-table.n_rows // SAMPLE)] for rows in unlabeled]).astype(np.float32),
-        lambda classifier: _blocks(classifier, unlabeled, places, origins, every, device),
+        lambda classifier: _blocks(classifier, unlabeled, places, every, device),
         made_with | own,
         root=index["root"],
         skipped=skipped_records([*skipped, *(Skipped(one["name"], one["reason"]) for one in unread)]),
@@ -320,23 +327,10 @@ def _embedded(
     return {row: rows[row] for row in range(len(examples)) if row not in broken}, skipped
 
 
-def _counter(on_progress: Progress, total: int) -> Callable[[int], None]:
-    """Reports the rows of all passes; a method may need fewer passes than expected, or one more."""
-    done = 0
-
-    def tick(rows: int) -> None:
-        nonlocal done
-        done += rows
-        on_progress("rows, all passes", min(done, total), total)
-
-    return tick
-
-
 def _blocks(
     classifier: Classifier,
     table: PartsTable,
-    places: dict[int, dict[int, int]],
-    origins: dict[str, int],
+    places: dict[int, dict[int, tuple[int, int]]],
     every: int,
     device: str,
 ) -> Iterator[AnsweredBlock]:
@@ -346,11 +340,10 @@ def _blocks(
     answering = classifier.to(device)
 
     def block(part: Part, rows: np.ndarray) -> AnsweredBlock:
-        lists, codes = read_lists(part), np.full(len(rows), UNLABELED)
-        for position, code in places.get(part.number, {}).items():
-            codes[position] = code
+        lists, codes, origin = read_lists(part), np.full(len(rows), UNLABELED), np.full(len(rows), IN_FOLDER)
+        for position, label in places.get(part.number, {}).items():
+            codes[position], origin[position] = label
         sampled = ((np.arange(len(rows)) + starts[part.number]) % every == 0) & (codes < 0)
-        origin = np.array([origins.get(name, IN_FOLDER) for name in lists["names"]])
         with torch.inference_mode():
             answers = answering.answer(rows)
         text, numbers = [to_text(name) for name in lists["names"]], np.array(lists["numbers"], np.int32)

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,9 +29,7 @@ from protoadapt.labeling.outputs import (
     LabelOutput,
     Page,
     Progress,
-    picture_records,
     skipped_records,
-    thumbnails_ahead,
 )
 from protoadapt.labeling.sorting import check_way
 from protoadapt.labeling.support import (
@@ -259,10 +258,11 @@ def label(
         passes = estimator.get_params().get("n_iter", 0) + 2
         collection = parts_collection(str(features), examples, model, device, passes, on_progress)
     output.check_corrections(collection.knows, images, support)
+    write_rows: Any = nullcontext(lambda block: None)
     if features:
-        writer = outputs.parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
-    with ThreadPoolExecutor(1) as pool, writer if features else nullcontext(lambda block: None) as each:
-        pool.submit(thumbnails_ahead, collection.root, collection.contents, output.folder)
+        write_rows = outputs.parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
+    with ThreadPoolExecutor(1) as pool, write_rows as each:
+        pool.submit(outputs.thumbnails_ahead, collection.root, collection.contents, output.folder)
         named = collection.name(estimator, rate=rate, each=each)
     if features:
         named.result["title"] += f": {len(named.result['pictures']):,} of {count(collection.rows_on_disk, 'picture')}"
@@ -338,12 +338,8 @@ def predict(
         raise UserError(
             f"{str(out)!r} holds results of label, which would be replaced: choose another folder for --out"
         )
-    given = Listing([], [])
-    for path in map(str, images):
-        if not os.path.lexists(path):
-            raise UserError(f"there is no picture {to_text(path)!r}: check the name")
-        found = pictures_of(path) if os.path.isdir(path) else Listing([path], [])
-        given = Listing([*given.files, *found.files], [*given.skipped, *found.skipped])
+    found = [pictures_of(path) if os.path.isdir(path) else Listing([str(path)], []) for path in images]
+    given = Listing(*(list(chain(*parts)) for parts in zip(*found)))
     views = fitted.model.get("views", 1)
     load = networks.load_for_files if views == 1 else networks.load
     network = load_same(
@@ -352,13 +348,14 @@ def predict(
     _, content_of, store, _, skipped = embed_pictures(given, Examples([], []), network, None, on_progress, views)
     content = {file: one for file in given.files if (one := content_of[file]) is not None}
     rows, codes = store.rows(list(content.values())), np.full(len(content), UNLABELED)
+    files = [to_text(file) for file in content]
     if output is None:
         return {
             "schema": "protoadapt-predictions/1",
             "model": fitted.model,
             "calibrated": fitted.threshold is not None,
             "classes": fitted.classes,
-            "pictures": picture_records(list(map(to_text, content)), fitted.answer(rows), codes, fitted.classes),
+            "pictures": outputs.picture_records(files, fitted.answer(rows), codes, fitted.classes),
             "skipped": skipped_records(skipped),
         }
     from protoadapt.labeling.collection import Collection  # loads torch

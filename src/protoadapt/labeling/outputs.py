@@ -244,11 +244,7 @@ def parquet_writer(
     name, number = pa.dictionary(pa.int32(), pa.string()), pa.float32()
     kinds = {"file": pa.string(), "label": name, "confidence": number, "runner_up": name, "margin": number}
     kinds |= {"familiarity": number, "unknown": pa.bool_(), "support": pa.bool_(), "shard": pa.int32()}
-    schema, labels = pa.schema(kinds | {"row": pa.int32()}), pa.array([*classes, UNKNOWN], pa.string())
-
-    def named(codes: np.ndarray, none: np.ndarray | None = None) -> Any:
-        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=none), labels)
-
+    schema, labels = pa.schema(kinds | {"row": pa.int32()}), pa.array([*classes, UNKNOWN, None], pa.string())
     # An open file: of a name pyarrow expands a ~, and refuses one that is not text.
     with (
         files.written_whole(path) as partial,
@@ -259,8 +255,8 @@ def parquet_writer(
         def add(block: AnsweredBlock) -> None:
             best, probability, familiarity, unknown = block.answers
             p, q = probability.T
-            label = named(np.where(block.codes == NONE_OF_CLASSES, len(classes), best[:, 0]))
-            runner_up = named(best[:, 1], block.codes != UNLABELED)
+            label = labels.take(np.where(block.codes == NONE_OF_CLASSES, len(classes), best[:, 0]))
+            runner_up = labels.take(np.where(block.codes == UNLABELED, best[:, 1], len(classes) + 1))
             place = np.full(len(p), block.part), block.numbers
             columns = (block.names, label, p, runner_up, p - q, familiarity, unknown, block.codes >= 0, *place)
             file.write_table(pa.Table.from_pydict(dict(zip(schema.names, columns)), schema))

@@ -251,10 +251,6 @@ def suggest_folder(
         records = [one | likely[one["file"]] for one in result["next"]]
     if not records:
         raise UserError(f"there is nothing left to learn in {str(images)!r}: every picture is labelled or certain")
-    notes = collection.notes
-    if len(records) < n:
-        fewer = count(len(records), "picture is", "pictures are")
-        notes.append(f"{fewer} suggested and not {n:,}: the others are labelled, certain, unreadable or copies")
     files = [one["file"] for one in records]
     wanted = [(file_of(images, file), collection.contents[file], PREVIEW) for file in files]
     for record, small in zip(records, write_thumbnails(wanted, output.folder)):
@@ -264,7 +260,7 @@ def suggest_folder(
         "title": collection.title,
         "pictures": records,
         "skipped": collection.skipped,
-        "notes": notes,
+        "notes": collection.notes,
     }
     output.write_table(next_table(document, images, output.csv, support))
     output.write_document(document)
