@@ -1,9 +1,7 @@
 """Feature files: both formats, and every way of being broken."""
 
-import io
 import re
 import tracemalloc
-import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -102,7 +100,7 @@ class Evil:
         ({"features": np.zeros((0, 2)), "labels": np.zeros(0, int)}, "it has no rows"),
         ({"features": [["a"]], "labels": [0]}, "features are no array of real numbers"),
         ({"features": [[1.0]], "labels": [0], "base_mean": [1j]}, "base_mean are no array of real numbers"),
-        *(({"features": [[1.0]], "labels": [n]}, "labels .* whole numbers") for n in (0.5, np.nan, np.inf, 1e300)),
+        *(({"features": [[1.0]], "labels": [n]}, ".* not all whole numbers") for n in (0.5, np.nan, np.inf, 1e300)),
     ],
 )
 def test_bad_arrays_are_named(tmp_path, arrays, words):
@@ -130,36 +128,6 @@ def test_class_names_as_labels_are_numbered_and_kept(tmp_path):
     assert load_features(tmp_path / "f.safetensors").metadata == back.metadata
 
 
-def npz(path, content=None, **archive):
-    """An .npz file of float32 rows; `content` changes the bytes of its features."""
-    whole = io.BytesIO()
-    np.save(whole, TABLE.features.numpy())
-    with zipfile.ZipFile(path, "w", **archive) as file:
-        file.writestr("features.npy", whole.getvalue() if content is None else content(whole.getvalue()))
-        file.writestr("labels.npy", whole.getvalue())
-    return path
-
-
-def test_damaged_archives_are_one_sentence(tmp_path):
-    """Each of these was once a traceback: of zlib, of tokenize, of zipfile."""
-    packed = npz(tmp_path / "deflated.npz", compression=zipfile.ZIP_DEFLATED)
-    content = packed.read_bytes()
-    packed.write_bytes(content[:42] + b"\xff" * 20 + content[62:])  # 42: where the first deflated block begins
-    npz(tmp_path / "header.npz", lambda data: data.replace(b"'descr': '<f4',", b"'descr': '<f4,(("))
-    npz(tmp_path / "open.npz", lambda data: data.replace(b"{'descr'", b"(['descr'"))
-    for name, place in (("encrypted", (6, 8)), ("method", (8, 10))):  # flags and method: in local and central headers
-        content = bytearray(npz(tmp_path / f"{name}.npz").read_bytes())
-        for offset in (place[0], content.index(b"PK\x01\x02") + place[1]):
-            content[offset] = 1 if name == "encrypted" else 97
-        (tmp_path / f"{name}.npz").write_bytes(content)
-    npz(tmp_path / "huge.npz", lambda data: data.replace(b"(40, 6)", b"(10000000000, 4000)").replace(b" " * 12, b"", 1))
-    files = sorted(tmp_path.glob("*.npz"))
-    assert len(files) == 6
-    for file in files:
-        with pytest.raises(UserError, match=f"'{file.name}' cannot be read as npz: it is truncated, damaged"):
-            load_features(file)
-
-
 def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_does(tmp_path, monkeypatch):
     """Zeros pack to a thousandth; tracemalloc counts the memory taken for them. The limit is lowered to save time."""
     assert features.UNPACKED == 2**30
@@ -168,7 +136,7 @@ def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_does(tmp_pa
         tmp_path / "f.npz", features=np.zeros((2**12, 2**11 + 2**9), np.float32), labels=np.zeros(2**12)
     )
     tracemalloc.start()
-    with pytest.raises(UserError, match=r"f\.npz: it unpacks to 0\.0 GiB, more than 100 times"):
+    with pytest.raises(UserError, match=r"f\.npz: it unpacks to 0\.0 GiB: write it with np.savez"):
         load_features(tmp_path / "f.npz")
     assert tracemalloc.get_traced_memory()[1] < 2**22
     tracemalloc.stop()

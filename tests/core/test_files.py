@@ -66,14 +66,6 @@ def test_the_disk_has_a_file_before_it_takes_its_name(tmp_path, monkeypatch, wri
     assert order == ["disk", "name"]
 
 
-def test_innermost_lists_and_objects_take_one_line(tmp_path):
-    write_json(tmp_path / "a.json", {"numbers": [1, 2.5, -3], "inner": {"a": "b  c", "d": None}, "deep": [[1], []]})
-    assert (tmp_path / "a.json").read_text().splitlines() == [
-        *("{", ' "numbers": [ 1, 2.5, -3 ],', ' "inner": { "a": "b  c", "d": null },'),
-        *(' "deep": [', "  [ 1 ],", "  []", " ]", "}"),
-    ]
-
-
 def test_old_half_written_files_are_swept(tmp_path):
     with written_whole(tmp_path / "mine") as mine:
         old = mine.with_name(".0123456789abcdef.partial")

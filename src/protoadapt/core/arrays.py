@@ -46,11 +46,12 @@ def class_indices(labels: Any) -> tuple[np.ndarray, list[str] | None]:
         names, places = np.unique(array.astype(str), return_inverse=True)
         unnamed = len(names) and not names[0]  # "" is sorted first
         return places.reshape(array.shape) - int(unnamed), [str(name) for name in names[int(unnamed) :]]
-    if array.dtype.kind == "f" and (array == np.rint(array)).all() and (np.abs(array) < 2**53).all():
-        array = array.astype(np.int64)
-    if array.dtype.kind not in "iu" or (array.size and array.max() > np.iinfo(np.int64).max):
-        raise UserError(f"labels are of type {array.dtype}: they must be whole numbers (−1 for none) that fit int64")
-    return array.astype(np.int64), None
+    if array.dtype.kind in "iuf":
+        with np.errstate(invalid="ignore"):
+            whole = array.astype(np.int64)
+        if (whole == array).all():
+            return whole, None
+    raise UserError(f"labels of type {array.dtype} are not all whole numbers (−1 for none) that fit int64, or names")
 
 
 def as_tensor(values: Any, name: str) -> Tensor:

@@ -146,8 +146,7 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
             f"protoadapt extract"
         )
     try:
-        read = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path, maps)
-        return _checked_table(*read)
+        return _table(*(_read_npz(path) if path.suffix == ".npz" else _read_safetensors(path, maps)))
     except UserError as error:
         raise UserError(f"{path.name}: {error}") from error
     except (*BROKEN, MemoryError, SafetensorError) as error:
@@ -157,27 +156,22 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
         ) from error
 
 
-def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Any], dict[str, Any], Any]:
+def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Any], dict[str, str]]:
     asked = (*ARRAYS, MAPS) if maps else ARRAYS
     with safe_open(path, framework="numpy") as file:
-        arrays = {name: file.get_tensor(name) for name in file.keys() if name in asked}  # noqa: SIM118
-        texts = file.metadata() or {}
-    return arrays, dict(clean_json(texts.get("protoadapt", "{}"))), json.loads(texts.get("names", "null"))
+        return {name: file.get_tensor(name) for name in file.keys() if name in asked}, file.metadata() or {}  # noqa: SIM118
 
 
-def _read_npz(path: Path) -> tuple[dict[str, Any], dict[str, Any], Any]:
+def _read_npz(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     with zipfile.ZipFile(path) as archive:
         size = sum(member.file_size for member in archive.infolist())
     if size > max(UNPACKED, RATIO * path.stat().st_size):
-        raise UserError(
-            f"it unpacks to {size / 2**30:,.1f} GiB, more than {RATIO} times its size: write it with np.savez, "
-            f"uncompressed"
-        )
+        raise UserError(f"it unpacks to {size / 2**30:,.1f} GiB: write it with np.savez, uncompressed")
     with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in ARRAYS if name in file}, {}, None
+        return {name: file[name] for name in ARRAYS if name in file}, {}
 
 
-def _checked_table(arrays: dict[str, Any], metadata: dict[str, Any], names: Any) -> Features:
+def _table(arrays: dict[str, Any], texts: dict[str, str]) -> Features:
     """The table that a file holds. Raises UserError where its parts do not fit, or its metadata cannot be compared."""
     if missing := sorted({"features", "labels"} - arrays.keys()):
         raise UserError(f"it has no array {missing[0]!r}: a feature file holds features (N, D) and labels (N)")
@@ -186,12 +180,13 @@ def _checked_table(arrays: dict[str, Any], metadata: dict[str, Any], names: Any)
     if not len(rows):
         raise UserError("it has no rows: give a feature file with one row per picture")
     maps = as_tensor(arrays[MAPS], MAPS).view(len(rows), -1) if MAPS in arrays else None
-    if class_names:
-        metadata = {"class_names": [for_terminal(name[:LONGEST]) for name in class_names]}
-    metadata = {k: for_terminal(v[:LONGEST]) if isinstance(v, str) else v for k, v in metadata.items()}
+    names, stored = json.loads(texts.get("names", "null")), dict(clean_json(texts.get("protoadapt", "{}")))
+    metadata = {"class_names": class_names} if class_names else stored
+    for key, value in metadata.items():
+        if isinstance(value, str):
+            metadata[key] = for_terminal(value[:LONGEST])
     base = {name: as_tensor(arrays[name], name).to(rows.dtype) for name in BASE if name in arrays}
-    names = names and tuple(names)
-    return Features(rows, torch.from_numpy(labels), metadata=metadata, maps=maps, names=names, **base)
+    return Features(rows, torch.from_numpy(labels), metadata=metadata, maps=maps, names=names and tuple(names), **base)
 
 
 def stated(metadata: Mapping[str, Any], key: str) -> Any:

@@ -95,7 +95,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.touch()
-        mode = partial.stat().st_mode  # of any new file here; some libraries write files that only the owner may read
+        mode = partial.stat().st_mode  # of any new file here; safetensors writes files that only the owner may read
         yield partial
         partial.chmod(mode)
         os.replace(partial, path)

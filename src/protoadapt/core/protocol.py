@@ -82,10 +82,7 @@ class Protocol:
                     f"leave {name} out"
                 )
         if self.kind == "semi" and self.unlabeled < 1:
-            raise UserError(
-                "unlabeled is 0 but the semi protocol needs unlabelled rows: set --unlabeled to 1 or more per class, "
-                "or evaluate without them by the balanced protocol"
-            )
+            raise UserError("unlabeled is 0 but the semi protocol needs unlabelled rows: set --unlabeled to 1 or more")
         if self.kind == "present" and self.present > self.way:
             raise UserError(
                 f"present is {self.present} but an episode has {self.way} classes: raise --way or lower --present"

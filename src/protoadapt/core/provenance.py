@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import subprocess
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from importlib import metadata
@@ -30,10 +31,8 @@ def versions() -> dict[str, str]:
     """Versions of Python, protoadapt and the packages that decide results."""
     installed = {"python": platform.python_version(), "protoadapt": protoadapt.__version__}
     for name in ("torch", "numpy", "numba", "scikit-learn", "lightning-fabric", "pillow"):
-        try:
+        with suppress(metadata.PackageNotFoundError):
             installed[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            installed[name] = "not installed"
     return installed
 
 
