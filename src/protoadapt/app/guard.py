@@ -95,7 +95,8 @@ class Guard:
 
     def _refusal(self, request: Request) -> Response | None:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
-        if self.token is None and not is_loopback(_hostname(host)):
+        found = HOST.fullmatch(host)
+        if self.token is None and not (found and is_loopback((found[1] or found[2]).lower())):
             return PlainTextResponse("This page answers to 127.0.0.1 and localhost only.\n", 403)
         foreign = request.headers.get("sec-fetch-site") == "cross-site" and request.method not in ("GET", "HEAD")
         if foreign or (origin is not None and origin.partition("://")[2] != host):
@@ -112,12 +113,6 @@ class Guard:
         if _equal(request.cookies.get(COOKIE), token) or (kind.lower() == "bearer" and _equal(sent.strip(), token)):
             return None
         return PlainTextResponse("Open the whole address that `protoadapt serve` printed, ?token=… included.\n", 401)
-
-
-def _hostname(host: str) -> str:
-    """The name or address in a Host header; empty where it is not exactly such a header."""
-    found = HOST.fullmatch(host)
-    return (found[1] or found[2]).lower() if found else ""
 
 
 def _equal(text: str | None, token: str) -> bool:

@@ -4,6 +4,7 @@ import hashlib
 import io
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -128,10 +129,8 @@ def test_archives_cannot_write_outside(tmp_path: Path, name: str) -> None:
         if name == "link":
             info.type, info.linkname = tarfile.SYMTYPE, "/etc"
         tar.addfile(info)
-    try:
+    with suppress(UserError):
         unpack(tmp_path / "a.tar", tmp_path / "data")
-    except UserError:
-        assert list((tmp_path / "data").iterdir()) == []
-    assert name != "link" or not (tmp_path / "data" / "link").exists()
+    assert {path.name for path in (tmp_path / "data").rglob("*")} <= {"evil"}
     assert not (tmp_path / "evil").exists()
     assert not Path("/evil").exists()
