@@ -123,13 +123,9 @@ def test_a_reading_error_reaches_the_training_thread():
 
 def test_learning_rate_schedule():
     config = TrainConfig(epochs=10, warmup=2, lr=0.4)
-    assert learning_rate(config, 0) == 0
-    assert learning_rate(config, 1) == pytest.approx(0.2)
-    assert learning_rate(config, 2) == pytest.approx(0.4)
-    assert learning_rate(config, 6) == pytest.approx(0.2)
-    assert learning_rate(config, 9.999999) == pytest.approx(0, abs=1e-6)
     quarter = 0.4 * (1 + math.cos(math.pi / 4)) / 2
-    assert learning_rate(config, 4) == pytest.approx(quarter)
+    rates = [learning_rate(config, epoch) for epoch in (0, 1, 2, 4, 6, 9.999999)]
+    assert rates == pytest.approx([0, 0.2, 0.4, quarter, 0.2, 0], abs=1e-6)
     constant = replace(config, schedule="constant")
     assert [learning_rate(constant, epoch) for epoch in (0, 0.5, 2, 3, 9.99)] == pytest.approx([0, 0.1, 0.4, 0.4, 0.4])
 

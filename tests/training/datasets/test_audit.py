@@ -15,15 +15,11 @@ SPLITS = ("base", "val", "novel")
 def test_nothing_there(tmp_path: Path) -> None:
     report = check_dataset("tiered-imagenet", tmp_path)
     assert not report.complete
-    assert "No pictures of it were found" in report.text
-    assert "n01530575" in report.text
-    assert "image-net.org" in report.text
-    report = check_dataset("cub", tmp_path)
-    assert "--download" in report.text
+    for said in ("No pictures of it were found", "n01530575", "image-net.org"):
+        assert said in report.text
+    assert "--download" in check_dataset("cub", tmp_path).text
     with pytest.raises(UserError, match=r"there is no folder .*missing --download`$"):
         check_dataset("cub", tmp_path / "missing")
-    with pytest.raises(UserError, match=r"there is no folder .*image-net\.org$"):  # nothing to fetch it by
-        check_dataset("tiered-imagenet", tmp_path / "missing")
     with pytest.raises(UserError, match="needs a data folder"):
         check_dataset("cub")
 
