@@ -29,14 +29,14 @@ import torch
 from benchmarks import measure
 from benchmarks.labeling import photographs
 from protoadapt import BAPAClassifier, CIPAClassifier, labeling
-from protoadapt.core.parts import Part, write_index, write_part
+from protoadapt.core.parts import Part, open_parts, write_index, write_part
 from protoadapt.core.provenance import hardware
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
 from protoadapt.vision.pictures.walk import find
-from protoadapt.vision.shards.extract import extract_parts, open_features
+from protoadapt.vision.shards.extract import extract_parts
 from protoadapt.vision.shards.make import BATCH, decode_batch
 from protoadapt.vision.shards.manifest import SHARD_SIZE, load_manifest, write_manifest
 
@@ -115,7 +115,7 @@ def read_and_multiply(folder: Path) -> float:
         return torch.stack([(some.float() @ prototypes).sum(0) for some in torch.from_numpy(table).split(1024)]).sum(0)
 
     start = time.perf_counter()
-    for _ in open_features(folder).each(work):
+    for _ in open_parts(folder).each(work):
         pass
     return time.perf_counter() - start
 
@@ -132,7 +132,7 @@ def label_one(folder: Path, method: str, steps: int, threads: int) -> dict[str, 
         seconds[number] = time.perf_counter() - start
     multiplied = (before + read_and_multiply(folder)) / 2
     a_pass = (seconds[steps + 1] - seconds[1]) / steps
-    found = {"rows": open_features(folder).n_rows, "method": method, "steps": steps, "seconds": seconds[steps + 1]}
+    found = {"rows": open_parts(folder).n_rows, "method": method, "steps": steps, "seconds": seconds[steps + 1]}
     found |= {"pass_seconds": a_pass, "read_and_multiply_seconds": multiplied, "share": multiplied / a_pass}
     found["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     return found | {"found": sum(one["found"] for one in labels["classes"])}

@@ -9,13 +9,13 @@ import pytest
 import torch
 from PIL import Image
 
-from protoadapt.core.parts import read_lists, read_rows
+from protoadapt.core.parts import open_parts, read_lists, read_rows
 from protoadapt.labeling import label
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
 from protoadapt.vision.pictures.read import hashed
 from protoadapt.vision.pictures.walk import find
-from protoadapt.vision.shards.extract import extract_parts, open_features
+from protoadapt.vision.shards.extract import extract_parts
 from protoadapt.vision.shards.manifest import write_manifest
 
 ABOUT = {"backbone": "resnet12", "width": 2, "size": 16, "mean": [0.5] * 3, "std": [0.25] * 3}
@@ -75,7 +75,7 @@ def features(model, manifest, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def table(features) -> tuple[list[str], np.ndarray]:
     """All names and rows, in memory."""
-    parts = open_features(features).parts
+    parts = open_parts(features).parts
     names = [name for part in parts for name in read_lists(part)["names"]]
     return names, np.concatenate([read_rows(part) for part in parts]).astype(np.float32)
 

@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from protoadapt import UserError
+from protoadapt.core.parts import open_parts
 from protoadapt.training.datasets import load_images
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed, embed_batches, embed_files, view
 from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.feature_store import Store
 from protoadapt.vision.pictures.walk import find
-from protoadapt.vision.shards.extract import extract_parts, open_features
+from protoadapt.vision.shards.extract import extract_parts
 from protoadapt.vision.shards.manifest import write_manifest
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (150, 3, 24, 24), dtype=np.uint8)
@@ -72,7 +73,7 @@ def test_extract_label_and_shards_see_the_same_windows(tmp_path: Path, model, lo
     np.testing.assert_allclose(store.rows(contents), table.features.numpy(), atol=1e-5)
     manifest = write_manifest(tmp_path / "m.jsonl", *find([tmp_path / "mine"]))
     extract_parts(model, manifest, tmp_path / "shards", views=4, workers=1)
-    (rows,) = open_features(tmp_path / "shards")
+    (rows,) = open_parts(tmp_path / "shards")
     np.testing.assert_allclose(rows, table.features.numpy(), atol=2e-3)
 
 

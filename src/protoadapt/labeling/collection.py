@@ -16,7 +16,7 @@ import torch
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.methods.rows import Slices
-from protoadapt.core.parts import Part, PartsTable, read_lists
+from protoadapt.core.parts import Part, PartsTable, open_parts, read_lists
 from protoadapt.core.projection import plane_paths, principal_plane
 from protoadapt.core.provenance import made_now
 from protoadapt.labeling.classifier import Classifier
@@ -31,7 +31,6 @@ from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import of_card
 from protoadapt.vision.networks.engines import ONNXRUNTIME
 from protoadapt.vision.pictures.walk import Entry, Skipped, size_of
-from protoadapt.vision.shards.extract import open_features
 from protoadapt.vision.shards.make import embed_entries
 
 if TYPE_CHECKING:
@@ -249,7 +248,7 @@ def parts_collection(
     A picture of a class folder that is no row is embedded, exactly as the rows were. passes: how often the rows will be
     read, for `on_progress`.
     """
-    table = open_features(Path(features))
+    table = open_parts(Path(features))
     if not table.n_rows:
         raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
     listed = [example for example in support.examples if not example.source.is_dir()]

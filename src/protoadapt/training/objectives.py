@@ -232,7 +232,7 @@ def feat_contrast(outputs: Outputs) -> Answer:
 
 def make_head(name: str, backbone: Staged, classes: int, config: "TrainConfig") -> Head:
     """A few-shot head of HEADS, the one that `evaluate --head` runs."""
-    side = backbone.side(config.size) if HEADS[name].places else 1
+    side = config.size >> len(backbone.stages) if HEADS[name].places else 1  # every stage of BACKBONES halves it
     channels = [layer.num_features for layer in film.layers(backbone)] if HEADS[name].conditions else []
     return HEADS[name](HeadShape(backbone.dim, side, config.way, config.shot, tuple(channels)))
 

@@ -268,14 +268,11 @@ def batch_size(network: OnnxEngine | nn.Module) -> int:
     return GPU_BATCH if device_of(network).type != "cpu" else CPU_BATCH * max(1, engine_threads(network))
 
 
-def check_rows(rows: Array, pooling: float = 1.0) -> Array:
+def check_rows(rows: Array) -> Array:
     """The same rows. Raises UserError where they are not finite."""
-    values = as_numpy(rows)
-    if np.isfinite(values).all():
-        return rows
-    if pooling != 1 and not np.isnan(values).any():
-        raise UserError(f"the features overflow when they are raised to the power {pooling:g}: lower pooling")
-    raise UserError("the network gives NaN or infinite features: its weights are damaged, download it again")
+    if not np.isfinite(as_numpy(rows)).all():
+        raise UserError("the network gives NaN or infinite features: its weights are damaged, download it again")
+    return rows
 
 
 def check_pooling(network: nn.Module, exponent: float, maps: bool = False) -> None:

@@ -51,7 +51,7 @@ def extract_features(
     def embedded(part: Images, before: int) -> Tensor:
         counted = lambda n: on_progress(before + n)  # noqa: E731
         rows = embed(network, metadata, part.pixels, views, counted, pooling=pooling)
-        return check_rows(rows, pooling)
+        return check_rows(rows)
 
     rows = embedded(images, 0)
     statistics: dict[str, Any] = {}

@@ -14,14 +14,14 @@ from helpers.label_files import almost_the_same
 
 from protoadapt import UserError
 from protoadapt.cli.label_command import label_command
-from protoadapt.core.parts import read_lists
+from protoadapt.core.parts import open_parts, read_lists
 from protoadapt.labeling import load_classifier, predict
 from protoadapt.labeling.classifier import TEMPERATURE
 from protoadapt.labeling.label_methods import ESTIMATORS
 from protoadapt.labeling.onnx_export import export
 from protoadapt.vision import networks
 from protoadapt.vision.pictures.walk import find
-from protoadapt.vision.shards.extract import extract_parts, open_features
+from protoadapt.vision.shards.extract import extract_parts
 from protoadapt.vision.shards.manifest import write_manifest
 
 pq = pytest.importorskip("pyarrow.parquet")
@@ -160,7 +160,7 @@ def test_a_name_of_several_rows_and_no_rows_at_all_are_said(archive, model, tmp_
 
 def test_a_classifier_of_two_views_sees_pictures_twice_when_it_answers(model, manifest, archive, tmp_path):
     extract_parts(model, manifest, tmp_path / "features", workers=1, views=2)
-    names = [name for part in open_features(tmp_path / "features").parts for name in read_lists(part)["names"]]
+    names = [name for part in open_parts(tmp_path / "features").parts for name in read_lists(part)["names"]]
     write_csv(tmp_path / "s.csv", names, shots=3)
     label_features([tmp_path / "s.csv"], tmp_path / "features", tmp_path / "out")
     made = tmp_path / "out" / "classifier.safetensors"

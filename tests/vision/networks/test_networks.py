@@ -65,7 +65,7 @@ def test_a_shipped_model_is_its_network_in_half_precision(shipped):
 
 
 def test_models_that_do_not_ship_say_so(shipped):
-    with pytest.raises(UserError, match="not in this build"):
+    with pytest.raises(UserError, match="there is no model"):
         networks.load("mini-imagenet")
     stated = {row["name"]: row["state"] for row in cards.overview()}
     assert stated["cub"] == "installed"

@@ -18,14 +18,23 @@ from helpers.archive import contents, save_model, write_picture
 from protoadapt import UserError
 from protoadapt.cli import extract_command
 from protoadapt.cli.manifest_command import manifest_command
-from protoadapt.core.parts import check_part, part_file, read_index, read_lists, read_part, read_rows, write_part
+from protoadapt.core.parts import (
+    check_part,
+    open_parts,
+    part_file,
+    read_index,
+    read_lists,
+    read_part,
+    read_rows,
+    write_part,
+)
 from protoadapt.vision import networks
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.decode import Picture, decode
 from protoadapt.vision.pictures.read import hashed
 from protoadapt.vision.pictures.walk import find
 from protoadapt.vision.shards import make
-from protoadapt.vision.shards.extract import extract_parts, list_broken, open_features
+from protoadapt.vision.shards.extract import extract_parts, list_broken
 from protoadapt.vision.shards.make import BATCH
 from protoadapt.vision.shards.manifest import write_manifest
 
@@ -36,7 +45,7 @@ def stamps(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def names_and_rows(folder: Path) -> tuple[list[str], np.ndarray]:
-    parts = open_features(folder).parts
+    parts = open_parts(folder).parts
     return [name for part in parts for name in read_lists(part)["names"]], np.concatenate([*map(read_rows, parts)])
 
 
@@ -51,7 +60,7 @@ def reference(model, manifest, tmp_path_factory) -> Path:
 def test_rows_are_the_networks_answer_to_each_picture_alone(model, archive, manifest, reference):
     network, (names, features) = networks.load(model)[0], names_and_rows(reference)
     assert (features.dtype, features.shape) == (np.float16, (118, 16))
-    for part in open_features(reference).parts:
+    for part in open_parts(reference).parts:
         lists = read_lists(part)
         assert [manifest.read(part.number)[row].path for row in lists["numbers"]] == lists["names"]
     for name, row in zip(names, features):
@@ -140,7 +149,7 @@ def test_a_folder_is_continued_by_the_engine_that_began_it(model, manifest, refe
         without.setitem(sys.modules, "onnxruntime", None)
         with pytest.raises(UserError, match="onnxruntime does not compute this network"):
             extract_parts(model, manifest, mixed, workers=1)
-    with pytest.raises(UserError, match=r"another engine .onnxruntime, now torch.: use another --out, or the --device"):
+    with pytest.raises(UserError, match=r"made with engine onnxruntime, not torch: use another --out"):
         extract_parts(model, manifest, mixed, device="cpu:1" if torch.cuda.is_available() else "cuda")
 
 
@@ -223,11 +232,11 @@ def test_a_full_disk_is_said_and_leaves_no_half_file(model, manifest, reference,
 
 def test_features_of_another_model_or_manifest_are_never_mixed(model, manifest, archive, reference, tmp_path):
     other = save_model(tmp_path / "other.safetensors", seed=1)
-    with pytest.raises(UserError, match="another model"):
+    with pytest.raises(UserError, match="made with weights .*: use another --out"):
         extract_parts(other, manifest, reference)
-    with pytest.raises(UserError, match="another manifest"):
+    with pytest.raises(UserError, match="made with manifest"):
         extract_parts(model, write_manifest(tmp_path / "m.jsonl", *find([archive]), shard_size=11), reference)
-    with pytest.raises(UserError, match="other --views"):
+    with pytest.raises(UserError, match="made with views 1, not 2"):
         extract_parts(model, manifest, reference, views=2)
     extract_parts(other, manifest, tmp_path / "o", share=(0, 12), workers=1)
     copy_part(reference, tmp_path / "o")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from protoadapt.core.errors import UserError, no_such
+from protoadapt.core.errors import no_such
 from protoadapt.vision.networks.cards import LITE, SHIPPED, names, of_card, weights_file
 from protoadapt.vision.networks.onnx_engine import kept_network
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from protoadapt.vision.networks.onnx_engine import OnnxEngine
 
 __all__ = ["SHIPPED", "load", "load_for_files", "names"]
-
-MOST_JOINED = 8
 
 
 def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "tuple[nn.Module, dict[str, Any]]":
@@ -44,8 +42,6 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
     from protoadapt.vision.networks.joined import join
 
     if isinstance(name, str) and "+" in name and {*name.split("+")} <= {*names()}:
-        if name.count("+") >= MOST_JOINED:
-            raise UserError(f"{name.count('+') + 1:,} networks are to be joined: give at most {MOST_JOINED}")
         return join(name, [load(part, device, engine) for part in name.split("+")])
     network, metadata = _open(name)
     metadata |= {"model": str(name), **of_card(name, metadata["weights"], metadata["dataset"])}
@@ -87,11 +83,6 @@ def _open(name: str | Path) -> "tuple[nn.Module, dict[str, Any]]":
             return load_lite(name)
         if name.startswith("timm:"):
             return load_timm(name.removeprefix("timm:"))
-        if name in SHIPPED and weights_file(name) is None:
-            raise UserError(
-                f"the model {name!r} is not in this build of protoadapt: use one that `protoadapt models` lists as "
-                f"installed, or train your own with `protoadapt train` (a folder of that name is './{name}')"
-            )
         if name not in SHIPPED and path.name == name and not path.suffix and not path.exists():
             also = "timm:NAME, FILE.onnx, a training run, a checkpoint or a model file"
             raise no_such("model", name, names(), also=also)

@@ -41,14 +41,6 @@ class Staged(nn.Module):
         """Hidden features at mixing layer `layer` to those of the last stage (B, D, H', W'), before their mean."""
         return self._between(h, layer, len(self.stages), noise)
 
-    def side(self, size: int) -> int:
-        """Places per side of the last stage, for pictures of `size` pixels per side."""
-        training, like = self.training, next(self.parameters())
-        with torch.no_grad():
-            maps = self.eval().maps_from(like.new_zeros(1, 3, size, size), 0)
-        self.train(training)
-        return maps.shape[-1]
-
     def _between(self, h: Tensor, first: int, last: int, noise: Noise | None) -> Tensor:
         for number in range(first, last):
             h = self.stages[number](h)

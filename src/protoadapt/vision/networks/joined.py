@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from protoadapt.core.errors import UserError
 from protoadapt.vision.networks.cards import network_metadata
 
 
@@ -41,9 +40,6 @@ def joined_weights(weights: Sequence[str]) -> str:
 def join(name: str, parts: Sequence[tuple[nn.Module, dict[str, Any]]]) -> tuple[Joined, dict[str, Any]]:
     """Join loaded networks (`networks.load`) under a name; smaller inputs are made from the largest one's pixels."""
     networks, metadata = zip(*parts)
-    engines = {one["engine"] for one in metadata}
-    if len(engines) > 1:
-        raise UserError(f"the networks of {name!r} do not compute on the same engine: choose one of them")
     weights = joined_weights([one["weights"] for one in metadata])
     return Joined(networks, metadata), network_metadata(
         name,
@@ -56,7 +52,7 @@ def join(name: str, parts: Sequence[tuple[nn.Module, dict[str, Any]]]) -> tuple[
         std=[1.0] * 3,
         dataset="+".join(dict.fromkeys(one["dataset"] for one in metadata)),
         trained_on=" and ".join(dict.fromkeys(str(one["trained_on"]) for one in metadata)),
-        engine=engines.pop(),
+        engine=metadata[0]["engine"],
         model=name,
         calibration=None,
     )

@@ -115,7 +115,6 @@ def load_lite(name: str) -> tuple[Staged, dict[str, Any]]:
         backbone=f"efficientnet-{name}",
         dim=DIM,
         weights=sha256_of(file)[:16],
-        rectified=True,
         size=LITE[name].size,
         mean=[MEAN] * 3,
         std=[STD] * 3,

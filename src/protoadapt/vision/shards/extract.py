@@ -12,7 +12,7 @@ from protoadapt.core.errors import UserError, no_such, whole_number
 from protoadapt.core.files import check_ours, csv_text, file_cell, written_whole
 from protoadapt.core.parts import INDEX, Damaged
 from protoadapt.vision import networks
-from protoadapt.vision.networks.cards import MOST_VIEWS, input_errors
+from protoadapt.vision.networks.cards import MOST_VIEWS
 from protoadapt.vision.networks.engines import TORCH
 from protoadapt.vision.shards.make import Job, make_locally
 from protoadapt.vision.shards.manifest import Manifest
@@ -24,13 +24,6 @@ ENGINES: dict[str, Callable[[Job, Sequence[int], int | None], Iterator[int]]] = 
     "local": make_locally,
     "ray": make_on_ray,
 }
-MATCHES = {
-    "weights": "another model",
-    "manifest": "another manifest",
-    "views": "other --views",
-    "engine": "another engine",
-}
-"""In what a table must agree with the run that continues it."""
 
 
 @dataclass
@@ -101,10 +94,12 @@ def _claim(job: Job) -> None:
         about = {"model": {key: job.metadata.get(key) for key in keys}, "root": str(manifest.root)}
         parts.write_index(job.out, {**made_so, **about, "pictures": manifest.pictures, "parts": len(manifest.shards)})
     before = parts.read_index(job.out)
-    for key, what in MATCHES.items():
-        if before[key] != made_so[key]:
-            other = "use another --out" + (", or the --device of before" if key == "engine" else "")
-            raise UserError(f"{str(job.out)!r} holds features of {what} ({before[key]}, now {made_so[key]}): {other}")
+    for key, value in made_so.items():
+        if before[key] != value:
+            raise UserError(
+                f"{str(job.out)!r} holds features made with {key} {before[key]}, not {value}: use another --out, or the "
+                f"model, the manifest, --views and --device of before"
+            )
 
 
 def _is_made(job: Job, number: int, damaged: list[str]) -> bool:
@@ -121,18 +116,6 @@ def _is_made(job: Job, number: int, damaged: list[str]) -> bool:
     if why:
         damaged.append(f"{path.name}: {why}")
     return not why
-
-
-def open_features(folder: Path) -> parts.PartsTable:
-    """Opens a table that `extract_parts` made. Raises UserError where it is not whole, or says nothing of its network.
-
-    >>> open_features(Path("features")).index["model"]["size"]                        # doctest: +SKIP
-    224
-    """
-    table = parts.open_parts(folder)
-    if input_errors(table.index["model"]):
-        raise UserError(f"{str(folder / INDEX)!r} is damaged: remove it and run protoadapt extract again")
-    return table
 
 
 def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:

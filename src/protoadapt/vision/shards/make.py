@@ -8,6 +8,7 @@ pictures cannot be read are part of the file, so they hold no addresses and no p
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.parts import write_part
@@ -112,25 +113,17 @@ def make_locally(job: Job, numbers: Sequence[int], workers: int | None) -> Itera
         yield from ahead(lambda shard: job.write(*shard), shards, 4, threads=2)
 
 
-class _Batches(Dataset[Batch | Exception]):
-    def __init__(self, job: Job, places: Sequence[tuple[int, int]]):
-        self.job, self.places = job, places
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, at: int) -> Batch | Exception:
-        try:
-            return self.job.decode(self.places[at])
-        except Exception as error:  # raised here, it would arrive as a traceback
-            return error
+def _decoded(job: Job, place: tuple[int, int]) -> Batch | Exception:
+    try:
+        return job.decode(place)
+    except Exception as error:  # raised here, it would arrive as a traceback
+        return error
 
 
 def _by_processes(job: Job, places: Sequence[tuple[int, int]], workers: int) -> Iterator[Batch]:
     """Decodes batches in worker processes, and gives them in order, in memory that a GPU reads by itself."""
-    loader = DataLoader(
-        _Batches(job, places), batch_size=None, num_workers=workers, pin_memory=torch.cuda.is_available()
-    )
+    options = {"collate_fn": partial(_decoded, job), "num_workers": workers, "pin_memory": torch.cuda.is_available()}
+    loader: DataLoader[Any] = DataLoader(places, batch_size=None, **options)  # type: ignore[arg-type]
     try:
         for batch in loader:
             if isinstance(batch, Exception):

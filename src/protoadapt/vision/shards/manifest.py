@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protoadapt.core.errors import BROKEN, UserError
+from protoadapt.core.errors import BROKEN, UserError, whole_number
 from protoadapt.core.files import written_whole
 from protoadapt.vision.pictures.walk import Entry
 
@@ -71,8 +71,7 @@ def write_manifest(
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> Manifest:
     """Write a manifest of what `find` returns, completely or not at all, with one shard in memory at a time."""
-    if not 1 <= shard_size <= LARGEST_SHARD:
-        raise UserError(f"--shard-size is {shard_size}: give 1 to {LARGEST_SHARD:,} pictures")
+    whole_number("--shard-size", shard_size, 1, LARGEST_SHARD)
     entries, shards, done, there = iter(entries), [], 0, 0
     with written_whole(path) as partial, open(partial, "wb") as file:
         file.write(_line({"schema": SCHEMA, "root": str(root), "shard_size": shard_size}))
