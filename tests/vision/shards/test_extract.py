@@ -149,7 +149,7 @@ def test_a_folder_is_continued_by_the_engine_that_began_it(model, manifest, refe
         without.setitem(sys.modules, "onnxruntime", None)
         with pytest.raises(UserError, match="onnxruntime does not compute this network"):
             extract_parts(model, manifest, mixed, workers=1)
-    with pytest.raises(UserError, match=r"made with engine onnxruntime, not torch: use another --out"):
+    with pytest.raises(UserError, match=r"with engine onnxruntime, not torch: use another --out"):
         extract_parts(model, manifest, mixed, device="cpu:1" if torch.cuda.is_available() else "cuda")
 
 
@@ -232,11 +232,11 @@ def test_a_full_disk_is_said_and_leaves_no_half_file(model, manifest, reference,
 
 def test_features_of_another_model_or_manifest_are_never_mixed(model, manifest, archive, reference, tmp_path):
     other = save_model(tmp_path / "other.safetensors", seed=1)
-    with pytest.raises(UserError, match="made with weights .*: use another --out"):
+    with pytest.raises(UserError, match=r"with weights .*: use another --out"):
         extract_parts(other, manifest, reference)
-    with pytest.raises(UserError, match="made with manifest"):
+    with pytest.raises(UserError, match="features with manifest"):
         extract_parts(model, write_manifest(tmp_path / "m.jsonl", *find([archive]), shard_size=11), reference)
-    with pytest.raises(UserError, match="made with views 1, not 2"):
+    with pytest.raises(UserError, match="with views 1, not 2"):
         extract_parts(model, manifest, reference, views=2)
     extract_parts(other, manifest, tmp_path / "o", share=(0, 12), workers=1)
     copy_part(reference, tmp_path / "o")

@@ -97,7 +97,7 @@ def _claim(job: Job) -> None:
     for key, value in made_so.items():
         if before[key] != value:
             raise UserError(
-                f"{str(job.out)!r} holds features made with {key} {before[key]}, not {value}: use another --out, or the "
+                f"{str(job.out)!r} holds features with {key} {before[key]}, not {value}: use another --out, or the "
                 f"model, the manifest, --views and --device of before"
             )
 
