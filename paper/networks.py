@@ -140,7 +140,7 @@ def _train(run: Run, work: Work) -> dict[str, Any]:
         network(run.start, work)
     data = folder_of(config.dataset, config.crop, work, run.copy)
     base, val = load_splits(config, data, per_class=work.per_class, cache_dir=work.cache)
-    work.say(f"{run.name}: training {run.recipe} for {config.epochs} epochs on {len(base):,} pictures")
+    work.say(f"{run.name}: training {run.recipe} for {count(config.epochs, 'epoch')} on {len(base):,} pictures")
     again = checkpoint.latest(folder) is not None
     where = "cpu" if work.device == "cpu" else "auto"
     with work.watch() as show:

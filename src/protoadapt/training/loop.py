@@ -167,8 +167,10 @@ class Run:
             self.plan(min(epoch, config.epochs - 1))  # raises what cannot be drawn later
         self.begin(resume)
         if state.epoch == config.epochs:
-            stored = self.out / RESULT
-            return json.loads(stored.read_bytes()) if stored.is_file() else self.result(finished=True)
+            try:
+                return json.loads((self.out / RESULT).read_bytes())
+            except (OSError, ValueError):  # missing or damaged
+                return self.result(finished=True)
         if self.compiled:
             self.warm_up()
         self.start_up = time.perf_counter() - self.created
