@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from protoadapt.core import episodes
 from protoadapt.core.episodes import BLOCK, Episodes, _dirichlet_counts, draw
 from protoadapt.core.errors import UserError
-from protoadapt.core.methods.protonet import protonet
+from protoadapt.core.methods.prototypes import protonet
 from protoadapt.core.protocol import KINDS, Protocol
 
 LABELS = np.repeat(np.arange(8), 40)

@@ -7,7 +7,7 @@ import pytest
 
 from protoadapt.core.episodes import draw
 from protoadapt.core.features import synthetic_features
-from protoadapt.core.projection import episode_paths, plane_paths, principal_plane
+from protoadapt.core.projection import episode_paths, plane_paths
 from protoadapt.core.protocol import Protocol
 
 
@@ -54,15 +54,3 @@ def test_an_episode_has_21_positions_per_class_and_the_support_first():
     plane, starts = np.array(document["rows"]), np.array(document["steps"])[:, 0]
     order = np.argsort(document["row_label"][:3])
     assert np.linalg.norm(plane[:3][order] - starts, axis=1).max() < 0.1 * np.ptp(plane, axis=0).max()
-
-
-@pytest.mark.parametrize("shape", [(6, 40), (40, 6), (4, 4)])
-def test_the_principal_plane_is_that_of_the_singular_vectors(shape):
-    """Of few rows and of few dimensions, which are computed from different Gram matrices."""
-    rows = np.random.default_rng(0).normal(size=shape)
-    steps = rows[:4].reshape(2, 2, -1)
-    points, path = principal_plane(rows, steps)
-    moved = rows - rows.mean(0)
-    axes = np.linalg.svd(moved)[2][:2].T
-    np.testing.assert_allclose(np.abs(points), np.abs(moved @ axes), atol=1e-9)
-    np.testing.assert_allclose(path.reshape(4, 2), points[:4], atol=1e-9)

@@ -179,8 +179,8 @@ def test_a_covariance_that_is_missing_or_none_is_said():
     negative = -torch.eye(16, dtype=torch.float64)
     negative[0, 0] = 16
     for covariance, words in (
-        (None, "whiten needs the covariance of the base classes' features, which is missing"),
-        (0 * negative, "whiten needs base classes whose rows differ"),
+        (None, "whiten needs the covariance of the base classes' features"),
+        (0 * negative, "of several different rows per class"),
         (20 * negative, "base_covariance is not a covariance"),
     ):
         with pytest.raises(UserError, match=words):

@@ -30,12 +30,10 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.methods.bapa import bapa, mixture_rule
 from protoadapt.core.methods.cipa import cipa, cosine_rule
 from protoadapt.core.methods.family import Rule, learn
-from protoadapt.core.methods.protonet import metric_rule, protonet
+from protoadapt.core.methods.prototypes import joint_rule, metric_rule, protonet, semi_protonet, soft_kmeans
 from protoadapt.core.methods.pt_map import pt_map, transport_rule
 from protoadapt.core.methods.rows import BLOCK_ROWS, Holder, Slices, kept, powered_rows
-from protoadapt.core.methods.semi_protonet import semi_protonet
 from protoadapt.core.methods.settings import declarations
-from protoadapt.core.methods.soft_kmeans import joint_rule, soft_kmeans
 from protoadapt.core.partial_labels import encode, warn_of_one_class
 from protoadapt.core.prototype_model import PrototypeModel, block_size, power_transform, two_best
 

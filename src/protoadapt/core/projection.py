@@ -56,21 +56,11 @@ def principal_plane(rows: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np
     >>> principal_plane(np.array([[0.0, 0], [4, 0], [4, 1], [0, 1]]), np.zeros((1, 1, 2)))[0].round(1).tolist()
     [[-2.0, -0.5], [2.0, -0.5], [2.0, 0.5], [-2.0, 0.5]]
     """
-    from scipy.linalg import eigh
+    from sklearn.decomposition import PCA
 
-    center = rows.mean(0, dtype=np.float64)
-    moved = rows - center
-    n, dim = moved.shape
-    # Of the smaller Gram matrix two eigenvectors: of all 1,280 dimensions' every one takes ten times as long.
-    few = dim > n > 2
-    gram = moved @ moved.T if few else moved.T @ moved
-    _, vectors = eigh(gram, subset_by_index=[max(len(gram) - 2, 0), len(gram) - 1])
-    axes = vectors[:, ::-1]
-    if few:
-        axes = moved.T @ axes
-        axes /= np.linalg.norm(axes, axis=0).clip(1e-12)
-    axes = axes * np.sign(np.take_along_axis(axes, np.abs(axes).argmax(0)[None], 0))
-    return moved @ axes, (steps - center) @ axes
+    with np.errstate(invalid="ignore"):  # rows that are all the same have no variance to share out
+        plane = PCA(min(2, *rows.shape), random_state=0).fit(rows)
+    return tuple((part - plane.mean_) @ plane.components_.T for part in (rows, steps))
 
 
 def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) -> dict[str, Any] | None:

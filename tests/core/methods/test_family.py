@@ -20,9 +20,9 @@ from protoadapt.core.methods.bapa import bapa, mixture_rule
 from protoadapt.core.methods.cipa import cipa
 from protoadapt.core.methods.common import powered, unit
 from protoadapt.core.methods.family import Rule, learn, log_shares, sizes_are_equal
+from protoadapt.core.methods.prototypes import semi_protonet
 from protoadapt.core.methods.pt_map import pt_map, transport_rule
 from protoadapt.core.methods.rows import Holder, Slices, kept, powered_rows
-from protoadapt.core.methods.semi_protonet import semi_protonet
 from protoadapt.core.methods.settings import CENTERS
 from protoadapt.core.prototype_model import two_best
 

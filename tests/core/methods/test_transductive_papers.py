@@ -5,12 +5,11 @@ import torch
 from helpers.cases import clouds, slow
 from reference import REFERENCE
 
-from protoadapt.core.methods.alpha_tim import alpha_tim
 from protoadapt.core.methods.bd_cspn import bd_cspn
 from protoadapt.core.methods.common import class_means, neighbours, sq_distances, tied_argmax, unit
 from protoadapt.core.methods.fine_tune import transductive_fine_tuning
 from protoadapt.core.methods.laplacian_shot import laplacian_shot
-from protoadapt.core.methods.tim import tim_adm, tim_gd
+from protoadapt.core.methods.tim import alpha_tim, tim_adm, tim_gd
 
 CASES = [  # arguments of the method and of its slow loop
     (laplacian_shot, {"lam": 1.2, "rectify": False, "n_neighbors": 4}),

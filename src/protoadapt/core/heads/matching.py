@@ -5,11 +5,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from protoadapt.core.heads.head import EpisodeHead, HeadShape, Noise
-from protoadapt.core.methods.matching_net import label_attention
+from protoadapt.core.methods.inductive import label_attention
 
 
 class MatchingNet(EpisodeHead):
-    """Each query takes the labels of the support rows it resembles; `methods.matching_net` with its gradient.
+    """Each query takes the labels of the support rows it resembles; `methods.inductive.matching_net` with its gradient.
 
     Without full context embeddings there is nothing to learn but the backbone.
     """

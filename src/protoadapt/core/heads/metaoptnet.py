@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from protoadapt.core.heads.head import EpisodeHead, HeadShape, Noise
-from protoadapt.core.methods.ridge import ridge_scores
+from protoadapt.core.methods.inductive import ridge_scores
 
 PENALTY = 50.0
 COST = 0.1

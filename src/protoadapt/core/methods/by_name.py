@@ -16,26 +16,20 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import BROKEN, UserError, clean_json, no_such
-from protoadapt.core.methods.affinities import bpa
-from protoadapt.core.methods.alpha_tim import alpha_tim
 from protoadapt.core.methods.bapa import bapa
 from protoadapt.core.methods.bavardage import bavardage
 from protoadapt.core.methods.bd_cspn import bd_cspn
 from protoadapt.core.methods.cipa import cipa
 from protoadapt.core.methods.embedding_propagation import embedding_propagation
 from protoadapt.core.methods.fine_tune import transductive_fine_tuning
+from protoadapt.core.methods.inductive import matching_net, ridge, simpleshot
 from protoadapt.core.methods.laplacian_shot import laplacian_shot
-from protoadapt.core.methods.matching_net import matching_net
 from protoadapt.core.methods.paddle import paddle
-from protoadapt.core.methods.protonet import protonet
+from protoadapt.core.methods.prototypes import protonet, semi_protonet, soft_kmeans
 from protoadapt.core.methods.pt_map import pt_map
-from protoadapt.core.methods.ridge import ridge
-from protoadapt.core.methods.semi_protonet import semi_protonet
 from protoadapt.core.methods.settings import check_arguments, declarations
-from protoadapt.core.methods.simpleshot import simpleshot
-from protoadapt.core.methods.soft_kmeans import soft_kmeans
-from protoadapt.core.methods.tim import tim_adm, tim_gd
-from protoadapt.core.methods.whitening import whiten
+from protoadapt.core.methods.tim import alpha_tim, tim_adm, tim_gd
+from protoadapt.core.methods.transforms import bpa, whiten
 
 METHODS: dict[str, Callable[..., Tensor]] = {
     function.__name__: function
@@ -120,8 +114,8 @@ def _parsed(spec: str, registry: Mapping[str, Callable[..., Any]], kind: str) ->
 def _after(transform: Method, method: Method) -> Method:
     """The method on transformed episodes, with its own settings; those of the transform are part of the name."""
     check_arguments(transform.name, transform.function, transform.arguments)
-    implied = getattr(transform.function, "implies", {})
-    implied = {key: implied[key] for key in implied if key in declarations(method.function)}
+    powered = transform.name == "whiten" and "power" in declarations(method.function)
+    implied = {"power": "off"} if powered else {}
 
     @functools.wraps(method.function)
     def run(episodes: Episodes, **arguments: Any) -> Tensor:

@@ -5,20 +5,26 @@ Class weights w, started at the support means, give p = softmax(−τ/2 ‖z −
     λ₀ · cross-entropy(support) − λ₁ · H(Y) + λ₂ · H(Y|X),
 
 H(Y) the entropy of the queries' mean p, H(Y|X) the mean entropy of their p. The first of these two is largest when all
-classes are equally frequent among the queries: TIM assumes balance, and loses when it is absent (α-TIM does less so).
+classes are equally frequent among the queries: TIM assumes balance, and loses when it is absent (α-TIM less so).
 Where the class shares π are known, `class_prior` puts −KL(mean p ‖ π) in the place of H(Y): the same, but for a
 constant, when π is uniform.
 Axes: E episodes, W classes, S support rows, Q queries, N = S + Q, D.
 """
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import TINY, class_means, shares, transductive_only, unit
-from protoadapt.core.methods.settings import ClassPrior, LearningRate, LossWeights, Steps, Temperature, checked
+from protoadapt.core.methods.settings import ClassPrior, LearningRate, LossWeights, Setting, Steps, Temperature, checked
+
+Order = Annotated[
+    float | None,
+    Setting("order α of the entropies, above 1; none: 2 with one shot, 5 with two to four, 7 with more", 1.001, 1e3),
+]
 
 
 @checked
@@ -81,6 +87,31 @@ def tim_adm(
         M = scale * P.exp()
         A = (T - M + M.sum(-1, keepdim=True) * A) / T.sum(-1, keepdim=True)
     return log_p(A)[..., n_support:].exp().mT
+
+
+@checked
+def alpha_tim(
+    episodes: Episodes,
+    *,
+    alpha: Order = None,
+    n_iter: Steps = 1000,
+    lr: LearningRate = 1e-4,
+    temp: Temperature = 15.0,
+    weights: LossWeights = (1.0, 1.0, 1.0),
+) -> Tensor:
+    """α-TIM. Veilleux, Boudiaf, Piantanida, Ben Ayed: Realistic Evaluation of Transductive Few-Shot Learning (NeurIPS
+    2021).
+
+    TIM-GD whose two query entropies are H_α(p) = (1 − Σ p^α)/(α − 1). H_α(Y) is flatter around equal class sizes than
+    Shannon's entropy, so they may differ; the cross-entropy stays Shannon's. Returns (E, Q, W).
+    """
+    transductive_only(episodes, "α-TIM")
+    if alpha is None:
+        shots = episodes.shots.mean(1)
+        orders = torch.where(shots < 2, 2.0, torch.where(shots < 5, 5.0, 7.0)).to(episodes.rows)
+    else:
+        orders = episodes.rows.new_full((len(episodes),), alpha)
+    return descend(episodes, orders, n_iter, lr, temp, weights)
 
 
 def descend(
