@@ -70,12 +70,6 @@ def test_blocks_do_not_show(monkeypatch):
     assert [len(part) for part in classifier.answer(X[:0])] == [0, 0, 0, 0]
 
 
-def test_negative_features_work():
-    model = make_estimator("bapa", {}).fit(X - 0.5, Y)
-    answers = Classifier.of(model, NAMES, MODEL, X - 0.5, Y).answer(X - 0.5)
-    np.testing.assert_array_equal(answers.best[:, 0], model.predict(X - 0.5))
-
-
 @pytest.mark.parametrize("method", ESTIMATORS)
 def test_rows_of_no_class_by_their_familiarity(tmp_path, method):
     """Against a loop: the largest mean cosine to the labelled rows of a class."""
@@ -99,14 +93,7 @@ def test_settings_are_checked():
         ("cipb", {}, "did you mean 'cipa'"),
         ("cipa", {"tao": 1}, "did you mean 'tau'"),
         ("cipa", {"tau": "much"}, "tau is 'much': it must be a number"),
-        ("protonet", {"tau": "x"}, "tau is 'x'"),
-        ("protonet", {"metric": [1]}, "metric is"),
-        ("bapa", {"lam": float("inf")}, "lam is inf"),
-        ("bapa", {"power": "odd"}, "power is 'odd'"),
         ("cipa", {"tau": 0}, "tau is 0"),
-        ("cipa", {"tau": -1}, "tau is -1"),
-        ("pt_map", {"class_prior": "abc"}, "class_prior is 'abc'"),
-        ("pt_map", {"class_prior": ["a", 1]}, "it must be a list of numbers"),
         ("cipa", {"device": "cuda"}, "cipa has no setting .device."),
     ):
         with pytest.raises(UserError, match=words):

@@ -108,20 +108,6 @@ def test_unknown_is_a_correction_that_is_kept(folder, named):
         named(support=("support", "out/labels.csv"))
 
 
-def test_a_correction_is_not_applied_to_another_picture_beside_the_table(folder, named):
-    for path in (folder / "images").rglob("*-*.*"):
-        path.rename(folder / "images" / path.name)
-    named(out="out")
-    correct(folder / "out" / "labels.csv", "blue-0.png", "red")
-    shutil.copy(folder / "images" / "green-0.png", folder / "out" / "blue-0.png")
-    with pytest.raises(UserError, match=r"line .* names 'blue-0.png', which is .*images.* and, another file, .*out/"):
-        named(support=("support", "out/labels.csv"))
-    shutil.copy(folder / "images" / "blue-0.png", folder / "out" / "blue-0.png")
-    result = named(support=("support", "out/labels.csv"))
-    assert [p["label"] for p in result["pictures"] if p["support"] and p["file"] == "blue-0.png"] == ["red"]
-    assert not any("out/blue-0.png" in picture["file"] for picture in result["pictures"])
-
-
 def test_a_guess_is_confirmed_by_emptying_it_and_a_shot_taken_back_by_removing_it(folder, named):
     named()
     text = (folder / "out" / "labels.csv").read_text().replace("uncalibrated,red", "uncalibrated,")
@@ -134,3 +120,25 @@ def test_a_guess_is_confirmed_by_emptying_it_and_a_shot_taken_back_by_removing_i
     named()
     (folder / "support" / "red" / "0.png").unlink()
     assert [one["support"] for one in named()["classes"]] == [2, 2, 1]
+
+
+def test_a_sentence_and_nothing_lost(folder, named):
+    named()
+    (folder / "out" / "mine.txt").write_text("mine")
+    correct(folder / "out" / "labels.csv", "day 0/red-0.png", "blue")
+    before = listing(folder / "out")
+    shutil.copytree(folder / "support" / "red", folder / "same" / "a")
+    shutil.copytree(folder / "support" / "red", folder / "same" / "b")
+    (folder / "twice.csv").write_text("file,label\nday 0/red-0.png,red\nday 0/red-0.png,blue\n")
+    (folder / "one class.csv").write_text("file,label\nday 0/red-0.png,red\nday 1/red-1.jpg,red\n")
+    for support, words in (
+        (("twice.csv",), r"red-0.png' is labelled 'red' in .*twice.csv' and '.*red-0.png', the same picture, 'blue'"),
+        (("one class.csv",), "gives one class only, 'red': add examples of at least one other class"),
+        (("same",), r"is labelled 'a' in .* the same picture, 'b' in .*: keep one of the two labels"),
+        (("support",), "holds 1 correction that would be lost"),
+    ):
+        with pytest.raises(UserError, match=words) as error:
+            named(support=support)
+        assert "\n" not in str(error.value)
+        after = {name: content for name, content in listing(folder / "out").items() if name in before}
+        assert after == before  # features of further pictures may have been stored

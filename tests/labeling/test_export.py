@@ -13,7 +13,6 @@ import torch
 from protoadapt import UserError
 from protoadapt.cli.export_command import export_command as command
 from protoadapt.core.estimators import BAPAClassifier
-from protoadapt.core.prototype_model import power_transform
 from protoadapt.labeling import onnx_export
 from protoadapt.labeling.classifier import Classifier, save_classifier
 from protoadapt.vision import networks
@@ -75,18 +74,6 @@ def test_the_file_is_a_model_again(model, written):
     assert (said["size"], said["mean"], said["std"]) == (SIZE, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4])
     with pytest.raises(UserError, match="ONNX file already"):
         onnx_export.export(written[0], written[0].with_name("again.onnx"))
-
-
-@pytest.mark.parametrize("power", ["off", "strict", "signed", "auto"])
-def test_the_power_of_an_exported_graph_is_the_methods(power, monkeypatch):
-    """A graph cannot branch on values, so there the transform takes its general form."""
-    rows = torch.randn(20, 6)
-    rows[0] = 0
-    if power == "strict":
-        rows = rows.clamp_min(0)
-    want = power_transform(rows, 0.5, power)
-    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
-    torch.testing.assert_close(power_transform(rows, 0.5, power), want)
 
 
 def test_a_classifier_goes_from_pixels_to_named_probabilities(model, tmp_path, capsys):

@@ -17,7 +17,6 @@ from PIL import Image
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import BAPAClassifier
-from protoadapt.core.prototype_model import two_best
 from protoadapt.labeling import load_classifier, predict, save_classifier
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision import networks
@@ -316,15 +315,8 @@ def test_pictures_that_cannot_be_read(folder, named):
     assert not (folder / "out" / "labels.csv").exists()
 
 
-def test_every_row_is_answered_once(named, monkeypatch):
-    """24 contents: neither the fit nor the outputs answer them again."""
-    counts = []
-
-    def counted(logits):
-        counts.append(len(logits))
-        return two_best(logits)
-
-    for module in ("core.estimators", "core.prototype_model"):
-        monkeypatch.setattr(f"protoadapt.{module}.two_best", counted)
-    named()
-    assert sum(counts) == 24
+def test_no_unlabelled_pictures(folder, named):
+    result = named(images="support")
+    assert [one["found"] for one in result["classes"]] == [0, 0, 0]
+    assert result["next"] == []
+    assert all(row["guess"].startswith("(folder)") for row in read_table(folder / "out" / "labels.csv"))

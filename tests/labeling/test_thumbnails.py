@@ -1,10 +1,8 @@
 """Small pictures beside labels.json, and inside the report."""
 
-import io
 import json
 import re
 
-import numpy as np
 import pytest
 from helpers.pages import board_data, labels, row, thumb
 from PIL import Image
@@ -12,7 +10,6 @@ from PIL import Image
 from protoadapt.cli.report_command import report_command
 from protoadapt.labeling import outputs as thumbnails
 from protoadapt.report.label_page import labels_page
-from protoadapt.vision.pictures.decode import data_url, thumbnail
 
 
 def test_what_is_looked_at_first_is_shown_large_and_the_report_stays_as_small():
@@ -77,18 +74,3 @@ def test_a_file_from_outside_leads_to_no_other_file(tmp_path):
     for broken in ({}, {"pictures": 3}, {"pictures": [3]}):
         assert thumbnails.with_images(broken, tmp_path) == broken
     assert json.dumps(shown)
-
-
-@pytest.mark.parametrize("count", [350, 600, 1000])
-def test_no_report_of_a_thousand_pictures_has_six_megabytes(count):
-    """Noise is the worst that can be made small: each copy keeps to its bytes, and with all of them the page to its."""
-    noise, content = np.random.default_rng(0).integers(0, 256, (400, 300, 3), np.uint8), io.BytesIO()
-    Image.fromarray(noise).save(content, "JPEG", quality=95)
-    side = thumbnails.side_for(count)
-    small = thumbnail(content.getvalue(), side, thumbnails.LARGEST_FOR[side])
-    assert len(small) <= thumbnails.LARGEST_FOR[side] < len(thumbnail(content.getvalue(), side))
-    with Image.open(io.BytesIO(small)) as image:
-        assert max(image.size) > side / 2, "still worth looking at"
-    full = data_url(b"RIFF".ljust(thumbnails.LARGEST_FOR[side], b"\0"))
-    rows = [row(f"holiday/IMG_{i:04d}.webp", "cat", thumb=full) for i in range(count)]
-    assert len(labels_page(labels(pictures=rows)).encode()) < 6_000_000

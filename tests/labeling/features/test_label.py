@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -194,14 +193,6 @@ def test_examples_among_the_rows_count_once_where_their_content_is_known(hashed_
     (tmp_path / "s.csv").write_text("file,label\na/003.jpg,light\n")
     with pytest.raises(UserError, match=r"'a/003.jpg' is labelled 'light' in .*, the same picture, 'dark'"):
         label_features([tmp_path / "s", tmp_path / "s.csv"], hashed_features, tmp_path / "o", model=model)
-
-
-def test_the_columns_are_those_that_the_page_names(features, tmp_path):
-    (tmp_path / "s.csv").write_text("file,label\na/000.png,dark\nb/001.jpg,mid\n")
-    label_features([tmp_path / "s.csv"], features, tmp_path / "out")
-    page = (Path(__file__).parents[3] / "docs" / "scale.md").read_text()
-    (sentence,) = re.findall(r"`labels.parquet`, with the columns (.*?);", page, re.DOTALL)
-    assert set(re.findall(r"`(.*?)`", sentence)) == set(pq.read_schema(tmp_path / "out" / "labels.parquet").names)
 
 
 def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, capsys):
