@@ -12,7 +12,7 @@ from helpers.cases import clouds
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import GRIDS, evaluate, tune
-from protoadapt.core.features import synthetic_features, within_class_covariance
+from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, method
 from protoadapt.core.protocol import Protocol
 
@@ -125,43 +125,7 @@ def test_transformed_methods_keep_the_laws():
         method("bpa+simpleshot")(episodes)
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ("bpq+cipa", "transform 'bpq'"),
-        ("bpa+cipq", "method 'cipq'"),
-        ("bpa(reg=-1)+cipa", "reg is -1"),
-        ("bpa+cipa(tau=-1)", "tau is -1"),
-    ],
-)
-def test_wrong_transforms_are_named(spec, words):
-    with pytest.raises(UserError, match=words):
-        method(spec)
-
-
-def test_methods_that_need_the_base_covariance_ask_for_it():
-    with pytest.raises(UserError, match=r"bavardage needs the covariance .* --base FILE"):
-        METHODS["bavardage"](replace(clouds()[0], base_covariance=None))
-
-
 # Whitening before a method
-
-
-def test_whitening_helps_where_rows_of_one_class_differ_along_few_directions():
-    rng = np.random.default_rng(0)
-    labels, loud = np.repeat(np.arange(40), 40), np.where(np.arange(24) < 4, 3.0, 1.0)
-    rows = 5 + 1.2 * rng.normal(size=(40, 24))[labels] + loud * rng.normal(size=(len(labels), 24))
-    table, base = torch.from_numpy(rows.clip(0)), labels < 20
-    covariance = within_class_covariance(table[base], torch.from_numpy(labels[base])).double()
-    for name in ("bapa", "cipa"):
-        assert method(f"whiten+{name}").settings["power"] == "off"
-        plain, better = (
-            evaluate(table[~base], labels[~base], spec, Protocol(), base_covariance=covariance, episodes=300)
-            for spec in (name, f"whiten+{name}")
-        )
-        mean, half = better.minus(plain)
-        assert mean - half > 1
-    assert method("whiten+protonet").settings.keys() == method("protonet").settings.keys()
 
 
 def test_whitening_depends_on_the_shape_of_the_covariance_alone():
@@ -178,6 +142,8 @@ def test_a_covariance_that_is_missing_or_none_is_said():
     episodes, _ = clouds()
     negative = -torch.eye(16, dtype=torch.float64)
     negative[0, 0] = 16
+    with pytest.raises(UserError, match=r"bavardage needs the covariance .* --base FILE"):
+        METHODS["bavardage"](replace(episodes, base_covariance=None))
     for covariance, words in (
         (None, "whiten needs the covariance of the base classes' features"),
         (0 * negative, "of several different rows per class"),
