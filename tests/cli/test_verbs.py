@@ -181,16 +181,18 @@ def test_another_missing_module_is_no_extra():
         RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory: you tried …"),
         ImportError("lib.so: failed to map segment from shared object"),
         RuntimeError("can't start new thread"),
+        OSError(24, "Too many open files"),
     ],
 )
-def test_a_machine_out_of_memory_is_a_sentence(error, capsys):
+def test_a_machine_out_of_memory_or_descriptors_is_a_sentence(error, capsys):
     def short():
         raise error
 
     with pytest.raises(SystemExit) as ended:
         main(short)
     assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("error: there is not enough memory")
+    words = "hardly any file descriptor is left" if isinstance(error, OSError) else "there is not enough memory"
+    assert capsys.readouterr().err.startswith(f"error: {words}")
 
 
 def test_a_warning_of_ours_is_a_note_and_another_says_where_it_comes_from():

@@ -1,11 +1,10 @@
 """Work that threads do ahead."""
 
-import resource
 import threading
 
 import pytest
 
-from protoadapt.core.threads import ahead, descriptors_left
+from protoadapt.core.threads import ahead
 
 
 def test_threads_work_ahead_in_order_and_not_too_far():
@@ -34,13 +33,3 @@ def test_no_more_threads_than_asked_for_and_none_left_behind():
     with pytest.raises(ValueError, match="the fourth"):
         done.extend(ahead(work, range(100), 5, threads=1))
     assert (done, len(seen), threading.active_count()) == ([0, 1, 2], 1, before)
-
-
-def test_descriptors_are_counted_and_given_back():
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[0], 512), before[1]))
-    try:
-        assert not descriptors_left(512)
-        assert descriptors_left(16)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)

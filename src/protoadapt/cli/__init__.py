@@ -39,7 +39,7 @@ def main(command: Callable[[], object] | None = None) -> None:
         sys.stderr.close()
     except OSError as error:
         path = f" {error.filename!r}" if error.filename else ""
-        _fail(f"{error.strerror or error}{path}: check the path, its permissions and the free disk space")
+        _fail(_lack(error) or f"{error.strerror or error}{path}: check the path, its permissions and the disk space")
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
@@ -86,21 +86,21 @@ def _absent(error: Exception, verb: list[str]) -> str:
     return f"this needs {package}, which is not installed: {install(extra)}"
 
 
-SPARE = 16
-"""File descriptors that imports, codecs and threads may need at once: with fewer, libraries fail in any way."""
-LACK = re.compile(r"allocat|bad_alloc|failed to map segment|start new thread", re.IGNORECASE)
-"""How libraries speak of memory that has run out."""
+LACK = {
+    r"allocat|MemoryError|failed to map segment|start new thread": (
+        "there is not enough memory: close other programs, or give fewer or smaller files at a time"
+    ),
+    "too many open files": "hardly any file descriptor is left: raise the limit (ulimit -n 1024)",
+}
+"""How libraries speak of what a machine has run out of, and the sentence for it."""
 
 
 def _lack(error: BaseException | None) -> str:
     """The sentence for an error of a machine that has run out of something, whatever a library made of it; or ""."""
-    from protoadapt.core.threads import descriptors_left
-
-    if not descriptors_left(SPARE):
-        return "hardly any file descriptor is left: raise the limit (ulimit -n 1024)"
     while error is not None:
-        if isinstance(error, MemoryError) or LACK.search(str(error)):
-            return "there is not enough memory: close other programs, or give fewer or smaller files at a time"
+        for words, sentence in LACK.items():
+            if re.search(words, repr(error), re.IGNORECASE):
+                return sentence
         error = error.__cause__ or error.__context__
     return ""
 

@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -14,17 +14,6 @@ R = TypeVar("R")
 def cores() -> int:
     """CPU cores that this process may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def descriptors_left(number: int) -> bool:
-    """Whether so many more files can be open at once."""
-    try:
-        with ExitStack() as opened:
-            for _ in range(number):
-                opened.enter_context(open(os.devnull))
-    except OSError:
-        return False
-    return True
 
 
 def ahead(

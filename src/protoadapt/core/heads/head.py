@@ -9,7 +9,6 @@ places of the last stage get rows that hold them: D = C · side², channel by ch
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isqrt
 from typing import ClassVar
 
 import torch
@@ -133,26 +132,17 @@ def as_method(
 def _check_episodes(name: str, head: EpisodeHead, episodes: Episodes, pictures: bool) -> None:
     """Raises UserError where a head cannot answer these episodes."""
     transductive_only(episodes, name)
-    shape, dims, shots = head.shape, episodes.rows.shape[1], episodes.shots
-    expected = shape.dim * shape.side**2 if head.places else shape.dim
-    if dims != expected and not pictures:
-        way_out = "with the network of the same run"
-        if dims % shape.dim == 0 and isqrt(dims // shape.dim) ** 2 * shape.dim == dims:  # rows that hold places
-            way_out = "with --maps, as it looks at the places of the last stage" if head.places else "without --maps"
-        raise UserError(
-            f"{name} was trained with rows of {expected} numbers and the features have {dims}: extract them {way_out}"
-        )
-    if head.fixed_way and episodes.n_way != shape.way:
-        raise UserError(
-            f"{name} answers {shape.way} classes, as it was trained, and the episodes have {episodes.n_way}: "
-            f"set --way {shape.way}, or train it with --set way={episodes.n_way}"
-        )
-    if head.fixed_shot and not bool((shots == shape.shot).all()):
-        raise UserError(
-            f"{name} takes {shape.shot} support rows per class, as it was trained, and the episodes have "
-            f"{int(shots.min())} to {int(shots.max())}: set --shot {shape.shot}, or train it with "
-            f"--set shot={int(shots.max())}"
-        )
+    shape, shots = head.shape, episodes.shots
+    n_numbers = shape.dim * shape.side**2 if head.places else shape.dim
+    maps = "with --maps, as it looks at the places of the last stage" if head.places else "without --maps"
+    facts = [
+        (not pictures, "numbers per row", n_numbers, [episodes.rows.shape[1]], f"extract with its own network, {maps}"),
+        (head.fixed_way, "classes", shape.way, [episodes.n_way], f"set --way {shape.way}"),
+        (head.fixed_shot, "support rows per class", shape.shot, shots.unique().tolist(), f"set --shot {shape.shot}"),
+    ]
+    for counts, what, trained, found, way_out in facts:
+        if counts and found != [trained]:
+            raise UserError(f"{name} was trained with {trained} {what} and the episodes have {found[0]:g}: {way_out}")
 
 
 def dropout(x: Tensor, share: float, noise: Noise) -> Tensor:
