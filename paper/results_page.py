@@ -84,7 +84,8 @@ def paper_table(table: Table, rows: Iterable[Row], results: Results) -> str:
     for shot in SHOTS:
         header += [f"{shot}-shot: paper", "here", "difference"]
     header += ["training", "epochs", "seed", "hardware"]
-    cells = [[*row.words, *_accuracy_cells(row, results), *_training_cells(row.trial.run, results)] for row in rows]
+    shown = [row for row in rows if row.trial.run.absent or any(results.get(row.trial, k, row.method) for k in SHOTS)]
+    cells = [[*row.words, *_accuracy_cells(row, results), *_training_cells(row.trial.run, results)] for row in shown]
     return markdown(header, cells)
 
 
