@@ -138,25 +138,11 @@ def test_mistakes_are_one_sentence(folder, model, words, said):
     assert said in command.refused(*words, cwd=folder)
 
 
-def test_a_model_given_with_features_is_always_meant(protoadapt, monkeypatch):
-    asked = []
-    result = {key: [] for key in ("classes", "pictures", "notes", "skipped", "next")}
-    monkeypatch.setattr("protoadapt.labeling.label", lambda *_, model, **options: asked.append(model) or result)
-    places = ("label", "--support", "support", "--features", "f", "--out", "o")
-    for words in ((), ("--model", "lite0"), ("--model", "cub")):
-        protoadapt(*places, *words)
-    assert asked == [None, "lite0", "cub"]
-
-
 def test_a_class_that_may_be_misspelt_is_said_in_one_line(protoadapt, folder, model):
     (folder / "t.csv").write_text("file,label\nday 0/green-0.png,Green\n")
     places = ["--support", "support", "--support", "t.csv", "--images", "images", "--out", "out"]
     _, err = protoadapt("label", *places, "--model", model)
-    said = f"note: {almost_the_same('Green', 'green')}\n"
-    assert err == said
-    _, err = protoadapt("suggest", *places[:-1], "next", "--n", "2", "--model", model)
-    assert err == said
-    assert json.loads((folder / "next" / "next.json").read_text())["notes"] == [almost_the_same("Green", "green")]
+    assert err == f"note: {almost_the_same('Green', 'green')}\n"
 
 
 def test_of_many_skipped_files_the_others_are_counted_and_found(protoadapt, folder, model):

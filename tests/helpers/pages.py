@@ -18,8 +18,8 @@ def thumb(color: str = "red", kind: str = "PNG") -> str:
 
 
 def row(file: str, label: str, confidence: float = 0.9, **changes: Any) -> dict[str, Any]:
-    told = {"file": file, "label": label, "confidence": confidence, "runner_up": "dog", "margin": 0.1}
-    return {**told, "unknown": False, "thumb": thumb(), "support": False, **changes}
+    document = {"file": file, "label": label, "confidence": confidence, "runner_up": "dog", "margin": 0.1}
+    return {**document, "unknown": False, "thumb": thumb(), "support": False, **changes}
 
 
 def labels(
@@ -34,18 +34,18 @@ def labels(
             row("b.jpg", "cat", 0.55, margin=0.10),
             row("c.jpg", "dog", 0.71, runner_up="cat", margin=0.42),
         ]
-    told = {"schema": "protoadapt-labels/1", "title": "Pets", "made": "2025-03-01T10:00:00+00:00"}
-    told |= {"model": {"name": "lite0", "dataset": "ImageNet", "weights": "0123456789abcdef", "size": 224}}
-    told |= {"method": {"name": "bapa", "settings": {"tau": 10.0}}, "calibrated": True, "temperature": 0.8}
-    told |= {"threshold": 0.3, "versions": {"protoadapt": "0.1.0"}}
+    document = {"schema": "protoadapt-labels/1", "title": "Pets", "made": "2025-03-01T10:00:00+00:00"}
+    document |= {"model": {"name": "lite0", "dataset": "ImageNet", "weights": "0123456789abcdef", "size": 224}}
+    document |= {"method": {"name": "bapa", "settings": {"tau": 10.0}}, "calibrated": True, "temperature": 0.8}
+    document |= {"threshold": 0.3, "versions": {"protoadapt": "0.1.0"}}
     kinds = [(one["label"], one["support"], one["unknown"]) for one in pictures]
-    told["classes"] = []
+    document["classes"] = []
     for name in names:
         support, unknown = kinds.count((name, True, False)), kinds.count((name, False, True))
         found = kinds.count((name, False, False)) + unknown
-        told["classes"].append({"name": name, "support": support, "found": found, "unknown": unknown})
-    told |= {"pictures": pictures}
-    return {**told, "skipped": [], "paths": None, **changes}
+        document["classes"].append({"name": name, "support": support, "found": found, "unknown": unknown})
+    document |= {"pictures": pictures}
+    return {**document, "skipped": [], "paths": None, **changes}
 
 
 class Parsed(HTMLParser):

@@ -20,9 +20,9 @@ def opened(tmp_path, chromium):
     asked: list[str] = []
     contexts = []
 
-    def show(told, width=1200, **media):
+    def show(document, width=1200, **media):
         path = tmp_path / "report.html"
-        path.write_text(labels_page(told), encoding="utf-8")
+        path.write_text(labels_page(document), encoding="utf-8")
         if not contexts:
             contexts.append(chromium.new_context(accept_downloads=True, viewport={"width": width, "height": 800}))
         view = contexts[0].new_page()
@@ -76,8 +76,8 @@ def test_nothing_sticks_out_and_axe_finds_nothing_serious(opened, width):
 
     paths = {"rows": [[0, 0], [1, 1]], "row_label": [0, 1], "support": [True, False], "steps": [[[0, 0]], [[1, 1]]]}
     points = {"points": [[i, i] for i in range(5)], "paths": {"cat": [[0, 1], [1, 1]]}}
-    told = labels(paths=paths, map=points, skipped=[{"file": "x" * 200, "reason": "broken"}])
-    view = opened(told, width, color_scheme="dark")
+    document = labels(paths=paths, map=points, skipped=[{"file": "x" * 200, "reason": "broken"}])
+    view = opened(document, width, color_scheme="dark")
     view.keyboard.press("s")
     for mode in ("grid", "map", "about"):
         view.click(f"[data-mode={mode}]")
@@ -111,8 +111,8 @@ def test_corrections_stay_in_the_browser_and_become_a_csv(opened):
     pictures += [
         row(name, "cat", 0.5 + i / 100) for i, name in enumerate(('a,"b".jpg', "=c.jpg", "d.jpg", "e.jpg", "f.jpg"))
     ]
-    told = labels(pictures)
-    view = opened(told)
+    document = labels(pictures)
+    view = opened(document)
     view.click("#save-corrections")
     view.wait_for_selector(".toast:has-text('nothing to save yet')")
     view.keyboard.press("s")
@@ -125,7 +125,7 @@ def test_corrections_stay_in_the_browser_and_become_a_csv(opened):
     view.keyboard.press("1")
     view.keyboard.press("Control+z")  # f.jpg is left alone
     view.close()
-    again = opened(told)
+    again = opened(document)
     again.wait_for_function("() => document.querySelector('#save-corrections .number').textContent === '4'")
     with again.expect_download() as coming:
         again.click("#save-corrections")
@@ -180,9 +180,9 @@ def test_the_modules_make_one_script():
 
 def test_names_are_not_cut_where_they_differ_and_the_proposed_class_stands_first(opened):
     names = ("American_Crow", "American_Goldfinch", "White_breasted_Nuthatch", "White_necked_Raven")
-    told = [row(f"{i}.jpg", name, 1.0, support=True) for i, name in enumerate(names)]
-    told.append(row("u.jpg", names[1], 0.55, runner_up=names[0], margin=0.27, unknown=True))
-    view = opened(labels(told, names))
+    document = [row(f"{i}.jpg", name, 1.0, support=True) for i, name in enumerate(names)]
+    document.append(row("u.jpg", names[1], 0.55, runner_up=names[0], margin=0.27, unknown=True))
+    view = opened(labels(document, names))
     view.click("[data-scope=all]")
     view.fill("input[type=range]", "80")
     cut = "(all) => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent)"

@@ -1,4 +1,4 @@
-"""The page of labels: nothing from outside becomes markup, nothing is fetched, and what it says is what was told."""
+"""The page of labels: nothing from outside becomes markup, nothing is fetched, and it says what the file says."""
 
 import base64
 import hashlib
@@ -34,17 +34,17 @@ NASTY = [
 names = st.one_of(st.sampled_from(NASTY), st.text(st.characters(exclude_categories=[]), max_size=30))
 
 
-def parsed(told: dict) -> Parsed:
-    page = labels_page(told)
+def parsed(made: dict) -> Parsed:
+    page = labels_page(made)
     page.encode()  # every page is UTF-8, whatever a name holds
     return Parsed(page)
 
 
-def shown(told: dict) -> dict:
-    return board_data(labels_page(told))
+def shown(made: dict) -> dict:
+    return board_data(labels_page(made))
 
 
-def told_with(file: str, a: str, b: str, reason: str, title: str) -> dict:
+def made_with(file: str, a: str, b: str, reason: str, title: str) -> dict:
     pictures = [
         row(file, a, 1.0, support=True),
         row(file, b, 0.8, runner_up=a),
@@ -53,16 +53,20 @@ def told_with(file: str, a: str, b: str, reason: str, title: str) -> dict:
     ]
     paths = {"rows": [[0, 0], [1, 1]], "row_label": [0, 1], "support": [True, False]}
     paths["steps"] = [[[0, 0], [0.5, 0.5]], [[9, 1], [5, 5]]]
-    told = labels(pictures, (a, b), title=title, skipped=[{"file": file, "reason": reason}], paths=paths)
-    return {**told, "model": {"name": a, "dataset": b, "weights": reason, "size": file}, "versions": {a: b, "x": file}}
+    made = labels(pictures, (a, b), title=title, skipped=[{"file": file, "reason": reason}], paths=paths)
+    return {
+        **made,
+        "model": {"name": a, "dataset": b, "weights": reason, "size": file},
+        "versions": {a: b, "x": file},
+    }
 
 
 @settings(max_examples=60, deadline=None)
 @given(names, names, names, names, names)
 def test_names_from_outside_change_no_markup(file, a, b, reason, title):
     a, b = a + "1", b + "2"  # two classes, whatever is drawn
-    hostile = parsed(told_with(file or "f", a, b, reason or "r", title or "t"))
-    harmless = parsed(told_with("file", "one1", "two2", "reason", "title"))
+    hostile = parsed(made_with(file or "f", a, b, reason or "r", title or "t"))
+    harmless = parsed(made_with("file", "one1", "two2", "reason", "title"))
     # Names beside the stars appear where there is room for them: in text elements, which are no one's markup.
     assert [e for e in hostile.shape if e[0] != "text"] == [e for e in harmless.shape if e[0] != "text"]
     assert hostile.all("h1")[0][1] == visible(title or "t")
@@ -114,8 +118,8 @@ def test_nothing_is_fetched_and_nothing_foreign_runs():
 
 
 def test_links_lead_inside_the_page():
-    told = labels(paths={"rows": [[0, 0]] * 3, "row_label": [0, 1, -1], "support": [True, False, False], "steps": []})
-    page = parsed({**told, "skipped": [{"file": "x", "reason": "broken"}]})
+    made = labels(paths={"rows": [[0, 0]] * 3, "row_label": [0, 1, -1], "support": [True, False, False], "steps": []})
+    page = parsed({**made, "skipped": [{"file": "x", "reason": "broken"}]})
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     targets = [attributes["href"] for attributes, _ in page.all("a")]
@@ -127,7 +131,7 @@ def test_links_lead_inside_the_page():
     assert all(int(b[1]) <= int(a[1]) + 1 for a, b in pairwise(headings)), "no level is left out"
 
 
-def test_the_board_has_every_picture_as_it_was_told():
+def test_the_board_has_every_picture_as_it_is_written():
     board = shown(labels())
     assert board["files"] == ["s/cat.png", "s/dog.png", "a.jpg", "b.jpg", "c.jpg"]
     assert [board["classes"][code] for code in board["label"]] == ["cat", "dog", "cat", "cat", "dog"]
@@ -147,9 +151,9 @@ def test_a_file_without_suggestions_begins_with_the_least_certain():
 
 
 def test_suggestions_stand_in_their_order_with_their_reasons():
-    told = [{"file": "c.jpg", "kind": "uncertain", "reason": "dog or <cat>"}, {"file": "gone.jpg", "reason": "?"}]
-    told += [{"file": "a.jpg", "reason": "resembles no example"}, {"file": "s/cat.png", "reason": ""}]
-    board = shown(labels(next=told))
+    made = [{"file": "c.jpg", "kind": "uncertain", "reason": "dog or <cat>"}, {"file": "gone.jpg", "reason": "?"}]
+    made += [{"file": "a.jpg", "reason": "resembles no example"}, {"file": "s/cat.png", "reason": ""}]
+    board = shown(labels(next=made))
     assert board["next"] == [4, 2, 3], "no examples, no other files; then the rest"
     assert board["suggested"] == 2
     assert board["reasons"] == {"4": "dog or <cat>", "2": "resembles no example"}
@@ -170,16 +174,16 @@ def test_who_gave_a_label_is_known():
     assert board["correction"] == "(page corrected)"
 
 
-def test_counts_and_bars_are_what_was_told():
-    pictures = [row(f"{i}", "cat", support=i < 2) for i in range(5)]
-    pictures += [row("u", "dog", 0.2, unknown=True), row("v", "dog")]
-    page = parsed(labels(pictures))
+def test_counts_and_bars_are_of_all_pictures_though_a_sample_is_shown():
+    kinds = {"cat": (2, 3, 0), "dog": (0, 2000, 500)}
+    classes = [dict(zip(("name", "support", "found", "unknown"), (name, *of))) for name, of in kinds.items()]
+    page = parsed(labels([row("a", "cat"), row("b", "dog", unknown=True)], classes=classes))
     (table,) = [text for attributes, text in page.all("table") if attributes["class"] == "balance"]
-    assert table == "classlabelledunknownexamples" + "cat302" + "dog210"
-    by_style = {a["class"]: a["width"] for a, _ in page.all("rect") if {"solid", "faint"} & set(a["class"].split())}
-    assert by_style == {"c0 solid": "40.00%", "c1 faint": "20.00%"}
+    assert table == "classlabelledunknownexamples" + "cat302" + "dog2,0005000"
+    widths = {a["class"]: a["width"] for a, _ in page.all("rect")}
+    assert widths == {"c0 solid": "0.10%", "c0": "0.15%", "c1": "75.00%", "c1 faint": "25.00%"}
     lead = page.all("p", "lead")[0][1]
-    assert lead == "5 pictures labelled with 2 classes from 2 examples. 1 may belong to no class."
+    assert lead == "2,003 pictures labelled with 2 classes from 2 examples. 500 may belong to no class."
 
 
 def test_the_page_says_whether_unknown_pictures_are_found():
@@ -193,8 +197,8 @@ def test_the_page_says_whether_unknown_pictures_are_found():
 
 def test_two_thousand_pictures_weigh_little_more_than_their_previews():
     small = thumb()
-    told = labels([row(f"folder/{i}.jpg", "cat", i / 2000, thumb=small) for i in range(2000)])
-    assert len(labels_page(told)) - 2000 * len(small) < 2000 * 600
+    made = labels([row(f"folder/{i}.jpg", "cat", i / 2000, thumb=small) for i in range(2000)])
+    assert len(labels_page(made)) - 2000 * len(small) < 2000 * 600
 
 
 scalars = st.none() | st.booleans() | st.floats() | st.integers() | st.text()
@@ -204,9 +208,9 @@ values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(s
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from([*labels()]), st.sampled_from([*row("a", "b")]), values)
 def test_values_of_any_kind_give_a_page_or_a_sentence(key, inside, value):
-    for document in (labels([{**row("a", "cat"), inside: value}]), {**labels(), key: value}):
+    for made in (labels([{**row("a", "cat"), inside: value}]), {**labels(), key: value}):
         try:
-            Parsed(report_page({"labels.json": document}))
+            Parsed(report_page({"labels.json": made}))
         except UserError as error:
             assert str(error) == "labels.json is damaged: write it again with the command that made it"  # noqa: PT017
 
@@ -290,15 +294,3 @@ def test_what_is_looked_at_closely_is_shown_large():
 )
 def test_an_opened_picture_links_to_its_file_where_that_is_near(folder, file, link):
     assert shown(labels([row(file, "cat", 0.5)], folder=folder))["links"] == ({"0": link} if link else {})
-
-
-def test_totals_are_those_of_all_pictures_though_a_sample_is_shown():
-    classes = [
-        {"name": "cat", "support": 2, "found": 3000, "unknown": 40},
-        {"name": "dog", "support": 1, "found": 1000, "unknown": 0},
-    ]
-    page = parsed(labels([row("a", "cat"), row("b", "cat", unknown=True), row("c", "dog")], classes=classes))
-    lead = page.all("p", "lead")[0][1]
-    assert lead == "4,000 pictures labelled with 2 classes from 3 examples. 40 may belong to no class."
-    (table,) = [text for attributes, text in page.all("table") if attributes["class"] == "balance"]
-    assert table == "classlabelledunknownexamples" + "cat3,000402" + "dog1,00001"
