@@ -1,23 +1,18 @@
-"""Trained heads, one paper per file; this dict is the registry.
+"""Trained heads; this dict is the registry.
 
 To add one: write a file with a subclass of `head.EpisodeHead` and list it here. It is then an objective of training
 (under the same name), it is saved beside the backbone, and `protoadapt evaluate FILE --head RUN` runs it.
 """
 
 from protoadapt.core.heads.deepemd import DeepEMD
-from protoadapt.core.heads.epnet import EPNet
-from protoadapt.core.heads.feat import FEAT
-from protoadapt.core.heads.gnn import GNN
+from protoadapt.core.heads.graphs import GNN, TPN, EPNet
 from protoadapt.core.heads.head import EpisodeHead as EpisodeHead
 from protoadapt.core.heads.head import HeadShape as HeadShape
 from protoadapt.core.heads.head import as_method as as_method
 from protoadapt.core.heads.leo import LEO
-from protoadapt.core.heads.matching import MatchingNet, MatchingNetFCE
 from protoadapt.core.heads.metaoptnet import MetaOptNetRidge, MetaOptNetSVM
-from protoadapt.core.heads.relation import RelationNet
+from protoadapt.core.heads.metric import FEAT, TADAM, MatchingNet, MatchingNetFCE, RelationNet
 from protoadapt.core.heads.snail import SNAIL
-from protoadapt.core.heads.tadam import TADAM
-from protoadapt.core.heads.tpn import TPN
 
 HEADS: dict[str, type[EpisodeHead]] = {
     "matching": MatchingNet,
