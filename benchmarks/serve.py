@@ -12,11 +12,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import httpx
@@ -48,7 +49,7 @@ def load(address: str, contents: list[bytes], clients: int, seconds: float, most
     """Requests per second, errors and latencies of so many clients."""
     times: list[float] = []
     errors: list[str] = []
-    end, lock = time.perf_counter() + seconds, threading.Lock()
+    end, lock = time.perf_counter() + seconds, Lock()
 
     def client(number: int) -> None:
         with httpx.Client(base_url=address, timeout=120) as visitor:
@@ -66,11 +67,8 @@ def load(address: str, contents: list[bytes], clients: int, seconds: float, most
                     errors.extend([problem] if problem else [])
 
     start = time.perf_counter()
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(clients) as pool:
+        list(pool.map(client, range(clients)))
     took, ordered = time.perf_counter() - start, sorted(times)
     share = {"median_ms": 1000 * statistics.median(ordered), "p95_ms": 1000 * ordered[int(0.95 * (len(ordered) - 1))]}
     return {"clients": clients, "requests": len(times), "per_second": len(times) / took, "errors": errors[:5], **share}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.choice import choice_section, winner
+from paper.choice_page import choice_section, winner
 from paper.choice_plans import CHOICES, MANY_VIEWS, ONE_VIEW, with_views
 from paper.comparators_page import NOT_TRAINED, comparators_section, here, read_comparators
 from paper.difference_tables import differences_table, small_files_note

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from paper.choice import choice_table, judged, winner
+from paper.choice_page import choice_table, judged, winner
 from paper.choice_plans import CHOICES, CHOSEN, with_views
 from paper.cub_plans import FULL, SMALL_FILES
 from paper.figures import draw_figures
