@@ -1,12 +1,14 @@
 """Episodes for tests: clouds of non-negative rows, any shape, any type."""
 
 import inspect
+from importlib import import_module
 
 import numpy as np
 import torch
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.features import BASE
+from protoadapt.core.methods import METHODS
 
 
 def clouds(
@@ -52,24 +54,20 @@ def bases(episodes: Episodes, dtype: torch.dtype | None = None) -> dict[str, tor
     return {name: getattr(episodes, name).to(dtype) for name in BASE}
 
 
-def slow(reference, episodes: Episodes, **arguments) -> torch.Tensor:
-    """A one-episode numpy reference, looped."""
-    answers = []
+def slow_loop(name: str):
+    """The reference loop of a method: of the same name, in a file of the same name."""
+    return getattr(import_module(f"reference.{METHODS[name].__module__.rpartition('.')[2]}"), name)
+
+
+def slow(loop, episodes: Episodes, **arguments) -> torch.Tensor:
+    """A one-episode numpy reference, or that of the method of a name, looped."""
+    loop, answers = slow_loop(loop) if isinstance(loop, str) else loop, []
     for e in range(len(episodes)):
         one = episodes[e : e + 1]
-        extra = None if one.unlabeled is None else one.unlabeled[0].double().numpy()
-        mean = None if one.base_mean is None else one.base_mean.double().numpy()
-        for name in {"base_covariance"} & inspect.signature(reference).parameters.keys():
-            arguments[name] = getattr(one, name).double().numpy()
-        answers.append(
-            reference(
-                one.support[0].double().numpy(),
-                one.support_labels[0].numpy(),
-                one.query[0].double().numpy(),
-                one.n_way,
-                unlabeled=extra,
-                base_mean=mean,
-                **arguments,
-            )
-        )
+        parts = {"unlabeled": None if one.unlabeled is None else one.unlabeled[0]}
+        parts |= {name: getattr(one, name) for name in BASE}
+        taken = parts.keys() & inspect.signature(loop).parameters.keys()
+        more = {name: part.double().numpy() for name in taken if (part := parts[name]) is not None}
+        support, labels, query = one.support[0].double(), one.support_labels[0], one.query[0].double()
+        answers.append(loop(support.numpy(), labels.numpy(), query.numpy(), one.n_way, **more, **arguments))
     return torch.from_numpy(np.stack(answers))

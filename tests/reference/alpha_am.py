@@ -3,9 +3,8 @@
 import numpy as np
 import torch
 
-from .alpha_tim import alpha_entropy
 from .common import Adam, class_means, nearest_shares, one_hot, rows, unit
-from .tim import cross_entropy
+from .tim import alpha_entropy, cross_entropy
 
 
 def alpha_am(
@@ -14,8 +13,6 @@ def alpha_am(
     query,
     n_way,
     *,
-    unlabeled=None,
-    base_mean=None,
     n_iter=1000,
     n_neighbors=None,
     reach=None,

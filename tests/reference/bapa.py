@@ -25,7 +25,6 @@ def bapa(
     n_way,
     *,
     unlabeled=None,
-    base_mean=None,
     n_iter=8,
     sigma=0.4,
     lam=11.0,

@@ -12,7 +12,6 @@ def bavardage(
     query,
     n_way,
     *,
-    unlabeled=None,
     base_mean=None,
     base_covariance=None,
     n_iter=5,

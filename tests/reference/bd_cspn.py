@@ -26,7 +26,7 @@ def rectify(support, support_labels, query, n_way):
     return rectified, query
 
 
-def bd_cspn(support, support_labels, query, n_way, *, unlabeled=None, base_mean=None):
+def bd_cspn(support, support_labels, query, n_way, *, base_mean=None):
     support, query = cl2n(rows(support), base_mean), cl2n(rows(query), base_mean)
     prototypes, query = rectify(support, support_labels, query, n_way)
     return hard(-squared_distance(query, prototypes))

@@ -26,7 +26,6 @@ def cipa(
     n_way,
     *,
     unlabeled=None,
-    base_mean=None,
     n_iter=20,
     sigma=0.2,
     tau=10.0,

@@ -21,9 +21,7 @@ def propagator(x, alpha):
     return total
 
 
-def embedding_propagation(
-    support, support_labels, query, n_way, *, unlabeled=None, base_mean=None, alpha=0.5, label_alpha=0.2
-):
+def embedding_propagation(support, support_labels, query, n_way, *, alpha=0.5, label_alpha=0.2):
     """Rows through the propagator with α, then labels through that of the new rows, its rows scaled to sum 1."""
     x = np.concatenate([rows(support), rows(query)])
     x = propagator(x, alpha) @ x

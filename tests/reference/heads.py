@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 from .common import class_means, one_hot, softmax, squared_distance, unit
 from .embedding_propagation import embedding_propagation
-from .matching_net import matching_net
+from .inductive import matching_net
 
 
 def matching(weights, support, labels, query, n_way):

@@ -53,8 +53,6 @@ def ilpc(
     query,
     n_way,
     *,
-    unlabeled=None,
-    base_mean=None,
     n_neighbors=15,
     alpha=0.8,
     per_class=3,

@@ -11,17 +11,7 @@ def energy(y, unary, affinity, lam):
 
 
 def laplacian_shot(
-    support,
-    support_labels,
-    query,
-    n_way,
-    *,
-    unlabeled=None,
-    base_mean=None,
-    lam=None,
-    n_neighbors=2,
-    n_iter=20,
-    rectify=True,
+    support, support_labels, query, n_way, *, base_mean=None, lam=None, n_neighbors=2, n_iter=20, rectify=True
 ):
     """Bound updates y ← softmax(−a + λWy); W marks the nearest other (shifted) queries and is not symmetrised.
 

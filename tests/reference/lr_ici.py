@@ -85,20 +85,7 @@ def credibility(basis, y, n_lambdas, ratio):
     return key
 
 
-def lr_ici(
-    support,
-    support_labels,
-    query,
-    n_way,
-    *,
-    unlabeled=None,
-    base_mean=None,
-    C=10.0,
-    n_components=5,
-    per_class=5,
-    n_lambdas=100,
-    ratio=1e-3,
-):
+def lr_ici(support, support_labels, query, n_way, *, C=10.0, n_components=5, per_class=5, n_lambdas=100, ratio=1e-3):
     """Each round: label all queries anew, rank them by credibility, take up to per_class more a pseudo-class, refit on
     support and all taken so far (with the new labels). It ends when every query is in; the last fit answers."""
     s, q = unit(rows(support)), unit(rows(query))

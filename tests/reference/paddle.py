@@ -15,18 +15,7 @@ def rounds(support, support_labels, query, n_way, gammas, temps):
         yield u
 
 
-def paddle(
-    support,
-    support_labels,
-    query,
-    n_way,
-    *,
-    unlabeled=None,
-    base_mean=None,
-    n_iter=100,
-    gamma=1.0,
-    scale=None,
-):
+def paddle(support, support_labels, query, n_way, *, n_iter=100, gamma=1.0, scale=None):
     """Settled from the authors' code: the range is that of the queries, and support rows are scaled by it too."""
     support, query = rows(support), rows(query)
     if scale is None:
@@ -39,17 +28,6 @@ def paddle(
     return u
 
 
-def unem(
-    support,
-    support_labels,
-    query,
-    n_way,
-    *,
-    unlabeled=None,
-    base_mean=None,
-    scale=10.0,
-    gammas=(2.0,) * 10,
-    temps=(2.0,) * 10,
-):
+def unem(support, support_labels, query, n_way, *, scale=10.0, gammas=(2.0,) * 10, temps=(2.0,) * 10):
     *_, u = rounds(scale * unit(rows(support)), support_labels, scale * unit(rows(query)), n_way, gammas, temps)
     return u

@@ -27,8 +27,6 @@ def pt_map(
     query,
     n_way,
     *,
-    unlabeled=None,
-    base_mean=None,
     lam=10.0,
     n_iter=20,
     step=0.2,

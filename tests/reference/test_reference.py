@@ -4,18 +4,20 @@ import inspect
 
 import numpy as np
 import pytest
+from helpers.cases import slow_loop
 from scipy.special import digamma
 from scipy.stats import dirichlet_multinomial
 
 from protoadapt.core.methods import method
 
-from . import REFERENCE, cipa, laplacian_shot, simpleshot, soft_kmeans
 from .bapa import bapa, log_shares
 from .bd_cspn import bd_cspn
 from .cases import episode, means, softened
+from .cipa import cipa
 from .common import hard, one_hot, unit
-from .protonet import protonet
-from .semi_protonet import semi_protonet
+from .inductive import simpleshot
+from .laplacian_shot import laplacian_shot
+from .prototypes import protonet, semi_protonet, soft_kmeans
 
 # ---------------------------------------------------------------------------------------------- prototypes
 
@@ -97,7 +99,6 @@ DEFAULTS = {  # of the papers, in our methods' words
     "transductive_fine_tuning": {"n_epochs": 25, "lr": 5e-5},
     "paddle": {"n_iter": 100, "gamma": 1.0, "scale": None},
     "bavardage": {"n_iter": 5, "prior": 2.0, "beta": 10.0, "most": 5.0},
-    "bapa": {"lam": 11.0, "kappa": 2.0, "n_iter": 8, "sigma": 0.4},
 }
 
 
@@ -105,7 +106,7 @@ DEFAULTS = {  # of the papers, in our methods' words
 def test_defaults_are_the_papers(name):
     """Of the methods, and of the loops they are compared with."""
     assert DEFAULTS[name].items() <= method(name).settings.items()
-    loop = inspect.signature(REFERENCE[name]).parameters
+    loop = inspect.signature(slow_loop(name)).parameters
     for key, value in DEFAULTS[name].items():
         if (written := loop.get(key)) and value is not None:
             assert written.default == value, key

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from . import alpha_tim, pt_map, tim_adm, tim_gd, transductive_fine_tuning
 from .cases import episode, means, softened
 from .common import one_hot, sinkhorn, unit
-from .tim import adm_step, probabilities, tim_loss
+from .fine_tune import transductive_fine_tuning
+from .pt_map import pt_map
+from .tim import adm_step, alpha_tim, probabilities, tim_adm, tim_gd, tim_loss
 
 # ---------------------------------------------------------------------------------------------- transport
 

@@ -1,9 +1,11 @@
-"""Transductive Information Maximization (Boudiaf et al., NeurIPS 2020): TIM-GD and TIM-ADM."""
+"""Transductive Information Maximization, for imbalanced queries too."""
 
 import numpy as np
 import torch
 
 from .common import Adam, class_means, one_hot, rows, softmax, squared_distance, unit
+
+# Transductive Information Maximization (Boudiaf et al., NeurIPS 2020): TIM-GD and TIM-ADM.
 
 
 def adm_step(s, y, q, w, temp, weights):
@@ -29,18 +31,7 @@ def adm_step(s, y, q, w, temp, weights):
     return new
 
 
-def tim_adm(
-    support,
-    support_labels,
-    query,
-    n_way,
-    *,
-    unlabeled=None,
-    base_mean=None,
-    n_iter=150,
-    temp=15.0,
-    weights=(0.1, 1.0, 0.1),
-):
+def tim_adm(support, support_labels, query, n_way, *, n_iter=150, temp=15.0, weights=(0.1, 1.0, 0.1)):
     """``weights`` are those of CE, H(Y) and H(Y|X). No stop test; the softmax at the final w."""
     s, q = unit(rows(support)), unit(rows(query))
     y = one_hot(support_labels, n_way)
@@ -78,20 +69,32 @@ def tim_loss(p_s, y, p_q, weights):
     return weights[0] * cross_entropy(p_s, y) - weights[1] * h_y + weights[2] * h_y_given_x
 
 
-def tim_gd(
-    support,
-    support_labels,
-    query,
-    n_way,
-    *,
-    unlabeled=None,
-    base_mean=None,
-    n_iter=1000,
-    lr=1e-4,
-    temp=15.0,
-    weights=(0.1, 1.0, 0.1),
-):
+def tim_gd(support, support_labels, query, n_way, *, n_iter=1000, lr=1e-4, temp=15.0, weights=(0.1, 1.0, 0.1)):
     def loss(p_s, y, p_q):
         return tim_loss(p_s, y, p_q, weights)
+
+    return descend(loss, support, support_labels, query, n_way, n_iter, lr, temp)
+
+
+# α-TIM for imbalanced queries (Veilleux et al., NeurIPS 2021).
+
+
+def alpha_entropy(p, alpha):
+    """(1 − Σ p^α)/(α − 1) along the last axis."""
+    return (1 - (p**alpha).sum(dim=-1)) / (alpha - 1)
+
+
+def alpha_tim(
+    support, support_labels, query, n_way, *, alpha=None, n_iter=1000, lr=1e-4, temp=15.0, weights=(1.0, 1.0, 1.0)
+):
+    """TIM-GD with α-entropies for H(Y) and H(Y|X); the cross-entropy stays Shannon's (the authors' configuration)."""
+    if alpha is None:
+        shot = len(support) / n_way
+        alpha = 2.0 if shot < 2 else 5.0 if shot < 5 else 7.0
+
+    def loss(p_s, y, p_q):
+        h_y = alpha_entropy(p_q.mean(dim=0), alpha)
+        h_y_given_x = alpha_entropy(p_q + 1e-12, alpha).mean()
+        return weights[0] * cross_entropy(p_s, y) - weights[1] * h_y + weights[2] * h_y_given_x
 
     return descend(loss, support, support_labels, query, n_way, n_iter, lr, temp)

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from helpers.cases import clouds, slow
-from reference import REFERENCE
 
 from protoadapt.core.methods.bd_cspn import bd_cspn
 from protoadapt.core.methods.common import class_means, neighbours, sq_distances, tied_argmax, unit
@@ -25,14 +24,14 @@ CASES = [  # arguments of the method and of its slow loop
 @pytest.mark.parametrize("shots", [1, 5], ids=str)
 def test_equals_the_slow_loop(run, arguments, shots):
     episodes, _ = clouds(shots=shots, spread=1.0)
-    expected = slow(REFERENCE[run.__name__], episodes, **arguments)
+    expected = slow(run.__name__, episodes, **arguments)
     torch.testing.assert_close(run(episodes, **arguments), expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("run", [tim_adm, bd_cspn])
 def test_more_rows_than_dimensions_equal_the_slow_loop(run):
     episodes, _ = clouds(dim=6, queries=20)
-    torch.testing.assert_close(run(episodes), slow(REFERENCE[run.__name__], episodes), atol=1e-6, rtol=0)
+    torch.testing.assert_close(run(episodes), slow(run.__name__, episodes), atol=1e-6, rtol=0)
 
 
 # ------------------------------------------------------------------------------------------- an episode stops by itself

@@ -5,9 +5,7 @@ import torch
 from .common import Adam, class_means, rows, unit
 
 
-def transductive_fine_tuning(
-    support, support_labels, query, n_way, *, unlabeled=None, base_mean=None, n_epochs=25, lr=5e-5
-):
+def transductive_fine_tuning(support, support_labels, query, n_way, *, n_epochs=25, lr=5e-5):
     """A linear head on unit features, started at the unit class means and bias 0.
 
     Settled from the authors' code: the mean is taken over the raw rows, then made unit; one Adam serves both losses, so
