@@ -14,7 +14,7 @@ from protoadapt.labeling.classifier import classifier_bytes
 from protoadapt.labeling.dataset_export import FORMS, dataset_files
 from protoadapt.labeling.outputs import LARGEST_FOR, labels_csv_text, side_for
 from protoadapt.report.label_page import labels_page
-from protoadapt.vision.pictures.decode import THUMB, data_url, thumbnail
+from protoadapt.vision.pictures.decode import THUMB, data_url, shrunk
 
 KINDS = {
     "labels.csv": "text/csv; charset=utf-8",
@@ -51,7 +51,7 @@ def _report(session: Session, metadata: Mapping[str, Any]) -> str:
     result["title"] = title_of(session.folder) or result["title"]
     side = side_for(len(board.present)) or THUMB
     files = [session.copy(board.pictures[place].key, LARGE) for place in board.present]
-    copies = ahead(lambda file: thumbnail(file.read_bytes(), side, LARGEST_FOR[side]), files, 64)
+    copies = ahead(lambda file: shrunk(file.read_bytes(), side, largest=LARGEST_FOR[side])[0], files, 64)
     for record, small in zip(result["pictures"], copies):
         record["thumb"] = data_url(small)
     return labels_page(result)

@@ -21,7 +21,7 @@ from protoadapt.labeling import support
 from protoadapt.labeling.classifier import Answers, save_classifier
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_of, from_text, name_in, to_folder, to_text
 from protoadapt.labeling.sorting import APART, check_way, sort_pictures
-from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, thumbnail
+from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, shrunk
 from protoadapt.vision.pictures.read import read_file
 from protoadapt.vision.pictures.walk import Skipped
 
@@ -307,7 +307,7 @@ def write_thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], out: Path)
         name = f"{FOLDER}/{content.hex()}{size}.webp" if content else None
         try:
             if name is None or not (out / name).is_file():
-                small = thumbnail(read_file(file), side, LARGEST_FOR[side])
+                small = shrunk(read_file(file), side, largest=LARGEST_FOR[side])[0]
                 name = name or f"{FOLDER}/{hashlib.sha256(small).hexdigest()}{size}.webp"
                 with files.written_whole(out / name) as partial:
                     partial.write_bytes(small)

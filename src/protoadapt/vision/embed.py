@@ -77,9 +77,8 @@ def embed_batches(
     forward: Callable[[Tensor], Tensor] = network if pooling == 1 else partial(network, pooling=pooling)
     if maps:
         forward = lambda x: network.maps_from(x, 0).flatten(1)  # type: ignore[operator]  # noqa: E731
-    device = device_of(network)
-    launched = _launched(network, forward, metadata, batches, views, device)
-    if device.type != "cuda":
+    launched = _launched(network, forward, metadata, batches, views)
+    if (device := device_of(network)).type != "cuda":
         return launched
     import torch
 
@@ -98,13 +97,13 @@ def _launched(
     metadata: Mapping[str, Any],
     batches: Iterable[Any],
     views: int,
-    device: torch.device,
 ) -> Iterator[tuple[Any, Tensor]]:
     """Features of each batch; from a GPU they may still be under way."""
     import torch
 
     from protoadapt.vision.networks.engines import OnnxNetwork, engine_threads
 
+    device = device_of(network)
     mean, std = (255 * torch.tensor(metadata[key], device=device).view(3, 1, 1) for key in ("mean", "std"))
     threads = engine_threads(network)
     for key, pixels in batches:

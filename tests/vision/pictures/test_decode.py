@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from protoadapt.vision.pictures.decode import Box, Picture, decode, thumbnail
+from protoadapt.vision.pictures.decode import Box, Picture, decode, shrunk
 from protoadapt.vision.pictures.formats import UnreadablePicture
 
 
@@ -108,7 +108,7 @@ def test_transparent_pictures_are_laid_on_white(tmp_path: Path, image: Image.Ima
     file = tmp_path / f"a.{suffix}"
     image.save(file, **options)
     assert decode(Picture("a", "", str(file)), 8).min() == 255
-    assert np.asarray(Image.open(BytesIO(thumbnail(file.read_bytes())))).min() == 255
+    assert np.asarray(Image.open(BytesIO(shrunk(file.read_bytes(), 96)[0]))).min() == 255
 
 
 def test_large_jpeg_reduced_while_decoding_stays_near(tmp_path: Path) -> None:

@@ -75,22 +75,18 @@ def chosen_engine(
         raise UserError(f"onnxruntime computes on the CPU, not on {device!r}: use --device cpu")
     if engine != TORCH and on_cpu and isinstance(network, Staged):
         try:
-            return _on_onnxruntime(network, metadata, keep), ONNXRUNTIME
+            graph = graph_of(network.stages, metadata)
+            fast = OnnxNetwork(OnnxEngine(graph, torch.get_num_threads()), network.dim).eval()
+            cosine = agreement(network, fast, metadata["size"])
+            if not cosine >= AGREE:  # NaN does not agree
+                raise UserError(f"its features differ from torch's, cosine {cosine:.6f}")
+            if keep:
+                keep_graph(graph, metadata)
+            return fast, ONNXRUNTIME
         except Exception as error:  # not installed, too old, out of memory: torch computes the same features
             if engine == ONNXRUNTIME:
                 raise UserError(f"onnxruntime does not compute this network ({error}): {install('label')}") from error
     return network.to(device=device, memory_format=torch.channels_last).eval(), TORCH  # type: ignore[call-overload]
-
-
-def _on_onnxruntime(network: Staged, metadata: Mapping[str, Any], keep: bool) -> Staged:
-    graph = graph_of(network.stages, metadata)
-    fast = OnnxNetwork(OnnxEngine(graph, torch.get_num_threads()), network.dim).eval()
-    cosine = agreement(network, fast, metadata["size"])
-    if not cosine >= AGREE:  # NaN does not agree
-        raise UserError(f"its features differ from torch's, cosine {cosine:.6f}")
-    if keep:
-        keep_graph(graph, metadata)
-    return fast
 
 
 @torch.inference_mode()

@@ -73,17 +73,14 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[st
 
 def _fill(network: nn.Module, file: Path) -> None:
     """Load the weights of a file, safetensors or a state dict of torch, into a network. No code runs."""
-    if not file.is_file():
-        raise UserError(f"there are no weights {str(file)!r}: check the path")
     try:
         weights = load_file(file) if file.suffix == ".safetensors" else torch.load(file, "cpu", weights_only=True)
-        missing = network.load_state_dict(weights, strict=False).missing_keys  # the classifier is left over
+        if missing := network.load_state_dict(weights, strict=False).missing_keys:  # the classifier is left over
+            raise ValueError(f"it lacks {missing[0]!r}")
     except Exception as error:  # a damaged or foreign file may fail in any way
         raise UserError(
-            f"{file.name!r} holds no weights of this network ({first_line(error)}): give the file of its own"
+            f"{str(file)!r} holds no weights of this network ({first_line(error)}): give the file of its own"
         ) from error
-    if missing:
-        raise UserError(f"{file.name!r} lacks {missing[0]!r} of this network: give the file of its own weights")
 
 
 def _resize(settings: dict[str, Any]) -> Resize:

@@ -75,18 +75,11 @@ def decode_bytes(content: bytes, size: int, resize: Resize | None = None, box: B
             return _pixels(image, box, size, resize)
 
 
-def thumbnail(content: bytes, side: int = THUMB, largest: int | None = None) -> bytes:
-    """Make a WebP of at most `side` pixels per side, upright, without the file's metadata.
-
-    One of more than `largest` bytes, as of grass or gravel, is made again with less quality, then smaller.
-    """
-    return shrunk(content, side, largest=largest)[0]
-
-
 def shrunk(content: bytes, *sides: int, largest: int | None = None) -> list[bytes]:
     """Make WebP files of at most so many pixels per side, the largest first: upright, and without any metadata.
 
-    A picture is decoded once for all of them. Pillow would write a JPEG's comment, which may be a person's name, into
+    One of more than `largest` bytes, as of grass or gravel, is made again with less quality, then smaller. A picture is
+    decoded once for all of them. Pillow would write a JPEG's comment, which may be a person's name, into
     every copy: so nothing but pixels is copied.
     """
     with open_image(content) as image, _turn(image):

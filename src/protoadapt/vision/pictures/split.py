@@ -138,11 +138,7 @@ def write_pixels(
 
 
 def _decode_all(
-    pictures: list[Picture],
-    pixels: np.ndarray,
-    resize: Resize | None,
-    skip: bool,
-    on_progress: Progress,
+    pictures: list[Picture], pixels: np.ndarray, resize: Resize | None, skip: bool, on_progress: Progress
 ) -> dict[int, str]:
     """Decodes every picture into its row of pixels; returns the rows that could not be read, with the reason.
 
