@@ -17,26 +17,12 @@ from protoadapt.labeling.familiarity import (
     checked_rate,
     draw_task,
     familiar_means,
-    n_foreign,
     threshold_of,
     with_threshold,
 )
 from protoadapt.labeling.label_methods import ESTIMATORS, make_estimator
 
 TABLE = synthetic_features(classes=12, rows=40, dim=32, spread=0.6)
-
-
-@pytest.mark.parametrize(("way", "shot"), [(3, 1), (5, 2)])
-def test_foreign_pictures_are_of_classes_without_examples(way, shot):
-    _, labels = checked_rows(TABLE.features, TABLE.labels)
-    for seed in range(20):
-        task = draw_task(labels, way, shot, n_foreign(way), np.random.default_rng(seed))
-        class_of = dict(zip(labels[task.support], task.codes))
-        assert sorted(class_of.values()) == list(range(way))
-        assert len(task.support) == way * shot
-        assert [class_of.get(label, -1) for label in labels[task.unlabeled]] == task.y.tolist()
-        assert len(set(labels[task.unlabeled[task.y < 0]])) == n_foreign(way)
-        assert not set(task.support) & set(task.unlabeled)
 
 
 def test_familiarity_against_loops():

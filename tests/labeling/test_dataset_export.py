@@ -93,9 +93,6 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path)
     new, gone = tmp_path / "o", folder / "nowhere"
     for given, form, out, options, words in (
         (labels, "imagefolder", tmp_path / "full", {}, "is not an empty folder"),
-        (labels, "imagefoldr", new, {}, "did you mean 'imagefolder'"),
-        (labels, "imagefolder", new, {"sort": "move"}, "choose copy or link"),
-        (folder / "none.csv", "fiftyone", new, {}, "is no labels.json of `label`"),
         (gone, "fiftyone", new, {}, "labels.json' is no labels.json of `label`"),
         (changed(folder=None), "fiftyone", new, {}, "do not say where their pictures are"),
         (labels, "fiftyone", new, {"images": tmp_path}, "give their folder with --images"),

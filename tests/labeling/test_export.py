@@ -1,7 +1,6 @@
 """ONNX files: what is written answers as torch does, says what it is, and is not left behind when it differs."""
 
 import json
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -121,13 +120,3 @@ def test_a_file_that_differs_is_not_left_behind(model, written, tmp_path, monkey
 def test_names_are_checked_before_the_work(model, tmp_path, name, said):
     with pytest.raises(UserError, match=said):
         onnx_export.export(model[0], tmp_path / name)
-
-
-def test_what_is_not_installed_is_named(model, tmp_path, written, monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnxscript", None)
-    with pytest.raises(ModuleNotFoundError, match="onnxscript"):  # of which the command line makes a sentence
-        onnx_export.export(model[0], tmp_path / "f.onnx")
-    assert not list(tmp_path.iterdir())
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(UserError, match=r"'\.\[onnx\]'"):
-        networks.load(written[0])

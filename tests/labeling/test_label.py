@@ -16,7 +16,6 @@ from helpers.label_files import listing, read_table, truth
 from PIL import Image
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.labeling import load_classifier, predict, save_classifier
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision import networks
@@ -121,31 +120,18 @@ def test_output_inside_the_pictures_is_not_labelled(folder, named):
         assert [picture["file"] for picture in result["pictures"]] == [picture["file"] for picture in first["pictures"]]
 
 
-def test_a_picture_in_both_counts_once_with_the_label_it_was_given(folder, named, monkeypatch):
+def test_a_picture_in_both_counts_once_with_the_label_it_was_given(folder, named):
     shutil.copy(folder / "support" / "red" / "0.png", folder / "images" / "same.png")
     shutil.copy(folder / "support" / "red" / "0.png", folder / "images" / "once more.png")
     shutil.copy(folder / "support" / "red" / "0.png", folder / "support" / "red" / "twice.png")
     shutil.copy(folder / "images" / "day 0" / "blue-0.png", folder / "images" / "copy.png")
-    fits = []
-    real = BAPAClassifier.fit_rows
-
-    def spied(self, support, labels, arrays):
-        fits.append((len(support), len(arrays.index)))
-        return real(self, support, labels, arrays)
-
-    monkeypatch.setattr(BAPAClassifier, "fit_rows", spied)
     result = named()
-    assert fits == [(6, 18)]  # contents
     rows = {picture["file"]: picture for picture in result["pictures"]}
     assert len(rows) == 18 + 3 + 5  # files, and shots that are in no such file
     for name in ("same.png", "once more.png"):
         assert (rows[name]["support"], rows[name]["label"], rows[name]["confidence"]) == (True, "red", 1.0)
     assert rows["copy.png"]["label"] == rows["day 0/blue-0.png"]["label"] == "blue"
-    assert {one["name"]: (one["support"], one["found"]) for one in result["classes"]} == {
-        "red": (2, 6),
-        "green": (2, 6),
-        "blue": (2, 7),
-    }
+    assert [(one["support"], one["found"]) for one in result["classes"]] == [(2, 7), (2, 6), (2, 6)]
 
 
 def test_broken_pictures_are_listed_and_skipped(folder, named):
@@ -193,7 +179,7 @@ def calibrated(model, monkeypatch):
     return result
 
 
-def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrated):
+def test_pictures_unlike_all_examples_are_unknown(folder, named, calibrated):
     """By familiarity; predict agrees."""
     rng = np.random.default_rng(0)
     noise = {f"noise-{i}.png" for i in range(6)}
@@ -207,25 +193,13 @@ def test_pictures_unlike_all_examples_are_unknown(folder, named, model, calibrat
         name: "yes" if no else "no" for name, no in unknown.items()
     }
     assert {path.name for path in (folder / "out" / "sorted" / "unknown").iterdir()} == noise
-    again = predict(folder / "out" / "classifier.safetensors", [folder / "images"])
-    assert all(p["unknown"] == unknown[os.path.relpath(p["file"], folder / "images")] for p in again["pictures"])
-    predict(folder / "out" / "classifier.safetensors", [folder / "images"], out=folder / "p", sort="link")
-    assert not (folder / "p" / "sorted" / "unknown").exists()
-    options = {"out": folder / "p", "sort": "link", "sort_unknown": "apart"}
-    predict(folder / "out" / "classifier.safetensors", [folder / "images"], **options)
-    assert {path.name for path in (folder / "p" / "sorted" / "unknown").iterdir()} == noise
     assert "resembles none of the examples" in labels_page(result)
-    calibrated["thresholds"][0][0] = 1.0  # nothing is that familiar: given labels alone are known
-    strict = named(sort="copy", sort_unknown="apart")
-    assert [p["unknown"] for p in strict["pictures"]] == [not p["support"] for p in strict["pictures"]]
-    assert all(
-        picture["label"] == truth(picture["file"]) for picture in strict["pictures"] if picture["file"][0] == "d"
-    )
-    assert {path.name for path in (folder / "out" / "sorted").iterdir()} == {".sorted.json", "unknown"}
+    options = {"out": folder / "p", "sort": "link", "sort_unknown": "apart"}
+    again = predict(folder / "out" / "classifier.safetensors", [folder / "images"], **options)
+    assert all(picture["unknown"] == unknown[picture["file"]] for picture in again["pictures"])
+    assert {path.name for path in (folder / "p" / "sorted" / "unknown").iterdir()} == noise
     named(sort="copy")  # as long as nobody asks, a picture stays where it most likely belongs
-    places = {path.relative_to(folder / "out" / "sorted").parts for path in (folder / "out").rglob("sorted/**/day*/*")}
-    assert {truth(name) for _, _, name in places} == {"red", "green", "blue"}
-    assert all(label == truth(name) for label, _, name in places)
+    assert not (folder / "out" / "sorted" / "unknown").exists()
     with pytest.raises(UserError, match="--sort-unknown is 'aside': choose together or apart"):
         named(sort="copy", sort_unknown="aside")
 
@@ -250,25 +224,18 @@ def test_the_share_of_unknown_pictures_is_the_users_choice(folder, named, calibr
         named(unknown="2")
 
 
-def test_predict_wants_the_same_weights(folder, named, model, tmp_path_factory):
+def test_predict_wants_the_same_weights(folder, named, model, tmp_path):
     named()
-    other = tmp_path_factory.mktemp("other") / "tiny.safetensors"
-    from protoadapt.vision.networks.backbones import build
-    from protoadapt.vision.networks.model_files import save_fp16
-
-    about = {"backbone": "resnet12", "width": 8, "crop": "none", "dataset": "x", "size": 24}
-    save_fp16(build("resnet12", 8), about | {"mean": [0.5] * 3, "std": [0.25] * 3}, other)
     classifier, picture = folder / "out" / "classifier.safetensors", folder / "images" / "day 0" / "red-0.png"
+    fitted = load_classifier(classifier)
+    save_classifier(folder / "other.safetensors", replace(fitted, model=fitted.model | {"weights": "0" * 16}))
     with pytest.raises(UserError, match="has other weights"):
-        predict(classifier, [picture], model=other)
-    moved = shutil.copy(model, other)
+        predict(folder / "other.safetensors", [picture])
+    moved = shutil.copy(model, tmp_path / "moved.safetensors")
     assert predict(classifier, [picture], model=moved)["pictures"][0]["label"] == "red"
-    for given, words in (
-        (folder / "nowhere.png", "no picture"),
-        (folder / "support" / ".." / "out", "there are no pictures in"),
-    ):
+    for given, words in (("nowhere.png", "no picture can be read"), ("out", "there are no pictures in")):
         with pytest.raises(UserError, match=words):
-            predict(classifier, [given])
+            predict(classifier, [folder / given])
 
 
 def test_bad_input_is_a_sentence_and_leaves_nothing(folder, named):

@@ -1,12 +1,9 @@
 """What the report gets: the contract of labels.json, links and paths."""
 
 import json
-import os
-from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
-import pytest
 from helpers.pages import board_data
 
 from protoadapt.labeling import outputs
@@ -54,18 +51,3 @@ def test_pictures_that_are_all_the_same_have_no_paths(model):
         result = task.name(make_estimator("bapa", {})).result
         assert result["paths"] is None
         assert len(result["pictures"]) == 24
-
-
-@pytest.mark.parametrize("folder", [b"~", b"caf\xe9", b"file:", b"a?b=1"])
-def test_a_table_is_written_where_its_path_says(tmp_path, monkeypatch, folder):
-    """pyarrow itself takes ~ for the user's home, and some names for addresses of file systems."""
-    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra `scale` is not installed")
-    from protoadapt.labeling.outputs import parquet_writer
-
-    monkeypatch.chdir(tmp_path)
-    place = Path(os.fsdecode(folder), "labels.parquet")
-    with parquet_writer(place, ["a", "b"]):
-        pass
-    assert [*tmp_path.rglob("*.parquet")] == [tmp_path / place]
-    with open(place, "rb") as file:
-        assert parquet.read_table(file).num_rows == 0

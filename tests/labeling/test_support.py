@@ -67,18 +67,6 @@ def test_a_quotation_mark_that_is_not_closed_takes_no_line_away(tmp_path, paint,
         read_support([tmp_path / "t.csv"], tmp_path)
 
 
-def test_escaped_names_and_real_backslashes(tmp_path, paint):
-    strange = os.fsdecode(b"caf\xe9.png")
-    paint(tmp_path / "a.png", "red").rename(tmp_path / strange)
-    paint(tmp_path / r"b\x41.png", "red")
-    paint(tmp_path / "=1+1.png", "red")
-    table = tmp_path / "t.csv"
-    table.write_text('file,label\ncaf\\xe9.png,x\n"b\\x41.png",y\n./=1+1.png,z\n')
-    assert labels_of(read_support([table], tmp_path), tmp_path) == sorted(
-        [(strange, "x"), (r"b\x41.png", "y"), ("=1+1.png", "z")]
-    )
-
-
 def test_accents_in_two_spellings_are_one_class(tmp_path, paint):
     """é as one character and as two. Files keep their names, of which both may exist."""
     one, two = "caf\u00e9", "cafe\u0301"
