@@ -63,8 +63,8 @@ def test_a_result_names_ones_own_pictures_and_their_views(mine: Path, model: Pat
         (("--images", ".", "--manifest", "m.jsonl"), "--images and --manifest are given together"),
         ((), "no pictures are given: give one of"),
         (("--images", ".", "--split", "val", "--data", "."), "--split and --data have no effect with --images"),
-        (("--images", ".", "--shard", "1/2"), "--shard has no effect without --manifest"),
-        (("--images", ".", "--engine", "foo", "--workers", 2), "--engine and --workers have no effect without"),
+        (("--images", ".", "--shard", "1/2"), "--shard has no effect with --images"),
+        (("--images", ".", "--engine", "foo", "--workers", 2), "--engine and --workers have no effect with"),
         (("--manifest", "m.jsonl", "--maps", "--skip-corrupt"), "--maps and --skip-corrupt have no effect with"),
     ],
 )

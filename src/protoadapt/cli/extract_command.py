@@ -23,7 +23,7 @@ def extract_command(
     split: Annotated[str | None, option("base, val or novel (or train, val, test); default: novel")] = None,
     images: Annotated[Path | None, option("your pictures, one folder per class; replaces --dataset", "DIR")] = None,
     manifest: Annotated[Path | None, option("list from `protoadapt manifest`; replaces --dataset", "FILE")] = None,
-    crop: Annotated[str, option("none, or box: cut to the boxes of CUB (default: as in training)")] = "",
+    crop: Annotated[str | None, option("none, or box: cut to the boxes of CUB (default: as in training)")] = None,
     views: Annotated[int, option("views to average per picture: 1 itself, 2 adds its mirror image, …")] = 1,
     pooling: Annotated[float, option("exponent p of generalised-mean (GeM) pooling, 1 to 8; 1: plain average")] = 1.0,
     no_base_mean: Annotated[
@@ -50,15 +50,14 @@ def extract_command(
     if len(given := [option for option, place in places.items() if place]) != 1:
         problem = f"{' and '.join(given)} are given together" if given else "no pictures are given"
         raise UserError(f"{problem}: give one of --dataset NAME with --data DIR, --images DIR, or --manifest FILE")
-    if images or manifest:
-        of_dataset = {"--split": split, "--data": data_dir, "--no-base-mean": no_base_mean}
-        options.refuse_unused(of_dataset, f"with {given[0]}")
+    of_dataset: dict[str, Any] = {"--split": split, "--data": data_dir, "--no-base-mean": no_base_mean}
+    of_pictures: dict[str, Any] = {"--crop": crop, "--pooling": pooling != 1, "--maps": maps, "--cache": cache}
+    of_pictures["--skip-corrupt"] = skip_corrupt
+    of_manifest: dict[str, Any] = {"--shard": shard, "--engine": engine, "--workers": workers}
+    without = {"--dataset": of_manifest, "--images": of_dataset | of_manifest, "--manifest": of_dataset | of_pictures}
+    options.refuse_unused(without[given[0]], f"with {given[0]}")
     if manifest:
-        of_pictures = {"--crop": crop or None, "--maps": maps, "--cache": cache}
-        of_pictures |= {"--skip-corrupt": skip_corrupt, "--pooling": pooling != 1}
-        options.refuse_unused(of_pictures, "with --manifest")
         return _extract_manifest(model, manifest, out, shard or "0/1", engine or "local", workers, views, device)
-    options.refuse_unused({"--shard": shard, "--engine": engine, "--workers": workers}, "without --manifest")
     if check_output(out, model if Path(model).is_file() else None).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
     from protoadapt.core.features import save_features

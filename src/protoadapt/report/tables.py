@@ -16,7 +16,7 @@ from protoadapt.core.results import Record, class_interval, compare_runs, paired
 Row = Sequence[str]
 FORMATS = ("text", "markdown", "csv", "latex")
 SPEED = {"seconds": ".2f", "episodes/s": ",.0f"}
-PLAIN = {"runs": "d", "episodes/s": ".1f", "p": ".4g", "p Holm": ".4g"}  # the others have four decimals
+PLAIN = {"runs": "d", "episodes/s": ".1f", "p": ".4g", "p_holm": ".4g"}  # the others have four decimals
 UNKNOWN = "AUROC unknown"
 OVER_CLASSES = "± over classes"
 OVER_CLASSES_NOTE = "95 % half-widths of the accuracy and of the difference over the choice of classes (jackknife)"
@@ -157,11 +157,7 @@ def render_runs(results: Sequence[Record], reference: str | None, form: str) -> 
     """
     runs, minus = compare_runs(results, reference), f"minus {reference}"
     if form == "csv":
-        names = {"label": "method", "runs": "runs", "accuracy": "accuracy", "ci95": "ci95", "spread": "spread"}
-        if reference:
-            names |= {"difference": minus, "difference_ci95": f"{minus} ci95", "difference_spread": f"{minus} spread"}
-            names |= {"p": "p", "p_holm": "p Holm"}
-        return _csv([{name: run.get(key) for key, name in names.items()} for run in runs])
+        return _csv([{"method": run.pop("label"), **run} for run in runs])
     header = ["method", "accuracy", "spread", *([minus, "p"] if reference else [])]
     table = []
     for r in runs:
