@@ -27,24 +27,16 @@ def painted(paint, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def served(model):
-    """served(folder, "--port", "0", …): a context with the page's address; `folder` is all it may write to.
-
-    `before` is called in the new process, before the program.
-    """
+    """served(folder, …): a context with the page's address, of the process `served.pid`, which writes to `folder`."""
 
     @contextmanager
-    def page(folder, *words, ends_by=signal.SIGTERM, before=None):
+    def page(folder, *words, ends_by=signal.SIGTERM):
         command = [sys.executable, "-m", "protoadapt", "serve", "--model", model, "--port", "0", *words]
         environment = {**os.environ, "TMPDIR": str(folder)}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a job in the background would ignore it
-
-        def begin():
-            heard()
-            if before:
-                before()
-
-        process = subprocess.Popen(command, cwd=folder, env=environment, text=True, preexec_fn=begin, **pipes)
+        process = subprocess.Popen(command, cwd=folder, env=environment, text=True, preexec_fn=heard, **pipes)
+        page.pid = process.pid
         try:
             said = process.stdout.readline()
             assert said.startswith("Open http://"), said + process.stderr.read()

@@ -91,9 +91,7 @@ def test_elsewhere_with_a_token_and_nothing_beyond_the_page(tmp_path, served, pa
 
 
 def test_a_request_that_has_begun_is_answered_before_the_server_ends(tmp_path, served):
-    folder, number = tmp_path / "served", tmp_path / "pid"
-    folder.mkdir()
-    with served(folder, before=lambda: number.write_text(str(os.getpid()))) as address:
+    with served(tmp_path) as address:
         place = ("127.0.0.1", urlsplit(address).port)
         board = httpx.post(f"{address}api/boards", timeout=30).json()["id"]
         body = b"file,label\r\na.png,red\r\n"
@@ -101,7 +99,7 @@ def test_a_request_that_has_begun_is_answered_before_the_server_ends(tmp_path, s
         begun = socket.create_connection(place, timeout=30)
         begun.sendall(head.encode() + body[:9])
         httpx.get(f"{address}api/about", timeout=30)  # by whose answer the server has seen the other request
-        os.kill(int(number.read_text()), signal.SIGTERM)
+        os.kill(served.pid, signal.SIGTERM)
         while socket.socket().connect_ex(place) == 0:
             pass  # until it takes nobody new
         begun.sendall(body[9:])

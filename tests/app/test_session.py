@@ -1,6 +1,5 @@
 """A session: every step can be undone, and what was answered survives a killed server."""
 
-import resource
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -102,22 +101,6 @@ def test_a_line_that_was_cut_off_is_removed_and_the_rest_is_there(session):
     assert log.read_bytes() == whole
     again.change({"labels": {5: "cat"}}, "on")
     assert same(open_session(session.folder, WEIGHTS), again)
-
-
-def test_half_a_line_on_a_full_disk_does_not_spoil_the_next(session):
-    """The operating system cuts the line off, as it does where the disk is full."""
-    size = (session.folder / LOG).stat().st_size
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    before = session.board
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, hard))
-    try:
-        with pytest.raises(OSError, match="too large"):
-            session.change({"labels": {5: "cat"}}, "cut off")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert ((session.folder / LOG).stat().st_size, session.board) == (size, before)
-    session.change({"labels": {5: "ant"}}, "whole")
-    assert same(open_session(session.folder, WEIGHTS), session)
 
 
 @pytest.mark.parametrize(

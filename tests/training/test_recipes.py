@@ -141,25 +141,14 @@ def test_wrong_configs_are_refused():
             TrainConfig(seed=seed)
 
 
-OUTSIDE = {int: [-1, 1.5, True, "3", 2**40], float: [-1.0, float("nan"), float("inf"), "1", True], bool: [1, "no"]}
-
-
 @pytest.mark.parametrize("declared", declared_settings(TrainConfig).values(), ids=lambda declared: declared.name)
 def test_every_setting_has_help_and_refuses_what_is_not_in_its_range(declared):
     """One sentence with the name, the value and what it should be."""
     assert len(declared.help.split()) >= 3
-    kind, range_ = declared.kinds[0], declared
-    wrong = OUTSIDE.get(kind, [3.5])
-    if kind in (int, float):
-        wrong = [*wrong, range_.low - 1, range_.high * 1.001 + 1]
-    if range_.below:
-        wrong = [*wrong, range_.high]
-    for value in wrong:
+    low, high = declared.low - 1, declared.high * 1.001 + 1
+    for value in (object(), *((low, high, math.nan, "3", True) if declared.kinds[0] in (int, float) else ())):
         with pytest.raises(UserError, match=f"^{declared.name} is .*: it must be "):
             TrainConfig(**{declared.name: value})
-    if kind is float:
-        edge = math.nextafter(range_.high, 0) if range_.below else range_.high
-        assert declared.name == "warmup" or getattr(TrainConfig(**{declared.name: edge}), declared.name) == edge
 
 
 def test_a_teacher_and_a_start_from_an_earlier_run(tmp_path):

@@ -27,23 +27,20 @@ LARGEST_INT, LARGEST_FLOAT, SMALLEST = 2**31 - 1, 1e30, 1e-30
 def setting(default: Any, help: str, low: float = 0, high: float | None = None, **options: Any) -> Any:
     """A field of a config: default, one line of help, and the range low … high or other options of `Setting`."""
     most = high if high is not None else LARGEST_FLOAT if isinstance(default, float) else LARGEST_INT
-    metadata = {"setting": Setting(help, low, most, **options)}
-    if isinstance(default, dict):
-        return field(default_factory=default.copy, metadata=metadata)
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={"setting": Setting(help, low, most, **options)})
 
 
 def declared_settings(kind: type) -> dict[str, Setting]:
     """Name → declaration (default, range, help) of every setting of `TrainConfig` or `Phase`."""
     hints = typing.get_type_hints(kind)
-    return {f.name: declaration(f.name, f.default, hints[f.name], f.metadata["setting"]) for f in fields(kind)}
+    declared = {f.name: f for f in fields(kind) if f.metadata}  # but phases and weights, which have checks of their own
+    return {name: declaration(name, f.default, hints[name], f.metadata["setting"]) for name, f in declared.items()}
 
 
 def check_settings(config: Any) -> None:
     """Raise a UserError for the first setting whose value is not of its type or not in its range."""
     for name, declared in declared_settings(type(config)).items():
-        if name != "phases":  # each phase has checked itself
-            declared.check(getattr(config, name))
+        declared.check(getattr(config, name))
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Phase:
     """
 
     until: float = setting(1.0, "end as a share of all epochs; the last is 1", low=SMALLEST, high=1)
-    weights: dict[str, float] = setting({"ce": 1.0}, "weight of each objective in the loss")  # noqa: RUF009
+    weights: dict[str, float] = field(default_factory=lambda: {"ce": 1.0})  # of each objective in the loss
     teacher: str | None = setting(None, "run or checkpoint folder of the teacher, for the objective distill")
 
     def __post_init__(self) -> None:
@@ -109,7 +106,7 @@ class TrainConfig:
     init_from: str | None = setting(None, "run, checkpoint or model file to start the backbone from; none: random")
     frozen: bool = setting(False, "keep the backbone as init_from gives it, so that only heads learn")
     # objectives
-    phases: tuple[Phase, ...] = setting((Phase(),), "parts of the run, each with its own objectives")
+    phases: tuple[Phase, ...] = (Phase(),)  # parts of the run, each with its own objectives
     alpha: float = setting(2.0, "mixing weights are drawn from Beta(alpha, alpha)", low=SMALLEST)
     mixing_layers: tuple[int, ...] | None = setting(None, "layers to mix at, 0 is the input; none: all of them")
     label_smoothing: float = setting(0.0, "share of each target that is spread over all classes", high=1, below=True)
