@@ -93,7 +93,7 @@ def test_a_missing_cut_or_foreign_part_is_one_sentence(tmp_path, rows):
         open_parts(tmp_path)
 
 
-def test_copied_parts_and_parts_that_are_left_out_are_said(tmp_path, rows):
+def test_copied_parts_and_an_edited_index_are_said(tmp_path, rows):
     write_table(tmp_path, rows, 10)
     for suffix in (".npy", ".jsonl"):
         shutil.copy(*(part_file(tmp_path, number).with_suffix(suffix) for number in (0, 1)))
@@ -102,9 +102,13 @@ def test_copied_parts_and_parts_that_are_left_out_are_said(tmp_path, rows):
     write_table(tmp_path, rows, 10)
     index = tmp_path / parts.INDEX
     stated = json.loads(index.read_text())
-    for lie in ({"parts": 4}, {"pictures": 49}):
+    no_fit, damaged = "does not fit its files", "damaged: remove it and run"
+    for lie, words in (
+        *(({"parts": 4}, no_fit), ({"pictures": 49}, no_fit), ({"pictures": "9"}, damaged), ({"model": None}, damaged)),
+        *(({"parts": True}, damaged), ({"schema": "another"}, damaged)),
+    ):
         index.write_text(json.dumps(stated | lie))
-        with pytest.raises(UserError, match="does not fit its files"):
+        with pytest.raises(UserError, match=words):
             open_parts(tmp_path)
 
 
@@ -113,17 +117,6 @@ def test_a_part_that_lies_about_itself_is_damaged(tmp_path, rows, lie):
     write_table(tmp_path, rows, 50, **lie)
     with pytest.raises(Damaged):
         check_part(tmp_path, 0)
-
-
-@pytest.mark.parametrize(
-    "lie", [{"schema": "another"}, {"parts": -1}, {"parts": True}, {"pictures": "9"}, {"model": None}]
-)
-def test_an_edited_index_is_one_sentence(tmp_path, rows, lie):
-    write_table(tmp_path, rows, 50)
-    index = tmp_path / parts.INDEX
-    index.write_text(json.dumps(json.loads(index.read_text()) | lie))
-    with pytest.raises(UserError, match="damaged: remove it and run"):
-        open_parts(tmp_path)
 
 
 @pytest.mark.parametrize("way", ["iterated", "threads"])

@@ -1,12 +1,11 @@
 """Statistics against definitions that are computed another way."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from protoadapt.core.statistics import holm, mean_over_runs, p_value
+from protoadapt.core.statistics import holm, p_value
 
 
 def step_down(p_values: list[float], level: float) -> set[int]:
@@ -32,11 +31,3 @@ def test_p_values_are_those_of_the_normal_distribution():
     for mean, width in ((0.4, 0.5), (-2.0, 0.7), (0.0, 1.0)):
         assert p_value(mean, width) == pytest.approx(2 * stats.norm.sf(abs(mean) / (width / 1.96)))
     assert (p_value(0.0, 0.0), p_value(1.0, 0.0)) == (1.0, 0.0)
-
-
-def test_the_interval_over_runs_covers_their_mean():
-    rng, inside = np.random.default_rng(0), 0
-    for _ in range(1000):
-        mean, width, _ = mean_over_runs([rng.normal(70, 8, 100), rng.normal(60, 4, 400), rng.normal(65, 8, 100)])
-        inside += abs(mean - 65) < width
-    assert 930 < inside < 970
