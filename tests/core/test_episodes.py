@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from protoadapt.core import episodes
 from protoadapt.core.episodes import BLOCK, Episodes, _dirichlet_counts, draw
 from protoadapt.core.errors import UserError
-from protoadapt.core.methods.prototypes import protonet
 from protoadapt.core.protocol import KINDS, Protocol
 
 LABELS = np.repeat(np.arange(8), 40)
@@ -173,16 +172,6 @@ def test_wrong_protocols_are_refused(settings, words):
         Protocol(**settings)
 
 
-def test_whole_rows_become_floats():
-    rows = torch.randint(0, 9, (2, 5, 3)), torch.randint(0, 9, (2, 4, 3))
-    labels = torch.arange(5).expand(2, 5)
-    whole, real = (Episodes.from_tensors(s, labels, q, 5) for s, q in (rows, [part.float() for part in rows]))
-    assert whole.rows.dtype == torch.float32
-    assert torch.equal(protonet(whole), protonet(real))
-    with pytest.raises(UserError, match="complex"):
-        Episodes.from_tensors(rows[0].to(torch.complex64), labels, rows[1], 5)
-
-
 def test_episodes_from_a_table_are_episodes_from_tensors():
     rows = torch.rand(len(LABELS), 7)
     d = next(draw(LABELS, Protocol("semi", unlabeled=3), 0, 6))
@@ -211,6 +200,7 @@ def test_row_work_is_done_once_a_table():
 @pytest.mark.parametrize(
     ("support", "labels", "query"),
     [
+        (torch.rand(1, 2, 3).to(torch.complex64), torch.zeros(1, 2).long(), torch.rand(1, 2, 3)),
         (torch.rand(1, 5, 3), torch.zeros(1, 4).long(), torch.rand(1, 2, 3)),
         *((torch.rand(1, 2, 3), torch.tensor([labels]), torch.rand(1, 2, 3)) for labels in ([0, 5], [0, -1], [0.0, 1])),
         *((torch.rand(1, 2, 3), torch.zeros(1, 2).long(), torch.rand(shape)) for shape in ((1, 2, 4), (1, 0, 3))),

@@ -1,35 +1,25 @@
 """The commit beside a number is that of the code, or none."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from protoadapt.core import provenance
+import protoadapt
+from protoadapt.core.provenance import commit
 
-CODE = "from protoadapt.core.provenance import commit; print(commit())"
-
-
-def said(folder: Path, **environment) -> str:
-    plain = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(folder), **environment}
-    script = f"import sys; sys.path.insert(0, {str(folder)!r}); {CODE}"
-    done = subprocess.run([sys.executable, "-c", script], env=plain, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+commit_now = commit.__wrapped__  # without its cache
 
 
 @pytest.fixture
-def copy(tmp_path):
-    """A package of one file, so that nothing else is loaded."""
-    package = tmp_path / "protoadapt"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "core").mkdir()
-    source = Path(provenance.__file__).read_text()
-    (package / "core" / "provenance.py").write_text(
-        source.replace("import torch\n", "class torch:\n    device = str\n")
-    )
-    return tmp_path
+def package(tmp_path, monkeypatch) -> Path:
+    """A package of one file outside any repository."""
+    folder = tmp_path / "protoadapt"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    monkeypatch.setattr(protoadapt, "__file__", str(folder / "__init__.py"))
+    monkeypatch.delenv("PROTOADAPT_COMMIT", raising=False)
+    return folder
 
 
 def git(folder: Path, *words: str) -> str:
@@ -38,19 +28,21 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def test_without_history_nothing_or_what_the_environment_says(copy):
-    assert said(copy) == "None"
-    assert said(copy, PROTOADAPT_COMMIT="abc") == "abc"
-    assert said(copy, PATH="/nowhere") == "None", "no git at all"
+def test_without_history_nothing_or_what_the_environment_says(package, monkeypatch):
+    assert commit_now() is None
+    monkeypatch.setenv("PROTOADAPT_COMMIT", "abc")
+    assert commit_now() == "abc"
+    monkeypatch.setenv("PATH", "/nowhere")  # no git at all
+    assert commit_now() == "abc"
 
 
-def test_in_a_repository_its_commit_and_whether_it_was_changed(copy):
-    git(copy, "init", "-q")
-    assert said(copy) == "None", "the repository is there, but the package is not in it"
-    (copy / ".gitignore").write_text("__pycache__\n")
-    git(copy, "add", ".")
-    git(copy, "commit", "-q", "-m", "first")
-    head = git(copy, "rev-parse", "HEAD")
-    assert said(copy, PROTOADAPT_COMMIT="abc") == head
-    (copy / "protoadapt" / "__init__.py").write_text("changed = True\n")
-    assert said(copy) == f"{head}+changes"
+def test_in_a_repository_its_commit_and_whether_it_was_changed(package, monkeypatch):
+    git(package.parent, "init", "-q")
+    assert commit_now() is None, "the repository is there, but the package is not in it"
+    git(package.parent, "add", ".")
+    git(package.parent, "commit", "-q", "-m", "first")
+    monkeypatch.setenv("PROTOADAPT_COMMIT", "abc")
+    head = git(package, "rev-parse", "HEAD")
+    assert commit_now() == head
+    (package / "__init__.py").write_text("changed = True\n")
+    assert commit_now() == f"{head}+changes"

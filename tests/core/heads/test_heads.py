@@ -243,21 +243,3 @@ def test_samples_of_leo_and_their_divergence():
     sigma = np.exp(0.3) - 0.9
     assert (float(sample.mean()), float(sample.std())) == (pytest.approx(0.5, abs=0.01), pytest.approx(sigma, rel=0.01))
     assert float(divergence) == pytest.approx(0.5 * (sigma**2 + 0.25 - 1) - np.log(sigma), abs=0.01)
-
-
-@every_head
-def test_it_learns(name):
-    """A few steps on its parameters and on a linear map of the rows lower the loss of the same episodes."""
-    episodes, labels = episodes_for(name, spread=1.5)
-    head, dim = made(name).train(), episodes.rows.shape[1]
-    moved = torch.eye(dim, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.Adam([moved, *head.parameters()], lr=1e-2)
-    losses = []
-    for _ in range(8):
-        parts = (episodes.support @ moved, episodes.membership, episodes.query @ moved)
-        loss = head.train_step(parts, labels)[1]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(float(loss.detach()))
-    assert losses[-1] < 0.99 * losses[0]
