@@ -77,12 +77,6 @@ def test_extract_label_and_shards_see_the_same_windows(tmp_path: Path, model, lo
     np.testing.assert_allclose(rows, table.features.numpy(), atol=2e-3)
 
 
-def test_progress_counts_views(loaded):
-    calls: list[int] = []
-    embed(*loaded, PIXELS, 2, calls.append, batch=64)
-    assert calls == [128, 256, 300]
-
-
 def test_batches_come_back_with_what_came_with_them_one_at_a_time(loaded):
     asked = []
 

@@ -144,12 +144,3 @@ def test_broken_files_are_reported_and_the_rest_goes_on(tmp_path, loaded, files)
     assert errors[2].startswith("it is truncated or damaged")
     assert errors[4].startswith("it is no picture of a known kind")
     assert errors[5] == "it cannot be opened (No such file or directory)"
-
-
-def test_a_network_that_gives_nan_is_refused(tmp_path, loaded, files):
-    network, metadata = loaded
-    network.network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(3))
-    network(torch.zeros(1, 3, metadata["size"], metadata["size"]))
-    torch.nn.init.constant_(network.network[1].bias, torch.nan)
-    with pytest.raises(ValueError, match="NaN"):
-        embed_files(files, network, metadata, opened(tmp_path, metadata))

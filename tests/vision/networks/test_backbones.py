@@ -5,7 +5,6 @@ import torch
 
 from protoadapt.core.errors import UserError
 from protoadapt.vision.networks.backbones import BACKBONES, build, drop_blocks, initialise
-from protoadapt.vision.networks.timm_features import load_timm
 
 PARAMETERS = {"resnet12": 7.99, "conv4": 0.11, "resnet12-wide": 12.42}
 DIMENSIONS = {"resnet12": 512, "conv4": 64, "resnet12-wide": 640}
@@ -85,27 +84,11 @@ def test_resnet12_block_against_its_definition():
         torch.testing.assert_close(block(x), pooled, rtol=1e-4, atol=1e-5)
 
 
-def test_weights_come_from_the_generator():
-    def weights(seed):
-        network = build("conv4", width=4)
-        initialise(network, torch.Generator().manual_seed(seed))
-        return torch.cat([p.flatten() for p in network.parameters()])
-
-    assert torch.equal(weights(0), weights(0))
-    assert not torch.equal(weights(0), weights(1))
-
-
 def test_errors_name_the_way_out():
     with pytest.raises(UserError, match="did you mean 'resnet12'"):
         build("resnet-12")
     with pytest.raises(UserError, match="width is 0"):
         build("conv4", width=0)
-
-
-def test_timm_is_asked_for_only_when_used(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "timm", None)
-    with pytest.raises(UserError, match="pip install"):
-        load_timm("resnet18")
 
 
 @pytest.mark.parametrize(("height", "width", "side"), [(10, 10, 5), (5, 5, 5), (3, 7, 5), (6, 6, 2), (1, 1, 5)])

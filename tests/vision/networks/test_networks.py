@@ -64,14 +64,6 @@ def test_a_shipped_model_is_its_network_in_half_precision(shipped):
     assert len(about["weights"]) == 16
 
 
-def test_models_that_do_not_ship_say_so(shipped):
-    with pytest.raises(UserError, match="there is no model"):
-        networks.load("mini-imagenet")
-    stated = {row["name"]: row["state"] for row in cards.overview()}
-    assert stated["cub"] == "installed"
-    assert stated["mini-imagenet"] == stated["cifar-fs"] == "not in this build"
-
-
 def test_a_path_is_never_taken_for_a_name(shipped, monkeypatch):
     _, _, folder = shipped
     monkeypatch.chdir(folder)
@@ -192,11 +184,7 @@ def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
         networks.load("lite0")
     monkeypatch.setattr(lite, "weights_file", lambda name: tmp_path / "w.pth")
 
-    class Evil:
-        def __reduce__(self):
-            return (open, (str(tmp_path / "pwned"), "w"))
-
-    for content in (Evil(), {"_fc.bias": torch.zeros(3)}, {"strange": torch.zeros(3)}):
+    for content in (Evil(str(tmp_path / "pwned")), {"_fc.bias": torch.zeros(3)}, {"strange": torch.zeros(3)}):
         torch.save(content, tmp_path / "w.pth")
         with pytest.raises(UserError, match="damaged"):
             networks.load("lite0")
@@ -209,13 +197,7 @@ def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
 class FakeNetwork(nn.Module):
     """What timm gives, as far as it is used."""
 
-    num_features = 5  # before its head
-    pretrained_cfg: ClassVar = {
-        "mean": (0.1, 0.2, 0.3),
-        "std": (0.4, 0.5, 0.6),
-        "input_size": (3, 32, 32),
-        "tag": "in1k",
-    }
+    pretrained_cfg: ClassVar = {"mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6), "input_size": (3, 32, 32)}
 
     def __init__(self):
         super().__init__()
@@ -225,30 +207,13 @@ class FakeNetwork(nn.Module):
         return self.linear(x.mean((2, 3)))
 
 
-def test_timm_networks_say_how_pictures_are_made(monkeypatch):
-    def create_model(name, pretrained, num_classes):
-        if name != "tiny":
-            raise RuntimeError(f"Unknown model ({name})")
-        assert pretrained
-        assert num_classes == 0
-        torch.manual_seed(0)
-        return FakeNetwork()
-
-    monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
-    network, about = networks.load("timm:tiny")
-    assert (about["size"], about["mean"], about["std"]) == (32, [0.1, 0.2, 0.3], [0.4, 0.5, 0.6])
-    assert (about["dim"], about["dataset"], about["model"]) == (7, "in1k", "timm:tiny")
-    assert embed(network, about, np.zeros((2, 3, 32, 32), np.uint8)).shape == (2, 7)
-    assert networks.load("timm:tiny")[1]["weights"] == about["weights"]
-    with pytest.raises(UserError, match="Unknown model"):
-        networks.load("timm:huge")
-
-
 def test_weights_of_a_timm_network_come_from_a_file(tmp_path, monkeypatch):
     """Nothing is downloaded, a classifier in the file is left over, and no code in it runs."""
 
     def create_model(name, pretrained, num_classes):
-        assert (name, pretrained) == ("tiny", False)
+        if name != "tiny":
+            raise RuntimeError(f"Unknown model ({name})")
+        assert not pretrained
         return FakeNetwork()
 
     monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
@@ -273,6 +238,8 @@ def test_weights_of_a_timm_network_come_from_a_file(tmp_path, monkeypatch):
         with pytest.raises(UserError, match=sentence):
             networks.load(f"timm:tiny@{tmp_path / name}")
     assert not (tmp_path / "pwned").exists()
+    with pytest.raises(UserError, match="Unknown model"):
+        networks.load("timm:huge")
 
 
 class Evil:
@@ -351,19 +318,3 @@ def test_models_lists_them_and_prints_a_card(capsys):
     assert "familiarity" in card
     with pytest.raises(UserError, match="did you mean 'lite0'"):
         models_command("lite-0")
-
-
-def test_the_card_says_what_was_measured():
-    card = cards.find_card("lite0")
-    stated = json.loads((ROOT / "results" / "default-model-cub.json").read_text())
-    about = stated["features"]["lite0"]
-    assert card["weights"] == about["weights"]
-    measured = {
-        (one["method"].partition("(")[0], one["way"], one["shot"]): [round(one[key], 2) for key in ("accuracy", "ci95")]
-        for one in stated["results"]
-        if one["model"] == "lite0"
-    }
-    numbers = {(n["method"], n["way"], n["shot"]): [n["accuracy"], n["ci95"]] for n in card["numbers"]}
-    assert numbers
-    assert numbers.items() <= measured.items()
-    assert {(n["episodes"], n["views"]) for n in card["numbers"]} == {(stated["episodes"], about["views"])}

@@ -44,12 +44,6 @@ def test_every_format_gives_the_same_picture(kind):
     assert np.abs(seen - expected).mean() < 6
 
 
-def test_the_first_frame_of_a_gif_counts():
-    frames = [Image.new("RGB", (20, 20), colour) for colour in ("red", "blue")]
-    moving = saved(frames[0], "GIF", save_all=True, append_images=frames[1:])
-    assert pixels(moving, 8)[:, 4, 4].tolist() == [255, 0, 0]
-
-
 def test_thumbnails_are_small_keep_their_shape_and_tell_nothing():
     exif = Image.Exif()
     exif[0x010E] = "where I live"
@@ -153,16 +147,12 @@ def test_every_command_finds_and_reads_the_same_pictures(tmp_path, paint, monkey
     assert len(listing) == 5
     monkeypatch.setattr(reading, "MAX_BYTES", 100)
     (tmp_path / "large.png").write_bytes(bytes(101))
-    reasons = set()
     for attempt in (
         lambda: decode_picture(Picture("", "", str(tmp_path / "large.png")), 16),
-        lambda: read_file(str(tmp_path / "large.png")),
         lambda: read_entry(tmp_path, Entry("large.png", 101)),
     ):
-        with pytest.raises(formats.UnreadablePicture) as error:
+        with pytest.raises(formats.UnreadablePicture, match="it is larger than 0 MB"):
             attempt()
-        reasons.add(formats.reason(error.value, "a.png"))
-    assert reasons == {"it is larger than 0 MB"}
 
 
 def test_a_transient_error_is_tried_again_and_stops_a_manifest(tmp_path, paint, monkeypatch):

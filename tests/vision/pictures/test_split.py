@@ -191,14 +191,3 @@ def test_full_disk_and_unwritable_cache(mine: Path, tmp_path: Path, monkeypatch:
     with pytest.raises(UserError, match="No space left"):
         loaded(mine)
     assert entries(mine) == []
-
-
-def test_progress_is_a_callback_and_draws_nothing(mine: Path, capsys: pytest.CaptureFixture) -> None:
-    calls: list[tuple[int, int]] = []
-    loaded(mine, on_progress=lambda done, total: calls.append((done, total)))
-    assert calls[-1] == (24, 24)
-    assert calls == sorted(calls)
-    assert capsys.readouterr() == ("", "")
-    calls.clear()
-    loaded(mine, on_progress=lambda done, total: calls.append((done, total)))
-    assert calls == []  # from the cache
