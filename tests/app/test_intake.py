@@ -2,7 +2,6 @@
 
 import hashlib
 import struct
-import zlib
 from io import BytesIO
 
 import numpy as np
@@ -17,14 +16,8 @@ from protoadapt.vision.pictures.decode import decode_bytes
 LIMITS = Limits(bytes=60_000, pictures=50)
 
 
-def bomb() -> bytes:
-    """A PNG of a few dozen bytes that claims to be 50,000 × 50,000 pixels."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", 50_000, 50_000, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+BOMB = b"BM" + struct.pack("<IHHIIiiHH6I", 54, 0, 0, 54, 40, 50_000, 50_000, 1, 24, *[0] * 6)
+"""A bitmap of a few dozen bytes that claims to be 50,000 × 50,000 pixels."""
 
 
 @pytest.fixture
@@ -65,7 +58,7 @@ def test_what_cannot_be_used_is_said_and_the_rest_is_kept(take, painted):
     given = [
         Upload("notes.png", b"no picture at all"),
         Upload("empty.jpg", b""),
-        Upload("bomb.png", bomb()),
+        Upload("bomb.bmp", BOMB),
         Upload("cut.png", painted("red")[:300]),
         Upload("large.png", painted("red") + b"\0" * 100_000),
         Upload("good.png", painted("blue")),
@@ -73,9 +66,9 @@ def test_what_cannot_be_used_is_said_and_the_rest_is_kept(take, painted):
     (good,), contents, skipped, kept = take(given)
     assert (good.name, contents, list(kept)) == ("good.png", [None] * 5 + [good.key], [good.key])
     reasons = dict(skipped)
-    assert set(reasons) == {"notes.png", "empty.jpg", "bomb.png", "cut.png", "large.png"}
+    assert set(reasons) == {"notes.png", "empty.jpg", "bomb.bmp", "cut.png", "large.png"}
     assert "no picture of a known kind" in reasons["notes.png"]
-    assert "pixels" in reasons["bomb.png"]
+    assert "pixels" in reasons["bomb.bmp"]
     assert "MB; the limit is" in reasons["large.png"]
 
 

@@ -119,10 +119,13 @@ def test_a_session_from_elsewhere_leads_to_no_other_file(session):
         open_session(session.folder, WEIGHTS)
 
 
-DAMAGES = [b"[" * 100_000, b'{"patch": {}, "words": 7}', b"no json", b'{"patch": {}, "words": "", "add": [["a", "b"]]}']
-
-
-@pytest.mark.parametrize("damage", [*DAMAGES, b'{"patch": 7, "words": ""}', b"[]", b'{"x": 1}'])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(b"[" * 100_000, b"no json", b"[]", b'{"x": 1}', b'{"patch": 7, "words": ""}'),
+        *(b'{"patch": {}, "words": "", "add": [["a", "b"]]}', b'{"patch": {"labels": {"0": null}}, "words": 7}'),
+    ],
+)
 def test_a_damaged_session_is_a_sentence(session, damage):
     log = session.folder / LOG
     log.write_bytes(log.read_bytes() + damage + b"\n")

@@ -190,7 +190,7 @@ class Session:
 
     def _take(self, line: Mapping[str, Any], new: Sequence[BoardPicture]) -> None:
         """The step of a line: new pictures, and a patch. Those of one drop are one step; files left out are none."""
-        skipped, words = [Skipped(*map(_text, one)) for one in line.get("skipped", ())], _text(line["words"])
+        skipped, words = [Skipped(*one) for one in line.get("skipped", ())], line["words"]
         after = change(with_pictures(self.board, new, skipped), line["patch"])
         self._write(line)
         if difference(self.board, after):
@@ -240,7 +240,7 @@ class Session:
         width = len(self.board.pictures[0].feature) if self.board.pictures else rows.shape[-1]
         if rows.shape != (len(line["add"]), width) or rows.dtype != np.float32 or not np.isfinite(rows).all():
             raise ValueError(f"{self._features().name} does not hold its features")
-        return [BoardPicture(_text(name), key, row) for (name, key), row in zip(line["add"], rows)]
+        return [BoardPicture(name, key, row) for (name, key), row in zip(line["add"], rows)]
 
 
 def new_session(home: Path, weights: str) -> Session:
@@ -275,12 +275,6 @@ def title_of(folder: Path) -> str:
     """The name of the first folder that was added to a session; empty where there was none."""
     file = folder / TITLE
     return file.read_text("utf-8", "replace")[:80] if file.is_file() else ""
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{type(value).__name__} in place of text")
-    return value
 
 
 def _by_numbers(name: str) -> list[tuple[bool, int, str]]:
