@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from paper import arena, arena_page
-from protoadapt.core import tune
+from protoadapt.core import evaluate
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import save_features, synthetic_features
 
@@ -26,7 +26,7 @@ def document(tmp_path_factory):
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arena, "TUNING_EPISODES", 2)
-        patch.setattr(tune, "GRIDS", {"bapa": {"lam": (7, 10)}, "paddle": {"scale": (None, 8)}})
+        patch.setattr(evaluate, "GRIDS", {"bapa": {"lam": (7, 10)}, "paddle": {"scale": (None, 8)}})
         patch.setattr(arena, "SLOW", slow)
         first = json.loads(json.dumps(arena.run(folder, folder / "arena.json", only=ONLY, **OPTIONS)))
         again = arena.run(folder, folder / "arena.json", only=ONLY[:1], again=True, **OPTIONS)
