@@ -206,16 +206,7 @@ class BAPAClassifier(PrototypeClassifier):
     method = staticmethod(bapa)
 
     def __init__(
-        self,
-        *,
-        n_iter=8,
-        sigma=0.4,
-        lam=11.0,
-        kappa=2.0,
-        beta=0.5,
-        power="auto",
-        class_prior=None,
-        device="cpu",
+        self, *, n_iter=8, sigma=0.4, lam=11.0, kappa=2.0, beta=0.5, power="auto", class_prior=None, device="cpu"
     ):
         self.n_iter = n_iter
         self.sigma = sigma
@@ -242,16 +233,7 @@ class CIPAClassifier(PrototypeClassifier):
     method = staticmethod(cipa)
 
     def __init__(
-        self,
-        *,
-        n_iter=20,
-        sigma=0.2,
-        tau=10.0,
-        beta=0.5,
-        power="auto",
-        center="separate",
-        l2=True,
-        device="cpu",
+        self, *, n_iter=20, sigma=0.2, tau=10.0, beta=0.5, power="auto", center="separate", l2=True, device="cpu"
     ):
         self.n_iter = n_iter
         self.sigma = sigma
@@ -323,17 +305,7 @@ class PTMAPClassifier(PrototypeClassifier):
 
     method = staticmethod(pt_map)
 
-    def __init__(
-        self,
-        *,
-        n_iter=20,
-        step=0.2,
-        lam=10.0,
-        beta=0.5,
-        power="auto",
-        class_prior=None,
-        device="cpu",
-    ):
+    def __init__(self, *, n_iter=20, step=0.2, lam=10.0, beta=0.5, power="auto", class_prior=None, device="cpu"):
         self.n_iter = n_iter
         self.step = step
         self.lam = lam

@@ -60,17 +60,15 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
     sizes = SIZES.index(rule.sizes), bool(rule.labels_pull)
     numbers = int(rule.n_iter), *np.array([rule.scale, rule.sigma, rule.kappa], out.dtype)
     given = choices, sizes, numbers, shares(rule.class_prior, n_way, rows).numpy()
-    threads = min(torch.get_num_threads(), len(out) // 16)
+    threads = max(1, min(torch.get_num_threads(), len(out) // 16))
+    ends = np.linspace(0, len(out), 2 * threads + 1).astype(int)
 
-    def part(some: slice) -> None:
+    def part(bounds: tuple[int, int]) -> None:
+        some = slice(*bounds)
         _adapt(rows.numpy(), *(one[some] for one in index), *given, out[some])  # type: ignore[call-arg]
 
-    if threads < 2:
-        part(slice(None))
-    else:  # whoever is done takes the next piece: other threads draw episodes
-        with ThreadPoolExecutor(threads) as pool:
-            ends = np.linspace(0, len(out), 2 * threads + 1).astype(int)
-            list(pool.map(part, [slice(a, b) for a, b in pairwise(ends)]))
+    with ThreadPoolExecutor(threads) as pool:  # whoever is done takes the next piece: other threads draw episodes
+        list(pool.map(part, pairwise(ends)))
     return torch.from_numpy(out)
 
 
