@@ -110,15 +110,14 @@ def test_changed_features_are_never_used(tmp_path, loaded, files):
 
 KILLED = """
 import sys
-from protoadapt.vision import embed, networks
-from protoadapt.vision.feature_store import Store
-embed.CPU_BATCH, embed.SAVE_ROWS = 1, 2
+from protoadapt.vision import embed, feature_store, networks
+embed.CPU_BATCH, feature_store.SAVE_ROWS = 1, 2
 network, metadata = networks.load(sys.argv[1])
 def on_progress(done, total):
     if done == 5:
         print("now", flush=True)
         sys.stdin.read()  # until killed
-store = Store(sys.argv[2], metadata["weights"], metadata["size"])
+store = feature_store.Store(sys.argv[2], metadata["weights"], metadata["size"])
 embed.embed_files(sys.argv[3:], network, metadata, store, on_progress)
 """
 

@@ -7,7 +7,6 @@ loading torch takes longer than many pictures.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,8 +36,6 @@ IN_FLIGHT = 3
 """Batches that a GPU has and is not done with, at most: it has work while this process does something else."""
 AHEAD = 64
 """Decoded pictures that wait for the network, at most; on a GPU three batches."""
-SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
-"""The feature store is written after so many new rows, or so long: an interruption loses no more than that."""
 
 
 def embed_batches(
@@ -187,14 +184,10 @@ def embed_files(
     contents = [_remembered(file, store) for file in files]
     errors: dict[int, str] = {}
     batches = _decoded(files, contents, errors, metadata, store, batch_size(network), on_progress)
-    saved = time.monotonic()
     try:
         with quiet_pillow():
             for keys, rows in embed_batches(network, metadata, batches, views=views):
                 store.add(keys, as_numpy(check_rows(rows)))
-                if store.unsaved >= SAVE_ROWS or time.monotonic() - saved > SAVE_SECONDS:
-                    store.flush()
-                    saved = time.monotonic()
     finally:
         store.flush()
     on_progress(len(files), len(files))

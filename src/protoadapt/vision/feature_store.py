@@ -13,6 +13,7 @@ and in its metadata the sha256 of the features. Rows stay on disk until they are
 
 import hashlib
 import os
+import time
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -26,6 +27,8 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.files import written_whole
 
 FORMAT = 6  # raised when the pieces or the decoding of pictures change
+SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
+"""New features are written after so many rows, or so long."""
 
 
 def stamp(file: str) -> bytes:
@@ -52,6 +55,7 @@ class Store:
         self._place: dict[bytes, tuple[Path, int]] = {}
         self._new: dict[bytes, np.ndarray] = {}
         self._new_stamps: dict[bytes, bytes] = {}
+        self._saved = time.monotonic()
         for piece in sorted(self.folder.glob("*.safetensors")) if self.folder else ():
             self._enter(piece)
 
@@ -63,13 +67,10 @@ class Store:
         self.content_of[stamp] = self._new_stamps[stamp] = content
 
     def add(self, contents: Sequence[bytes], rows: np.ndarray) -> None:
-        """Add the features (n, D) of these contents."""
+        """Add the features (n, D) of these contents. They are written now and then: an interruption loses few."""
         self._new.update(zip(contents, rows))
-
-    @property
-    def unsaved(self) -> int:
-        """How many rows `flush` would write."""
-        return len(self._new)
+        if len(self._new) >= SAVE_ROWS or time.monotonic() - self._saved > SAVE_SECONDS:
+            self.flush()
 
     def flush(self) -> None:
         """Write what is new as a piece, named by its checksum."""
@@ -85,7 +86,7 @@ class Store:
         with written_whole(path) as partial:
             partial.write_bytes(content)
         self._place |= {content: (path, row) for row, content in enumerate(self._new)}
-        self._new, self._new_stamps = {}, {}
+        self._new, self._new_stamps, self._saved = {}, {}, time.monotonic()
 
     def rows(self, contents: Sequence[bytes]) -> np.ndarray:
         """The features (n, D) float32 of these contents, read piece by piece."""

@@ -99,17 +99,13 @@ def agreement(one: nn.Module, other: nn.Module, size: int, pictures: int = 1) ->
     return float(nn.functional.cosine_similarity(one(x), other(x)).min())
 
 
-class UnknownOperation(Exception):
-    """An operation of a network that `write_operation` does not know; the text names it."""
-
-
 def graph_of(stages: Iterable[nn.Module], metadata: Mapping[str, Any]) -> bytes:
     """The stages of a network (`Staged.stages`) as an ONNX file, from `x` (N, 3, H, W) to (N, C, H', W') float32.
 
     torch.fx lists the operations, and each becomes a node: the same network gives the same bytes. (`torch.onnx` would
     fold and rearrange them, and takes longer.) `metadata` is kept in the file, each value as JSON. Raises
-    UnknownOperation where a stage computes something that `write_operation` does not know, and ImportError without the
-    onnx package.
+    NotImplementedError where a stage computes something that `write_operation` does not know, and ImportError without
+    the onnx package.
     """
     from onnx import TensorProto, helper
 
@@ -190,7 +186,7 @@ def write_operation(writer: Writer, operation: Any, inputs: list[str]) -> str:
         case operator.add if len(inputs) == 2:
             return writer.add("Add", inputs)
     name = getattr(operation, "__name__", type(operation).__name__)
-    raise UnknownOperation(f"{name} is not among the operations that are written as ONNX")
+    raise NotImplementedError(f"{name} is not among the operations that are written as ONNX")
 
 
 def _convolution(writer: Writer, conv: Any, x: str, padding: dict[str, Any]) -> str:

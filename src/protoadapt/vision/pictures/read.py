@@ -4,6 +4,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from protoadapt.core.errors import UserError
@@ -61,12 +62,10 @@ def read_entry(root: str | Path, entry: Entry) -> bytes:
 def hashed(root: str | Path, entries: Iterable[Entry]) -> Iterator[Entry]:
     """Yield the same entries with the sha256 of each picture's bytes; those that cannot be read stay without."""
     for entry in entries:
-        try:
+        with suppress(UnreadablePicture, OSError):
             content = read_entry(root, entry._replace(sha256=""))
-        except (UnreadablePicture, OSError):
-            yield entry
-        else:
-            yield entry._replace(sha256=hashlib.sha256(content).hexdigest())
+            entry = entry._replace(sha256=hashlib.sha256(content).hexdigest())
+        yield entry
 
 
 def _without_waiting(path: str, flags: int) -> int:

@@ -9,7 +9,7 @@ pictures cannot be read are part of the file, so they hold no addresses and no p
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +61,8 @@ class Job:
 
     def places(self, *numbers: int) -> list[tuple[int, int]]:
         """The batches of these shards in order: the number of a shard, and that of a batch in it."""
-        return [(number, batch) for number in numbers for batch in range(self.batches(number))]
-
-    def batches(self, number: int) -> int:
-        """How many batches a shard has."""
-        return -(-self.manifest.shards[number].pictures // BATCH)
+        pictures = [(number, self.manifest.shards[number].pictures) for number in numbers]
+        return [(number, batch) for number, n in pictures for batch in range(-(-n // BATCH))]
 
     def decode(self, place: tuple[int, int]) -> Batch:
         """Reads and decodes a batch."""
@@ -109,7 +106,8 @@ def make_locally(job: Job, numbers: Sequence[int], workers: int | None) -> Itera
             batches = ahead(alone, places, 2 * workers, workers)
         else:
             batches = job.embed(network, _by_processes(job, places, workers))
-        shards = ((number, list(islice(batches, job.batches(number)))) for number in numbers)
+        of_shards = groupby(zip(places, batches), lambda pair: pair[0][0])
+        shards = ((number, [batch for _, batch in pairs]) for number, pairs in of_shards)
         yield from ahead(lambda shard: job.write(*shard), shards, 4, threads=2)
 
 

@@ -7,7 +7,6 @@ for the time of the run. Manifest, pictures and output must be visible to every 
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -23,7 +22,8 @@ def make_on_ray(job: Job, numbers: Sequence[int], workers: int | None) -> Iterat
 
     `workers`: how many actors, each with a core or a GPU of its own; the cluster's own limit by default.
     """
-    with _cluster(workers) as ray:
+    ray, ours = _connected(workers)
+    try:
         unit = "CPU" if job.device == "cpu" else "GPU"
         there = {name: int(ray.cluster_resources().get(name, 0)) for name in ("CPU", "GPU")}
         if not there[unit]:
@@ -40,6 +40,9 @@ def make_on_ray(job: Job, numbers: Sequence[int], workers: int | None) -> Iterat
             if row["error"]:
                 raise UserError(row["error"])
             yield int(row["number"])
+    finally:
+        if ours:
+            ray.shutdown()
 
 
 class _Maker:
@@ -61,9 +64,8 @@ class _Maker:
         return {"number": number, "error": ""}
 
 
-@contextmanager
-def _cluster(workers: int | None) -> Iterator[Any]:
-    """Connect to Ray, or start it here and stop it again."""
+def _connected(workers: int | None) -> tuple[Any, bool]:
+    """Ray, connected to a cluster or started here, and whether it has to be stopped again."""
     for name, value in {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}.items():
         os.environ.setdefault(name, value)
     try:
@@ -78,8 +80,4 @@ def _cluster(workers: int | None) -> Iterator[Any]:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **local)
     ray.data.DataContext.get_current().enable_progress_bars = False  # the command shows its own
     logging.getLogger("ray.data").setLevel(logging.ERROR)
-    try:
-        yield ray
-    finally:
-        if ours:
-            ray.shutdown()
+    return ray, ours
