@@ -4,7 +4,7 @@ READY  := .venv/.ready
 
 .PHONY: demo test check format lint types docs dist bench clean
 
-demo: $(READY)           ## see it work: tables, report.html and a labelled folder under demo/
+demo: $(READY)           ## see it work: results, report.html and a labelled folder under demo/
 	$(BIN)/protoadapt demo --out demo
 
 test: $(READY)           ## the whole test suite; ends with its slowest tests and its duration

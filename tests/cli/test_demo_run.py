@@ -14,7 +14,6 @@ from helpers.pages import Parsed, board_data
 from protoadapt.cli import demo_run
 from protoadapt.cli.report_command import report_command
 from protoadapt.core.features import load_features
-from protoadapt.core.results import right_answers
 from protoadapt.training.datasets import load_images
 from protoadapt.training.loop import Run
 
@@ -68,18 +67,11 @@ def test_the_report_command_makes_the_same_page_from_the_files(done, tmp_path, m
         assert sorted(map(str, again.all(kind))) == sorted(map(str, first.all(kind)))
 
 
-def test_results_say_how_they_came_about(done):
-    files = sorted((done / "results").iterdir())
-    assert [file.name for file in files] == [
-        f"{shot}-shot-{name}.json" for shot in demo_run.SHOTS for name in ("cipa", "protonet", "semi_protonet")
-    ]
-    for file in files:
-        result = json.loads(file.read_text())
-        assert result["features"]["split"] == "novel"
-        assert result["features"]["hash"] == load_features(done / "features.safetensors").hash
-        assert (result["seed"], result["episodes"], len(right_answers(result))) == (0, 8, 8)
-        assert result["versions"]["torch"]
-        assert "cores" in result["hardware"]
+def test_results_are_of_the_features_that_are_there(done):
+    stored = load_features(done / "features.safetensors")
+    results = [json.loads(file.read_text()) for file in (done / "results").iterdir()]
+    assert len(results) == len(demo_run.SHOTS) * len(demo_run.METHODS_SHOWN)
+    assert {(one["features"]["hash"], one["features"]["split"]) for one in results} == {(stored.hash, "novel")}
 
 
 def test_the_path_is_of_the_task_nearest_to_the_average(done):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from protoadapt.cli import progress as module
-from protoadapt.cli.progress import bars, clock, epoch_line, progress_line, training_progress
+from protoadapt.cli.progress import bars, epoch_line, progress_line, training_progress
 from protoadapt.training import Event
 
 
@@ -67,7 +67,7 @@ SCORES = {"val_cipa_1": 72.1, "val_cipa_5": 81.351, "val_protonet_1": 60.0, "val
 
 
 def test_an_epoch_is_one_line():
-    plain = "epoch 3/40  ce 1.250  hct 0.250  base 71.2 %  9,100 images/s  3:12 left"
+    plain = "epoch 3/40  ce 1.250  hct 0.250  base 71.2 %  9,100 images/s  0:03:12 left"
     assert epoch_line(RECORD, 40, 192.4) == plain
     validated = plain + "  |  validation  cipa 72.10 / 81.35  protonet 60.00 / 79.00"
     assert epoch_line(RECORD | SCORES, 40, 192.4) == validated
@@ -83,7 +83,3 @@ def test_a_log_file_gets_plain_lines_and_no_bar(capfd):
     out, err = capfd.readouterr()
     assert out == ""
     assert err.splitlines() == ["resuming from step 20 (epoch 3)", epoch_line(RECORD, 40, 192.0)]
-
-
-def test_clock():
-    assert [clock(seconds) for seconds in (0.4, 59, 61, 3661)] == ["0:00", "0:59", "1:01", "1:01:01"]

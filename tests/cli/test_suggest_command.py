@@ -78,19 +78,10 @@ def test_labels_that_somebody_wrote_stay(protoadapt, folder, without_paths):
 
 def test_mistakes_are_one_sentence(folder, model):
     (folder / "empty").mkdir()
-    (folder / "names.csv").write_text("file\nred-0.png\n")
     for words, expected in (
         (("suggest", "--images", "empty", "--out", "o"), "there are no pictures in 'empty'"),
         (("suggest", "--images", "images", "--out", "o", "--n", "0"), "n is 0"),
-        (
-            ("suggest", "--images", "images", "--out", "o", "--support", "names.csv"),
-            "has no columns file and label, each once",
-        ),
         (("label", "--images", "images", "--out", "o"), "`protoadapt suggest --images images --out o`"),
-        (
-            ("label", "--support", "names.csv", "--images", "images", "--out", "o"),
-            "has no columns file and label, each once",
-        ),
     ):
         assert expected in command.refused(*words, "--model", model, cwd=folder)
     assert not (folder / "o" / "next.csv").exists()

@@ -4,6 +4,7 @@ folder of them."""
 import time
 import zlib
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from PIL import Image
 from protoadapt import labeling
 from protoadapt.cli.evaluate_command import measure
 from protoadapt.cli.options import Measurement
-from protoadapt.cli.progress import clock, training_progress
+from protoadapt.cli.progress import training_progress
 from protoadapt.core.episodes import Protocol, draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import Features, save_features
@@ -46,7 +47,7 @@ def run_demo(out: Path, overrides: Iterable[str] = (), *, per_class: int | None 
     start = time.perf_counter()
 
     def say_when(words: str) -> None:
-        print(f"[{clock(time.perf_counter() - start)}] {words}", flush=True)
+        print(f"[{timedelta(seconds=round(time.perf_counter() - start))}] {words}", flush=True)
 
     check_output_folder(out)
     if out.is_dir() and any(out.iterdir()) and not (out / "pictures").is_dir():

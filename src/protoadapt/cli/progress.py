@@ -119,18 +119,12 @@ def training_progress() -> "Iterator[Callable[[Event], None]]":
 
 
 def epoch_line(record: Mapping[str, Any], epochs: int, seconds_left: float) -> str:
-    """ "epoch 3/40  ce 0.812  base 71.2 %  9,100 images/s  3:12 left  |  validation  cipa 72.10 / 81.35 …" """
+    """ "epoch 3/40  ce 0.812  base 71.2 %  9,100 images/s  0:03:12 left  |  validation  cipa 72.10 / 81.35 …" """
     losses = [f"{n} {v:.3f}" for n, v in record.items() if n not in NOT_PRINTED and not n.startswith("val_")]
     text = f"epoch {record['epoch']}/{epochs}  {'  '.join(losses)}  base {record['accuracy']:.1f} %"
-    text += f"  {record['images_per_second']:,.0f} images/s  {clock(seconds_left)} left"
+    text += f"  {record['images_per_second']:,.0f} images/s  {timedelta(seconds=round(seconds_left))} left"
     if "val_score" in record:
         text += "  |  validation"
         for method in ("cipa", "protonet"):
             text += f"  {method} {record[f'val_{method}_1']:.2f} / {record[f'val_{method}_5']:.2f}"
     return text
-
-
-def clock(seconds: float) -> str:
-    """59 → "0:59", 3,661 → "1:01:01"."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
