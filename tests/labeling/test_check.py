@@ -85,17 +85,6 @@ def test_blocks_change_nothing(monkeypatch):
     np.testing.assert_allclose(whole[1], np.sort(cosine, 1)[:, -5:].mean(1), atol=1e-6)
 
 
-def test_rows_without_a_label_and_classes_of_one_row():
-    rows, codes = classes([12, 12, 1])
-    codes[[1, 13]] = -1
-    codes[3] = 1
-    faults = find_faults(rows, codes)
-    assert [row for row, *_ in faults.suspects] == [3], "nothing is known of a class with one row"
-    assert find_faults(rows, np.full(25, -1)).suspects == []
-    assert find_faults(rows, np.zeros(25, int)).suspects == []
-    assert find_faults(rows, np.arange(25))[0] == []
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 30), st.integers(1, 6), st.integers(0, 2**20))
 def test_any_data_has_an_answer(n, n_classes, seed):

@@ -248,7 +248,7 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(folder, named):
         ({"support": ("empty",)}, "gives no labels"),
         ({"out": "file"}, "is a file: give a folder"),
         ({"out": "images"}, "a folder of their own"),
-        ({"out": "support", "sort": "copy"}, "--out and --support are both .*: give the results a folder of"),
+        ({"out": "support", "sort": "copy"}, "--out is .*, which is also read: give the results a folder of"),
         ({"method": "magic"}, "there is no method"),
         ({"sort": "move"}, "choose copy or link"),
     ):

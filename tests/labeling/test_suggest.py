@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protoadapt.labeling.suggest import POOL, suggest
+from protoadapt.labeling.suggest import suggest
 
 
 def groups(sizes: list[int], spread: float = 0.15, dim: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -84,11 +84,6 @@ def test_any_suggestion_is_unlabelled_and_comes_once(unlabelled, labelled, n, se
         assert len(found) == min(n, unlabelled)
     assert sum(one.stands_for for one in suggest(rows, codes, n, margin=margin)) <= unlabelled
     assert found == [one.row for one in suggest(rows, codes, n, margin=margin)], "the same every time"
-
-
-def test_of_many_pictures_a_sample_is_enough():
-    rows, group = groups([3 * POOL // 2, POOL])
-    assert {group[one.row] for one in suggest(rows, np.full(len(rows), -1), 2)} == {0, 1}
 
 
 def test_labels_json_says_what_to_label_next(folder, named, without_paths):

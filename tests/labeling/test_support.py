@@ -5,7 +5,7 @@ import os
 import pytest
 
 from protoadapt.core.errors import UserError
-from protoadapt.labeling.support import CORRECTED, IN_FOLDER, IN_TABLE, read_support, table_examples
+from protoadapt.labeling.support import read_support
 
 
 def labels_of(support, root):
@@ -155,14 +155,3 @@ def test_a_table_names_files_of_the_other_support_too(tmp_path, paint):
     table.write_text("file,label,guess\nbird/1.png,cat,(page)\n")
     with pytest.raises(UserError, match=r"neither beside it nor in '.*photos' or '.*pictures': correct"):
         read_support(both, photos)
-
-
-def test_the_origin_of_a_label_comes_back(tmp_path):
-    rows = ["a,x,", "b,x,y", "c,y,(table)", "d,y,(corrected)", "e,z,x", "f,x,(folder) x", "g,y,(page)", "h,x,x"]
-    rows += ["i,x,(page folder)", "j,x,(page corrected)"]
-    (tmp_path / "labels.csv").write_text("\n".join(["file,label,guess", *rows]))
-    examples = list(table_examples(tmp_path / "labels.csv"))
-    assert {example.file: example.origin for example in examples} == {
-        **{"a": CORRECTED, "b": CORRECTED, "c": IN_TABLE, "d": CORRECTED},  # a guess that was emptied is confirmed
-        **{"e": CORRECTED, "f": IN_FOLDER, "g": IN_TABLE, "i": IN_FOLDER, "j": CORRECTED},
-    }

@@ -38,7 +38,7 @@ def plane_paths(
     # After 350 iterations the plane is that of 1,000 (rank correlation of distances 0.99 to 1 on four collections).
     wide: dict[str, Any] = {"perplexity": min(len(vectors) / 2, 100), "early_exaggeration": 2.0, "max_iter": 350}
     with threadpool_limits(1):  # two threads take as long: for so few rows they mostly wait for each other, awake
-        plane = TSNE(init="pca", random_state=seed, **wide).fit_transform(vectors).round(3)
+        plane = TSNE(init="pca", random_state=seed, **wide).fit_transform(vectors).astype(np.float64).round(3)
     return {
         "rows": plane[: len(rows)].tolist(),
         "row_label": np.asarray(labels).tolist(),
@@ -60,7 +60,7 @@ def principal_plane(rows: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np
 
     with np.errstate(invalid="ignore"):  # rows that are all the same have no variance to share out
         plane = PCA(min(2, *rows.shape), random_state=0).fit(rows)
-    return tuple((part - plane.mean_) @ plane.components_.T for part in (rows, steps))
+    return tuple(((part - plane.mean_) @ plane.components_.T).astype(np.float64) for part in (rows, steps))
 
 
 def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) -> dict[str, Any] | None:

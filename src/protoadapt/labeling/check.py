@@ -27,7 +27,7 @@ from protoadapt.core.errors import count
 from protoadapt.core.files import csv_text, file_cell
 from protoadapt.core.provenance import made_now
 from protoadapt.labeling.label_pictures import embed_pictures
-from protoadapt.labeling.names import UNKNOWN, class_cell, name_in, to_text
+from protoadapt.labeling.names import UNKNOWN, class_cell, file_of, name_in, to_text
 from protoadapt.labeling.outputs import Output, Page, Progress, skipped_records, write_thumbnails
 from protoadapt.labeling.suggest import centred
 from protoadapt.labeling.support import class_names, read_support, table_rows
@@ -106,18 +106,18 @@ def check_folder(
     network = networks.load_for_files(model, device)
     listing = Listing([example.file for example in examples.examples], [])
     embedded = embed_pictures(listing, examples, network, cache or output.folder / ".features", on_progress)
-    labels: dict[bytes, dict[str, str]] = {}  # of each content: labels by file
+    labels: dict[bytes, dict[str, str]] = {}  # of each content: labels by name
     for example in examples.examples:
         if (content := embedded.content_of[example.file]) is not None and example.label != UNKNOWN:
-            labels.setdefault(content, {})[example.file] = example.label
+            labels.setdefault(content, {})[name_in(base, example.file)] = example.label
     classes = class_names(examples.examples)
     number = {name: code for code, name in enumerate(classes)}
     codes = np.array([number[next(iter(of.values()))] if len({*of.values()}) == 1 else -1 for of in labels.values()])
     faults = find_faults(centred(embedded.store.rows(list(labels))), codes)
-    files = {name_in(base, file): (file, content) for content, of in labels.items() for file in of}
-    found = _document(faults, [{name_in(base, file): of[file] for file in of} for of in labels.values()], classes)
+    contents = {name: content for content, of in labels.items() for name in of}
+    found = _document(faults, [*labels.values()], classes)
     shown = found["pictures"][:PICTURED]
-    wanted = [(*files[one["file"]], THUMB) for one in shown]
+    wanted = [(file_of(base, one["file"]), contents[one["file"]], THUMB) for one in shown]
     for record, small in zip(shown, write_thumbnails(wanted, output.folder)):
         record["thumb"] = small
     notes, tables = examples.notes(), (Path(source) for source in sources if os.path.isfile(source))

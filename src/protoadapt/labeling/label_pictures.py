@@ -281,10 +281,9 @@ def _load_libraries() -> None:
 
 def _check_places(out: Path, images: str | Path | None, support: Sequence[str | Path], sort: str | None) -> None:
     """Refuses before the work what would fail after it."""
-    read = [("--support", path) for path in support] + ([] if images is None else [("--images", images)])
-    for option, path in read:
+    for path in [*support, *([] if images is None else [images])]:
         if os.path.realpath(out) == os.path.realpath(path):
-            raise UserError(f"--out and {option} are both {str(out)!r}: give the results a folder of their own")
+            raise UserError(f"--out is {str(out)!r}, which is also read: give the results a folder of their own")
         if sort and Path(os.path.realpath(path)).is_relative_to(Path(os.path.realpath(out), "sorted")):
             raise UserError(f"--sort would write into {str(path)!r}, which is also read: leave --sort out")
     # It would contradict the new labels; of millions of pictures, so not removed.

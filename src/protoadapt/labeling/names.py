@@ -82,7 +82,7 @@ def slips(new: Iterable[str], old: Iterable[str]) -> list[str]:
     one letter."""
     plain = {name: re.sub(r"[\s_-]", "", name).casefold() for name in sorted({*new, *old})}
     known, notes = set(old), []
-    for name in (name for name in plain if name not in known):
+    for name in sorted(plain.keys() - known):
         alike = [other for other in plain if plain[other] == plain[name] and (other in known or other < name)]
         alike += [other for other in plain if other in known and _one_letter(plain[name], plain[other])]
         if alike:
