@@ -15,7 +15,6 @@ from helpers.touched import touched
 from protoadapt.core.errors import UserError
 from protoadapt.training import Phase, TrainConfig, feed, load_splits, train
 from protoadapt.training.build import launch
-from protoadapt.training.feed import read_ahead
 from protoadapt.training.loop import Run
 from protoadapt.training.optim import Average, learning_rate
 from protoadapt.training.plan import make_plan
@@ -114,11 +113,6 @@ def test_pictures_of_another_side_than_the_config_says_are_refused(tmp_path):
             train(toy.config(store=24), base, base, tmp_path / "run", accelerator="cpu")
     with pytest.raises(UserError, match="store is 8: it must be at least size, which is 16"):
         toy.config(store=8)
-
-
-def test_a_reading_error_reaches_the_training_thread():
-    with pytest.raises(IndexError):
-        list(read_ahead(np.zeros((2, 3, 4, 4), np.uint8), np.array([[0, 1], [1, 7]]), pin=False))
 
 
 def test_learning_rate_schedule():

@@ -17,7 +17,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 from torch import nn
 
-from protoadapt.app.intake import Limits, Upload, read_form, read_upload
+from protoadapt.app.intake import Limits, Read, Upload, read_form, read_upload
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.outputs import UNLABELED, picture_records
 from protoadapt.vision.embed import FORWARD, check_rows, embed_batches
@@ -98,31 +98,28 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
     routes, decoders, classifier = APIRouter(tags=["predict"]), asyncio.Semaphore(DECODERS), predictor.classifier
     calibrated = classifier.threshold is not None
 
-    async def features(upload: Upload) -> "asyncio.Future[np.ndarray] | Unreadable":
-        """The features to come, or why there are none."""
+    async def decoded(upload: Upload) -> Read:
         async with decoders:
-            one = await run_in_threadpool(read_upload, upload, predictor.metadata, limits)
-        if one.pixels is None:
-            return Unreadable(name=upload.name, reason=one.error)
-        try:
-            return asyncio.wrap_future(predictor.ask(one.pixels))
-        except queue.Full:
-            busy = "too many pictures are waiting: try again in a moment"
-            raise HTTPException(503, busy, {"Retry-After": "1"}) from None
+            return await run_in_threadpool(read_upload, upload, predictor.metadata, limits)
 
     @routes.post("/api/predict", openapi_extra=BODY)
     async def predict(request: Request) -> Predictions:
         """Name one or many pictures: a form with `files`, or one picture as the body."""
         uploads = await _uploads(request)
-        found = await asyncio.gather(*map(features, uploads))
-        skipped = [one for one in found if isinstance(one, Unreadable)]
+        found = list(zip(uploads, await asyncio.gather(*map(decoded, uploads))))
+        skipped = [Unreadable(name=upload.name, reason=one.error) for upload, one in found if one.pixels is None]
         if len(skipped) == len(uploads):
             why = f"{skipped[0].name!r}: {skipped[0].reason}" if skipped else "the request holds none"
             raise HTTPException(422, f"there is no picture that can be read ({why})")
-        names = [upload.name for upload, one in zip(uploads, found) if not isinstance(one, Unreadable)]
-        rows = await asyncio.gather(*(one for one in found if not isinstance(one, Unreadable)))
+        try:
+            asked = [predictor.ask(one.pixels) for _, one in found if one.pixels is not None]
+        except queue.Full:
+            busy = "too many pictures are waiting: try again in a moment"
+            raise HTTPException(503, busy, {"Retry-After": "1"}) from None
+        rows = await asyncio.gather(*map(asyncio.wrap_future, asked))
         answers = await run_in_threadpool(classifier.answer, np.stack(rows))
         predictor.answered += len(rows)
+        names = [upload.name for upload, one in found if one.pixels is not None]
         records = picture_records(names, answers, np.full(len(rows), UNLABELED), classifier.classes)
         pictures = [Prediction(name=record["file"], **record) for record in records]
         return Predictions(pictures=pictures, skipped=skipped, calibrated=calibrated)

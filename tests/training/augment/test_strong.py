@@ -86,9 +86,8 @@ def test_operations_are_drawn_evenly_independently_and_within_range():
         drawn = magnitude[op == CODES[name]]
         assert low <= drawn.min() <= low + 0.005 * (high - low)
         assert high >= drawn.max() >= high - 0.005 * (high - low)
-    bits = torch.bincount(magnitude[op == CODES["posterize"]].int())
-    assert len(bits) == 9
-    assert bits[4:].min() > 0.8 * bits[4:].float().mean()
+    bits = torch.bincount(magnitude[op == CODES["posterize"]].int())[4:]
+    assert bits.min() > 0.8 * bits.float().mean()
 
 
 def test_a_view_depends_on_its_own_image_and_the_generator_alone():
