@@ -1,4 +1,4 @@
-"""Inference methods: Episodes → class probabilities (E, Q, W). One paper per file; `by_name` has the list.
+"""Inference methods: Episodes → class probabilities (E, Q, W). One paper or kind per file; `by_name` has the list.
 
 A method is a function `name(episodes, *, …) -> Tensor`, pure and batched over episodes. Its settings are declared in
 its signature (`settings`); every method keeps the laws of tests/core/test_laws.py.
