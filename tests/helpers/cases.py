@@ -71,3 +71,12 @@ def slow(loop, episodes: Episodes, **arguments) -> torch.Tensor:
         support, labels, query = one.support[0].double(), one.support_labels[0], one.query[0].double()
         answers.append(loop(support.numpy(), labels.numpy(), query.numpy(), one.n_way, **more, **arguments))
     return torch.from_numpy(np.stack(answers))
+
+
+STEPS = dict.fromkeys(("tim_gd", "alpha_tim", "tim_adm"), "n_iter") | {"transductive_fine_tuning": "n_epochs"}
+"""The setting that counts the steps of a method that takes long."""
+
+
+def shortened(name: str, steps: int) -> dict[str, int]:
+    """Arguments with which a slow method takes so many steps; none for other methods."""
+    return {STEPS[name]: steps} if name in STEPS else {}

@@ -18,9 +18,8 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods import family, rows, twin
 from protoadapt.core.methods.bapa import bapa, mixture_rule
 from protoadapt.core.methods.cipa import cipa
-from protoadapt.core.methods.common import powered, unit
+from protoadapt.core.methods.common import powered
 from protoadapt.core.methods.family import Rule, learn, log_shares, sizes_are_equal
-from protoadapt.core.methods.prototypes import semi_protonet
 from protoadapt.core.methods.pt_map import pt_map, transport_rule
 from protoadapt.core.methods.rows import Holder, Slices, kept, powered_rows
 from protoadapt.core.methods.settings import CENTERS
@@ -148,27 +147,6 @@ def test_two_best_are_the_first_of_the_largest(scores):
 
 
 # ---------------------------------------------------------------------------------------------- members
-
-
-@pytest.mark.parametrize("name", ["cipa", "pt_map", "semi_protonet"])
-def test_each_step_goes_where_the_answers_before_it_pull(name):
-    run, power, rule = {
-        "cipa": (cipa, "strict", Rule("cosine", 10.0, 4, 0.2, "separate", True)),
-        "pt_map": (pt_map, "strict", transport_rule(4, 0.2, 10.0, None)),
-        "semi_protonet": (semi_protonet, "off", Rule("euclid", 1.0, 4)),
-    }[name]
-    episodes, _ = clouds(shots=(2, 1, 3))
-    prepared, y = powered(episodes, 0.5, power), episodes.membership
-    path = list(family.prototype_path(prepared, rule))
-    assert len(path) == 5
-    support = prepared.support
-    if rule.l2:
-        support = unit(support - support.mean(1, keepdim=True))
-    for k in range(4):
-        z, u = run(episodes, n_iter=k), path[k].prepare(prepared.query)
-        pulled = (y.mT @ support + z.mT @ u) / (y.sum(1) + z.sum(1))[..., None]
-        expected = rule.sigma * pulled + (1 - rule.sigma) * path[k].prototypes
-        torch.testing.assert_close(path[k + 1].prototypes, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_given_sizes_are_kept():

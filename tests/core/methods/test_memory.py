@@ -4,8 +4,7 @@ import weakref
 
 import pytest
 import torch
-from helpers.cases import clouds
-from helpers.slow_methods import shortened
+from helpers.cases import clouds, shortened
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from protoadapt.core.evaluate import episode_bytes
