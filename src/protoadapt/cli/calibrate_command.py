@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from protoadapt.cli.models_command import describe_calibration
 from protoadapt.cli.options import argument, option
 from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError
@@ -48,7 +47,7 @@ def calibrate_command(
         calibration = calibrate(pairs, episodes=episodes, on_progress=on_progress)
     calibration["features"] = ", ".join(table.metadata.get("folder") or origin(table.metadata) for table in tables)
     write_text(card, json.dumps({**content, "calibration": calibration}, indent=1, ensure_ascii=False) + "\n")
-    print(describe_calibration(calibration))
+    print(f"calibrated on {calibration['features']}: {card}")
 
 
 def _weights(name: str, metadata: Mapping[str, Any]) -> str:

@@ -47,15 +47,9 @@ def _card(card: dict[str, Any]) -> list[str]:
         if card.get("numbers"):
             numbers = [n | {"accuracy": f"{n['accuracy']:.2f} ± {n['ci95']:.2f}"} for n in card["numbers"]]
             lines += ["", *text(header, [[str(n[key]) for key in header] for n in numbers]).split("\n")]
-        calibrated = describe_calibration(card["calibration"]) if card.get("calibration") else "not calibrated"
-        return [*lines, "", calibrated]
+        if not (calibration := card.get("calibration")):
+            return [*lines, "", "not calibrated"]
+        rule = "a picture is unknown when its familiarity is below the threshold of its task"
+        return [*lines, "", f"calibrated on {calibration['features']}: {rule}"]
     except (LookupError, TypeError, ValueError, AttributeError):
         return [*lines, "", "the rest of the card is incomplete"]
-
-
-def describe_calibration(calibration: dict[str, Any]) -> str:
-    """When a picture is unknown, and what says so."""
-    return (
-        f"calibrated on {calibration['features']}: a picture is unknown when its familiarity is below the threshold of "
-        f"its task, which {len(calibration['thresholds'])} linear models give"
-    )

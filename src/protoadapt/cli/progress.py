@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from protoadapt.core.errors import count, for_terminal
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from protoadapt.training import Event
     from protoadapt.vision.pictures.split import Images
 
@@ -64,9 +62,15 @@ def say_unread(images: "Images") -> None:
 @contextmanager
 def bars(lines: bool = False) -> Iterator[Report]:
     """One bar per `what` on a terminal. Elsewhere nothing, or with `lines` (for long jobs) a line every 30 seconds."""
-    bar = _bar() if sys.stderr.isatty() else None
+    bar = None
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        columns = BarColumn(), TextColumn("{task.description}")
+        bar = Progress(*columns, console=Console(stderr=True), transient=True)
     began: dict[str, tuple[int, float]] = {}
-    tasks: dict[str, TaskID] = {}
+    tasks: dict[str, Any] = {}
     printed = time.monotonic()
 
     def report(what: str, done: int, total: int = 0) -> None:
@@ -84,13 +88,6 @@ def bars(lines: bool = False) -> Iterator[Report]:
 
     with bar or nullcontext():
         yield report
-
-
-def _bar() -> "Progress":
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    return Progress(BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True)
 
 
 def progress_line(what: str, done: int, total: int, rate: float) -> str:

@@ -102,7 +102,7 @@ def _table(group: Sequence[Record]) -> Html:
     feet = [tag("td"), tag("td", scale, class_="chart-cell"), *[tag("td")] * (len(columns) - 3)]
     feet.append(tag("td", whole, class_="chart-cell spread"))
     parts = [
-        tag("caption", tables.caption(group[0]), tag("br"), tag("small", tables.embedding(group[0]))),
+        tag("caption", tables.caption(group), tag("br"), tag("small", tables.embedding(group[0]))),
         tag("thead", tag("tr", heads, role="row"), role="rowgroup"),
         tag("tbody", body, role="rowgroup"),
         tag("tfoot", tag("tr", feet), **HIDE),

@@ -144,10 +144,10 @@ def render(results: Sequence[Record], reference: str | None, form: str) -> str:
     if form == "csv":
         rows = []
         for group in groups:
-            about = {"measured on": caption(group[0])} if len(groups) > 1 else {}
+            about = {"measured on": caption(group)} if len(groups) > 1 else {}
             rows += [about | {"method": r["label"], **row} for r, row in zip(group, measures(group, reference))]
         return _csv(rows)
-    return "\n\n".join(_captioned(caption(group[0]), *comparison(group, reference), form) for group in groups)
+    return "\n\n".join(_captioned(caption(group), *comparison(group, reference), form) for group in groups)
 
 
 def render_runs(results: Sequence[Record], reference: str | None, form: str) -> str:
@@ -166,7 +166,7 @@ def render_runs(results: Sequence[Record], reference: str | None, form: str) -> 
             p = "" if "p" not in r else f"{r['p_holm']:.3f}" if r["p_holm"] >= 0.001 else "< 0.001"
             row += [_interval(r.get("difference"), r.get("difference_ci95"), "+.2f"), p]
         table.append(row)
-    about, notes = caption_of_runs(results), RUNS_NOTES if reference else RUNS_NOTES[:1]
+    about, notes = caption(results, runs=runs[0]["runs"]), RUNS_NOTES if reference else RUNS_NOTES[:1]
     if form == "latex":
         return latex_table([(f"mean of {count(runs[0]['runs'], 'run')}", header, table)], "; ".join([about, *notes]))
     return _captioned(about, header, table, form, notes)
@@ -197,7 +197,7 @@ def _latex(groups: Sequence[Sequence[Record]], reference: str | None) -> str:
         header, rows = comparison(group, reference)
         columns.append((" ".join(compress(title, differ)), header[: -len(SPEED)], [row[: -len(SPEED)] for row in rows]))
     shots = " and ".join(dict.fromkeys(f"{group[0]['protocol']['shot']}-" for group in groups))
-    about = dict.fromkeys(caption(group[0], shots) for group in groups)
+    about = dict.fromkeys(caption(group, shots) for group in groups)
     return latex_table(
         columns, "; ".join([*about, *_over_classes([name for _, header, _ in columns for name in header])])
     )
@@ -265,19 +265,11 @@ def origin(features: Mapping[str, Any]) -> str:
     return " ".join(filter(None, (dataset(features), str(features.get("split") or ""))))
 
 
-def caption(result: Mapping[str, Any], shots: str = "") -> str:
+def caption(results: Sequence[Mapping[str, Any]], shots: str = "", runs: int = 1) -> str:
     """What a table was measured on, in one line; `shots` such as "1- and 5-" where it holds several."""
-    data = origin(result["features"])
-    return (f"{data}: " if data else "") + f"{_protocol(result, shots)}, seed {result['seed']}, 95 % CI"
-
-
-def caption_of_runs(results: Sequence[Mapping[str, Any]]) -> str:
-    """The same for results of several runs: feature files, seeds, or both."""
     data = ", ".join(filter(None, dict.fromkeys(origin(result["features"]) for result in results)))
-    files, seeds = ({result["features"].get("hash") for result in results}, {result["seed"] for result in results})
-    runs = len({(result["features"].get("hash"), result["seed"]) for result in results})
-    number = f"{count(runs, 'run')}: {count(len(files), 'feature file')} × {count(len(seeds), 'seed')}"
-    return (f"{data}: " if data else "") + f"{_protocol(results[0])} per run, 95 % CI; {number}"
+    words = (f"{data}: " if data else "") + _protocol(results[0], shots)
+    return f"{words} per run, 95 % CI; {runs} runs" if runs > 1 else f"{words}, seed {results[0]['seed']}, 95 % CI"
 
 
 def _protocol(result: Mapping[str, Any], shots: str = "") -> str:
@@ -302,8 +294,7 @@ def run_name(result: Mapping[str, Any]) -> str:
 
 
 def _run(result: Mapping[str, Any]) -> object:
-    training = result.get("training")
-    return training.get("run") if isinstance(training, dict) else None
+    return (result.get("training") or {}).get("run")
 
 
 def embedding(result: Mapping[str, Any]) -> str:
