@@ -30,30 +30,23 @@ def check_command(
     with bars() as report:
         given: dict[str, Any] = {"images": images, "model": model, "cache": cache, "device": find_device(device)}
         result = check_folder(labelled, out, **given, page=check_page, on_progress=report)
+    groups = [[f"{file['file']} ({file['label']})" for file in one["files"]] for one in result["duplicates"]]
+    found = {
+        ("label that is probably wrong", "labels that are probably wrong"): [
+            f"{one['file']}: {one['label']}, more likely {one['likely']}" for one in result["suspects"]
+        ],
+        ("group of near-duplicates", "groups of near-duplicates"): [", ".join(group[:3]) for group in groups],
+        ("outlier", "outliers"): [f"{one['file']}: {one['label']}" for one in result["outliers"]],
+        ("pair of confused classes", "pairs of confused classes"): [
+            f"{' and '.join(one['classes'])}: {one['share']:.0%} of their pictures" for one in result["confused"]
+        ],
+    }
     document = out / "check.json"
     print(f"{count(result['checked'], 'picture')} of {count(len(result['classes']), 'class', 'classes')}")
-    for (one, many), found in _faults(result).items():
-        print(count(len(found), one, many))
-        for text in shortened(found, document):
+    for (one, many), lines in found.items():
+        print(count(len(lines), one, many))
+        for text in shortened(lines, document):
             print(f"  {for_terminal(text)}")
     say_notes(result["notes"], document)
     say_skipped(result["skipped"], document)
     print(f"{out / 'check.csv'}, {out / 'check.html'}")
-
-
-def _faults(result: dict[str, Any]) -> dict[tuple[str, str], list[str]]:
-    """What was found of each kind, whose name is given for one and for several."""
-    suspects, duplicates, outliers, confused = (
-        result[kind] for kind in ("suspects", "duplicates", "outliers", "confused")
-    )
-    groups = [[f"{file['file']} ({file['label']})" for file in one["files"]] for one in duplicates]
-    return {
-        ("label that is probably wrong", "labels that are probably wrong"): [
-            f"{one['file']}: {one['label']}, more likely {one['likely']}" for one in suspects
-        ],
-        ("group of near-duplicates", "groups of near-duplicates"): [", ".join(group[:3]) for group in groups],
-        ("outlier", "outliers"): [f"{one['file']}: {one['label']}" for one in outliers],
-        ("pair of confused classes", "pairs of confused classes"): [
-            f"{' and '.join(one['classes'])}: {one['share']:.0%} of their pictures" for one in confused
-        ],
-    }
