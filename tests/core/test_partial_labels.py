@@ -22,11 +22,17 @@ def marked(values, mark):
 @pytest.mark.parametrize(
     "labels",
     [
-        *(Y, Y.tolist(), Y.astype(float), Y.astype(np.int8), marked(Y, np.nan), marked(NUMBERS, None)),
+        Y.tolist(),
+        Y.astype(float),
+        Y.astype(np.int8),
+        marked(Y, np.nan),
+        marked(NUMBERS, None),
+        pd.Series(marked(NUMBERS, None), dtype="Int64"),
         *(marked(NAMES, mark) for mark in (None, np.nan, pd.NaT, -1)),
-        *(NAMES.tolist(), marked(NAMES, -1).astype(str), marked(NAMES, float("nan")).tolist()),
-        *(pd.Series(NAMES), pd.Series(NAMES, dtype="string"), pd.Series(NAMES, dtype="category")),
-        *(pd.Series(marked(NUMBERS, None), dtype="Int64"), DAYS, pd.Series(DAYS)),
+        marked(NAMES, -1).astype(str),
+        marked(NAMES, float("nan")).tolist(),
+        *(pd.Series(NAMES, dtype=kind) for kind in (object, "string", "category")),
+        pd.Series(DAYS),
     ],
 )
 def test_labels_of_many_types_are_classes_and_rows_without_one(labels):

@@ -64,7 +64,11 @@ def test_what_records_have_in_common_is_written_once_and_read_with_each(records,
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(("label", 7), ("seed", None), ("seconds", 1e308), ("features", None), ("unknown_auroc", {"mean": 120})),
+        ("label", 7),
+        ("seed", None),
+        ("seconds", 1e308),
+        ("features", None),
+        ("unknown_auroc", {"mean": 120}),
         *(("protocol", value) for value in ({"way": 1}, {"way": "5"}, {"wey": 5}, None)),
         *(("correct", value) for value in ([], "", None, "§", pack(np.zeros(39, int)), pack(np.full(40, 76)))),
         ("correct", base64.b64encode(zlib.compress(bytes(10**8))).decode()),

@@ -50,10 +50,9 @@ def install(extra: str) -> str:
     return f"pip install -c constraints.txt '.[{extra}]' in protoadapt's source folder"
 
 
-BROKEN = (
-    *(OSError, ValueError, TypeError, KeyError, AttributeError, EOFError, OverflowError, RecursionError, SyntaxError),
-    *(zipfile.BadZipFile, zlib.error, tokenize.TokenError, NotImplementedError, RuntimeError, SystemError),
-)
+BROKEN_ARRAYS = (zipfile.BadZipFile, zlib.error, EOFError, tokenize.TokenError, SyntaxError, SystemError)
+"""What numpy can raise for a damaged npy or npz, beside what anything can."""
+BROKEN = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError, *BROKEN_ARRAYS)
 """What reading a damaged, encrypted or lying file can raise, as JSON, npy or npz."""
 
 

@@ -153,9 +153,18 @@ def compare(
             done += len(batch)
             on_progress(done)
             start = time.perf_counter()
-    place, unknown = str(rows.device), [None] * len(methods) if auroc is None else auroc
     return [
-        Result(run, protocol, seed, correct[m], float(seconds[m]), place, class_episodes, class_correct[m], unknown[m])
+        Result(
+            method=run,
+            protocol=protocol,
+            seed=seed,
+            correct=correct[m],
+            seconds=float(seconds[m]),
+            device=str(rows.device),
+            class_episodes=class_episodes,
+            class_correct=class_correct[m],
+            unknown_auroc=None if auroc is None else auroc[m],
+        )
         for m, run in enumerate(methods)
     ]
 

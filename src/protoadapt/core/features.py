@@ -180,7 +180,8 @@ def _table(arrays: dict[str, Any], texts: dict[str, str]) -> Features:
     if not len(rows):
         raise UserError("it has no rows: give a feature file with one row per picture")
     maps = as_tensor(arrays[MAPS], MAPS).view(len(rows), -1) if MAPS in arrays else None
-    names, stored = json.loads(texts.get("names", "null")), dict(clean_json(texts.get("protoadapt", "{}")))
+    names = json.loads(texts.get("names", "null"))
+    stored = dict(clean_json(texts.get("protoadapt", "{}")))
     metadata = {"class_names": class_names} if class_names else stored
     for key, value in metadata.items():
         if isinstance(value, str):

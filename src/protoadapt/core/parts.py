@@ -66,7 +66,9 @@ def write_part(
     folder: Path, number: int, rows: np.ndarray, lists: Mapping[str, list[Any]], record: Mapping[str, Any]
 ) -> None:
     """Writes a part, whole or not at all: rows (n, D), its lists and what it says of itself (`of`, MADE, `broken`)."""
-    path, rows, second = part_file(folder, number), np.ascontiguousarray(rows, "<f2"), _line(lists)
+    path = part_file(folder, number)
+    rows = np.ascontiguousarray(rows, "<f2")
+    second = _line(lists)
     record = {"schema": SCHEMA, "part": number, "shape": rows.shape, **record}
     record["sha256"] = _digest(record, second, rows)
     content = BytesIO()  # straight into a file numpy would lose rows on a full disk and say nothing
@@ -186,7 +188,9 @@ class PartsTable:
     ) -> tuple[dict[str, Place], list[tuple[bytes, str, Place]]]:
         """The places of the rows with these names, and (sha256, name, place) of those whose pictures have these
         contents, where they are known."""
-        by_hex, by_name, copies = {content.hex(): content for content in contents}, dict[str, Place](), []
+        by_hex = {content.hex(): content for content in contents}
+        by_name: dict[str, Place] = {}
+        copies = []
         for part in self.parts if names or contents else ():
             lists = read_lists(part)
             rows = None

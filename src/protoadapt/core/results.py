@@ -105,7 +105,8 @@ class Result:
 
 def _summarised(record: Record) -> Record:
     """A record with the accuracy and the intervals that follow from its right answers."""
-    values, classes = 100 * right_answers(record) / record["queries"], record.get("classes")
+    values = 100 * right_answers(record) / record["queries"]
+    classes = record.get("classes")
     record = record | {"accuracy": round(float(values.mean()), 4), "ci95": round(half_width(values), 4)}
     if classes:
         over_classes = class_interval(record)
@@ -126,8 +127,8 @@ def right_answers(record: Record) -> np.ndarray:
     --------
     >>> 100 * right_answers(record).mean() / record["queries"]  # the accuracy
     """
-    episodes, coded = record["episodes"], base64.b64decode(record["correct"], validate=True)
-    data = zlib.decompressobj().decompress(coded, 4 * episodes + 1)
+    episodes = record["episodes"]
+    data = zlib.decompressobj().decompress(base64.b64decode(record["correct"], validate=True), 4 * episodes + 1)
     if len(data) not in (episodes, 4 * episodes):
         raise ValueError(f"{len(data)} bytes for {episodes} episodes")
     return np.frombuffer(data, "<u1" if len(data) == episodes else "<u4").astype(np.int64)
@@ -175,7 +176,8 @@ def read_results(document: Record) -> list[Record]:
 def _checked(record: Record) -> Record:
     """The record of a file, with what follows from its right answers computed again."""
     try:
-        protocol, unknown = Protocol(**record["protocol"]), record.get("unknown_auroc")
+        protocol = Protocol(**record["protocol"])
+        unknown = record.get("unknown_auroc")
         fine = (
             isinstance(record["label"], str)
             and isinstance(record["features"], dict)
@@ -227,11 +229,11 @@ def class_interval(record: Record, reference: Record | None = None) -> float | N
     drawn = [[r["protocol"], r["seed"], r["episodes"], r["classes"]["episodes"]] for r in both]
     if drawn[0] != drawn[1]:
         return None
-    scale, counts = 100 / record["queries"], np.array(record["classes"]["episodes"])
+    scale = 100 / record["queries"]
     values, sums = right_answers(record), np.array(record["classes"]["correct"])
     if reference:
         values, sums = values - right_answers(reference), sums - np.array(reference["classes"]["correct"])
-    return class_half_width(scale * values, counts, scale * sums)
+    return class_half_width(scale * values, np.array(record["classes"]["episodes"]), scale * sums)
 
 
 def compare_runs(records: Sequence[Record], reference: str | None = None) -> list[dict[str, Any]]:

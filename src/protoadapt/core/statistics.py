@@ -28,7 +28,8 @@ def class_half_width(values: np.ndarray, class_episodes: np.ndarray, class_sums:
     `values` (E,) has one number per episode, `class_episodes` (C,) the number of episodes that contain each class and
     `class_sums` (C,) the sum of their values. None where some class is in every episode, or with one class or episode.
     """
-    episodes, classes, without = len(values), len(class_episodes), len(values) - class_episodes
+    episodes, classes = len(values), len(class_episodes)
+    without = episodes - class_episodes
     if classes < 2 or episodes < 2 or not without.all():
         return None
     means = (values.sum() - class_sums) / without

@@ -16,7 +16,10 @@ from protoadapt.core.methods.common import class_means
 LATENT = 64
 STEPS = 5
 DROPPED = 0.5
-DIVERGENCE, ENCODING, ORTHOGONALITY, DECAY = 1e-3, 1e-9, 1e-3, 1e-8
+DIVERGENCE = 1e-3
+ENCODING = 1e-9
+ORTHOGONALITY = 1e-3
+DECAY = 1e-8
 
 
 class LEO(EpisodeHead):
