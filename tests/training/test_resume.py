@@ -163,7 +163,7 @@ def test_a_damaged_checkpoint_is_an_error_that_names_it(tmp_path, name):
     checkpoint.save(tmp_path, 3, {"train": {}, "model": {}}, {}, {}, {"state": {"epoch": 1}})
     file = checkpoint.latest(tmp_path) / name
     whole = file.read_bytes()
-    assert checkpoint.load_checkpoint(file.parent).scalars == {"state": {"epoch": 1}}
+    assert checkpoint.load_latest(tmp_path).scalars == {"state": {"epoch": 1}}
     for content in (whole[:-2], whole.replace(b"1", b"2") if name == "state.json" else b"", None):
         file.unlink() if content is None else file.write_bytes(content)
         with pytest.raises(UserError, match=r"is missing, truncated or damaged.*: remove the folder 'step-00000003'"):
@@ -219,7 +219,7 @@ def test_two_processes_equal_one(tmp_path):
         assert [os.waitpid(process, 0)[1] for process in processes] == [0, 0]
     finally:
         del toy.BACKBONES["plain"]
-    a, b = (checkpoint.load_checkpoint(checkpoint.latest(tmp_path / name)) for name in ("one", "two"))
+    a, b = (checkpoint.load_latest(tmp_path / name) for name in ("one", "two"))
     assert a.tensors.keys() == b.tensors.keys()
     for name, tensor in a.tensors.items():
         if name.startswith("optimizer."):  # the last gradients, where a rounding can turn a ReLU on or off

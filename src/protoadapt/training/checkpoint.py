@@ -89,9 +89,11 @@ def prune(run: Path, keep: Iterable[Path | None]) -> None:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def load_checkpoint(folder: Path) -> Checkpoint:
-    """Read a checkpoint and check every file against its checksum. Raises UserError where one is damaged."""
-    files = {}
+def load_latest(run: Path) -> Checkpoint:
+    """The last checkpoint of a run, every file checked against its checksum. Raises UserError where one is damaged."""
+    folder, files = latest(run), dict[str, bytes]()
+    if folder is None:
+        raise UserError(f"there is no checkpoint in {str(run)!r} to resume from: start without --resume")
     for name in (SUMS, CONFIG, MODEL, TENSORS, SCALARS):
         file = folder / name
         files[name] = file.read_bytes() if file.is_file() else b""
@@ -102,14 +104,6 @@ def load_checkpoint(folder: Path) -> Checkpoint:
             )
     tensors = {name: tensors_from(files[name]) for name in (MODEL, TENSORS)}
     return Checkpoint(folder, json.loads(files[CONFIG]), tensors[MODEL], tensors[TENSORS], json.loads(files[SCALARS]))
-
-
-def load_latest(run: Path) -> Checkpoint:
-    """The last checkpoint of a run; an error where there is none."""
-    last = latest(run)
-    if last is None:
-        raise UserError(f"there is no checkpoint in {str(run)!r} to resume from: start without --resume")
-    return load_checkpoint(last)
 
 
 def _sync_folder(path: Path) -> None:
