@@ -70,23 +70,6 @@ def test_blocks_do_not_show(monkeypatch):
     assert [len(part) for part in classifier.answer(X[:0])] == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("method", ESTIMATORS)
-def test_rows_of_no_class_by_their_familiarity(tmp_path, method):
-    """Against a loop: the largest mean cosine to the labelled rows of a class."""
-    model, plain = fitted(method)
-    x = X.astype(np.float64)
-    x = x if model.power == "off" else np.sqrt(x + 1e-6) / np.linalg.norm(np.sqrt(x + 1e-6), axis=1, keepdims=True)
-    u = x - model.center_
-    u /= np.linalg.norm(u, axis=1, keepdims=True)
-    close = np.array([max(np.mean([row @ other for other in u[np.equal(Y, c)]]) for c in range(4)) for row in u])
-    middle = np.sort(close)[len(X) // 2 - 1 : len(X) // 2 + 1].mean()
-    save_classifier(tmp_path / "c.safetensors", fitted(method, threshold=float(middle))[1])
-    unknown = load_classifier(tmp_path / "c.safetensors").answer(X).unknown
-    clear = np.abs(close - middle) > 1e-5
-    np.testing.assert_array_equal(unknown[clear], close[clear] < middle)
-    assert not plain.answer(X).unknown.any()  # not calibrated: nothing is said
-
-
 def test_settings_are_checked():
     assert make_estimator("cipa", {"tau": 15}).tau == 15
     for method, settings, words in (

@@ -114,9 +114,3 @@ def test_a_file_that_differs_is_not_left_behind(model, written, tmp_path, monkey
     with pytest.raises(UserError, match="differ from torch's"):
         onnx_export.export(model[0], tmp_path / "old.onnx")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
-
-
-@pytest.mark.parametrize(("name", "said"), [("f.pt", "end it in .onnx"), ("", "is a folder")])
-def test_names_are_checked_before_the_work(model, tmp_path, name, said):
-    with pytest.raises(UserError, match=said):
-        onnx_export.export(model[0], tmp_path / name)
