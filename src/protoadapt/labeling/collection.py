@@ -327,11 +327,7 @@ def _embedded(
 
 
 def _blocks(
-    classifier: Classifier,
-    table: PartsTable,
-    places: dict[int, dict[int, tuple[int, int]]],
-    every: int,
-    device: str,
+    classifier: Classifier, table: PartsTable, places: dict[int, dict[int, tuple[int, int]]], every: int, device: str
 ) -> Iterator[AnsweredBlock]:
     """One block per part. Every `every`-th row is in the report, and all that have a label."""
     parts = table.parts

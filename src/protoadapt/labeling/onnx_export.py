@@ -91,9 +91,7 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
         raise UserError(
             f"{str(name)!r} is an ONNX file already, or joins several networks: export each model that it was made from"
         )
-    metadata = {key: about[key] for key in KEPT}
-    if about.get("resize"):
-        metadata["resize"] = about["resize"]
+    metadata = {key: about[key] for key in KEPT} | ({"resize": about["resize"]} if about.get("resize") else {})
     outputs = ["features"]
     if classifier is not None:
         classifier, outputs = classifier.to("cpu"), ["probabilities", "familiarity"]

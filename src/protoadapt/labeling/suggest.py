@@ -59,13 +59,7 @@ class Suggestion(NamedTuple):
 
 
 def suggest(
-    rows: np.ndarray,
-    codes: np.ndarray,
-    n: int,
-    *,
-    margin: np.ndarray | None = None,
-    unknown: np.ndarray | None = None,
-    seed: int = 0,
+    rows: np.ndarray, codes: np.ndarray, n: int, *, margin: np.ndarray | None = None, unknown: np.ndarray | None = None
 ) -> list[Suggestion]:
     """The n pictures to label next, the most useful first; fewer if there is little left to learn.
 
@@ -76,7 +70,6 @@ def suggest(
     n : number of pictures.
     margin : (N) difference of a classifier's two largest probabilities; None before there is a classifier.
     unknown : (N) whether a row may be of none of the classes; None: no row.
-    seed : of the sample, where there are more than 4,000 unlabelled rows, and of the clusters.
 
     Returns
     -------
@@ -89,7 +82,7 @@ def suggest(
     >>> suggest(rows, np.array([0, -1, -1]), 1)[0].row
     2
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)  # of the sample, where there are more than POOL rows
     unlabelled, labelled = np.flatnonzero(codes < 0), np.flatnonzero(codes >= 0)
     if len(unlabelled) > POOL:
         unlabelled = np.sort(rng.choice(unlabelled, POOL, replace=False))
@@ -99,7 +92,7 @@ def suggest(
         return []
     pool = rows[unlabelled]
     if not len(labelled):
-        return [Suggestion(int(unlabelled[place]), "typical", size) for place, size in typical(pool, n, seed)]
+        return [Suggestion(int(unlabelled[place]), "typical", size) for place, size in typical(pool, n)]
     foreign = np.zeros(len(pool), bool) if unknown is None else unknown[unlabelled]
     doubt = np.ones(len(pool)) if margin is None else np.where(foreign, 1.0, 1 - margin[unlabelled])
     chosen, stands_for = cover(pool, rows[labelled], doubt, n)
@@ -141,7 +134,7 @@ def cover(pool: np.ndarray, labelled: np.ndarray, doubt: np.ndarray, n: int) -> 
     return chosen, [int((nearest == place).sum()) for place in range(len(chosen))]
 
 
-def typical(pool: np.ndarray, n: int, seed: int = 0) -> list[tuple[int, int]]:
+def typical(pool: np.ndarray, n: int) -> list[tuple[int, int]]:
     """TypiClust: the most typical row of each of n clusters, largest cluster first, and the cluster's size.
 
     pool (m, D). Typicality is the inverse of the mean distance to the (at most 20) nearest rows of the same cluster.
@@ -149,7 +142,7 @@ def typical(pool: np.ndarray, n: int, seed: int = 0) -> list[tuple[int, int]]:
     n = min(n, len(np.unique(pool, axis=0)))
     from sklearn.cluster import KMeans
 
-    clusters = KMeans(n, n_init=1, random_state=seed).fit_predict(pool)
+    clusters = KMeans(n, n_init=1, random_state=0).fit_predict(pool)
     sizes = np.bincount(clusters, minlength=n)
     found = []
     for cluster in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]:
