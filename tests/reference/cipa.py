@@ -14,9 +14,7 @@ def centres(support, extra, center):
         return both, both
     if center == "support":
         return support.mean(axis=0), support.mean(axis=0)
-    if center == "none":
-        return np.zeros(support.shape[1]), np.zeros(support.shape[1])
-    raise ValueError(f"unknown center {center!r}")
+    return np.zeros(support.shape[1]), np.zeros(support.shape[1])
 
 
 def cipa(
@@ -55,8 +53,6 @@ def cipa(
         query = extra
     elif query_center == "unlabeled":
         query = query - extra_mean
-    elif query_center != "none":
-        raise ValueError(f"unknown query_center {query_center!r}")
 
     # l2 normalisation
     if l2:

@@ -10,9 +10,7 @@ from .common import adapted_means, class_means, cosine, rows, softmax, squared_d
 def logits(x, prototypes, metric, tau):
     if metric == "cosine":
         return tau * cosine(x, prototypes)
-    if metric == "euclid":
-        return -squared_distance(x, prototypes)
-    raise ValueError(f"unknown metric {metric!r}")
+    return -squared_distance(x, prototypes)
 
 
 def protonet(support, support_labels, query, n_way, *, metric="cosine", tau=10.0):

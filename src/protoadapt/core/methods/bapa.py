@@ -39,6 +39,8 @@ equal, and a round of Sinkhorn's iteration per step brings them there.
 `family` is the loop; o and A are its SUPPORT_WEIGHT and CONCENTRATIONS.
 """
 
+from dataclasses import replace
+
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
@@ -71,14 +73,6 @@ def bapa(
 
 def mixture_rule(n_iter: int, sigma: float, lam: float, kappa: float, class_prior: settings.Shares) -> Rule:
     """BAPA's choices."""
-    given = class_prior is not None
-    return Rule(
-        *("euclid", lam, n_iter, sigma),
-        center="classes",
-        l2=True,
-        query_center="unlabeled",
-        sizes="given" if given else "estimated",
-        class_prior=class_prior,
-        kappa=kappa,
-        labels_pull=True,
-    )
+    sizes = "estimated" if class_prior is None else "given"
+    start = Rule("euclid", lam, n_iter, sigma, center="classes", l2=True, query_center="unlabeled")
+    return replace(start, sizes=sizes, class_prior=class_prior, kappa=kappa, labels_pull=True)

@@ -43,8 +43,6 @@ TRANSFORMS: dict[str, Callable[..., Episodes]] = {"bpa": bpa, "whiten": whiten}
 """What can stand before a method: "bpa+cipa"."""
 NEED_BASE_MEAN = frozenset({"simpleshot", "bd_cspn", "laplacian_shot", "bavardage"})
 """Methods that centre by the mean of the base classes' features."""
-LARGEST_FILE = 2**20
-"""Bytes of a file of settings, at most."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +112,8 @@ def _parsed(spec: str, registry: Mapping[str, Callable[..., Any]], kind: str) ->
 def _after(transform: Method, method: Method) -> Method:
     """The method on transformed episodes, with its own settings; those of the transform are part of the name."""
     check_arguments(transform.name, transform.function, transform.arguments)
-    powered = transform.name == "whiten" and "power" in declarations(method.function)
-    implied = {"power": "off"} if powered else {}
+    powers = transform.name == "whiten" and "power" in declarations(method.function)
+    implied = {"power": "off"} if powers else {}  # `whiten` did that already
 
     @functools.wraps(method.function)
     def run(episodes: Episodes, **arguments: Any) -> Tensor:
@@ -129,7 +127,7 @@ def _stored(path: Path) -> Method:
     """The method in a JSON file: a name and settings, checked like any; no code."""
     try:
         with open(path, "rb") as file:
-            content = clean_json(file.read(LARGEST_FILE))
+            content = clean_json(file.read(2**20))  # a longer file is cut, and cannot be read
         name, arguments = content["method"], dict(content["arguments"])
         return Method(name, METHODS[name], arguments)
     except BROKEN as error:
