@@ -71,7 +71,8 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         there = [one for one in table.trials if any(results.of(one, shot) for shot in one.shots)]
         body += [f"{one.run.name}, {one.stem}:\n\n{methods_table(one, results)}" for one in there]
     else:
-        body = sections[name](table, results) if name in sections else [paper_table(table, table.rows, results)]
+        begun = [row for row in table.rows if any(results.get(row.trial, shot, row.method) for shot in SHOTS)]
+        body = sections[name](table, results) if name in sections else [paper_table(table, begun, results)]
         body += [DIFFERENCES, differences_table(table, results)] if table.differences else []
         body += [table.answer] if table.answer else []
     head = [f"## {table.title}", f"`python -m paper {name}`. {table.about}"]
@@ -84,8 +85,7 @@ def paper_table(table: Table, rows: Iterable[Row], results: Results) -> str:
     for shot in SHOTS:
         header += [f"{shot}-shot: paper", "here", "difference"]
     header += ["training", "epochs", "seed", "hardware"]
-    shown = [row for row in rows if row.trial.run.absent or any(results.get(row.trial, k, row.method) for k in SHOTS)]
-    cells = [[*row.words, *_accuracy_cells(row, results), *_training_cells(row.trial.run, results)] for row in shown]
+    cells = [[*row.words, *_accuracy_cells(row, results), *_training_cells(row.trial.run, results)] for row in rows]
     return markdown(header, cells)
 
 
