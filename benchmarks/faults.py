@@ -47,12 +47,11 @@ from protoadapt.vision.networks.model_files import save_fp16
 
 Rng = np.random.Generator
 SIDE, LONGEST, MOST_GB, CRASHED = 16, 120.0, 4.0, 70
-ODD: list[Any] = [
-    *(None, True, False, 0, 1, -1, 2, 0.5, -0.5, 1e-300, 1e300, float("nan"), float("inf"), -float("inf")),
-    *(2**31, 2**53, -(2**63), 10**24, 10**400, "", "x", "\0", "..", "/", "é", "\ud800", "1", "nan", "a" * 3000),
-    *("unknown", '"', "'", "=1+1", "../../x", "\r", ";", "a" * 200_000),
-    *([], [1], [None], [[1]], {}, {"a": 1}, [0.2] * 5, ["a", "b"], [float("nan")] * 3),
-]
+NUMBERS = [0, 1, -1, 2, 0.5, -0.5, 1e-300, 1e300, float("nan"), float("inf"), -float("inf"), 2**31, 2**53, -(2**63)]
+TEXTS = ["", "x", "\0", "..", "/", "é", "\ud800", "1", "nan", "unknown", '"', "'", "=1+1", "../../x", "\r", ";"]
+LARGE = [10**24, 10**400, "a" * 3000, "a" * 200_000]
+NESTED = [[], [1], [None], [[1]], {}, {"a": 1}, [0.2] * 5, ["a", "b"], [float("nan")] * 3]
+ODD: list[Any] = [None, True, False, *NUMBERS, *TEXTS, *LARGE, *NESTED]
 """Values that files and users give and nobody expects."""
 
 
@@ -398,7 +397,9 @@ def numbers(rng: Rng, world: World, number: int) -> str:
 def served(world: World, out: Path) -> Iterator[httpx.Client]:
     """The page of a server, which is killed at the end."""
     words = ["serve", "--model", world.place / "model.safetensors", "--port", 0, "--keep", out / "kept"]
-    child, begin, said = started(words, out), time.monotonic(), ""
+    child = started(words, out)
+    begin = time.monotonic()
+    said = ""
     try:
         while "http://" not in said or not said.endswith("\n"):
             check(time.monotonic() - begin < LONGEST, "the server does not start")

@@ -63,8 +63,12 @@ def speed_page() -> str:
     runs |= {"CUB, boxes, batch 128": "cub-box"}
     training = [
         [
-            *(name, str(t["config"]["epochs"]), f"{t['start_up_seconds']:.0f} s", f"{t['seconds']:.0f} s"),
-            *(f"{t['images_per_second']:,.0f}", t["hardware"]),
+            name,
+            str(t["config"]["epochs"]),
+            f"{t['start_up_seconds']:.0f} s",
+            f"{t['seconds']:.0f} s",
+            f"{t['images_per_second']:,.0f}",
+            t["hardware"],
         ]
         for name, t in ((name, read(f"{run}/train.json")) for name, run in runs.items())
     ]
@@ -266,7 +270,9 @@ def _prose(docstring: str | None) -> str:
 
 def readme() -> str:
     """README.md with its numbers between the two marks."""
-    cpu, results, rows = read("benchmark-inference-cpu.json"), Results(RESULTS), []
+    cpu = read("benchmark-inference-cpu.json")
+    results = Results(RESULTS)
+    rows = []
     names = {"ProtoNet": "protonet", "CIPA": "cipa", "BAPA": "bapa", "PT+MAP †": "pt_map"}
     for words, (table, trial) in MAIN.items():
         if words.endswith("→ CUB, whole pictures") or not all(results.of(trial, shot) for shot in (1, 5)):
@@ -364,8 +370,11 @@ def faults_page() -> str:
     run = read("faults.json")
     rows = [
         [
-            *(part, f"{counts['done']:,}", "; ".join(f"{end}: {n:,}" for end, n in sorted(counts["ends"].items()))),
-            *(f"{counts['gb']:.2f} GB", str(len(counts["findings"]))),
+            part,
+            f"{counts['done']:,}",
+            "; ".join(f"{end}: {n:,}" for end, n in sorted(counts["ends"].items())),
+            f"{counts['gb']:.2f} GB",
+            str(len(counts["findings"])),
         ]
         for part, counts in run["parts"].items()
     ]

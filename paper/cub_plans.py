@@ -66,8 +66,8 @@ def small_files_differences() -> Iterator[Difference]:
 
 
 def training_differences() -> Iterator[Difference]:
-    hct_r, s2m2_r, hct, mixup = ("hct_r", 2.0), ("s2m2_r", 2.0), ("hct", 2.0), ("manifold_mixup", 2.0)
-    for one, other in ((hct, mixup), (hct_r, s2m2_r)):
+    for names in (("hct", "manifold_mixup"), ("hct_r", "s2m2_r")):
+        one, other = ((name, 2.0) for name in names)
         paper = apart(PAPER_CUB[one][2], PAPER_CUB[other][2])
         for where, trials in (("whole pictures", WHOLE), ("boxes", BOXES)):
             words = (f"{TRAINED[one[0]]} − {TRAINED[other[0]]}", where)

@@ -23,11 +23,10 @@ LAYERS = {
     "cli": {"core", "vision", "training", "labeling", "report", "app", "cli"},
 }
 """Which layers each may import: a graph, not a line. `labeling` and `training` do not know each other."""
-CORE = (
-    *("errors", "threads", "files", "arrays", "statistics", "provenance"),
-    *("prototype_model", "features", "parts", "protocol", "episodes", "methods", "heads"),
-    *("results", "evaluate", "projection", "partial_labels", "estimators"),
-)
+TOOLS = ("errors", "threads", "files", "arrays", "statistics", "provenance")
+TASKS = ("prototype_model", "features", "parts", "protocol", "episodes", "methods", "heads")
+ANSWERS = ("results", "evaluate", "projection", "partial_labels", "estimators")
+CORE = TOOLS + TASKS + ANSWERS
 """Modules of the core: each may import those before it."""
 FILES = sorted(file for file in ROOT.rglob("*.py") if file.parent != ROOT or not file.stem.startswith("__"))
 
