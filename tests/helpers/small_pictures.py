@@ -21,7 +21,7 @@ def class_folders(root: Path, names: list[str], each: int = 2, suffix: str = "pn
     for c, name in enumerate(names):
         (root / name).mkdir(parents=True, exist_ok=True)
         for i in range(each):
-            painted(1000 * c + i).save(root / name / f"{name}_{i:03d}.{suffix}")
+            painted(1000 * c + i).save(root / name / f"{Path(name).name}_{i:03d}.{suffix}")
     return root
 
 

@@ -1,6 +1,7 @@
 """Every layout that users have leads to the same pictures under the same labels."""
 
 import csv
+import io
 import os
 import pickle
 import shutil
@@ -14,7 +15,7 @@ from helpers.touched import touched
 from PIL import Image
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets import DATASETS, class_list, load_images
+from protoadapt.training.datasets import DATASETS, check_dataset, class_list, load_images
 from protoadapt.training.datasets.registry import expected_counts
 
 SPLITS = ("base", "val", "novel")
@@ -115,6 +116,33 @@ def test_mini_imagenet(tmp_path: Path, mini: dict, make: Callable) -> None:
         assert images.labels.tolist() == np.repeat(np.arange(len(mini[split])), 2).tolist()
         wanted = np.stack([picture for pictures in mini[split].values() for picture in pictures])
         np.testing.assert_array_equal(images.pixels, wanted.transpose(0, 3, 1, 2))
+
+
+def test_tiered_pickles_and_their_words(tmp_path: Path) -> None:
+    """A PNG file per picture as an array of bytes, (N, 1); the classes are words, two of them alike."""
+    names, pictures = ["crane"] * 2 + [f"word {i}" for i in range(95)], []
+    for seed in range(97):
+        stream = io.BytesIO()
+        painted(seed, 16, 16).save(stream, "PNG")
+        pictures.append(np.frombuffer(stream.getvalue(), np.uint8)[:, None])
+    labels = {"label_specific": np.arange(97, dtype=np.int32), "label_specific_str": names}
+    (tmp_path / "val_images_png.pkl").write_bytes(pickle.dumps(pictures, 2))
+    (tmp_path / "val_labels.pkl").write_bytes(pickle.dumps(labels, 2))
+    images = loaded("tiered-imagenet", "val", tmp_path)
+    assert images.class_names == sorted(["crane", "crane 1", *names[2:]])
+    for row, path in enumerate(images.paths):
+        np.testing.assert_array_equal(images.pixels[row].transpose(1, 2, 0), painted(int(path[4:10]), 16, 16))
+    assert "val: 97 classes, 97 of 124,261 pictures" in check_dataset("tiered-imagenet", tmp_path).text
+
+
+def test_val_of_ilsvrc_is_not_merged_with_train_and_images_inside_classes_are_read(tmp_path: Path) -> None:
+    classes = class_list("mini-imagenet", "val")
+    class_folders(tmp_path / "train", [f"{label}/images" for label in classes[1:]], 2)
+    class_folders(tmp_path / "train", classes[:1], 2)
+    class_folders(tmp_path / "val", classes, 1)
+    images = loaded("mini-imagenet", "val", tmp_path)
+    assert {path.split("/")[0] for path in images.paths} == {"train"}
+    assert np.bincount(images.labels).tolist() == [2] * 16
 
 
 @pytest.mark.parametrize("table", [{}, {"image_data": 7, "class_dict": {"n01": [0]}}, {"class_dict": [1]}], ids=str)

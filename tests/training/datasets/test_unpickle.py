@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.datasets.unpickle import read_pickled_table
+from protoadapt.training.datasets.unpickle import read_pickle
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -16,12 +16,30 @@ from protoadapt.training.datasets.unpickle import read_pickled_table
 def test_python3_pickle(tmp_path: Path, protocol: int, key: str | bytes) -> None:
     array = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     table = {key: array, "order": np.asfortranarray(array), "class_dict": {"n01": [np.int64(3), 4]}, "raw": b"\xff\x00"}
+    table |= {
+        "truths": np.array([[True], [False]]),
+        "words": np.array(["é", "a"]),
+        "big-endian": np.arange(3, dtype=">f4"),
+    }
     (tmp_path / "a").write_bytes(pickle.dumps(table, protocol))
-    got = read_pickled_table(tmp_path / "a")
+    got = read_pickle(tmp_path / "a")
     np.testing.assert_array_equal(got["data"], array)
     np.testing.assert_array_equal(got["order"], array)
     assert got["class_dict"] == {"n01": [3, 4]}
     assert got["raw"] == b"\xff\x00"
+    for name in ("truths", "words", "big-endian"):
+        np.testing.assert_array_equal(got[name], table[name])
+
+
+def test_values_of_other_types_are_refused_before_numpy_sees_them(tmp_path: Path) -> None:
+    """numpy would follow a pointer from the file: an object dtype loses its flag, and `scalar` reads it."""
+    objects = b"cnumpy\ndtype\n(S'O8'\nI0\nI1\ntR(I3\nS'|'\nNNNI-1\nI-1\nI0\ntb"
+    scalar = b"cnumpy.core.multiarray\nscalar\n(" + objects + b"S'AAAAAAAA'\ntR"
+    written = [pickle.dumps({"a": value}, 2) for value in (np.array([{}]), np.zeros(1, "M8[s]"), np.zeros(1, "i4,f4"))]
+    for content in (b"(S'a'\n" + scalar + b"d.", *written):
+        (tmp_path / "a").write_bytes(content)
+        with pytest.raises(UserError, match="do not trust it"):
+            read_pickle(tmp_path / "a")
 
 
 class Evil:
@@ -43,14 +61,12 @@ def test_a_pickle_that_calls_something_is_refused(
     evil = {"data": Evil(call if call[0] is not getattr else (getattr, ("", "join")))}
     (tmp_path / "a").write_bytes(pickle.dumps(evil, protocol))
     with pytest.raises(UserError, match="do not trust it"):
-        read_pickled_table(tmp_path / "a")
+        read_pickle(tmp_path / "a")
     assert not (tmp_path / "pwned").exists()
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"not a pickle", pickle.dumps([1, 2]), pickle.dumps({"a": np.zeros(99)})[:-40]]
-)
+@pytest.mark.parametrize("content", [b"", b"not a pickle", pickle.dumps(7), pickle.dumps({"a": np.zeros(99)})[:-40]])
 def test_what_is_no_table_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(UserError, match="cannot be read as a pickled dataset"):
-        read_pickled_table(tmp_path / "a")
+        read_pickle(tmp_path / "a")

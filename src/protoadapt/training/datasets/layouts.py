@@ -8,12 +8,17 @@ import csv
 import io
 import os
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+from PIL import Image
+
 from protoadapt.core.errors import BROKEN, UserError
-from protoadapt.training.datasets.unpickle import as_text, read_pickled_table
+from protoadapt.training.datasets.unpickle import as_text, read_pickle
 from protoadapt.vision.pictures.decode import Box, Picture
+from protoadapt.vision.pictures.formats import open_image
 from protoadapt.vision.pictures.split import SplitSource, fingerprint
 from protoadapt.vision.pictures.walk import pictures_in
 
@@ -40,6 +45,14 @@ def class_folders(root: Path, split: str, classes: list[str], crop: str) -> Spli
     return source_of_files(root, files, classes) if files else None
 
 
+def imagenet_folders(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
+    """Class folders too, but a class has one: val/ of ILSVRC holds other pictures of the classes in its train/."""
+    files = class_files(root, classes)
+    first = {label: name.partition("/")[0] for name, label in reversed(files)}
+    files = [(name, label) for name, label in files if name.startswith(f"{first[label]}/")]
+    return source_of_files(root, files, classes) if files else None
+
+
 def class_files(root: Path, classes: list[str]) -> Files:
     """The pictures of these classes, from the first place that has pictures of any of them."""
     halves = [f"{name}/" for names in SPLIT_FOLDERS.values() for name in names]
@@ -51,8 +64,11 @@ def class_files(root: Path, classes: list[str]) -> Files:
 
 
 def folder_files(root: Path, folder: str, label: str) -> Files:
-    """The pictures directly inside a folder."""
-    return [(f"{folder}/{entry.name}", label) for entry in pictures_in(root / folder)]
+    """The pictures directly inside a folder, or else in the images/ inside it, where Tiny-ImageNet has them."""
+    for place in (folder, f"{folder}/images"):
+        if files := [(f"{place}/{entry.name}", label) for entry in pictures_in(root / place)]:
+            return files
+    return []
 
 
 def any_folder(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
@@ -84,7 +100,7 @@ def any_folder(root: Path, split: str, classes: list[str], crop: str) -> SplitSo
 def _subfolders(folder: Path) -> list[str]:
     """Class folders, if the folder exists: not hidden, and with a picture inside."""
     names = os.listdir(folder) if folder.is_dir() else ()
-    return sorted(name for name in names if name[0] != "." and any(pictures_in(folder / name)))
+    return sorted(name for name in names if name[0] != "." and folder_files(folder, name, name))
 
 
 def source_of_files(
@@ -100,7 +116,7 @@ def source_of_files(
     return SplitSource(root, fingerprint([lists, *listing]), read, classes)
 
 
-def source_of_pickles(files: list[Path], read: Callable[[], list[Picture]], classes: list[str]) -> SplitSource:
+def source_of_pickles(files: list[Path], read: Callable[[], list[Picture]], classes: list[str] | None) -> SplitSource:
     """A source whose pictures are arrays in pickled files, which `read` reads."""
     root = files[0].parent
 
@@ -213,11 +229,36 @@ def mini_pickle(root: Path, split: str, classes: list[str], crop: str) -> SplitS
     path = root / f"mini-imagenet-cache-{MINI_SPLITS[split]}.pkl"
 
     def read() -> list[Picture]:
-        table = read_pickled_table(path)
+        table = read_pickle(path)
         labels = {int(row): as_text(name) for name, rows in table["class_dict"].items() for row in rows}
         return [Picture(f"{path.name}/{row:05d}", label, table["image_data"][row]) for row, label in labels.items()]
 
     return source_of_pickles([path], read, classes) if path.is_file() else None
+
+
+# tiered-ImageNet (Ren et al., ICLR 2018), as its authors distribute it.
+
+
+def tiered_pickles(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
+    """train_images_png.pkl with a PNG file per picture, train_labels.pkl with their classes in words, and so on."""
+    start = MINI_SPLITS[split]
+    files = [root / f"{start}_images_png.pkl", root / f"{start}_labels.pkl"]
+
+    def read() -> list[Picture]:
+        pictures, labels = read_pickle(files[0]), read_pickle(files[1])
+        names = [as_text(name) for name in labels["label_specific_str"]]
+        names = [f"{name} {i}" if name in names[:i] else name for i, name in enumerate(names)]  # two are "crane"
+        numbers = labels["label_specific"].tolist()
+        return [
+            Picture(f"{start}/{row:06d}.png", names[number], partial(_stored_picture, picture))
+            for row, (picture, number) in enumerate(zip(pictures, numbers, strict=True))
+        ]
+
+    return source_of_pickles(files, read, None) if all(file.is_file() for file in files) else None
+
+
+def _stored_picture(content: np.ndarray, size: int) -> Image.Image:
+    return open_image(content.tobytes())
 
 
 # CIFAR-100 (Krizhevsky, 2009), which CIFAR-FS (Bertinetto et al., ICLR 2019) and FC100 (Oreshkin et al., NeurIPS 2018)
@@ -229,10 +270,10 @@ def cifar_pickles(root: Path, split: str, classes: list[str], crop: str) -> Spli
     files = [root / name for name in ("meta", "train", "test")]
 
     def read() -> list[Picture]:
-        names = [as_text(name) for name in read_pickled_table(root / "meta")["fine_label_names"]]
+        names = [as_text(name) for name in read_pickle(root / "meta")["fine_label_names"]]
         pictures: list[Picture] = []
         for half in ("train", "test"):
-            table = read_pickled_table(root / half)
+            table = read_pickle(root / half)
             tiles = table["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
             for tile, label, file in zip(tiles, table["fine_labels"], table["filenames"], strict=True):
                 pictures.append(Picture(f"{half}/{as_text(file)}", names[label], tile))

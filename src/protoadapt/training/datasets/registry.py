@@ -75,7 +75,7 @@ DATASETS = {
         layouts={
             "images/ with train.csv, val.csv and test.csv": layouts.mini_csv,
             "mini-imagenet-cache-train.pkl, -val.pkl and -test.pkl": layouts.mini_pickle,
-            "one folder of pictures per class (n01532829/ …)": layouts.class_folders,
+            "one folder of pictures per class (n01532829/ …)": layouts.imagenet_folders,
         },
         folders=("mini-imagenet", "mini_imagenet", "miniImageNet", "miniImagenet", "miniimagenet"),
         home="https://image-net.org/download.php (ILSVRC 2012), split by https://github.com/twitter-research/meta-learning-lstm",
@@ -88,7 +88,8 @@ DATASETS = {
     "tiered-imagenet": Dataset(
         title="tiered-ImageNet",
         layouts={
-            "one folder of pictures per class (n01530575/ …), alone or in train/, val/ and test/": layouts.class_folders
+            "train_images_png.pkl and train_labels.pkl, and so for val and test": layouts.tiered_pickles,
+            "one folder of pictures per class (n01530575/ …), or such in train/, val/, test/": layouts.imagenet_folders,
         },
         folders=("tiered-imagenet", "tiered_imagenet", "tieredImageNet", "tieredImagenet", "tieredimagenet"),
         home="https://github.com/renmengye/few-shot-ssl-public, or the class folders of ILSVRC 2012 from https://image-net.org",

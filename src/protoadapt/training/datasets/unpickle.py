@@ -1,7 +1,8 @@
-"""Pickled datasets, read without running code: numpy arrays and builtin containers only.
+"""Pickled datasets, read without running code: plain numpy arrays and builtin containers only.
 
-A pickle is a program that may call any function by name. Here a name leads to one of six harmless functions or to an
-error, so that a downloaded file can only yield numbers and text.
+A pickle is a program that may call any function by name and give any object a state. Here a name leads to one of six
+harmless things or to an error. None of them is numpy's own: its types follow pointers in a state that a file can make
+up. So an array is made from plain bytes, when the file has been read whole.
 """
 
 import pickle
@@ -9,18 +10,45 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy._core.multiarray import scalar
 
 from protoadapt.core.errors import UserError
 
 
-def _array(*_: object) -> np.ndarray:
-    """numpy writes an empty array first and fills it from the state that follows, whose length it checks."""
-    return np.empty(0, np.uint8)
+class _Type:
+    """In the place of numpy.dtype: truth values, numbers, bytes or text."""
+
+    def __init__(self, code: str | bytes, *_: object):
+        self.dtype = np.dtype(as_text(code))
+        if self.dtype.kind not in "biufSU":
+            raise UserError(f"it holds values of type {as_text(code)!r:.40}, which no dataset needs: do not trust it")
+
+    def __setstate__(self, state: tuple) -> None:
+        self.dtype = self.dtype.newbyteorder(as_text(state[1]))  # type: ignore[arg-type]
 
 
-def _from_buffer(buffer: bytes, dtype: np.dtype, shape: tuple[int, ...], order: Any) -> np.ndarray:
-    return np.frombuffer(buffer, dtype).reshape(shape, order=order)
+class _Array:
+    """In the place of numpy.ndarray, which a pickle makes first and fills with a state afterwards."""
+
+    def __init__(self, *_: object):
+        self.content: tuple = ()
+
+    def __setstate__(self, state: tuple) -> None:
+        _, shape, kind, by_column, values = state
+        self.content = shape, kind.dtype, bytes(values), "F" if by_column else "C"
+
+    def filled(self) -> np.ndarray:
+        shape, dtype, values, order = self.content
+        return np.frombuffer(values, dtype).reshape(shape, order=order)
+
+
+def _from_buffer(values: bytes, kind: _Type, shape: tuple, order: str) -> _Array:
+    array = _Array()
+    array.__setstate__((1, shape, kind, order == "F", values))
+    return array
+
+
+def _scalar(kind: _Type, value: bytes) -> Any:
+    return np.frombuffer(value, kind.dtype, 1)[0].item()
 
 
 def _encode(text: str, encoding: str = "latin1") -> bytes:
@@ -29,13 +57,13 @@ def _encode(text: str, encoding: str = "latin1") -> bytes:
 
 
 ALLOWED: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Type,
     ("_codecs", "encode"): _encode,
 }
 for core in ("numpy.core", "numpy._core"):
-    ALLOWED[f"{core}.multiarray", "_reconstruct"] = _array
-    ALLOWED[f"{core}.multiarray", "scalar"] = scalar
+    ALLOWED[f"{core}.multiarray", "_reconstruct"] = _Array
+    ALLOWED[f"{core}.multiarray", "scalar"] = _scalar
     ALLOWED[f"{core}.numeric", "_frombuffer"] = _from_buffer
 
 
@@ -46,15 +74,21 @@ class _Unpickler(pickle.Unpickler):
         return ALLOWED[module, name]
 
 
-def read_pickled_table(path: Path) -> dict[str, Any]:
-    """A pickled dict with text keys, whichever Python wrote it."""
+def read_pickle(path: Path) -> Any:
+    """A pickled dict with text keys, or a list, whichever Python wrote it, with the arrays that are its values."""
     try:
         with path.open("rb") as file:
             # "bytes": strings of Python 2 stay bytes, so a gigabyte of pixels is not decoded as text and back
-            table = _Unpickler(file, encoding="bytes").load()
-        return {as_text(key): value for key, value in table.items()}
+            content = _Unpickler(file, encoding="bytes").load()
+        if isinstance(content, list):
+            return [_plain(value) for value in content]
+        return {as_text(key): _plain(value) for key, value in content.items()}
     except Exception as error:  # a broken pickle may fail in any way
         raise UserError(f"{path} cannot be read as a pickled dataset ({error}): download it again") from error
+
+
+def _plain(value: Any) -> Any:
+    return value.filled() if isinstance(value, _Array) else value
 
 
 def as_text(value: str | bytes) -> str:
