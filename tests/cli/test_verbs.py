@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.command import run
+from helpers.command import refused, run
 from typer.main import get_command
 
 import protoadapt
@@ -20,6 +20,7 @@ from protoadapt.cli import EXTRAS, main
 from protoadapt.cli.manifest_command import manifest_command
 from protoadapt.cli.verbs import VERBS, app
 from protoadapt.core.features import synthetic_features
+from protoadapt.report.tables import FORMATS
 from protoadapt.training.datasets.registry import DATASETS
 from protoadapt.vision.shards import manifest
 
@@ -201,3 +202,25 @@ def test_a_warning_of_ours_is_a_note_and_another_says_where_it_comes_from():
     assert ours == "note: a piece is broken\n"
     assert warnings.formatwarning("old", UserWarning, "/x/torch.py", 7) == "/x/torch.py:7: UserWarning: old\n"
     assert "7: FutureWarning: old" in warnings.formatwarning("old", FutureWarning, protoadapt.__file__, 7)
+
+
+def test_a_verb_replaces_files_of_its_own_kind_only(folder, model):
+    small = ("f.safetensors", "--way", 2, "--query", 1, "--episodes", 3)
+    for words in (
+        ("extract", model, "--images", "support", "--out", "f.safetensors"),
+        ("evaluate", *small, "--json", "r.json"),
+        ("compare", *small, "--json", "c.json"),
+        ("tune", *small, "--out", "t.json"),
+        ("report", "r.json", "c.json", "--out", "page"),
+        *(("report", "r.json", "c.json", "--format", form, "--out", f"table {form}") for form in FORMATS),
+        ("manifest", "images", "--out", "m"),
+        ("export", model, "--out", "m.onnx"),
+    ):
+        out = folder / words[-1]
+        for _ in range(2):  # the second time over its own file
+            assert run(*words, cwd=folder).returncode == 0, words
+        made = out.read_bytes()
+        out.write_bytes(model.read_bytes())
+        assert "was not written by this command and would be replaced" in refused(*words, cwd=folder)
+        assert out.read_bytes() == model.read_bytes()
+        out.write_bytes(made)

@@ -50,12 +50,12 @@ def measure_files(
     """
     from protoadapt.core.features import load_features, with_base
     from protoadapt.core.files import write_json
-    from protoadapt.core.results import document_of
+    from protoadapt.core.results import RESULTS, document_of
     from protoadapt.report.tables import check_format, render, render_runs
 
     check_format(asked.form)
     if asked.json_out:
-        check_output(asked.json_out, *files, asked.base)
+        check_output(asked.json_out, *files, asked.base, kind=RESULTS)
     trained = None
     if asked.head:
         from protoadapt.vision.networks.head_files import load_head

@@ -28,9 +28,9 @@ def manifest_command(
     """
     from protoadapt.vision.pictures.read import hashed
     from protoadapt.vision.pictures.walk import find
-    from protoadapt.vision.shards.manifest import write_manifest
+    from protoadapt.vision.shards.manifest import MANIFEST, write_manifest
 
-    check_output(out, *sources)
+    check_output(out, *sources, kind=MANIFEST)
     root, listed = find(sources)
     absent = 0
 

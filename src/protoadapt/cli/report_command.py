@@ -9,9 +9,11 @@ from typing import Annotated, Any
 from protoadapt.cli.options import argument, option
 from protoadapt.cli.progress import say
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.files import check_ours, check_output, write_text
+from protoadapt.core.files import check_output, write_text
 
 LARGEST = 1 << 29  # bytes of a JSON file
+OURS = re.compile(rb'content="protoadapt, |95 \\?% CI|\A(measured on,)?method,accuracy')
+"""What shows that a page, or a table in any format, was written by `report`."""
 WAY_OUT = "give a file that `evaluate --json` or `compare --json` wrote"
 SOURCES_HELP = "result JSON files, a labels.json or check.json, training runs, or directories of them"
 
@@ -33,7 +35,7 @@ def report_command(
     from protoadapt.report.documents import OF_PICTURES, report_page, results_table
 
     if out is not None:
-        check_output(out, *sources)
+        check_output(out, *sources, kind=OURS)
     documents = {str(file): document for path in sources for file, document in _documents(path).items()}
     if form is not None:
         content = results_table(documents, form) + "\n"
@@ -60,7 +62,7 @@ def _usual_place(documents: Mapping[str, Any]) -> Path:
     first, document = next(iter(documents.items()))
     kind = {LABELS: "labels", CHECK: "check"}.get(document["schema"], "results")
     page = Path(first).with_name("report.html") if kind == "labels" else Path("report.html")
-    return check_ours(page, re.compile(f'content="protoadapt, {kind}"'.encode()))
+    return check_output(page, kind=re.compile(f'content="protoadapt, {kind}"'.encode()))
 
 
 def _documents(path: Path) -> dict[Path, dict[str, Any]]:

@@ -1,5 +1,6 @@
 """`protoadapt tune`."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,9 @@ from protoadapt.cli import options
 from protoadapt.cli.progress import bars
 from protoadapt.core.files import check_output
 from protoadapt.core.protocol import Protocol
+
+SETTINGS = re.compile(rb'\A\{\s*"method": *"[^"]*",\s*"arguments": *\{')
+"""How a file of settings begins."""
 
 
 @options.grouped_options
@@ -31,7 +35,7 @@ def tune_command(
     from protoadapt.core.files import write_json
     from protoadapt.core.methods import method
 
-    check_output(out, file)
+    check_output(out, file, kind=SETTINGS)
     table = load_features(file)
     device = options.find_device(device)
     with bars() as report:

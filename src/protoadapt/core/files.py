@@ -5,6 +5,7 @@ import errno
 import hashlib
 import io
 import json
+import mmap
 import os
 import re
 import secrets
@@ -23,28 +24,23 @@ FULL = {getattr(errno, name, -1) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROF
 """Errors that only writing raises: the disk is full or read-only."""
 
 
-def check_output(path: str | Path, *inputs: str | Path | None) -> Path:
+def check_output(path: str | Path, *inputs: str | Path | None, kind: re.Pattern[bytes] | None = None) -> Path:
     """The path of an output file. Raises UserError, before any work is done, where nothing can be written there.
 
-    That is a folder, a device, or one of the inputs.
+    That is a folder, a device, one of the inputs, or a file without `kind`, which is found in all that is written here.
     """
     path = Path(path)
     if not path.name or (path.exists() and not path.is_file()):
         raise UserError(f"{str(path)!r} is a folder, or no ordinary file: give the name of a file")
     if path.exists() and any(source and Path(source).exists() and path.samefile(source) for source in inputs):
         raise UserError(f"{str(path)!r} is also read, and writing would destroy it: give another name")
-    return path
-
-
-def check_ours(path: Path, mark: re.Pattern[bytes]) -> Path:
-    """The path of an output file that the user did not name. Raises UserError where a file of another kind is there.
-
-    `mark` is found in all files of the kind that is written.
-    """
-    if check_output(path).exists() and (content := path.read_bytes()) and not mark.search(content):
-        raise UserError(
-            f"{str(path)!r} was not written by this command and would be replaced: move it, or choose another --out"
-        )
+    if kind and path.exists() and path.stat().st_size:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            ours = kind.search(content) is not None
+        if not ours:
+            raise UserError(
+                f"{str(path)!r} was not written by this command and would be replaced: move it away, or write elsewhere"
+            )
     return path
 
 

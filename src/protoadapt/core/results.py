@@ -9,6 +9,7 @@ A record says what was run, on what, and how many answers were right in each epi
 """
 
 import base64
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -26,6 +27,8 @@ Record = dict[str, Any]
 """The JSON form of one result."""
 RESULT = "protoadapt-result/2"
 """The schema of a record."""
+RESULTS = re.compile(rb'"schema": *"protoadapt-result/')
+"""What shows that a file holds results."""
 COMMON = ("schema", "protocol", "seed", "queries", "features", "versions", "hardware", "commit")
 """What a file holds once where all its records have the same."""
 CHART_LIMIT = 1e12

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.files import check_ours, check_output_folder
+from protoadapt.core.files import check_output, check_output_folder
 from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import METHOD, load_classifier
 from protoadapt.labeling.names import UNKNOWN, name_in, to_text
@@ -230,7 +230,7 @@ def label(
     if features:
         import pyarrow.parquet  # noqa: F401  (where it is absent, that is said before the work)
 
-        check_ours(output.folder / PARQUET, outputs.OURS[PARQUET])
+        check_output(output.folder / PARQUET, kind=outputs.OURS[PARQUET])
         if method == "pt_map":
             raise UserError("--features with --method pt_map would read all rows thousands of times: choose bapa")
     libraries = ThreadPoolExecutor(1).submit(_load_libraries)

@@ -11,6 +11,7 @@ onnxruntime runs the file beside torch before it gets its name; a file that diff
 
 import json
 import logging
+import re
 import warnings
 from collections.abc import Mapping
 from functools import partial
@@ -32,6 +33,8 @@ from protoadapt.vision.networks.onnx_file import OnnxFeatures, open_onnx
 
 TOLERANCE = 1e-3
 """Largest accepted difference between torch and onnxruntime, relative to the largest output."""
+OURS = re.compile(rb"\n\x08backbone\x12.{,500}\n\x04crop\x12", re.DOTALL)
+"""What shows that a file was written here: metadata, as protobuf has them."""
 KEPT = ("size", "mean", "std", "backbone", "dataset", "crop", "weights")
 
 
@@ -74,7 +77,7 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     ('N', 2)
     """
     out = Path(out)
-    if check_output(out, name).suffix != ".onnx":
+    if check_output(out, name, kind=OURS).suffix != ".onnx":
         raise UserError(f"{out.name!r} is no name for an ONNX file: end it in .onnx")
     load = partial(networks.load, engine=TORCH)
     if classifier is None:

@@ -149,7 +149,7 @@ class Output:
             "report.html" if labels else f"{kind}.html": f'content="protoadapt, {kind}'.encode(),
         }
         self.csv, self.json, self.html = (
-            files.check_ours(self.folder / name, re.compile(mark)) for name, mark in marks.items()
+            files.check_output(self.folder / name, kind=re.compile(mark)) for name, mark in marks.items()
         )
         self.unchanged = files.unchanged_since_now(self.csv)
 
@@ -171,7 +171,7 @@ class LabelOutput(Output):
         check_way(sort, sort_unknown)
         super().__init__(out, "labels", page)
         self.sort, self.apart = sort, sort_unknown == APART
-        self.classifier = files.check_ours(self.folder / CLASSIFIER, OURS[CLASSIFIER])
+        self.classifier = files.check_output(self.folder / CLASSIFIER, kind=OURS[CLASSIFIER])
 
     def check_corrections(
         self, knows: Callable[[support.Example], bool], images: str | Path | None, sources: Sequence[str | Path] = ()

@@ -9,7 +9,7 @@ import torch
 
 from protoadapt.core import parts
 from protoadapt.core.errors import UserError, no_such, whole_number
-from protoadapt.core.files import check_ours, csv_text, file_cell, written_whole
+from protoadapt.core.files import check_output, csv_text, file_cell, written_whole
 from protoadapt.core.parts import INDEX, Damaged
 from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import MOST_VIEWS
@@ -126,7 +126,7 @@ def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:
         for broken in parts.read_part(out, number).record["broken"]
     ]
     if pictures:
-        check_ours(path, OURS)
+        check_output(path, kind=OURS)
         with written_whole(path) as partial:
             partial.write_bytes(csv_text([BROKEN, *pictures]).encode(errors="surrogateescape"))
     elif path.is_file() and OURS.match(path.read_bytes()):

@@ -15,6 +15,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from protoadapt.core.files import written_whole
 from protoadapt.vision.pictures.walk import Entry
 
 SCHEMA = "protoadapt-manifest/1"
+MANIFEST = re.compile(rb'\A\{"schema": ?"protoadapt-manifest/')
 SHARD_SIZE = 1024
 """Pictures per shard: a megabyte of features, and at most a minute of one core's work to lose."""
 LARGEST_SHARD = 1_000_000
