@@ -72,6 +72,7 @@ def test_a_file_of_settings_is_a_method(tmp_path):
     [
         *((text, "is no file of settings") for text in (None, "{", "[" * 100_000, "[1]", '{"method": "cipa"}')),
         ('{"method": "os:system", "arguments": {}}', "is no file of settings"),
+        ('{"method": "s.json", "arguments": {}}', "is no file of settings"),
         ('{"method": "paddle", "arguments": {"scale": -1}}', "scale is -1: it must be a number"),
         ('{"method": "paddle", "arguments": {"other": 1}}', "no setting 'other'"),
     ],

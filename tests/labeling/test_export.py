@@ -110,7 +110,7 @@ def test_a_file_that_differs_is_not_left_behind(model, written, tmp_path, monkey
 
     content = written[0].read_bytes()
     monkeypatch.setattr(onnx_export, "_onnx", wrong)
-    (tmp_path / "old.onnx").write_text("mine")
+    (tmp_path / "old.onnx").write_bytes(content)
     with pytest.raises(UserError, match="differ from torch's"):
         onnx_export.export(model[0], tmp_path / "old.onnx")
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [content]

@@ -2,10 +2,13 @@
 
 import os
 
+import numpy as np
 import pytest
 
 from protoadapt.core.errors import UserError
-from protoadapt.labeling.support import read_support
+from protoadapt.labeling.classifier import Answers
+from protoadapt.labeling.outputs import UNLABELED, labels_csv_text, picture_records
+from protoadapt.labeling.support import CORRECTED, IN_FOLDER, IN_TABLE, read_support
 
 
 def labels_of(support, root):
@@ -56,6 +59,21 @@ def test_guesses_come_back_only_where_somebody_changed_them(tmp_path, paint):
     assert [example.by_table for example in support.examples] == [True, True, True, False, True, False, True]
     table.write_text("file,label\na.png,cat\nb.png,dog\ne.png,'=x\n")  # without that column all were checked
     assert labels_of(read_support([table], tmp_path), tmp_path) == [("a.png", "cat"), ("b.png", "dog"), ("e.png", "=x")]
+
+
+@pytest.mark.parametrize("name", ["(table)", "(corrected)", "(folder)", "(folder) cat", "(page)", "(guess) cat", "(x)"])
+def test_a_class_called_like_a_mark_is_guessed_like_any(tmp_path, paint, name):
+    paint(tmp_path / "given.png", "red")
+    paint(tmp_path / "guessed.png", "red")
+    sure = Answers(np.array([[0, 1]] * 2), np.array([[1.0, 0.0]] * 2), np.ones(2), np.zeros(2, bool))
+    for origin in (IN_FOLDER, IN_TABLE, CORRECTED):
+        codes = np.array([0, UNLABELED])
+        records = picture_records(["given.png", "guessed.png"], sure, codes, [name, "dog"], np.full(2, origin))
+        text = labels_csv_text({"pictures": records, "calibrated": False})
+        (tmp_path / "labels.csv").write_text(text, newline="")
+        found = read_support([tmp_path / "labels.csv"], tmp_path, least=0)
+        assert labels_of(found, tmp_path) == [("given.png", name)]
+        assert found.examples[0].origin == origin
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\ne0.png,emu\ne1.png,emu\n"])

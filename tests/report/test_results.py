@@ -297,7 +297,8 @@ def test_the_kind_of_file_decides_the_page(compared, tmp_path, capsys):
 
 
 def test_what_cannot_be_reported_is_said_and_nothing_is_written(compared, tmp_path):
-    out, mine = write(tmp_path / "out.html", "before"), write(tmp_path / "labels.json", labels())
+    out, mine = tmp_path / "out.html", write(tmp_path / "labels.json", labels())
+    out.write_text(before := '<meta content="protoadapt, results">')
     empty = tmp_path / "empty"
     empty.mkdir()
     (tmp_path / "cut.json").write_text('{"schema": "protoadapt-la')
@@ -307,6 +308,7 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(compared, tmp_pa
         ([tmp_path / "cut.json"], "truncated or not JSON: give a file that"),
         ([write(tmp_path / "other.json", {"a": 1})], "not a result, run or labels file"),
         ([write(tmp_path / "list.json", [1])], "not a result, run or labels file"),
+        ([write(tmp_path / "other.json", compared | {"schema": []})], "not a result, run or labels file"),
         ([mine, write(tmp_path / "r.json", compared)], "leave out"),
         (
             [write(tmp_path / "bad.json", {"schema": RESULT, "results": [{}]})],
@@ -317,7 +319,7 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(compared, tmp_pa
     for given, words in cases:
         with pytest.raises(UserError, match=re.escape(words)):
             report_command(given, out)
-        assert out.read_text() == '"before"'
+        assert out.read_text() == before
     with pytest.raises(UserError, match="also read"):
         report_command([mine], mine)
     assert not [*tmp_path.glob(".*")]
@@ -357,7 +359,7 @@ def test_without_out_only_a_page_of_the_same_kind_is_replaced(compared, tmp_path
     with pytest.raises(UserError, match=r"'report.html' was not written by this command"):
         report_command([other])
     (tmp_path / "named" / "report.html").write_text("notes of mine")
-    with pytest.raises(UserError, match="move it, or choose another --out"):
+    with pytest.raises(UserError, match="move it away, or write elsewhere"):
         report_command([mine])
 
 

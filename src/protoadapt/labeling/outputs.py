@@ -115,7 +115,7 @@ def labels_csv_text(result: Mapping[str, Any]) -> str:
         answered = result["calibrated"] or record["support"]
         unknown = ("yes" if record["unknown"] else "no") if answered else "uncalibrated"
         confidence, margin, familiarity = (f"{record[key]:.4f}" for key in ("confidence", "margin", "familiarity"))
-        guess = record.get("guess", label)
+        guess = record.get("guess", class_cell(support.guess_of(record["label"])))
         if record.get("no_class"):  # a person's word needs no calibration
             label, unknown = UNKNOWN, "yes"
         file = files.file_cell(record["file"])

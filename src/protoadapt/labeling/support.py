@@ -5,7 +5,8 @@ comes back as truth would teach its own mistakes. So labels.csv has a column `gu
 a row is an example if its label differs from its guess, or if its guess was emptied, which confirms the label. For
 labels that people gave, `guess` names their origin and they are examples again: "(folder) cat", "(table)",
 "(corrected)" where the classifier had guessed before, and the same three for the page in the browser
-(`marks`). A table without this column consists of examples only.
+(`marks`). A guess of a class whose name begins with a bracket is written "(guess) NAME", so that it is none of these
+(`guess_of`). A table without this column consists of examples only.
 """
 
 import csv
@@ -70,13 +71,17 @@ class Row(NamedTuple):
 
     @property
     def is_example(self) -> bool:
-        changed = self.guess != self.label or self.guess in marks(self.label)
-        return bool(self.label) and (self.label == UNKNOWN or changed)
+        return bool(self.label) and (self.label == UNKNOWN or self.guess != guess_of(self.label))
 
     @property
     def origin(self) -> int:
         known = marks(self.label)
         return IN_TABLE if self.guess is None else known.index(self.guess) % PAGE if self.guess in known else CORRECTED
+
+
+def guess_of(label: str) -> str:
+    """What `guess` says where the label is the classifier's own: none of `marks`, whatever a class is called."""
+    return f"(guess) {label}" if label.startswith("(") else label
 
 
 def marks(label: str) -> list[str]:

@@ -157,6 +157,7 @@ def test_a_pickle_of_other_tables_is_one_sentence(tmp_path: Path, table: dict) -
     [
         (b"../../secret.png,{}\n", "outside the dataset"),
         (b"caf\xe9.png,x\n", r"val\.csv is not UTF-8 text \(byte \d+\)"),
+        (b"x" * 140_000 + b",x\n", r"val\.csv cannot be read as csv"),
     ],
 )
 def test_a_list_that_is_none_is_one_sentence(tmp_path: Path, mini: dict, line: bytes, said: str) -> None:
@@ -223,7 +224,11 @@ def test_cub(tmp_path: Path, layout: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(b"image,x,y\n\xff\xfe,1,1\n", "is not UTF-8 text"), (b"file,x,y\na,1,1\n", "has a row that is no box")],
+    [
+        (b"image,x,y\n\xff\xfe,1,1\n", "is not UTF-8 text"),
+        (b"file,x,y\na,1,1\n", "has a row that is no box"),
+        (b"x" * 140_000, "cannot be read as csv"),
+    ],
 )
 def test_boxes_that_are_none_are_one_sentence(tmp_path: Path, text: bytes, said: str) -> None:
     class_folders(tmp_path, class_list("cub", "val"), 1)

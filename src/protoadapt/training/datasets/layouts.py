@@ -154,6 +154,14 @@ def _read_text(path: Path) -> str:
         ) from error
 
 
+def _read_csv(path: Path) -> list[list[str]]:
+    """The lines of a csv file that are not empty."""
+    try:
+        return [row for row in csv.reader(io.StringIO(_read_text(path), newline="")) if row]
+    except csv.Error as error:
+        raise UserError(f"{path} cannot be read as csv ({error}): download it again") from error
+
+
 # CUB-200-2011 (Wah et al., 2011): its class folders, and bounding boxes.
 
 CUB_HOME = "https://www.vision.caltech.edu/datasets/cub_200_2011/"
@@ -176,7 +184,8 @@ def _boxes(root: Path) -> dict[str, Box]:
     """'<class>/<file>' → box. boxes.csv has the size of the original picture, so that smaller copies are cut right."""
     for path in (root / "boxes.csv", root / "cub-boxes.csv"):
         if path.is_file():
-            return dict(_box(path, row) for row in csv.DictReader(io.StringIO(_read_text(path), newline="")))
+            columns, *boxes = _read_csv(path) or [[]]
+            return dict(_box(path, dict(zip(columns, row))) for row in boxes)
     images, boxes = root / "images.txt", root / "bounding_boxes.txt"
     if not (images.is_file() and boxes.is_file()):
         raise UserError(
@@ -215,13 +224,12 @@ def mini_csv(root: Path, split: str, classes: list[str], crop: str) -> SplitSour
     path = root / f"{MINI_SPLITS[split]}.csv"
     if not path.is_file() or not (root / "images").is_dir():
         return None
-    content, wanted = _read_text(path), set(classes)
-    rows = [row[:2] for row in csv.reader(io.StringIO(content)) if len(row) >= 2]
+    wanted, rows = set(classes), [row[:2] for row in _read_csv(path) if len(row) >= 2]
     files = [(f"images/{name}", label) for name, label in rows if label in wanted]
     for name, _ in files:
         if os.path.isabs(name[7:]) or ".." in name.replace("\\", "/").split("/"):
             raise UserError(f"{path} names {name[7:]!r}, which is outside the dataset: download the list again")
-    return source_of_files(root, files, classes, lists=content) if files else None
+    return source_of_files(root, files, classes, lists=repr(rows)) if files else None
 
 
 def mini_pickle(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
