@@ -184,8 +184,8 @@ def _boxes(root: Path) -> dict[str, Box]:
     """'<class>/<file>' → box. boxes.csv has the size of the original picture, so that smaller copies are cut right."""
     for path in (root / "boxes.csv", root / "cub-boxes.csv"):
         if path.is_file():
-            columns, *boxes = _read_csv(path) or [[]]
-            return dict(_box(path, dict(zip(columns, row))) for row in boxes)
+            header, *listed = _read_csv(path) or [[]]
+            return dict(_box(path, dict(zip(header, row))) for row in listed)
     images, boxes = root / "images.txt", root / "bounding_boxes.txt"
     if not (images.is_file() and boxes.is_file()):
         raise UserError(
