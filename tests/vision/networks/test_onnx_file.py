@@ -77,3 +77,15 @@ def test_a_file_that_is_no_onnx_is_named(tmp_path):
     (tmp_path / "f.onnx").write_bytes(b"hello, this is no network at all")
     with pytest.raises(UserError, match="cannot be read as ONNX"):
         networks.load(tmp_path / "f.onnx")
+
+
+def test_weights_in_another_file_are_refused_which_its_hash_would_not_cover(tmp_path):
+    file = foreign(tmp_path / "f.onnx", size=SIZE, **FINE)
+    graph = onnx.load(file)
+    graph.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(4, np.float32), "w"))
+    graph.graph.node.append(helper.make_node("Identity", ["w"], ["z"]))
+    onnx.save(graph, file, save_as_external_data=True, location="w.bin", size_threshold=0)
+    with pytest.raises(UserError, match=r"keeps weights in another file.*onnx\.save\(onnx\.load"):
+        networks.load(file)
+    onnx.save(onnx.load(file), file)
+    networks.load(file)

@@ -23,6 +23,8 @@ from protoadapt.vision.networks.cards import network_metadata
 ENGINE = "onnxruntime"
 MOST = 16
 """Networks that are kept; the one that was written first goes first."""
+NOWHERE = "/dev/null/nowhere"
+"""A folder that cannot exist, where onnxruntime looks for other files of a network."""
 
 
 def import_onnxruntime() -> ModuleType:
@@ -42,11 +44,15 @@ def import_onnxruntime() -> ModuleType:
 
 
 def onnx_session(model: str | bytes, threads: int) -> Any:
-    """A session of onnxruntime on the CPU for the path or the bytes of an ONNX model."""
+    """A session of onnxruntime on the CPU for the path or the bytes of an ONNX model.
+
+    It fails where weights are in other files: a network is known by the hash of this one.
+    """
     onnxruntime = import_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4  # it would print its own errors before ours
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", NOWHERE)
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"], enable_fallback=0)
 
 

@@ -84,6 +84,11 @@ def open_onnx(path: str | Path) -> Any:
     except ImportError as error:
         raise UserError(f"{Path(path).name} needs onnxruntime: {install('onnx')}") from error
     except Exception as error:
+        if "external" in str(error).lower():
+            raise UserError(
+                f"{Path(path).name!r} keeps weights in another file, which may change while it stays the same: make it "
+                f"one file with onnx.save(onnx.load(FILE), FILE)"
+            ) from error
         raise UserError(f"{Path(path).name!r} cannot be read as ONNX: {first_line(error)}") from error
 
 
