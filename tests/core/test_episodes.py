@@ -222,3 +222,12 @@ def test_draws_that_do_not_fit_are_counted():
     share = (counts > chosen - 2).any(1).mean()
     assert episodes.redrawn(np.repeat(np.arange(8), sizes), protocol) == pytest.approx(share, abs=0.01)
     assert 0.02 < share < 0.2
+
+
+def test_ordinary_features_are_left_alone_and_looked_at_once(monkeypatch):
+    looked = []
+    monkeypatch.setattr(torch.Tensor, "aminmax", lambda rows: looked.append(rows) or torch.aminmax(rows))
+    made = Episodes.from_tensors(torch.rand(2, 3, 4), torch.tensor([[0, 1, 2]] * 2), torch.rand(2, 5, 4), 3)
+    assert made.ordinary() is made
+    assert made[:1].ordinary().rows is made.rows
+    assert len(looked) == 1

@@ -4,6 +4,7 @@ import copy
 import math
 import types
 from collections.abc import Sequence
+from dataclasses import replace
 from inspect import Parameter
 
 import numpy as np
@@ -164,6 +165,26 @@ def test_float32_answers_like_float64(name):
         double.support, double.support_labels, double.query, 3, **bases(single, torch.float64)
     )
     torch.testing.assert_close(RUNS[name](single).double(), RUNS[name](double), atol=2e-3, rtol=0)
+
+
+SCALES = [
+    *((torch.float16, scale) for scale in (1, 1e-6, 5e3)),
+    *((torch.bfloat16, scale) for scale in (1, 1e-25, 1e30)),
+    *((torch.float32, scale) for scale in (1e-36, 1e-25, 1e-20, 1e30)),
+    *((torch.float64, scale) for scale in (1e-150, 1e150)),
+]
+
+
+@every_method
+@pytest.mark.parametrize(("dtype", "scale"), SCALES, ids=str)
+def test_separable_blobs_are_told_apart_at_any_scale_and_in_half_precision(name, dtype, scale):
+    made, labels = clouds(way=5, shots=5, queries=25, dim=64, spread=0.02, balanced=True)
+    rows = (made.rows * scale).to(dtype)
+    base = {"base_mean": made.base_mean * scale, "base_covariance": made.base_covariance * scale * scale}
+    made = replace(made, rows=rows, memo={}, **base)
+    answer = RUNS[name](made)
+    assert_rows_are_distributions(answer, made)
+    assert (answer.argmax(-1) == labels).all()
 
 
 @pytest.mark.parametrize("name", ["simpleshot", "bd_cspn"])

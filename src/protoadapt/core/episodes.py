@@ -4,8 +4,10 @@ Axes: E episodes, W classes ("way"), K labelled rows per class ("shot"), S = Σ 
 Q queries, U unlabelled rows, N rows of a feature table, D dimensions.
 """
 
+import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -20,6 +22,8 @@ BLOCK = 256
 """Episodes drawn from one seed. Blocks, not chunks, are seeded, so that episode i does not depend on the chunk size."""
 SHUFFLED = 2**22
 """Numbers that are shuffled at a time: 16 MB."""
+ORDINARY = 1e-2, 1e4
+"""Between which the largest feature of a table lies that methods take as it is: their constants are made for such."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +123,36 @@ class Episodes:
         rows, memo = self.memo[key]
         return replace(self, rows=rows, memo=memo)
 
+    def ordinary(self) -> "Episodes":
+        """The same episodes as methods compute with: in float32 at least, and with features of an ordinary size.
+
+        A table outside of ORDINARY, and the base statistics with it, is multiplied by the power of 2 that brings its
+        largest feature to 1 … 2.
+        """
+        factor = self.each_row(_scaling).rows.item()
+        if factor == 1 and self.rows.dtype.itemsize >= 4:
+            return self
+        scaled = partial(_scaled, factor=factor, dtype=torch.promote_types(self.rows.dtype, torch.float32))
+        mean = None if self.base_mean is None else scaled(self.base_mean)
+        covariance = None if self.base_covariance is None else scaled(scaled(self.base_covariance))
+        made = self.each_row(_scaled, **scaled.keywords)
+        return replace(made, base_mean=mean, base_covariance=covariance)
+
     def to(self, device: torch.device | str) -> "Episodes":
         """The same episodes with their tensors on a device."""
         moved: dict[str, Any] = {k: value.to(device) for k, value in vars(self).items() if isinstance(value, Tensor)}
         return replace(self, memo={}, **moved)
+
+
+def _scaling(rows: Tensor) -> Tensor:
+    """The power of 2, on the CPU, by which `Episodes.ordinary` multiplies a table."""
+    largest = max(abs(float(end)) for end in rows.aminmax())
+    fits = not 0 < largest < math.inf or ORDINARY[0] <= largest <= ORDINARY[1]
+    return torch.tensor(1.0 if fits else 2.0 ** min(1 - math.frexp(largest)[1], 1000), dtype=torch.float64)
+
+
+def _scaled(x: Tensor, factor: float, dtype: torch.dtype) -> Tensor:
+    return (x.double() * factor).to(dtype)
 
 
 @dataclass(frozen=True)

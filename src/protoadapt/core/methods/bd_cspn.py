@@ -10,8 +10,10 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import TINY, cl2n, tied_argmax, transductive_only
+from protoadapt.core.methods.settings import checked
 
 
+@checked
 def bd_cspn(episodes: Episodes) -> Tensor:
     """The nearest rectified prototype; rows centred by the base classes' mean and of unit length. Returns (E, Q, W).
 

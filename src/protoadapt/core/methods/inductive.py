@@ -14,6 +14,7 @@ Penalty = Annotated[float, Setting("λ, penalty on the squared weights", 1e-6, 1
 UnitRows = Annotated[bool, Setting("scale rows to unit length first")]
 
 
+@checked
 def simpleshot(episodes: Episodes) -> Tensor:
     """SimpleShot (CL2N). Wang, Chao, Weinberger, van der Maaten: SimpleShot (2019).
 

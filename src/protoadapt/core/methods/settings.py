@@ -157,11 +157,11 @@ def check_arguments(name: str, function: Callable[..., Any], arguments: Mapping[
 
 
 def checked(function: F) -> F:
-    """A method that checks its arguments against their declarations before it runs."""
+    """A method that checks its arguments against their declarations before it runs, on episodes of an ordinary size."""
 
     @functools.wraps(function)
     def run(episodes: Any, **arguments: Any) -> Any:
         check_arguments(function.__name__, function, arguments)
-        return function(episodes, **arguments)
+        return function(episodes.ordinary(), **arguments)
 
     return typing.cast(F, run)
