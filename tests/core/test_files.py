@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import sweep, write_json, write_text, written_whole
+from protoadapt.core.files import scratch_folder, sweep, write_json, write_text, written_whole
 
 
 def test_writers_of_the_same_file_do_not_meet(tmp_path):
@@ -73,6 +74,27 @@ def test_old_half_written_files_are_swept(tmp_path):
         os.utime(old, (0, 0))
         sweep.__wrapped__(tmp_path)
         assert [*tmp_path.iterdir()] == [mine]
+
+
+DIES = """
+import os, signal, sys
+from pathlib import Path
+from protoadapt.core.files import scratch_folder
+
+with scratch_folder(Path(sys.argv[1]), ".mine-") as folder:
+    (folder / "picture.png").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_temporary_folders_of_killed_processes_are_swept_and_those_of_living_ones_stay(tmp_path):
+    (tmp_path / ".others").mkdir()
+    with scratch_folder(tmp_path, ".mine-") as living:
+        assert subprocess.run([sys.executable, "-c", DIES, tmp_path]).returncode == -signal.SIGKILL
+        assert len([*tmp_path.glob(".mine-*/picture.png")]) == 1
+        with scratch_folder(tmp_path, ".mine-") as new:
+            assert {*tmp_path.iterdir()} == {living, new, tmp_path / ".others"}
+    assert [*tmp_path.iterdir()] == [tmp_path / ".others"]
 
 
 KILLED = """

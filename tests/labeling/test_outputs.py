@@ -4,12 +4,18 @@ import json
 from urllib.parse import unquote
 
 import numpy as np
+import pytest
+from helpers.label_files import listing
 from helpers.pages import board_data
 
+from protoadapt.core.errors import UserError
+from protoadapt.core.files import locked
 from protoadapt.labeling import outputs
+from protoadapt.labeling.check import check_folder
 from protoadapt.labeling.collection import Collection
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.outputs import with_images
+from protoadapt.labeling.suggest import suggest_folder
 from protoadapt.report.label_page import labels_page
 
 
@@ -22,6 +28,26 @@ def test_the_report_leads_to_the_pictures(folder, named):
     assert {way.split("/")[2] for way in linked} == {"images", "support"}
     assert str(folder) not in labels_page(result)
     assert outputs.link_between(folder, "/pictures") is None, "nobody need know what else is on this disk"
+
+
+def test_one_run_at_a_time_writes_into_a_folder(folder, named, model, without_paths):
+    """All files in it are of one run: they would contradict each other where two write in turns."""
+    named()
+    before = listing(folder / "out")
+    given = {"model": model}
+    again = {
+        "label": lambda: named(settings={"n_iter": 1}),
+        "suggest": lambda: suggest_folder(folder / "images", folder / "out", **given),
+        "check": lambda: check_folder([folder / "support"], folder / "out", **given),
+    }
+    with locked(folder / "out") as held:
+        assert held
+        for verb, run in again.items():
+            with pytest.raises(UserError, match=r"another run is writing into .*run the same command again"):
+                run()
+            assert listing(folder / "out") == before, verb
+    again["label"]()
+    assert json.loads((folder / "out" / "labels.json").read_text())["method"]["settings"]["n_iter"] == 1
 
 
 def test_the_json_is_the_contract(folder, named, model):

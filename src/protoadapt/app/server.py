@@ -29,6 +29,7 @@ from protoadapt.app.intake import Limits
 from protoadapt.app.predict_api import Predictor, predict_routes
 from protoadapt.app.session import Boards
 from protoadapt.core.errors import UserError
+from protoadapt.core.files import scratch_folder
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.vision.pictures.formats import quiet_pillow
 
@@ -176,7 +177,7 @@ def protocol(seconds: float = HEADER_SECONDS) -> type[asyncio.Protocol]:
 
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """A private folder for all temporary files, removed however the process ends."""
+    """A private folder for all temporary files, removed when the process ends, or after a kill when the next starts."""
 
     def end(number: int, frame: Any) -> None:
         raise SystemExit(128 + number)
@@ -186,8 +187,8 @@ def _temporary_folder() -> Iterator[Path]:
         if one.name in ("SIGTERM", "SIGHUP"):
             signal.signal(one, end)
     try:
-        with tempfile.TemporaryDirectory(prefix="protoadapt-", ignore_cleanup_errors=True) as folder:
-            tempfile.tempdir = folder
-            yield Path(folder).resolve()
+        with scratch_folder(Path(tempfile.gettempdir()), "protoadapt-serve-") as folder:
+            tempfile.tempdir = str(folder)
+            yield folder.resolve()
     finally:
         tempfile.tempdir = None

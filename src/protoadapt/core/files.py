@@ -9,6 +9,8 @@ import mmap
 import os
 import re
 import secrets
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -48,6 +50,43 @@ def check_output_folder(path: Path) -> None:
     """Raises UserError, before any work is done, where the output folder is a file."""
     if path.exists() and not path.is_dir():
         raise UserError(f"{str(path)!r} is a file: give a folder")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[bool | None]:
+    """Yields whether this process holds the folder until the block ends: False where another does, None without locks.
+
+    The system ends a lock with its process, however that dies.
+    """
+    place = held = None
+    with suppress(ImportError, OSError):  # Windows, and network drives without locks
+        import fcntl
+
+        place = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = True
+        except BlockingIOError:
+            held = False
+    try:
+        yield held
+    finally:
+        if place is not None:
+            os.close(place)
+
+
+@contextmanager
+def scratch_folder(place: Path, prefix: str) -> Iterator[Path]:
+    """A private temporary folder in `place`. Those that killed processes left there are removed first."""
+    for left in place.glob(f"{prefix}*"):
+        with locked(left) as held:
+            if held:  # nobody's any more
+                shutil.rmtree(left, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as folder,
+        locked(Path(folder)),
+    ):
+        yield Path(folder)
 
 
 def unchanged_since_now(path: Path) -> Callable[[], None]:

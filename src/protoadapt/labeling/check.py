@@ -118,8 +118,6 @@ def check_folder(
     found = _document(faults, [*labels.values()], classes)
     shown = found["pictures"][:PICTURED]
     wanted = [(file_of(base, one["file"]), contents[one["file"]], THUMB) for one in shown]
-    for record, small in zip(shown, write_thumbnails(wanted, output.folder)):
-        record["thumb"] = small
     notes, tables = examples.notes(), (Path(source) for source in sources if os.path.isfile(source))
     if guesses := sum(bool(row.label) and not row.is_example for table in tables for row in table_rows(table)):
         notes.append(f"{count(guesses, 'label is', 'labels are')} a guess of `label` that nobody changed: not checked")
@@ -132,8 +130,11 @@ def check_folder(
         "skipped": skipped_records(embedded.skipped, lambda file: name_in(base, file)),
         "notes": notes,
     }
-    output.write_table(check_table(document))
-    output.write_document(document)
+    with output.alone():
+        for record, small in zip(shown, write_thumbnails(wanted, output.folder)):
+            record["thumb"] = small
+        output.write_table(check_table(document))
+        output.write_document(document)
     return document
 
 

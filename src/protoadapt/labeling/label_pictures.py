@@ -257,17 +257,19 @@ def label(
         estimator, rate = learner()
         passes = estimator.get_params().get("n_iter", 0) + 2
         collection = parts_collection(str(features), examples, model, device, passes, on_progress)
-    output.check_corrections(collection.knows, images, support)
-    write_rows: Any = nullcontext(lambda block: None)
-    if features:
-        write_rows = outputs.parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
-    with ThreadPoolExecutor(1) as pool, write_rows as each:
-        pool.submit(outputs.thumbnails_ahead, collection.root, collection.contents, output.folder)
-        named = collection.name(estimator, rate=rate, each=each)
-    if features:
-        named.result["title"] += f": {len(named.result['pictures']):,} of {count(collection.rows_on_disk, 'picture')}"
-    output.write(collection, named, on_progress, support)
-    return named.result
+    with output.alone():
+        output.check_corrections(collection.knows, images, support)
+        write_rows: Any = nullcontext(lambda block: None)
+        if features:
+            write_rows = outputs.parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
+        with ThreadPoolExecutor(1) as pool, write_rows as each:
+            pool.submit(outputs.thumbnails_ahead, collection.root, collection.contents, output.folder)
+            named = collection.name(estimator, rate=rate, each=each)
+        result = named.result
+        if features:
+            result["title"] += f": {len(result['pictures']):,} of {count(collection.rows_on_disk, 'picture')}"
+        output.write(collection, named, on_progress, support)
+    return result
 
 
 def _load_libraries() -> None:
@@ -364,7 +366,8 @@ def predict(
     table = names, np.arange(len(names)), rows, codes, fitted.classes, fitted.model
     about: dict[str, Any] = {"skipped": skipped_records(skipped), "contents": dict(zip(names, content.values()))}
     collection = Collection.of_rows(Path(base).name, *table, root=base, **about)
-    output.check_corrections(collection.knows, base)  # they teach nothing here, but are somebody's work
-    named = collection.answered(fitted, {"name": "predict", "settings": {}})
-    output.write(collection, named, on_progress)
+    with output.alone():
+        output.check_corrections(collection.knows, base)  # they teach nothing here, but are somebody's work
+        named = collection.answered(fitted, {"name": "predict", "settings": {}})
+        output.write(collection, named, on_progress)
     return named.result

@@ -153,6 +153,17 @@ class Output:
         )
         self.unchanged = files.unchanged_since_now(self.csv)
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While one run writes, no other does: all files in the folder are of one."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with files.locked(self.folder) as held:
+            if held is False:
+                raise UserError(
+                    f"another run is writing into {str(self.folder)!r}: when it has ended, run the same command again"
+                )
+            yield
+
     def write_table(self, text: str) -> None:
         """The csv file, first of all files: if it was edited meanwhile, all stays as it was."""
         files.write_text(self.csv, text, self.unchanged)

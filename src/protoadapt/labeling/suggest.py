@@ -246,8 +246,6 @@ def suggest_folder(
         raise UserError(f"there is nothing left to learn in {str(images)!r}: every picture is labelled or certain")
     files = [one["file"] for one in records]
     wanted = [(file_of(images, file), collection.contents[file], PREVIEW) for file in files]
-    for record, small in zip(records, write_thumbnails(wanted, output.folder)):
-        record["preview"] = small
     document = {
         "schema": SCHEMA,
         "title": collection.title,
@@ -255,8 +253,11 @@ def suggest_folder(
         "skipped": collection.skipped,
         "notes": collection.notes,
     }
-    output.write_table(next_table(document, images, output.csv, support))
-    output.write_document(document)
+    with output.alone():
+        for record, small in zip(records, write_thumbnails(wanted, output.folder)):
+            record["preview"] = small
+        output.write_table(next_table(document, images, output.csv, support))
+        output.write_document(document)
     return document
 
 

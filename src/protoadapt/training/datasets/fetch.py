@@ -5,13 +5,13 @@ import http.client
 import os
 import shutil
 import tarfile
-import tempfile
 import urllib.request
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 from protoadapt.core.errors import UserError
+from protoadapt.core.files import scratch_folder
 from protoadapt.training.datasets.audit import Report, check_dataset
 from protoadapt.training.datasets.registry import find_dataset
 
@@ -90,13 +90,13 @@ def _transfer(url: str, part: Path, on_progress: OnBytes) -> bool:
 
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack a tar file into a folder, all or nothing; names and links that lead out of it are refused."""
-    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as scratch:
+    with scratch_folder(folder, ".unpacking-") as scratch:
         try:
             with tarfile.open(archive) as tar:
                 tar.extractall(scratch, filter="data")
         except (tarfile.TarError, EOFError, zlib.error) as error:
             raise UserError(f"{archive} cannot be unpacked ({error}): remove it and run this again") from error
-        for item in sorted(Path(scratch).iterdir()):
+        for item in sorted(scratch.iterdir()):
             if (folder / item.name).is_dir():
                 raise UserError(f"{folder / item.name} exists and is not complete: move it away and run this again")
             shutil.move(item, folder / item.name)
