@@ -1,6 +1,7 @@
 """The board: what people gave, and what follows from it whatever the order."""
 
 import hashlib
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from protoadapt import BAPAClassifier
 from protoadapt.app.board import (
+    MOST_CLASSES,
     Board,
     BoardPicture,
     change,
@@ -148,13 +150,39 @@ def test_below_two_classes_nothing_is_named_and_what_is_gone_counts_for_nothing(
 
 def test_names_as_people_meant_them():
     meant = {"  oak \n leaf ": "oak leaf", "Ant": "ant", "ANT ": "ant", "e\u0301te\u0301": "été", "a\x00\x1b[b": "a[b"}
-    assert [class_name(typed, ["ant"]) for typed in meant] == list(meant.values())
+    board = change(with_pictures(Board(), cloud(len(meant))), {"classes": ["ant"]})
+    assert list(labelled(board, dict(enumerate(meant))).labels.values()) == list(meant.values())
+
+
+def calls(function) -> int:
+    """How many functions, also such of C, it calls."""
+    seen = []
+    sys.setprofile(lambda _, event, __: seen.append(event))
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return sum(event.endswith("call") for event in seen)
+
+
+def test_many_classes_and_many_pictures_of_one_name_take_steps_in_proportion():
+    def named(count):
+        pictures = [BoardPicture("image.png", f"{i:064x}", np.zeros(2, np.float32)) for i in range(count)]
+        labelled(with_pictures(Board(), pictures), {i: f"class {i}" for i in range(count)})
+
+    assert calls(lambda: named(400)) < 5 * calls(lambda: named(100))
+
+
+def test_a_board_has_a_limit_of_classes():
+    change(Board(), {"classes": [f"class {i}" for i in range(MOST_CLASSES)]})
+    with pytest.raises(UserError, match="at most 5,000 classes, not 5,001"):
+        change(Board(), {"classes": [f"class {i}" for i in range(MOST_CLASSES + 1)]})
 
 
 @pytest.mark.parametrize("typed", ["", "  \n", "\x00", "unknown", "Unknown ", "x" * 81])
 def test_names_that_are_none(typed):
     with pytest.raises(UserError):
-        class_name(typed, [])
+        class_name(typed)
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ from protoadapt.vision.pictures.walk import Skipped
 
 NAMED = 2
 """Classes with an example from which on all pictures are named."""
-LONGEST = 80
-"""Characters of a class name."""
+LONGEST, MOST_CLASSES = 80, 5000
+"""Characters of a class name, and classes of a board."""
 Patch = Mapping[str, Any]
 Place = Annotated[int, Field(ge=0, lt=10**9, strict=False)]
 
@@ -74,24 +74,24 @@ class Board:
 def with_pictures(board: Board, added: Sequence[BoardPicture], skipped: Sequence[Skipped] = ()) -> Board:
     """The board with further pictures, which have no label; of a content that is there already, none."""
     pictures, keys = list(board.pictures), {picture.key for picture in board.pictures}
-    names = {picture.name for picture in pictures}
+    names = dict.fromkeys((picture.name for picture in pictures), 1)
     for picture in added:
         if picture.key not in keys:
             pictures.append(picture._replace(name=_free_name(picture.name, names)))
             keys.add(picture.key)
-            names.add(pictures[-1].name)
+            names[pictures[-1].name] = 1
     return replace(board, pictures=tuple(pictures), skipped=(*board.skipped, *skipped))
 
 
 def labelling(board: Board, labels: Mapping[int, str | None], origins: Mapping[int, int] | None = None) -> Patch:
     """The patch that gives these labels, makes new classes where needed, and brings the pictures back."""
-    classes, given = list(board.classes), dict(labels)
+    classes, given = {name.casefold(): name for name in board.classes}, dict(labels)
     for place, text in labels.items():
         if text is not None and text != UNKNOWN:
-            given[place] = name = class_name(text, classes)
-            classes += [] if name in classes else [name]
+            name = class_name(text)
+            given[place] = classes.setdefault(name.casefold(), name)
     patch: dict[str, Any] = {"labels": given} | ({"origins": dict(origins)} if origins else {})
-    patch |= {"classes": classes} if classes != list(board.classes) else {}
+    patch |= {"classes": list(classes.values())} if len(classes) > len(board.classes) else {}
     back = {place: False for place in labels if place in board.gone}
     return patch | ({"gone": back} if back else {})
 
@@ -116,7 +116,9 @@ def change(board: Board, patch: Patch) -> Board:
         raise UserError(f"there is no picture {last} among {count(most, 'picture')}: load the page again")
     classes = list(board.classes)
     if given.classes is not None:
-        classes = [class_name(name, ()) for name in given.classes]
+        if len(given.classes) > MOST_CLASSES:
+            raise UserError(f"a board has at most {MOST_CLASSES:,} classes, not {len(given.classes):,}: make fewer")
+        classes = [class_name(name) for name in given.classes]
         if len({name.casefold() for name in classes}) < len(classes):
             raise UserError("two classes have the same name: choose another name for one")
     labels = {place: label for place, label in {**board.labels, **given.labels}.items() if label is not None}
@@ -144,8 +146,8 @@ def difference(before: Board, after: Board) -> Patch:
     return {key: part for key, part in patch.items() if part} | classes
 
 
-def class_name(text: str, classes: Iterable[str]) -> str:
-    """A class name as typed, without surplus blanks, and in the spelling of a class that is there already."""
+def class_name(text: str) -> str:
+    """A class name as typed, without surplus blanks."""
     name = " ".join(composed(text).split())
     name = "".join(c for c in name if c.isprintable())
     if not name:
@@ -154,7 +156,7 @@ def class_name(text: str, classes: Iterable[str]) -> str:
         raise UserError(f"{name!r} is reserved for pictures of no class: choose another name")
     if len(name) > LONGEST:
         raise UserError(f"the name has {len(name)} characters: use at most {LONGEST}")
-    return next((known for known in classes if known.casefold() == name.casefold()), name)
+    return name
 
 
 def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -> Named | None:
@@ -164,8 +166,8 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     adds the prototypes' paths for the report, which takes seconds; its classes stand as on the board, so that each has
     the same colour, sign and key.
     """
-    used = board.used
-    classes = [name for name in board.classes if name in used] if paths else used
+    used = dict.fromkeys(board.used)
+    classes = [name for name in board.classes if name in used] if paths else list(used)
     if len(classes) < NAMED:
         return None
     ordered, rows = _ordered(board)
@@ -198,10 +200,14 @@ def _ordered(board: Board) -> tuple[list[int], np.ndarray]:
     return ordered, np.stack([board.pictures[place].feature for place in ordered])
 
 
-def _free_name(name: str, names: Iterable[str]) -> str:
-    """The name, or a numbered one as file managers write it, `IMG_1 (2).jpg`: tables identify pictures by name."""
-    path, number, free = PurePosixPath(name), 1, name
-    while free in names:
-        number += 1
-        free = str(path.with_name(f"{path.stem} ({number}){path.suffix}"))
+def _free_name(name: str, numbers: dict[str, int]) -> str:
+    """The name, or a numbered one as file managers write it, `IMG_1 (2).jpg`: tables identify pictures by name.
+
+    numbers: of each name that is taken, up to which its numbered ones are; so that many of one name are counted once.
+    """
+    path, free = PurePosixPath(name), name
+    start = path.with_suffix("")
+    while free in numbers:
+        numbers[name] += 1
+        free = f"{start} ({numbers[name]}){path.suffix}"
     return free

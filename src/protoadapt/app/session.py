@@ -148,7 +148,7 @@ class Session:
             patch["gone"] = {place: False for place in places if place in board.gone}
             words = f"add pictures\0{drop}" if drop else "add pictures"
             if "classes" in patch:  # portions of a drop arrive in any order, and its classes are to have one
-                before = self._start_of(words).classes
+                before = dict.fromkeys(self._start_of(words).classes)
                 new_classes = [name for name in patch["classes"] if name not in before]
                 patch["classes"] = [*before, *sorted(new_classes, key=_by_numbers)]
             line: dict[str, Any] = {"patch": patch, "words": words, "skipped": [list(one) for one in skipped]}
