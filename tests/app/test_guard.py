@@ -104,3 +104,16 @@ def test_only_this_computer_goes_without_a_token():
 def test_tokens_that_would_not_hold(token):
     with pytest.raises(UserError, match="16 to 256"):
         checked_token("0.0.0.0", token)
+
+
+def test_a_request_with_two_lengths_is_refused():
+    both = {"content-length": "1", "transfer-encoding": "chunked"}
+    answer = client().post("/", content=b"x", headers=both)
+    assert (answer.status_code, answer.headers["connection"]) == (400, "close")
+
+
+def test_answers_stay_in_no_cache_unless_they_say_so():
+    assert client().get("/").headers["cache-control"] == "no-store"
+    kept = PlainTextResponse("a picture", headers={"cache-control": "private, max-age=9"})
+    answer = TestClient(Guard(kept), base_url="http://127.0.0.1").get("/")
+    assert answer.headers["cache-control"] == "private, max-age=9"

@@ -5,6 +5,8 @@ import signal
 import socket
 import threading
 from contextlib import contextmanager
+from types import SimpleNamespace
+from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,15 +21,18 @@ from protoadapt.app.server import kept_folder, listening_socket, protocol
 
 
 async def inside(scope, receive, send):
+    """Takes the whole request and answers."""
+    while (await receive()).get("more_body"):
+        pass
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"ok"})
 
 
 @contextmanager
-def serving(seconds):
+def serving(*limits):
     """A server with such connections, and its port."""
     with listening_socket("127.0.0.1", 0) as listener:
-        server = uvicorn.Server(uvicorn.Config(inside, log_level="critical", http=protocol(seconds), lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(inside, log_level="critical", http=protocol(*limits), lifespan="off"))
         thread = threading.Thread(target=server.run, args=[[listener]], daemon=True)
         thread.start()
         yield server, listener.getsockname()[1]
@@ -62,6 +67,88 @@ def test_a_half_sent_request_is_closed():
         assert b"200" in one.recv(1000)
         one.sendall(b"GET / HTTP/1.1\r\n")
         assert is_closed(one), "so is the second request of a connection"
+
+
+def begun(port, content=b"") -> socket.socket:
+    """A connection that sends the head of a request and a part of its body."""
+    one = socket.create_connection(("127.0.0.1", port), timeout=20)
+    one.sendall(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 20000\r\n\r\n" + content)
+    return one
+
+
+class Wire(SimpleNamespace):
+    """A connection without a network, whose time goes on as `go` says; what it asks of its loop and transport."""
+
+    def __init__(self):
+        super().__init__(now=0.0, timers={}, unsent=0, aborted=False)
+        for name in ("close", "pause_reading", "resume_reading", "write", "get_extra_info"):
+            setattr(self, name, lambda *_: None)
+        self.config = uvicorn.Config(inside, log_level="critical", lifespan="off")
+        self.connection = protocol(10.0)(self.config, uvicorn.server.ServerState(), {}, self)
+        self.connection.connection_made(self)
+
+    def time(self):
+        return self.now
+
+    def call_later(self, seconds, function):
+        timer = Mock(run=function, cancel=lambda: self.timers.pop(timer, None))
+        self.timers[timer] = self.now + seconds
+        return timer
+
+    def create_task(self, work):
+        work.close()
+        return Mock()
+
+    def get_write_buffer_size(self):
+        return self.unsent
+
+    def is_closing(self):
+        return self.aborted
+
+    def abort(self):
+        self.aborted = True
+
+    def go(self, seconds):
+        self.now += seconds
+        for timer in [one for one, at in self.timers.items() if at <= self.now]:
+            timer.cancel()
+            timer.run()
+
+
+def test_a_body_that_drips_is_closed_and_a_slow_one_is_not():
+    for portion, closed in ((1, True), (30_000, False)):
+        wire = Wire()
+        wire.connection.data_received(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9000000\r\n\r\n")
+        for _ in range(10):
+            wire.connection.data_received(b"x" * portion)
+            wire.connection.cycle.body.clear()  # as the page takes it
+            wire.go(10.0)
+        assert wire.aborted == closed
+
+
+def test_an_answer_may_take_long_but_has_to_be_taken():
+    wire = Wire()
+    wire.unsent = 9_000_000
+    wire.connection.on_response_complete()
+    for _ in range(10):
+        wire.unsent -= 30_000
+        wire.go(10.0)
+    assert not wire.aborted
+    wire.go(10.0)
+    assert wire.aborted
+
+
+def test_who_is_furthest_behind_gives_way_to_a_newcomer():
+    with serving(60.0, 3) as (_, port):
+        slow, fast, slower = begun(port, b"x"), begun(port, b"x" * 19_999), begun(port)
+        for _ in range(2):
+            newcomer = socket.create_connection(("127.0.0.1", port), timeout=20)
+            newcomer.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert b"200 OK" in newcomer.recv(1000)
+        assert is_closed(slow)
+        fast.sendall(b"x")
+        assert b"200 OK" in fast.recv(1000)
+        slower.close()
 
 
 def test_no_part_of_an_answer_waits_for_the_other_side():

@@ -137,7 +137,7 @@ def board_routes(service: Service) -> APIRouter:
     def saved(here: Here, name: str) -> Response:
         if name not in KINDS:
             raise HTTPException(404)
-        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(saved_file(here, service.metadata, name), media_type=KINDS[name], headers=headers)
 
     return routes

@@ -15,7 +15,7 @@ are computed before a picture comes here; everything here takes milliseconds, an
 labels and the origins of these, not on the order in which they came.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple

@@ -6,10 +6,9 @@ computer are answered, and requests sent by other sites never. A page that liste
 with the address once and is then a cookie, which keeps it out of later histories and logs; programs send it as
 `Authorization: Bearer`.
 
-A request has a limited size and must keep coming: `server` bounds the time for its headers, this one the body.
+A request has a limited size, and `server` closes connections on which it comes too slowly.
 """
 
-import asyncio
 import hmac
 import ipaddress
 import re
@@ -35,8 +34,6 @@ HEADERS = {
 }
 HOST = re.compile(r"(?:\[([0-9a-f]*:[0-9a-f:.]+)\]|([0-9a-z.-]+))(?::[0-9]{1,5})?", re.ASCII | re.IGNORECASE)
 """A Host header: an IPv6 address in brackets, or a name or an IPv4 address, and perhaps a port. Nothing else."""
-PAUSE = 20.0
-"""Seconds for which a body may stop coming."""
 
 
 def is_loopback(host: str) -> bool:
@@ -48,7 +45,7 @@ def is_loopback(host: str) -> bool:
 
 
 def too_much(words: str) -> HTTPException:
-    """A body is too long, or stopped coming. The rest of it is not read: the connection ends."""
+    """A body is too long. The rest of it is not read: the connection ends."""
     return HTTPException(413, words, {"Connection": "close"})
 
 
@@ -69,24 +66,22 @@ class Guard:
 
         async def stricter(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         answer = self._refusal(Request(scope, receive)) or self.app
         await answer(scope, self._bounded(receive), stricter)
 
     def _bounded(self, receive: Receive) -> Receive:
-        """Counts the bytes of a body, and waits for each part of it for a limited time."""
-        taken, whole = 0, False
+        """Counts the bytes of a body."""
+        taken = 0
 
         async def bounded() -> Message:
-            nonlocal taken, whole
-            try:
-                message = await asyncio.wait_for(receive(), None if whole else PAUSE)
-            except TimeoutError:
-                raise too_much(f"Nothing more came for {PAUSE:.0f} seconds.") from None
+            nonlocal taken
+            message = await receive()
             taken += len(message.get("body", b""))
-            whole = not message.get("more_body", False)
             if taken > self.largest:
                 raise too_much(f"This request is larger than {self.largest >> 20} MB.")
             return message
@@ -96,6 +91,9 @@ class Guard:
     def _refusal(self, request: Request) -> Response | None:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         found = HOST.fullmatch(host)
+        if "content-length" in request.headers and "transfer-encoding" in request.headers:
+            words = "A request has either Content-Length or Transfer-Encoding: this one has both.\n"
+            return PlainTextResponse(words, 400, {"Connection": "close"})  # where it ends, others may see elsewhere
         if self.token is None and not (found and is_loopback((found[1] or found[2]).lower())):
             return PlainTextResponse("This page answers to 127.0.0.1 and localhost only.\n", 403)
         foreign = request.headers.get("sec-fetch-site") == "cross-site" and request.method not in ("GET", "HEAD")

@@ -1,8 +1,8 @@
 """The server of the page: one process with one temporary folder that is removed at the end; no network access.
 
-uvicorn waits for the rest of a request's headers forever, and where sockets run out Python writes a traceback for every
-failed `accept`, megabytes per second. So each connection has a time limit for the headers of a request, and nothing is
-written of what fails.
+uvicorn waits forever for the rest of a request, and for its answer to be taken; and where sockets run out Python writes
+a traceback for every failed `accept`, megabytes per second. So every connection has to keep a lowest rate, those that
+are waited for give way to new ones, and nothing is written of what fails.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ from protoadapt.vision.pictures.formats import quiet_pillow
 
 MOST_REQUEST = 4
 """A request, which may hold many files, is cut off at so many times the limit of one file."""
-HEADER_SECONDS, GRACE = 10.0, 10
-"""Seconds for the headers of a request, and those that requests have to end when the server is stopped."""
-BACKLOG = 32
-"""Connections that wait to be accepted."""
+SECONDS, SLOWEST, GRACE = 10.0, 2048, 10
+"""Seconds over which a connection has to move so many bytes each, and those that requests have to end at the end."""
+MOST_WAITING, BACKLOG = 120, 32
+"""Connections whose other side is waited for, and those that wait to be accepted."""
 
 
 def serve(
@@ -149,28 +149,63 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
-def protocol(seconds: float = HEADER_SECONDS) -> type[asyncio.Protocol]:
-    """The class of connections for `uvicorn.Config(http=…)`: they are closed where no whole header comes in time."""
+def protocol(seconds: float = SECONDS, most: int = MOST_WAITING) -> type[asyncio.Protocol]:
+    """The class of connections for `uvicorn.Config(http=…)`, which slow ones cannot take from others.
+
+    While the server waits for a request, for its body, or for an answer to be taken, SLOWEST bytes per second have to
+    move, on the average of `seconds`. Where more than `most` are waited for, the one that is furthest behind is closed.
+    """
+    waiting: dict[Any, asyncio.TimerHandle] = {}
 
     class Connection(H11Protocol):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._end = self.loop.call_later(seconds, transport.abort)
+            self._wait()
 
         def data_received(self, data: bytes) -> None:
+            self._due += len(data)
             super().data_received(data)
-            if self.cycle is not None and not self.cycle.response_complete:
-                self._end.cancel()
+            self._rest_if_ours()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
-                self._end.cancel()
-                self._end = self.loop.call_later(seconds, self.transport.abort)
+            self._wait()
+            self._rest_if_ours()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._end.cancel()
+            self._rest()
             super().connection_lost(exc)
+
+        def _wait(self) -> None:
+            self._rest()
+            if len(waiting) >= most:
+                max(waiting, key=Connection._behind)._close()
+            self._due = self.loop.time() * SLOWEST + self.transport.get_write_buffer_size()
+            waiting[self] = self.loop.call_later(seconds, self._look)
+
+        def _behind(self) -> float:
+            """Bytes that did not move since `_wait` though they had to; 0 where it is the server that does not read."""
+            unsent = self.transport.get_write_buffer_size()
+            return 0 if self.flow.read_paused else self.loop.time() * SLOWEST + unsent - self._due
+
+        def _look(self) -> None:
+            if self._behind() > 0:
+                self._close()
+            else:
+                self._wait()
+
+        def _rest_if_ours(self) -> None:
+            """While a whole request is answered, nothing is waited for."""
+            if self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete:
+                self._rest()
+
+        def _rest(self) -> None:
+            if self in waiting:
+                waiting.pop(self).cancel()
+
+        def _close(self) -> None:
+            self._rest()
+            self.transport.abort()
 
     return Connection
 
