@@ -101,7 +101,13 @@ def damaged(tensors, metadata):
     for names in ("aabc", [1, 2, 3, 4], ["a", " ", "b", "c"], ["a", "Unknown", "b", "c"]):
         yield tensors, metadata | {"classes": list(names)}, "names, or one is called 'unknown'"
     yield tensors, metadata | {"classes": ["a", "b", "c", "\ud800"]}, "surrogates"
-    wrong = [("rule", "eval"), ("scale", "10"), ("scale", True), ("scale", 10**400), ("temperature", float("nan"))]
+    wrong = [
+        ("similarity", "eval"),
+        ("scale", "10"),
+        ("scale", True),
+        ("scale", 10**400),
+        ("temperature", float("nan")),
+    ]
     wrong += [("temperature", 0), ("threshold", "low"), ("power", 3), ("l2", 1), ("model", {})]
     wrong += [("model", MODEL | odd) for odd in ({"size": 10**6}, {"mean": [10**400] * 3}, {"name": "x" * 5000})]
     for key, value in wrong:

@@ -110,7 +110,7 @@ def prepared_rows(rows: Array, center: Array, l2: bool) -> Array:
 @dataclass(frozen=True)
 class PrototypeModel:
     """What answers a power-transformed row x: u = x − center, of unit length if `l2`, then softmax over the classes of
-    scale·cos(u, p_c) + bias_c (rule "cosine") or −scale·‖u − p_c‖² + bias_c (rule "euclid").
+    scale·cos(u, p_c) + bias_c (similarity "cosine") or −scale·‖u − p_c‖² + bias_c ("euclid").
 
     Of a batch of episodes all tensors have the axis of the episodes first, and `center` (E, 1, D).
     """
@@ -118,7 +118,7 @@ class PrototypeModel:
     center: Array  # (D)
     prototypes: Array  # (W, D)
     bias: Array  # (W)
-    rule: str
+    similarity: str
     scale: float
     l2: bool
 
@@ -130,7 +130,7 @@ class PrototypeModel:
         """(W, n): the logits of prepared rows u (n, D)."""
         xp, p = library(u), like(self.prototypes, u)
         bias = like(self.bias, u)[..., None]
-        if self.rule == "cosine":
+        if self.similarity == "cosine":
             cosines = unit(p) @ u.mT
             if not self.l2:
                 length = xp.linalg.vector_norm(u, axis=-1)[..., None, :]

@@ -68,7 +68,7 @@ class Classifier:
     prototypes: Array  # (W, D)
     class_bias: Array  # (W)
     means: Array  # (W, D): mean of each class's labelled rows, prepared and of unit length; or `familiar_means`
-    rule: str  # "cosine" or "euclid"
+    similarity: str  # "cosine" or "euclid"
     scale: float  # τ or λ
     power: str  # "auto", "signed", "strict" or "off"
     beta: float
@@ -93,10 +93,9 @@ class Classifier:
         """
         import torch
 
-        own, settings = fitted.model, fitted.get_params()
+        own = fitted.model
         center, prototypes, bias = (part.cpu().float() for part in (own.center, own.prototypes, own.bias))
-        power, beta = settings.get("power", "off"), float(settings.get("beta", 1.0))
-        compared = (own.rule, float(own.scale), power, beta, own.l2)
+        compared = (own.similarity, float(own.scale), fitted.power, float(fitted.beta), own.l2)
         made = cls(classes, center, prototypes, bias, torch.zeros_like(prototypes), *compared, model)
         labels = torch.from_numpy(codes[codes >= 0])
         sums = made.means.index_add(0, labels, unit(made.prepare(rows[codes >= 0])))
@@ -127,7 +126,7 @@ class Classifier:
         return self._model().scores(u).mT / self.temperature, familiarity
 
     def _model(self) -> PrototypeModel:
-        return PrototypeModel(self.center, self.prototypes, self.class_bias, self.rule, self.scale, self.l2)
+        return PrototypeModel(self.center, self.prototypes, self.class_bias, self.similarity, self.scale, self.l2)
 
     def decide(self, logits: Array, familiarity: Array) -> Answers:
         """The answers from logits (n, W) over the temperature, and familiarity (n)."""
@@ -205,7 +204,7 @@ def _check(read: Classifier) -> None:
         if not (np.abs(tensor) <= LARGEST).all():
             raise ValueError(f"{name} holds NaN, or numbers too large to compute with")
     model = read.model if isinstance(read.model, dict) else {}
-    fine = read.rule in ("cosine", "euclid") and read.power in ("auto", "signed", "strict", "off")
+    fine = read.similarity in ("cosine", "euclid") and read.power in ("auto", "signed", "strict", "off")
     fine = fine and isinstance(read.l2, bool) and (read.threshold is None or finite(read.threshold, -2, 2))
     fine = fine and all(finite(number, 1e-6, 1e6) for number in (read.scale, read.beta, read.temperature))
     texts = model.get("name"), model.get("weights")

@@ -8,20 +8,22 @@ Class c is a Gaussian N(p_c, I/2λ) with p_c ~ N(0, I/2λk); the shares of the c
 from a Dirichlet(a), with any a of a short geometric grid A as likely as the others. Beside the C classes stands one
 without a name, with its prototype at the centre and the mass r, for rows of none of them.
 
-With unlabelled rows q, C classes, K_c labelled rows s of class c with sum S_c about μ and S°_c not centred,
-n_c = Σ_q z_qc, n̄ = mean_c n_c, r = mean_c K_c^(−½) and k = κ r, from z = 0, ℓ = 0 and p_c = S_c/(K_c + k), n_iter times
+C classes; unlabelled rows x_q and K_c labelled rows x_s of class c, with the sum S°_c; the same rows about μ,
+q = unit(x_q − μ) and s = unit(x_s − μ), with the labelled sum S_c; n_c = Σ_q z_qc, n̄ = mean_c n_c,
+r = mean_c K_c^(−½), k = κ r. From μ = mean_c S°_c/K_c, p_c = S_c/(K_c + k) and ℓ = 0, n_iter times
 
-    μ = mean_c (o S°_c + Σ_q z_qc q) / (o K_c + n_c)
-    z_qc = exp l_c / (r + Σ_c′ exp l_c′),   l_c = λ (2 q·p_c − ‖p_c‖²) + ℓ_c      rows as unit(x − μ)
+    l_c = λ (2 q·p_c − ‖p_c‖²) + ℓ_c
+    z_qc = exp l_c / (r + Σ_c′ exp l_c′)
     p_c ← (1 − σ) p_c + σ (S_c + R_c + Σ_q z_qc q) / (K_c + k + n_c),   R_c = Σ_s (y_sc − softmax_c(l − ℓ)_s) s
-    ℓ_c = Σ_{a∈A} P(a|n) (ψ(n_c + a) − ψ(n̄ + a)),   P(a|n) ∝ DirichletMultinomial(n|a)
+    ℓ_c ← Σ_{a∈A} P(a|n) (ψ(n_c + a) − ψ(n̄ + a)),   P(a|n) ∝ DirichletMultinomial(n|a)
+    μ ← mean_c (o S°_c + Σ_q z_qc x_q) / (o K_c + n_c)
 
-but where Σ_c (n_c − n̄)²/n̄ < C − 1, with r = 0 in the next z,
+but where Σ_c (n_c − n̄)²/n̄ < C − 1, in place of the line of ℓ, and with r = 0 in the next step's z,
 
-    ℓ_c ← ℓ_c + log(C n̄ π_c / n_c),   π_c = 1/C
+    ℓ_c ← ℓ_c + log(C n̄ π_c / n_c),   π_c = 1/C           added to the ℓ of the step before
 
-and the answer is softmax_c(l) once more, about the μ of the last assignment. A class without labelled rows starts at
-the centre with K_c = 0; it takes no part in the means μ and r.
+and the answer is softmax_c(l) at the last p, ℓ and μ. A class without labelled rows starts at the centre with K_c = 0;
+it takes no part in the means μ and r.
 
 **Why each term.** μ, the mean of the class means, does not follow the balance: many rows of one class do not draw it to
 themselves. r: a row that is nearer to the centre than to any prototype may be of no class, or of one that its
@@ -33,8 +35,8 @@ logarithm of a class's share, with the concentration averaged out, so that no st
 Sizes that differ no more than drawing rows makes equal classes differ (χ² below its mean) are taken to be
 equal, and a round of Sinkhorn's iteration per step brings them there.
 
-**Class sizes given** (`class_prior`): the last line with the shares π_c in every step, and no class without a name
-(r = 0 in z; k stays κ r). Run to its end in each step, this iteration is PT+MAP's transport.
+**Class sizes given** (`class_prior`): the second form of ℓ, with the shares π_c, in every step, and no class without a
+name (r = 0 in z; k stays κ r). Run to its end in each step, this iteration is PT+MAP's transport.
 
 `family` is the loop; o and A are its SUPPORT_WEIGHT and CONCENTRATIONS.
 """

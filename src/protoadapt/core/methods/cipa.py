@@ -1,10 +1,16 @@
 """CIPA: Calibrated Iterative Prototype Adaptation.
 
 Ye, Lin, Burachas, Divakaran, Yao: Hybrid Consistency Training with Prototype Adaptation for Few-Shot Learning (2020).
-Features are prepared (power, centre, unit length), then unlabelled rows move the class prototypes in small soft
-steps. No class sizes are assumed. But the queries are centred by their own mean: with very few queries, or with
-queries of one class alone, that mean is the answer itself and CIPA falls to chance. Use it where queries are many and
-of all classes; where that is not known, use `bapa`.
+Features are prepared: unit(x^β), less the mean of the labelled rows for these and of the unlabelled rows q for those,
+then unit length again. Then unlabelled rows move the class prototypes in small soft steps. With K_c labelled rows of
+class c, their sum S_c, and n_c = Σ_q z_qc, from p_c = S_c/K_c, n_iter times
+
+    z_qc = softmax_c(τ cos(q, p_c))
+    p_c ← (1 − σ) p_c + σ (S_c + Σ_q z_qc q) / (K_c + n_c)
+
+and the answer is z once more: the loop of `family` as it stands. No class sizes are assumed. But the queries are
+centred by their own mean: with very few queries, or with queries of one class alone, that mean is the answer itself and
+CIPA falls to chance. Use it where queries are many and of all classes; where that is not known, use `bapa`.
 """
 
 from torch import Tensor

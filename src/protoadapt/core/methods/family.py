@@ -7,8 +7,9 @@ to u = x − μ, of unit length if the rule says so. A step assigns them softly 
     p_c ← (1 − σ) p_c + σ (S_c + Σ z_c u) / (K_c + k + n_c)          S_c: the sum of the class's labelled rows
     ℓ, μ ← as the rule says, from n_c and Σ z_c x
 
-and the answer is z once more. `learn` is that loop, over rows held in any way (`rows`); `adapt` runs it on episodes,
-for which `twin` is the same loop compiled for the CPU.
+and the answer is z once more. CIPA is just this; what BAPA and PT+MAP add to it stands in their files. `learn` is that
+loop, over rows held in any way (`rows`); `adapt` runs it on episodes, for which `twin` is the same loop compiled for
+the CPU.
 
 Axes: E episodes or none, W classes, n rows of a block, D. What belongs to rows has the classes first: (…, W, n).
 """
@@ -54,7 +55,9 @@ class Rule:
     sizes: str = "none"
     class_prior: Shares = None  # the given shares; None: equal
     kappa: float = 0.0  # κ: k = κ r rows at the centre hold each prototype, r = mean_c K_c^(−½)
-    labels_pull: bool = False  # labelled rows draw their class back where it does not claim them
+    labels_pull: bool = (
+        False  # R: labelled rows that their class does not claim draw it, and push others off
+    )
 
 
 def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -> Iterator[PrototypeModel]:
@@ -63,7 +66,8 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
     labelled: blocks (x (…, n, D), y (…, W, n)) of labelled rows and their classes, one-hot; rows: blocks x of
     unlabelled ones; shots (…, W, 1): K. Sums are kept in the type of `shots`.
     """
-    none, zero = torch.zeros_like(shots), shots.new_zeros(*shots.shape[:-1], dim)
+    none = torch.zeros_like(shots)
+    zero = shots.new_zeros(*shots.shape[:-1], dim)
     known = (shots > 0).to(shots)  # means over the classes are of those that have labelled rows
     r = (known * shots.clamp_min(1).rsqrt()).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
     own_mass = shots + rule.kappa * r  # K + k
@@ -122,14 +126,15 @@ def assigned(logits: Tensor, mass: Tensor) -> Tensor:
     return logits.softmax(-2) * (logits.logsumexp(-2, keepdim=True) - mass.to(logits).log()).sigmoid()
 
 
-def _labelled_sums(labelled: Holder, model: PrototypeModel, pull: bool, zero: Tensor) -> Tensor:
-    """S (…, W, D), the class sums of labelled rows; with `pull` S + R, R = Σ (y − z) u: each row once more as far as
+def _labelled_sums(labelled: Holder, model: PrototypeModel, with_r: bool, zero: Tensor) -> Tensor:
+    """S (…, W, D), the class sums of labelled rows; `with_r` S + R, R = Σ (y − z) u: each row once more as far as
     its class does not claim it. Labelled rows say nothing of the class sizes, hence without ℓ."""
     model = replace(model, bias=torch.zeros_like(model.bias))
 
     def sums(block: tuple[Tensor, Tensor]) -> tuple[Tensor]:
-        u, y = model.prepare(block[0]), block[1]
-        return ((2 * y - model.scores(u).softmax(-2) if pull else y) @ u,)
+        x, y = block
+        u = model.prepare(x)
+        return ((2 * y - model.scores(u).softmax(-2) if with_r else y) @ u,)
 
     return labelled.sums(sums, (zero,))[0]
 
@@ -137,7 +142,8 @@ def _labelled_sums(labelled: Holder, model: PrototypeModel, pull: bool, zero: Te
 def _fixed_centers(center: str, class_sums: Tensor, shots: Tensor, rows: Holder) -> tuple[Tensor, Tensor]:
     """What is taken off labelled rows and off the others, each (…, 1, D). Where there are no others, they are centred
     like the support."""
-    total, count = class_sums.sum(-2, keepdim=True), shots.sum(-2, keepdim=True)
+    total = class_sums.sum(-2, keepdim=True)
+    count = shots.sum(-2, keepdim=True)
     if center == "none":
         return torch.zeros_like(total), torch.zeros_like(total)
     mean = total / count
@@ -201,7 +207,8 @@ def log_shares(n: Tensor) -> Tensor:
     beside that of a class of mean size, with the concentration a of the shares' Dirichlet averaged out over A.
     P(a | n) is proportional to the Dirichlet-multinomial probability of n."""
     a = n.new_tensor(CONCENTRATIONS).view(-1, *[1] * n.ndim)
-    n_way, total = n.shape[-2], n.sum(-2, keepdim=True)
+    n_way = n.shape[-2]
+    total = n.sum(-2, keepdim=True)
     evidence = ((n + a).lgamma() - a.lgamma()).sum(-2, keepdim=True)
     evidence = evidence + (n_way * a).lgamma() - (total + n_way * a).lgamma()
     return (evidence.softmax(0) * ((n + a).digamma() - (total / n_way + a).digamma())).sum(0)

@@ -1,7 +1,13 @@
 """PT+MAP. Hu, Gripon, Pateux: Leveraging the Feature Distribution in Transfer-based Few-Shot Learning (ICANN 2021).
 
 Rows are prepared as in CIPA. Assignments are Sinkhorn's transport plan, whose class sizes are fixed beforehand, and
-class centres move towards the assigned rows in small steps.
+class centres move towards the assigned rows in small steps. With N unlabelled rows q and class shares π, from
+p_c = S_c/K_c, n_iter times
+
+    z_qc = softmax_c(−λ ‖q − p_c‖² + ℓ_c),   ℓ such that Σ_q z_qc = N π_c       Sinkhorn's iteration, from ℓ = 0
+    p_c ← (1 − σ) p_c + σ (S_c + Σ_q z_qc q) / (K_c + N π_c)                    σ: the setting `step`
+
+and the answer is z once more.
 """
 
 from torch import Tensor

@@ -22,12 +22,13 @@ from numba import njit
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.common import shares
+from protoadapt.core.methods.common import TINY, shares
 from protoadapt.core.methods.family import CONCENTRATIONS, SINKHORN_ROUNDS, SINKHORN_STOP, SUPPORT_WEIGHT, Rule
+from protoadapt.core.methods.settings import CENTERS
 from protoadapt.core.prototype_model import OFFSET, ROUNDING
 
 SMALL = 256  # up to so many rows, or the rows' dimension if that is more, the Gram matrix is the cheaper form
-PLACES = ("none", "separate", "joint", "support", "classes")
+PLACES = (*CENTERS, "classes")
 SIZES = ("none", "given", "estimated", "transport")
 SEPARATE, JOINT, MOVING = 1, 2, 4
 GIVEN, ESTIMATED, TRANSPORT = 1, 2, 3
@@ -56,10 +57,10 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
     index = [one.contiguous().numpy() for one in (episodes.support_index, episodes.support_labels, pulling, apart)]
     out = torch.empty(*episodes.query_index.shape, n_way, dtype=rows.dtype).numpy()
     # Plain types, whatever the caller wrote: sigma=1 and sigma=1.0 must not be compiled twice.
-    choices = PLACES.index(rule.center), rule.similarity == "cosine", bool(rule.l2), rule.query_center == "unlabeled"
-    sizes = SIZES.index(rule.sizes), bool(rule.labels_pull)
-    numbers = int(rule.n_iter), *np.array([rule.scale, rule.sigma, rule.kappa], out.dtype)
-    given = choices, sizes, numbers, shares(rule.class_prior, n_way, rows).numpy()
+    compared = (PLACES.index(rule.center), rule.similarity == "cosine", bool(rule.l2), rule.query_center == "unlabeled")
+    moved = (SIZES.index(rule.sizes), bool(rule.labels_pull))
+    numbers = (int(rule.n_iter), *np.array([rule.scale, rule.sigma, rule.kappa], out.dtype))
+    given = (compared, moved, numbers, shares(rule.class_prior, n_way, rows).numpy())
     threads = max(1, min(torch.get_num_threads(), len(out) // 16))
     ends = np.linspace(0, len(out), 2 * threads + 1).astype(int)
 
@@ -73,28 +74,32 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
 
 
 @compiled
-def _adapt(rows, s_index, s_labels, u_index, q_index, choices, sizes, numbers, prior, out):
+def _adapt(rows, s_index, s_labels, u_index, q_index, compared, moved, numbers, prior, out):
     n_query, n_way = out.shape[1:]
-    center, _, l2, centred = choices
-    n_rows, dim, asked = u_index.shape[1], rows.shape[1], u_index.shape[1] + s_index.shape[1]
-    n, answered = asked + q_index.shape[1], asked if q_index.shape[1] else 0
-    width = (n + LANES - 1) // LANES * LANES
-    x, gram, length2 = aligned((n + 3) // 4 * 4, dim, rows), aligned(width, width, rows), np.zeros(width, rows.dtype)
+    center, _, l2, centred = compared
+    n_rows = u_index.shape[1]  # those that pull
+    asked = n_rows + s_index.shape[1]
+    n_all = asked + q_index.shape[1]
+    answered = asked if q_index.shape[1] else 0
+    width = (n_all + LANES - 1) // LANES * LANES
+    x = aligned((n_all + 3) // 4 * 4, rows.shape[1], rows)
+    gram = aligned(width, width, rows)
+    length2 = np.zeros(width, rows.dtype)
     for e in range(len(out)):
         shots = np.bincount(s_labels[e], minlength=n_way).astype(rows.dtype)
-        s_mean, u_mean = _centers(rows, s_index[e], s_labels[e], u_index[e], center, shots)
-        _centre(rows, u_index[e], u_mean, x, length2)
-        _centre(rows, s_index[e], s_mean, x[n_rows:], length2[n_rows:])
-        _centre(rows, q_index[e], u_mean if centred else u_mean * 0, x[asked:], length2[asked:])
+        s_mean, u_mean = _first_centers(rows, s_index[e], s_labels[e], u_index[e], center, shots)
+        _less_mean(rows, u_index[e], u_mean, x, length2)
+        _less_mean(rows, s_index[e], s_mean, x[n_rows:], length2[n_rows:])
+        _less_mean(rows, q_index[e], u_mean if centred else u_mean * 0, x[asked:], length2[asked:])
         gram_tiles(x, gram, 0 if numbers[0] else n_rows)
         if not l2:
             length2[:] = 0  # no row is at the centre, however near it is
-        z = _steps(gram, length2, s_labels[e], shots, n_rows, len(x), choices, sizes, numbers, prior)
+        z = _steps(gram, length2, s_labels[e], shots, n_rows, len(x), compared, moved, numbers, prior)
         out[e] = z[:, answered : answered + n_query].T
 
 
 @compiled
-def _centers(rows, s_index, s_labels, u_index, center, shots):
+def _first_centers(rows, s_index, s_labels, u_index, center, shots):
     """What is taken off the labelled rows and off those that pull; of a moving centre, where it starts."""
     s_mean, u_mean = np.zeros(rows.shape[1], rows.dtype), np.zeros(rows.shape[1], rows.dtype)
     n_support, n_rows, known = len(s_index), len(u_index), (shots > 0).sum()
@@ -117,7 +122,7 @@ def _add(total, weight, row):
 
 
 @compiled
-def _centre(rows, index, mean, out, length2):
+def _less_mean(rows, index, mean, out, length2):
     """The rows of the index about a mean, and their squared lengths before that."""
     for j in range(len(index)):
         row = rows[index[j]]
@@ -127,20 +132,29 @@ def _centre(rows, index, mean, out, length2):
 
 
 @compiled
-def _steps(gram, length2, labels, shots, n_rows, n_used, choices, sizes, numbers, prior):
+def _steps(gram, length2, labels, shots, n_rows, n_used, compared, moved, numbers, prior):
     """The loop. Returns z (W, ·) of all rows at the end."""
-    center, cosine, l2, _ = choices
-    kind, labels_pull = sizes
+    center, cosine, l2, _ = compared
+    kind, labels_pull = moved
     n_iter, scale, sigma, kappa = numbers
-    n_way, width, real, moves = len(shots), len(gram), gram.dtype.type, center == MOVING
-    tiny, known, asked = real(1e-12), (shots > 0).sum(), n_rows + len(labels)
+    n_way = len(shots)
+    width = len(gram)
+    real = gram.dtype.type
+    moves = center == MOVING
+    tiny = real(TINY)
+    known = (shots > 0).sum()
+    asked = n_rows + len(labels)
     r = (real(1) / np.sqrt(shots[shots > 0])).sum() / real(known)
     mass = r if kind == ESTIMATED else real(0)
-    M, V = aligned(n_way + 2, width, gram), aligned(n_way + 2, width, gram)
-    t, z = aligned(n_way, width, gram), aligned(n_way, width, gram)
-    n, bias = np.zeros(n_way, gram.dtype), np.zeros(n_way, gram.dtype)
-    inverse, ones, m = np.empty(width, gram.dtype), np.ones(width, gram.dtype), M[n_way]
-    factor = inverse if l2 else ones
+    M = aligned(n_way + 2, width, gram)  # of the prototypes, the centre's m, and one to make them even in number
+    V = aligned(n_way + 2, width, gram)
+    m = M[n_way]
+    t = aligned(n_way, width, gram)
+    z = aligned(n_way, width, gram)
+    n = np.zeros(n_way, gram.dtype)
+    bias = np.zeros(n_way, gram.dtype)
+    inverse = np.empty(width, gram.dtype)
+    factor = inverse if l2 else np.ones(width, gram.dtype)
     _lengths(gram, length2, m, V[n_way], inverse)
     for i in range(len(labels)):
         t[labels[i], n_rows + i] = 1
@@ -174,7 +188,8 @@ def _steps(gram, length2, labels, shots, n_rows, n_used, choices, sizes, numbers
             _mean_of_classes(z, labels, shots, n, n_rows, known, m)
         if kind in (GIVEN, ESTIMATED):
             total = n.sum()
-            spread, mass = ((n - total / n_way) ** 2).sum(), real(0)
+            spread = ((n - total / n_way) ** 2).sum()
+            mass = real(0)
             if kind == GIVEN or spread < (n_way - 1) * total / n_way:
                 for c in range(n_way):
                     bias[c] += real(math.log(total * prior[c] / max(n[c], tiny)))
@@ -189,7 +204,7 @@ def _mean_of_classes(z, labels, shots, n, n_rows, known, m):
     """The centre as a mixture of the rows."""
     m[:] = 0
     for c in range(len(z)):
-        share = 1 / (known * max(SUPPORT_WEIGHT * shots[c] + n[c], 1e-12))
+        share = 1 / (known * max(SUPPORT_WEIGHT * shots[c] + n[c], TINY))
         for j in range(n_rows if shots[c] > 0 else 0):
             m[j] += share * z[c, j]
         for i in range(len(labels)):
@@ -219,7 +234,7 @@ def _mix(a, t, factor, m, keep, rate):
 def _logits(inner, along, pm, p2, cosine, scale, out):
     """τ·cos(u, p) or λ(2u·p − ‖p‖²) for inner = x·p, pm = μ·p, and `along` 1/‖x − μ‖, or u's factor."""
     real = inner.dtype.type
-    slope = scale / max(real(math.sqrt(p2)), real(1e-12)) if cosine else real(2) * scale
+    slope = scale / max(real(math.sqrt(p2)), real(TINY)) if cosine else real(2) * scale
     shift = real(0) if cosine else scale * p2
     for j in range(len(out)):
         out[j] = slope * along[j] * (inner[j] - pm) - shift
