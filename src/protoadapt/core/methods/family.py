@@ -55,9 +55,7 @@ class Rule:
     sizes: str = "none"
     class_prior: Shares = None  # the given shares; None: equal
     kappa: float = 0.0  # κ: k = κ r rows at the centre hold each prototype, r = mean_c K_c^(−½)
-    labels_pull: bool = (
-        False  # R: labelled rows that their class does not claim draw it, and push others off
-    )
+    labels_pull: bool = False  # R: labelled rows that their class does not claim draw it, and push others off
 
 
 def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -> Iterator[PrototypeModel]:
