@@ -94,7 +94,7 @@ def powered_rows(arrays: Iterable[np.ndarray], beta: float, power: str, dtype: t
             yield power_transform(rows, beta, power)
 
     def calibrated(array: np.ndarray, center: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        from protoadapt.core.methods.twin import powered_about
+        from protoadapt.core.methods.kernels import powered_about
 
         for rows in copies(array):
             factor = torch.empty_like(rows[:, :1])
